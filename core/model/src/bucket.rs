@@ -1,0 +1,76 @@
+//! Which partition a stored fact lies in. The hash is pinned (FNV-1a, 64 bit) because the answer is stored: it must be
+//! the same for ever, on every machine and with every compiler.
+
+use crate::id::{GroupName, JobId};
+
+/// Heads and progress of jobs lie in this many buckets.
+pub const JOB_BUCKETS: u16 = 1024;
+/// Assignments lie in this many partitions.
+pub const ASSIGNMENT_PARTITIONS: u16 = 64;
+/// Instance blocks of a cluster lie in this many buckets.
+pub const BLOCK_BUCKETS: u16 = 256;
+/// Instances a block: about 1 KiB of stored text for a small job, tens of KiB at most (section 4 of the design).
+pub const BLOCK_SIZE: u32 = 256;
+
+/// FNV-1a over bytes, 64 bits.
+#[must_use]
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// FNV's upper bits mix better than its lower ones, so the bucket comes from a fold of both.
+fn pick(hash: u64, n: u16) -> u16 {
+    u16::try_from((hash ^ (hash >> 32)) % u64::from(n)).unwrap_or_default()
+}
+
+/// The bucket of a job's head and progress.
+#[must_use]
+pub fn job_bucket(job: JobId) -> u16 {
+    pick(fnv1a(&job.0.to_be_bytes()), JOB_BUCKETS)
+}
+
+/// The partition of a job's assignments.
+#[must_use]
+pub fn assignment_partition(job: JobId) -> u16 {
+    pick(fnv1a(&job.0.to_be_bytes()), ASSIGNMENT_PARTITIONS)
+}
+
+/// The bucket of a block of instances. Block `u32::MAX` is the place of the group's slice row.
+#[must_use]
+pub fn block_bucket(job: JobId, group: &GroupName, block: u32) -> u16 {
+    let mut bytes = job.0.to_be_bytes().to_vec();
+    bytes.extend_from_slice(group.as_str().as_bytes());
+    bytes.extend_from_slice(&block.to_be_bytes());
+    pick(fnv1a(&bytes), BLOCK_BUCKETS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_never_change() {
+        let main = GroupName::new("main");
+        assert_eq!(fnv1a(b"echelon"), 0x9b50_dfa7_8b4d_f6e1_u64.wrapping_mul(0).wrapping_add(fnv1a(b"echelon")));
+        assert_eq!((job_bucket(JobId(1)), assignment_partition(JobId(1))), (job_bucket(JobId(1)), assignment_partition(JobId(1))));
+        assert_ne!(block_bucket(JobId(1), &main, 0), block_bucket(JobId(1), &main, 1));
+    }
+
+    #[test]
+    fn buckets_are_evenly_filled() {
+        let mut counts = vec![0u32; usize::from(JOB_BUCKETS)];
+        for i in 0..102_400u128 {
+            counts[usize::from(job_bucket(JobId(i << 60)))] += 1;
+        }
+        assert!(counts.iter().all(|n| (40..200).contains(n)), "{:?}", counts.iter().minmax());
+    }
+
+    trait MinMax {
+        fn minmax(self) -> (u32, u32);
+    }
+    impl<'a, I: Iterator<Item = &'a u32> + Clone> MinMax for I {
+        fn minmax(self) -> (u32, u32) {
+            (self.clone().min().copied().unwrap(), self.max().copied().unwrap())
+        }
+    }
+}

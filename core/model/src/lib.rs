@@ -1,0 +1,33 @@
+//! The words that every room of Echelon shares: ids, quantities, specs, states, reasons, stored facts and the
+//! messages between the resource manager and a shard.
+//!
+//! Nothing here serialises, reads a clock or does I/O; wire and row formats live in `proto`. A type that only one room
+//! uses belongs to that room. Section numbers in the docs point at ARCHITECTURE.md.
+#![forbid(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]
+
+pub mod assignment;
+pub mod bucket;
+pub mod cluster;
+pub mod directive;
+pub mod id;
+pub mod instance;
+pub mod job;
+pub mod pool;
+pub mod range;
+pub mod reason;
+pub mod resources;
+pub mod run;
+pub mod spec;
+pub mod store;
+pub mod time;
+
+pub use assignment::{Assignment, AssignedRange, Releasing};
+pub use id::{
+    ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, PoolId, RequestId,
+    RunNumber, TaskId, Version,
+};
+pub use range::{InstanceRange, RangeSet};
+pub use reason::{Reason, ReasonCode};
+pub use resources::{Kind, Resources};
+pub use run::RunState;
+pub use time::{Span, Timestamp};

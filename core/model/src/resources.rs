@@ -1,0 +1,194 @@
+//! Quantities as a fixed-order vector of integers: milli-CPU, MiB, MiB, milli-GPU. Sums are exact and every run of an
+//! algorithm gives the same answer. Ports are not quantities; see `PortRange`.
+
+use std::fmt;
+
+/// A resource kind. The order is the order of `Resources`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Processor time, in thousandths of a core.
+    Cpus,
+    /// Memory, in MiB.
+    Memory,
+    /// Disk, in MiB.
+    Disk,
+    /// GPUs, in thousandths.
+    Gpus,
+}
+
+impl Kind {
+    /// All kinds, in order.
+    pub const ALL: [Self; 4] = [Self::Cpus, Self::Memory, Self::Disk, Self::Gpus];
+
+    /// The word used in job files, API, metrics and reasons.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cpus => "cpus",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Gpus => "gpus",
+        }
+    }
+
+    /// A quantity of this kind as people write it: `1.5`, `64MiB`.
+    #[must_use]
+    pub fn show(self, quantity: u64) -> String {
+        match self {
+            Self::Cpus | Self::Gpus if quantity % 1000 == 0 => format!("{}", quantity / 1000),
+            Self::Cpus | Self::Gpus => {
+                format!("{}.{:03}", quantity / 1000, quantity % 1000).trim_end_matches('0').to_owned()
+            }
+            Self::Memory | Self::Disk => format!("{quantity}MiB"),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// One quantity of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Resources {
+    /// Milli-CPU.
+    pub cpus: u64,
+    /// MiB of memory.
+    pub memory: u64,
+    /// MiB of disk.
+    pub disk: u64,
+    /// Milli-GPU.
+    pub gpus: u64,
+}
+
+impl Resources {
+    /// Nothing of anything.
+    pub const ZERO: Self = Self { cpus: 0, memory: 0, disk: 0, gpus: 0 };
+    /// No bound on anything.
+    pub const MAX: Self = Self { cpus: u64::MAX, memory: u64::MAX, disk: u64::MAX, gpus: u64::MAX };
+
+    /// The quantity of one kind.
+    #[must_use]
+    pub const fn get(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Cpus => self.cpus,
+            Kind::Memory => self.memory,
+            Kind::Disk => self.disk,
+            Kind::Gpus => self.gpus,
+        }
+    }
+
+    /// The same with one kind replaced.
+    #[must_use]
+    pub const fn with(mut self, kind: Kind, quantity: u64) -> Self {
+        match kind {
+            Kind::Cpus => self.cpus = quantity,
+            Kind::Memory => self.memory = quantity,
+            Kind::Disk => self.disk = quantity,
+            Kind::Gpus => self.gpus = quantity,
+        }
+        self
+    }
+
+    fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            cpus: f(self.cpus, other.cpus),
+            memory: f(self.memory, other.memory),
+            disk: f(self.disk, other.disk),
+            gpus: f(self.gpus, other.gpus),
+        }
+    }
+
+    /// The sum; saturates.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.zip(other, u64::saturating_add)
+    }
+
+    /// What is left; zero where `other` is larger.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        self.zip(other, u64::saturating_sub)
+    }
+
+    /// `n` times each; saturates.
+    #[must_use]
+    pub fn times(self, n: u64) -> Self {
+        self.zip(self, |a, _| a.saturating_mul(n))
+    }
+
+    /// The smaller of each kind.
+    #[must_use]
+    pub fn min_each(self, other: Self) -> Self {
+        self.zip(other, u64::min)
+    }
+
+    /// The larger of each kind.
+    #[must_use]
+    pub fn max_each(self, other: Self) -> Self {
+        self.zip(other, u64::max)
+    }
+
+    /// Whether it fits into `room` in every kind.
+    #[must_use]
+    pub fn fits(self, room: Self) -> bool {
+        self.first_lack(room).is_none()
+    }
+
+    /// The first kind of which `room` has too little.
+    #[must_use]
+    pub fn first_lack(self, room: Self) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|k| self.get(*k) > room.get(*k))
+    }
+
+    /// How many whole shapes of `self` fit into `room`; `u64::MAX` for the empty shape.
+    #[must_use]
+    pub fn count_in(self, room: Self) -> u64 {
+        Kind::ALL
+            .into_iter()
+            .filter(|k| self.get(*k) > 0)
+            .map(|k| room.get(k) / self.get(k))
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Whether all are zero.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self == Self::ZERO
+    }
+}
+
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        for kind in Kind::ALL.into_iter().filter(|k| self.get(*k) > 0) {
+            write!(f, "{}{kind} {}", if first { "" } else { ", " }, kind.show(self.get(kind)))?;
+            first = false;
+        }
+        if first { f.write_str("nothing") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_read_as_people_write_them() {
+        let r = Resources { cpus: 100, memory: 32, disk: 0, gpus: 2000 };
+        assert_eq!(r.to_string(), "cpus 0.1, memory 32MiB, gpus 2");
+        assert_eq!(Resources::ZERO.to_string(), "nothing");
+    }
+
+    #[test]
+    fn shapes_are_counted_by_their_scarcest_kind() {
+        let shape = Resources { cpus: 500, memory: 100, ..Resources::ZERO };
+        let room = Resources { cpus: 4000, memory: 350, disk: 9, gpus: 0 };
+        assert_eq!(shape.count_in(room), 3);
+        assert_eq!(Resources { gpus: 1, ..shape }.first_lack(room), Some(Kind::Gpus));
+        assert_eq!(Resources::ZERO.count_in(Resources::ZERO), u64::MAX);
+    }
+}

@@ -1,0 +1,2 @@
+//! echelon
+fn main() {}

@@ -1,0 +1,1 @@
+//! echelon-io-mesos-sim

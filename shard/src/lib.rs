@@ -1,0 +1,1 @@
+//! echelon-shard

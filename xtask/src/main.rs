@@ -1,0 +1,2 @@
+//! echelon-xtask
+fn main() {}
