@@ -181,9 +181,7 @@ fn configure(work: &WorkFolder, net: &LoopbackNet, number: u8, n_nodes: u8) -> R
 
 /// Tokens spread evenly over the ring of 64-bit numbers.
 fn token(number: u8, n_nodes: u8) -> i64 {
-    let step = i64::MAX / i64::from(n_nodes) * 2;
-    // wraps, as the ring does
-    (-i64::MAX).wrapping_add(step.wrapping_mul(i64::from(number) - 1))
+    (-i64::MAX).wrapping_add_unsigned(u64::MAX / u64::from(n_nodes) * u64::from(number - 1))
 }
 
 #[cfg(test)]
@@ -192,6 +190,7 @@ mod tests {
 
     #[test]
     fn tokens_are_spread_evenly() {
+        assert_eq!(token(1, 1), -i64::MAX);
         let ring: Vec<i128> = (1..=3).map(|n| i128::from(token(n, 3))).collect();
         let third = i128::from(u64::MAX) / 3;
         assert!((ring[1] - ring[0] - third).abs() < 8, "{ring:?}");
