@@ -157,17 +157,16 @@ fn packages() -> Result<()> {
     }
 }
 
+/// Quietly: what apt-get writes is shown only when it fails. Another one at work is waited for.
 fn apt(arguments: &[&str]) -> Result<()> {
-    let arguments = [&["-qq"], arguments].concat();
-    let status = command("apt-get")
-        .args(&arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .status();
-    let status = status.context("run apt-get")?;
-    if !status.success() {
-        bail!("`apt-get {}` ended with {status}", arguments.join(" "));
-    }
-    Ok(())
+    let quiet = [
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "-qq",
+        "-o",
+        "DPkg::Lock::Timeout=300",
+    ];
+    cache::fetch_with("env", quiet.iter().chain(arguments))
 }
 
 fn runs(program: &str) -> bool {
