@@ -4,6 +4,7 @@
 //! Nothing here decides or does I/O. Services are generated with the feature `grpc` only.
 #![forbid(unsafe_code)]
 
+pub mod convert;
 pub mod recordio;
 
 #[allow(

@@ -1,1 +1,16 @@
-//! echelon-core-hosts
+//! The host manager's room: what a cluster offers, holds, launches and loses.
+//!
+//! `Event` and `Call` are all that a kind of cluster must speak; nothing above this room knows Mesos. The room does not
+//! choose hosts (placement does) and does not know jobs. Its caller is `core/shard`.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+pub mod call;
+pub mod event;
+
+pub use call::{Call, Launch};
+pub use event::{Event, Offer, OfferId, TaskState, TaskStatus};

@@ -15,7 +15,9 @@ pub const BLOCK_SIZE: u32 = 256;
 /// FNV-1a over bytes, 64 bits.
 #[must_use]
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
+        (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// FNV's upper bits mix better than its lower ones, so the bucket comes from a fold of both.
@@ -51,9 +53,13 @@ mod tests {
     #[test]
     fn buckets_never_change() {
         let main = GroupName::new("main");
-        assert_eq!(fnv1a(b"echelon"), 0x9b50_dfa7_8b4d_f6e1_u64.wrapping_mul(0).wrapping_add(fnv1a(b"echelon")));
-        assert_eq!((job_bucket(JobId(1)), assignment_partition(JobId(1))), (job_bucket(JobId(1)), assignment_partition(JobId(1))));
-        assert_ne!(block_bucket(JobId(1), &main, 0), block_bucket(JobId(1), &main, 1));
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        let job = JobId(0x0192_3456_789a_bcde_f012_3456_789a_bcde);
+        assert_eq!((job_bucket(job), assignment_partition(job)), (83, 19));
+        assert_eq!(
+            [0, 1, u32::MAX].map(|n| block_bucket(job, &main, n)),
+            [89, 150, 164]
+        );
     }
 
     #[test]
@@ -62,15 +68,6 @@ mod tests {
         for i in 0..102_400u128 {
             counts[usize::from(job_bucket(JobId(i << 60)))] += 1;
         }
-        assert!(counts.iter().all(|n| (40..200).contains(n)), "{:?}", counts.iter().minmax());
-    }
-
-    trait MinMax {
-        fn minmax(self) -> (u32, u32);
-    }
-    impl<'a, I: Iterator<Item = &'a u32> + Clone> MinMax for I {
-        fn minmax(self) -> (u32, u32) {
-            (self.clone().min().copied().unwrap(), self.max().copied().unwrap())
-        }
+        assert!(counts.iter().all(|n| (40..200).contains(n)), "{counts:?}");
     }
 }

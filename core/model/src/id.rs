@@ -133,8 +133,14 @@ impl GroupName {
     /// `IdError::Group` when the text is not 1 to 63 characters of `[a-z0-9-]`.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let good = (1..=63).contains(&text.len())
-            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        if good { Ok(Self::new(text)) } else { Err(IdError::Group(text.to_owned())) }
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if good {
+            Ok(Self::new(text))
+        } else {
+            Err(IdError::Group(text.to_owned()))
+        }
     }
 }
 
@@ -228,7 +234,11 @@ pub struct TaskId {
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { instance, generation, run } = self;
+        let Self {
+            instance,
+            generation,
+            run,
+        } = self;
         write!(f, "{instance}.{generation}.{run}")
     }
 }
@@ -239,11 +249,17 @@ impl FromStr for TaskId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let wrong = || IdError::Task(text.to_owned());
         let parts: Vec<&str> = text.split('.').collect();
-        let [job, group, number, generation, run] = parts.as_slice() else { return Err(wrong()) };
+        let [job, group, number, generation, run] = parts.as_slice() else {
+            return Err(wrong());
+        };
         let count = |digits: &str| -> Result<u32, IdError> {
             let n: u32 = digits.parse().map_err(|_| wrong())?;
             // One task has one spelling: `+1` and `01` are not ours.
-            if n.to_string() == digits { Ok(n) } else { Err(wrong()) }
+            if n.to_string() == digits {
+                Ok(n)
+            } else {
+                Err(wrong())
+            }
         };
         Ok(Self {
             instance: InstanceId {
@@ -302,6 +318,9 @@ mod tests {
 
     #[test]
     fn a_job_id_tells_when_it_was_made() {
-        assert_eq!(JobId::new(Timestamp(1_795_246_364_718), u128::MAX).created_at(), Timestamp(1_795_246_364_718));
+        assert_eq!(
+            JobId::new(Timestamp(1_795_246_364_718), u128::MAX).created_at(),
+            Timestamp(1_795_246_364_718)
+        );
     }
 }

@@ -3,7 +3,12 @@
 //!
 //! Nothing here serialises, reads a clock or does I/O; wire and row formats live in `proto`. A type that only one room
 //! uses belongs to that room. Section numbers in the docs point at ARCHITECTURE.md.
-#![forbid(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
 
 pub mod assignment;
 pub mod bucket;
@@ -21,7 +26,7 @@ pub mod spec;
 pub mod store;
 pub mod time;
 
-pub use assignment::{Assignment, AssignedRange, Releasing};
+pub use assignment::{AssignedRange, Assignment, Releasing};
 pub use id::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, PoolId, RequestId,
     RunNumber, TaskId, Version,

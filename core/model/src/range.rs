@@ -16,13 +16,20 @@ impl InstanceRange {
     /// The range, if it is not empty.
     #[must_use]
     pub const fn new(first: u32, last: u32) -> Option<Self> {
-        if first <= last { Some(Self { first, last }) } else { None }
+        if first <= last {
+            Some(Self { first, last })
+        } else {
+            None
+        }
     }
 
     /// One number.
     #[must_use]
     pub const fn one(n: InstanceNumber) -> Self {
-        Self { first: n.0, last: n.0 }
+        Self {
+            first: n.0,
+            last: n.0,
+        }
     }
 
     /// How many numbers it holds.
@@ -51,7 +58,11 @@ impl InstanceRange {
 
 impl fmt::Display for InstanceRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}-{}", self.first, self.last) }
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
+        }
     }
 }
 
@@ -69,7 +80,8 @@ impl RangeSet {
     /// The numbers below `n`.
     #[must_use]
     pub fn below(n: u32) -> Self {
-        n.checked_sub(1).map_or_else(Self::new, |last| Self(vec![InstanceRange { first: 0, last }]))
+        n.checked_sub(1)
+            .map_or_else(Self::new, |last| Self(vec![InstanceRange { first: 0, last }]))
     }
 
     /// The ranges in order.
@@ -109,7 +121,9 @@ impl RangeSet {
         all.insert(at, range);
         for r in all {
             match self.0.last_mut() {
-                Some(before) if u64::from(r.first) <= u64::from(before.last) + 1 => before.last = before.last.max(r.last),
+                Some(before) if u64::from(r.first) <= u64::from(before.last) + 1 => {
+                    before.last = before.last.max(r.last)
+                }
                 _ => self.0.push(r),
             }
         }
@@ -118,8 +132,14 @@ impl RangeSet {
     /// Removes a range.
     pub fn remove(&mut self, range: InstanceRange) {
         let keep = self.0.iter().flat_map(|r| {
-            let left = range.first.checked_sub(1).and_then(|last| InstanceRange::new(r.first, last.min(r.last)));
-            let right = range.last.checked_add(1).and_then(|first| InstanceRange::new(first.max(r.first), r.last));
+            let left = range
+                .first
+                .checked_sub(1)
+                .and_then(|last| InstanceRange::new(r.first, last.min(r.last)));
+            let right = range
+                .last
+                .checked_add(1)
+                .and_then(|first| InstanceRange::new(first.max(r.first), r.last));
             [left, right].into_iter().flatten()
         });
         self.0 = keep.collect();
@@ -227,10 +247,18 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_number_line_are_numbers() {
-        let all: RangeSet = [InstanceRange { first: 0, last: u32::MAX }].into_iter().collect();
+        let all: RangeSet = [InstanceRange {
+            first: 0,
+            last: u32::MAX,
+        }]
+        .into_iter()
+        .collect();
         assert_eq!(all.count(), 1 << 32);
         let mut rest = all;
-        rest.remove(InstanceRange { first: 0, last: u32::MAX - 1 });
+        rest.remove(InstanceRange {
+            first: 0,
+            last: u32::MAX - 1,
+        });
         assert_eq!(rest.to_string(), u32::MAX.to_string());
         assert!(RangeSet::below(0).is_empty());
     }

@@ -35,10 +35,10 @@ impl Kind {
     #[must_use]
     pub fn show(self, quantity: u64) -> String {
         match self {
-            Self::Cpus | Self::Gpus if quantity % 1000 == 0 => format!("{}", quantity / 1000),
-            Self::Cpus | Self::Gpus => {
-                format!("{}.{:03}", quantity / 1000, quantity % 1000).trim_end_matches('0').to_owned()
-            }
+            Self::Cpus | Self::Gpus if quantity.is_multiple_of(1000) => format!("{}", quantity / 1000),
+            Self::Cpus | Self::Gpus => format!("{}.{:03}", quantity / 1000, quantity % 1000)
+                .trim_end_matches('0')
+                .to_owned(),
             Self::Memory | Self::Disk => format!("{quantity}MiB"),
         }
     }
@@ -65,9 +65,19 @@ pub struct Resources {
 
 impl Resources {
     /// Nothing of anything.
-    pub const ZERO: Self = Self { cpus: 0, memory: 0, disk: 0, gpus: 0 };
+    pub const ZERO: Self = Self {
+        cpus: 0,
+        memory: 0,
+        disk: 0,
+        gpus: 0,
+    };
     /// No bound on anything.
-    pub const MAX: Self = Self { cpus: u64::MAX, memory: u64::MAX, disk: u64::MAX, gpus: u64::MAX };
+    pub const MAX: Self = Self {
+        cpus: u64::MAX,
+        memory: u64::MAX,
+        disk: u64::MAX,
+        gpus: u64::MAX,
+    };
 
     /// The quantity of one kind.
     #[must_use]
@@ -165,7 +175,12 @@ impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         for kind in Kind::ALL.into_iter().filter(|k| self.get(*k) > 0) {
-            write!(f, "{}{kind} {}", if first { "" } else { ", " }, kind.show(self.get(kind)))?;
+            write!(
+                f,
+                "{}{kind} {}",
+                if first { "" } else { ", " },
+                kind.show(self.get(kind))
+            )?;
             first = false;
         }
         if first { f.write_str("nothing") } else { Ok(()) }
@@ -178,15 +193,29 @@ mod tests {
 
     #[test]
     fn quantities_read_as_people_write_them() {
-        let r = Resources { cpus: 100, memory: 32, disk: 0, gpus: 2000 };
+        let r = Resources {
+            cpus: 100,
+            memory: 32,
+            disk: 0,
+            gpus: 2000,
+        };
         assert_eq!(r.to_string(), "cpus 0.1, memory 32MiB, gpus 2");
         assert_eq!(Resources::ZERO.to_string(), "nothing");
     }
 
     #[test]
     fn shapes_are_counted_by_their_scarcest_kind() {
-        let shape = Resources { cpus: 500, memory: 100, ..Resources::ZERO };
-        let room = Resources { cpus: 4000, memory: 350, disk: 9, gpus: 0 };
+        let shape = Resources {
+            cpus: 500,
+            memory: 100,
+            ..Resources::ZERO
+        };
+        let room = Resources {
+            cpus: 4000,
+            memory: 350,
+            disk: 9,
+            gpus: 0,
+        };
         assert_eq!(shape.count_in(room), 3);
         assert_eq!(Resources { gpus: 1, ..shape }.first_lack(room), Some(Kind::Gpus));
         assert_eq!(Resources::ZERO.count_in(Resources::ZERO), u64::MAX);

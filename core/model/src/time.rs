@@ -66,7 +66,13 @@ mod tests {
 
     #[test]
     fn spans_read_as_people_write_them() {
-        for (ms, text) in [(5, "5ms"), (1500, "1.500s"), (30_000, "30s"), (300_000, "5m"), (7_200_000, "2h")] {
+        for (ms, text) in [
+            (5, "5ms"),
+            (1500, "1.500s"),
+            (30_000, "30s"),
+            (300_000, "5m"),
+            (7_200_000, "2h"),
+        ] {
             assert_eq!(Span(ms).to_string(), text);
         }
     }

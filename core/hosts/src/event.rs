@@ -1,0 +1,150 @@
+//! What a cluster tells: the events of the Mesos v1 scheduler API in our words.
+
+use echelon_core_model::{HostId, Resources, Timestamp};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Id of an offer.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfferId(pub Arc<str>);
+
+/// Room that a host offers us until we accept, decline or lose it. Several offers of one host may be open; their sum is
+/// what can be used (Mesos rule R61).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// Its id.
+    pub id: OfferId,
+    /// The host's agent.
+    pub host: HostId,
+    /// The host's name.
+    pub hostname: Arc<str>,
+    /// Where its agent listens, `host:port`; empty when not told.
+    pub address: String,
+    /// Room that is ours to use (not revocable, not reserved to others).
+    pub resources: Resources,
+    /// Attributes as text.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// State of a task as the cluster tells it (Mesos rule R92).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaskState {
+    /// Tracked, not yet at its executor.
+    Staging,
+    /// Being prepared.
+    Starting,
+    /// Runs.
+    Running,
+    /// Told to end.
+    Killing,
+    /// Ended with status 0.
+    Finished,
+    /// Ended otherwise.
+    Failed,
+    /// Ended because it was told to.
+    Killed,
+    /// Refused as invalid; never ran.
+    Error,
+    /// Probably dead, not proven.
+    Lost,
+    /// Never reached its executor; never ran.
+    Dropped,
+    /// Known not to be there any more.
+    Gone,
+    /// Its agent is silent; it may live.
+    Unreachable,
+    /// An operator said that its agent is gone for good.
+    GoneByOperator,
+    /// The master does not know; proves nothing without the right agent (R104, R109).
+    Unknown,
+}
+
+/// A status update or the answer to a reconciliation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskStatus {
+    /// The task id as text: it may not be ours.
+    pub task: String,
+    /// Its state.
+    pub state: TaskState,
+    /// The agent, when told.
+    pub host: Option<HostId>,
+    /// Set when the update is kept by the agent until it is acknowledged (R93): 16 bytes.
+    pub uuid: Option<[u8; 16]>,
+    /// Whether it answers a reconciliation.
+    pub reconciliation: bool,
+    /// Mesos' reason, as its enum's name without the prefix; empty when not told.
+    pub reason: String,
+    /// A sentence from Mesos or its executor; empty when not told. Not trusted.
+    pub message: String,
+    /// The sender's clock, when told.
+    pub at: Option<Timestamp>,
+    /// What a health check says, when told.
+    pub healthy: Option<bool>,
+}
+
+/// What a cluster tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The subscription stands. All offers of earlier ones are void (R28).
+    Subscribed {
+        /// Our framework id, now ours for good.
+        framework: String,
+        /// Heartbeats come this often.
+        heartbeat: echelon_core_model::time::Span,
+    },
+    /// New offers.
+    Offers(Vec<Offer>),
+    /// An offer is taken back; it may cross our use of it (R63).
+    Rescind(OfferId),
+    /// A task's state.
+    Update(TaskStatus),
+    /// An agent is gone (no executor named), or one of its executors ended (R119). Informative only.
+    Failure {
+        /// The agent.
+        host: Option<HostId>,
+        /// The executor that ended.
+        executor: Option<String>,
+    },
+    /// The cluster lives.
+    Heartbeat,
+    /// The stream ended or fell silent; calls under way have unknown outcomes, all offers are void.
+    Disconnected {
+        /// Why, for people.
+        why: String,
+    },
+    /// The subscription was refused or taken over for good: do not come back by yourself (R25, R29, R37, R38).
+    Refused {
+        /// What the cluster said.
+        message: String,
+        /// Whether a newer subscription of the same framework took over (R29).
+        superseded: bool,
+    },
+    /// A call was refused or its outcome is unknown.
+    CallFailed {
+        /// The call.
+        call: super::Call,
+        /// Why, for people.
+        why: String,
+        /// Whether the cluster certainly did not take it in.
+        refused: bool,
+    },
+}
+
+impl TaskState {
+    /// Whether the task is certainly dead (R102 excludes `Lost`, `Unreachable`, `Unknown` and `GoneByOperator`, which are
+    /// not proof of death).
+    #[must_use]
+    pub const fn is_proof_of_death(self) -> bool {
+        matches!(
+            self,
+            Self::Finished | Self::Failed | Self::Killed | Self::Error | Self::Dropped | Self::Gone
+        )
+    }
+}
+
+impl fmt::Display for OfferId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

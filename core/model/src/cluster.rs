@@ -1,0 +1,140 @@
+//! Clusters: the wish that a command sets, the contact that the resource manager observes, what a shard says of itself, and
+//! hosts.
+
+use crate::id::{ClusterId, Epoch, HostId, Version};
+use crate::resources::Resources;
+use crate::time::Timestamp;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What operators want of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Wish {
+    /// Takes work.
+    #[default]
+    Active,
+    /// Takes nothing new.
+    Cordoned,
+    /// Work moves off.
+    Draining,
+    /// Gone for good.
+    Left,
+}
+
+impl Wish {
+    /// The word of API and command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Cordoned => "cordoned",
+            Self::Draining => "draining",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// A cluster as it was added. Decided by any gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// Made when it is added, never used again.
+    pub id: ClusterId,
+    /// Its name, for people and job files.
+    pub name: String,
+    /// Counts the writes of this row, from 1.
+    pub version: Version,
+    /// What operators want of it.
+    pub wish: Wish,
+    /// Where its Mesos master is.
+    pub mesos: String,
+    /// Labels for filters.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// How a cluster's shard is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Contact {
+    /// No report yet: no capacity, no slices, never counted as silent.
+    #[default]
+    Joining,
+    /// Heard over its stream.
+    Fresh,
+    /// Its stream is silent, its heartbeat is not: a broken link.
+    Silent,
+    /// Neither stream nor heartbeat, or a heartbeat whose Mesos contact is as old.
+    Unreachable,
+}
+
+impl Contact {
+    /// The word of API, command line and metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Joining => "joining",
+            Self::Fresh => "fresh",
+            Self::Silent => "silent",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+impl fmt::Display for Contact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// What the resource manager knows of a cluster and must not forget: since when it is heard or not. Owned by its leader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterState {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// How it is heard.
+    pub contact: Contact,
+    /// Since when.
+    pub since: Timestamp,
+    /// Capacity last reported.
+    pub capacity: Resources,
+    /// Used by our tasks, last reported.
+    pub used: Resources,
+    /// Hosts last reported.
+    pub hosts: u32,
+}
+
+/// A shard leader's sign of life. Owned by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// When it was written.
+    pub at: Timestamp,
+    /// When Mesos was last heard.
+    pub mesos_contact: Option<Timestamp>,
+    /// Where the leader listens, for gateways.
+    pub address: String,
+}
+
+/// A host as its shard sees it. Owned by the shard's leader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Its Mesos agent.
+    pub id: HostId,
+    /// Its name.
+    pub hostname: String,
+    /// Where its agent listens: `host:port`.
+    pub address: String,
+    /// All that it was ever seen to have.
+    pub capacity: Resources,
+    /// Taken by our tasks.
+    pub used: Resources,
+    /// Our tasks on it.
+    pub tasks: u32,
+    /// Attributes, as text.
+    pub attributes: BTreeMap<String, String>,
+    /// Whether Mesos lost contact with it.
+    pub reachable: bool,
+    /// When it was last seen in an offer or update.
+    pub seen_at: Timestamp,
+}

@@ -1,0 +1,149 @@
+//! What the resource manager and a shard say to each other over their one stream. Every message carries the sender's
+//! epoch and a sequence; older ones are dropped. All of it is soft: losing a message loses time, never work.
+
+use crate::assignment::AssignedRange;
+use crate::id::{ClusterId, Epoch, Generation, GroupName, JobId, Version};
+use crate::instance::Counts;
+use crate::job::Goal;
+use crate::range::RangeSet;
+use crate::reason::Reason;
+use crate::resources::Resources;
+use crate::time::{Span, Timestamp};
+
+/// How many instances of a slice may be active: absolute, numbered, for one generation, renewed. Expiry forbids raising
+/// the number of active instances and never stops anything; only a smaller grant of the current epoch does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// The resource manager's epoch.
+    pub epoch: Epoch,
+    /// Grows within the epoch; a smaller one is late and dropped.
+    pub number: u64,
+    /// Most active instances.
+    pub active: u64,
+    /// How long it allows raising, from its arrival.
+    pub lease: Span,
+}
+
+/// From the resource manager to a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directive {
+    /// The sender's epoch.
+    pub epoch: Epoch,
+    /// Grows within the epoch and stream.
+    pub sequence: u64,
+    /// What is ordered.
+    pub order: Order,
+}
+
+/// What a directive orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Begin a full report now.
+    Report,
+    /// What is wanted of these groups at this cluster. A group that is not named keeps what it has (law 1).
+    Slices(Vec<SliceOrder>),
+    /// The job has ended, or its tombstone is gone: its blocks may go to the archive once nothing of it runs.
+    Archive(JobId),
+}
+
+/// What is wanted of a group at a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceOrder {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupName,
+    /// The head that this was decided from.
+    pub head_version: Version,
+    /// The goal in that head.
+    pub goal: Goal,
+    /// The spec version in that head.
+    pub spec_version: u32,
+    /// Every range of the group that the assignment gives to this cluster, stored before this was sent. May be empty:
+    /// then the order asks for confirmation that nothing runs.
+    pub ranges: Vec<AssignedRange>,
+    /// Grants by generation.
+    pub grants: Vec<(Generation, Grant)>,
+    /// This cluster's part of the job's `max_unavailable`.
+    pub max_unavailable: u32,
+}
+
+/// From a shard to the resource manager.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The shard leader's epoch.
+    pub epoch: Epoch,
+    /// Grows within the epoch.
+    pub sequence: u64,
+    /// What is told.
+    pub part: ReportPart,
+}
+
+/// A part of what a shard tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReportPart {
+    /// A full report begins; until its end the stored picture holds.
+    FullStart,
+    /// These slices, as they are now.
+    Slices(Vec<SliceReport>),
+    /// The full report is complete.
+    FullEnd,
+    /// The cluster's hosts in sum.
+    Capacity(Capacity),
+    /// The directive was refused: the shard obeys a newer resource manager.
+    Superseded(Epoch),
+}
+
+/// A cluster's hosts in sum.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Capacity {
+    /// All that hosts have for us.
+    pub total: Resources,
+    /// Taken by our tasks.
+    pub used: Resources,
+    /// Largest free room of each kind on one host.
+    pub largest_free: Resources,
+    /// Largest capacity of each kind on one host: what never fits is said at submit (law 11).
+    pub largest_host: Resources,
+    /// Hosts seen.
+    pub hosts: u32,
+    /// When Mesos was last heard.
+    pub mesos_contact: Option<Timestamp>,
+}
+
+/// A slice as its shard sees it: the numbers of one group at one generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceReport {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupName,
+    /// The generation.
+    pub generation: Generation,
+    /// The newest head that the shard acted on.
+    pub head_version: Version,
+    /// The newest grant that it obeyed.
+    pub grant_number: u64,
+    /// Numbers held: assigned here at this generation and not released.
+    pub held: RangeSet,
+    /// Numbers released for good, durable.
+    pub released: RangeSet,
+    /// Held numbers that are active: begun and not ended.
+    pub active: u64,
+    /// Held numbers that were never active and have not ended.
+    pub unstarted: u64,
+    /// Held numbers by state.
+    pub counts: Counts,
+    /// Held numbers whose goal is met: succeeded.
+    pub succeeded: u64,
+    /// Held numbers whose retries are used up.
+    pub failed: u64,
+    /// Held numbers that were stopped.
+    pub stopped: u64,
+    /// Runs of any number at this generation, released ones included, that Mesos may still have.
+    pub live: u64,
+    /// Why held numbers wait.
+    pub waiting: Vec<(Reason, u64, Timestamp)>,
+}

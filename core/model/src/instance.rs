@@ -1,0 +1,254 @@
+//! Instances as they are stored: one record each, in blocks of consecutive numbers, and one slice row for each group at
+//! a cluster. Written only by the cluster's shard leader.
+
+use crate::assignment::AssignedRange;
+use crate::bucket::BLOCK_SIZE;
+use crate::directive::Grant;
+use crate::id::{Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId};
+use crate::range::RangeSet;
+use crate::reason::Reason;
+use crate::run::RunState;
+use crate::time::{Span, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How an instance's goal was met, or given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ended {
+    /// A batch instance succeeded.
+    Succeeded,
+    /// Its retries are used up.
+    Failed,
+    /// It was stopped, deleted or scaled away.
+    Stopped,
+}
+
+/// The wish to end a run, stored before its first KILL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopping {
+    /// Why.
+    pub reason: Reason,
+    /// From SIGTERM to SIGKILL.
+    pub grace: Span,
+    /// When it was decided.
+    pub since: Timestamp,
+}
+
+/// A run: one attempt of an instance on one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The generation of the instance's range when it began.
+    pub generation: Generation,
+    /// Its number within the generation, from 1.
+    pub number: RunNumber,
+    /// Its state.
+    pub state: RunState,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why it is in that state.
+    pub reason: Reason,
+    /// The host's Mesos agent.
+    pub host: HostId,
+    /// The host's name, for people.
+    pub hostname: Arc<str>,
+    /// The spec version that it runs.
+    pub spec_version: u32,
+    /// Restarts asked for when it began; a larger goal ends it.
+    pub restarts: u32,
+    /// When the command began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Exit status of the command, when it is known.
+    pub exit_code: Option<i32>,
+    /// The wish to end it.
+    pub stopping: Option<Stopping>,
+}
+
+impl Run {
+    /// Its task id.
+    #[must_use]
+    pub fn task_id(&self, instance: InstanceId) -> TaskId {
+        TaskId {
+            instance,
+            generation: self.generation,
+            run: self.number,
+        }
+    }
+
+    /// Whether Mesos may have a task of it.
+    #[must_use]
+    pub const fn may_have_task(&self) -> bool {
+        self.state.may_have_task()
+    }
+}
+
+/// What is stored of an instance. Instances that were never touched have no record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InstanceRecord {
+    /// The generation at which this cluster last held it.
+    pub generation: Generation,
+    /// Its latest run; `None` before the first.
+    pub run: Option<Run>,
+    /// Older runs that are not known dead: given up as lost while their host is silent.
+    pub older: Vec<Run>,
+    /// Failed runs that count against `retry.limit`.
+    pub attempts: u32,
+    /// The next run may not begin before (a stored backoff).
+    pub not_before: Timestamp,
+    /// How its goal was met.
+    pub ended: Option<Ended>,
+    /// Hosts to avoid after failures there, latest last.
+    pub avoid: Vec<HostId>,
+}
+
+impl InstanceRecord {
+    /// Its state, as people see it.
+    #[must_use]
+    pub fn state(&self) -> RunState {
+        self.run.as_ref().map_or(RunState::Pending, |run| {
+            // Between two tries the instance waits; the last run's end is in its reason.
+            if run.state.is_ended() && self.ended.is_none() {
+                RunState::Pending
+            } else {
+                run.state
+            }
+        })
+    }
+
+    /// Whether Mesos may have a task of any of its runs.
+    #[must_use]
+    pub fn may_have_task(&self) -> bool {
+        self.run.iter().chain(&self.older).any(Run::may_have_task)
+    }
+
+    /// Every run that may have a task.
+    pub fn live_runs(&self) -> impl Iterator<Item = &Run> {
+        self.run.iter().chain(&self.older).filter(|r| r.may_have_task())
+    }
+}
+
+/// The key of a block within a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockKey {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupName,
+    /// The block's number: instance number / `BLOCK_SIZE`.
+    pub number: u32,
+}
+
+impl BlockKey {
+    /// The block that holds an instance.
+    #[must_use]
+    pub fn of(job: JobId, group: &GroupName, n: InstanceNumber) -> Self {
+        Self {
+            job,
+            group: group.clone(),
+            number: n.0 / BLOCK_SIZE,
+        }
+    }
+
+    /// Its bucket.
+    #[must_use]
+    pub fn bucket(&self) -> u16 {
+        crate::bucket::block_bucket(self.job, &self.group, self.number)
+    }
+}
+
+/// Consecutive instances, always written whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Which.
+    pub key: BlockKey,
+    /// Records of the instances that were touched, by number.
+    pub instances: BTreeMap<InstanceNumber, InstanceRecord>,
+}
+
+/// What a cluster's shard must remember about a group beside its instances.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceRow {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupName,
+    /// Ranges last heard of, as the assignment gave them: what a shard without a resource manager starts from.
+    pub ranges: Vec<AssignedRange>,
+    /// Numbers given back for good at a generation. Final: never started again at that generation.
+    pub released: BTreeMap<Generation, RangeSet>,
+    /// Numbers whose former holder's blocks were read and taken over at a generation.
+    pub taken_over: BTreeMap<Generation, RangeSet>,
+    /// The grants last obeyed, by generation.
+    pub grants: BTreeMap<Generation, Grant>,
+}
+
+impl SliceRow {
+    /// The block number that stands for the slice row in `block_bucket`.
+    pub const BLOCK: u32 = u32::MAX;
+
+    /// An empty row.
+    #[must_use]
+    pub const fn new(job: JobId, group: GroupName) -> Self {
+        Self {
+            job,
+            group,
+            ranges: Vec::new(),
+            released: BTreeMap::new(),
+            taken_over: BTreeMap::new(),
+            grants: BTreeMap::new(),
+        }
+    }
+
+    /// Its bucket.
+    #[must_use]
+    pub fn bucket(&self) -> u16 {
+        crate::bucket::block_bucket(self.job, &self.group, Self::BLOCK)
+    }
+}
+
+/// Instances by state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// By `RunState` number.
+    pub by_state: [u64; 12],
+}
+
+impl Counts {
+    /// Instances in a state.
+    #[must_use]
+    pub fn get(&self, state: RunState) -> u64 {
+        self.by_state
+            .get(usize::from(state.number()))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Adds `n` instances in a state.
+    pub fn add(&mut self, state: RunState, n: u64) {
+        if let Some(slot) = self.by_state.get_mut(usize::from(state.number())) {
+            *slot = slot.saturating_add(n);
+        }
+    }
+
+    /// Adds another's numbers.
+    pub fn merge(&mut self, other: &Self) {
+        RunState::ALL.into_iter().for_each(|s| self.add(s, other.get(s)));
+    }
+
+    /// All instances.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_state.iter().sum()
+    }
+
+    /// Instances of which Mesos may have a task.
+    #[must_use]
+    pub fn live(&self) -> u64 {
+        RunState::ALL
+            .into_iter()
+            .filter(|s| s.may_have_task())
+            .map(|s| self.get(s))
+            .sum()
+    }
+}

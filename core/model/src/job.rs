@@ -1,0 +1,217 @@
+//! A job as it is stored: its head (the wish, decided by any gateway) and its progress (what became of it, owned by the
+//! resource manager).
+
+use crate::id::{ClusterId, GroupName, JobId, Version};
+use crate::instance::Counts;
+use crate::reason::Reason;
+use crate::spec::JobKind;
+use crate::time::Timestamp;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What the user wants of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Desired {
+    /// Run it.
+    #[default]
+    Running,
+    /// Stop it; its record stays.
+    Stopped,
+    /// Stop it and remove its record once every cluster has confirmed.
+    Deleted,
+}
+
+/// The goal of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Goal {
+    /// What the user wants.
+    pub desired: Desired,
+    /// Number of restarts asked for so far.
+    pub restarts: u32,
+}
+
+/// The row that makes a job exist. Written only by compare-and-set on `version`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The job.
+    pub job: JobId,
+    /// Counts the writes of this row, from 1; the etag.
+    pub version: Version,
+    /// A void head bars a job id whose creator was overtaken: it never came to be.
+    pub void: bool,
+    /// What is wanted.
+    pub goal: Goal,
+    /// The spec version in force, from 1.
+    pub spec_version: u32,
+    /// For look-ups without reading the spec: its name.
+    pub name: String,
+    /// For look-ups: its pool's path.
+    pub pool: String,
+    /// For look-ups: its kind.
+    pub kind: JobKind,
+    /// For look-ups: its owner.
+    pub owner: String,
+    /// For look-ups: its labels.
+    pub labels: BTreeMap<String, String>,
+    /// For look-ups: wanted instances over all groups.
+    pub instances: u64,
+    /// When the head was last written.
+    pub updated_at: Timestamp,
+}
+
+/// State of a job over all clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum JobState {
+    /// Nothing of it runs yet.
+    #[default]
+    Waiting = 0,
+    /// Something of it runs.
+    Running = 1,
+    /// It is being stopped.
+    Stopping = 2,
+    /// Every instance succeeded.
+    Succeeded = 3,
+    /// Every instance ended, some without success.
+    Failed = 4,
+    /// Stopped as asked.
+    Stopped = 5,
+    /// Deleted; the record is a tombstone.
+    Deleted = 6,
+}
+
+impl JobState {
+    /// All states, in order of number.
+    pub const ALL: [Self; 7] = [
+        Self::Waiting,
+        Self::Running,
+        Self::Stopping,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Stopped,
+        Self::Deleted,
+    ];
+
+    /// The number that is stored.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The state of a stored number.
+    #[must_use]
+    pub fn from_number(n: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(n)).copied()
+    }
+
+    /// The word of API and command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Deleted => "deleted",
+        }
+    }
+
+    /// Whether it takes no wish but delete.
+    #[must_use]
+    pub const fn is_ended(self) -> bool {
+        matches!(
+            self,
+            Self::Succeeded | Self::Failed | Self::Stopped | Self::Deleted
+        )
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How many instances of a group wait for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The group.
+    pub group: GroupName,
+    /// The cluster that was asked, when one was.
+    pub cluster: Option<ClusterId>,
+    /// Why.
+    pub reason: Reason,
+    /// How many instances.
+    pub count: u64,
+    /// Since when this reason holds.
+    pub since: Timestamp,
+}
+
+/// What became of a job: written by the resource manager's leader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// The job.
+    pub job: JobId,
+    /// Its state.
+    pub state: JobState,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why, for an ended job.
+    pub reason: Option<Reason>,
+    /// The head version that was seen when it ended; a later wish was too late.
+    pub ended_version: Option<Version>,
+    /// Instances by state, over all clusters, for each group.
+    pub groups: BTreeMap<GroupName, Counts>,
+    /// Why instances wait.
+    pub waiting: Vec<Waiting>,
+    /// Clusters whose confirmation a stop or delete still awaits.
+    pub awaited: Vec<ClusterId>,
+    /// When it was first seen.
+    pub created_at: Timestamp,
+}
+
+/// Filters of a job list; all that are given must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobFilter {
+    /// Path of the pool; jobs of pools below it count too.
+    pub pool: Option<String>,
+    /// Any of these states; all when empty.
+    pub states: Vec<JobState>,
+    /// Exact owner.
+    pub owner: Option<String>,
+    /// Labels with their values.
+    pub labels: BTreeMap<String, String>,
+    /// Start of the name.
+    pub name_prefix: Option<String>,
+}
+
+impl JobFilter {
+    /// Whether a job passes. A job without progress is waiting.
+    #[must_use]
+    pub fn passes(&self, head: &Head, state: JobState) -> bool {
+        let Self {
+            pool,
+            states,
+            owner,
+            labels,
+            name_prefix,
+        } = self;
+        let below = |path: &String| {
+            head.pool == *path
+                || head
+                    .pool
+                    .strip_prefix(path.trim_end_matches('/'))
+                    .is_some_and(|r| r.starts_with('/'))
+        };
+        !head.void
+            && pool.as_ref().is_none_or(below)
+            && (states.is_empty() || states.contains(&state))
+            && owner.as_ref().is_none_or(|o| head.owner == *o)
+            && labels.iter().all(|(k, v)| head.labels.get(k) == Some(v))
+            && name_prefix
+                .as_ref()
+                .is_none_or(|p| head.name.starts_with(p.as_str()))
+    }
+}

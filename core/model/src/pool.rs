@@ -1,0 +1,56 @@
+//! The tree of resource pools as it is stored: whole, under a version, behind one pointer.
+
+use crate::id::{PoolId, Version};
+use crate::resources::Resources;
+use std::collections::BTreeMap;
+
+/// A node of the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Made at creation, kept over renames and moves.
+    pub id: PoolId,
+    /// Its full path: `/default`, `/ml/training`. The root is `/`.
+    pub path: String,
+    /// What it gets first.
+    pub reservation: Resources,
+    /// What it never exceeds.
+    pub limit: Resources,
+    /// Its weight when what is left is shared; 0 gets only what nobody with a share wants.
+    pub share: Resources,
+    /// Counts the writes of this pool, from 1.
+    pub version: Version,
+}
+
+/// The whole tree.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PoolTree {
+    /// Counts the trees, from 1; 0 is the tree that was never written (the root alone).
+    pub version: Version,
+    /// Pools by path, without the root.
+    pub pools: BTreeMap<String, Pool>,
+}
+
+/// Share of a pool that names none.
+pub const DEFAULT_SHARE: u64 = 1;
+
+impl PoolTree {
+    /// The path of a pool's parent: `/` for a top pool.
+    #[must_use]
+    pub fn parent(path: &str) -> &str {
+        match path.rsplit_once('/') {
+            Some(("", _)) | None => "/",
+            Some((parent, _)) => parent,
+        }
+    }
+
+    /// Direct children of a path, in order of path.
+    pub fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Pool> + 'a {
+        self.pools.values().filter(move |p| Self::parent(&p.path) == path)
+    }
+
+    /// Whether a pool has no children (only such a pool takes jobs).
+    #[must_use]
+    pub fn is_leaf(&self, path: &str) -> bool {
+        self.children(path).next().is_none()
+    }
+}

@@ -1,0 +1,363 @@
+//! Why something is as it is: a closed set of codes with numbers, made where the decision is made, turned into a sentence
+//! only at the edge. A reason for waiting names its layer, what was asked, what there is at most, and where.
+
+use crate::resources::Kind;
+use std::fmt;
+
+/// Which layer of the system makes an instance wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// The user's own wish (stopped, max_running).
+    Goal,
+    /// Quota: pool limits and entitlement.
+    Pool,
+    /// Choice of a cluster.
+    Routing,
+    /// Choice of a host.
+    Placement,
+    /// Between the choice of a host and the running task.
+    Launch,
+    /// What the run itself did.
+    Run,
+    /// The system's own parts: storage, leaders, links.
+    System,
+}
+
+/// Machine-readable reasons. A code is stable; its number is what is stored and sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u16)]
+pub enum ReasonCode {
+    /// Accepted, not looked at yet.
+    Accepted = 1,
+    /// Others of the group run up to `max_running`.
+    MaxRunning = 2,
+    /// The job is to be stopped.
+    StopRequested = 3,
+    /// The job is to be deleted.
+    DeleteRequested = 4,
+    /// A restart was asked for.
+    RestartRequested = 5,
+    /// The group was scaled down.
+    ScaledDown = 6,
+    /// The instance is being moved to another cluster.
+    Moved = 7,
+    /// Its pool does not exist (any more).
+    PoolNotFound = 10,
+    /// The pool's limit is reached.
+    PoolLimit = 11,
+    /// The pool's entitlement is used up.
+    PoolEntitlement = 12,
+    /// No cluster passes the filters.
+    NoCluster = 20,
+    /// No cluster has room.
+    NoClusterCapacity = 21,
+    /// The chosen cluster's shard has not reported yet.
+    ClusterSilent = 22,
+    /// The chosen cluster is cordoned or draining.
+    ClusterCordoned = 23,
+    /// The grant has not reached the shard yet.
+    AwaitingGrant = 24,
+    /// Hosts have too little of a kind left.
+    HostResources = 30,
+    /// Hosts do not meet a constraint.
+    HostConstraint = 31,
+    /// The cluster has no host at all (yet).
+    NoHosts = 32,
+    /// Waiting for an offer.
+    AwaitingOffer = 33,
+    /// Hosts that this instance should avoid after failures there.
+    HostAvoided = 34,
+    /// The launch is on its way to Mesos.
+    Launching = 40,
+    /// Mesos did not take the launch.
+    LaunchDropped = 41,
+    /// Mesos refused the task as invalid.
+    LaunchInvalid = 42,
+    /// A retry waits for its backoff.
+    Backoff = 50,
+    /// The command ended with status 0.
+    Succeeded = 51,
+    /// The command ended with another status, or was never started.
+    Failed = 52,
+    /// The command was ended by a signal.
+    Signalled = 53,
+    /// The run was killed as asked.
+    Killed = 54,
+    /// The run was killed by the host (memory, disk, drain).
+    KilledByHost = 55,
+    /// The host is silent; the run may live.
+    HostUnreachable = 56,
+    /// The host, or the run on it, is gone.
+    HostGone = 57,
+    /// Running.
+    Running = 58,
+    /// An older run of the instance is not known dead yet.
+    OlderRunAlive = 59,
+    /// Its retries are used up.
+    RetriesExhausted = 60,
+    /// The run deadline has passed.
+    DeadlineExceeded = 61,
+    /// Failing health.
+    Unhealthy = 62,
+    /// Storage cannot be written at the moment.
+    StorageUnavailable = 70,
+    /// Mesos cannot be reached at the moment.
+    MesosUnavailable = 71,
+    /// No resource manager leads at the moment.
+    NoResourceManager = 72,
+    /// The shard has no leader at the moment.
+    NoShardLeader = 73,
+    /// The shard is still reading and sealing its state.
+    Recovering = 74,
+    /// Storage was rolled back: everything is frozen.
+    StorageRolledBack = 75,
+}
+
+impl ReasonCode {
+    /// All codes, in order of number.
+    pub const ALL: &'static [Self] = &[
+        Self::Accepted,
+        Self::MaxRunning,
+        Self::StopRequested,
+        Self::DeleteRequested,
+        Self::RestartRequested,
+        Self::ScaledDown,
+        Self::Moved,
+        Self::PoolNotFound,
+        Self::PoolLimit,
+        Self::PoolEntitlement,
+        Self::NoCluster,
+        Self::NoClusterCapacity,
+        Self::ClusterSilent,
+        Self::ClusterCordoned,
+        Self::AwaitingGrant,
+        Self::HostResources,
+        Self::HostConstraint,
+        Self::NoHosts,
+        Self::AwaitingOffer,
+        Self::HostAvoided,
+        Self::Launching,
+        Self::LaunchDropped,
+        Self::LaunchInvalid,
+        Self::Backoff,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Signalled,
+        Self::Killed,
+        Self::KilledByHost,
+        Self::HostUnreachable,
+        Self::HostGone,
+        Self::Running,
+        Self::OlderRunAlive,
+        Self::RetriesExhausted,
+        Self::DeadlineExceeded,
+        Self::Unhealthy,
+        Self::StorageUnavailable,
+        Self::MesosUnavailable,
+        Self::NoResourceManager,
+        Self::NoShardLeader,
+        Self::Recovering,
+        Self::StorageRolledBack,
+    ];
+
+    /// The number that is stored and sent.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The code of a number, if this build knows it.
+    #[must_use]
+    pub fn from_number(n: u16) -> Option<Self> {
+        Self::ALL.iter().copied().find(|c| c.number() == n)
+    }
+
+    /// The layer that gives this reason.
+    #[must_use]
+    pub const fn layer(self) -> Layer {
+        match self.number() {
+            0..=9 => Layer::Goal,
+            10..=19 => Layer::Pool,
+            20..=29 => Layer::Routing,
+            30..=39 => Layer::Placement,
+            40..=49 => Layer::Launch,
+            50..=69 => Layer::Run,
+            _ => Layer::System,
+        }
+    }
+
+    /// The stable word of the API: `POOL_LIMIT`.
+    #[must_use]
+    pub fn word(self) -> String {
+        let camel = format!("{self:?}");
+        let mut out = String::with_capacity(camel.len() + 4);
+        for (i, c) in camel.chars().enumerate() {
+            if c.is_ascii_uppercase() && i > 0 {
+                out.push('_');
+            }
+            out.push(c.to_ascii_uppercase());
+        }
+        out
+    }
+
+    /// What it says to a person, without numbers.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted, not yet looked at by the resource manager",
+            Self::MaxRunning => "waits because max_running of its group run already",
+            Self::StopRequested => "the job was asked to stop",
+            Self::DeleteRequested => "the job was deleted",
+            Self::RestartRequested => "a restart was asked for",
+            Self::ScaledDown => "the group was scaled down",
+            Self::Moved => "is being moved to another cluster",
+            Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
+            Self::PoolLimit => "its pool's limit is reached",
+            Self::PoolEntitlement => "its pool uses all that it is entitled to",
+            Self::NoCluster => "no cluster passes its filters",
+            Self::NoClusterCapacity => "no cluster has room for it",
+            Self::ClusterSilent => "the chosen cluster has not reported",
+            Self::ClusterCordoned => "the chosen cluster takes no new work",
+            Self::AwaitingGrant => "the grant is on its way to the shard",
+            Self::HostResources => "hosts have too little left",
+            Self::HostConstraint => "hosts do not meet a constraint",
+            Self::NoHosts => "the cluster has no hosts",
+            Self::AwaitingOffer => "waits for Mesos to offer hosts",
+            Self::HostAvoided => "avoids hosts on which it failed before",
+            Self::Launching => "the launch is on its way to Mesos",
+            Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
+            Self::LaunchInvalid => "Mesos refused the task as invalid",
+            Self::Backoff => "waits before the next try",
+            Self::Succeeded => "the command ended with status 0",
+            Self::Failed => "the command failed",
+            Self::Signalled => "the command was ended by a signal",
+            Self::Killed => "was killed as asked",
+            Self::KilledByHost => "was killed by its host",
+            Self::HostUnreachable => "its host is silent; the run may still live",
+            Self::HostGone => "its host, or the run on it, is gone",
+            Self::Running => "running",
+            Self::OlderRunAlive => "waits until its older run is known dead",
+            Self::RetriesExhausted => "its retries are used up",
+            Self::DeadlineExceeded => "its run deadline has passed",
+            Self::Unhealthy => "its health check fails",
+            Self::StorageUnavailable => {
+                "storage cannot be written at the moment; nothing is started or stopped until it can"
+            }
+            Self::MesosUnavailable => "the Mesos master cannot be reached at the moment",
+            Self::NoResourceManager => "no resource manager leads at the moment",
+            Self::NoShardLeader => "the cluster's shard has no leader at the moment",
+            Self::Recovering => "the shard is still reading its state",
+            Self::StorageRolledBack => "storage was rolled back; starts and kills are frozen",
+        }
+    }
+}
+
+/// How much was asked of a kind, and how much there is at most in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shortfall {
+    /// The kind.
+    pub kind: Kind,
+    /// What is there at most, in the kind's unit.
+    pub have: u64,
+    /// What is needed, in the kind's unit.
+    pub need: u64,
+}
+
+/// A reason with its numbers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reason {
+    /// The code.
+    pub code: ReasonCode,
+    /// Asked against largest free, where the code is about quantities.
+    pub shortfall: Option<Shortfall>,
+    /// Where: a pool, cluster or host, or the message that Mesos or the command gave. Not trusted, escaped by whoever shows it.
+    pub detail: Option<Box<str>>,
+}
+
+impl Reason {
+    /// A reason without numbers.
+    #[must_use]
+    pub const fn new(code: ReasonCode) -> Self {
+        Self {
+            code,
+            shortfall: None,
+            detail: None,
+        }
+    }
+
+    /// The same with a place or a message.
+    #[must_use]
+    pub fn at(mut self, detail: impl AsRef<str>) -> Self {
+        self.detail = Some(detail.as_ref().into());
+        self
+    }
+
+    /// The same with what was asked and what there is.
+    #[must_use]
+    pub const fn short(mut self, shortfall: Shortfall) -> Self {
+        self.shortfall = Some(shortfall);
+        self
+    }
+}
+
+impl From<ReasonCode> for Reason {
+    fn from(code: ReasonCode) -> Self {
+        Self::new(code)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            code,
+            shortfall,
+            detail,
+        } = self;
+        f.write_str(code.sentence())?;
+        if let Some(Shortfall { kind, have, need }) = shortfall {
+            write!(
+                f,
+                ": {kind} needs {}, has at most {}",
+                kind.show(*need),
+                kind.show(*have)
+            )?;
+        }
+        match detail {
+            Some(text) => write!(f, " ({text})"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_told_apart_by_number_and_word() {
+        for pair in ReasonCode::ALL.windows(2) {
+            assert!(pair[0].number() < pair[1].number(), "{pair:?}");
+        }
+        for code in ReasonCode::ALL {
+            assert_eq!(ReasonCode::from_number(code.number()), Some(*code));
+            assert!(code.word().chars().all(|c| c.is_ascii_uppercase() || c == '_'));
+        }
+        assert_eq!(ReasonCode::from_number(9999), None);
+        assert_eq!(ReasonCode::PoolLimit.word(), "POOL_LIMIT");
+    }
+
+    #[test]
+    fn a_reason_says_what_was_asked_and_where() {
+        let reason = Reason::new(ReasonCode::HostResources)
+            .short(Shortfall {
+                kind: Kind::Memory,
+                have: 512,
+                need: 1024,
+            })
+            .at("3 hosts of c1");
+        assert_eq!(
+            reason.to_string(),
+            "hosts have too little left: memory needs 1024MiB, has at most 512MiB (3 hosts of c1)"
+        );
+    }
+}

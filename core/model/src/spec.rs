@@ -1,0 +1,204 @@
+//! What a user asks for: the specification of a job. Immutable; every change makes a new version.
+
+use crate::id::{ClusterId, GroupName};
+use crate::resources::Resources;
+use crate::time::Span;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Most instances a group may have.
+pub const MAX_INSTANCES: u32 = 10_000_000;
+/// Largest stored spec, in bytes of its row.
+pub const MAX_SPEC_BYTES: usize = 256 * 1024;
+
+/// Kind of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobKind {
+    /// Every instance runs to success, or until its retries are used up.
+    Batch,
+    /// Every instance runs until it is stopped or scaled away.
+    Service,
+}
+
+impl JobKind {
+    /// The word of job files and API.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Service => "service",
+        }
+    }
+}
+
+impl fmt::Display for JobKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How a group's instances are divided over clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Spread {
+    /// All on the job's home cluster, further ones only when it has no room.
+    #[default]
+    None,
+    /// As evenly as possible over all clusters that pass the filters.
+    Even,
+}
+
+/// Which clusters a job may use.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClusterChoice {
+    /// Only these, by name; all when empty.
+    pub only: Vec<String>,
+    /// How instances are divided over them.
+    pub spread: Spread,
+}
+
+/// What to do when the host, or the cluster, of a run stays silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OnSilence {
+    /// Give the run up after this long and start another.
+    Replace(Span),
+    /// Wait until it is known what became of it.
+    Wait,
+}
+
+/// How often and how soon a failed run is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// Failed runs after which an instance has failed; services are restarted for ever.
+    pub limit: u32,
+    /// Wait before the first retry; doubles with each.
+    pub backoff: Span,
+    /// Longest wait.
+    pub max_backoff: Span,
+}
+
+/// A rule about a host's attributes or name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Constraint {
+    /// Attribute name; `hostname` means the host's name.
+    pub attribute: String,
+    /// One of these values; with `negate`, none of them.
+    pub values: Vec<String>,
+    /// Whether the rule is turned round.
+    pub negate: bool,
+}
+
+/// One resource shape and its instances.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// Its name within the job.
+    pub name: GroupName,
+    /// Wanted instances, 1 to `MAX_INSTANCES` (a service may be scaled to 0).
+    pub instances: u32,
+    /// Most instances that may be active at once; `None`: all.
+    pub max_running: Option<u32>,
+    /// Shell command of each run.
+    pub command: String,
+    /// Environment of each run, beside `ECHELON_*` and `MESOS_*`.
+    pub env: BTreeMap<String, String>,
+    /// Room of one instance.
+    pub resources: Resources,
+    /// Rules about hosts.
+    pub constraints: Vec<Constraint>,
+    /// Retries of failed runs.
+    pub retry: Retry,
+    /// From SIGTERM to SIGKILL.
+    pub grace: Span,
+    /// Longest run; `None`: unbounded.
+    pub max_run: Option<Span>,
+    /// Most instances that a voluntary disruption (restart) may make unavailable at once.
+    pub max_unavailable: u32,
+}
+
+/// The specification of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobSpec {
+    /// Unique among jobs that have not ended.
+    pub name: String,
+    /// Path of its pool: `/default`.
+    pub pool: String,
+    /// Its kind.
+    pub kind: JobKind,
+    /// Who owns it; empty when not said.
+    pub owner: String,
+    /// Labels for look-ups.
+    pub labels: BTreeMap<String, String>,
+    /// Higher goes first within the pool.
+    pub priority: u32,
+    /// Which clusters it may use.
+    pub clusters: ClusterChoice,
+    /// When a host falls silent.
+    pub on_unreachable: OnSilence,
+    /// When a cluster falls silent.
+    pub on_cluster_loss: OnSilence,
+    /// Its groups, at least one, with different names.
+    pub groups: Vec<GroupSpec>,
+}
+
+impl JobSpec {
+    /// The group of that name.
+    #[must_use]
+    pub fn group(&self, name: &GroupName) -> Option<&GroupSpec> {
+        self.groups.iter().find(|g| g.name == *name)
+    }
+
+    /// Wanted instances over all groups.
+    #[must_use]
+    pub fn instances(&self) -> u64 {
+        self.groups.iter().map(|g| u64::from(g.instances)).sum()
+    }
+}
+
+impl GroupSpec {
+    /// Instances that may be active at once.
+    #[must_use]
+    pub fn most_active(&self) -> u32 {
+        self.max_running.map_or(self.instances, |m| m.min(self.instances))
+    }
+}
+
+/// Defaults of what a job file leaves out. One place, shown by `echelon job plan`.
+pub mod defaults {
+    use super::{OnSilence, Retry};
+    use crate::spec::JobKind;
+    use crate::time::Span;
+
+    /// Pool of a job file that names none.
+    pub const POOL: &str = "/default";
+    /// From SIGTERM to SIGKILL.
+    pub const GRACE: Span = Span::seconds(10);
+    /// Three failed runs end an instance: one accident and one coincidence are forgiven.
+    pub const RETRY: Retry = Retry {
+        limit: 3,
+        backoff: Span::seconds(1),
+        max_backoff: Span::minutes(5),
+    };
+    /// A silent host's runs are replaced after this (section 5).
+    pub const ON_UNREACHABLE: OnSilence = OnSilence::Replace(Span::minutes(5));
+    /// A silent cluster's runs are replaced after this (section 5).
+    pub const ON_CLUSTER_LOSS: OnSilence = OnSilence::Replace(Span::minutes(15));
+    /// Restarts take one instance at a time.
+    pub const MAX_UNAVAILABLE: u32 = 1;
+
+    /// Failed runs after which an instance of this kind has failed.
+    #[must_use]
+    pub const fn retry(kind: JobKind) -> Retry {
+        match kind {
+            JobKind::Batch => RETRY,
+            JobKind::Service => Retry {
+                limit: u32::MAX,
+                ..RETRY
+            },
+        }
+    }
+}
+
+/// A cluster as a job may name it: by id or by name.
+#[must_use]
+pub fn names_cluster(choice: &ClusterChoice, id: &ClusterId, name: &str) -> bool {
+    choice.only.is_empty() || choice.only.iter().any(|c| c == name || c == id.as_str())
+}

@@ -1,0 +1,154 @@
+//! Builders with a default for everything that is not the point of a test.
+
+use echelon_core_model::resources::Resources;
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::{GroupName, JobId};
+use std::collections::BTreeMap;
+
+/// A job id from a small number.
+#[must_use]
+pub const fn job_id(n: u128) -> JobId {
+    JobId(n)
+}
+
+/// The default group's name.
+#[must_use]
+pub fn main_group() -> GroupName {
+    GroupName::new(GroupName::DEFAULT)
+}
+
+/// A shape: whole cores and MiB.
+#[must_use]
+pub const fn shape(cores: u64, mebibytes: u64) -> Resources {
+    Resources {
+        cpus: cores * 1000,
+        memory: mebibytes,
+        disk: 0,
+        gpus: 0,
+    }
+}
+
+/// Builds a job of one group.
+#[derive(Debug, Clone)]
+pub struct JobBuilder(JobSpec);
+
+impl JobBuilder {
+    /// A batch job of `instances` instances of one core and 64 MiB in `/default`.
+    #[must_use]
+    pub fn batch(name: &str, instances: u32) -> Self {
+        Self::new(name, JobKind::Batch, instances)
+    }
+
+    /// A service of `instances` instances of one core and 64 MiB in `/default`.
+    #[must_use]
+    pub fn service(name: &str, instances: u32) -> Self {
+        Self::new(name, JobKind::Service, instances)
+    }
+
+    fn new(name: &str, kind: JobKind, instances: u32) -> Self {
+        let group = GroupSpec {
+            name: main_group(),
+            instances,
+            max_running: None,
+            command: "true".to_owned(),
+            env: BTreeMap::new(),
+            resources: shape(1, 64),
+            constraints: Vec::new(),
+            retry: defaults::retry(kind),
+            grace: defaults::GRACE,
+            max_run: None,
+            max_unavailable: defaults::MAX_UNAVAILABLE,
+        };
+        Self(JobSpec {
+            name: name.to_owned(),
+            pool: defaults::POOL.to_owned(),
+            kind,
+            owner: String::new(),
+            labels: BTreeMap::new(),
+            priority: 0,
+            clusters: ClusterChoice::default(),
+            on_unreachable: defaults::ON_UNREACHABLE,
+            on_cluster_loss: defaults::ON_CLUSTER_LOSS,
+            groups: vec![group],
+        })
+    }
+
+    fn group(mut self, change: impl FnOnce(&mut GroupSpec)) -> Self {
+        if let Some(group) = self.0.groups.first_mut() {
+            change(group);
+        }
+        self
+    }
+
+    /// In this pool.
+    #[must_use]
+    pub fn pool(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.0.pool);
+        self
+    }
+
+    /// At this priority.
+    #[must_use]
+    pub const fn priority(mut self, priority: u32) -> Self {
+        self.0.priority = priority;
+        self
+    }
+
+    /// Spread evenly over all clusters.
+    #[must_use]
+    pub const fn spread(mut self) -> Self {
+        self.0.clusters.spread = Spread::Even;
+        self
+    }
+
+    /// Only on these clusters.
+    #[must_use]
+    pub fn only(mut self, clusters: &[&str]) -> Self {
+        self.0.clusters.only = clusters.iter().map(|c| (*c).to_owned()).collect();
+        self
+    }
+
+    /// With this shape.
+    #[must_use]
+    pub fn shape(self, resources: Resources) -> Self {
+        self.group(|g| g.resources = resources)
+    }
+
+    /// With at most this many active.
+    #[must_use]
+    pub fn max_running(self, n: u32) -> Self {
+        self.group(|g| g.max_running = Some(n))
+    }
+
+    /// With this command.
+    #[must_use]
+    pub fn command(self, command: &str) -> Self {
+        self.group(|g| command.clone_into(&mut g.command))
+    }
+
+    /// With this environment variable.
+    #[must_use]
+    pub fn env(self, name: &str, value: &str) -> Self {
+        self.group(|g| {
+            g.env.insert(name.to_owned(), value.to_owned());
+        })
+    }
+
+    /// With this many failed runs allowed.
+    #[must_use]
+    pub fn retry_limit(self, limit: u32) -> Self {
+        self.group(|g| g.retry.limit = limit)
+    }
+
+    /// With this many unavailable at once in a restart.
+    #[must_use]
+    pub fn max_unavailable(self, n: u32) -> Self {
+        self.group(|g| g.max_unavailable = n)
+    }
+
+    /// The spec.
+    #[must_use]
+    pub fn build(self) -> JobSpec {
+        self.0
+    }
+}
