@@ -1,5 +1,7 @@
 //! The contract on a real ZooKeeper, whose address the variable `ECHELON_TEST_ZOOKEEPER` tells (`127.0.0.1:2181`).
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use echelon_core_model::Epoch;
 use echelon_io_membership::contract::CASES;
 use echelon_io_membership::contract::proxy::ZooKeeperGround;
