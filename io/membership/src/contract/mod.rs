@@ -42,6 +42,9 @@ pub const CASES: &[Case] = &[
     ("a silent follower leads later or not at all", |g| {
         Box::pin(election::a_silent_follower_stands_again(g))
     }),
+    ("who stands in silence leads after it", |g| {
+        Box::pin(election::who_stands_in_silence_leads_after_it(g))
+    }),
     ("discovery sees the newest leader", |g| {
         Box::pin(discovery::sees_the_newest_leader(g))
     }),
