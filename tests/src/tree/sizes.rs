@@ -27,6 +27,9 @@ const FUNCTION: Limits = Limits {
     largest: 80,
 };
 
+/// Past this a crate answers more than one question: split it.
+const CRATE_LINES: usize = 5_000;
+
 /// How many of the longest are shown.
 const SHOWN: usize = 5;
 
@@ -82,9 +85,15 @@ impl Sizes {
     /// Every limit that is broken, with what breaks it.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
+        let too_large = self.crates.iter().filter(|(_, n_lines)| **n_lines > CRATE_LINES);
+        let crates = too_large.map(|(folder, n_lines)| {
+            format!("crate {folder} has {n_lines} lines, {CRATE_LINES} are allowed")
+        });
+        let files = faults("file", &self.files, &FILE);
         [
-            faults("file", &self.files, &FILE),
+            files,
             faults("function", &self.functions, &FUNCTION),
+            crates.collect(),
         ]
         .concat()
     }
@@ -150,7 +159,7 @@ impl fmt::Display for Sizes {
                 writeln!(f, "{:>6} {}", one.n_lines, one.name)?;
             }
         }
-        writeln!(f, "\ncrates")?;
+        writeln!(f, "\ncrates (at most {CRATE_LINES})")?;
         for (folder, n_lines) in crates {
             writeln!(f, "{n_lines:>6} {folder}")?;
         }
@@ -187,6 +196,15 @@ mod tests {
                 "p{percent} of {lengths:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_large_crate_is_to_be_split() {
+        let mut sizes = Sizes::default();
+        sizes.crates.insert("shard".to_owned(), 5_000);
+        assert_eq!(sizes.faults(), [""; 0]);
+        sizes.crates.insert("gateway".to_owned(), 5_001);
+        assert_eq!(sizes.faults(), ["crate gateway has 5001 lines, 5000 are allowed"]);
     }
 
     #[test]
