@@ -12,7 +12,6 @@
 mod discovery;
 mod election;
 mod ground;
-pub mod proxy;
 
 pub use ground::{Ground, PATIENCE};
 
