@@ -1,19 +1,16 @@
 //! The contract of [`Membership`], as functions that any backend's tests run. A [`Ground`] says how to connect a named
 //! process, and how to silence it; each case gets a fresh one.
-//!
-//! Only for tests: a broken promise panics.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "for tests only: a broken promise panics"
+    reason = "only tests call it, and a broken promise fails them"
 )]
 
 mod discovery;
 mod election;
 mod ground;
-pub mod proxy;
 
 pub use ground::{Ground, PATIENCE};
 
