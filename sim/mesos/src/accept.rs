@@ -30,9 +30,8 @@ impl Cluster {
         let problem = self.offers_problem(framework, accept);
         let mut offers: Vec<Offer> = Vec::new();
         for id in &accept.offer_ids {
-            let number = self
-                .offer_number(&id.value)
-                .filter(|number| self.is_offered_to(*number, framework));
+            // Another framework's offer is lost as well; there is no judging whose it is.
+            let number = self.offer_number(&id.value);
             offers.extend(number.and_then(|number| self.end_offer(number)));
         }
         if let Some(why) = problem {
@@ -46,7 +45,12 @@ impl Cluster {
             self.operate(framework, operation, &mut rest, now);
         }
         let refusal = refusal(accept.filters.as_ref());
-        self.refuse(framework, &rest.role, &rest.agent, rest.resources, (refusal, now));
+        self.refuse(
+            framework,
+            (&rest.role, &rest.agent),
+            rest.resources,
+            (refusal, now),
+        );
         self.want_allocation(now);
     }
 

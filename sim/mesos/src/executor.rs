@@ -64,8 +64,7 @@ impl Cluster {
             Exit::Lost => self.agent_says(
                 run,
                 TaskState::TaskFailed,
-                Reason::ExecutorTerminated,
-                "Executor terminated",
+                (Reason::ExecutorTerminated, "Executor terminated"),
                 now,
             ),
             Exit::NotStarted(why) => {
@@ -73,8 +72,7 @@ impl Cluster {
                 self.agent_says(
                     run,
                     TaskState::TaskFailed,
-                    Reason::ContainerLaunchFailed,
-                    &message,
+                    (Reason::ContainerLaunchFailed, &message),
                     now,
                 );
             }
@@ -114,8 +112,7 @@ impl Cluster {
         &mut self,
         run: &Run,
         state: TaskState,
-        reason: Reason,
-        message: &str,
+        (reason, message): (Reason, &str),
         now: Timestamp,
     ) {
         let uuid = self.random.uuid();

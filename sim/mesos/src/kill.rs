@@ -66,8 +66,7 @@ impl Cluster {
                 self.agent_says(
                     &run,
                     TaskState::TaskKilled,
-                    Reason::TaskKilledDuringLaunch,
-                    words,
+                    (Reason::TaskKilledDuringLaunch, words),
                     now,
                 );
             }

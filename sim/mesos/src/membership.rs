@@ -31,15 +31,12 @@ impl Cluster {
             return false;
         };
         agent.up = false;
-        for ((framework, _), task) in &mut agent.tasks {
-            let checkpoints = agent
-                .frameworks
-                .get(framework)
-                .is_some_and(|info| info.checkpoint());
-            if (tasks == Tasks::Die || !checkpoints) && task.phase != Phase::Ended {
+        if tasks == Tasks::Die {
+            for task in agent.tasks.values_mut().filter(|task| task.phase != Phase::Ended) {
                 task.phase = Phase::Lost;
             }
         }
+        self.lose_unchecked(id);
         if self.contact(id) == Some(Contact::Connected)
             && self.agents.get(id).is_some_and(|agent| agent.linked)
         {
@@ -50,6 +47,16 @@ impl Cluster {
             Timer::AgentTimeout(id.clone()),
         );
         true
+    }
+
+    /// What is not checkpointed dies with the agent's process and is forgotten (rule R36).
+    fn lose_unchecked(&mut self, id: &AgentId) {
+        let Some(agent) = self.agents.get(id) else { return };
+        let unchecked = agent.frameworks.iter().filter(|(_, info)| !info.checkpoint());
+        let frameworks: Vec<FrameworkId> = unchecked.map(|(framework, _)| framework.clone()).collect();
+        for framework in frameworks {
+            self.drop_framework(id, &framework);
+        }
     }
 
     /// An agent's process starts again with its work folder, finds its tasks, and registers. False when there is no such

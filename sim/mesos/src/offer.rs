@@ -7,6 +7,7 @@ use crate::event;
 use crate::id::{AgentId, FrameworkId};
 use crate::output::Output;
 use echelon_proto::mesos::v1;
+use echelon_proto::mesos::v1::framework_info::capability;
 use std::sync::Arc;
 
 /// Resources of one agent, held for one framework and role.
@@ -72,11 +73,29 @@ impl Cluster {
             agent_id: offer.agent.proto(),
             hostname: spec.hostname.clone(),
             url: Some(url),
-            resources: offer.resources.write(Some(&offer.role)),
+            resources: self.resources_for(offer),
             attributes: spec.attributes.clone(),
             allocation_info: Some(allocation),
             ..Default::default()
         })
+    }
+
+    /// Frameworks without RESERVATION_REFINEMENT see the older form, with a role of its own (rule R7).
+    #[allow(deprecated, reason = "the older form is the deprecated one")]
+    fn resources_for(&self, offer: &Offer) -> Vec<v1::Resource> {
+        let mut resources = offer.resources.write(Some(&offer.role));
+        let refined = capability::Type::ReservationRefinement;
+        if self
+            .master
+            .frameworks
+            .get(&offer.framework)
+            .is_some_and(|framework| !framework.can(refined))
+        {
+            for resource in &mut resources {
+                resource.role = Some("*".to_owned());
+            }
+        }
+        resources
     }
 
     /// Ends an offer; its resources are free again.

@@ -23,8 +23,7 @@ impl Cluster {
             if let Some(offer) = number.and_then(|number| self.end_offer(number)) {
                 self.refuse(
                     framework,
-                    &offer.role,
-                    &offer.agent,
+                    (&offer.role, &offer.agent),
                     offer.resources,
                     (refusal, now),
                 );
@@ -44,8 +43,7 @@ impl Cluster {
     pub(crate) fn refuse(
         &mut self,
         framework: &FrameworkId,
-        role: &str,
-        agent: &AgentId,
+        (role, agent): (&str, &AgentId),
         refused: Bundle,
         (refusal, now): (Option<Span>, Timestamp),
     ) {

@@ -147,8 +147,10 @@ impl Cluster {
             self.agent_says(
                 &run,
                 state,
-                Reason::Reconciliation,
-                "Reconciliation: task unknown to the agent",
+                (
+                    Reason::Reconciliation,
+                    "Reconciliation: task unknown to the agent",
+                ),
                 now,
             );
         }
