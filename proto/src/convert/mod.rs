@@ -4,6 +4,7 @@
 
 mod error;
 mod fields;
+pub mod mesos;
 pub mod quantity;
 pub mod shard;
 pub mod spec;
