@@ -10,7 +10,11 @@
 )]
 
 pub mod call;
+pub mod config;
 pub mod event;
+pub mod hosts;
 
 pub use call::{Call, Launch};
+pub use config::Config;
 pub use event::{Event, Offer, OfferId, TaskState, TaskStatus};
+pub use hosts::{Changes, Hosts};

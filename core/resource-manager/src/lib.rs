@@ -1,1 +1,21 @@
-//! echelon-core-resource-manager
+//! What the resource manager does next: one pure state machine, events in and effects out, in a safe order (observe, decide,
+//! commit, perform, publish). It counts slices and never sees a task. Called by the shell in `resource-manager/` and by
+//! `sim/world`; it has no clock, no randomness and no I/O.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+mod config;
+mod effect;
+mod event;
+mod manager;
+mod plan;
+
+pub use config::Config;
+pub use effect::{Alarm, Effect};
+pub use event::{Event, LinkId};
+pub use manager::ResourceManager;
+pub use plan::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolPlan};

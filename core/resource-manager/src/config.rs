@@ -1,0 +1,62 @@
+//! Timings and bounds of a resource manager. The tested program is the shipped one: tests change values here, nothing else.
+
+use echelon_core_model::Span;
+
+/// What the shell chooses. There is no `Default`: holder and seed must be its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// A text unique to this process, stored with the epoch that it takes.
+    pub holder: String,
+    /// Start of the random stream that jitters backoffs.
+    pub seed: u64,
+    /// The own epoch is read again every third of this; not confirmed for all of it: step down.
+    pub lease: Span,
+    /// How long a grant allows raising; renewed every third of this.
+    pub grant_lease: Span,
+    /// Shortest time between two cycles.
+    pub cycle: Span,
+    /// All buckets of heads are read again within this.
+    pub heads_within: Span,
+    /// Pools, clusters and heartbeats are read again this often.
+    pub reread: Span,
+    /// A stream without a report for a third of this is asked for a full one; for all of it, it is silent.
+    pub silent_after: Span,
+    /// A heartbeat that has not changed for this long is none, nor is one whose Mesos contact is as old.
+    pub unreachable_after: Span,
+    /// Waiting instances that a cluster cannot place for this long go elsewhere.
+    pub spill_after: Span,
+    /// Shortest time between two writes of one job's progress.
+    pub progress_every: Span,
+    /// Most instances that leave draining clusters in one `reread`.
+    pub drain_batch: u64,
+    /// Most reads and raises under way while recovering.
+    pub reads_at_once: usize,
+    /// First wait before a failed operation is repeated; doubles up to `max_backoff`.
+    pub backoff: Span,
+    /// Longest wait before a failed operation is repeated.
+    pub max_backoff: Span,
+}
+
+impl Config {
+    /// The shipped timings.
+    #[must_use]
+    pub fn new(holder: impl Into<String>, seed: u64) -> Self {
+        Self {
+            holder: holder.into(),
+            seed,
+            lease: Span::seconds(10),
+            grant_lease: Span::seconds(30),
+            cycle: Span::millis(50),
+            heads_within: Span::seconds(60),
+            reread: Span::seconds(5),
+            silent_after: Span::seconds(15),
+            unreachable_after: Span::seconds(30),
+            spill_after: Span::seconds(15),
+            progress_every: Span::millis(250),
+            drain_batch: 200,
+            reads_at_once: 32,
+            backoff: Span::millis(100),
+            max_backoff: Span::seconds(5),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a resource manager asks of its shell. Any effect may be lost or performed twice.
+
+use crate::event::LinkId;
+use crate::plan::{Plan, PlanToken};
+use echelon_core_model::directive::Directive;
+use echelon_core_model::store::{Op, OpId};
+use echelon_core_model::{ClusterId, Epoch, JobId};
+use std::fmt;
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Perform an operation on storage; answered by `Event::Storage`.
+    Storage(OpId, Op),
+    /// Send a directive down a stream.
+    Send(LinkId, Directive),
+    /// Keep one stream open to the leader of this cluster's shard, until `Unwatch` or until this process leads no more.
+    Watch(ClusterId),
+    /// The cluster has left.
+    Unwatch(ClusterId),
+    /// Publish the epoch in the membership.
+    Publish(Epoch),
+    /// Give the leadership up.
+    StepDown {
+        /// Why, for the log.
+        why: String,
+    },
+    /// The answer to `Event::Plan`; `None` while this process does not lead: ask again.
+    PlanAnswer {
+        /// The question.
+        token: PlanToken,
+        /// What would become of the job.
+        plan: Option<Box<Plan>>,
+    },
+    /// An operator must look.
+    Alarm(Alarm),
+}
+
+/// What an operator must look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alarm {
+    /// Membership has seen a larger epoch than storage has: storage was rolled back. Nothing is done until it is resumed.
+    StorageRolledBack {
+        /// The epoch in storage.
+        stored: Epoch,
+        /// The epoch in the membership.
+        published: Epoch,
+    },
+    /// A job's head is gone although nobody deleted it. The job is kept.
+    HeadMissing(JobId),
+    /// The stored picture breaks a rule; what it touches is left alone.
+    Broken(String),
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StorageRolledBack { stored, published } => write!(
+                f,
+                "storage was rolled back: it knows resource manager epoch {stored}, the membership has seen {published}; \
+                 nothing is assigned or granted until `echelon storage resume`"
+            ),
+            Self::HeadMissing(job) => write!(
+                f,
+                "the head of job {job} is gone from storage although nobody deleted it; what runs of it is kept"
+            ),
+            Self::Broken(what) => write!(f, "the stored assignments break a rule: {what}"),
+        }
+    }
+}

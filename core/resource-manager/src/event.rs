@@ -1,0 +1,52 @@
+//! What a resource manager is told. Any event may come late, twice or never.
+
+use crate::plan::PlanToken;
+use echelon_core_model::directive::Report;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{OpId, OpResult};
+use echelon_core_model::{ClusterId, Epoch, JobId};
+
+/// A stream to a shard's leader. Never used again after it has closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Membership made this process the leader.
+    Elected {
+        /// The highest epoch of resource managers that membership has ever seen.
+        published: Epoch,
+    },
+    /// Membership took the leadership away.
+    Deposed,
+    /// An operation on storage has a result.
+    Storage(OpId, OpResult),
+    /// A stream to a shard's leader is open.
+    ShardOpened {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The stream.
+        link: LinkId,
+    },
+    /// A shard told something.
+    Report(LinkId, Report),
+    /// A stream has closed.
+    ShardClosed {
+        /// The stream.
+        link: LinkId,
+    },
+    /// Some gateway wrote the head of this job.
+    Hint(JobId),
+    /// Some gateway wrote pools or clusters.
+    PoolsHint,
+    /// Somebody asks what would become of a job; answered by `Effect::PlanAnswer`.
+    Plan {
+        /// Correlates the answer.
+        token: PlanToken,
+        /// The job.
+        spec: JobSpec,
+    },
+    /// The time of `next_wake` has come.
+    Wake,
+}
