@@ -55,8 +55,6 @@ impl Shard {
             records += block.as_ref().map_or(0, |b| b.instances.len());
             writes.extend(block.map(Write::Block));
         }
-        let hosts = std::mem::take(&mut dirt.hosts);
-        writes.extend(hosts.into_iter().map(|id| self.host_row(id)));
         let now = dirt.events.len().min(RECORDS_A_COMMIT);
         writes.extend(dirt.events.drain(..now).map(Write::Event));
         if !dirt.blocks.is_empty() || !dirt.events.is_empty() {

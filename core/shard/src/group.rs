@@ -6,7 +6,7 @@ use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run, SliceRow};
-use echelon_core_model::job::Goal;
+use echelon_core_model::job::{Desired, Goal};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
     AssignedRange, ClusterId, Generation, GroupName, InstanceId, InstanceNumber, InstanceRange, JobId, RangeSet,
@@ -44,6 +44,8 @@ pub(crate) struct Group {
     pub(crate) spec: Option<Arc<JobSpec>>,
     /// When goal and ranges were last heard: from a directive, or a read that began then.
     pub(crate) heard_at: Timestamp,
+    /// When the read of its assignment began that gave its ranges.
+    pub(crate) assigned_at: Timestamp,
     /// This cluster's part of `max_unavailable`; none until the resource manager has given one.
     pub(crate) max_unavailable: u32,
     /// When the grants of the row came; a grant read from storage has expired.
@@ -61,6 +63,8 @@ pub(crate) struct Group {
     pub(crate) unplaced: Vec<(Reason, u64)>,
     /// Since when each reason for waiting holds.
     pub(crate) waiting_since: BTreeMap<ReasonCode, Timestamp>,
+    /// Numbers are on their way to be given back for a mark by count.
+    pub(crate) releasing_by_count: bool,
     /// Its job has ended: its blocks go to the archive when nothing of it is left.
     pub(crate) archive: bool,
 }
@@ -74,6 +78,7 @@ impl Group {
             wish: None,
             spec: None,
             heard_at: Timestamp(0),
+            assigned_at: Timestamp(0),
             max_unavailable: 0,
             granted_at: BTreeMap::new(),
             tallies: BTreeMap::new(),
@@ -83,6 +88,7 @@ impl Group {
             outdated: BTreeSet::new(),
             unplaced: Vec::new(),
             waiting_since: BTreeMap::new(),
+            releasing_by_count: false,
             archive: false,
         }
     }
@@ -131,6 +137,14 @@ impl Group {
             .flat_map(|c| c.block.instances.iter().map(|(n, r)| (*n, r)))
     }
 
+    /// The records of a range of numbers.
+    pub(crate) fn records_in(&self, range: InstanceRange) -> impl Iterator<Item = (InstanceNumber, &InstanceRecord)> {
+        let (first, last) = (InstanceNumber(range.first), InstanceNumber(range.last));
+        self.blocks
+            .range(range.first / BLOCK_SIZE..=range.last / BLOCK_SIZE)
+            .flat_map(move |(_, c)| c.block.instances.range(first..=last).map(|(n, r)| (*n, r)))
+    }
+
     /// The assigned range of a number, if this cluster is its holder.
     pub(crate) fn range_of(&self, n: InstanceNumber) -> Option<&AssignedRange> {
         let at = self.row.ranges.partition_point(|r| r.range.last < n.0);
@@ -174,6 +188,28 @@ impl Group {
         out
     }
 
+    /// How many more may become active now: what grants allow and numbers there are.
+    pub(crate) fn openings(&self, generation: Generation, now: Timestamp) -> u64 {
+        let running = self.wish.as_ref().is_some_and(|w| w.goal.desired == Desired::Running);
+        let Some(grant) = self.row.grants.get(&generation).filter(|_| running) else {
+            return 0;
+        };
+        let arrived = self.granted_at.get(&generation);
+        if arrived.is_none_or(|at| now >= at.plus(grant.lease)) {
+            return 0;
+        }
+        let active = self.tallies.get(&generation).map_or(0, |t| t.active);
+        let free = self.startable.get(&generation).map_or(0, RangeSet::count);
+        grant.active.saturating_sub(active).min(free)
+    }
+
+    /// How many instances want a host now.
+    pub(crate) fn appetite(&self, now: Timestamp) -> u64 {
+        let ready = u64::try_from(self.ready.len()).unwrap_or(u64::MAX);
+        let open = self.startable.keys().map(|g| self.openings(*g, now)).sum::<u64>();
+        ready.saturating_add(open)
+    }
+
     /// Active instances over all generations that do not run at this moment.
     pub(crate) fn unavailable(&self) -> u64 {
         self.tallies
@@ -184,6 +220,11 @@ impl Group {
 
     /// Counts everything anew: after a change of ranges or marks.
     pub(crate) fn recount(&mut self) {
+        (self.tallies, self.startable) = self.count();
+    }
+
+    /// Sums and startable numbers, counted from the records. `O(records)`.
+    pub(crate) fn count(&self) -> (BTreeMap<Generation, Tally>, BTreeMap<Generation, RangeSet>) {
         let mut tallies: BTreeMap<Generation, Tally> = BTreeMap::new();
         let mut startable: BTreeMap<Generation, RangeSet> = BTreeMap::new();
         for r in &self.row.ranges {
@@ -196,7 +237,9 @@ impl Group {
                 *set = set.minus(released);
             }
         }
-        self.drop_untaken(&mut startable);
+        for (generation, set) in &mut startable {
+            *set = set.minus(&self.untaken(*generation));
+        }
         let mut begun: BTreeMap<Generation, Vec<InstanceNumber>> = BTreeMap::new();
         for (n, record) in self.records() {
             let held = self.holds(n, record.generation);
@@ -212,17 +255,16 @@ impl Group {
             }
         }
         startable.retain(|_, set| !set.is_empty());
-        self.tallies = tallies;
-        self.startable = startable;
+        (tallies, startable)
     }
 
-    fn drop_untaken(&self, startable: &mut BTreeMap<Generation, RangeSet>) {
-        for r in self.row.ranges.iter().filter(|r| r.former.is_some()) {
-            let whole: RangeSet = std::iter::once(r.range).collect();
-            let taken = self.row.taken_over.get(&r.generation).cloned().unwrap_or_default();
-            if let Some(set) = startable.get_mut(&r.generation) {
-                *set = set.minus(&whole.minus(&taken));
-            }
+    /// Numbers at a generation whose former holder's records must still be taken over.
+    pub(crate) fn untaken(&self, generation: Generation) -> RangeSet {
+        let from_others = |r: &&AssignedRange| r.generation == generation && r.former.is_some();
+        let all: RangeSet = self.row.ranges.iter().filter(from_others).map(|r| r.range).collect();
+        match self.row.taken_over.get(&generation) {
+            Some(taken) => all.minus(taken),
+            None => all,
         }
     }
 

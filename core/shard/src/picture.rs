@@ -103,6 +103,15 @@ impl Picture {
         let number = self.number_of(task.instance.job, &task.instance.group)?;
         Some(((number, task.instance.number), task.generation, task.run))
     }
+
+    /// Has every instance of a group looked at again. `O(records of the group)`.
+    pub(crate) fn look_at_all(&mut self, number: u32) {
+        if let Some(group) = self.groups.get(&number) {
+            self.agenda.extend(group.records().map(|(n, _)| (number, n)));
+        }
+        self.restless.insert(number);
+        self.unreported.insert(number);
+    }
 }
 
 /// What tells one state of a run from another.
@@ -174,16 +183,6 @@ impl Shard {
             .touch(lane, self.now, self.config.timing.commit_delay)
             .events
             .push(event);
-    }
-
-    /// Has every instance of a group looked at again. `O(records of the group)`.
-    pub(crate) fn look_at_all(&mut self, number: u32) {
-        if let Some(group) = self.picture.groups.get(&number) {
-            let all: Vec<At> = group.records().map(|(n, _)| (number, n)).collect();
-            self.picture.agenda.extend(all);
-        }
-        self.picture.restless.insert(number);
-        self.picture.unreported.insert(number);
     }
 }
 

@@ -47,7 +47,6 @@ impl Shard {
         let tried = self.picture.record(at).cloned();
         let heard = tried.map_or(Heard::Nothing, |mut r| hear(&mut r, (generation, number), &news, &policy, now));
         if !matches!(heard, Heard::Nothing | Heard::Unknown | Heard::OlderAlive) {
-            self.note_loss(run, news.told);
             self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
         }
         match heard {
