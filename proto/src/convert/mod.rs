@@ -2,10 +2,18 @@
 //! wrong, each with the path of its field. Rules about meaning (unknown pool, too many instances) are not here; they
 //! belong to `core/gateway`. Its callers are the gateway, the storage backends and the clients' tests.
 
+mod error;
+mod fields;
+pub mod mesos;
 pub mod quantity;
+pub mod shard;
 pub mod spec;
+pub mod storage;
+pub mod wire;
 
+pub use error::{DecodeError, FieldError, FieldProblem};
 use std::fmt;
+pub use wire::{Wire, decode, encode};
 
 /// What is wrong with one field of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]

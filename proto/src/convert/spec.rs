@@ -139,10 +139,7 @@ fn read_clusters(c: v1::ClusterChoice, path: &str, problems: &mut Problems) -> C
             Spread::None
         }
     };
-    ClusterChoice {
-        only: c.only,
-        spread,
-    }
+    ClusterChoice { only: c.only, spread }
 }
 
 fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) -> Option<OnSilence> {

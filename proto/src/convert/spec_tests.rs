@@ -69,13 +69,7 @@ fn specs() -> impl Strategy<Value = JobSpec> {
         btree_map(".{0,4}", ".{0,4}", 0..3),
         vec(".{0,4}", 0..3),
     );
-    let rest = (
-        any::<bool>(),
-        any::<bool>(),
-        any::<u32>(),
-        silences(),
-        silences(),
-    );
+    let rest = (any::<bool>(), any::<bool>(), any::<u32>(), silences(), silences());
     (texts, rest, vec(groups(), 0..3)).prop_map(|(t, r, groups)| JobSpec {
         name: t.0,
         pool: t.1,
