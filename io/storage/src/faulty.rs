@@ -56,6 +56,11 @@ impl<S: Store> FaultyStore<S> {
         });
     }
 
+    /// Forgets all plans.
+    pub fn clear(&self) {
+        self.planned().clear();
+    }
+
     /// Waits until an operation stalls.
     pub async fn stalled(&self) {
         self.stalled.notified().await;
