@@ -39,6 +39,7 @@ impl Shard {
         let runs = what == Next::Run && observed;
         if runs && !group.ready.contains(&at.1) {
             group.ready.insert(at.1);
+            self.picture.restless.insert(at.0);
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
         } else if !runs {
             group.ready.remove(&at.1);

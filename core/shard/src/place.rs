@@ -110,6 +110,8 @@ impl Shard {
                 continue;
             };
             if !self.is_fresh(group) {
+                let job = group.job();
+                self.refresh(job);
                 continue;
             }
             let numbers = self.wanting(group, left);

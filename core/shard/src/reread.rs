@@ -20,7 +20,8 @@ impl Shard {
         let every = self.config.timing.reread;
         // Three times as often as what is read may be old: one read may fail without stopping anything.
         self.reread_at = self.now.plus(echelon_core_model::time::Span(every.0 / 3));
-        if self.orders.heard_at.is_some_and(|at| self.now < at.plus(every)) && !self.links.is_empty() {
+        let patience = echelon_core_model::time::Span(every.0 / 3);
+        if self.orders.heard_at.is_some_and(|at| self.now < at.plus(patience)) && !self.links.is_empty() {
             return;
         }
         if self.ops.len() > 2 * usize::from(ASSIGNMENT_PARTITIONS) {
@@ -95,6 +96,23 @@ impl Shard {
         }
     }
 
+    /// Reads goal and assignment of one job again, because a run of it is about to begin and what is known is too old.
+    pub(crate) fn refresh(&mut self, job: JobId) {
+        if self.refreshing.insert(job) {
+            let query = Query::Assignment(job);
+            self.ask(Op::Read(query, Consistency::Quorum), Purpose::Refresh(job));
+        }
+    }
+
+    /// A job's assignment was read again: its goal is next.
+    pub(crate) fn on_refresh(&mut self, job: JobId, epoch: Epoch, all: &[Assignment], since: Timestamp) {
+        self.refreshing.remove(&job);
+        if epoch >= self.own.obeyed {
+            all.iter().filter(|a| a.job == job).for_each(|a| self.on_assignment(a, since));
+        }
+        self.ask(Op::Read(Query::Head(job), Consistency::Quorum), Purpose::Head(job));
+    }
+
     /// A job's head was read, by a read that began at `since`. An absent head proves nothing (law 1).
     pub(crate) fn on_head(&mut self, job: JobId, head: Option<Head>, since: Timestamp) {
         if let Some(head) = head.filter(|h| !h.void && h.job == job) {
@@ -108,6 +126,7 @@ impl Shard {
                 // Both must be fresh before a run is begun by them.
                 self.want(number, wish, None, since.min(assigned));
             }
+            self.placing.hungrier(self.now, self.config.timing.commit_delay);
         }
         self.recovery_read_done();
     }

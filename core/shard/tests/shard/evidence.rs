@@ -211,8 +211,8 @@ fn an_update_without_agent_or_of_an_unknown_state_of_things_proves_nothing() {
     for state in [TaskState::Unknown, TaskState::Lost, TaskState::GoneByOperator, TaskState::Unreachable] {
         let status = crate::cluster::status(&task(0, 1, 1), state, None);
         w.step(Event::Cluster(Told::Update(status)));
+        assert_eq!(w.state(0), RunState::Unreachable);
         w.run(seconds(20));
         assert_eq!(w.accepted().len(), 1, "{state:?} is not proof of death");
-        assert_eq!(w.state(0), RunState::Unreachable);
     }
 }
