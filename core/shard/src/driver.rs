@@ -262,7 +262,9 @@ impl Shard {
             self.kills.next_due().map(|at| at.max(self.kill_pause)),
             self.reconcile.next_due().filter(|_| self.contact.subscribed),
             self.placing.next_due(),
-            self.hosts.next_wake(self.placing.is_hungry()).filter(|_| self.contact.subscribed),
+            self.hosts
+                .next_wake(self.placing.is_hungry())
+                .filter(|_| self.contact.subscribed),
             self.telling.due,
             Some(self.telling.capacity_at),
             Some(self.reread_at),
@@ -271,6 +273,8 @@ impl Shard {
         let all = common.into_iter();
         let all = all.chain(leading.into_iter().filter(|_| self.epoch_taken()));
         let all = all.chain(serving.into_iter().filter(|_| self.phase == Phase::Serving));
-        all.flatten().min().map(|at| Timestamp(at.0.max(self.now.0.saturating_add(1))))
+        all.flatten()
+            .min()
+            .map(|at| Timestamp(at.0.max(self.now.0.saturating_add(1))))
     }
 }

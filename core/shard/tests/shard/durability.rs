@@ -7,7 +7,7 @@ use echelon_core_model::directive::ReportPart;
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::Op;
 use echelon_core_model::time::Span;
-use echelon_core_model::{RunState, RunNumber};
+use echelon_core_model::{RunNumber, RunState};
 use echelon_core_shard::Mode;
 use echelon_core_testkit::build::JobBuilder;
 
@@ -63,7 +63,12 @@ fn nothing_is_reported_before_it_is_durable() {
     let mut w = ordered(1);
     w.run(seconds(2));
     w.storage = Storage::StallsCommits;
-    let told = |w: &World| w.reports.iter().filter(|r| matches!(r.part, ReportPart::Slices(_))).count();
+    let told = |w: &World| {
+        w.reports
+            .iter()
+            .filter(|r| matches!(r.part, ReportPart::Slices(_)))
+            .count()
+    };
     let before = told(&w);
     w.cluster.set(&task(0, 1, 1), TaskState::Failed);
     w.run(seconds(3));

@@ -89,14 +89,21 @@ fn an_older_resource_manager_is_told_that_it_is_superseded() {
     w.send_order(&[range(0, 1)], &[(1, 2)], 1);
     w.run(seconds(2));
     assert_eq!(running(&w, 2), [0]);
-    let told = w.reports.iter().any(|r| r.part == ReportPart::Superseded(Epoch(5)));
+    let told = w
+        .reports
+        .iter()
+        .any(|r| r.part == ReportPart::Superseded(Epoch(5)));
     assert!(told);
     // Also after a restart: the epoch is stored.
     w.restart();
     w.connect();
     w.reports.clear();
     w.send_order(&[range(0, 1)], &[(1, 2)], 1);
-    assert!(w.reports.iter().any(|r| r.part == ReportPart::Superseded(Epoch(5))));
+    assert!(
+        w.reports
+            .iter()
+            .any(|r| r.part == ReportPart::Superseded(Epoch(5)))
+    );
 }
 
 #[test]
@@ -112,7 +119,9 @@ fn the_first_directive_of_a_larger_epoch_waits_until_the_epoch_is_stored() {
     w.unstall();
     w.run(seconds(2));
     assert_eq!(w.shard.slices().count(), 1);
-    let Answer::Shard(row) = w.store.read(&Query::Shard(crate::world::c1())) else { panic!() };
+    let Answer::Shard(row) = w.store.read(&Query::Shard(crate::world::c1())) else {
+        panic!()
+    };
     assert_eq!(row.obeyed, Epoch(9));
 }
 
