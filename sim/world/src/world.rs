@@ -126,6 +126,13 @@ impl World {
         }
     }
 
+    /// Adds a line for whoever looks into a failure.
+    pub(crate) fn detail(&mut self, text: impl FnOnce() -> String) {
+        if self.options.detailed {
+            self.trace.line(self.now, &text());
+        }
+    }
+
     /// Whether faults still happen.
     pub(crate) fn is_faulty(&self) -> bool {
         self.now < BEGIN.plus(self.options.faulty)
