@@ -169,3 +169,23 @@ proptest! {
         prop_assert!((0..N).all(|n| w.stored(n).is_some_and(|r| r.run.is_some_and(|r| r.restarts == asked))));
     }
 }
+
+#[test]
+fn an_intent_that_is_taken_back_before_it_is_sent_never_counts_twice() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", N).build());
+    w.order(&[range(0, N - 1)], u64::from(N));
+    let mut restarts = 0;
+    let blows = [
+        Blow::Ends(0, TaskState::Finished),
+        Blow::Restart,
+        Blow::Grant(1),
+        Blow::Storage(Storage::Stalls),
+    ];
+    blows.iter().for_each(|b| strike(&mut w, b, &mut restarts));
+    for _ in 0..4 {
+        w.order(&[range(0, N - 1)], u64::from(N));
+        w.run(seconds(25));
+    }
+    assert_eq!(w.states(N), vec![RunState::Running; N as usize]);
+}
