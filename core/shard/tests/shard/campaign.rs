@@ -154,8 +154,11 @@ proptest! {
                 prop_assert!(heard <= 1 + older, "instance {n}: {heard} runs, {older} given up");
             }
         }
-        w.cluster.silent.clear();
         w.unstall();
+        mind(&mut w);
+        w.run(seconds(30));
+        // A master tells of the tasks of an agent that comes back (R114).
+        strike(&mut w, &Blow::Return, &mut restarts);
         for _ in 0..24 {
             mind(&mut w);
             w.connect();
