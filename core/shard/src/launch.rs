@@ -34,6 +34,15 @@ impl Shard {
             return;
         };
         self.out.push(Effect::Cluster(call));
+        // What is to be stopped before it was sent has certainly no task.
+        let (due, overtaken): (Vec<RunAt>, Vec<RunAt>) = due.into_iter().partition(|r| {
+            self.picture
+                .run(*r)
+                .is_none_or(|run| run.state == RunState::Launching)
+        });
+        overtaken
+            .into_iter()
+            .for_each(|run| self.drop_launch(run, "it was not wanted any more"));
         let timeout = self.now.plus(self.config.timing.launch_timeout);
         self.launch_due.extend(due.into_iter().map(|run| (timeout, run)));
     }

@@ -16,6 +16,8 @@ pub(crate) enum Purpose {
     Confirm,
     /// What the shard remembers of itself.
     Own,
+    /// What an earlier leader knew of hosts.
+    HostRows,
     /// A bucket of blocks, to be sealed.
     Bucket(u16),
     /// A partition of assignments.
@@ -58,6 +60,9 @@ impl Shard {
             (Purpose::Epoch, Answer::Leadership(stored)) => self.on_epoch(stored),
             (Purpose::Confirm, Answer::Leadership(stored)) => self.on_confirmed(&stored, since),
             (Purpose::Own, Answer::Shard(row)) => self.on_own(row),
+            (Purpose::HostRows, Answer::Hosts(rows)) if self.phase == Phase::ReadingOwn => {
+                self.on_hosts(rows)
+            }
             (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.phase == Phase::ReadingBuckets => {
                 self.on_bucket(b, blocks, rows);
             }

@@ -7,10 +7,15 @@ use crate::journal::Lane;
 use crate::purpose::Purpose;
 use crate::{Phase, Shard};
 use echelon_core_hosts::{self as hosts, Call};
+use echelon_core_model::HostId;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, BLOCK_BUCKETS};
+use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, SliceRow};
 use echelon_core_model::store::{Consistency, Op, Query, ShardRow};
 use std::collections::{BTreeSet, VecDeque};
+
+/// Host rows a read: about 1 MiB.
+const HOSTS_A_PAGE: u32 = 1_000;
 
 /// How far the reading is.
 #[derive(Debug, Default)]
@@ -30,6 +35,27 @@ pub(crate) struct Recovery {
 impl Shard {
     pub(crate) fn on_own(&mut self, row: ShardRow) {
         self.own = row;
+        self.read_hosts(None);
+    }
+
+    fn read_hosts(&mut self, after: Option<HostId>) {
+        let query = Query::Hosts {
+            cluster: self.config.cluster.clone(),
+            after,
+            limit: HOSTS_A_PAGE,
+        };
+        self.ask(Op::Read(query, Consistency::Quorum), Purpose::HostRows);
+    }
+
+    /// What an earlier leader knew of hosts; after the last page the stream is opened.
+    pub(crate) fn on_hosts(&mut self, rows: Vec<Host>) {
+        let last = rows.last().map(|h| h.id.clone());
+        let full = u32::try_from(rows.len()).is_ok_and(|n| n >= HOSTS_A_PAGE);
+        self.hosts.restore(rows);
+        if full {
+            self.read_hosts(last);
+            return;
+        }
         self.phase = Phase::Subscribing;
         self.subscribe();
     }

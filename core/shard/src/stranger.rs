@@ -76,8 +76,9 @@ impl Strangers {
 impl Shard {
     /// A task of our naming that is in no record.
     pub(crate) fn on_stranger(&mut self, task: TaskId, status: &TaskStatus) {
-        // Nothing of it is stored here, so its update has no effect that could be lost.
-        self.acknowledge(status, None);
+        // Its record may have gone on to a newer run, but not yet in storage: what is written of the instance comes first.
+        let run = self.picture.run_at(&task);
+        self.acknowledge(status, run);
         if is_dead(status) {
             self.strangers.tasks.remove(&task);
             return;

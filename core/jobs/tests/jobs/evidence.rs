@@ -20,90 +20,80 @@ fn task(generation: u32, run: u32) -> TaskId {
     }
 }
 
+const NOTHING: Known<'static> = Known {
+    record: None,
+    desired: None,
+    released: false,
+    marked: false,
+    elsewhere: None,
+};
+
+fn check(table: &[(&str, TaskId, Known<'_>, Verdict)]) {
+    for (name, task, known, expected) in table {
+        assert_eq!(judge(task, known), *expected, "{name}");
+    }
+}
+
 #[test]
-fn a_task_is_killed_only_on_positive_evidence() {
-    let second = {
-        let mut r = record(RunState::Failed);
-        crate::begun(&mut r);
-        r
-    };
-    let taken = InstanceRecord {
-        generation: Generation(3),
-        ..InstanceRecord::default()
-    };
+fn what_no_record_knows_is_killed_only_on_positive_evidence() {
     let kill = Verdict::Kill;
-    let with = |record| Known {
-        record: Some(record),
-        ..Known::default()
-    };
     let wished = |desired| Known {
         desired: Some(desired),
-        ..Known::default()
+        ..NOTHING
     };
     let elsewhere = |g| Known {
         elsewhere: Some(Generation(g)),
-        ..Known::default()
+        ..NOTHING
     };
     let released = Known {
         released: true,
-        ..Known::default()
+        ..NOTHING
     };
     let marked = Known {
         marked: true,
-        ..Known::default()
+        ..NOTHING
     };
-    let table = [
-        (
-            "nothing is known",
-            task(1, 1),
-            Known::default(),
-            Verdict::Quarantine,
-        ),
-        (
-            "its job is to run",
-            task(1, 1),
-            wished(Desired::Running),
-            Verdict::Quarantine,
-        ),
+    let (run, stop, delete) = (Desired::Running, Desired::Stopped, Desired::Deleted);
+    let moved = kill(ReasonCode::Moved);
+    check(&[
+        ("nothing is known", task(1, 1), NOTHING, Verdict::Quarantine),
+        ("its job is to run", task(1, 1), wished(run), Verdict::Quarantine),
         (
             "its job is stopped",
             task(1, 1),
-            wished(Desired::Stopped),
+            wished(stop),
             kill(ReasonCode::StopRequested),
         ),
         (
             "its job is deleted",
             task(1, 1),
-            wished(Desired::Deleted),
+            wished(delete),
             kill(ReasonCode::DeleteRequested),
         ),
-        ("given back", task(1, 1), released, kill(ReasonCode::Moved)),
-        ("marked away", task(1, 1), marked, kill(ReasonCode::Moved)),
-        (
-            "elsewhere, newer",
-            task(1, 1),
-            elsewhere(2),
-            kill(ReasonCode::Moved),
-        ),
-        (
-            "elsewhere, the same generation",
-            task(2, 1),
-            elsewhere(2),
-            Verdict::Quarantine,
-        ),
+        ("given back", task(1, 1), released, moved),
+        ("marked away", task(1, 1), marked, moved),
+        ("elsewhere, newer", task(1, 1), elsewhere(2), moved),
+        ("elsewhere, same", task(2, 1), elsewhere(2), Verdict::Quarantine),
         ("elsewhere, older", task(3, 1), elsewhere(2), Verdict::Quarantine),
-        (
-            "it is the stored run",
-            task(1, 2),
-            with(&second),
-            Verdict::Recorded,
-        ),
-        (
-            "a newer run is stored",
-            task(1, 1),
-            with(&second),
-            kill(ReasonCode::OlderRunAlive),
-        ),
+    ]);
+}
+
+#[test]
+fn a_record_tells_older_runs_from_its_own_and_from_newer_ones() {
+    let mut second = record(RunState::Failed);
+    crate::begun(&mut second);
+    let taken = InstanceRecord {
+        generation: Generation(3),
+        ..InstanceRecord::default()
+    };
+    let with = |record| Known {
+        record: Some(record),
+        ..NOTHING
+    };
+    let older = Verdict::Kill(ReasonCode::OlderRunAlive);
+    check(&[
+        ("the stored run", task(1, 2), with(&second), Verdict::Recorded),
+        ("a newer run is stored", task(1, 1), with(&second), older),
         (
             "newer run than stored",
             task(1, 3),
@@ -122,8 +112,5 @@ fn a_task_is_killed_only_on_positive_evidence() {
             with(&taken),
             Verdict::Quarantine,
         ),
-    ];
-    for (name, task, known, expected) in table {
-        assert_eq!(judge(&task, &known), expected, "{name}");
-    }
+    ]);
 }

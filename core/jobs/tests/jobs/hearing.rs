@@ -1,7 +1,7 @@
 //! What news do to a record: state by state, late, repeated and contradicting.
 
 use crate::{FIRST, NOW, begun, news, policy, record};
-use echelon_core_jobs::{Heard, OlderFate, Told, give_up, hear, settle_older};
+use echelon_core_jobs::{Heard, OlderFate, Told, give_up, hear, next_number, settle_older};
 use echelon_core_model::instance::{Ended, InstanceRecord};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::time::Span;
@@ -181,4 +181,13 @@ proptest! {
         }
         prop_assert_eq!(once, twice);
     }
+}
+
+#[test]
+fn a_run_number_is_never_given_out_again() {
+    let mut r = record(RunState::Unreachable);
+    give_up(&mut r, NOW);
+    hear(&mut r, FIRST, &news(Told::Gone), &policy(JobKind::Service), NOW);
+    assert!(r.older.is_empty());
+    assert_eq!(next_number(&r, Generation(1)), RunNumber(2));
 }

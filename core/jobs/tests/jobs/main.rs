@@ -1,8 +1,12 @@
 //! Rules about single instances as tables.
 
+#[cfg(test)]
 mod evidence;
+#[cfg(test)]
 mod hearing;
+#[cfg(test)]
 mod next;
+#[cfg(test)]
 mod takeover;
 
 use echelon_core_jobs::{News, Policy, Start, Told, begin};

@@ -17,26 +17,69 @@ const WANTED: Wanted<'static> = Wanted {
     contact_since: Timestamp(0),
 };
 
-#[test]
-fn an_instance_needs_what_its_record_and_goal_say() {
-    let to = |to: Option<&str>, count| Releasing {
+const STOPPED: Wanted<'static> = Wanted {
+    desired: Desired::Stopped,
+    ..WANTED
+};
+const LOST: Wanted<'static> = Wanted {
+    held: false,
+    ..WANTED
+};
+
+fn mark(to: Option<&str>, count: Option<u64>) -> Releasing {
+    Releasing {
         to: to.map(ClusterId::new),
         why: ReasonCode::Moved,
         count,
-    };
-    let (away, nowhere, some) = (to(Some("c2"), None), to(None, None), to(Some("c2"), Some(1)));
-    let mark = |mark| Wanted {
+    }
+}
+
+const fn with(mark: &Releasing) -> Wanted<'_> {
+    Wanted {
         mark: Some(mark),
         ..WANTED
-    };
-    let stopped = Wanted {
-        desired: Desired::Stopped,
-        ..WANTED
-    };
-    let lost = Wanted {
-        held: false,
-        ..WANTED
-    };
+    }
+}
+
+fn check(table: &[(&str, InstanceRecord, Wanted<'_>, Next)]) {
+    for (name, record, wanted, expected) in table {
+        assert_eq!(next(record, wanted, NOW), *expected, "{name}");
+    }
+}
+
+#[test]
+fn what_lives_goes_on_or_is_stopped() {
+    let (away, nowhere, some) = (
+        mark(Some("c2"), None),
+        mark(None, None),
+        mark(Some("c2"), Some(1)),
+    );
+    let runs = || record(RunState::Running);
+    check(&[
+        ("never begun", InstanceRecord::default(), WANTED, Next::Rest),
+        ("runs", runs(), WANTED, Next::Rest),
+        (
+            "stopped job",
+            runs(),
+            STOPPED,
+            Next::Stop(ReasonCode::StopRequested),
+        ),
+        ("moved", runs(), with(&away), Next::Stop(ReasonCode::Moved)),
+        (
+            "scaled away",
+            runs(),
+            with(&nowhere),
+            Next::Stop(ReasonCode::ScaledDown),
+        ),
+        ("marked by count", runs(), with(&some), Next::Rest),
+        ("not held: kept", runs(), LOST, Next::Rest),
+        ("stopping", record(RunState::Stopping), STOPPED, Next::Rest),
+    ]);
+}
+
+#[test]
+fn what_is_over_is_followed_or_ends() {
+    let (away, nowhere) = (mark(Some("c2"), None), mark(None, None));
     let failed = record(RunState::Failed);
     let waits = InstanceRecord {
         not_before: NOW.plus(Span(1)),
@@ -46,60 +89,19 @@ fn an_instance_needs_what_its_record_and_goal_say() {
         ended: Some(e),
         ..failed.clone()
     };
-    let back = {
-        let mut r = record(RunState::Running);
-        stop_run(&mut r, ReasonCode::PoolEntitlement.into(), Span::ZERO, NOW);
-        r.run.as_mut().unwrap().state = RunState::Killed;
-        r
-    };
-    let table = [
-        ("never begun", InstanceRecord::default(), WANTED, Next::Rest),
-        ("runs", record(RunState::Running), WANTED, Next::Rest),
-        (
-            "runs, stopped job",
-            record(RunState::Running),
-            stopped,
-            Next::Stop(ReasonCode::StopRequested),
-        ),
-        (
-            "runs, moved",
-            record(RunState::Running),
-            mark(&away),
-            Next::Stop(ReasonCode::Moved),
-        ),
-        (
-            "runs, scaled away",
-            record(RunState::Running),
-            mark(&nowhere),
-            Next::Stop(ReasonCode::ScaledDown),
-        ),
-        (
-            "runs, marked by count",
-            record(RunState::Running),
-            mark(&some),
-            Next::Rest,
-        ),
-        (
-            "runs, not held: kept",
-            record(RunState::Running),
-            lost,
-            Next::Rest,
-        ),
-        ("stopping", record(RunState::Stopping), stopped, Next::Rest),
+    let mut back = record(RunState::Running);
+    stop_run(&mut back, ReasonCode::PoolEntitlement.into(), Span::ZERO, NOW);
+    back.run.as_mut().unwrap().state = RunState::Killed;
+    check(&[
         ("failed", failed.clone(), WANTED, Next::Run),
-        ("failed, not held", failed.clone(), lost, Next::Rest),
-        ("failed, backs off", waits, WANTED, Next::At(NOW.plus(Span(1)))),
+        ("not held", failed.clone(), LOST, Next::Rest),
+        ("backs off", waits, WANTED, Next::At(NOW.plus(Span(1)))),
+        ("stopped job", failed.clone(), STOPPED, Next::End(Ended::Stopped)),
+        ("moved", failed.clone(), with(&away), Next::Rest),
         (
-            "failed, stopped job",
+            "scaled away",
             failed.clone(),
-            stopped,
-            Next::End(Ended::Stopped),
-        ),
-        ("failed, moved", failed.clone(), mark(&away), Next::Rest),
-        (
-            "failed, scaled away",
-            failed.clone(),
-            mark(&nowhere),
+            with(&nowhere),
             Next::End(Ended::Stopped),
         ),
         ("succeeded", ended(Ended::Succeeded), WANTED, Next::Rest),
@@ -111,16 +113,13 @@ fn an_instance_needs_what_its_record_and_goal_say() {
             Next::Revive,
         ),
         (
-            "was stopped, still stopped",
+            "was stopped, still is",
             ended(Ended::Stopped),
-            stopped,
+            STOPPED,
             Next::Rest,
         ),
         ("given back to the pool", back, WANTED, Next::Rest),
-    ];
-    for (name, record, wanted, expected) in table {
-        assert_eq!(next(&record, &wanted, NOW), expected, "{name}");
-    }
+    ]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_smaller_grant_stops_the_highest_and_a_larger_one_brings_them_back() {
     w.run(seconds(3));
     assert_eq!(running(&w, 6), [0, 1]);
     let slice = w.slice(1).unwrap();
-    assert_eq!((slice.active, slice.live, slice.unstarted), (2, 0 + 2, 4));
+    assert_eq!((slice.active, slice.live, slice.unstarted), (2, 2, 4));
     assert_eq!(w.kills().len(), 3);
     w.order(&[range(0, 5)], 3);
     w.run(seconds(8));
