@@ -35,7 +35,6 @@ pub(crate) struct Timers {
     pub(crate) leading: Timestamp,
     pub(crate) bucket: Timestamp,
     pub(crate) reread: Timestamp,
-    pub(crate) renewed: Timestamp,
     pub(crate) cycle: Timestamp,
     pub(crate) full_cycle: Timestamp,
 }
