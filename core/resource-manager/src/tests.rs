@@ -5,6 +5,7 @@ mod case;
 mod faults;
 mod goals;
 mod leadership;
+mod look;
 mod moves;
 mod quota;
 mod shard;

@@ -5,14 +5,14 @@ use super::shard::ModelShard;
 use crate::effect::Effect;
 use crate::event::{Event, LinkId};
 use crate::{Config, ResourceManager, check};
-use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
-use echelon_core_model::directive::{Directive, Order, Report, SliceOrder};
-use echelon_core_model::job::{Desired, Head, JobState, Progress};
+use echelon_core_model::directive::{Directive, Order, Report};
+use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::pool::Pool;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Batch, Decision, Op, OpId, OpResult, Query, Role, Stamp, Write};
-use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, ReasonCode, Resources, Span, Timestamp, Version};
+use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
 use echelon_core_testkit::build::{JobBuilder, main_group, shape};
 use echelon_core_testkit::store::ModelStore;
 use std::collections::{BTreeMap, VecDeque};
@@ -326,7 +326,7 @@ impl Case {
         }
     }
 
-    fn remember(&mut self, op: &Op) {
+    pub fn remember(&mut self, op: &Op) {
         let Op::Decide(Decision::PutAssignments { put, .. }) = op else {
             return;
         };
@@ -454,129 +454,6 @@ impl Case {
             }));
         }
     }
-
-    pub fn assignment(&self, job: JobId) -> Option<Assignment> {
-        match self.store.read(&Query::Assignment(job)) {
-            Answer::Assignments(_, rows) => rows.into_iter().next(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    pub fn progress(&self, job: JobId) -> Option<Progress> {
-        match self.store.read(&Query::Progress(job)) {
-            Answer::Progress(rows) => rows.into_iter().next(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    pub fn state(&self, job: JobId) -> Option<JobState> {
-        self.progress(job).map(|p| p.state)
-    }
-
-    /// `0-3@a.1 4-7@b.1>c` : range, cluster, generation, mark.
-    pub fn ranges(&self, job: JobId) -> String {
-        let assignment = self.assignment(job);
-        let ranges = assignment.as_ref().map_or(&[][..], |a| a.ranges(&main_group()));
-        let text = ranges.iter().map(|r| {
-            let mark = r.releasing.as_ref().map(|m| {
-                let to = m.to.as_ref().map_or("nowhere", ClusterId::as_str);
-                m.count.map_or(format!(">{to}"), |n| format!(">{to}:{n}"))
-            });
-            format!(
-                "{}@{}.{}{}",
-                r.range,
-                r.cluster,
-                r.generation,
-                mark.unwrap_or_default()
-            )
-        });
-        text.collect::<Vec<_>>().join(" ")
-    }
-
-    /// Waiting instances of a job by reason.
-    pub fn waiting(&self, job: JobId) -> Vec<(ReasonCode, u64)> {
-        let rows = self.progress(job).map(|p| p.waiting).unwrap_or_default();
-        rows.into_iter().map(|w| (w.reason.code, w.count)).collect()
-    }
-
-    /// Active instances of a job by cluster.
-    pub fn active(&self, job: JobId) -> Vec<(&str, usize)> {
-        let all = self
-            .shards
-            .iter()
-            .map(|(c, s)| (c.as_str(), s.running(job).len()));
-        all.filter(|(_, n)| *n > 0).collect()
-    }
-
-    pub fn total_active(&self, job: JobId) -> usize {
-        self.active(job).iter().map(|(_, n)| n).sum()
-    }
-
-    fn note_op(&mut self, op: &Op) {
-        match op {
-            Op::Decide(Decision::PutAssignments { put, remove, .. }) => {
-                for a in put {
-                    let ranges = a.ranges(&main_group()).iter();
-                    let text: Vec<String> = ranges
-                        .map(|r| format!("{}@{}.{}", r.range, r.cluster, r.generation))
-                        .collect();
-                    self.trace.push(format!("store assignment {}", text.join(" ")));
-                }
-                if !remove.is_empty() {
-                    self.trace.push("remove assignment".to_owned());
-                }
-            }
-            Op::Decide(Decision::RemoveHead { .. }) => self.trace.push("remove head".to_owned()),
-            Op::Commit(batch) => {
-                for w in &batch.writes {
-                    match w {
-                        Write::Progress(p) => self.trace.push(format!("progress {}", p.state)),
-                        Write::RemoveProgress(_) => self.trace.push("remove progress".to_owned()),
-                        _ => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn note_order(&mut self, link: LinkId, directive: &Directive) {
-        let cluster = self
-            .links
-            .iter()
-            .find(|(_, l)| **l == link)
-            .map_or("?", |(c, _)| c.as_str());
-        match &directive.order {
-            Order::Report => {}
-            Order::Archive(_) => self.trace.push(format!("{cluster}: archive")),
-            Order::Slices(orders) => {
-                let text: Vec<String> = orders.iter().map(order_text).collect();
-                self.trace.push(format!("{cluster}: {}", text.join("; ")));
-            }
-        }
-    }
-}
-
-fn order_text(o: &SliceOrder) -> String {
-    let ranges: Vec<String> = o
-        .ranges
-        .iter()
-        .map(|r| {
-            let mark = match r.releasing.as_ref().map(|m| m.count) {
-                None => String::new(),
-                Some(None) => " leaving".to_owned(),
-                Some(Some(n)) => format!(" {n} leaving"),
-            };
-            format!("{}.{}{mark}", r.range, r.generation)
-        })
-        .collect();
-    let grants: Vec<String> = o.grants.iter().map(|(_, g)| g.active.to_string()).collect();
-    format!(
-        "{:?} [{}] grants [{}]",
-        o.goal.desired,
-        ranges.join(", "),
-        grants.join(", ")
-    )
 }
 
 /// A batch job of one-core instances.

@@ -53,7 +53,11 @@ fn none_twice(case: &Case, jobs: &[JobId]) {
         for (cluster, shard) in &case.shards {
             for (n, g) in shard.running(*job) {
                 if let Some(before) = seen.insert(n, format!("{cluster}.{g}")) {
-                    panic!("{job} {} runs at {before} and {cluster}.{g}\n{}", n.0, case.trace.join("\n"));
+                    panic!(
+                        "{job} {} runs at {before} and {cluster}.{g}\n{}",
+                        n.0,
+                        case.trace.join("\n")
+                    );
                 }
             }
         }
@@ -70,7 +74,10 @@ fn perform(case: &mut Case, jobs: &[JobId], act: &Act) {
         }),
         // A storage operation always gets some answer in the end; a message may get lost.
         Act::Lose => {
-            let at = case.events.iter().position(|e| matches!(e, Event::Report(..) | Event::Hint(_)));
+            let at = case
+                .events
+                .iter()
+                .position(|e| matches!(e, Event::Report(..) | Event::Hint(_)));
             at.map(|i| case.events.remove(i));
         }
         Act::Twice => {
@@ -136,7 +143,8 @@ fn perform(case: &mut Case, jobs: &[JobId], act: &Act) {
                     may_be_done: true,
                     why: "no answer".to_owned(),
                 };
-                case.events.push_back(Event::Storage(id, OpResult::Failed(failed)));
+                case.events
+                    .push_back(Event::Storage(id, OpResult::Failed(failed)));
             }
         }
     }

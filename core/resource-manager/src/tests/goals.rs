@@ -102,8 +102,22 @@ fn delete_waits_for_every_holder_and_then_leaves_nothing() {
         (case.head(job), case.progress(job), case.assignment(job)),
         (None, None, None)
     );
-    let last: Vec<&str> = case.trace.iter().rev().take(6).rev().map(String::as_str).collect();
-    let order = ["progress deleted", "remove head", "remove assignment", "a: archive", "b: archive", "remove progress"];
+    let last: Vec<&str> = case
+        .trace
+        .iter()
+        .rev()
+        .take(6)
+        .rev()
+        .map(String::as_str)
+        .collect();
+    let order = [
+        "progress deleted",
+        "remove head",
+        "remove assignment",
+        "a: archive",
+        "b: archive",
+        "remove progress",
+    ];
     assert_eq!(last, order);
     assert_eq!(case.total_active(job), 0);
     assert!(case.rm.picture().jobs.is_empty());

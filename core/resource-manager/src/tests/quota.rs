@@ -18,7 +18,10 @@ fn a_limit_is_never_exceeded_and_every_waiting_instance_says_why() {
     assert_eq!(case.waiting(job), [(ReasonCode::PoolLimit, 5)]);
     assert_eq!(case.waiting(other), [(ReasonCode::PoolLimit, 2)]);
     let text = case.progress(job).unwrap().waiting[0].reason.to_string();
-    assert_eq!(text, "its pool's limit is reached: cpus needs 1, has at most 0 (/small)");
+    assert_eq!(
+        text,
+        "its pool's limit is reached: cpus needs 1, has at most 0 (/small)"
+    );
     for _ in 0..12 {
         case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
     }
@@ -31,7 +34,14 @@ fn priority_goes_first_and_takes_nothing_away() {
     let low = case.job(1, batch(3));
     let waits = case.job(2, batch(4));
     let high = case.job(3, batch(4).priority(9));
-    assert_eq!((case.total_active(low), case.total_active(waits), case.total_active(high)), (3, 1, 0));
+    assert_eq!(
+        (
+            case.total_active(low),
+            case.total_active(waits),
+            case.total_active(high)
+        ),
+        (3, 1, 0)
+    );
     case.at("a", |s, now| s.finish(3, RunState::Succeeded, now));
     case.run_for(Span::seconds(1));
     assert_eq!((case.total_active(low), case.total_active(high)), (0, 3));
@@ -39,20 +49,13 @@ fn priority_goes_first_and_takes_nothing_away() {
 
 #[test]
 fn two_pools_share_what_there_is() {
-    let mut case = Case::with(&[("a", 10)]);
-    case.set_pool("/x", 100);
-    case.set_pool("/y", 100);
-    case.run_for(Span::seconds(6));
+    let mut case = Case::new().pool("/x", 100).pool("/y", 100).cluster("a", 10);
     let x = case.store_job(1, batch(20).pool("/x"));
     let y = case.store_job(2, batch(20).pool("/y"));
-    case.run_for(Span::seconds(62));
-    assert_eq!((case.total_active(x) + case.total_active(y)), 10);
-    // Whoever was found first may have had all of it; as its instances end, the other gets its half.
-    for _ in 0..6 {
-        case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
-        case.run_for(Span::seconds(1));
-    }
-    assert!(case.total_active(x) >= 4 && case.total_active(y) >= 4, "{:?} {:?}", case.active(x), case.active(y));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(x), case.total_active(y)), (5, 5));
+    assert_eq!(case.waiting(x), [(ReasonCode::NoClusterCapacity, 15)]);
 }
 
 #[test]
@@ -79,7 +82,13 @@ fn max_running_is_split_and_moves_on_only_when_it_is_free() {
     }
     case.run_for(Span::seconds(2));
     assert_eq!(case.total_active(job), 5);
-    assert!(case.waiting(job).iter().all(|(code, _)| *code == ReasonCode::MaxRunning), "{:?}", case.waiting(job));
+    assert!(
+        case.waiting(job)
+            .iter()
+            .all(|(code, _)| *code == ReasonCode::MaxRunning),
+        "{:?}",
+        case.waiting(job)
+    );
 }
 
 #[test]
@@ -157,15 +166,26 @@ fn a_plan_tells_what_the_cycle_would_do() {
     let told = |spec: JobBuilder| {
         let plan = plan(case.rm.picture(), &spec.build());
         let g = &plan.groups[0];
-        let clusters: Vec<String> = g.clusters.iter().map(|c| format!("{} {}", c.name, c.instances)).collect();
-        let dropped: Vec<String> = g.dropped.iter().map(|d| format!("{}: {}", d.name, d.reason)).collect();
+        let clusters: Vec<String> = g
+            .clusters
+            .iter()
+            .map(|c| format!("{} {}", c.name, c.instances))
+            .collect();
+        let dropped: Vec<String> = g
+            .dropped
+            .iter()
+            .map(|d| format!("{}: {}", d.name, d.reason))
+            .collect();
         let waiting: Vec<String> = g.waiting.iter().map(|(r, n)| format!("{n} {r}")).collect();
-        assert_eq!(g.could_start + g.waiting.iter().map(|(_, n)| n).sum::<u64>(), g.instances);
+        assert_eq!(
+            g.could_start + g.waiting.iter().map(|(_, n)| n).sum::<u64>(),
+            g.instances
+        );
         let problem = plan.pool.problem.map(|r| r.to_string()).unwrap_or_default();
         format!("{} {clusters:?} {dropped:?} {waiting:?} {problem}", g.could_start)
     };
-    insta::assert_snapshot!(told(batch(3)), @"");
-    insta::assert_snapshot!(told(batch(9).pool("/small")), @"");
-    insta::assert_snapshot!(told(service(1).pool("/nowhere")), @"");
+    insta::assert_snapshot!(told(batch(3)), @r#"3 ["a 3"] ["b: the chosen cluster takes no new work (cordoned)"] []"#);
+    insta::assert_snapshot!(told(batch(9).pool("/small")), @r#"3 ["a 9"] ["b: the chosen cluster takes no new work (cordoned)"] ["6 its pool's limit is reached: cpus needs 1, has at most 0 (/small)"]"#);
+    insta::assert_snapshot!(told(service(1).pool("/nowhere")), @r#"0 [] ["b: the chosen cluster takes no new work (cordoned)"] ["1 its pool does not exist; create the pool or delete the job (/nowhere)"] its pool does not exist; create the pool or delete the job (/nowhere)"#);
     assert_eq!(case.store.writes(), before, "nothing was committed");
 }
