@@ -35,7 +35,7 @@ impl Kind {
     #[must_use]
     pub fn show(self, quantity: u64) -> String {
         match self {
-            Self::Cpus | Self::Gpus if quantity % 1000 == 0 => format!("{}", quantity / 1000),
+            Self::Cpus | Self::Gpus if quantity.is_multiple_of(1000) => format!("{}", quantity / 1000),
             Self::Cpus | Self::Gpus => format!("{}.{:03}", quantity / 1000, quantity % 1000)
                 .trim_end_matches('0')
                 .to_owned(),

@@ -1,0 +1,87 @@
+//! The shape of a job file. Unknown fields are errors; values keep their text and are judged in `spec.rs`.
+
+use super::scalar::Scalar;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A job file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobFile {
+    pub name: Option<Scalar>,
+    pub pool: Option<Scalar>,
+    pub kind: Option<Scalar>,
+    pub owner: Option<Scalar>,
+    #[serde(default)]
+    pub labels: BTreeMap<String, Scalar>,
+    pub priority: Option<Scalar>,
+    pub clusters: Option<ClustersFile>,
+    pub on_unreachable: Option<Scalar>,
+    pub on_cluster_loss: Option<Scalar>,
+    /// Groups by name; a file with one group may write its fields at the top instead.
+    pub groups: Option<BTreeMap<String, GroupFile>>,
+    pub instances: Option<Scalar>,
+    pub max_running: Option<Scalar>,
+    pub command: Option<Scalar>,
+    pub env: Option<BTreeMap<String, Scalar>>,
+    pub resources: Option<ResourcesFile>,
+    pub constraints: Option<Vec<ConstraintFile>>,
+    pub retry: Option<RetryFile>,
+    pub grace: Option<Scalar>,
+    pub max_run: Option<Scalar>,
+    pub max_unavailable: Option<Scalar>,
+}
+
+/// A group of a job file.
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct GroupFile {
+    pub instances: Option<Scalar>,
+    pub max_running: Option<Scalar>,
+    pub command: Option<Scalar>,
+    pub env: Option<BTreeMap<String, Scalar>>,
+    pub resources: Option<ResourcesFile>,
+    pub constraints: Option<Vec<ConstraintFile>>,
+    pub retry: Option<RetryFile>,
+    pub grace: Option<Scalar>,
+    pub max_run: Option<Scalar>,
+    pub max_unavailable: Option<Scalar>,
+}
+
+/// `clusters: {only: [...], spread: even}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClustersFile {
+    #[serde(default)]
+    pub only: Vec<Scalar>,
+    pub spread: Option<Scalar>,
+}
+
+/// `resources: {cpus: 0.1, memory: 32MiB, disk: 1GiB, gpus: 1}`.
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct ResourcesFile {
+    pub cpus: Option<Scalar>,
+    pub memory: Option<Scalar>,
+    pub disk: Option<Scalar>,
+    pub gpus: Option<Scalar>,
+}
+
+/// `{attribute: rack, in: [r1, r2]}` or `{attribute: rack, not_in: [r3]}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConstraintFile {
+    pub attribute: Scalar,
+    #[serde(rename = "in")]
+    pub within: Option<Vec<Scalar>>,
+    pub not_in: Option<Vec<Scalar>>,
+}
+
+/// `retry: {limit: 3, backoff: 1s, max_backoff: 5m}`.
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct RetryFile {
+    pub limit: Option<Scalar>,
+    pub backoff: Option<Scalar>,
+    pub max_backoff: Option<Scalar>,
+}

@@ -1,0 +1,111 @@
+//! Job files: YAML to a specification. Every error names the field's path or the line, and the nearest known field.
+//! The gateway checks the specification again; this module only reads what people write.
+
+mod file;
+mod scalar;
+mod spec;
+
+use echelon_core_model::spec::JobSpec;
+use std::fmt;
+use thiserror::Error;
+
+/// Largest job file read: four times the largest stored spec.
+pub const MAX_FILE_BYTES: usize = 1024 * 1024;
+/// Deepest nesting of a job file; a real one has four levels.
+const MAX_DEPTH: usize = 32;
+
+/// A wrong value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Path of its field: `groups.worker.resources.cpus`.
+    pub path: String,
+    /// What is wrong, and what to write.
+    pub message: String,
+}
+
+/// Every wrong value of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, Problem { path, message }) in self.0.iter().enumerate() {
+            write!(f, "{}{path}: {message}", if i == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a file is not a job.
+#[derive(Debug, Error)]
+pub enum JobFileError {
+    /// Too large to be one.
+    #[error("the file has {0} bytes; a job file has at most {MAX_FILE_BYTES}")]
+    TooLarge(usize),
+    /// Not text.
+    #[error("the file is not UTF-8: byte {0} begins no character")]
+    NotUtf8(usize),
+    /// A field that job files do not have.
+    #[error("line {line}: unknown field `{field}`{}", nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    UnknownField {
+        /// Where.
+        line: u64,
+        /// What was written.
+        field: String,
+        /// The known field that looks most like it.
+        nearest: Option<String>,
+    },
+    /// Not YAML, or not of a job file's shape.
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// Where.
+        line: u64,
+        /// What the parser says.
+        message: String,
+    },
+    /// Wrong values.
+    #[error("{0}")]
+    Values(Problems),
+}
+
+/// Reads a job file.
+///
+/// # Errors
+/// What is wrong with it; see `JobFileError`.
+pub fn parse(bytes: &[u8]) -> Result<JobSpec, JobFileError> {
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(JobFileError::TooLarge(bytes.len()));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| JobFileError::NotUtf8(e.valid_up_to()))?;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_nodes: 50_000, max_aliases: 100 },
+        no_schema: false,
+    };
+    let file = serde_saphyr::from_str_with_options(text, options).map_err(|e| shape_error(&e))?;
+    spec::spec(file).map_err(JobFileError::Values)
+}
+
+fn shape_error(error: &serde_saphyr::Error) -> JobFileError {
+    let plain = error.without_snippet();
+    let line = error.location().map_or(1, |l| l.line());
+    if let serde_saphyr::Error::SerdeUnknownField { field, expected, .. } = plain {
+        return JobFileError::UnknownField {
+            line,
+            field: field.clone(),
+            nearest: nearest(field, expected),
+        };
+    }
+    let message = plain.to_string();
+    let message = message.lines().next().unwrap_or("is not YAML").to_owned();
+    JobFileError::Syntax { line, message }
+}
+
+/// The known word that looks most like what was written, if any looks like it at all.
+pub(crate) fn nearest(written: &str, known: &[&str]) -> Option<String> {
+    let likeness = |k: &str| strsim::jaro_winkler(&written.to_lowercase(), k);
+    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) > 0.7).then(|| (*best).to_owned())
+}
+
+#[cfg(test)]
+mod tests;

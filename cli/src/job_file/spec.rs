@@ -1,0 +1,304 @@
+//! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
+
+use super::file::{ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile};
+use super::scalar::Scalar;
+use super::{Problem, Problems};
+use crate::quantity;
+use echelon_core_model::spec::{
+    ClusterChoice, Constraint, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
+};
+use echelon_core_model::time::Span;
+use echelon_core_model::{GroupName, Resources};
+use std::collections::BTreeMap;
+
+/// Collects problems while values are read.
+struct Reader(Vec<Problem>);
+
+impl Reader {
+    fn wrong(&mut self, path: &str, message: impl Into<String>) {
+        self.0.push(Problem {
+            path: path.to_owned(),
+            message: message.into(),
+        });
+    }
+
+    /// The value read by `read`, or `otherwise` where it is absent or wrong.
+    fn value<T>(
+        &mut self,
+        path: &str,
+        text: Option<&Scalar>,
+        read: impl Fn(&str) -> Result<T, String>,
+        otherwise: T,
+    ) -> T {
+        match text.map(|t| read(&t.0)) {
+            None => otherwise,
+            Some(Ok(value)) => value,
+            Some(Err(why)) => {
+                self.wrong(path, why);
+                otherwise
+            }
+        }
+    }
+}
+
+fn whole(text: &str) -> Result<u32, String> {
+    if text.starts_with('-') {
+        return Err(format!("`{text}` is negative"));
+    }
+    text.parse::<u32>()
+        .map_err(|_| format!("`{text}` is not a whole number"))
+}
+
+fn verbatim(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
+}
+
+/// Turns a file into a specification.
+///
+/// # Errors
+/// All problems found, each with the path of its field.
+pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
+    let mut r = Reader(Vec::new());
+    let kind = r.value("kind", file.kind.as_ref(), kind, JobKind::Batch);
+    let top = GroupFile {
+        instances: file.instances,
+        max_running: file.max_running,
+        command: file.command,
+        env: file.env,
+        resources: file.resources,
+        constraints: file.constraints,
+        retry: file.retry,
+        grace: file.grace,
+        max_run: file.max_run,
+        max_unavailable: file.max_unavailable,
+    };
+    let groups = groups(&mut r, kind, top, file.groups);
+    if file.name.is_none() {
+        r.wrong("name", "is missing");
+    }
+    let spec = JobSpec {
+        name: r.value("name", file.name.as_ref(), verbatim, String::new()),
+        pool: r.value("pool", file.pool.as_ref(), verbatim, defaults::POOL.to_owned()),
+        kind,
+        owner: r.value("owner", file.owner.as_ref(), verbatim, String::new()),
+        labels: texts(file.labels),
+        priority: r.value("priority", file.priority.as_ref(), whole, 0),
+        clusters: clusters(&mut r, file.clusters),
+        on_unreachable: r.value(
+            "on_unreachable",
+            file.on_unreachable.as_ref(),
+            on_silence,
+            defaults::ON_UNREACHABLE,
+        ),
+        on_cluster_loss: r.value(
+            "on_cluster_loss",
+            file.on_cluster_loss.as_ref(),
+            on_silence,
+            defaults::ON_CLUSTER_LOSS,
+        ),
+        groups,
+    };
+    if r.0.is_empty() {
+        Ok(spec)
+    } else {
+        Err(Problems(r.0))
+    }
+}
+
+fn kind(text: &str) -> Result<JobKind, String> {
+    match text {
+        "batch" => Ok(JobKind::Batch),
+        "service" => Ok(JobKind::Service),
+        "stateful" | "daemon" => Err(format!(
+            "kind `{text}` is not served by this version: use batch or service"
+        )),
+        _ => Err(format!("`{text}` is not a kind of job: use batch or service")),
+    }
+}
+
+fn on_silence(text: &str) -> Result<OnSilence, String> {
+    match text.split_whitespace().collect::<Vec<_>>().as_slice() {
+        ["wait"] => Ok(OnSilence::Wait),
+        ["replace", "after", span] => quantity::span(span).map(OnSilence::Replace),
+        _ => Err(format!(
+            "`{text}` is neither `wait` nor `replace after <time>`, for example `replace after 5m`"
+        )),
+    }
+}
+
+fn groups(
+    r: &mut Reader,
+    kind: JobKind,
+    top: GroupFile,
+    named: Option<BTreeMap<String, GroupFile>>,
+) -> Vec<GroupSpec> {
+    let Some(named) = named else {
+        return vec![group(r, "", kind, GroupName::new(GroupName::DEFAULT), top)];
+    };
+    let GroupFile {
+        instances,
+        command,
+        resources,
+        ..
+    } = &top;
+    if instances.is_some() || command.is_some() || resources.is_some() {
+        r.wrong(
+            "groups",
+            "instances, command and resources stand either at the top or in groups, not in both",
+        );
+    }
+    if named.is_empty() {
+        r.wrong("groups", "needs at least one group");
+    }
+    named
+        .into_iter()
+        .filter_map(|(name, file)| {
+            let path = format!("groups.{name}.");
+            match GroupName::parse(&name) {
+                Ok(name) => Some(group(r, &path, kind, name, file)),
+                Err(why) => {
+                    r.wrong(path.trim_end_matches('.'), why.to_string());
+                    None
+                }
+            }
+        })
+        .collect()
+}
+
+fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, file: GroupFile) -> GroupSpec {
+    let at = |field: &str| format!("{path}{field}");
+    let instances = r.value(&at("instances"), file.instances.as_ref(), whole, 1);
+    if instances > MAX_INSTANCES || instances == 0 {
+        r.wrong(
+            &at("instances"),
+            format!("{instances} is not between 1 and {MAX_INSTANCES}"),
+        );
+    }
+    let command = r.value(&at("command"), file.command.as_ref(), verbatim, String::new());
+    if command.trim().is_empty() {
+        r.wrong(&at("command"), "is empty: say what each instance runs");
+    }
+    GroupSpec {
+        name,
+        instances,
+        max_running: file
+            .max_running
+            .as_ref()
+            .map(|text| r.value(&at("max_running"), Some(text), whole, 1)),
+        command,
+        env: texts(file.env.unwrap_or_default()),
+        resources: resources(r, &at("resources"), file.resources),
+        constraints: constraints(r, &at("constraints"), file.constraints.unwrap_or_default()),
+        retry: retry(r, &at("retry"), kind, file.retry.unwrap_or_default()),
+        grace: r.value(&at("grace"), file.grace.as_ref(), quantity::span, defaults::GRACE),
+        max_run: file
+            .max_run
+            .as_ref()
+            .map(|text| r.value(&at("max_run"), Some(text), quantity::span, Span::ZERO)),
+        max_unavailable: r.value(
+            &at("max_unavailable"),
+            file.max_unavailable.as_ref(),
+            whole,
+            defaults::MAX_UNAVAILABLE,
+        ),
+    }
+}
+
+fn resources(r: &mut Reader, path: &str, file: Option<ResourcesFile>) -> Resources {
+    let Some(file) = file else {
+        r.wrong(
+            path,
+            "is missing: say what one instance needs, for example {cpus: 0.1, memory: 32MiB}",
+        );
+        return Resources::ZERO;
+    };
+    Resources {
+        cpus: r.value(
+            &format!("{path}.cpus"),
+            file.cpus.as_ref(),
+            quantity::thousandths,
+            0,
+        ),
+        memory: r.value(
+            &format!("{path}.memory"),
+            file.memory.as_ref(),
+            quantity::mebibytes,
+            0,
+        ),
+        disk: r.value(
+            &format!("{path}.disk"),
+            file.disk.as_ref(),
+            quantity::mebibytes,
+            0,
+        ),
+        gpus: r.value(
+            &format!("{path}.gpus"),
+            file.gpus.as_ref(),
+            quantity::thousandths,
+            0,
+        ),
+    }
+}
+
+fn constraints(r: &mut Reader, path: &str, files: Vec<ConstraintFile>) -> Vec<Constraint> {
+    let plain = |values: Vec<Scalar>| values.into_iter().map(|v| v.0).collect();
+    let mut out = Vec::with_capacity(files.len());
+    for (i, file) in files.into_iter().enumerate() {
+        match (file.within, file.not_in) {
+            (Some(values), None) => {
+                out.push(Constraint {
+                    attribute: file.attribute.0,
+                    values: plain(values),
+                    negate: false,
+                });
+            }
+            (None, Some(values)) => {
+                out.push(Constraint {
+                    attribute: file.attribute.0,
+                    values: plain(values),
+                    negate: true,
+                });
+            }
+            _ => r.wrong(&format!("{path}[{i}]"), "needs exactly one of `in` and `not_in`"),
+        }
+    }
+    out
+}
+
+fn retry(r: &mut Reader, path: &str, kind: JobKind, file: RetryFile) -> Retry {
+    let preset = defaults::retry(kind);
+    Retry {
+        limit: r.value(&format!("{path}.limit"), file.limit.as_ref(), whole, preset.limit),
+        backoff: r.value(
+            &format!("{path}.backoff"),
+            file.backoff.as_ref(),
+            quantity::span,
+            preset.backoff,
+        ),
+        max_backoff: r.value(
+            &format!("{path}.max_backoff"),
+            file.max_backoff.as_ref(),
+            quantity::span,
+            preset.max_backoff,
+        ),
+    }
+}
+
+fn clusters(r: &mut Reader, file: Option<ClustersFile>) -> ClusterChoice {
+    let Some(file) = file else {
+        return ClusterChoice::default();
+    };
+    let spread = |text: &str| match text {
+        "even" => Ok(Spread::Even),
+        "none" => Ok(Spread::None),
+        _ => Err(format!("`{text}` is not a spread: use even or none")),
+    };
+    ClusterChoice {
+        only: file.only.into_iter().map(|s| s.0).collect(),
+        spread: r.value("clusters.spread", file.spread.as_ref(), spread, Spread::None),
+    }
+}
+
+fn texts(map: BTreeMap<String, Scalar>) -> BTreeMap<String, String> {
+    map.into_iter().map(|(k, v)| (k, v.0)).collect()
+}

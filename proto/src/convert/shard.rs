@@ -1,0 +1,7 @@
+//! The stream between the resource manager and a shard, and hints: `echelon.shard.v1`.
+
+mod directive;
+mod hint;
+mod report;
+
+pub use hint::Changed;

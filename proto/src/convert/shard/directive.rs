@@ -1,0 +1,110 @@
+//! Directives: from the resource manager to a shard.
+
+use crate::convert::fields::{group, job_bytes, job_id, list, messages, required};
+use crate::convert::{FieldError, FieldProblem, Wire};
+use crate::echelon::shard::v1 as wire;
+use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
+use echelon_core_model::{Epoch, Generation, Version};
+
+impl Wire for Directive {
+    type Message = wire::DirectRequest;
+
+    fn to_wire(&self) -> Self::Message {
+        use wire::direct_request::Order as Sent;
+        let Self {
+            epoch,
+            sequence,
+            order,
+        } = self;
+        let order = match order {
+            Order::Report => Sent::Report(wire::ReportOrder {}),
+            Order::Slices(slices) => Sent::Slices(wire::SlicesOrder {
+                slices: messages(slices),
+            }),
+            Order::Archive(job) => Sent::Archive(job_bytes(*job)),
+        };
+        wire::DirectRequest {
+            epoch: epoch.0,
+            sequence: *sequence,
+            order: Some(order),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        use wire::direct_request::Order as Sent;
+        let missing = || FieldError::new("order", FieldProblem::Missing);
+        let order = match message.order.ok_or_else(missing)? {
+            Sent::Report(wire::ReportOrder {}) => Order::Report,
+            Sent::Slices(sent) => Order::Slices(list("slices", sent.slices).map_err(|e| e.within("slices"))?),
+            Sent::Archive(job) => Order::Archive(job_id("archive", &job)?),
+        };
+        Ok(Self {
+            epoch: Epoch(message.epoch),
+            sequence: message.sequence,
+            order,
+        })
+    }
+}
+
+/// A grant with its generation.
+struct SliceGrant(Generation, Grant);
+
+impl Wire for SliceGrant {
+    type Message = wire::SliceGrant;
+
+    fn to_wire(&self) -> Self::Message {
+        wire::SliceGrant {
+            generation: self.0.0,
+            grant: Some(self.1.to_wire()),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let generation = Generation(message.generation);
+        Ok(Self(generation, required("grant", message.grant)?))
+    }
+}
+
+impl Wire for SliceOrder {
+    type Message = wire::SliceOrder;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            job,
+            group,
+            head_version,
+            goal,
+            spec_version,
+            ranges,
+            grants,
+            max_unavailable,
+        } = self;
+        wire::SliceOrder {
+            job: job_bytes(*job),
+            group: group.to_string(),
+            head_version: head_version.0,
+            goal: Some(goal.to_wire()),
+            spec_version: *spec_version,
+            ranges: messages(ranges),
+            grants: grants
+                .iter()
+                .map(|(g, grant)| SliceGrant(*g, *grant).to_wire())
+                .collect(),
+            max_unavailable: *max_unavailable,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let grants = list::<SliceGrant>("grants", message.grants)?;
+        Ok(Self {
+            job: job_id("job", &message.job)?,
+            group: group("group", &message.group)?,
+            head_version: Version(message.head_version),
+            goal: required("goal", message.goal)?,
+            spec_version: message.spec_version,
+            ranges: list("ranges", message.ranges)?,
+            grants: grants.into_iter().map(|g| (g.0, g.1)).collect(),
+            max_unavailable: message.max_unavailable,
+        })
+    }
+}

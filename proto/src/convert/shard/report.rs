@@ -1,0 +1,181 @@
+//! Reports: from a shard to the resource manager.
+
+use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, moment, required};
+use crate::convert::{FieldError, FieldProblem, Wire};
+use crate::echelon::shard::v1 as wire;
+use echelon_core_model::directive::{Capacity, Report, ReportPart, SliceReport};
+use echelon_core_model::{Epoch, Generation, Reason, Timestamp, Version};
+
+impl Wire for Report {
+    type Message = wire::DirectResponse;
+
+    fn to_wire(&self) -> Self::Message {
+        use wire::direct_response::Part as Sent;
+        let Self {
+            cluster,
+            epoch,
+            sequence,
+            part,
+        } = self;
+        let part = match part {
+            ReportPart::FullStart => Sent::FullStart(wire::FullReportStart {}),
+            ReportPart::Slices(slices) => Sent::Slices(wire::SlicesReport {
+                slices: messages(slices),
+            }),
+            ReportPart::FullEnd => Sent::FullEnd(wire::FullReportEnd {}),
+            ReportPart::Capacity(capacity) => Sent::Capacity(capacity.to_wire()),
+            ReportPart::Superseded(epoch) => Sent::Superseded(epoch.0),
+        };
+        wire::DirectResponse {
+            cluster: cluster.to_string(),
+            epoch: epoch.0,
+            sequence: *sequence,
+            part: Some(part),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        use wire::direct_response::Part as Sent;
+        let missing = || FieldError::new("part", FieldProblem::Missing);
+        let part = match message.part.ok_or_else(missing)? {
+            Sent::FullStart(wire::FullReportStart {}) => ReportPart::FullStart,
+            Sent::Slices(sent) => {
+                ReportPart::Slices(list("slices", sent.slices).map_err(|e| e.within("slices"))?)
+            }
+            Sent::FullEnd(wire::FullReportEnd {}) => ReportPart::FullEnd,
+            Sent::Capacity(sent) => ReportPart::Capacity(required("capacity", Some(sent))?),
+            Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
+        };
+        Ok(Self {
+            cluster: cluster("cluster", &message.cluster)?,
+            epoch: Epoch(message.epoch),
+            sequence: message.sequence,
+            part,
+        })
+    }
+}
+
+impl Wire for Capacity {
+    type Message = wire::Capacity;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            total,
+            used,
+            largest_free,
+            largest_host,
+            hosts,
+            mesos_contact,
+        } = self;
+        wire::Capacity {
+            total: Some(total.to_wire()),
+            used: Some(used.to_wire()),
+            largest_free: Some(largest_free.to_wire()),
+            largest_host: Some(largest_host.to_wire()),
+            hosts: *hosts,
+            mesos_contact_ms: mesos_contact.map(|t| t.0),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            total: required("total", message.total)?,
+            used: required("used", message.used)?,
+            largest_free: required("largest_free", message.largest_free)?,
+            largest_host: required("largest_host", message.largest_host)?,
+            hosts: message.hosts,
+            mesos_contact: moment(message.mesos_contact_ms),
+        })
+    }
+}
+
+/// A reason with how many wait for it and since when.
+struct Waiting(Reason, u64, Timestamp);
+
+impl Wire for Waiting {
+    type Message = wire::SliceWaiting;
+
+    fn to_wire(&self) -> Self::Message {
+        wire::SliceWaiting {
+            reason: Some(self.0.to_wire()),
+            count: self.1,
+            since_ms: self.2.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let reason = required("reason", message.reason)?;
+        Ok(Self(reason, message.count, Timestamp(message.since_ms)))
+    }
+}
+
+impl Wire for SliceReport {
+    type Message = wire::SliceReport;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            job,
+            group,
+            generation,
+            head_version,
+            grant_number,
+            held,
+            released,
+            active,
+            unstarted,
+            counts,
+            succeeded,
+            failed,
+            stopped,
+            live,
+            waiting,
+        } = self;
+        let waiting = waiting.iter().map(|(reason, count, since)| {
+            let reason = Some(reason.to_wire());
+            let (count, since_ms) = (*count, since.0);
+            wire::SliceWaiting {
+                reason,
+                count,
+                since_ms,
+            }
+        });
+        wire::SliceReport {
+            job: job_bytes(*job),
+            group: group.to_string(),
+            generation: generation.0,
+            head_version: head_version.0,
+            grant_number: *grant_number,
+            held: Some(held.to_wire()),
+            released: Some(released.to_wire()),
+            active: *active,
+            unstarted: *unstarted,
+            counts: Some(counts.to_wire()),
+            succeeded: *succeeded,
+            failed: *failed,
+            stopped: *stopped,
+            live: *live,
+            waiting: waiting.collect(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let waiting = list::<Waiting>("waiting", message.waiting)?;
+        Ok(Self {
+            job: job_id("job", &message.job)?,
+            group: group("group", &message.group)?,
+            generation: Generation(message.generation),
+            head_version: Version(message.head_version),
+            grant_number: message.grant_number,
+            held: required("held", message.held)?,
+            released: required("released", message.released)?,
+            active: message.active,
+            unstarted: message.unstarted,
+            counts: required("counts", message.counts)?,
+            succeeded: message.succeeded,
+            failed: message.failed,
+            stopped: message.stopped,
+            live: message.live,
+            waiting: waiting.into_iter().map(|w| (w.0, w.1, w.2)).collect(),
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! Job specs between wire and model. What is left out on the wire gets its default here, so a spec that was read is
+//! complete, and writing it spells every default out.
+
+use super::quantity::{duration, read_duration, read_resources, resources};
+use super::{Problems, at};
+use crate::echelon::v1;
+use echelon_core_model::spec::{
+    ClusterChoice, Constraint, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
+};
+use echelon_core_model::{GroupName, Span};
+
+/// To the wire, with all defaults spelt out.
+#[must_use]
+pub fn spec(s: &JobSpec) -> v1::JobSpec {
+    v1::JobSpec {
+        name: s.name.clone(),
+        pool: s.pool.clone(),
+        kind: kind(s.kind).into(),
+        owner: s.owner.clone(),
+        labels: s.labels.clone(),
+        priority: s.priority,
+        clusters: Some(v1::ClusterChoice {
+            only: s.clusters.only.clone(),
+            spread: match s.clusters.spread {
+                Spread::None => v1::Spread::None,
+                Spread::Even => v1::Spread::Even,
+            }
+            .into(),
+        }),
+        on_unreachable: Some(silence(s.on_unreachable)),
+        on_cluster_loss: Some(silence(s.on_cluster_loss)),
+        groups: s.groups.iter().map(group).collect(),
+    }
+}
+
+/// To the wire.
+#[must_use]
+pub const fn kind(kind: JobKind) -> v1::JobKind {
+    match kind {
+        JobKind::Batch => v1::JobKind::Batch,
+        JobKind::Service => v1::JobKind::Service,
+    }
+}
+
+fn silence(on: OnSilence) -> v1::OnSilence {
+    use v1::on_silence::Action;
+    v1::OnSilence {
+        action: Some(match on {
+            OnSilence::Replace(after) => Action::ReplaceAfter(duration(after)),
+            OnSilence::Wait => Action::Wait(()),
+        }),
+    }
+}
+
+fn group(g: &GroupSpec) -> v1::GroupSpec {
+    let constraint = |c: &Constraint| v1::Constraint {
+        attribute: c.attribute.clone(),
+        values: c.values.clone(),
+        negate: c.negate,
+    };
+    v1::GroupSpec {
+        name: g.name.as_str().to_owned(),
+        instances: g.instances,
+        max_running: g.max_running,
+        command: g.command.clone(),
+        env: g.env.clone(),
+        resources: Some(resources(&g.resources)),
+        constraints: g.constraints.iter().map(constraint).collect(),
+        retry: Some(v1::Retry {
+            limit: Some(g.retry.limit),
+            backoff: Some(duration(g.retry.backoff)),
+            max_backoff: Some(duration(g.retry.max_backoff)),
+        }),
+        grace: Some(duration(g.grace)),
+        max_run: g.max_run.map(duration),
+        max_unavailable: Some(g.max_unavailable),
+    }
+}
+
+/// From the wire, all or nothing: for specs that were stored.
+///
+/// # Errors
+/// Every problem, with the path of its field from the spec's root.
+pub fn from_wire(s: v1::JobSpec) -> Result<JobSpec, Problems> {
+    let mut problems = Problems::default();
+    let spec = read_spec(s, "", &mut problems);
+    problems.or(spec)
+}
+
+/// From the wire: what could be read, with its problems noted under `path`. What they are about holds a default then.
+pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec {
+    let kind = read_kind(s.kind, path, problems);
+    JobSpec {
+        name: s.name,
+        pool: if s.pool.is_empty() {
+            defaults::POOL.to_owned()
+        } else {
+            s.pool
+        },
+        kind,
+        owner: s.owner,
+        labels: s.labels,
+        priority: s.priority,
+        clusters: read_clusters(s.clusters.unwrap_or_default(), &at(path, "clusters"), problems),
+        on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
+            .unwrap_or(defaults::ON_UNREACHABLE),
+        on_cluster_loss: read_silence(s.on_cluster_loss, &at(path, "on_cluster_loss"), problems)
+            .unwrap_or(defaults::ON_CLUSTER_LOSS),
+        groups: s
+            .groups
+            .into_iter()
+            .enumerate()
+            .map(|(i, g)| read_group(g, kind, &at(path, &format!("groups[{i}]")), problems))
+            .collect(),
+    }
+}
+
+fn read_kind(number: i32, path: &str, problems: &mut Problems) -> JobKind {
+    match v1::JobKind::try_from(number) {
+        Ok(v1::JobKind::Batch) => return JobKind::Batch,
+        Ok(v1::JobKind::Service) => return JobKind::Service,
+        Ok(v1::JobKind::Stateful | v1::JobKind::Daemon) => problems.add(
+            at(path, "kind"),
+            "kinds stateful and daemon are not served yet; use batch or service",
+        ),
+        Ok(v1::JobKind::Unspecified) | Err(_) => {
+            problems.add(at(path, "kind"), "must be batch or service");
+        }
+    }
+    JobKind::Batch
+}
+
+fn read_clusters(c: v1::ClusterChoice, path: &str, problems: &mut Problems) -> ClusterChoice {
+    let spread = match v1::Spread::try_from(c.spread) {
+        Ok(v1::Spread::Unspecified | v1::Spread::None) => Spread::None,
+        Ok(v1::Spread::Even) => Spread::Even,
+        Err(_) => {
+            problems.add(at(path, "spread"), "must be none or even");
+            Spread::None
+        }
+    };
+    ClusterChoice { only: c.only, spread }
+}
+
+fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) -> Option<OnSilence> {
+    use v1::on_silence::Action;
+    match on?.action {
+        Some(Action::ReplaceAfter(after)) => Some(OnSilence::Replace(read_duration(
+            &after,
+            || at(path, "replace_after"),
+            problems,
+        ))),
+        Some(Action::Wait(())) => Some(OnSilence::Wait),
+        None => {
+            problems.add(path, "must be replace_after with a time, or wait");
+            None
+        }
+    }
+}
+
+fn read_group(g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Problems) -> GroupSpec {
+    let mut span = |d: Option<prost_types::Duration>, field: &str| -> Option<Span> {
+        d.map(|d| read_duration(&d, || at(path, field), problems))
+    };
+    let grace = span(g.grace, "grace").unwrap_or(defaults::GRACE);
+    let max_run = span(g.max_run, "max_run");
+    let retry = g.retry.unwrap_or_default();
+    let default = defaults::retry(kind);
+    let retry = Retry {
+        limit: retry.limit.unwrap_or(default.limit),
+        backoff: span(retry.backoff, "retry.backoff").unwrap_or(default.backoff),
+        max_backoff: span(retry.max_backoff, "retry.max_backoff").unwrap_or(default.max_backoff),
+    };
+    GroupSpec {
+        name: read_name(&g.name, path, problems),
+        instances: g.instances,
+        max_running: g.max_running,
+        command: g.command,
+        env: g.env,
+        resources: read_resources(g.resources),
+        constraints: g.constraints.into_iter().map(read_constraint).collect(),
+        retry,
+        grace,
+        max_run,
+        max_unavailable: g.max_unavailable.unwrap_or(defaults::MAX_UNAVAILABLE),
+    }
+}
+
+fn read_name(name: &str, path: &str, problems: &mut Problems) -> GroupName {
+    if name.is_empty() {
+        return GroupName::new(GroupName::DEFAULT);
+    }
+    GroupName::parse(name).unwrap_or_else(|wrong| {
+        problems.add(at(path, "name"), wrong.to_string());
+        GroupName::new(name)
+    })
+}
+
+fn read_constraint(c: v1::Constraint) -> Constraint {
+    Constraint {
+        attribute: c.attribute,
+        values: c.values,
+        negate: c.negate,
+    }
+}
+
+#[cfg(test)]
+#[path = "spec_tests.rs"]
+mod tests;

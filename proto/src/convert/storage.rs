@@ -1,0 +1,12 @@
+//! Stored rows: `echelon.storage.v1`.
+
+mod assignment;
+mod cluster;
+mod event;
+mod instance;
+mod job;
+mod leadership;
+mod pool;
+mod quantity;
+mod reason;
+mod spec;

@@ -1,0 +1,180 @@
+//! Clusters, what is known of them, and hosts.
+
+use crate::convert::fields::{WireEnum as _, cluster, moment, required, wire_enum, word};
+use crate::convert::{FieldError, Wire};
+use crate::echelon::storage::v1 as wire;
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
+use echelon_core_model::store::ShardRow;
+use echelon_core_model::{Epoch, HostId, Timestamp, Version};
+
+wire_enum!(Wish, wire::Wish, Active, Cordoned, Draining, Left);
+wire_enum!(Contact, wire::Contact, Joining, Fresh, Silent, Unreachable);
+
+impl Wire for Cluster {
+    type Message = wire::Cluster;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            id,
+            name,
+            version,
+            wish,
+            mesos,
+            labels,
+        } = self;
+        wire::Cluster {
+            id: id.to_string(),
+            name: name.clone(),
+            version: version.0,
+            wish: wish.number(),
+            mesos: mesos.clone(),
+            labels: labels.clone(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let wire::Cluster {
+            id,
+            name,
+            version,
+            wish,
+            mesos,
+            labels,
+        } = message;
+        Ok(Self {
+            id: cluster("id", &id)?,
+            name,
+            version: Version(version),
+            wish: word("wish", wish)?,
+            mesos,
+            labels,
+        })
+    }
+}
+
+impl Wire for ClusterState {
+    type Message = wire::ClusterState;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            cluster,
+            contact,
+            since,
+            capacity,
+            used,
+            hosts,
+        } = self;
+        wire::ClusterState {
+            cluster: cluster.to_string(),
+            contact: contact.number(),
+            since_ms: since.0,
+            capacity: Some(capacity.to_wire()),
+            used: Some(used.to_wire()),
+            hosts: *hosts,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            cluster: cluster("cluster", &message.cluster)?,
+            contact: word("contact", message.contact)?,
+            since: Timestamp(message.since_ms),
+            capacity: required("capacity", message.capacity)?,
+            used: required("used", message.used)?,
+            hosts: message.hosts,
+        })
+    }
+}
+
+impl Wire for Heartbeat {
+    type Message = wire::Heartbeat;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            cluster,
+            epoch,
+            at,
+            mesos_contact,
+            address,
+        } = self;
+        wire::Heartbeat {
+            cluster: cluster.to_string(),
+            epoch: epoch.0,
+            at_ms: at.0,
+            mesos_contact_ms: mesos_contact.map(|t| t.0),
+            address: address.clone(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            cluster: cluster("cluster", &message.cluster)?,
+            epoch: Epoch(message.epoch),
+            at: Timestamp(message.at_ms),
+            mesos_contact: moment(message.mesos_contact_ms),
+            address: message.address,
+        })
+    }
+}
+
+impl Wire for Host {
+    type Message = wire::Host;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            id,
+            hostname,
+            address,
+            capacity,
+            used,
+            tasks,
+            attributes,
+            reachable,
+            seen_at,
+        } = self;
+        wire::Host {
+            id: id.to_string(),
+            hostname: hostname.clone(),
+            address: address.clone(),
+            capacity: Some(capacity.to_wire()),
+            used: Some(used.to_wire()),
+            tasks: *tasks,
+            attributes: attributes.clone(),
+            reachable: *reachable,
+            seen_at_ms: seen_at.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            id: HostId::new(message.id),
+            hostname: message.hostname,
+            address: message.address,
+            capacity: required("capacity", message.capacity)?,
+            used: required("used", message.used)?,
+            tasks: message.tasks,
+            attributes: message.attributes,
+            reachable: message.reachable,
+            seen_at: Timestamp(message.seen_at_ms),
+        })
+    }
+}
+
+impl Wire for ShardRow {
+    type Message = wire::ShardRow;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { framework, obeyed } = self;
+        wire::ShardRow {
+            framework: framework.clone(),
+            obeyed: obeyed.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            framework: message.framework,
+            obeyed: Epoch(message.obeyed),
+        })
+    }
+}

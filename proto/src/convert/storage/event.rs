@@ -1,0 +1,57 @@
+//! Events.
+
+use crate::convert::fields::{group, job_bytes, job_id, required, run_state};
+use crate::convert::{FieldError, Wire};
+use crate::echelon::storage::v1 as wire;
+use echelon_core_model::Timestamp;
+use echelon_core_model::store::Event;
+
+impl Wire for Event {
+    type Message = wire::Event;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            job,
+            at,
+            instance,
+            state,
+            reason,
+            hostname,
+            task,
+        } = self;
+        wire::Event {
+            job: job_bytes(*job),
+            at_ms: at.0,
+            instance: instance.as_ref().map(|(group, number)| wire::EventInstance {
+                group: group.to_string(),
+                number: *number,
+            }),
+            state: state.map(|s| s.number().into()),
+            reason: Some(reason.to_wire()),
+            hostname: hostname.clone(),
+            task: task.clone(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let wire::Event {
+            job,
+            at_ms,
+            instance,
+            state,
+            reason,
+            hostname,
+            task,
+        } = message;
+        let instance = instance.map(|i| Ok((group("instance.group", &i.group)?, i.number)));
+        Ok(Self {
+            job: job_id("job", &job)?,
+            at: Timestamp(at_ms),
+            instance: instance.transpose()?,
+            state: state.map(|n| run_state("state", n)).transpose()?,
+            reason: required("reason", reason)?,
+            hostname,
+            task,
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! Blocks of instances, slice rows and grants. Hosts' ids and names repeat within a block, so records hold indexes into
+//! the block's two lists, in order of first use: the same block has the same bytes.
+
+use crate::convert::fields::{
+    WireEnum as _, by_generation, generations, group, job_bytes, job_id, list, messages, moment, optional,
+    required, run_state, wire_enum, word,
+};
+use crate::convert::{FieldError, FieldProblem, Wire};
+use crate::echelon::storage::v1 as wire;
+use echelon_core_model::directive::Grant;
+use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run, SliceRow, Stopping};
+use echelon_core_model::{Epoch, Generation, HostId, InstanceNumber, RunNumber, Span, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+wire_enum!(Ended, wire::Ended, Succeeded, Failed, Stopped);
+
+impl Wire for Grant {
+    type Message = wire::Grant;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            epoch,
+            number,
+            active,
+            lease,
+        } = *self;
+        wire::Grant {
+            epoch: epoch.0,
+            number,
+            active,
+            lease_ms: lease.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            epoch: Epoch(message.epoch),
+            number: message.number,
+            active: message.active,
+            lease: Span(message.lease_ms),
+        })
+    }
+}
+
+impl Wire for SliceRow {
+    type Message = wire::SliceRow;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            job,
+            group,
+            ranges,
+            released,
+            taken_over,
+            grants,
+        } = self;
+        wire::SliceRow {
+            job: job_bytes(*job),
+            group: group.to_string(),
+            ranges: messages(ranges),
+            released: generations(released),
+            taken_over: generations(taken_over),
+            grants: generations(grants),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            job: job_id("job", &message.job)?,
+            group: group("group", &message.group)?,
+            ranges: list("ranges", message.ranges)?,
+            released: by_generation("released", message.released)?,
+            taken_over: by_generation("taken_over", message.taken_over)?,
+            grants: by_generation("grants", message.grants)?,
+        })
+    }
+}
+
+impl Wire for Stopping {
+    type Message = wire::Stopping;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { reason, grace, since } = self;
+        wire::Stopping {
+            reason: Some(reason.to_wire()),
+            grace_ms: grace.0,
+            since_ms: since.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            reason: required("reason", message.reason)?,
+            grace: Span(message.grace_ms),
+            since: Timestamp(message.since_ms),
+        })
+    }
+}
+
+/// The texts of one list in order of first use.
+#[derive(Default)]
+struct Texts {
+    index: BTreeMap<Arc<str>, u32>,
+    list: Vec<String>,
+}
+
+impl Texts {
+    fn index(&mut self, text: &str) -> u32 {
+        if let Some(index) = self.index.get(text) {
+            return *index;
+        }
+        // A block has 256 instances with a few runs each, so the list is far shorter than 2^32.
+        let index = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        self.index.insert(Arc::from(text), index);
+        self.list.push(text.to_owned());
+        index
+    }
+}
+
+#[derive(Default)]
+struct HostsOut {
+    ids: Texts,
+    names: Texts,
+}
+
+impl HostsOut {
+    fn run(&mut self, run: &Run) -> wire::Run {
+        let Run {
+            generation,
+            number,
+            state,
+            since,
+            reason,
+            host,
+            hostname,
+            spec_version,
+            restarts,
+            started_at,
+            ended_at,
+            exit_code,
+            stopping,
+        } = run;
+        wire::Run {
+            generation: generation.0,
+            number: number.0,
+            state: state.number().into(),
+            since_ms: since.0,
+            reason: Some(reason.to_wire()),
+            host: self.ids.index(host.as_str()),
+            hostname: self.names.index(hostname),
+            spec_version: *spec_version,
+            restarts: *restarts,
+            started_at_ms: started_at.map(|t| t.0),
+            ended_at_ms: ended_at.map(|t| t.0),
+            exit_code: *exit_code,
+            stopping: stopping.as_ref().map(Wire::to_wire),
+        }
+    }
+
+    fn record(&mut self, number: InstanceNumber, record: &InstanceRecord) -> wire::InstanceRecord {
+        let InstanceRecord {
+            generation,
+            run,
+            older,
+            attempts,
+            not_before,
+            ended,
+            avoid,
+        } = record;
+        wire::InstanceRecord {
+            number: number.0,
+            generation: generation.0,
+            run: run.as_ref().map(|r| self.run(r)),
+            older: older.iter().map(|r| self.run(r)).collect(),
+            attempts: *attempts,
+            not_before_ms: not_before.0,
+            ended: ended.map_or(0, |e| e.number()),
+            avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
+        }
+    }
+}
+
+struct HostsIn {
+    ids: Vec<HostId>,
+    names: Vec<Arc<str>>,
+}
+
+fn pick<T: Clone>(field: &str, list: &[T], index: u32) -> Result<T, FieldError> {
+    let found = usize::try_from(index).ok().and_then(|i| list.get(i));
+    found
+        .cloned()
+        .ok_or_else(|| FieldError::new(field, FieldProblem::OutOfRange(index.into())))
+}
+
+impl HostsIn {
+    fn run(&self, message: wire::Run) -> Result<Run, FieldError> {
+        Ok(Run {
+            generation: Generation(message.generation),
+            number: RunNumber(message.number),
+            state: run_state("state", message.state)?,
+            since: Timestamp(message.since_ms),
+            reason: required("reason", message.reason)?,
+            host: pick("host", &self.ids, message.host)?,
+            hostname: pick("hostname", &self.names, message.hostname)?,
+            spec_version: message.spec_version,
+            restarts: message.restarts,
+            started_at: moment(message.started_at_ms),
+            ended_at: moment(message.ended_at_ms),
+            exit_code: message.exit_code,
+            stopping: optional("stopping", message.stopping)?,
+        })
+    }
+
+    fn record(&self, message: wire::InstanceRecord) -> Result<InstanceRecord, FieldError> {
+        let run = message.run.map(|r| self.run(r).map_err(|e| e.within("run")));
+        let older = message.older.into_iter().enumerate();
+        let older = older.map(|(i, r)| self.run(r).map_err(|e| e.within_item("older", i)));
+        let avoid = message.avoid.iter().map(|h| pick("avoid", &self.ids, *h));
+        let ended = (message.ended != 0).then(|| word("ended", message.ended));
+        Ok(InstanceRecord {
+            generation: Generation(message.generation),
+            run: run.transpose()?,
+            older: older.collect::<Result<_, _>>()?,
+            attempts: message.attempts,
+            not_before: Timestamp(message.not_before_ms),
+            ended: ended.transpose()?,
+            avoid: avoid.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Wire for Block {
+    type Message = wire::Block;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { key, instances } = self;
+        let mut hosts = HostsOut::default();
+        let instances = instances.iter().map(|(n, record)| hosts.record(*n, record));
+        let instances = instances.collect();
+        wire::Block {
+            job: job_bytes(key.job),
+            group: key.group.to_string(),
+            number: key.number,
+            host_ids: hosts.ids.list,
+            hostnames: hosts.names.list,
+            instances,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let hosts = HostsIn {
+            ids: message.host_ids.iter().map(HostId::new).collect(),
+            names: message.hostnames.into_iter().map(Arc::from).collect(),
+        };
+        let mut instances = BTreeMap::new();
+        for (i, record) in message.instances.into_iter().enumerate() {
+            let number = InstanceNumber(record.number);
+            let record = hosts.record(record).map_err(|e| e.within_item("instances", i))?;
+            if instances.insert(number, record).is_some() {
+                let twice = FieldProblem::Repeated(number.to_string());
+                return Err(FieldError::new("instances", twice));
+            }
+        }
+        Ok(Self {
+            key: BlockKey {
+                job: job_id("job", &message.job)?,
+                group: group("group", &message.group)?,
+                number: message.number,
+            },
+            instances,
+        })
+    }
+}

@@ -1,0 +1,223 @@
+//! Heads, names, requests and progress of jobs.
+
+use crate::convert::fields::{
+    WireEnum as _, by_group, cluster, group, job_bytes, job_id, list, messages, optional, required,
+    wire_enum, word,
+};
+use crate::convert::{FieldError, FieldProblem, Wire};
+use crate::echelon::storage::v1 as wire;
+use echelon_core_model::instance::Counts;
+use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
+use echelon_core_model::spec::JobKind;
+use echelon_core_model::store::{NameHolder, PlannedRequest};
+use echelon_core_model::{Timestamp, Version};
+
+wire_enum!(Desired, wire::Desired, Running, Stopped, Deleted);
+wire_enum!(JobKind, wire::JobKind, Batch, Service);
+
+impl Wire for Goal {
+    type Message = wire::Goal;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { desired, restarts } = *self;
+        wire::Goal {
+            desired: desired.number(),
+            restarts,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            desired: word("desired", message.desired)?,
+            restarts: message.restarts,
+        })
+    }
+}
+
+impl Wire for Head {
+    type Message = wire::Head;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            job,
+            version,
+            void,
+            goal,
+            spec_version,
+            name,
+            pool,
+            kind,
+            owner,
+            labels,
+            instances,
+            updated_at,
+        } = self;
+        wire::Head {
+            job: job_bytes(*job),
+            version: version.0,
+            void: *void,
+            goal: Some(goal.to_wire()),
+            spec_version: *spec_version,
+            name: name.clone(),
+            pool: pool.clone(),
+            kind: kind.number(),
+            owner: owner.clone(),
+            labels: labels.clone(),
+            instances: *instances,
+            updated_at_ms: updated_at.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            job: job_id("job", &message.job)?,
+            version: Version(message.version),
+            void: message.void,
+            goal: required("goal", message.goal)?,
+            spec_version: message.spec_version,
+            name: message.name,
+            pool: message.pool,
+            kind: word("kind", message.kind)?,
+            owner: message.owner,
+            labels: message.labels,
+            instances: message.instances,
+            updated_at: Timestamp(message.updated_at_ms),
+        })
+    }
+}
+
+impl Wire for NameHolder {
+    type Message = wire::NameHolder;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { job, version } = *self;
+        wire::NameHolder {
+            job: job_bytes(job),
+            version: version.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            job: job_id("job", &message.job)?,
+            version: Version(message.version),
+        })
+    }
+}
+
+impl Wire for PlannedRequest {
+    type Message = wire::PlannedRequest;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { job, hash, at } = *self;
+        wire::PlannedRequest {
+            job: job_bytes(job),
+            hash,
+            at_ms: at.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            job: job_id("job", &message.job)?,
+            hash: message.hash,
+            at: Timestamp(message.at_ms),
+        })
+    }
+}
+
+impl Wire for Counts {
+    type Message = wire::Counts;
+
+    fn to_wire(&self) -> Self::Message {
+        wire::Counts {
+            by_state: self.by_state.to_vec(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let states = u64::try_from(message.by_state.len()).unwrap_or(u64::MAX);
+        let wrong = |_| FieldError::new("by_state", FieldProblem::OutOfRange(states));
+        Ok(Self {
+            by_state: message.by_state.try_into().map_err(wrong)?,
+        })
+    }
+}
+
+impl Wire for Waiting {
+    type Message = wire::Waiting;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            group,
+            cluster,
+            reason,
+            count,
+            since,
+        } = self;
+        wire::Waiting {
+            group: group.to_string(),
+            cluster: cluster.as_ref().map(ToString::to_string),
+            reason: Some(reason.to_wire()),
+            count: *count,
+            since_ms: since.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            group: group("group", &message.group)?,
+            cluster: message.cluster.map(|c| cluster("cluster", &c)).transpose()?,
+            reason: required("reason", message.reason)?,
+            count: message.count,
+            since: Timestamp(message.since_ms),
+        })
+    }
+}
+
+impl Wire for Progress {
+    type Message = wire::Progress;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            job,
+            state,
+            since,
+            reason,
+            ended_version,
+            groups,
+            waiting,
+            awaited,
+            created_at,
+        } = self;
+        let groups = groups.iter().map(|(g, counts)| (g.to_string(), counts.to_wire()));
+        wire::Progress {
+            job: job_bytes(*job),
+            state: state.number().into(),
+            since_ms: since.0,
+            reason: reason.as_ref().map(Wire::to_wire),
+            ended_version: ended_version.map(|v| v.0),
+            groups: groups.collect(),
+            waiting: messages(waiting),
+            awaited: awaited.iter().map(ToString::to_string).collect(),
+            created_at_ms: created_at.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let state = u8::try_from(message.state).ok().and_then(JobState::from_number);
+        let unknown = || FieldError::new("state", FieldProblem::Unknown(message.state.into()));
+        let awaited = message.awaited.iter();
+        Ok(Self {
+            job: job_id("job", &message.job)?,
+            state: state.ok_or_else(unknown)?,
+            since: Timestamp(message.since_ms),
+            reason: optional("reason", message.reason)?,
+            ended_version: message.ended_version.map(Version),
+            groups: by_group("groups", message.groups)?,
+            waiting: list("waiting", message.waiting)?,
+            awaited: awaited.map(|c| cluster("awaited", c)).collect::<Result<_, _>>()?,
+            created_at: Timestamp(message.created_at_ms),
+        })
+    }
+}

@@ -1,0 +1,26 @@
+//! Who leads.
+
+use crate::convert::{FieldError, Wire};
+use crate::echelon::storage::v1 as wire;
+use echelon_core_model::Epoch;
+use echelon_core_model::store::Leadership;
+
+impl Wire for Leadership {
+    type Message = wire::Leadership;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { epoch, holder } = self;
+        wire::Leadership {
+            epoch: epoch.0,
+            holder: holder.clone(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let wire::Leadership { epoch, holder } = message;
+        Ok(Self {
+            epoch: Epoch(epoch),
+            holder,
+        })
+    }
+}
