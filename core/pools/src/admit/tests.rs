@@ -40,7 +40,11 @@ fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> Rooms {
     Rooms::new(&tree, &entitled, &BTreeMap::new(), clusters)
 }
 
-fn numbers(admissions: &[Admission]) -> Vec<(u128, Vec<(String, u64)>, Vec<String>)> {
+/// A job, what its clusters get, and why the rest gets nothing.
+type Told = (u128, Vec<(String, u64)>, Vec<String>);
+type Expected<'a> = (u128, &'a [(&'a str, u64)], &'a [&'a str]);
+
+fn numbers(admissions: &[Admission]) -> Vec<Told> {
     admissions
         .iter()
         .map(|a| {
@@ -55,7 +59,7 @@ fn numbers(admissions: &[Admission]) -> Vec<(u128, Vec<(String, u64)>, Vec<Strin
         .collect()
 }
 
-fn check(requests: &[Request], mut rooms: Rooms, expected: &[(u128, &[(&str, u64)], &[&str])]) {
+fn check(requests: &[Request], mut rooms: Rooms, expected: &[Expected<'_>]) {
     let expected: Vec<_> = expected
         .iter()
         .map(|(job, more, refused)| {
@@ -192,7 +196,7 @@ fn some_requests() -> impl Strategy<Value = Vec<Request>> {
                 .map(
                     |(g, (c, allocated, more)): (usize, (usize, u64, u64))| SliceRequest {
                         cluster: ClusterId::new(["x", "y", "z"][c]),
-                        generation: Generation(g as u32 + 1),
+                        generation: Generation(u32::try_from(g).unwrap() + 1),
                         allocated,
                         more,
                     },
