@@ -1,7 +1,7 @@
 //! A framework for tests: it calls, reads its stream, acknowledges, and waits for what it expects.
 
 use bytes::Bytes;
-use echelon_core_model::time::Span;
+use echelon_io_mesos_sim::Span;
 use echelon_io_mesos_sim::{AgentId, AgentShape, Config, Exec, Mode, Running, serve};
 use echelon_io_process::Shutdown;
 use echelon_proto::mesos::v1::framework_info::{Capability, capability};

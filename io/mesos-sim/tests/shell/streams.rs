@@ -2,7 +2,7 @@
 
 use crate::client::{Framework, config, get, operate, send, task, whole};
 use bytes::Bytes;
-use echelon_core_model::time::Span;
+use echelon_io_mesos_sim::Span;
 use echelon_io_mesos_sim::{Mode, Running, Virtual, serve};
 use echelon_io_process::Shutdown;
 use echelon_proto::mesos::v1::TaskState;
