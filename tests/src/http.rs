@@ -22,10 +22,9 @@ pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
 fn exchange(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nhost: {address}\r\nconnection: close\r\n\r\n"
-    )?;
+    // in one piece, as any client sends so small a request
+    let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

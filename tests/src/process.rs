@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::http;
-use crate::server::{Launch, Server};
+use crate::server::{Launch, Server, without_our_variables};
 use crate::work::WorkFolder;
 
 /// Names another binary than the one beside the test, e.g. a release build.
@@ -49,9 +49,7 @@ pub fn binary() -> Result<PathBuf> {
 /// As [`binary`].
 pub fn command() -> Result<Command> {
     let mut command = Command::new(binary()?);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ECHELON_")) {
-        command.env_remove(name);
-    }
+    without_our_variables(&mut command);
     Ok(command)
 }
 
@@ -102,10 +100,14 @@ impl Role {
     /// # Errors
     /// No binary, or it is not ready in time; the error carries the end of its log.
     pub fn start(self, work: &WorkFolder) -> Result<Process> {
+        self.start_program(binary()?, work)
+    }
+
+    fn start_program(self, program: PathBuf, work: &WorkFolder) -> Result<Process> {
         let folder = work.folder(&self.name)?;
         let launch = Launch {
             name: self.name,
-            program: binary()?,
+            program,
             args: self.args,
             env: self.env,
             folder,
@@ -162,5 +164,57 @@ impl Process {
                 .filter(|(status, _)| *status == 200)
                 .map(|_| ()))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Serves `/readyz`: 503 twice, then 200.
+    fn third_time_ready() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for (asked, stream) in listener.incoming().enumerate() {
+                let (mut stream, mut request) = (stream.unwrap(), [0; 512]);
+                let length = stream.read(&mut request).unwrap();
+                assert!(request[..length].starts_with(b"GET /readyz "));
+                let status = if asked < 2 { "503 Not Ready" } else { "200 OK" };
+                write!(stream, "HTTP/1.1 {status}\r\n\r\n").unwrap();
+            }
+        });
+        address
+    }
+
+    fn start(work: &WorkFolder, script: &str, ready_at: SocketAddr) -> Result<Process> {
+        let role = Role::new("shard-a")
+            .args(["-c", script])
+            .env("GREETING", "hello")
+            .ready_at(ready_at);
+        role.start_program("sh".into(), work)
+    }
+
+    #[test]
+    fn a_start_waits_for_readiness() {
+        let work = WorkFolder::new("role").unwrap();
+        let mut process = start(&work, "exec sleep 1000", third_time_ready()).unwrap();
+        process.kill().unwrap();
+        process.start_again().unwrap();
+    }
+
+    #[test]
+    fn one_that_never_gets_ready_shows_its_log() {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let work = WorkFolder::new("role").unwrap();
+        let error = start(&work, "echo $GREETING; exit 3", nobody).err().unwrap();
+        let text = format!("{error:#}");
+        assert!(
+            text.contains("shard-a ended before its readiness") && text.contains("\nhello"),
+            "{text}"
+        );
     }
 }

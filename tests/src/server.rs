@@ -27,7 +27,7 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Variables set beside the inherited ones.
+    /// Variables set beside the inherited ones, of which no `ECHELON_*` comes through.
     pub env: Vec<(OsString, OsString)>,
     /// Its current folder, below a [`crate::work::WorkFolder`]; the log is written there as `NAME.log`.
     pub folder: PathBuf,
@@ -66,7 +66,9 @@ impl Server {
         }
         let mut log = OpenOptions::new().create(true).append(true).open(&self.log)?;
         writeln!(log, "--- start of {}", self.launch.name)?;
-        let child = Command::new(&self.launch.program)
+        let mut command = Command::new(&self.launch.program);
+        without_our_variables(&mut command);
+        let child = command
             .args(&self.launch.args)
             .envs(self.launch.env.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.launch.folder)
@@ -216,6 +218,13 @@ impl Drop for Server {
         }
         // nobody is left to be told; the watchdog of the work folder looks again
         let _ = self.kill();
+    }
+}
+
+/// Keeps from `command` every `ECHELON_*` variable of the developer's shell: a test says itself what it sets.
+pub fn without_our_variables(command: &mut Command) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ECHELON_")) {
+        command.env_remove(name);
     }
 }
 

@@ -39,6 +39,9 @@ pub enum FieldProblem {
         /// Last number.
         last: u32,
     },
+    /// What the rules of a stored spec say of it.
+    #[error("is wrong: {0}")]
+    Spec(String),
     /// The same key twice.
     #[error("repeats `{0}`")]
     Repeated(String),

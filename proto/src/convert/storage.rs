@@ -9,3 +9,4 @@ mod leadership;
 mod pool;
 mod quantity;
 mod reason;
+mod spec;

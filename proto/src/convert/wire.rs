@@ -1,12 +1,7 @@
 //! Wire to words and back: each stored or sent type of `core/model` with its message. Reading is strict: what a message
 //! cannot mean becomes a [`FieldError`] with the field's path, never a default. Nothing here decides or does I/O.
 
-mod error;
-mod fields;
-pub mod shard;
-pub mod storage;
-
-pub use error::{DecodeError, FieldError, FieldProblem};
+use super::{DecodeError, FieldError};
 use prost::Message;
 
 /// A word of the model with its message.

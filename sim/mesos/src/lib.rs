@@ -45,6 +45,7 @@ mod request;
 mod store;
 mod subscribe;
 mod timers;
+mod truth;
 mod update;
 mod validate;
 mod view;

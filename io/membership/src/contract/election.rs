@@ -139,3 +139,16 @@ pub(super) async fn a_silent_follower_stands_again(ground: &dyn Ground) {
     c.resign().await;
     assert!(until_leads(&b).await > term);
 }
+
+/// Servers that do not answer yet, as when everything starts at once, only delay.
+pub(super) async fn who_stands_in_silence_leads_after_it(ground: &dyn Ground) {
+    ground.connect("a").await;
+    ground.cut("a").await;
+    let a = stand(ground, "a", &ROLE).await;
+    let b = stand(ground, "b", &ROLE).await;
+    let first = until_leads(&b).await;
+    assert_eq!(a.standing(), Standing::Follower);
+    ground.heal("a").await;
+    b.resign().await;
+    assert!(until_leads(&a).await > first);
+}

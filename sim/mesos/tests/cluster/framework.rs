@@ -293,7 +293,7 @@ pub fn task_info(name: &str, offer: &Offer, runtime: Span) -> TaskInfo {
         ..Default::default()
     };
     let label = Label {
-        key: "ECHELON_SIM_RUNTIME_MS".to_owned(),
+        key: "SIM_RUNTIME_MS".to_owned(),
         value: Some(runtime.0.to_string()),
     };
     TaskInfo {
