@@ -1,5 +1,6 @@
 //! Every call and event that was recorded at a real Mesos master decodes, says what its readable form says, and loses
 //! nothing when it is written again.
+#![cfg(test)]
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

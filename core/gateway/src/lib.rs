@@ -1,1 +1,37 @@
-//! echelon-core-gateway
+//! What the gateway does next, for each method of the public API: which facts it reads, what it decides, and what it
+//! answers. A method is an async function over a port to storage ([`port::Facts`]): the shell in `gateway/` performs each
+//! operation, the simulation and the tests step through it with [`call::Call`], and may drop it anywhere.
+//!
+//! Nothing here knows the wire, a clock, randomness or another process: time and chance are arguments.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+pub mod ask;
+pub mod call;
+pub mod change;
+pub mod clusters;
+pub mod create;
+pub mod error;
+pub mod events;
+pub mod explain;
+pub mod hosts;
+pub mod instances;
+pub mod jobs;
+pub mod lookup;
+pub mod page;
+pub mod pools;
+pub mod port;
+pub mod resource;
+pub mod update;
+pub mod validate;
+pub mod view;
+
+pub use error::{ApiError, Code, ErrorReason, Violation};
+pub use port::Facts;
+
+#[cfg(test)]
+mod testing;

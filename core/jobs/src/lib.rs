@@ -1,1 +1,32 @@
-//! echelon-core-jobs
+//! The job manager's room: what should become of an instance next, and what a cluster's word about a task means for it.
+//! Pure functions over one instance's record; the driver (`core/shard`) holds the records, stores them and acts.
+//!
+//! The room chooses no host, knows no offer and counts no quota.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+pub mod begin;
+pub mod evidence;
+pub mod hear;
+pub mod next;
+pub mod older;
+pub mod settle;
+pub mod standing;
+pub mod stop;
+pub mod takeover;
+pub mod tally;
+
+pub use begin::{Start, begin, next_number};
+pub use evidence::{Known, Verdict, judge};
+pub use hear::{Heard, News, Told, hear};
+pub use next::{Next, Wanted, next};
+pub use older::{OlderFate, give_up, settle_older};
+pub use settle::Policy;
+pub use standing::{Standing, is_given_back, standing};
+pub use stop::{stop_older, stop_run};
+pub use takeover::{Takeover, take_over};
+pub use tally::Tally;

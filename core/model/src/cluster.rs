@@ -6,6 +6,7 @@ use crate::resources::Resources;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// What operators want of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -137,4 +138,21 @@ pub struct Host {
     pub reachable: bool,
     /// When it was last seen in an offer or update.
     pub seen_at: Timestamp,
+}
+
+/// A host as placement sees it at one moment. Cheap to copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostView {
+    /// Its Mesos agent.
+    pub id: HostId,
+    /// Its name.
+    pub hostname: Arc<str>,
+    /// Attributes as text; several values of one name are joined with commas.
+    pub attributes: Arc<BTreeMap<String, String>>,
+    /// Room that may be used right now: the sum of its open offers.
+    pub free: Resources,
+    /// All that it is known to have for us.
+    pub capacity: Resources,
+    /// Taken by our tasks.
+    pub used: Resources,
 }

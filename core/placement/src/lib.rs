@@ -1,1 +1,29 @@
-//! echelon-core-placement
+//! On which host: hosts for instances, and a true reason for each instance that has none.
+//!
+//! `place` is a pure function: same problem, same answer, whatever the order in which hosts and groups are listed. It knows
+//! neither offers nor Mesos, keeps nothing, and counts no quota. Its caller is the shard's placement engine; `check` judges
+//! its answers with code of its own.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+pub mod answer;
+pub mod check;
+mod constraint;
+mod pack;
+mod place;
+pub mod problem;
+mod reason;
+mod room;
+mod spread;
+mod strategy;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, Choice, Flaw, Obstacles, Report, Unplaced};
+pub use check::{Broken, check};
+pub use place::place;
+pub use problem::{Item, Problem, Wanted};

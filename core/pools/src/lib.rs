@@ -1,1 +1,19 @@
-//! echelon-core-pools
+//! May it run, and how much: the pool tree's rules, what each pool is entitled to, which waiting instances are admitted, and
+//! what grants add up to. Pure functions over totals; never sees a task or a host. Called by `core/resource-manager`.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+pub mod admit;
+pub mod entitle;
+pub mod fill;
+pub mod grant;
+pub mod tree;
+
+pub use admit::{Admission, Refusal, Request, Rooms, SliceRequest, admit};
+pub use entitle::{Entitlements, entitle};
+pub use grant::GrantLine;
+pub use tree::{TreeProblem, validate};

@@ -1,1 +1,18 @@
-//! echelon-core-routing
+//! On which cluster: filters with typed reasons, homes by consistent hashing, monotone splits, and where waiting or leaving
+//! work may go. Pure functions; never counts quota. Called by `core/resource-manager`.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+pub mod filter;
+pub mod home;
+pub mod route;
+pub mod split;
+
+pub use filter::{Candidate, Demand, Dropped, filter};
+pub use home::Homes;
+pub use route::{Routed, Share, place_elsewhere, route};
+pub use split::{add_evenly, add_in_order};

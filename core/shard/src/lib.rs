@@ -1,1 +1,49 @@
-//! echelon-core-shard
+//! The shard's driver: what the leader of one cluster does next. Events in, effects out, in an order that is safe: intent
+//! before ACCEPT, effect before ACKNOWLEDGE, stored wish before KILL, released before told.
+//!
+//! No I/O, no clock, no randomness. It chooses no host (placement) and knows no job rule (jobs); its callers are the shell
+//! in `shard/` and the simulation in `sim/world`.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+mod archive;
+mod check;
+mod commit;
+mod config;
+mod contact;
+mod directive;
+mod driver;
+mod effects;
+mod event;
+mod group;
+mod instances;
+mod journal;
+mod kill;
+mod launch;
+mod leadership;
+mod ops;
+mod picture;
+mod place;
+mod purpose;
+mod random;
+mod reconcile;
+mod recover;
+mod release;
+mod report;
+mod reread;
+mod stranger;
+mod takeover;
+mod update;
+mod view;
+mod waiting;
+
+pub use check::{Broken, check};
+pub use config::{Config, Timing};
+pub use driver::{Mode, Shard};
+pub use event::{Alarm, Effect, Event, LinkId};
+
+pub(crate) use driver::Phase;

@@ -1,4 +1,5 @@
-//! Builders, fixtures and strategies for tests. Never a normal dependency, except of `sim/world`.
+//! Builders, fixtures and strategies for tests. The model store in `store` stands for storage. Never a normal
+//! dependency, except of `sim/world`.
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,
@@ -7,3 +8,4 @@
 )]
 
 pub mod build;
+pub mod store;

@@ -1,1 +1,107 @@
-//! echelon-io-membership
+//! Who leads, and where to find them: leader election, discovery of leaders and members, loss of connection and session.
+//!
+//! Leadership here is advice that arrives early; safety comes from the epoch, which a leader takes in storage and only
+//! publishes here. Nothing here knows storage or what a role does; the shells call it. Backends: in-process, ZooKeeper.
+
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
+
+mod candidacy;
+mod error;
+pub mod in_process;
+mod role;
+mod standing;
+pub mod zookeeper;
+
+pub use candidacy::{Candidacy, Registration};
+pub use error::MembershipError;
+pub use role::{LeaderRecord, Member, Role, Sighting};
+pub use standing::{Standing, Term};
+
+use async_trait::async_trait;
+use echelon_core_model::Epoch;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// A way to meet the other processes. One a process; its candidacies and registrations live at most as long as the
+/// process does.
+#[async_trait]
+pub trait Membership: Send + Sync {
+    /// Stands for election. The candidacy joins, and joins again after every loss, until it is resigned or dropped;
+    /// that the servers cannot be reached is no error, it only takes longer.
+    async fn campaign(&self, role: Role, member: Member) -> Result<Candidacy, MembershipError>;
+
+    /// Makes a member of a role without election (a gateway) findable until the registration is dropped.
+    async fn register(&self, role: Role, member: Member) -> Result<Registration, MembershipError>;
+
+    /// The live registered members of a role, by id.
+    ///
+    /// # Errors
+    /// [`MembershipError::Unreachable`] when nobody can tell: that is not the same as nobody there.
+    async fn members(&self, role: &Role) -> Result<Vec<Member>, MembershipError>;
+
+    /// What the living leader of a role has published.
+    ///
+    /// # Errors
+    /// [`MembershipError::Unreachable`] when nobody can tell.
+    async fn leader(&self, role: &Role) -> Result<Option<LeaderRecord>, MembershipError>;
+
+    /// Follows [`Membership::leader`] from now on. While the servers cannot be reached the last sighting stays.
+    fn watch(&self, role: &Role) -> watch::Receiver<Sighting>;
+
+    /// The largest epoch ever published for a role, by whomever, alive or dead. A stored epoch smaller than this one
+    /// says that storage was rolled back.
+    ///
+    /// # Errors
+    /// [`MembershipError::Unreachable`] when nobody can tell.
+    async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError>;
+}
+
+/// Opens a backend: `in-process:` (a world of its own, so share the answer) or `zookeeper://h1:2181,h2:2181/path`.
+/// A silent holder is replaced after `session_timeout` (the server may bound it).
+///
+/// # Errors
+/// When the URL is not one of these. Servers are contacted later, at the first call.
+pub fn open(url: &str, session_timeout: Duration) -> Result<Arc<dyn Membership>, MembershipError> {
+    if url == "in-process:" {
+        return Ok(Arc::new(in_process::Hub::new(session_timeout).connect("local")));
+    }
+    Ok(Arc::new(zookeeper::ZooKeeper::new(url.parse()?, session_timeout)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_choose_the_backend_and_bad_ones_are_explained() {
+        let t = Duration::from_secs(10);
+        for url in [
+            "in-process:",
+            "zookeeper://a:2181/echelon",
+            "zookeeper://10.0.0.1:2181,b:2182/e/f",
+        ] {
+            assert!(open(url, t).is_ok(), "{url}");
+        }
+        let table = [
+            ("", "neither"),
+            ("etcd://a:1/b", "neither"),
+            ("zookeeper://", "no server"),
+            ("zookeeper://a:2181", "no path"),
+            ("zookeeper://a:2181/", "no path"),
+            ("zookeeper://a/echelon", "`a` is not HOST:PORT"),
+            ("zookeeper://a:2181,/echelon", "`` is not HOST:PORT"),
+            ("zookeeper://a:70000/echelon", "`a:70000` is not HOST:PORT"),
+            ("zookeeper://a:1/e//f", "empty part"),
+            ("zookeeper://a:1/e/../f", "`..`"),
+        ];
+        for (url, reason) in table {
+            let error = open(url, t).err().unwrap().to_string();
+            assert!(
+                error.contains(reason) && error.contains("zookeeper://h1:2181"),
+                "{url}: {error}"
+            );
+        }
+    }
+}

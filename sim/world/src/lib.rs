@@ -1,1 +1,27 @@
-//! echelon-sim-world
+//! The whole federation in one thread and virtual time: gateways' machines, resource managers, shards, storage,
+//! membership and Mesos, with crashes, pauses, lost messages and partitions chosen by a seed. After each step the
+//! invariants of ARCHITECTURE.md are checked. The same seed gives the same trace, byte for byte.
+//!
+//! Nothing here has a socket, a clock or a thread. Callers: `tests/tests/simulation.rs` and `tests/tests/walk.rs`.
+#![forbid(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]
+
+mod client;
+mod drivers;
+mod dice;
+mod faults;
+mod invariants;
+mod links;
+mod members;
+mod mesos;
+mod options;
+mod process;
+mod queue;
+mod storage;
+mod trace;
+mod world;
+
+pub use faults::Fault;
+pub use invariants::Broken;
+pub use options::{FaultRates, Options};
+pub use process::Who;
+pub use world::{Outcome, World};

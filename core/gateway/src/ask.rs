@@ -1,0 +1,157 @@
+//! Asking storage: repeats what failed a few times, unchanged, and turns the general answer into the one that belongs to
+//! the question. Every method reads and decides through this.
+
+use crate::error::{ApiError, ErrorReason};
+use crate::port::Facts;
+use echelon_core_model::assignment::Assignment;
+use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat};
+use echelon_core_model::job::{Head, Progress};
+use echelon_core_model::pool::PoolTree;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{
+    Answer, Consistency, Decided, Decision, NameHolder, Op, OpFailure, OpResult, Query,
+};
+use echelon_core_model::{JobId, Span};
+
+/// Waits before the second, third and fourth try: a lost leader of a storage partition is back within a second.
+const PAUSES: [Span; 3] = [Span::millis(50), Span::millis(250), Span::millis(1000)];
+
+fn broken(asked: &str) -> ApiError {
+    ApiError::new(
+        ErrorReason::BrokenPromise,
+        format!("storage gave an answer to another question than {asked}; report this"),
+    )
+}
+
+fn unavailable(tried: &str, failure: OpFailure) -> ApiError {
+    let done = if failure.may_be_done {
+        "it may or may not have been done; repeat the request unchanged (a create with the same request id)"
+    } else {
+        "nothing was changed; repeat the request"
+    };
+    ApiError::new(
+        ErrorReason::StorageUnavailable,
+        format!("storage did not answer when {tried}: {done}"),
+    )
+    .behind(failure.why)
+}
+
+/// Performs an operation, up to four times.
+async fn perform<F: Facts>(facts: &F, op: Op) -> Result<OpResult, OpFailure> {
+    let mut may_be_done = false;
+    for pause in PAUSES {
+        match facts.perform(op.clone()).await {
+            OpResult::Failed(failure) => may_be_done |= failure.may_be_done,
+            other => return Ok(other),
+        }
+        facts.pause(pause).await;
+    }
+    match facts.perform(op).await {
+        OpResult::Failed(failure) => Err(OpFailure {
+            may_be_done: may_be_done || failure.may_be_done,
+            why: failure.why,
+        }),
+        other => Ok(other),
+    }
+}
+
+/// Reads; `None` when storage answered something that is no answer to a read.
+///
+/// # Errors
+/// When storage did not answer: an unknown, never an absence.
+pub async fn try_read<F: Facts>(facts: &F, query: Query, how: Consistency) -> Result<Option<Answer>, OpFailure> {
+    match perform(facts, Op::Read(query, how)).await? {
+        OpResult::Answer(answer) => Ok(Some(answer)),
+        _ => Ok(None),
+    }
+}
+
+/// Reads.
+///
+/// # Errors
+/// `StorageUnavailable` when storage did not answer.
+pub async fn read<F: Facts>(facts: &F, query: Query, how: Consistency, what: &str) -> Result<Answer, ApiError> {
+    try_read(facts, query, how)
+        .await
+        .map_err(|failure| unavailable(&format!("{what} was read"), failure))?
+        .ok_or_else(|| broken(what))
+}
+
+/// Decides.
+///
+/// # Errors
+/// `StorageUnavailable` when the outcome stayed unknown; the same request settles it.
+pub async fn decide<F: Facts>(facts: &F, decision: Decision, what: &str) -> Result<Decided, ApiError> {
+    match perform(facts, Op::Decide(decision)).await {
+        Ok(OpResult::Decided(decided)) => Ok(decided),
+        Ok(_) => Err(broken(what)),
+        Err(failure) => Err(unavailable(&format!("{what} was written"), failure)),
+    }
+}
+
+macro_rules! reads {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) = $query:expr => $variant:ident as $out:ty, $how:ident, $what:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// `StorageUnavailable` when storage did not answer.
+        pub async fn $name<F: Facts>(facts: &F, $($arg: $ty),*) -> Result<$out, ApiError> {
+            match read(facts, $query, Consistency::$how, $what).await? {
+                Answer::$variant(found) => Ok(found),
+                _ => Err(broken($what)),
+            }
+        }
+    )*};
+}
+
+reads! {
+    /// A head, for display.
+    head(job: JobId) = Query::Head(job) => Head as Option<Head>, Quorum, "the job";
+    /// A head, to decide by.
+    settled_head(job: JobId) = Query::Head(job) => Head as Option<Head>, Serial, "the job";
+    /// A spec version.
+    spec(job: JobId, version: u32) = Query::Spec(job, version) => Spec as Option<JobSpec>, Quorum, "the spec";
+    /// A name's holder.
+    name(name: &str) = Query::Name(name.to_owned()) => Name as Option<NameHolder>, Quorum, "the name";
+    /// The pool tree, to decide by.
+    pools() = Query::Pools => Pools as PoolTree, Serial, "the pools";
+    /// All clusters.
+    clusters() = Query::Clusters => Clusters as Vec<Cluster>, Quorum, "the clusters";
+    /// Contact of all clusters.
+    cluster_states() = Query::ClusterStates => ClusterStates as Vec<ClusterState>, Quorum, "the clusters' contact";
+    /// Signs of life of all shards.
+    heartbeats() = Query::Heartbeats => Heartbeats as Vec<Heartbeat>, Quorum, "the shards' heartbeats";
+}
+
+/// What became of a job, `None` before the resource manager has seen it.
+///
+/// # Errors
+/// `StorageUnavailable` when storage did not answer.
+pub async fn progress<F: Facts>(facts: &F, job: JobId) -> Result<Option<Progress>, ApiError> {
+    let what = "the job's progress";
+    match read(facts, Query::Progress(job), Consistency::Quorum, what).await? {
+        Answer::Progress(rows) => Ok(rows.into_iter().find(|p| p.job == job)),
+        _ => Err(broken(what)),
+    }
+}
+
+/// A job's assignment, empty before the resource manager has made one.
+///
+/// # Errors
+/// `StorageUnavailable` when storage did not answer.
+pub async fn assignment<F: Facts>(facts: &F, job: JobId) -> Result<Assignment, ApiError> {
+    let what = "the job's assignment";
+    match read(facts, Query::Assignment(job), Consistency::Quorum, what).await? {
+        Answer::Assignments(_, rows) => Ok(rows
+            .into_iter()
+            .find(|a| a.job == job)
+            .unwrap_or_else(|| Assignment::new(job))),
+        _ => Err(broken(what)),
+    }
+}
+
+/// What a conflict said is there, where it names another thing than it should.
+#[must_use]
+pub fn broken_conflict(what: &str) -> ApiError {
+    broken(what)
+}

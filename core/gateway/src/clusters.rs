@@ -1,0 +1,140 @@
+//! Clusters: what operators want of them, beside what the resource manager and the shard say.
+
+use crate::ask;
+use crate::change::check_etag;
+use crate::error::{ApiError, ErrorReason};
+use crate::page::{self, Page, PageRequest};
+use crate::port::Facts;
+use crate::validate::{Violations, text};
+use crate::view::Federation;
+use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
+use echelon_core_model::store::{Decided, Decision};
+use std::collections::BTreeMap;
+
+/// How often others may come first before the caller is told.
+const TRIES: u32 = 8;
+
+/// A cluster as a caller sees it.
+#[derive(Debug, Clone)]
+pub struct ClusterView {
+    /// The wish.
+    pub cluster: Cluster,
+    /// What the resource manager says of it.
+    pub state: Option<ClusterState>,
+    /// What its shard says of itself.
+    pub heartbeat: Option<Heartbeat>,
+}
+
+/// What to change.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterChange {
+    /// The new wish.
+    pub wish: Option<Wish>,
+    /// The new labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Only if it still has this etag; empty: whatever it has.
+    pub etag: String,
+}
+
+fn view(federation: &Federation, cluster: Cluster) -> ClusterView {
+    ClusterView {
+        state: federation.states.get(&cluster.id).cloned(),
+        heartbeat: federation.heartbeats.get(&cluster.id).cloned(),
+        cluster,
+    }
+}
+
+/// That storage knows no such cluster.
+#[must_use]
+pub fn not_found(wanted: &str) -> ApiError {
+    ApiError::new(
+        ErrorReason::ClusterNotFound,
+        format!("there is no cluster `{wanted}`; `echelon cluster list` shows what there is"),
+    )
+}
+
+/// One cluster, by id or name.
+///
+/// # Errors
+/// No such cluster, or storage.
+pub async fn get_cluster<F: Facts>(facts: &F, wanted: &str) -> Result<ClusterView, ApiError> {
+    let federation = Federation::read(facts).await?;
+    let cluster = federation.find(wanted).cloned();
+    cluster
+        .map(|c| view(&federation, c))
+        .ok_or_else(|| not_found(wanted))
+}
+
+/// A page of clusters in order of name, then id.
+///
+/// # Errors
+/// A wrong page token or size, or storage.
+pub async fn list_clusters<F: Facts>(facts: &F, page: PageRequest) -> Result<Page<ClusterView>, ApiError> {
+    let limit = page.limit()?;
+    let position = |c: &ClusterView| format!("{}\n{}", c.cluster.name, c.cluster.id);
+    let after = page.position("clusters")?;
+    let federation = Federation::read(facts).await?;
+    let mut rows: Vec<ClusterView> = federation
+        .clusters
+        .values()
+        .map(|c| view(&federation, c.clone()))
+        .collect();
+    rows.sort_by_key(position);
+    rows.retain(|c| after.as_ref().is_none_or(|a| position(c) > *a));
+    Ok(page::cut(rows, limit, "clusters", position))
+}
+
+/// Changes the wish or the labels.
+///
+/// # Errors
+/// No such cluster, one that has left for good, an old etag, or storage.
+pub async fn update_cluster<F: Facts>(
+    facts: &F,
+    wanted: &str,
+    change: ClusterChange,
+) -> Result<ClusterView, ApiError> {
+    check(&change)?;
+    for _ in 0..TRIES {
+        let federation = Federation::read(facts).await?;
+        let before = federation.find(wanted).ok_or_else(|| not_found(wanted))?;
+        check_etag(&change.etag, before.version, &format!("cluster `{wanted}`"))?;
+        let mut after = before.clone();
+        after.wish = change.wish.unwrap_or(before.wish);
+        if let Some(labels) = &change.labels {
+            after.labels.clone_from(labels);
+        }
+        if after == *before {
+            return Ok(view(&federation, after));
+        }
+        if before.wish == Wish::Left {
+            return Err(ApiError::new(
+                ErrorReason::ClusterLeft,
+                format!("cluster `{wanted}` has left for good; add it again, which gives it a new id"),
+            ));
+        }
+        after.version = before.version.next();
+        let decision = Decision::PutCluster {
+            cluster: after.clone(),
+            expected: Some(before.version),
+        };
+        if ask::decide(facts, decision, "the cluster").await? == Decided::Applied {
+            return Ok(view(&federation, after));
+        }
+    }
+    Err(ApiError::new(
+        ErrorReason::Contention,
+        format!("others change cluster `{wanted}` all the time; nothing was changed, try again"),
+    ))
+}
+
+fn check(change: &ClusterChange) -> Result<(), ApiError> {
+    let mut out = Violations::default();
+    for (key, value) in change.labels.iter().flatten() {
+        out.check(
+            text::is_key(key) && text::is_line(value, 255),
+            format!("cluster.labels[{key}]"),
+            "keys must be 1 to 63 characters of A-Z, a-z, 0-9 and `-_./`, values at most 255 bytes",
+        );
+    }
+    out.done()
+}

@@ -1,0 +1,291 @@
+//! Makes a job. Every step is insert-if-absent or compare-and-set, so the same request id goes on where an earlier try
+//! stopped: request -> job id, name -> job, spec, head. The head makes the job; until it is there, whoever wants the name
+//! bars this job id with a void head and takes the name over.
+
+use crate::ask;
+use crate::error::{ApiError, ErrorReason};
+use crate::port::Facts;
+use crate::validate::{self, Purpose, Violations};
+use crate::view::{Federation, JobView, state};
+use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{Answer, Consistency, Decided, Decision, NameHolder, PlannedRequest, Query};
+use echelon_core_model::{JobId, RequestId, Timestamp, Version};
+
+/// How often a name may be snatched away, or a planned id be barred, before the caller is told.
+const TRIES: u32 = 8;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct CreateJob {
+    /// The spec.
+    pub spec: JobSpec,
+    /// What reading it from the wire found wrong.
+    pub violations: Vec<crate::Violation>,
+    /// Size of the spec as it is stored.
+    pub bytes: usize,
+    /// Hash of the request's content, the same for ever for the same content.
+    pub hash: u64,
+    /// Unique to this wish.
+    pub request_id: String,
+}
+
+/// Makes the job, or finds that this request has made it. `chance` is 128 random bits.
+///
+/// # Errors
+/// Wrong fields, a name that a live job has, a request id with other content, or storage.
+pub async fn create_job<F: Facts>(
+    facts: &F,
+    request: CreateJob,
+    chance: u128,
+    now: Timestamp,
+) -> Result<JobView, ApiError> {
+    if let Err(wrong) = check(facts, &request).await {
+        // What was right when the job was made may be wrong by now (a pool that is gone); the job is still the answer.
+        return made(facts, &request).await?.ok_or(wrong);
+    }
+    // A planned id that was barred is skipped; the next link of the chain plans another one. Request ids have no spaces.
+    for link in 0..TRIES {
+        let id = chained(&request.request_id, link);
+        // Each link needs an id of its own.
+        let fresh = JobId::new(now, chance.rotate_left(link * 16).wrapping_add(u128::from(link)));
+        let planned = plan(facts, &request, id, fresh, now).await?;
+        let head = ask::settled_head(facts, planned.job).await?;
+        match head {
+            Some(head) if head.void => {}
+            Some(head) => return found(facts, head).await,
+            None => {
+                if let Some(view) = make(facts, &request, &planned).await? {
+                    return Ok(view);
+                }
+            }
+        }
+    }
+    Err(ApiError::new(
+        ErrorReason::CreateOvertaken,
+        format!(
+            "creating `{}` was overtaken again and again by others that want the same name; nothing was created, try again",
+            request.spec.name
+        ),
+    ))
+}
+
+fn chained(request: &str, link: u32) -> RequestId {
+    match link {
+        0 => RequestId::new(request),
+        n => RequestId::new(format!("{request} {n}")),
+    }
+}
+
+/// The job that this request has made before.
+async fn made<F: Facts>(facts: &F, request: &CreateJob) -> Result<Option<JobView>, ApiError> {
+    if request.request_id.is_empty() {
+        return Ok(None);
+    }
+    for link in 0..TRIES {
+        let query = Query::Request(chained(&request.request_id, link));
+        let planned = match ask::read(facts, query, Consistency::Serial, "the request id").await? {
+            Answer::Request(Some(planned)) if planned.hash == request.hash => planned,
+            _ => return Ok(None),
+        };
+        match ask::settled_head(facts, planned.job).await? {
+            Some(head) if head.void => {}
+            Some(head) => return found(facts, head).await.map(Some),
+            None => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+async fn check<F: Facts>(facts: &F, request: &CreateJob) -> Result<(), ApiError> {
+    let mut out = Violations(request.violations.clone());
+    validate::request_id(&request.request_id, &mut out);
+    validate::spec(&request.spec, request.bytes, Purpose::Create, "job.spec", &mut out);
+    let pools = ask::pools(facts).await?;
+    validate::in_pools(&request.spec.pool, &pools, "job.spec", &mut out);
+    out.done()
+}
+
+async fn plan<F: Facts>(
+    facts: &F,
+    request: &CreateJob,
+    id: RequestId,
+    job: JobId,
+    now: Timestamp,
+) -> Result<PlannedRequest, ApiError> {
+    let planned = PlannedRequest {
+        job,
+        hash: request.hash,
+        at: now,
+    };
+    let decision = Decision::PlanRequest {
+        id,
+        planned: planned.clone(),
+    };
+    match ask::decide(facts, decision, "the request id").await? {
+        Decided::Applied => Ok(planned),
+        Decided::Conflict(there) => match *there {
+            Answer::Request(Some(earlier)) if earlier.hash == request.hash => Ok(earlier),
+            Answer::Request(Some(_)) => Err(ApiError::field(
+                "request_id",
+                "was used for another job within the last 24 hours; use a new one for a new wish",
+            )
+            .because(ErrorReason::RequestIdReused)),
+            _ => Err(ask::broken_conflict("the request id")),
+        },
+    }
+}
+
+async fn found<F: Facts>(facts: &F, head: Head) -> Result<JobView, ApiError> {
+    let spec = ask::spec(facts, head.job, head.spec_version).await?;
+    let progress = ask::progress(facts, head.job).await?;
+    let federation = Federation::read(facts).await?;
+    Ok(JobView::new(head, spec, progress, &federation))
+}
+
+/// Goes the way from the planned id to the head; `None` when the planned id was barred meanwhile.
+async fn make<F: Facts>(
+    facts: &F,
+    request: &CreateJob,
+    planned: &PlannedRequest,
+) -> Result<Option<JobView>, ApiError> {
+    let spec = &request.spec;
+    take_name(facts, &spec.name, planned).await?;
+    let decision = Decision::PutSpec {
+        job: planned.job,
+        version: 1,
+        spec: spec.clone(),
+    };
+    if ask::decide(facts, decision, "the spec").await? != Decided::Applied {
+        return Err(ask::broken_conflict("the spec"));
+    }
+    let head = first_head(spec, planned);
+    let decision = Decision::PutHead {
+        head: head.clone(),
+        expected: None,
+    };
+    match ask::decide(facts, decision, "the job").await? {
+        Decided::Applied => Ok(Some(JobView::new(
+            head,
+            Some(spec.clone()),
+            None,
+            &Federation::default(),
+        ))),
+        Decided::Conflict(there) => match *there {
+            Answer::Head(Some(there)) if there.void => Ok(None),
+            Answer::Head(Some(there)) => found(facts, there).await.map(Some),
+            _ => Err(ask::broken_conflict("the job")),
+        },
+    }
+}
+
+fn first_head(spec: &JobSpec, planned: &PlannedRequest) -> Head {
+    Head {
+        job: planned.job,
+        version: Version(1),
+        void: false,
+        goal: Goal::default(),
+        spec_version: 1,
+        name: spec.name.clone(),
+        pool: spec.pool.clone(),
+        kind: spec.kind,
+        owner: spec.owner.clone(),
+        labels: spec.labels.clone(),
+        instances: spec.instances(),
+        // The plan's time, not this try's: every try writes the same bytes.
+        updated_at: planned.at,
+    }
+}
+
+async fn take_name<F: Facts>(facts: &F, name: &str, planned: &PlannedRequest) -> Result<(), ApiError> {
+    let mut before: Option<Version> = None;
+    for _ in 0..TRIES {
+        let holder = NameHolder {
+            job: planned.job,
+            version: before.map_or(Version(1), Version::next),
+        };
+        let decision = Decision::TakeName {
+            name: name.to_owned(),
+            holder,
+            expected: before,
+        };
+        let there = match ask::decide(facts, decision, "the name").await? {
+            Decided::Applied => return Ok(()),
+            Decided::Conflict(there) => there,
+        };
+        before = match *there {
+            Answer::Name(Some(there)) if there.job == planned.job => return Ok(()),
+            Answer::Name(Some(there)) => {
+                free(facts, name, there.job, planned).await?;
+                Some(there.version)
+            }
+            Answer::Name(None) => None,
+            _ => return Err(ask::broken_conflict("the name")),
+        };
+    }
+    Err(ApiError::new(
+        ErrorReason::Contention,
+        format!("others take the name `{name}` all the time; nothing was created, try again"),
+    ))
+}
+
+/// Makes sure that the present holder of a name is no live job and never will be one.
+async fn free<F: Facts>(facts: &F, name: &str, holder: JobId, planned: &PlannedRequest) -> Result<(), ApiError> {
+    let head = match ask::settled_head(facts, holder).await? {
+        Some(head) => head,
+        None => match bar(facts, name, holder, planned).await? {
+            None => return Ok(()),
+            Some(head) => head,
+        },
+    };
+    if head.void || head.goal.desired == Desired::Deleted {
+        return Ok(());
+    }
+    if state(ask::progress(facts, holder).await?.as_ref()).is_ended() {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        ErrorReason::JobNameTaken,
+        format!(
+            "job {holder} has the name `{name}` and has not ended; choose another name, or end it with `echelon job stop {name}`"
+        ),
+    ))
+}
+
+/// Bars a job id whose creator stopped half way; the head, if its creator came first.
+async fn bar<F: Facts>(
+    facts: &F,
+    name: &str,
+    job: JobId,
+    planned: &PlannedRequest,
+) -> Result<Option<Head>, ApiError> {
+    let void = Head {
+        job,
+        version: Version(1),
+        void: true,
+        goal: Goal::default(),
+        spec_version: 0,
+        name: name.to_owned(),
+        pool: String::new(),
+        kind: echelon_core_model::spec::JobKind::Batch,
+        owner: String::new(),
+        labels: std::collections::BTreeMap::new(),
+        instances: 0,
+        updated_at: planned.at,
+    };
+    let decision = Decision::PutHead {
+        head: void,
+        expected: None,
+    };
+    match ask::decide(facts, decision, "the name").await? {
+        Decided::Applied => Ok(None),
+        Decided::Conflict(there) => match *there {
+            Answer::Head(Some(head)) => Ok(Some(head)),
+            _ => Err(ask::broken_conflict("the job")),
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "create_tests.rs"]
+mod tests;

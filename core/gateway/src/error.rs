@@ -1,0 +1,217 @@
+//! Errors of the public API: a gRPC code, a stable reason for programs, the fields that are wrong, and what to do next.
+
+use std::fmt;
+use thiserror::Error;
+
+/// Codes of `google.rpc.Code` that the gateway answers with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// The request is wrong whatever the state of the system.
+    InvalidArgument,
+    /// Storage says that there is no such thing.
+    NotFound,
+    /// There is one already.
+    AlreadyExists,
+    /// The state of the thing does not allow it.
+    FailedPrecondition,
+    /// Somebody else came first; read again and decide again.
+    Aborted,
+    /// Not now; try again.
+    Unavailable,
+    /// A broken promise inside the system.
+    Internal,
+}
+
+/// Stable reasons, the `reason` of `google.rpc.ErrorInfo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorReason {
+    /// Some fields are wrong; each is named.
+    FieldInvalid,
+    /// The page or resume token is not one of ours, or belongs to another request.
+    TokenInvalid,
+    /// The request id was used for another request.
+    RequestIdReused,
+    /// No such job.
+    JobNotFound,
+    /// No such instance.
+    InstanceNotFound,
+    /// No such pool.
+    PoolNotFound,
+    /// No such cluster.
+    ClusterNotFound,
+    /// No such host.
+    HostNotFound,
+    /// A live job has the name.
+    JobNameTaken,
+    /// The pool exists.
+    PoolExists,
+    /// The job has ended.
+    JobEnded,
+    /// The job is being stopped.
+    JobStopping,
+    /// The job is being deleted.
+    JobDeleted,
+    /// The thing has changed since it was read.
+    EtagStale,
+    /// The field cannot be changed.
+    FieldImmutable,
+    /// Pools or jobs still use the pool.
+    PoolInUse,
+    /// The cluster has left for good.
+    ClusterLeft,
+    /// Another create took the name meanwhile.
+    CreateOvertaken,
+    /// Others change the same thing all the time.
+    Contention,
+    /// Storage does not answer.
+    StorageUnavailable,
+    /// An answer that nobody should give.
+    BrokenPromise,
+}
+
+impl ErrorReason {
+    /// The gRPC code that goes with it.
+    #[must_use]
+    pub const fn code(self) -> Code {
+        match self {
+            Self::FieldInvalid | Self::TokenInvalid | Self::RequestIdReused => Code::InvalidArgument,
+            Self::JobNotFound
+            | Self::InstanceNotFound
+            | Self::PoolNotFound
+            | Self::ClusterNotFound
+            | Self::HostNotFound => Code::NotFound,
+            Self::JobNameTaken | Self::PoolExists => Code::AlreadyExists,
+            Self::JobEnded
+            | Self::JobStopping
+            | Self::JobDeleted
+            | Self::FieldImmutable
+            | Self::PoolInUse
+            | Self::ClusterLeft => Code::FailedPrecondition,
+            Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
+            Self::StorageUnavailable => Code::Unavailable,
+            Self::BrokenPromise => Code::Internal,
+        }
+    }
+
+    /// The stable word: `JOB_NOT_FOUND`.
+    #[must_use]
+    pub fn word(self) -> String {
+        let camel = format!("{self:?}");
+        let mut out = String::with_capacity(camel.len() + 4);
+        for (i, c) in camel.chars().enumerate() {
+            if c.is_ascii_uppercase() && i > 0 {
+                out.push('_');
+            }
+            out.push(c.to_ascii_uppercase());
+        }
+        out
+    }
+}
+
+/// What is wrong with one field of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Its path: `job.spec.groups[0].instances`.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+/// Why a method was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub struct ApiError {
+    /// The stable reason.
+    pub reason: ErrorReason,
+    /// For the caller: what was tried, what is wrong, what to do next.
+    pub message: String,
+    /// The fields that are wrong.
+    pub violations: Vec<Violation>,
+    /// For the log only: what was behind it.
+    pub inner: Option<String>,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl ApiError {
+    /// An error without fields.
+    #[must_use]
+    pub fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            violations: Vec::new(),
+            inner: None,
+        }
+    }
+
+    /// One wrong field.
+    #[must_use]
+    pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::fields(vec![Violation {
+            field: field.into(),
+            problem: problem.into(),
+        }])
+    }
+
+    /// Wrong fields; the message tells them all.
+    #[must_use]
+    pub fn fields(violations: Vec<Violation>) -> Self {
+        let told: Vec<String> = violations
+            .iter()
+            .map(|v| format!("{}: {}", v.field, v.problem))
+            .collect();
+        Self {
+            reason: ErrorReason::FieldInvalid,
+            message: told.join("; "),
+            violations,
+            inner: None,
+        }
+    }
+
+    /// The same under another reason.
+    #[must_use]
+    pub const fn because(mut self, reason: ErrorReason) -> Self {
+        self.reason = reason;
+        self
+    }
+
+    /// The same with what was behind it, for the log.
+    #[must_use]
+    pub fn behind(mut self, inner: impl Into<String>) -> Self {
+        self.inner = Some(inner.into());
+        self
+    }
+
+    /// The gRPC code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        self.reason.code()
+    }
+
+    /// Whether the same request may succeed a little later.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self.code(), Code::Unavailable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_upper_case_and_fields_are_all_told() {
+        assert_eq!(ErrorReason::RequestIdReused.word(), "REQUEST_ID_REUSED");
+        let wrong = |f: &str| Violation {
+            field: f.into(),
+            problem: "is wrong".into(),
+        };
+        let error = ApiError::fields(vec![wrong("a"), wrong("b")]);
+        assert_eq!(error.to_string(), "a: is wrong; b: is wrong");
+        assert_eq!(error.code(), Code::InvalidArgument);
+    }
+}

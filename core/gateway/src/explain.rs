@@ -1,0 +1,136 @@
+//! Why instances of a job wait, and the smallest thing that would let them run.
+
+use crate::error::ApiError;
+use crate::instances::{self, InstanceView};
+use crate::jobs;
+use crate::lookup;
+use crate::port::Facts;
+use crate::resource::JobRef;
+use crate::view::JobView;
+use echelon_core_model::job::{Desired, Waiting};
+use echelon_core_model::resources::Kind;
+use echelon_core_model::{Reason, ReasonCode, RunState, Timestamp};
+
+/// Most instances shown one by one.
+const SHOWN: usize = 20;
+
+/// The answer.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The job.
+    pub job: JobView,
+    /// Why instances wait, largest number first.
+    pub waiting: Vec<Waiting>,
+    /// Some instances that are not well, with their own reasons.
+    pub instances: Vec<InstanceView>,
+    /// What to do, most useful first.
+    pub advice: Vec<String>,
+}
+
+/// Explains a job.
+///
+/// # Errors
+/// No such job, or storage.
+pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> Result<Explanation, ApiError> {
+    let head = lookup::job(facts, job).await?;
+    let seen = instances::first_windows(facts, head.clone(), now).await?;
+    let view = jobs::whole(facts, head, now).await?;
+    let mut waiting: Vec<Waiting> = view
+        .progress
+        .iter()
+        .flat_map(|p| p.waiting.iter().cloned())
+        .collect();
+    waiting.sort_by_key(|w| std::cmp::Reverse(w.count));
+    let unwell: Vec<InstanceView> = seen.into_iter().filter(is_unwell).take(SHOWN).collect();
+    let advice = advise(&view, &waiting, &unwell);
+    Ok(Explanation {
+        job: view,
+        waiting,
+        instances: unwell,
+        advice,
+    })
+}
+
+fn is_unwell(view: &InstanceView) -> bool {
+    !matches!(
+        view.state,
+        Some(RunState::Running | RunState::Succeeded | RunState::Starting | RunState::Stopping)
+    )
+}
+
+fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut say = |text: String| {
+        if !out.contains(&text) {
+            out.push(text);
+        }
+    };
+    let state = view.state();
+    if state.is_ended() {
+        say(format!("the job has ended: {state}; nothing of it waits"));
+    } else if view.progress.is_none() {
+        say("no resource manager has looked at the job yet; if that lasts, check that one is running and leads".to_owned());
+    }
+    if view.head.goal.desired == Desired::Running {
+        waiting.iter().for_each(|w| say(advice(&w.reason, &view.head.pool)));
+    }
+    for part in view.parts.iter().filter(|p| p.is_stale()) {
+        let age = part
+            .age
+            .map_or("never".to_owned(), |age| format!("{age} ago"));
+        say(format!(
+            "cluster {} is {} and its shard was last heard {age}: what is shown of it may be old",
+            part.name, part.contact
+        ));
+    }
+    for view in instances.iter().filter(|i| i.ended) {
+        say(format!(
+            "instance {} of group {}: {}; see `echelon job logs`",
+            view.number, view.group, view.reason
+        ));
+    }
+    out
+}
+
+/// What would help against a reason.
+fn advice(reason: &Reason, pool: &str) -> String {
+    let short = reason.shortfall.map_or(String::new(), |s| {
+        let more = s.need.saturating_sub(s.have);
+        format!(" ({} more {})", s.kind.show(more), s.kind)
+    });
+    let what = match reason.code {
+        ReasonCode::PoolNotFound => format!("create pool {pool}, or delete the job"),
+        ReasonCode::PoolLimit => format!("raise the limit of pool {pool}{short}, or wait until others of it end"),
+        ReasonCode::PoolEntitlement => {
+            format!("raise the reservation or share of pool {pool}{short}, or wait until others end")
+        }
+        ReasonCode::MaxRunning => "raise max_running, or wait until running instances end".to_owned(),
+        ReasonCode::NoCluster => "name clusters that exist and take work in `clusters.only`".to_owned(),
+        ReasonCode::NoClusterCapacity | ReasonCode::HostResources => match reason.shortfall {
+            Some(s) => format!(
+                "ask for {} {} or less an instance, or add hosts that have {}",
+                s.kind.show(s.have),
+                kind_word(s.kind),
+                s.kind.show(s.need)
+            ),
+            None => "ask for less an instance, or add hosts".to_owned(),
+        },
+        ReasonCode::HostConstraint => "loosen the constraints, or add hosts that meet them".to_owned(),
+        ReasonCode::HostAvoided => "wait, or repair the hosts on which it failed".to_owned(),
+        ReasonCode::NoHosts => "add hosts to the cluster, or check that its agents are registered".to_owned(),
+        ReasonCode::ClusterSilent | ReasonCode::NoShardLeader => {
+            "check the cluster's shard: it is not heard (`echelon cluster list`)".to_owned()
+        }
+        ReasonCode::ClusterCordoned => "set the cluster active again, or let the job use others".to_owned(),
+        ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
+        ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
+        ReasonCode::NoResourceManager => "start a resource manager".to_owned(),
+        ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
+        _ => "wait; this passes by itself".to_owned(),
+    };
+    format!("{reason}: {what}")
+}
+
+const fn kind_word(kind: Kind) -> &'static str {
+    kind.word()
+}

@@ -1,0 +1,70 @@
+//! Reads of jobs: one with its spec and its clusters' freshness, or a page of many without.
+
+use crate::ask;
+use crate::error::ApiError;
+use crate::lookup;
+use crate::page::{self, Page, PageRequest};
+use crate::port::Facts;
+use crate::resource::JobRef;
+use crate::view::{Federation, JobView};
+use echelon_core_model::job::{Head, JobFilter};
+use echelon_core_model::store::{Answer, Consistency, Query};
+use echelon_core_model::{JobId, Timestamp};
+
+/// One job.
+///
+/// # Errors
+/// No such job, or storage.
+pub async fn get_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> Result<JobView, ApiError> {
+    let head = lookup::job(facts, job).await?;
+    whole(facts, head, now).await
+}
+
+/// All that there is to say of a job whose head was read.
+///
+/// # Errors
+/// Storage.
+pub async fn whole<F: Facts>(facts: &F, head: Head, now: Timestamp) -> Result<JobView, ApiError> {
+    let spec = ask::spec(facts, head.job, head.spec_version).await?;
+    let progress = ask::progress(facts, head.job).await?;
+    let assignment = ask::assignment(facts, head.job).await?;
+    let federation = Federation::read(facts).await?;
+    Ok(JobView::new(head, spec, progress, &federation).with_parts(&assignment, &federation, now))
+}
+
+/// A page of jobs, in storage's order.
+///
+/// # Errors
+/// A wrong page token or size, or storage.
+pub async fn list_jobs<F: Facts>(
+    facts: &F,
+    filter: JobFilter,
+    page: PageRequest,
+) -> Result<Page<JobView>, ApiError> {
+    let limit = page.limit()?;
+    let asked = format!("jobs {filter:?}");
+    let after = match page.position(&asked)? {
+        None => None,
+        // The sum over the token holds, so it is ours.
+        Some(position) => position.parse::<JobId>().ok(),
+    };
+    let query = Query::Jobs {
+        filter,
+        after,
+        limit: limit.saturating_add(1),
+    };
+    let Answer::Jobs(rows) = ask::read(facts, query, Consistency::Quorum, "the jobs").await? else {
+        return Err(ask::broken_conflict("the jobs"));
+    };
+    let federation = Federation::read(facts).await?;
+    let cut = page::cut(rows, limit, &asked, |(head, _)| head.job.to_string());
+    let items = cut
+        .items
+        .into_iter()
+        .map(|(head, progress)| JobView::new(head, None, progress, &federation))
+        .collect();
+    Ok(Page {
+        items,
+        next: cut.next,
+    })
+}

@@ -1,0 +1,260 @@
+//! The tree of pools: each change writes a whole new tree under the next version and flips the pointer, so that readers see
+//! one tree or the other.
+
+use crate::ask;
+use crate::change::check_etag;
+use crate::error::{ApiError, ErrorReason};
+use crate::page::{self, Page, PageRequest};
+use crate::port::Facts;
+use crate::validate::text::{POOL_FORM, is_pool_path};
+use crate::validate::{Violations, pool as rules};
+use echelon_core_model::job::{JobFilter, JobState};
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
+use echelon_core_model::{PoolId, Version};
+
+/// How often others may come first before the caller is told.
+const TRIES: u32 = 16;
+
+/// What to change of a pool; what is `None` stays.
+#[derive(Debug, Clone, Default)]
+pub struct PoolChange {
+    /// Quantities of the reservation.
+    pub reservation: Vec<(Kind, u64)>,
+    /// Quantities of the limit; `u64::MAX` is no bound.
+    pub limit: Vec<(Kind, u64)>,
+    /// Quantities of the share.
+    pub share: Vec<(Kind, u64)>,
+    /// Only if it still has this etag; empty: whatever it has.
+    pub etag: String,
+}
+
+/// A new pool.
+#[derive(Debug, Clone)]
+pub struct NewPool {
+    /// Its path.
+    pub path: String,
+    /// What it gets first.
+    pub reservation: Resources,
+    /// What it never exceeds.
+    pub limit: Resources,
+    /// Its weight.
+    pub share: Resources,
+}
+
+fn not_found(path: &str) -> ApiError {
+    ApiError::new(
+        ErrorReason::PoolNotFound,
+        format!("there is no pool `{path}`; `echelon pool list` shows what there is"),
+    )
+}
+
+/// One pool.
+///
+/// # Errors
+/// No such pool, or storage.
+pub async fn get_pool<F: Facts>(facts: &F, path: &str) -> Result<Pool, ApiError> {
+    let mut tree = ask::pools(facts).await?;
+    tree.pools.remove(path).ok_or_else(|| not_found(path))
+}
+
+/// A page of pools in order of path.
+///
+/// # Errors
+/// A wrong page token or size, or storage.
+pub async fn list_pools<F: Facts>(facts: &F, page: PageRequest) -> Result<Page<Pool>, ApiError> {
+    let limit = page.limit()?;
+    let after = page.position("pools")?;
+    let tree = ask::pools(facts).await?;
+    let rows = tree
+        .pools
+        .into_values()
+        .filter(|p| after.as_ref().is_none_or(|a| p.path > *a))
+        .collect();
+    Ok(page::cut(rows, limit, "pools", |p: &Pool| p.path.clone()))
+}
+
+/// Writes a tree over the one that was read; `false` when another change came first.
+async fn put<F: Facts>(facts: &F, mut tree: PoolTree) -> Result<bool, ApiError> {
+    let expected = tree.version;
+    tree.version = expected.next();
+    let decision = Decision::PutPools { tree, expected };
+    Ok(ask::decide(facts, decision, "the pools").await? == Decided::Applied)
+}
+
+fn contention() -> ApiError {
+    ApiError::new(
+        ErrorReason::Contention,
+        "others change the pools all the time; nothing was changed, try again",
+    )
+}
+
+async fn has_jobs<F: Facts>(facts: &F, path: &str) -> Result<bool, ApiError> {
+    let filter = JobFilter {
+        pool: Some(path.to_owned()),
+        states: JobState::ALL.into_iter().filter(|s| !s.is_ended()).collect(),
+        ..JobFilter::default()
+    };
+    let query = Query::Jobs {
+        filter,
+        after: None,
+        limit: 1,
+    };
+    match ask::read(facts, query, Consistency::Quorum, "the pool's jobs").await? {
+        Answer::Jobs(rows) => Ok(!rows.is_empty()),
+        _ => Err(ask::broken_conflict("the pool's jobs")),
+    }
+}
+
+fn in_use(path: &str, by: &str, next: &str) -> ApiError {
+    ApiError::new(
+        ErrorReason::PoolInUse,
+        format!("pool `{path}` has {by}; {next}"),
+    )
+}
+
+/// Makes a pool. `id` is 128 random bits.
+///
+/// # Errors
+/// Wrong fields, a pool that is there, a parent that is not or that has jobs, or storage.
+pub async fn create_pool<F: Facts>(facts: &F, new: NewPool, id: u128) -> Result<Pool, ApiError> {
+    if !is_pool_path(&new.path) {
+        return Err(ApiError::field("pool.path", POOL_FORM));
+    }
+    let pool = Pool {
+        id: PoolId::new(format!("{id:032x}")),
+        path: new.path,
+        reservation: new.reservation,
+        limit: new.limit,
+        share: new.share,
+        version: Version(1),
+    };
+    for _ in 0..TRIES {
+        let mut tree = ask::pools(facts).await?;
+        place(facts, &pool, &tree).await?;
+        tree.pools.insert(pool.path.clone(), pool.clone());
+        if put(facts, tree).await? {
+            return Ok(pool);
+        }
+    }
+    Err(contention())
+}
+
+async fn place<F: Facts>(facts: &F, pool: &Pool, tree: &PoolTree) -> Result<(), ApiError> {
+    let Pool { path, .. } = pool;
+    if tree.pools.contains_key(path) {
+        return Err(ApiError::new(
+            ErrorReason::PoolExists,
+            format!("there is a pool `{path}` already; change it with `echelon pool update {path}`"),
+        ));
+    }
+    let parent = PoolTree::parent(path);
+    if parent != "/" && !tree.pools.contains_key(parent) {
+        return Err(ApiError::field(
+            "pool.path",
+            format!("there is no pool `{parent}` to put it under; create that one first"),
+        ));
+    }
+    let mut out = Violations::default();
+    rules::check(pool, tree, &mut out);
+    out.done()?;
+    if parent != "/" && tree.is_leaf(parent) && has_jobs(facts, parent).await? {
+        return Err(in_use(
+            parent,
+            "jobs of its own and so cannot have pools below it",
+            "wait for them or stop them first",
+        ));
+    }
+    Ok(())
+}
+
+fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
+    let with = |from: Resources, to: &[(Kind, u64)]| to.iter().fold(from, |r, (kind, n)| r.with(*kind, *n));
+    pool.reservation = with(pool.reservation, &change.reservation);
+    pool.limit = with(pool.limit, &change.limit);
+    pool.share = with(pool.share, &change.share);
+    pool
+}
+
+/// Changes a pool.
+///
+/// # Errors
+/// No such pool, an old etag, wrong fields, or storage.
+pub async fn update_pool<F: Facts>(facts: &F, path: &str, change: PoolChange) -> Result<Pool, ApiError> {
+    for _ in 0..TRIES {
+        let mut tree = ask::pools(facts).await?;
+        let before = tree.pools.get(path).ok_or_else(|| not_found(path))?;
+        check_etag(&change.etag, before.version, &format!("pool `{path}`"))?;
+        let mut after = applied(before.clone(), &change);
+        if after == *before {
+            return Ok(after);
+        }
+        let mut out = Violations::default();
+        rules::check(&after, &tree, &mut out);
+        out.done()?;
+        after.version = before.version.next();
+        tree.pools.insert(path.to_owned(), after.clone());
+        if put(facts, tree).await? {
+            return Ok(after);
+        }
+    }
+    Err(contention())
+}
+
+/// Removes a pool.
+///
+/// # Errors
+/// No such pool, an old etag, pools below it or jobs in it, or storage.
+pub async fn delete_pool<F: Facts>(facts: &F, path: &str, etag: &str) -> Result<(), ApiError> {
+    for _ in 0..TRIES {
+        let mut tree = ask::pools(facts).await?;
+        let before = tree.pools.get(path).ok_or_else(|| not_found(path))?;
+        check_etag(etag, before.version, &format!("pool `{path}`"))?;
+        if !tree.is_leaf(path) {
+            return Err(in_use(path, "pools below it", "delete those first"));
+        }
+        if has_jobs(facts, path).await? {
+            return Err(in_use(
+                path,
+                "jobs that have not ended",
+                "wait for them or stop them first",
+            ));
+        }
+        tree.pools.remove(path);
+        if put(facts, tree).await? {
+            return Ok(());
+        }
+    }
+    Err(contention())
+}
+
+/// Gives a store that never had a pool its first one, `/default`. `id` is 128 random bits.
+///
+/// # Errors
+/// Storage.
+pub async fn ensure_first_pool<F: Facts>(facts: &F, id: u128) -> Result<(), ApiError> {
+    use echelon_core_model::pool::DEFAULT_SHARE;
+    use echelon_core_model::spec::defaults;
+    let mut tree = ask::pools(facts).await?;
+    if tree.version != Version(0) {
+        return Ok(());
+    }
+    let one = DEFAULT_SHARE;
+    let pool = Pool {
+        id: PoolId::new(format!("{id:032x}")),
+        path: defaults::POOL.to_owned(),
+        reservation: Resources::ZERO,
+        limit: Resources::MAX,
+        share: Resources {
+            cpus: one,
+            memory: one,
+            disk: one,
+            gpus: one,
+        },
+        version: Version(1),
+    };
+    tree.pools.insert(pool.path.clone(), pool);
+    // Whoever comes first, there is a pool then.
+    put(facts, tree).await.map(drop)
+}

@@ -1,0 +1,352 @@
+//! A store in memory over decisions and queries, and ways to run methods against it, for the tests of this room.
+
+use crate::call::{Call, Next, Stepped};
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
+use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
+use echelon_core_model::job::{Head, JobState, Progress};
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::resources::Resources;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{
+    Answer, Decided, Decision, Event, EventCursor, NameHolder, Op, OpFailure, OpResult, PlannedRequest, Query,
+};
+use echelon_core_model::{
+    Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, PoolId, RequestId, Timestamp, Version,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+
+pub const NOW: Timestamp = Timestamp(1_000_000);
+
+/// Facts in memory. Whatever is in `broken` fails to be read.
+#[derive(Default, Clone)]
+pub struct Memory {
+    pub heads: BTreeMap<JobId, Head>,
+    pub specs: BTreeMap<(JobId, u32), JobSpec>,
+    pub names: BTreeMap<String, NameHolder>,
+    pub requests: BTreeMap<RequestId, PlannedRequest>,
+    pub pools: PoolTree,
+    pub assignments: BTreeMap<JobId, Assignment>,
+    pub clusters: BTreeMap<ClusterId, Cluster>,
+    pub progress: BTreeMap<JobId, Progress>,
+    pub states: BTreeMap<ClusterId, ClusterState>,
+    pub heartbeats: BTreeMap<ClusterId, Heartbeat>,
+    pub hosts: BTreeMap<ClusterId, Vec<Host>>,
+    pub events: Vec<(EventCursor, Event)>,
+    pub blocks: BTreeMap<(ClusterId, JobId, GroupName), BTreeMap<InstanceNumber, InstanceRecord>>,
+    pub rows: BTreeMap<(ClusterId, JobId, GroupName), SliceRow>,
+    pub broken: BTreeSet<ClusterId>,
+}
+
+impl Memory {
+    /// With the pool `/default` and nothing else.
+    pub fn new() -> Self {
+        let mut out = Self::default();
+        out.pools.version = Version(1);
+        out.add_pool("/default");
+        out
+    }
+
+    pub fn add_pool(&mut self, path: &str) {
+        let pool = Pool {
+            id: PoolId::new(path),
+            path: path.to_owned(),
+            reservation: Resources::ZERO,
+            limit: Resources::MAX,
+            share: Resources::ZERO,
+            version: Version(1),
+        };
+        self.pools.pools.insert(path.to_owned(), pool);
+    }
+
+    /// A cluster that is heard, with its id as its name.
+    pub fn add_cluster(&mut self, name: &str) -> ClusterId {
+        let id = ClusterId::new(name);
+        let cluster = Cluster {
+            id: id.clone(),
+            name: name.to_owned(),
+            version: Version(1),
+            wish: Wish::Active,
+            mesos: "http://m".to_owned(),
+            labels: BTreeMap::new(),
+        };
+        self.clusters.insert(id.clone(), cluster);
+        self.contact(&id, Contact::Fresh, NOW);
+        id
+    }
+
+    pub fn contact(&mut self, id: &ClusterId, contact: Contact, heard: Timestamp) {
+        let state = ClusterState {
+            cluster: id.clone(),
+            contact,
+            since: Timestamp(1),
+            capacity: Resources::ZERO,
+            used: Resources::ZERO,
+            hosts: 0,
+        };
+        self.states.insert(id.clone(), state);
+        let beat = Heartbeat {
+            cluster: id.clone(),
+            epoch: Epoch(1),
+            at: heard,
+            mesos_contact: None,
+            address: String::new(),
+        };
+        self.heartbeats.insert(id.clone(), beat);
+    }
+
+    pub fn ended(&mut self, job: JobId, state: JobState) {
+        let version = self.heads.get(&job).map(|h| h.version);
+        let progress = Progress {
+            job,
+            state,
+            since: NOW,
+            reason: None,
+            ended_version: version,
+            groups: BTreeMap::new(),
+            waiting: vec![],
+            awaited: vec![],
+            created_at: NOW,
+        };
+        self.progress.insert(job, progress);
+    }
+
+    /// Jobs that hold a name and are alive.
+    pub fn alive(&self, name: &str) -> Vec<JobId> {
+        use echelon_core_model::job::Desired;
+        let ended = |id: &JobId| self.progress.get(id).is_some_and(|p| p.state.is_ended());
+        self.heads
+            .values()
+            .filter(|h| !h.void && h.name == name && h.goal.desired != Desired::Deleted && !ended(&h.job))
+            .map(|h| h.job)
+            .collect()
+    }
+
+    pub fn perform(&mut self, op: Op) -> OpResult {
+        match op {
+            Op::Read(query, _) => match self.read(query) {
+                Some(answer) => OpResult::Answer(answer),
+                None => OpResult::Failed(OpFailure {
+                    may_be_done: false,
+                    why: "down".into(),
+                }),
+            },
+            Op::Decide(decision) => OpResult::Decided(self.decide(decision)),
+            Op::Commit(_) => panic!("a gateway owns no facts"),
+        }
+    }
+
+    fn read(&self, query: Query) -> Option<Answer> {
+        Some(match query {
+            Query::Head(job) => Answer::Head(self.heads.get(&job).cloned()),
+            Query::Spec(job, v) => Answer::Spec(self.specs.get(&(job, v)).cloned()),
+            Query::Name(name) => Answer::Name(self.names.get(&name).cloned()),
+            Query::Request(id) => Answer::Request(self.requests.get(&id).cloned()),
+            Query::Pools => Answer::Pools(self.pools.clone()),
+            Query::Assignment(job) => Answer::Assignments(Epoch(1), some(&self.assignments, &job)),
+            Query::Clusters => Answer::Clusters(self.clusters.values().cloned().collect()),
+            Query::Progress(job) => Answer::Progress(some(&self.progress, &job)),
+            Query::ClusterStates => Answer::ClusterStates(self.states.values().cloned().collect()),
+            Query::Heartbeats => Answer::Heartbeats(self.heartbeats.values().cloned().collect()),
+            Query::GroupBlocks { .. } => return self.group_blocks(query),
+            Query::Hosts {
+                cluster,
+                after,
+                limit,
+            } => Answer::Hosts(
+                self.hosts
+                    .get(&cluster)
+                    .into_iter()
+                    .flatten()
+                    .filter(|h| after.as_ref().is_none_or(|a| h.id > *a))
+                    .take(limit as usize)
+                    .cloned()
+                    .collect(),
+            ),
+            Query::Events { job, after, limit } => Answer::Events(
+                self.events
+                    .iter()
+                    .filter(|(at, e)| e.job == job && after.as_ref().is_none_or(|a| at > a))
+                    .take(limit as usize)
+                    .cloned()
+                    .collect(),
+            ),
+            Query::Jobs {
+                filter,
+                after,
+                limit,
+            } => Answer::Jobs(
+                self.heads
+                    .values()
+                    .map(|h| (h.clone(), self.progress.get(&h.job).cloned()))
+                    .filter(|(h, p)| filter.passes(h, crate::view::state(p.as_ref())))
+                    .filter(|(h, _)| after.is_none_or(|a| h.job > a))
+                    .take(limit as usize)
+                    .collect(),
+            ),
+            other => panic!("no method reads {other:?}"),
+        })
+    }
+
+    fn group_blocks(&self, query: Query) -> Option<Answer> {
+        use echelon_core_model::instance::BlockKey;
+        let Query::GroupBlocks {
+            cluster,
+            job,
+            group,
+            first,
+            last,
+        } = query
+        else {
+            return None;
+        };
+        if self.broken.contains(&cluster) {
+            return None;
+        }
+        let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
+        let place = (cluster, job, group.clone());
+        for (n, record) in self.blocks.get(&place).into_iter().flatten() {
+            let key = BlockKey::of(job, &group, *n);
+            if (first..=last).contains(&key.number) {
+                let block = blocks.entry(key.number).or_insert_with(|| Block {
+                    key,
+                    instances: BTreeMap::new(),
+                });
+                block.instances.insert(*n, record.clone());
+            }
+        }
+        Some(Answer::Blocks(
+            blocks.into_values().collect(),
+            some(&self.rows, &place),
+        ))
+    }
+
+    fn decide(&mut self, decision: Decision) -> Decided {
+        match decision {
+            Decision::PutHead { head, expected } => {
+                let there = self.heads.get(&head.job).cloned();
+                put(&there, &head, there.as_ref().map(|h| h.version) == expected, Answer::Head)
+                    .unwrap_or_else(|| insert(&mut self.heads, head.job, head))
+            }
+            Decision::PutSpec { job, version, spec } => {
+                let there = self.specs.get(&(job, version)).cloned();
+                put(&there, &spec, there.is_none(), Answer::Spec)
+                    .unwrap_or_else(|| insert(&mut self.specs, (job, version), spec))
+            }
+            Decision::TakeName {
+                name,
+                holder,
+                expected,
+            } => {
+                let there = self.names.get(&name).cloned();
+                put(&there, &holder, there.as_ref().map(|h| h.version) == expected, Answer::Name)
+                    .unwrap_or_else(|| insert(&mut self.names, name, holder))
+            }
+            Decision::PlanRequest { id, planned } => {
+                let there = self.requests.get(&id).cloned();
+                put(&there, &planned, there.is_none(), Answer::Request)
+                    .unwrap_or_else(|| insert(&mut self.requests, id, planned))
+            }
+            Decision::PutPools { tree, expected } => {
+                if self.pools != tree && self.pools.version != expected {
+                    return Decided::Conflict(Box::new(Answer::Pools(self.pools.clone())));
+                }
+                self.pools = tree;
+                Decided::Applied
+            }
+            Decision::PutCluster { cluster, expected } => {
+                let there = self.clusters.get(&cluster.id).cloned();
+                let all = |_| Answer::Clusters(vec![]);
+                put(&there, &cluster, there.as_ref().map(|c| c.version) == expected, all)
+                    .unwrap_or_else(|| insert(&mut self.clusters, cluster.id.clone(), cluster))
+            }
+            other => panic!("no method decides {other:?}"),
+        }
+    }
+}
+
+fn some<K: Ord, V: Clone>(map: &BTreeMap<K, V>, key: &K) -> Vec<V> {
+    map.get(key).cloned().into_iter().collect()
+}
+
+/// What becomes of a decision that need not be written; `None`: write it.
+fn put<T: PartialEq + Clone>(
+    there: &Option<T>,
+    new: &T,
+    fits: bool,
+    answer: impl Fn(Option<T>) -> Answer,
+) -> Option<Decided> {
+    if there.as_ref() == Some(new) {
+        Some(Decided::Applied)
+    } else if fits {
+        None
+    } else {
+        Some(Decided::Conflict(Box::new(answer(there.clone()))))
+    }
+}
+
+fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: V) -> Decided {
+    map.insert(key, value);
+    Decided::Applied
+}
+
+/// Runs a method to its end.
+pub fn run<T, M: Future<Output = T> + 'static>(store: &mut Memory, method: impl FnOnce(Stepped) -> M) -> T {
+    let (mut call, mut next) = Call::start(method);
+    loop {
+        next = match next {
+            Next::Done(answer) => return answer,
+            Next::Do(op) => call.on(store.perform(op)),
+            Next::Wait(_) => call.on_pause(),
+        };
+    }
+}
+
+/// A method between two of its operations.
+pub struct Running<T> {
+    call: Call<T>,
+    next: Option<Next<T>>,
+}
+
+impl<T> Running<T> {
+    pub fn start<M: Future<Output = T> + 'static>(method: impl FnOnce(Stepped) -> M) -> Self {
+        let (call, next) = Call::start(method);
+        Self {
+            call,
+            next: Some(next),
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        matches!(self.next, Some(Next::Done(_)))
+    }
+
+    pub fn answer(&mut self) -> Option<T> {
+        match self.next.take() {
+            Some(Next::Done(answer)) => Some(answer),
+            other => {
+                self.next = other;
+                None
+            }
+        }
+    }
+
+    /// Performs its next operation; when `lost`, it is performed and the answer never comes.
+    pub fn step(&mut self, store: &mut Memory, lost: bool) {
+        self.next = Some(match self.next.take() {
+            Some(Next::Do(op)) => {
+                let mut result = store.perform(op);
+                if lost {
+                    result = OpResult::Failed(OpFailure {
+                        may_be_done: true,
+                        why: "lost".into(),
+                    });
+                }
+                self.call.on(result)
+            }
+            Some(Next::Wait(_)) => self.call.on_pause(),
+            Some(done) => done,
+            None => panic!("stepped after its end"),
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! Changes the spec of a job: writes a new immutable version, then the head that names it. What a change may not touch is
+//! refused with what to do instead. New values hold for runs that begin from now on; a restart makes all take them.
+
+use crate::ask;
+use crate::change::{self, Change, Present};
+use crate::error::{ApiError, ErrorReason, Violation};
+use crate::port::Facts;
+use crate::validate::{self, Purpose, Violations};
+use crate::view::JobView;
+use echelon_core_model::job::Head;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{Decided, Decision};
+use echelon_core_model::{GroupName, JobId, Timestamp};
+
+/// How often others may come first before the caller is told.
+const TRIES: u32 = 16;
+/// Versions that others have written and not put into force, and that are stepped over.
+const ORPHANS: u32 = 64;
+
+/// Makes the wanted spec from the present one: the wire's field mask, applied by the caller. Also the size it is stored in.
+pub trait Edit {
+    /// The new spec with its stored size.
+    ///
+    /// # Errors
+    /// What is wrong with the request.
+    fn apply(&self, present: &JobSpec) -> Result<(JobSpec, usize), ApiError>;
+}
+
+impl<T: Fn(&JobSpec) -> Result<(JobSpec, usize), ApiError>> Edit for T {
+    fn apply(&self, present: &JobSpec) -> Result<(JobSpec, usize), ApiError> {
+        self(present)
+    }
+}
+
+/// Changes the spec.
+///
+/// # Errors
+/// No such job, an old etag, wrong or unchangeable fields, a job that has ended, or storage.
+pub async fn update_job<F: Facts>(
+    facts: &F,
+    change: Change,
+    edit: impl Edit,
+    now: Timestamp,
+) -> Result<JobView, ApiError> {
+    for _ in 0..TRIES {
+        let at = change::present(facts, &change).await?;
+        change::check_alive(&at)?;
+        let (spec, bytes) = edit.apply(&at.spec)?;
+        check(&at.spec, &spec, bytes)?;
+        if spec == at.spec {
+            return change::view(facts, at).await;
+        }
+        let version = put_spec(facts, at.head.job, at.head.spec_version, &spec).await?;
+        let head = Head {
+            spec_version: version,
+            owner: spec.owner.clone(),
+            labels: spec.labels.clone(),
+            instances: spec.instances(),
+            ..at.head.clone()
+        };
+        let at = Present { spec, ..at };
+        if let Some(done) = change::put(facts, &change, at, head, now).await? {
+            return change::view(facts, done).await;
+        }
+    }
+    Err(change::contention(&change.job))
+}
+
+/// Changes the number of instances of a group; the only one when none is named.
+///
+/// # Errors
+/// As [`update_job`].
+pub async fn scale_job<F: Facts>(
+    facts: &F,
+    change: Change,
+    group: Option<GroupName>,
+    instances: u32,
+    now: Timestamp,
+) -> Result<JobView, ApiError> {
+    let edit = move |present: &JobSpec| {
+        let mut spec = present.clone();
+        let names: Vec<String> = spec.groups.iter().map(|g| g.name.to_string()).collect();
+        let found = match (&group, spec.groups.as_mut_slice()) {
+            (None, [only]) => Some(only),
+            (None, _) => None,
+            (Some(name), groups) => groups.iter_mut().find(|g| g.name == *name),
+        };
+        let found = found
+            .ok_or_else(|| ApiError::field("group", format!("must be one of {}", names.join(", "))))?;
+        found.instances = instances;
+        let mut out = Violations::default();
+        validate::instances(found, spec.kind, "instances", &mut out);
+        out.done()?;
+        // A number more or less does not make a spec too large.
+        Ok((spec, 0))
+    };
+    update_job(facts, change, edit, now).await
+}
+
+fn check(before: &JobSpec, after: &JobSpec, bytes: usize) -> Result<(), ApiError> {
+    let fixed = immutable(before, after);
+    if !fixed.is_empty() {
+        let told: Vec<&str> = fixed.iter().map(|v| v.field.as_str()).collect();
+        return Err(ApiError {
+            message: format!(
+                "{} cannot be changed; create a new job and stop this one",
+                told.join(", ")
+            ),
+            reason: ErrorReason::FieldImmutable,
+            violations: fixed,
+            inner: None,
+        });
+    }
+    let mut out = Violations::default();
+    validate::spec(after, bytes, Purpose::Change, "job.spec", &mut out);
+    out.done()
+}
+
+fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
+    let groups = |s: &JobSpec| {
+        let mut names: Vec<GroupName> = s.groups.iter().map(|g| g.name.clone()).collect();
+        names.sort();
+        names
+    };
+    let rules = [
+        ("name", before.name == after.name, before.name.clone()),
+        ("pool", before.pool == after.pool, before.pool.clone()),
+        ("kind", before.kind == after.kind, before.kind.to_string()),
+        (
+            "clusters",
+            before.clusters == after.clusters,
+            "as it was".to_owned(),
+        ),
+        (
+            "groups",
+            groups(before) == groups(after),
+            "the same set of groups".to_owned(),
+        ),
+    ];
+    rules
+        .into_iter()
+        .filter(|(_, same, _)| !same)
+        .map(|(field, _, was)| Violation {
+            field: format!("job.spec.{field}"),
+            problem: format!("cannot be changed and must stay `{was}`"),
+        })
+        .collect()
+}
+
+/// Writes the spec under the next free version.
+async fn put_spec<F: Facts>(facts: &F, job: JobId, present: u32, spec: &JobSpec) -> Result<u32, ApiError> {
+    for step in 1..=ORPHANS {
+        let version = present.saturating_add(step);
+        let decision = Decision::PutSpec {
+            job,
+            version,
+            spec: spec.clone(),
+        };
+        if ask::decide(facts, decision, "the spec").await? == Decided::Applied {
+            return Ok(version);
+        }
+    }
+    Err(ApiError::new(
+        ErrorReason::Contention,
+        "others change this job all the time; nothing was changed, try again",
+    ))
+}

@@ -1,0 +1,148 @@
+//! Rules of one group.
+
+use super::spec::Purpose;
+use super::text::{LABEL_FORM, is_label, is_line, is_variable};
+use super::Violations;
+use echelon_core_model::Span;
+use echelon_core_model::resources::Kind;
+use echelon_core_model::spec::{Constraint, GroupSpec, JobKind, MAX_INSTANCES};
+
+/// Longest command: it travels in every launch.
+const COMMAND: usize = 64 * 1024;
+/// A million cores or GPUs, a pebibyte: more than any host has, and far from any overflow.
+const MOST_MILLI: u64 = 1_000_000_000;
+const MOST_MIB: u64 = 1 << 30;
+const LONGEST_GRACE: Span = Span::minutes(24 * 60);
+const LONGEST_RUN: Span = Span::minutes(365 * 24 * 60);
+
+pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, out: &mut Violations) {
+    let at = |field: &str| format!("{path}.{field}");
+    out.check(is_label(g.name.as_str()), at("name"), LABEL_FORM);
+    match purpose {
+        Purpose::Create => count(g, 1, &at("instances"), out),
+        Purpose::Change => instances(g, kind, &at("instances"), out),
+    }
+    out.check(
+        g.max_running != Some(0),
+        at("max_running"),
+        "must be 1 or more; leave it out to run all at once",
+    );
+    out.check(
+        !g.command.trim().is_empty(),
+        at("command"),
+        "must not be empty",
+    );
+    let whole = g.command.len() <= COMMAND && !g.command.contains('\0');
+    out.check(
+        whole,
+        at("command"),
+        "must be at most 65536 bytes without NUL; put longer scripts into a file on the hosts",
+    );
+    env(g, &at("env"), out);
+    resources(g, path, out);
+    for (i, rule) in g.constraints.iter().enumerate() {
+        constraint(rule, &at(&format!("constraints[{i}]")), out);
+    }
+    times(g, path, out);
+    out.check(
+        g.max_unavailable >= 1,
+        at("max_unavailable"),
+        "must be 1 or more, else nothing could ever be restarted",
+    );
+}
+
+/// Checks a changed number of instances: a service may have none.
+pub fn instances(g: &GroupSpec, kind: JobKind, field: &str, out: &mut Violations) {
+    count(g, u32::from(kind != JobKind::Service), field, out);
+}
+
+fn count(g: &GroupSpec, least: u32, field: &str, out: &mut Violations) {
+    out.check(
+        (least..=MAX_INSTANCES).contains(&g.instances),
+        field,
+        format!("must be {least} to {MAX_INSTANCES}, not {}", g.instances),
+    );
+}
+
+fn env(g: &GroupSpec, path: &str, out: &mut Violations) {
+    for (name, value) in &g.env {
+        let field = format!("{path}[{name}]");
+        out.check(
+            is_variable(name),
+            field.clone(),
+            "names must be letters, digits and `_`, not beginning with a digit",
+        );
+        let ours = name.starts_with("ECHELON_") || name.starts_with("MESOS_");
+        out.check(
+            !ours,
+            field.clone(),
+            "names that begin with ECHELON_ or MESOS_ are set by the system; use another",
+        );
+        out.check(!value.contains('\0'), field, "values must not contain NUL");
+    }
+}
+
+fn resources(g: &GroupSpec, path: &str, out: &mut Violations) {
+    let field = |unit: &str| format!("{path}.resources.{unit}");
+    out.check(
+        g.resources.cpus > 0 || g.resources.gpus > 0,
+        field("cpus_milli"),
+        "must be more than 0: an instance without processor time never runs",
+    );
+    for kind in Kind::ALL {
+        let (unit, most) = match kind {
+            Kind::Cpus => ("cpus_milli", MOST_MILLI),
+            Kind::Memory => ("memory_mib", MOST_MIB),
+            Kind::Disk => ("disk_mib", MOST_MIB),
+            Kind::Gpus => ("gpus_milli", MOST_MILLI),
+        };
+        out.check(
+            g.resources.get(kind) <= most,
+            field(unit),
+            format!("must be at most {}", kind.show(most)),
+        );
+    }
+    // Mesos rule R90.
+    out.check(
+        g.resources.gpus % 1000 == 0,
+        field("gpus_milli"),
+        "must be whole GPUs: Mesos does not share one",
+    );
+}
+
+fn constraint(c: &Constraint, path: &str, out: &mut Violations) {
+    let named = !c.attribute.is_empty() && is_line(&c.attribute, 255);
+    out.check(
+        named,
+        format!("{path}.attribute"),
+        "must name an attribute of hosts, or `hostname`",
+    );
+    out.check(
+        !c.values.is_empty(),
+        format!("{path}.values"),
+        "must name at least one value",
+    );
+}
+
+fn times(g: &GroupSpec, path: &str, out: &mut Violations) {
+    let at = |field: &str| format!("{path}.{field}");
+    out.check(g.retry.limit >= 1, at("retry.limit"), "must be 1 or more");
+    out.check(
+        g.retry.backoff <= g.retry.max_backoff,
+        at("retry.backoff"),
+        format!("must be at most max_backoff, which is {}", g.retry.max_backoff),
+    );
+    out.check(
+        g.retry.max_backoff <= LONGEST_GRACE,
+        at("retry.max_backoff"),
+        "must be at most 24 hours",
+    );
+    out.check(g.grace <= LONGEST_GRACE, at("grace"), "must be at most 24 hours");
+    if let Some(longest) = g.max_run {
+        out.check(
+            longest > Span::ZERO && longest <= LONGEST_RUN,
+            at("max_run"),
+            "must be more than 0 and at most 365 days; leave it out for no bound",
+        );
+    }
+}

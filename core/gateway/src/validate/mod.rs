@@ -1,0 +1,53 @@
+//! What a request may contain. Every rule names the field and what would be right, and all problems are told at once. The
+//! methods call this before they store anything.
+
+mod group;
+pub mod pool;
+mod spec;
+pub mod text;
+
+pub use group::instances;
+pub use spec::{Purpose, in_pools, spec};
+
+use crate::error::{ApiError, Violation};
+
+/// Notes problems under a path.
+#[derive(Debug, Clone, Default)]
+pub struct Violations(pub Vec<Violation>);
+
+impl Violations {
+    /// Notes one unless the rule holds.
+    pub fn check(&mut self, holds: bool, field: impl Into<String>, problem: impl Into<String>) {
+        if !holds {
+            self.0.push(Violation {
+                field: field.into(),
+                problem: problem.into(),
+            });
+        }
+    }
+
+    /// Nothing, if nothing was noted.
+    ///
+    /// # Errors
+    /// All that was noted.
+    pub fn done(self) -> Result<(), ApiError> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::fields(self.0))
+        }
+    }
+}
+
+/// Longest request id.
+const REQUEST_ID: usize = 128;
+
+/// A request id: 1 to 128 visible characters of ASCII.
+pub fn request_id(id: &str, out: &mut Violations) {
+    let good = (1..=REQUEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+    out.check(
+        good,
+        "request_id",
+        "must be 1 to 128 visible ASCII characters without spaces; a random UUID is a good one",
+    );
+}

@@ -1,0 +1,85 @@
+//! Rules of a pool within its tree.
+
+use super::Violations;
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::resources::{Kind, Resources};
+
+/// Largest quantity of a limit, reservation or share that is not unbounded.
+const MOST: u64 = 1 << 50;
+
+fn unit(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Cpus => "cpus_milli",
+        Kind::Memory => "memory_mib",
+        Kind::Disk => "disk_mib",
+        Kind::Gpus => "gpus_milli",
+    }
+}
+
+/// Checks a pool as it would stand in `tree`: the reservation within its limit and within its parent's, and its
+/// children's within it.
+pub fn check(pool: &Pool, tree: &PoolTree, out: &mut Violations) {
+    for kind in Kind::ALL {
+        let (reserved, limit) = (pool.reservation.get(kind), pool.limit.get(kind));
+        let field = |of: &str| format!("pool.{of}.{}", unit(kind));
+        out.check(
+            reserved <= limit,
+            field("reservation"),
+            format!(
+                "{} is more than the pool's limit of {}",
+                kind.show(reserved),
+                kind.show(limit)
+            ),
+        );
+        for (of, quantity) in [("reservation", reserved), ("share", pool.share.get(kind))] {
+            out.check(
+                quantity <= MOST,
+                field(of),
+                format!("must be at most {}", kind.show(MOST)),
+            );
+        }
+        out.check(
+            limit <= MOST || limit == u64::MAX,
+            field("limit"),
+            format!("must be at most {}; leave it out for no bound", kind.show(MOST)),
+        );
+    }
+    reservations(pool, tree, out);
+}
+
+fn reserved<'a>(pools: impl Iterator<Item = &'a Pool>) -> Resources {
+    pools.fold(Resources::ZERO, |sum, p| sum.plus(p.reservation))
+}
+
+fn reservations(pool: &Pool, tree: &PoolTree, out: &mut Violations) {
+    let below = reserved(tree.children(&pool.path));
+    if let Some(kind) = below.first_lack(pool.reservation) {
+        out.check(
+            false,
+            format!("pool.reservation.{}", unit(kind)),
+            format!(
+                "pools below `{}` have {} reserved; lower theirs first",
+                pool.path,
+                kind.show(below.get(kind))
+            ),
+        );
+    }
+    let parent = PoolTree::parent(&pool.path);
+    // The root has no reservation: the clusters' capacity bounds its children.
+    let Some(above) = tree.pools.get(parent) else {
+        return;
+    };
+    let siblings = reserved(tree.children(parent).filter(|p| p.path != pool.path));
+    let all = siblings.plus(pool.reservation);
+    if let Some(kind) = all.first_lack(above.reservation) {
+        let left = above.reservation.minus(siblings).get(kind);
+        out.check(
+            false,
+            format!("pool.reservation.{}", unit(kind)),
+            format!(
+                "`{parent}` has only {} left to reserve; raise its reservation first",
+                kind.show(left)
+            ),
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! Rules of a job spec as a whole.
+
+use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path};
+use super::{Violations, group};
+use echelon_core_model::pool::PoolTree;
+use echelon_core_model::spec::{JobSpec, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::{JobId, Span};
+use std::collections::BTreeSet;
+
+/// Most groups: far more than the parts of any program, far fewer than instances.
+const GROUPS: usize = 64;
+/// Most labels, and most named clusters.
+const LABELS: usize = 64;
+const CLUSTERS: usize = 1024;
+/// Shortest and longest wait before a silent run is replaced: below, every pause of a network starts a second run.
+const SHORTEST_SILENCE: Span = Span::seconds(1);
+const LONGEST_SPAN: Span = Span::minutes(365 * 24 * 60);
+
+/// What a spec is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A new job: every group has an instance.
+    Create,
+    /// A change: groups of a service may have none.
+    Change,
+}
+
+/// Checks a spec that stands at `path` in its request; `bytes` is its size as it is stored.
+pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut Violations) {
+    let at = |field: &str| format!("{path}.{field}");
+    out.check(
+        bytes <= MAX_SPEC_BYTES,
+        path,
+        format!("takes {bytes} bytes; at most {MAX_SPEC_BYTES} can be stored"),
+    );
+    out.check(is_label(&s.name), at("name"), LABEL_FORM);
+    out.check(
+        s.name.parse::<JobId>().is_err(),
+        at("name"),
+        "must not look like a job id",
+    );
+    out.check(is_pool_path(&s.pool), at("pool"), POOL_FORM);
+    out.check(
+        is_line(&s.owner, 128),
+        at("owner"),
+        "must be at most 128 bytes without control characters",
+    );
+    labels(s, &at("labels"), out);
+    clusters(s, &at("clusters.only"), out);
+    silence(s.on_unreachable, &at("on_unreachable"), out);
+    silence(s.on_cluster_loss, &at("on_cluster_loss"), out);
+    groups(s, purpose, &at("groups"), out);
+}
+
+fn labels(s: &JobSpec, path: &str, out: &mut Violations) {
+    out.check(
+        s.labels.len() <= LABELS,
+        path,
+        format!("must be at most {LABELS}"),
+    );
+    for (key, value) in &s.labels {
+        let field = format!("{path}[{key}]");
+        out.check(
+            is_key(key),
+            field.clone(),
+            "keys must be 1 to 63 characters of A-Z, a-z, 0-9 and `-_./`",
+        );
+        out.check(
+            is_line(value, 255),
+            field,
+            "values must be at most 255 bytes without control characters",
+        );
+    }
+}
+
+fn clusters(s: &JobSpec, path: &str, out: &mut Violations) {
+    let only = &s.clusters.only;
+    let different: BTreeSet<&String> = only.iter().collect();
+    out.check(
+        only.len() <= CLUSTERS,
+        path,
+        format!("must be at most {CLUSTERS} clusters"),
+    );
+    out.check(
+        different.len() == only.len(),
+        path,
+        "must not name a cluster twice",
+    );
+    let named = only.iter().all(|c| !c.is_empty() && is_line(c, 255));
+    out.check(named, path, "must be names or ids of clusters");
+}
+
+fn silence(on: OnSilence, path: &str, out: &mut Violations) {
+    if let OnSilence::Replace(after) = on {
+        out.check(
+            (SHORTEST_SILENCE..=LONGEST_SPAN).contains(&after),
+            format!("{path}.replace_after"),
+            "must be 1 second to 365 days",
+        );
+    }
+}
+
+fn groups(s: &JobSpec, purpose: Purpose, path: &str, out: &mut Violations) {
+    out.check(
+        (1..=GROUPS).contains(&s.groups.len()),
+        path,
+        format!("must be 1 to {GROUPS} groups"),
+    );
+    let mut seen = BTreeSet::new();
+    for (i, g) in s.groups.iter().enumerate() {
+        let at = format!("{path}[{i}]");
+        out.check(
+            seen.insert(&g.name),
+            format!("{at}.name"),
+            format!("`{}` is the name of an earlier group", g.name),
+        );
+        group::check(g, s.kind, purpose, &at, out);
+    }
+}
+
+/// Checks that the spec's pool is there and takes jobs.
+pub fn in_pools(pool: &str, pools: &PoolTree, path: &str, out: &mut Violations) {
+    if !is_pool_path(pool) {
+        return;
+    }
+    let field = format!("{path}.pool");
+    if pools.pools.contains_key(pool) {
+        let below: Vec<&str> = pools.children(pool).map(|p| p.path.as_str()).collect();
+        out.check(
+            below.is_empty(),
+            field,
+            format!("`{pool}` has pools below it and takes no jobs; use one of {}", below.join(", ")),
+        );
+    } else {
+        let known: Vec<&str> = pools.pools.keys().take(10).map(String::as_str).collect();
+        out.check(
+            false,
+            field,
+            format!(
+                "there is no pool `{pool}`; create it with `echelon pool create {pool}`, or use one of: {}",
+                known.join(", ")
+            ),
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! What a caller sees of a job: the wish, what became of it, and how fresh the clusters' word is (law 3).
+
+use crate::ask;
+use crate::error::ApiError;
+use crate::port::Facts;
+use echelon_core_model::assignment::Assignment;
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat};
+use echelon_core_model::job::{Desired, Head, JobState, Progress};
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{ClusterId, Span, Timestamp};
+use std::collections::BTreeMap;
+
+/// A sign of life older than this makes what its shard wrote old: ten heartbeats.
+const FRESH: Span = Span::seconds(30);
+
+/// What is known of the clusters, read together.
+#[derive(Debug, Clone, Default)]
+pub struct Federation {
+    /// All clusters by id.
+    pub clusters: BTreeMap<ClusterId, Cluster>,
+    /// How they are heard.
+    pub states: BTreeMap<ClusterId, ClusterState>,
+    /// Their shards' signs of life.
+    pub heartbeats: BTreeMap<ClusterId, Heartbeat>,
+}
+
+/// What a read saw of one cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its id.
+    pub id: ClusterId,
+    /// Its name.
+    pub name: String,
+    /// How it is heard.
+    pub contact: Contact,
+    /// Since when, if the resource manager has said.
+    pub since: Option<Timestamp>,
+    /// How old its shard's last sign of life is; `None`: it never gave one.
+    pub age: Option<Span>,
+    /// What could not be read of it.
+    pub unseen: Option<String>,
+}
+
+impl Part {
+    /// Whether what it says may be old.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        !matches!(self.contact, Contact::Fresh | Contact::Joining) || self.age.is_none_or(|age| age > FRESH)
+    }
+}
+
+impl Federation {
+    /// Reads all three.
+    ///
+    /// # Errors
+    /// `StorageUnavailable` when storage did not answer.
+    pub async fn read<F: Facts>(facts: &F) -> Result<Self, ApiError> {
+        let clusters = ask::clusters(facts).await?;
+        let states = ask::cluster_states(facts).await?;
+        let heartbeats = ask::heartbeats(facts).await?;
+        Ok(Self {
+            clusters: clusters.into_iter().map(|c| (c.id.clone(), c)).collect(),
+            states: states.into_iter().map(|s| (s.cluster.clone(), s)).collect(),
+            heartbeats: heartbeats
+                .into_iter()
+                .map(|h| (h.cluster.clone(), h))
+                .collect(),
+        })
+    }
+
+    /// A cluster's name; its id where the row is gone.
+    #[must_use]
+    pub fn name(&self, id: &ClusterId) -> String {
+        self.clusters
+            .get(id)
+            .map_or_else(|| id.to_string(), |c| c.name.clone())
+    }
+
+    /// The cluster of that id, else the one of that name that has not left, else the one that has.
+    #[must_use]
+    pub fn find(&self, wanted: &str) -> Option<&Cluster> {
+        use echelon_core_model::cluster::Wish;
+        let named = || self.clusters.values().filter(|c| c.name == wanted);
+        self.clusters
+            .get(&ClusterId::new(wanted))
+            .or_else(|| named().find(|c| c.wish != Wish::Left))
+            .or_else(|| named().next())
+    }
+
+    /// What is known of one cluster.
+    #[must_use]
+    pub fn part(&self, id: &ClusterId, now: Timestamp) -> Part {
+        let state = self.states.get(id);
+        Part {
+            id: id.clone(),
+            name: self.name(id),
+            contact: state.map_or(Contact::Joining, |s| s.contact),
+            since: state.map(|s| s.since),
+            age: self.heartbeats.get(id).map(|h| now.since(h.at)),
+            unseen: None,
+        }
+    }
+}
+
+/// A job as a caller sees it.
+#[derive(Debug, Clone)]
+pub struct JobView {
+    /// The wish.
+    pub head: Head,
+    /// The spec in force; `None` in lists.
+    pub spec: Option<JobSpec>,
+    /// What became of it; `None` before the resource manager has seen it.
+    pub progress: Option<Progress>,
+    /// Names of the clusters that `progress` speaks of.
+    pub names: BTreeMap<ClusterId, String>,
+    /// Clusters that hold or held a part; empty in lists.
+    pub parts: Vec<Part>,
+}
+
+impl JobView {
+    /// Its state; a job that nobody has looked at waits.
+    #[must_use]
+    pub fn state(&self) -> JobState {
+        state(self.progress.as_ref())
+    }
+
+    /// Whether its last wish came after it had ended, and so has no effect.
+    #[must_use]
+    pub fn wish_is_too_late(&self) -> bool {
+        let seen = self.progress.as_ref().and_then(|p| p.ended_version);
+        self.head.goal.desired != Desired::Deleted && seen.is_some_and(|v| self.head.version > v)
+    }
+
+    /// Assembles it, with the names of the clusters it speaks of.
+    #[must_use]
+    pub fn new(head: Head, spec: Option<JobSpec>, progress: Option<Progress>, federation: &Federation) -> Self {
+        let waiting = progress
+            .iter()
+            .flat_map(|p| p.waiting.iter().filter_map(|w| w.cluster.as_ref()));
+        let awaited = progress.iter().flat_map(|p| p.awaited.iter());
+        let names = waiting
+            .chain(awaited)
+            .map(|id| (id.clone(), federation.name(id)))
+            .collect();
+        Self {
+            head,
+            spec,
+            progress,
+            names,
+            parts: Vec::new(),
+        }
+    }
+
+    /// The same with the clusters of its assignment.
+    #[must_use]
+    pub fn with_parts(mut self, assignment: &Assignment, federation: &Federation, now: Timestamp) -> Self {
+        let held = assignment.groups.values().flatten().map(|r| &r.cluster);
+        let mut ids: Vec<&ClusterId> = held.chain(assignment.holders.keys()).collect();
+        ids.sort();
+        ids.dedup();
+        self.parts = ids.into_iter().map(|id| federation.part(id, now)).collect();
+        self
+    }
+}
+
+/// State of a job by its progress; a job that nobody has looked at waits.
+#[must_use]
+pub fn state(progress: Option<&Progress>) -> JobState {
+    progress.map_or(JobState::Waiting, |p| p.state)
+}

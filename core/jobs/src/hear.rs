@@ -1,0 +1,167 @@
+//! What the cluster says of a task, applied to the run that it names. A state is left only along the table of
+//! `RunState::may_become`, so what is late, repeated or contradicts a known end changes nothing (Mesos rule R102).
+
+use crate::settle::{Policy, settle};
+use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::{Generation, Reason, ReasonCode, RunNumber, RunState, Timestamp};
+
+/// What a cluster says of a task, in the words of a run's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Told {
+    /// It is there and being prepared.
+    Preparing,
+    /// Its command runs.
+    Running,
+    /// It is there and told to end.
+    Ending,
+    /// Ended with status 0.
+    Succeeded,
+    /// Ended otherwise.
+    Failed,
+    /// Ended because it was told to.
+    Killed,
+    /// Refused as invalid; never ran.
+    Invalid,
+    /// Never reached its host; never ran.
+    Dropped,
+    /// Certainly not there any more.
+    Gone,
+    /// Nobody can tell: it may live.
+    Silent,
+}
+
+impl Told {
+    /// Whether it proves that nothing of the task is left.
+    #[must_use]
+    pub const fn is_proof_of_death(self) -> bool {
+        matches!(
+            self,
+            Self::Succeeded | Self::Failed | Self::Killed | Self::Invalid | Self::Dropped | Self::Gone
+        )
+    }
+
+    /// Whether it proves that the task is there.
+    #[must_use]
+    pub const fn is_proof_of_life(self) -> bool {
+        matches!(self, Self::Preparing | Self::Running | Self::Ending)
+    }
+}
+
+/// What a cluster says, with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// What.
+    pub told: Told,
+    /// Why, for an end or silence.
+    pub reason: Reason,
+    /// Exit status, when it is known.
+    pub exit_code: Option<i32>,
+}
+
+/// What became of the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing changed.
+    Nothing,
+    /// The latest run is in another state now.
+    Latest,
+    /// An older run is known dead and no longer kept.
+    OlderEnded(Box<Run>),
+    /// An older run that was given up lives; the caller settles it.
+    OlderAlive,
+    /// The record does not know such a run.
+    Unknown,
+}
+
+/// Applies news of run (`generation`, `number`) to the record, and what its end means for the instance.
+pub fn hear(
+    record: &mut InstanceRecord,
+    of: (Generation, RunNumber),
+    news: &News,
+    policy: &Policy,
+    now: Timestamp,
+) -> Heard {
+    let is_it = |r: &Run| (r.generation, r.number) == of;
+    if let Some(run) = record.run.as_mut().filter(|r| is_it(r)) {
+        if !apply(run, news, now) {
+            return Heard::Nothing;
+        }
+        if run.state.is_ended() {
+            settle(record, policy, now);
+        }
+        return Heard::Latest;
+    }
+    let Some(at) = record.older.iter().position(is_it) else {
+        return Heard::Unknown;
+    };
+    if news.told.is_proof_of_death() {
+        let mut run = record.older.remove(at);
+        apply(&mut run, news, now);
+        return Heard::OlderEnded(Box::new(run));
+    }
+    let given_up = record.older.get(at).is_some_and(|r| r.state == RunState::Lost);
+    if given_up && news.told.is_proof_of_life() {
+        Heard::OlderAlive
+    } else {
+        Heard::Nothing
+    }
+}
+
+/// The state that the news lead to, before it is asked whether the run may go there.
+fn aim(run: &Run, told: Told) -> RunState {
+    match told {
+        Told::Preparing => RunState::Starting,
+        Told::Running => RunState::Running,
+        Told::Ending => run.state,
+        Told::Succeeded => RunState::Succeeded,
+        Told::Failed => RunState::Failed,
+        Told::Killed => RunState::Killed,
+        Told::Invalid | Told::Dropped if run.state.may_become(RunState::Rejected) => RunState::Rejected,
+        Told::Gone if run.state == RunState::Launching => RunState::Rejected,
+        Told::Gone if run.state == RunState::Stopping => RunState::Killed,
+        Told::Invalid | Told::Dropped | Told::Gone => RunState::Lost,
+        Told::Silent => RunState::Unreachable,
+    }
+}
+
+/// Moves a run along. True when anything changed.
+fn apply(run: &mut Run, news: &News, now: Timestamp) -> bool {
+    if run.state == RunState::Stopping && !news.told.is_proof_of_death() {
+        return note_silence(run, news.told, now);
+    }
+    let next = aim(run, news.told);
+    if next == run.state || !run.state.may_become(next) {
+        return false;
+    }
+    run.reason = match next {
+        RunState::Starting => ReasonCode::Launching.into(),
+        RunState::Running => ReasonCode::Running.into(),
+        _ => news.reason.clone(),
+    };
+    run.state = next;
+    run.since = now;
+    if next == RunState::Running && run.started_at.is_none() {
+        run.started_at = Some(now);
+    }
+    run.ended_at = next.is_ended().then_some(now);
+    run.exit_code = news.exit_code;
+    true
+}
+
+/// A stopping run keeps its state; since when its host is silent is kept in its reason, so that the wait survives us.
+fn note_silence(run: &mut Run, told: Told, now: Timestamp) -> bool {
+    let was_silent = run.reason.code == ReasonCode::HostUnreachable;
+    let is_silent = told == Told::Silent;
+    if was_silent == is_silent {
+        return false;
+    }
+    run.since = now;
+    run.reason = if is_silent {
+        ReasonCode::HostUnreachable.into()
+    } else {
+        let wish = run.stopping.as_ref().map(|s| s.reason.clone());
+        wish.unwrap_or_else(|| ReasonCode::StopRequested.into())
+    };
+    true
+}
+

@@ -1,0 +1,135 @@
+//! What an instance needs next, by its record and what is wanted of it. Level-triggered: asked again at any time it gives
+//! the same answer until something changes.
+
+use crate::standing::is_given_back;
+use echelon_core_model::assignment::Releasing;
+use echelon_core_model::instance::{Ended, InstanceRecord, Run};
+use echelon_core_model::job::Desired;
+use echelon_core_model::spec::OnSilence;
+use echelon_core_model::{ReasonCode, RunState, Timestamp};
+
+/// What is wanted of an instance, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// The job's goal.
+    pub desired: Desired,
+    /// The mark on its whole range, when it is to leave.
+    pub mark: Option<&'a Releasing>,
+    /// Whether this cluster holds its number.
+    pub held: bool,
+    /// What to do when its host falls silent.
+    pub on_unreachable: OnSilence,
+    /// Since when the cluster is heard by us. Silence from before is counted from here: we were the ones who were away.
+    pub contact_since: Timestamp,
+}
+
+/// What an instance needs next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing until something happens.
+    Rest,
+    /// Nothing before this moment.
+    At(Timestamp),
+    /// A further run, on a host to be chosen.
+    Run,
+    /// Its latest run is to be stopped for this.
+    Stop(ReasonCode),
+    /// It ends.
+    End(Ended),
+    /// It ended as stopped, but is wanted again.
+    Revive,
+    /// Its stopping run's host stayed silent for too long: it is kept as an older one, and no longer waited for.
+    GiveUp,
+}
+
+/// What an instance needs next.
+#[must_use]
+pub fn next(record: &InstanceRecord, wanted: &Wanted<'_>, now: Timestamp) -> Next {
+    if let Some(ended) = record.ended {
+        return of_ended(record, ended, wanted);
+    }
+    match &record.run {
+        Some(run) if run.state == RunState::Stopping => of_stopping(run, wanted, now),
+        Some(run) if run.may_have_task() => of_live(run, wanted, now),
+        Some(run) => of_done(record, Some(run), wanted, now),
+        None if record.older.is_empty() => Next::Rest,
+        None => of_done(record, None, wanted, now),
+    }
+}
+
+/// Why no run of the instance may go on, if so.
+fn leave(wanted: &Wanted<'_>) -> Option<ReasonCode> {
+    match wanted.desired {
+        Desired::Stopped => return Some(ReasonCode::StopRequested),
+        Desired::Deleted => return Some(ReasonCode::DeleteRequested),
+        Desired::Running => {}
+    }
+    // A mark by count takes unstarted numbers only.
+    let mark = wanted.mark.filter(|m| m.count.is_none())?;
+    Some(if mark.to.is_none() {
+        ReasonCode::ScaledDown
+    } else {
+        ReasonCode::Moved
+    })
+}
+
+fn of_ended(record: &InstanceRecord, ended: Ended, wanted: &Wanted<'_>) -> Next {
+    let live = record.run.as_ref().filter(|r| r.may_have_task());
+    match live {
+        // A run of an instance that is known to have ended, for example elsewhere: evidence enough.
+        Some(run) if run.stopping.is_none() => Next::Stop(leave(wanted).unwrap_or(ReasonCode::Moved)),
+        Some(_) => Next::Rest,
+        None if ended == Ended::Stopped && wanted.held && leave(wanted).is_none() => Next::Revive,
+        None => Next::Rest,
+    }
+}
+
+fn of_stopping(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
+    if run.reason.code != ReasonCode::HostUnreachable {
+        return Next::Rest;
+    }
+    match patience(run, wanted) {
+        Some(due) if due <= now => Next::GiveUp,
+        Some(due) => Next::At(due),
+        None => Next::Rest,
+    }
+}
+
+/// When a silent run's patience ends; `None`: never.
+fn patience(run: &Run, wanted: &Wanted<'_>) -> Option<Timestamp> {
+    match wanted.on_unreachable {
+        OnSilence::Replace(after) => Some(run.since.max(wanted.contact_since).plus(after)),
+        OnSilence::Wait => None,
+    }
+}
+
+fn of_live(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
+    if let Some(reason) = leave(wanted) {
+        return Next::Stop(reason);
+    }
+    if run.state != RunState::Unreachable || !wanted.held {
+        return Next::Rest;
+    }
+    match patience(run, wanted) {
+        Some(due) if due <= now => Next::Run,
+        Some(due) => Next::At(due),
+        None => Next::Rest,
+    }
+}
+
+fn of_done(record: &InstanceRecord, run: Option<&Run>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
+    match leave(wanted) {
+        Some(ReasonCode::Moved) => return Next::Rest,
+        Some(_) => return Next::End(Ended::Stopped),
+        None => {}
+    }
+    let older_lives = record.older.iter().any(Run::may_have_task);
+    if !wanted.held || older_lives || run.is_some_and(is_given_back) {
+        return Next::Rest;
+    }
+    if record.not_before > now {
+        Next::At(record.not_before)
+    } else {
+        Next::Run
+    }
+}

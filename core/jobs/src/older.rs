@@ -1,0 +1,66 @@
+//! Runs that were given up while their host was silent: how one is given up, and what happens when it is seen again
+//! (design section 5).
+
+use crate::stop::stop_older;
+use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::time::Span;
+use echelon_core_model::{Generation, ReasonCode, RunNumber, RunState, Timestamp};
+
+/// What becomes of an older run that lives after all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OlderFate {
+    /// It is the latest run again; the newer intent, if any, is dropped and must not be launched.
+    Adopted,
+    /// It is to be killed once that is stored.
+    Stopped,
+    /// There is no such run.
+    Unknown,
+}
+
+/// Gives the latest run up: it is kept as an older one until it is known dead.
+pub fn give_up(record: &mut InstanceRecord, now: Timestamp) {
+    let Some(mut run) = record.run.take() else { return };
+    run.state = RunState::Lost;
+    run.since = now;
+    run.reason = ReasonCode::HostUnreachable.into();
+    run.ended_at = Some(now);
+    record.older.push(run);
+}
+
+/// Settles older run `of`, which lives. `newest_unsent`: the latest run is an intent whose ACCEPT has certainly not left.
+pub fn settle_older(
+    record: &mut InstanceRecord,
+    of: (Generation, RunNumber),
+    newest_unsent: bool,
+    grace: Span,
+    now: Timestamp,
+) -> OlderFate {
+    let Some(at) = record.older.iter().position(|r| (r.generation, r.number) == of) else {
+        return OlderFate::Unknown;
+    };
+    let no_newer = record.run.is_none() || newest_unsent;
+    let wished = record.older.get(at).is_some_and(|r| r.stopping.is_some());
+    if no_newer && record.ended.is_none() && !wished {
+        let run = record.older.remove(at);
+        record.run = Some(back(run, now));
+        return OlderFate::Adopted;
+    }
+    let reason = ReasonCode::HostUnreachable.into();
+    if let Some(run) = record.older.get_mut(at) {
+        if let Some(wish) = run.stopping.take() {
+            // It was being stopped when it fell silent: the first wish stays.
+            stop_older(run, wish.reason, wish.grace, now);
+        } else {
+            stop_older(run, reason, grace, now);
+        }
+    }
+    OlderFate::Stopped
+}
+
+fn back(mut run: Run, now: Timestamp) -> Run {
+    run.state = RunState::Running;
+    run.since = now;
+    run.reason = ReasonCode::Running.into();
+    run.ended_at = None;
+    run
+}

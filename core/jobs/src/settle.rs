@@ -1,0 +1,91 @@
+//! What the end of a run means for its instance: met, tried again after a wait, or given up.
+
+use echelon_core_model::instance::{Ended, InstanceRecord, Run};
+use echelon_core_model::spec::{JobKind, Retry};
+use echelon_core_model::time::Span;
+use echelon_core_model::{HostId, ReasonCode, RunState, Timestamp};
+
+/// Hosts that are avoided after failures there: more would leave small clusters without any.
+const AVOIDED: usize = 3;
+
+/// How a group's failed runs are tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// The job's kind.
+    pub kind: JobKind,
+    /// The group's retries.
+    pub retry: Retry,
+    /// A service's run as long as this forgives earlier failures.
+    pub healthy_after: Span,
+    /// Random; spreads retries by up to a tenth of their wait.
+    pub jitter: u64,
+}
+
+impl Policy {
+    /// The wait after the n-th failure in a row: doubled with each, bounded.
+    #[must_use]
+    pub fn wait(&self, failures: u32) -> Span {
+        let doublings = failures.saturating_sub(1).min(32);
+        let wait = self.retry.backoff.0.saturating_mul(1u64 << doublings);
+        let wait = wait.min(self.retry.max_backoff.0);
+        let tenth = wait / 10;
+        Span(wait.saturating_add(self.jitter.checked_rem(tenth).unwrap_or(0)))
+    }
+}
+
+/// Draws the consequence of the latest run's end.
+pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
+    let Some(run) = record.run.as_ref().filter(|r| r.state.is_ended()) else {
+        return;
+    };
+    let met = run.state == RunState::Succeeded && policy.kind == JobKind::Batch;
+    let failed = match run.state {
+        RunState::Failed => true,
+        RunState::Succeeded => policy.kind == JobKind::Service,
+        RunState::Rejected => run.reason.code == ReasonCode::LaunchInvalid,
+        _ => false,
+    };
+    let (state, host, wished) = (run.state, run.host.clone(), run.stopping.is_some());
+    if met {
+        record.ended = Some(Ended::Succeeded);
+    } else if wished || state == RunState::Lost {
+        record.not_before = now;
+    } else if failed {
+        count(record, policy, now);
+        if state != RunState::Succeeded {
+            avoid(record, host);
+        }
+    } else {
+        // Not its fault: dropped on the way, or killed by its host. A short wait keeps a broken host from a hot loop.
+        record.not_before = now.plus(policy.wait(1));
+    }
+}
+
+fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
+    let service = policy.kind == JobKind::Service;
+    if service && record.run.as_ref().is_some_and(|r| ran(r) >= policy.healthy_after) {
+        record.attempts = 0;
+        record.avoid.clear();
+    }
+    record.attempts = record.attempts.saturating_add(1);
+    if !service && record.attempts >= policy.retry.limit {
+        record.ended = Some(Ended::Failed);
+    } else {
+        record.not_before = now.plus(policy.wait(record.attempts));
+    }
+}
+
+fn ran(run: &Run) -> Span {
+    match (run.started_at, run.ended_at) {
+        (Some(start), Some(end)) => end.since(start),
+        _ => Span::ZERO,
+    }
+}
+
+fn avoid(record: &mut InstanceRecord, host: HostId) {
+    record.avoid.retain(|h| *h != host);
+    record.avoid.push(host);
+    if record.avoid.len() > AVOIDED {
+        record.avoid.remove(0);
+    }
+}

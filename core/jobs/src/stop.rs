@@ -1,0 +1,33 @@
+//! The wish to end a run, as it is stored before the first KILL.
+
+use echelon_core_model::instance::{InstanceRecord, Run, Stopping};
+use echelon_core_model::time::Span;
+use echelon_core_model::{Reason, RunState, Timestamp};
+
+fn stop(run: &mut Run, reason: Reason, grace: Span, now: Timestamp) -> bool {
+    if run.stopping.is_some() || !run.state.may_become(RunState::Stopping) {
+        return false;
+    }
+    run.state = RunState::Stopping;
+    run.since = now;
+    run.reason = reason.clone();
+    run.stopping = Some(Stopping {
+        reason,
+        grace,
+        since: now,
+    });
+    true
+}
+
+/// Marks the latest run as stopping. False when there is nothing to stop, or it is stopping already: the first reason stays.
+pub fn stop_run(record: &mut InstanceRecord, reason: Reason, grace: Span, now: Timestamp) -> bool {
+    match &mut record.run {
+        Some(run) if run.may_have_task() => stop(run, reason, grace, now),
+        _ => false,
+    }
+}
+
+/// Marks an older run, seen again, as stopping. False when it is stopping already.
+pub fn stop_older(run: &mut Run, reason: Reason, grace: Span, now: Timestamp) -> bool {
+    stop(run, reason, grace, now)
+}

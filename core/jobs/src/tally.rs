@@ -1,0 +1,70 @@
+//! Instances of one slice by state and standing, kept by adding and taking away single records, so that a report costs
+//! nothing for instances that did not change.
+
+use crate::standing::{Standing, standing};
+use echelon_core_model::instance::{Counts, Ended, InstanceRecord};
+
+/// Numbers of one slice. Only instances with a record are in it; the others are pending and unstarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Held instances by state.
+    pub counts: Counts,
+    /// Held and active.
+    pub active: u64,
+    /// Held and succeeded.
+    pub succeeded: u64,
+    /// Held, retries used up.
+    pub failed: u64,
+    /// Held and stopped.
+    pub stopped: u64,
+    /// Runs of any number, held or not, that Mesos may still have.
+    pub live: u64,
+}
+
+impl Tally {
+    /// Counts a record in.
+    pub fn add(&mut self, record: &InstanceRecord, held: bool) {
+        let live = u64::try_from(record.live_runs().count()).unwrap_or(u64::MAX);
+        self.live = self.live.saturating_add(live);
+        if !held {
+            return;
+        }
+        self.counts.add(record.state(), 1);
+        match standing(record) {
+            Standing::Unstarted => {}
+            Standing::Active => self.active += 1,
+            Standing::Ended(Ended::Succeeded) => self.succeeded += 1,
+            Standing::Ended(Ended::Failed) => self.failed += 1,
+            Standing::Ended(Ended::Stopped) => self.stopped += 1,
+        }
+    }
+
+    /// Adds another's numbers.
+    pub fn merge(&mut self, other: &Self) {
+        self.change(other, u64::saturating_add);
+    }
+
+    /// Takes away what was added before.
+    pub fn subtract(&mut self, other: &Self) {
+        self.change(other, u64::saturating_sub);
+    }
+
+    fn change(&mut self, other: &Self, by: impl Fn(u64, u64) -> u64) {
+        let Self {
+            counts,
+            active,
+            succeeded,
+            failed,
+            stopped,
+            live,
+        } = other;
+        for (slot, n) in self.counts.by_state.iter_mut().zip(counts.by_state) {
+            *slot = by(*slot, n);
+        }
+        self.active = by(self.active, *active);
+        self.succeeded = by(self.succeeded, *succeeded);
+        self.failed = by(self.failed, *failed);
+        self.stopped = by(self.stopped, *stopped);
+        self.live = by(self.live, *live);
+    }
+}

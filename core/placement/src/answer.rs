@@ -1,0 +1,107 @@
+//! What placement answers: a host for each instance that fits, a typed reason with numbers for the others, and a report
+//! for those who want to know how it came about.
+
+use echelon_core_model::{GroupName, HostId, InstanceId, JobId, RangeSet, Reason};
+use std::fmt;
+
+/// The answer to a problem. Judged by `check`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// Copied from the problem.
+    pub token: u64,
+    /// Hosts for instances, in the order in which they were served.
+    pub choices: Vec<Choice>,
+    /// Why the others have none, at most one entry a group, in the order in which groups were served.
+    pub unplaced: Vec<Unplaced>,
+}
+
+/// A host for an instance.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Choice {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Its host.
+    pub host: HostId,
+}
+
+/// Instances of a group that found no host. They share one reason, since they share shape and constraints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unplaced {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupName,
+    /// The instances.
+    pub numbers: RangeSet,
+    /// Why: with the scarce kind, what is needed and the most that a host has left of it.
+    pub reason: Reason,
+    /// What was in the way, host by host.
+    pub hosts: Obstacles,
+}
+
+/// What keeps an instance from hosts: each host is counted once, at the first obstacle in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Obstacles {
+    /// All hosts.
+    pub hosts: u32,
+    /// Hosts that break a constraint.
+    pub constraint: u32,
+    /// Hosts that are too small even when empty.
+    pub capacity: u32,
+    /// Hosts that other tasks of ours fill.
+    pub room: u32,
+    /// Hosts with enough room by our count, of which too little is offered at the moment.
+    pub offer: u32,
+}
+
+/// How an answer came about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[must_use]
+pub struct Report {
+    /// Instances asked for.
+    pub items: usize,
+    /// Instances placed.
+    pub placed: usize,
+    /// Of these, on hosts that they should have avoided, since no other fitted.
+    pub avoided_used: usize,
+    /// Hosts looked at.
+    pub hosts: usize,
+    /// What was wrong with the problem itself; the rest of it was solved.
+    pub problems: Vec<Flaw>,
+}
+
+/// What was wrong with a problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Flaw {
+    /// A host is listed twice; the later entry was dropped.
+    HostTwice(HostId),
+    /// A group is listed twice; the later entry was dropped.
+    GroupTwice(JobId, GroupName),
+    /// An instance is listed twice; it was placed once.
+    ItemTwice(InstanceId),
+}
+
+impl fmt::Display for Obstacles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            hosts,
+            constraint,
+            capacity,
+            room,
+            offer,
+        } = self;
+        write!(f, "{hosts} {}", if *hosts == 1 { "host" } else { "hosts" })?;
+        let parts = [
+            (constraint, "break a constraint"),
+            (capacity, "too small"),
+            (room, "full"),
+            (offer, "not offered"),
+        ];
+        let mut sign = ": ";
+        for (n, what) in parts.into_iter().filter(|(n, _)| **n > 0) {
+            write!(f, "{sign}{n} {what}")?;
+            sign = ", ";
+        }
+        Ok(())
+    }
+}

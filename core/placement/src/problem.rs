@@ -1,0 +1,57 @@
+//! What placement is asked: instances to place, by group, and the hosts of one moment. Owned, so that it can travel to a
+//! worker thread. Made by `core/shard` from its picture and from `core/hosts`.
+
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
+use std::collections::BTreeMap;
+
+/// One question.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Problem {
+    /// Chosen by who asks, copied into the answer.
+    pub token: u64,
+    /// Groups with instances to place, each group at most once; in any order.
+    pub groups: Vec<Wanted>,
+    /// The hosts, each at most once; in any order.
+    pub hosts: Vec<HostView>,
+}
+
+/// The instances of one group that want a host. Groups are served by priority (higher first), then age (the job id tells
+/// it), then name; the instances of a group by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupName,
+    /// Chooses the strategy: batch is packed, services are spread.
+    pub kind: JobKind,
+    /// Higher goes first.
+    pub priority: u32,
+    /// Room of one instance.
+    pub resources: Resources,
+    /// Rules about hosts, all of which must hold.
+    pub constraints: Vec<Constraint>,
+    /// The instances, each at most once.
+    pub items: Vec<Item>,
+    /// Tasks of this group that hosts have already, counted for spreading; hosts without any may be left out.
+    pub present: BTreeMap<HostId, u32>,
+}
+
+/// One instance to place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Item {
+    /// Its number within the group.
+    pub number: InstanceNumber,
+    /// Hosts that are used only when no other host fits.
+    pub avoid: Vec<HostId>,
+}
+
+impl Problem {
+    /// How many instances are to be placed.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        self.groups.iter().map(|g| g.items.len()).sum()
+    }
+}

@@ -1,0 +1,95 @@
+//! What a slice's grants add up to: Allocated = max(granted, reported active). A grant that shrinks frees room only when the
+//! shard reports that it has obeyed the smaller one; until then the larger may still be used.
+
+use std::collections::BTreeMap;
+
+/// The grants of one slice that its shard may still use.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GrantLine {
+    /// Sent grants by number, from the one last obeyed on.
+    sent: BTreeMap<u64, u64>,
+}
+
+impl GrantLine {
+    /// The grant in force: the one sent last.
+    #[must_use]
+    pub fn granted(&self) -> u64 {
+        self.sent.last_key_value().map_or(0, |(_, active)| *active)
+    }
+
+    /// The number of the grant in force; 0 before the first.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.sent.last_key_value().map_or(0, |(number, _)| *number)
+    }
+
+    /// Whether none was ever sent.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Notes a grant before it is sent. Numbers grow.
+    pub fn send(&mut self, number: u64, active: u64) {
+        // The same amount under a newer number allows nothing more: one entry stands for both.
+        let renewed = self.granted() == active && self.sent.len() > 1;
+        if renewed {
+            self.sent.pop_last();
+        }
+        self.sent.insert(number, active);
+    }
+
+    /// Notes which grant the shard has obeyed: older ones are used no more.
+    pub fn obeyed(&mut self, number: u64) {
+        let last = self.sent.last_key_value().map(|(n, a)| (*n, *a));
+        // A renewal took its predecessor's place, so what is left at or above `number` is what may still be used.
+        self.sent.retain(|n, _| *n >= number);
+        if let (true, Some((n, a))) = (self.sent.is_empty(), last) {
+            self.sent.insert(n, a);
+        }
+    }
+
+    /// The most that the shard may make of it: what counts against pools and limits.
+    #[must_use]
+    pub fn allocated(&self, active: u64) -> u64 {
+        self.sent.values().copied().max().unwrap_or_default().max(active)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_grant_frees_room_only_when_it_was_obeyed() {
+        let mut line = GrantLine::default();
+        line.send(1, 6);
+        line.obeyed(1);
+        line.send(2, 2);
+        assert_eq!((line.granted(), line.allocated(1)), (2, 6));
+        line.obeyed(1);
+        assert_eq!(line.allocated(1), 6);
+        line.obeyed(2);
+        assert_eq!((line.allocated(1), line.allocated(4)), (2, 4));
+    }
+
+    #[test]
+    fn renewals_take_no_room() {
+        let mut line = GrantLine::default();
+        line.send(1, 6);
+        (2..100).for_each(|n| line.send(n, 3));
+        assert!(line.sent.len() <= 3, "{line:?}");
+        assert_eq!(line.allocated(0), 6);
+        line.obeyed(99);
+        assert_eq!(line.allocated(0), 3);
+    }
+
+    #[test]
+    fn an_unknown_number_changes_nothing() {
+        let mut line = GrantLine::default();
+        line.send(5, 6);
+        line.send(7, 2);
+        line.obeyed(3);
+        assert_eq!(line.allocated(0), 6);
+    }
+}

@@ -1,0 +1,248 @@
+//! Which clusters a group may go to at all. Each filter that drops one says why, with numbers.
+
+use echelon_core_model::cluster::{Contact, Wish};
+use echelon_core_model::reason::Shortfall;
+use echelon_core_model::spec::{ClusterChoice, names_cluster};
+use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode, Resources};
+
+/// A cluster as routing sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its id.
+    pub id: ClusterId,
+    /// Its name.
+    pub name: String,
+    /// What operators want of it.
+    pub wish: Wish,
+    /// How it is heard.
+    pub contact: Contact,
+    /// Hosts that it has.
+    pub hosts: u32,
+    /// Largest capacity of each kind on one host.
+    pub largest_host: Resources,
+    /// What nobody has spoken for.
+    pub room: Resources,
+}
+
+/// What a group needs of a cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Demand<'a> {
+    /// Its job, for the home.
+    pub job: JobId,
+    /// Which clusters the job may use, and how it is divided.
+    pub choice: &'a ClusterChoice,
+    /// Room of one instance.
+    pub shape: Resources,
+}
+
+/// A cluster that was dropped, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// The cluster.
+    pub id: ClusterId,
+    /// Its name.
+    pub name: String,
+    /// Which filter.
+    pub reason: Reason,
+}
+
+/// Divides clusters into those that pass and those that were dropped, both in their order.
+#[must_use]
+pub fn filter<'a>(demand: &Demand<'_>, clusters: &'a [Candidate]) -> (Vec<&'a Candidate>, Vec<Dropped>) {
+    let mut passed = Vec::new();
+    let mut dropped = Vec::new();
+    for cluster in clusters.iter().filter(|c| c.wish != Wish::Left) {
+        match refusal(demand, cluster) {
+            None => passed.push(cluster),
+            Some(reason) => dropped.push(Dropped {
+                id: cluster.id.clone(),
+                name: cluster.name.clone(),
+                reason,
+            }),
+        }
+    }
+    (passed, dropped)
+}
+
+fn refusal(demand: &Demand<'_>, cluster: &Candidate) -> Option<Reason> {
+    if !names_cluster(demand.choice, &cluster.id, &cluster.name) {
+        return Some(Reason::new(ReasonCode::NoCluster).at("the job names other clusters"));
+    }
+    if cluster.wish != Wish::Active {
+        return Some(Reason::new(ReasonCode::ClusterCordoned).at(cluster.wish.word()));
+    }
+    if cluster.contact != Contact::Fresh {
+        return Some(Reason::new(ReasonCode::ClusterSilent).at(cluster.contact.word()));
+    }
+    never_fits(demand.shape, cluster)
+}
+
+/// Law 11: what no host of a cluster can ever hold. A cluster whose hosts are not known yet drops nobody.
+fn never_fits(shape: Resources, cluster: &Candidate) -> Option<Reason> {
+    let kind = shape
+        .first_lack(cluster.largest_host)
+        .filter(|_| cluster.hosts > 0)?;
+    Some(
+        Reason::new(ReasonCode::NoClusterCapacity)
+            .at("no host is large enough")
+            .short(Shortfall {
+                kind,
+                have: cluster.largest_host.get(kind),
+                need: shape.get(kind),
+            }),
+    )
+}
+
+/// Why a group that every cluster dropped waits: the reason nearest to success, with what each cluster said.
+#[must_use]
+pub fn nobody(dropped: &[Dropped]) -> Reason {
+    let rank = |code| match code {
+        ReasonCode::ClusterSilent => 0,
+        ReasonCode::ClusterCordoned => 1,
+        ReasonCode::NoClusterCapacity => 2,
+        _ => 3,
+    };
+    let nearest = dropped
+        .iter()
+        .min_by_key(|d| (rank(d.reason.code), shortage(&d.reason)));
+    let mut out = nearest.map_or_else(|| Reason::new(ReasonCode::NoCluster), |d| d.reason.clone());
+    let said = dropped.iter().map(|d| match &d.reason.detail {
+        Some(detail) => format!("{}: {detail}", d.name),
+        None => format!("{}: {}", d.name, d.reason.code.sentence()),
+    });
+    let said: Vec<String> = said.collect();
+    out.detail = Some(if said.is_empty() {
+        "there is no cluster".into()
+    } else {
+        said.join("; ").into()
+    });
+    out
+}
+
+fn shortage(reason: &Reason) -> u64 {
+    reason.shortfall.map_or(0, |s| s.need.saturating_sub(s.have))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use echelon_core_testkit::build::shape;
+
+    pub(crate) fn candidate(name: &str) -> Candidate {
+        Candidate {
+            id: ClusterId::new(format!("id-{name}")),
+            name: name.to_owned(),
+            wish: Wish::Active,
+            contact: Contact::Fresh,
+            hosts: 3,
+            largest_host: shape(4, 4096),
+            room: shape(12, 12288),
+        }
+    }
+
+    pub(crate) fn demand(choice: &ClusterChoice, shape: Resources) -> Demand<'_> {
+        Demand {
+            job: JobId(1),
+            choice,
+            shape,
+        }
+    }
+
+    fn check(choice: &ClusterChoice, needs: Resources, cluster: Candidate, expected: Option<&str>) {
+        let clusters = [cluster];
+        let (passed, dropped) = filter(&demand(choice, needs), &clusters);
+        assert_eq!(passed.len() + dropped.len(), 1);
+        assert_eq!(dropped.first().map(|d| d.reason.to_string()).as_deref(), expected);
+    }
+
+    #[test]
+    fn each_filter_says_why() {
+        let any = ClusterChoice::default();
+        let only = |name: &str| ClusterChoice {
+            only: vec![name.to_owned()],
+            ..ClusterChoice::default()
+        };
+        let one = shape(1, 64);
+        check(&any, one, candidate("a"), None);
+        check(&only("a"), one, candidate("a"), None);
+        check(&only("id-a"), one, candidate("a"), None);
+        check(
+            &only("b"),
+            one,
+            candidate("a"),
+            Some("no cluster passes its filters (the job names other clusters)"),
+        );
+        let wish = |wish| Candidate {
+            wish,
+            ..candidate("a")
+        };
+        check(
+            &any,
+            one,
+            wish(Wish::Cordoned),
+            Some("the chosen cluster takes no new work (cordoned)"),
+        );
+        check(
+            &any,
+            one,
+            wish(Wish::Draining),
+            Some("the chosen cluster takes no new work (draining)"),
+        );
+        let contact = |contact| Candidate {
+            contact,
+            ..candidate("a")
+        };
+        for silent in [Contact::Joining, Contact::Silent, Contact::Unreachable] {
+            let text = format!("the chosen cluster has not reported ({silent})");
+            check(&any, one, contact(silent), Some(&text));
+        }
+        check(
+            &any,
+            shape(5, 64),
+            candidate("a"),
+            Some("no cluster has room for it: cpus needs 5, has at most 4 (no host is large enough)"),
+        );
+        let unknown = Candidate {
+            hosts: 0,
+            largest_host: Resources::ZERO,
+            ..candidate("a")
+        };
+        check(&any, shape(5, 64), unknown, None);
+    }
+
+    #[test]
+    fn clusters_that_left_are_not_even_named() {
+        let clusters = [Candidate {
+            wish: Wish::Left,
+            ..candidate("a")
+        }];
+        let any = ClusterChoice::default();
+        let (passed, dropped) = filter(&demand(&any, shape(1, 1)), &clusters);
+        assert!(passed.is_empty() && dropped.is_empty());
+        assert_eq!(
+            nobody(&dropped).to_string(),
+            "no cluster passes its filters (there is no cluster)"
+        );
+    }
+
+    #[test]
+    fn who_waits_for_nobody_is_told_what_each_said() {
+        let clusters = [
+            Candidate {
+                largest_host: shape(2, 4096),
+                ..candidate("small")
+            },
+            Candidate {
+                largest_host: shape(3, 4096),
+                ..candidate("large")
+            },
+        ];
+        let any = ClusterChoice::default();
+        let (_, dropped) = filter(&demand(&any, shape(4, 1)), &clusters);
+        assert_eq!(
+            nobody(&dropped).to_string(),
+            "no cluster has room for it: cpus needs 4, has at most 3 (small: no host is large enough; \
+             large: no host is large enough)"
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! Where new instances of a group go, and where waiting or leaving ones may go instead. Running work is never moved by this.
+
+use crate::filter::{Candidate, Demand, Dropped, filter, nobody};
+use crate::home::Homes;
+use crate::split::{Place, add_evenly, add_in_order};
+use echelon_core_model::spec::Spread;
+use echelon_core_model::{ClusterId, Reason};
+use std::collections::BTreeMap;
+
+/// A cluster's part of what was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// How many.
+    pub count: u64,
+}
+
+/// Where a group goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[must_use]
+pub struct Routed {
+    /// Parts, the home first; together what was asked, or nothing. Clusters that get none are left out.
+    pub shares: Vec<Share>,
+    /// Clusters that cannot take it.
+    pub dropped: Vec<Dropped>,
+    /// Why nothing was placed.
+    pub refused: Option<Reason>,
+}
+
+/// Divides `n` more instances of a group that `have` some on clusters already.
+pub fn route(demand: &Demand<'_>, n: u64, have: &BTreeMap<ClusterId, u64>, clusters: &[Candidate]) -> Routed {
+    let (passed, dropped) = filter(demand, clusters);
+    if passed.is_empty() {
+        return Routed {
+            refused: Some(nobody(&dropped)),
+            shares: Vec::new(),
+            dropped,
+        };
+    }
+    let ordered = in_order(demand, &passed);
+    let places: Vec<Place> = ordered
+        .iter()
+        .map(|c| Place {
+            have: have.get(&c.id).copied().unwrap_or_default(),
+            room: demand.shape.count_in(c.room),
+        })
+        .collect();
+    let split = match demand.choice.spread {
+        Spread::None => add_in_order(&places, n),
+        Spread::Even => add_evenly(&places, n),
+    };
+    Routed {
+        shares: shares(&ordered, split),
+        dropped,
+        refused: None,
+    }
+}
+
+/// Where up to `n` instances that `from` cannot run, or that are to leave it, may go: only as many as there is room for.
+#[must_use]
+pub fn place_elsewhere(
+    demand: &Demand<'_>,
+    n: u64,
+    from: &[ClusterId],
+    clusters: &[Candidate],
+) -> Vec<Share> {
+    let (mut passed, _) = filter(demand, clusters);
+    passed.retain(|c| !from.contains(&c.id));
+    let ordered = in_order(demand, &passed);
+    let mut left = n;
+    let split = ordered.iter().map(|c| {
+        let take = demand.shape.count_in(c.room).min(left);
+        left -= take;
+        take
+    });
+    let split: Vec<u64> = split.collect();
+    shares(&ordered, split)
+}
+
+fn in_order<'a>(demand: &Demand<'_>, passed: &[&'a Candidate]) -> Vec<&'a Candidate> {
+    let homes = Homes::new(passed.iter().map(|c| &c.id));
+    let order = homes.order(demand.job);
+    let find = |id: &ClusterId| passed.iter().find(|c| c.id == *id).copied();
+    order.iter().filter_map(find).collect()
+}
+
+fn shares(ordered: &[&Candidate], split: Vec<u64>) -> Vec<Share> {
+    let pairs = ordered.iter().zip(split).filter(|(_, n)| *n > 0);
+    pairs
+        .map(|(c, count)| Share {
+            cluster: c.id.clone(),
+            count,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::tests::{candidate, demand};
+    use echelon_core_model::Resources;
+    use echelon_core_model::cluster::Wish;
+    use echelon_core_model::spec::ClusterChoice;
+    use echelon_core_testkit::build::shape;
+
+    fn even() -> ClusterChoice {
+        ClusterChoice {
+            spread: Spread::Even,
+            ..ClusterChoice::default()
+        }
+    }
+
+    fn with_room(name: &str, cores: u64) -> Candidate {
+        Candidate {
+            room: shape(cores, 99_999),
+            ..candidate(name)
+        }
+    }
+
+    fn counts(shares: &[Share]) -> BTreeMap<String, u64> {
+        shares.iter().map(|s| (s.cluster.to_string(), s.count)).collect()
+    }
+
+    fn map(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        pairs.iter().map(|(c, n)| (format!("id-{c}"), *n)).collect()
+    }
+
+    fn routed(choice: &ClusterChoice, n: u64, clusters: &[Candidate]) -> BTreeMap<String, u64> {
+        counts(&route(&demand(choice, shape(1, 1)), n, &BTreeMap::new(), clusters).shares)
+    }
+
+    #[test]
+    fn all_at_home_while_there_is_room() {
+        let any = ClusterChoice::default();
+        let clusters = [with_room("a", 8), with_room("b", 8)];
+        let home = routed(&any, 1, &clusters).into_keys().next().unwrap();
+        assert_eq!(routed(&any, 8, &clusters), BTreeMap::from([(home.clone(), 8)]));
+        let moved_on = routed(&any, 11, &clusters);
+        assert_eq!((moved_on[&home], moved_on.len()), (8, 2));
+        assert_eq!(
+            routed(&any, 20, &clusters)[&home],
+            12,
+            "what has room nowhere waits at home"
+        );
+    }
+
+    #[test]
+    fn even_means_even_within_room() {
+        let clusters = [with_room("a", 8), with_room("b", 8), with_room("c", 1)];
+        assert_eq!(
+            routed(&even(), 9, &clusters),
+            map(&[("a", 4), ("b", 4), ("c", 1)])
+        );
+        let have = BTreeMap::from([(ClusterId::new("id-a"), 4)]);
+        let more = route(&demand(&even(), shape(1, 1)), 4, &have, &clusters);
+        assert_eq!(counts(&more.shares), map(&[("b", 3), ("c", 1)]));
+    }
+
+    #[test]
+    fn nobody_left_is_a_reason() {
+        let clusters = [Candidate {
+            wish: Wish::Cordoned,
+            ..candidate("a")
+        }];
+        let out = route(&demand(&even(), shape(1, 1)), 3, &BTreeMap::new(), &clusters);
+        assert_eq!(out.shares, []);
+        assert_eq!(
+            out.refused.unwrap().to_string(),
+            "the chosen cluster takes no new work (a: cordoned)"
+        );
+    }
+
+    #[test]
+    fn elsewhere_takes_only_what_has_room_and_never_goes_back() {
+        let clusters = [with_room("a", 8), with_room("b", 2), with_room("c", 0)];
+        let any = ClusterChoice::default();
+        let from = [ClusterId::new("id-a")];
+        let out = place_elsewhere(&demand(&any, shape(1, 1)), 5, &from, &clusters);
+        assert_eq!(counts(&out), map(&[("b", 2)]));
+        let nothing = place_elsewhere(&demand(&any, Resources::ZERO), 5, &from, &clusters[..1]);
+        assert_eq!(nothing, []);
+    }
+}

@@ -1,0 +1,92 @@
+//! What the shell must choose for a shard, and its timings. Timings have usual values; identity has none.
+
+use echelon_core_hosts as hosts;
+use echelon_core_model::ClusterId;
+use echelon_core_model::time::Span;
+
+/// Who this shard is and how fast it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The cluster that it drives.
+    pub cluster: ClusterId,
+    /// The cluster's name, for people and `ECHELON_CLUSTER`.
+    pub name: String,
+    /// Unique to this process: tells in storage who took an epoch.
+    pub holder: String,
+    /// Where gateways and the resource manager reach this process, `host:port`.
+    pub address: String,
+    /// Seed of jitter.
+    pub seed: u64,
+    /// Spans and bounds.
+    pub timing: Timing,
+}
+
+/// Spans and bounds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timing {
+    /// A leader that could not confirm its epoch, or commit, for this long gives up. It asks every third of it.
+    pub lease: Span,
+    /// Between two heartbeats in storage.
+    pub heartbeat: Span,
+    /// Without a resource manager, goals and assignments are read again this often and may not be older for a start.
+    pub reread: Span,
+    /// Between a failed storage operation and its repetition, doubled up to the lease.
+    pub storage_retry: Span,
+    /// How long transitions are gathered before a bucket is committed.
+    pub commit_delay: Span,
+    /// Changes are gathered this long before they are reported.
+    pub report_delay: Span,
+    /// At most one capacity report in this time.
+    pub capacity_delay: Span,
+    /// After the launch call without any sign of the task: ask for it.
+    pub launch_timeout: Span,
+    /// Between two kills of one task, doubled up to a minute.
+    pub kill_retry: Span,
+    /// Between two reconciliations of what has not been answered, doubled up to `reconcile_every`.
+    pub reconcile_retry: Span,
+    /// Between two complete reconciliations (R107).
+    pub reconcile_every: Span,
+    /// A run as long as this forgives earlier failures.
+    pub healthy_after: Span,
+    /// Host rows are written this often.
+    pub host_rows: Span,
+    /// Buckets read at the same time.
+    pub parallel_reads: usize,
+    /// Cluster events held while state is read.
+    pub held_events: usize,
+    /// Tasks a reconcile call.
+    pub reconcile_batch: usize,
+    /// Instances a placement problem.
+    pub place_batch: usize,
+    /// Kills a step.
+    pub kill_batch: usize,
+    /// Times of the host manager.
+    pub hosts: hosts::Config,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            lease: Span::seconds(10),
+            heartbeat: Span::seconds(3),
+            reread: Span::seconds(30),
+            storage_retry: Span::millis(200),
+            commit_delay: Span::millis(5),
+            report_delay: Span::millis(100),
+            capacity_delay: Span::seconds(1),
+            launch_timeout: Span::seconds(30),
+            kill_retry: Span::seconds(5),
+            reconcile_retry: Span::seconds(5),
+            reconcile_every: Span::minutes(15),
+            healthy_after: Span::minutes(5),
+            host_rows: Span::seconds(5),
+            parallel_reads: 16,
+            // About 20 MiB of offers and updates.
+            held_events: 65_536,
+            reconcile_batch: 500,
+            place_batch: 2_000,
+            kill_batch: 500,
+            hosts: hosts::Config::usual(),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What reaches a shard's driver and what it asks for: the whole of its contact with the world. The shell (`shard/`) and
+//! the simulation feed `Event`s and carry out `Effect`s; neither decides anything.
+
+use echelon_core_hosts as hosts;
+use echelon_core_model::directive::{Directive, Report};
+use echelon_core_model::store::{Op, OpId, OpResult};
+use echelon_core_model::{Epoch, TaskId};
+use echelon_core_placement as placement;
+use std::fmt;
+
+/// One stream of a resource manager, named by the shell; never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// What happened. Any of them may come late, twice or never.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Membership chose this process to lead the shard.
+    Elected {
+        /// The highest epoch that membership has ever seen for this shard; 0 when it has seen none.
+        published: Epoch,
+    },
+    /// Membership took the leadership away, or may have. Everything that is pending is dropped.
+    Deposed,
+    /// What became of an operation on storage.
+    Storage(OpId, OpResult),
+    /// What the cluster tells.
+    Cluster(hosts::Event),
+    /// A resource manager opened its stream.
+    LinkOpened(LinkId),
+    /// A directive of the resource manager at the other end of the stream.
+    Directive(LinkId, Directive),
+    /// The stream has ended.
+    LinkClosed(LinkId),
+    /// Placement has chosen hosts.
+    Placed(placement::Answer),
+    /// The moment that `next_wake` told has come.
+    Wake,
+}
+
+/// What is to be done. Any of them may be lost or done twice.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Do this on storage and answer with `Event::Storage`. The shell never retries by itself.
+    Storage(OpId, Op),
+    /// Tell the cluster.
+    Cluster(hosts::Call),
+    /// Send to the resource manager at the other end of a stream.
+    Report(LinkId, Report),
+    /// Choose hosts, on a worker thread, and answer with `Event::Placed`.
+    Place(placement::Problem),
+    /// Publish the epoch in membership.
+    Publish(Epoch),
+    /// Give the leadership up, with backoff before standing again. The driver is a follower from here on.
+    StepDown {
+        /// Why, for people.
+        why: String,
+    },
+    /// Somebody should look.
+    Alarm(Alarm),
+}
+
+/// What an operator should know at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alarm {
+    /// Storage is older than what was seen elsewhere: starts and kills are frozen.
+    StorageRolledBack {
+        /// What shows it.
+        evidence: String,
+    },
+    /// The cluster gave another framework id than the stored one: starts and kills are frozen.
+    ForeignFramework {
+        /// The stored id.
+        stored: String,
+        /// The id that the cluster gave.
+        given: String,
+    },
+    /// The cluster refused the subscription for good.
+    Refused {
+        /// What it said.
+        message: String,
+    },
+    /// A task of our naming runs that no record explains. It is left alone and counts as used.
+    Quarantined(TaskId),
+    /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
+    HeldQueueFull,
+    /// More than a fifth of the running tasks were answered gone within a minute: replacements pause.
+    MassLoss {
+        /// Runs lost within the minute.
+        lost: u64,
+        /// Runs that ran before.
+        of: u64,
+    },
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StorageRolledBack { evidence } => write!(
+                f,
+                "storage was rolled back: {evidence}; nothing is started or killed on this cluster until stored epochs are raised above it"
+            ),
+            Self::ForeignFramework { stored, given } => write!(
+                f,
+                "subscribed as framework {stored} but Mesos gave {given}; nothing is started or killed: check the Mesos address of this cluster"
+            ),
+            Self::Refused { message } => write!(
+                f,
+                "Mesos refused the subscription: {message}; the shard gave its leadership up"
+            ),
+            Self::Quarantined(task) => write!(
+                f,
+                "task {task} has our naming but no record; it is left alone: look for its job, or kill it by hand"
+            ),
+            Self::HeldQueueFull => f.write_str(
+                "too many updates came while state was read; they were dropped unacknowledged and Mesos sends them again",
+            ),
+            Self::MassLoss { lost, of } => write!(
+                f,
+                "{lost} of {of} running tasks were answered gone within a minute; replacements pause: check the Mesos address of this cluster"
+            ),
+        }
+    }
+}

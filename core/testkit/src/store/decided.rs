@@ -1,0 +1,230 @@
+//! The decided tables: every write is a compare-and-set, and one that finds its own content applied is applied.
+
+use echelon_core_model::assignment::Assignment;
+use echelon_core_model::bucket::{assignment_partition, job_bucket};
+use echelon_core_model::cluster::Cluster;
+use echelon_core_model::job::{Head, JobFilter, Progress};
+use echelon_core_model::pool::PoolTree;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{
+    Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
+};
+use echelon_core_model::{ClusterId, Epoch, JobId, RequestId, Version};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, Default)]
+pub struct DecidedTables {
+    heads: BTreeMap<(u16, JobId), Head>,
+    specs: BTreeMap<(JobId, u32), JobSpec>,
+    names: BTreeMap<String, NameHolder>,
+    requests: BTreeMap<RequestId, PlannedRequest>,
+    pools: PoolTree,
+    clusters: BTreeMap<ClusterId, Cluster>,
+    leaderships: BTreeMap<Role, Leadership>,
+    partitions: BTreeMap<u16, Partition>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Partition {
+    epoch: Epoch,
+    assignments: BTreeMap<JobId, Assignment>,
+}
+
+impl Partition {
+    fn answer(&self) -> Answer {
+        Answer::Assignments(self.epoch, self.assignments.values().cloned().collect())
+    }
+}
+
+/// Writes `next` over a row whose version is `expected`, or finds it there already.
+fn put<T: PartialEq>(row: &mut Option<T>, next: T, matches: bool) -> Result<(), Option<T>>
+where
+    T: Clone,
+{
+    if row.as_ref() == Some(&next) {
+        return Ok(());
+    }
+    if matches {
+        *row = Some(next);
+        Ok(())
+    } else {
+        Err(row.clone())
+    }
+}
+
+fn decided(result: Result<(), Answer>) -> Decided {
+    match result {
+        Ok(()) => Decided::Applied,
+        Err(present) => Decided::Conflict(Box::new(present)),
+    }
+}
+
+fn put_row<K: Ord, T: PartialEq + Clone>(
+    table: &mut BTreeMap<K, T>,
+    key: K,
+    next: T,
+    matches: impl FnOnce(Option<&T>) -> bool,
+) -> Result<(), Option<T>> {
+    let mut row = table.get(&key).cloned();
+    let fits = matches(row.as_ref());
+    put(&mut row, next, fits)?;
+    if let Some(row) = row {
+        table.insert(key, row);
+    }
+    Ok(())
+}
+
+impl DecidedTables {
+    /// `None`: the query belongs to owned tables.
+    pub fn read(&self, query: &Query) -> Option<Answer> {
+        Some(match query {
+            Query::Head(job) => Answer::Head(self.heads.get(&(job_bucket(*job), *job)).cloned()),
+            Query::Heads(bucket) => {
+                let keys = (*bucket, JobId(0))..=(*bucket, JobId(u128::MAX));
+                Answer::Heads(self.heads.range(keys).map(|(_, h)| h.clone()).collect())
+            }
+            Query::Spec(job, version) => Answer::Spec(self.specs.get(&(*job, *version)).cloned()),
+            Query::Name(name) => Answer::Name(self.names.get(name).cloned()),
+            Query::Request(id) => Answer::Request(self.requests.get(id).cloned()),
+            Query::Pools => Answer::Pools(self.pools.clone()),
+            Query::Assignment(job) => {
+                let partition = self.partitions.get(&assignment_partition(*job));
+                let epoch = partition.map(|p| p.epoch).unwrap_or_default();
+                let row = partition.and_then(|p| p.assignments.get(job)).cloned();
+                Answer::Assignments(epoch, row.into_iter().collect())
+            }
+            Query::Assignments(n) => self
+                .partitions
+                .get(n)
+                .map_or_else(|| Partition::default().answer(), Partition::answer),
+            Query::Clusters => Answer::Clusters(self.clusters.values().cloned().collect()),
+            Query::Leadership(role) => {
+                Answer::Leadership(self.leaderships.get(role).cloned().unwrap_or_default())
+            }
+            _ => return None,
+        })
+    }
+
+    pub fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: u32,
+        progress: impl Fn(JobId) -> Option<Progress>,
+    ) -> Vec<(Head, Option<Progress>)> {
+        let after = after.map(|job| (job_bucket(job), job));
+        self.heads
+            .iter()
+            .filter(|(key, _)| after.is_none_or(|a| **key > a))
+            .map(|((_, job), head)| (head.clone(), progress(*job)))
+            .filter(|(head, p)| filter.passes(head, p.as_ref().map(|p| p.state).unwrap_or_default()))
+            .take(usize::try_from(limit).unwrap_or(usize::MAX))
+            .collect()
+    }
+
+    pub fn decide(&mut self, decision: Decision) -> Decided {
+        decided(match decision {
+            Decision::PutHead { head, expected } => {
+                let key = (job_bucket(head.job), head.job);
+                put_row(&mut self.heads, key, head, |row| {
+                    row.map(|h| h.version) == expected
+                })
+                .map_err(Answer::Head)
+            }
+            Decision::RemoveHead { job, expected } => self.remove_head(job, expected),
+            Decision::PutSpec { job, version, spec } => {
+                put_row(&mut self.specs, (job, version), spec, |row| row.is_none()).map_err(Answer::Spec)
+            }
+            Decision::TakeName {
+                name,
+                holder,
+                expected,
+            } => put_row(&mut self.names, name, holder, |row| {
+                row.map(|h| h.version) == expected
+            })
+            .map_err(Answer::Name),
+            Decision::PlanRequest { id, planned } => {
+                put_row(&mut self.requests, id, planned, |row| row.is_none()).map_err(Answer::Request)
+            }
+            Decision::PutPools { tree, expected } => self.put_pools(tree, expected),
+            Decision::PutCluster { cluster, expected } => {
+                let key = cluster.id.clone();
+                put_row(&mut self.clusters, key, cluster, |row| {
+                    row.map(|c| c.version) == expected
+                })
+                .map_err(|row| Answer::Clusters(row.into_iter().collect()))
+            }
+            Decision::TakeEpoch { role, next, expected } => self.take_epoch(role, next, expected),
+            Decision::RaisePartition {
+                partition,
+                epoch,
+                expected,
+            } => self.raise(partition, epoch, expected),
+            Decision::PutAssignments {
+                partition,
+                epoch,
+                put,
+                remove,
+            } => self.put_assignments(partition, epoch, put, &remove),
+        })
+    }
+
+    fn remove_head(&mut self, job: JobId, expected: Version) -> Result<(), Answer> {
+        let key = (job_bucket(job), job);
+        match self.heads.get(&key) {
+            Some(head) if head.version != expected => Err(Answer::Head(Some(head.clone()))),
+            _ => {
+                self.heads.remove(&key);
+                Ok(())
+            }
+        }
+    }
+
+    fn put_pools(&mut self, tree: PoolTree, expected: Version) -> Result<(), Answer> {
+        if self.pools == tree {
+            return Ok(());
+        }
+        if self.pools.version != expected {
+            return Err(Answer::Pools(self.pools.clone()));
+        }
+        self.pools = tree;
+        Ok(())
+    }
+
+    fn take_epoch(&mut self, role: Role, next: Leadership, expected: Epoch) -> Result<(), Answer> {
+        let row = self.leaderships.entry(role).or_default();
+        if *row == next {
+            return Ok(());
+        }
+        if row.epoch != expected {
+            return Err(Answer::Leadership(row.clone()));
+        }
+        *row = next;
+        Ok(())
+    }
+
+    fn raise(&mut self, partition: u16, epoch: Epoch, expected: Epoch) -> Result<(), Answer> {
+        let row = self.partitions.entry(partition).or_default();
+        if row.epoch != epoch && row.epoch != expected {
+            return Err(row.answer());
+        }
+        row.epoch = epoch;
+        Ok(())
+    }
+
+    fn put_assignments(
+        &mut self,
+        partition: u16,
+        epoch: Epoch,
+        put: Vec<Assignment>,
+        remove: &[JobId],
+    ) -> Result<(), Answer> {
+        let row = self.partitions.entry(partition).or_default();
+        if row.epoch != epoch {
+            return Err(row.answer());
+        }
+        row.assignments.extend(put.into_iter().map(|a| (a.job, a)));
+        row.assignments.retain(|job, _| !remove.contains(job));
+        Ok(())
+    }
+}

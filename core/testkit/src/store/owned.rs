@@ -1,0 +1,208 @@
+//! The owned tables: no conditions, the larger stamp wins for ever. A deleted row keeps its stamp, so that an older write
+//! never comes back.
+
+use echelon_core_model::bucket::job_bucket;
+use echelon_core_model::cluster::{ClusterState, Heartbeat, Host};
+use echelon_core_model::instance::{Block, BlockKey, SliceRow};
+use echelon_core_model::job::Progress;
+use echelon_core_model::store::{Answer, Batch, Event, EventCursor, Query, Role, ShardRow, Write};
+use echelon_core_model::{ClusterId, GroupName, HostId, JobId};
+use std::collections::BTreeMap;
+
+/// A table whose rows are ordered by stamp; `None` is a deleted row.
+#[derive(Debug, Clone)]
+struct Stamped<K, T>(BTreeMap<K, (i64, Option<T>)>);
+
+impl<K, T> Default for Stamped<K, T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord, T> Stamped<K, T> {
+    fn write(&mut self, key: K, stamp: i64, row: Option<T>) {
+        if self.0.get(&key).is_none_or(|(before, _)| *before <= stamp) {
+            self.0.insert(key, (stamp, row));
+        }
+    }
+
+    fn get(&self, key: &K) -> Option<&T> {
+        self.0.get(key).and_then(|(_, row)| row.as_ref())
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&K, &T)> {
+        self.0
+            .iter()
+            .filter_map(|(key, (_, row))| row.as_ref().map(|r| (key, r)))
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct OwnedTables {
+    progress: Stamped<JobId, Progress>,
+    cluster_states: Stamped<ClusterId, ClusterState>,
+    shards: Stamped<ClusterId, ShardRow>,
+    blocks: Stamped<(ClusterId, BlockKey), Block>,
+    archive: Stamped<(ClusterId, BlockKey), Block>,
+    slices: Stamped<(ClusterId, JobId, GroupName), SliceRow>,
+    heartbeats: Stamped<ClusterId, Heartbeat>,
+    hosts: Stamped<(ClusterId, HostId), Host>,
+    events: BTreeMap<JobId, BTreeMap<EventCursor, Event>>,
+}
+
+impl OwnedTables {
+    pub fn progress(&self, job: JobId) -> Option<Progress> {
+        self.progress.get(&job).cloned()
+    }
+
+    pub fn read(&self, query: &Query) -> Answer {
+        match query {
+            Query::Progress(job) => Answer::Progress(self.progress(*job).into_iter().collect()),
+            Query::ProgressBucket(bucket) => {
+                let of_bucket = self
+                    .progress
+                    .rows()
+                    .filter(|(job, _)| job_bucket(**job) == *bucket);
+                Answer::Progress(of_bucket.map(|(_, p)| p.clone()).collect())
+            }
+            Query::ClusterStates => {
+                Answer::ClusterStates(self.cluster_states.rows().map(|(_, s)| s.clone()).collect())
+            }
+            Query::Shard(cluster) => Answer::Shard(self.shards.get(cluster).cloned().unwrap_or_default()),
+            Query::BlockBucket(cluster, bucket) => self.block_bucket(cluster, *bucket),
+            Query::GroupBlocks {
+                cluster,
+                job,
+                group,
+                first,
+                last,
+            } => self.group_blocks(cluster, (*job, group), *first..=*last),
+            Query::Heartbeats => Answer::Heartbeats(self.heartbeats.rows().map(|(_, h)| h.clone()).collect()),
+            Query::Hosts {
+                cluster,
+                after,
+                limit,
+            } => self.hosts(cluster, after.as_ref(), *limit),
+            Query::Events { job, after, limit } => self.events(*job, after.as_ref(), *limit),
+            // The rest is decided and was answered before.
+            _ => Answer::Jobs(Vec::new()),
+        }
+    }
+
+    fn block_bucket(&self, cluster: &ClusterId, bucket: u16) -> Answer {
+        let blocks = self
+            .blocks
+            .rows()
+            .filter(|((c, key), _)| c == cluster && key.bucket() == bucket)
+            .map(|(_, b)| b.clone());
+        let slices = self
+            .slices
+            .rows()
+            .filter(|((c, _, _), row)| c == cluster && row.bucket() == bucket)
+            .map(|(_, s)| s.clone());
+        Answer::Blocks(blocks.collect(), slices.collect())
+    }
+
+    fn group_blocks(
+        &self,
+        cluster: &ClusterId,
+        (job, group): (JobId, &GroupName),
+        numbers: std::ops::RangeInclusive<u32>,
+    ) -> Answer {
+        let wanted = |(c, key): &(ClusterId, BlockKey)| {
+            c == cluster && key.job == job && key.group == *group && numbers.contains(&key.number)
+        };
+        let archived = self.archive.rows().filter(|(key, _)| wanted(key));
+        let present = self.blocks.rows().filter(|(key, _)| wanted(key));
+        // A block on its way to the archive is in both places; the present one is the newer.
+        let by_number: BTreeMap<u32, Block> = archived
+            .chain(present)
+            .map(|((_, key), b)| (key.number, b.clone()))
+            .collect();
+        let slice = self.slices.get(&(cluster.clone(), job, group.clone())).cloned();
+        Answer::Blocks(by_number.into_values().collect(), slice.into_iter().collect())
+    }
+
+    fn hosts(&self, cluster: &ClusterId, after: Option<&HostId>, limit: u32) -> Answer {
+        let hosts = self
+            .hosts
+            .rows()
+            .filter(|((c, id), _)| c == cluster && after.is_none_or(|a| id > a))
+            .take(usize::try_from(limit).unwrap_or(usize::MAX));
+        Answer::Hosts(hosts.map(|(_, h)| h.clone()).collect())
+    }
+
+    fn events(&self, job: JobId, after: Option<&EventCursor>, limit: u32) -> Answer {
+        let events = self
+            .events
+            .get(&job)
+            .into_iter()
+            .flatten()
+            .filter(|(cursor, _)| after.is_none_or(|a| *cursor > a))
+            .take(usize::try_from(limit).unwrap_or(usize::MAX));
+        Answer::Events(events.map(|(c, e)| (c.clone(), e.clone())).collect())
+    }
+
+    /// # Errors
+    /// When the owner does not own what it writes; nothing is written then.
+    pub fn commit(&mut self, batch: Batch) -> Result<(), String> {
+        let Batch { owner, stamp, writes } = batch;
+        if let Some(wrong) = writes.iter().find(|w| !may_write(&owner, w)) {
+            return Err(format!("{owner:?} does not own what it would write: {wrong:?}"));
+        }
+        let stamp = stamp.packed();
+        for (index, write) in (0u32..).zip(writes) {
+            match (&owner, write) {
+                (_, Write::Event(event)) => {
+                    let cursor = EventCursor {
+                        at: event.at,
+                        owner: owner.clone(),
+                        stamp,
+                        index,
+                    };
+                    self.events.entry(event.job).or_default().insert(cursor, event);
+                }
+                (Role::ResourceManager, write) => self.write_global(stamp, write),
+                (Role::Shard(cluster), write) => self.write_shard(cluster.clone(), stamp, write),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_global(&mut self, stamp: i64, write: Write) {
+        match write {
+            Write::Progress(p) => self.progress.write(p.job, stamp, Some(p)),
+            Write::RemoveProgress(job) => self.progress.write(job, stamp, None),
+            Write::ClusterState(s) => self.cluster_states.write(s.cluster.clone(), stamp, Some(s)),
+            _ => {}
+        }
+    }
+
+    fn write_shard(&mut self, cluster: ClusterId, stamp: i64, write: Write) {
+        match write {
+            Write::Shard(row) => self.shards.write(cluster, stamp, Some(row)),
+            Write::Block(b) => self.blocks.write((cluster, b.key.clone()), stamp, Some(b)),
+            Write::RemoveBlock(key) => self.blocks.write((cluster, key), stamp, None),
+            Write::Archive(b) => self.archive.write((cluster, b.key.clone()), stamp, Some(b)),
+            Write::Slice(s) => self
+                .slices
+                .write((cluster, s.job, s.group.clone()), stamp, Some(s)),
+            Write::RemoveSlice(job, group) => self.slices.write((cluster, job, group), stamp, None),
+            Write::Heartbeat(h) => self.heartbeats.write(cluster, stamp, Some(h)),
+            Write::Host(h) => self.hosts.write((cluster, h.id.clone()), stamp, Some(h)),
+            Write::RemoveHost(id) => self.hosts.write((cluster, id), stamp, None),
+            _ => {}
+        }
+    }
+}
+
+fn may_write(owner: &Role, write: &Write) -> bool {
+    match write {
+        Write::Event(_) => true,
+        Write::Progress(_) | Write::RemoveProgress(_) | Write::ClusterState(_) => {
+            *owner == Role::ResourceManager
+        }
+        Write::Heartbeat(h) => *owner == Role::Shard(h.cluster.clone()),
+        _ => matches!(owner, Role::Shard(_)),
+    }
+}

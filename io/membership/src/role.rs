@@ -1,0 +1,88 @@
+//! The values that membership carries: roles, members, and what a leader publishes.
+
+use echelon_core_model::{ClusterId, Epoch};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What processes may stand for or register as.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Stateless; many at a time, registered and not elected.
+    Gateway,
+    /// One leader for the whole federation.
+    ResourceManager,
+    /// One leader a cluster.
+    Shard(ClusterId),
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gateway => f.write_str("gateway"),
+            Self::ResourceManager => f.write_str("resource-manager"),
+            Self::Shard(cluster) => write!(f, "shard/{cluster}"),
+        }
+    }
+}
+
+/// One process in a role.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Member {
+    /// Names the process; two live processes of a role never share it.
+    pub id: String,
+    /// Where others reach it: `http://host:port`.
+    pub address: String,
+}
+
+/// What a leader tells the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderRecord {
+    /// Where others reach the leader.
+    pub address: String,
+    /// The epoch that it took in storage.
+    #[serde(with = "epoch")]
+    pub epoch: Epoch,
+}
+
+/// What is known of a role's leader. Not knowing and there being none are two things.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Sighting {
+    /// No answer yet.
+    #[default]
+    Unknown,
+    /// Nobody leads, or the leader has not published yet.
+    Vacant,
+    /// The newest leader that was seen.
+    Held(LeaderRecord),
+}
+
+impl Sighting {
+    /// The leader, if one was seen.
+    #[must_use]
+    pub const fn record(&self) -> Option<&LeaderRecord> {
+        match self {
+            Self::Held(record) => Some(record),
+            Self::Unknown | Self::Vacant => None,
+        }
+    }
+}
+
+impl From<Option<LeaderRecord>> for Sighting {
+    fn from(record: Option<LeaderRecord>) -> Self {
+        record.map_or(Self::Vacant, Self::Held)
+    }
+}
+
+/// An epoch as a plain number.
+pub(crate) mod epoch {
+    use super::{Deserialize, Epoch, Serialize};
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(epoch: &Epoch, to: S) -> Result<S::Ok, S::Error> {
+        epoch.0.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Epoch, D::Error> {
+        u64::deserialize(from).map(Epoch)
+    }
+}

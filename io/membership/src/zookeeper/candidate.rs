@@ -1,0 +1,270 @@
+//! A candidate: one session after the other, in each one numbered node in the queue; the smallest number leads.
+//!
+//! A leader proves every sixth of the session timeout that its node exists. Each proof gives it a lease counted from the
+//! sending of the question; without one it stops by itself before the servers can elect another.
+
+use super::paths::{Paths, encode, sequence};
+use super::publish::{Place, publish};
+use super::session::{Servers, ephemeral_sequential, persistent};
+use crate::candidacy::Seat;
+use crate::standing::{StandingCell, lease};
+use crate::{LeaderRecord, Member, MembershipError, Term};
+use async_trait::async_trait;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use zookeeper_client::{Client, SessionState, StateWatcher};
+
+/// The handle's side of a candidate.
+pub(super) struct ZooKeeperSeat {
+    servers: Servers,
+    paths: Paths,
+    leading: Arc<Mutex<Option<Place>>>,
+    stop: DropGuard,
+    running: JoinHandle<()>,
+}
+
+/// Begins to stand for election.
+pub(super) fn begin(
+    servers: Servers,
+    paths: Paths,
+    member: &Member,
+    standing: Arc<StandingCell>,
+) -> ZooKeeperSeat {
+    let stop = CancellationToken::new();
+    let leading = Arc::new(Mutex::new(None));
+    let candidate = Candidate {
+        servers: servers.clone(),
+        paths: paths.clone(),
+        data: encode(member),
+        standing,
+        leading: leading.clone(),
+        stop: stop.clone(),
+    };
+    ZooKeeperSeat {
+        servers,
+        paths,
+        leading,
+        stop: stop.drop_guard(),
+        running: tokio::spawn(candidate.run()),
+    }
+}
+
+#[async_trait]
+impl Seat for ZooKeeperSeat {
+    async fn publish(&self, term: Term, record: LeaderRecord) -> Result<(), MembershipError> {
+        let place = self
+            .leading
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        match place.filter(|place| place.term == term) {
+            Some(place) => publish(&self.servers, &self.paths, &place, &record).await,
+            None => Err(MembershipError::NotLeader {
+                role: self.paths.role.clone(),
+            }),
+        }
+    }
+
+    async fn leave(self: Box<Self>) {
+        self.stop.disarm().cancel();
+        if let Err(error) = self.running.await {
+            tracing::error!(role = %self.paths.role, %error, "a candidate ended by a fault of its own");
+        }
+    }
+}
+
+struct Candidate {
+    servers: Servers,
+    paths: Paths,
+    data: Vec<u8>,
+    standing: Arc<StandingCell>,
+    leading: Arc<Mutex<Option<Place>>>,
+    stop: CancellationToken,
+}
+
+/// One session's node in the queue.
+struct Node {
+    client: Client,
+    state: StateWatcher,
+    path: String,
+    number: i64,
+    term: Term,
+}
+
+/// What a look at the queue showed.
+enum Queue {
+    /// The own node is the first; the question was sent at this moment.
+    First(Instant),
+    /// This node stands before it.
+    Behind(String),
+    /// The own node is gone.
+    Gone,
+}
+
+impl Candidate {
+    async fn run(self) {
+        let stop = self.stop.clone();
+        let mut waits = self.servers.waits();
+        while !stop.is_cancelled() {
+            match stop.run_until_cancelled(self.join()).await {
+                Some(Ok(node)) => {
+                    waits = self.servers.waits();
+                    self.attend(node).await;
+                }
+                Some(Err(error)) => {
+                    tracing::warn!(role = %self.paths.role, %error, "cannot stand for election yet")
+                }
+                None => break,
+            }
+            stop.run_until_cancelled(sleep(waits.next())).await;
+        }
+    }
+
+    /// A new session with a node in the queue. Whatever goes wrong ends the session, and a node of unknown fate with it.
+    async fn join(&self) -> Result<Node, MembershipError> {
+        let client = self.servers.connect().await?;
+        let folder = self.paths.candidates();
+        self.servers
+            .answered("make the candidates' node", client.mkdir(&folder, &persistent()))
+            .await?;
+        let prefix = format!("{folder}/c-");
+        let creating = client.create(&prefix, &self.data, &ephemeral_sequential());
+        let (stat, number) = self.servers.answered("stand for election", creating).await?;
+        self.standing.follow();
+        Ok(Node {
+            state: client.state_watcher(),
+            path: format!("{prefix}{number}"),
+            number: number.into_i64(),
+            // The transaction's number grows over the whole ensemble; it is never negative.
+            term: Term(u64::try_from(stat.czxid).unwrap_or_default()),
+            client,
+        })
+    }
+
+    /// One session, until it is over or the candidate resigns.
+    async fn attend(&self, mut node: Node) {
+        let stop = self.stop.clone();
+        let first = stop.run_until_cancelled(self.queue_up(&mut node)).await;
+        match first {
+            Some(Ok(Some(sent))) => self.lead(&mut node, sent).await,
+            Some(Ok(None)) | None => {}
+            Some(Err(error)) => {
+                tracing::warn!(role = %self.paths.role, %error, "left the queue, joining again")
+            }
+        }
+        // The loser is told first, then the place is given up.
+        self.standing.lose();
+        *self.leading.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if node.state.peek_state() == SessionState::SyncConnected {
+            self.give_up(&node).await;
+        }
+    }
+
+    /// Waits to be the first; nothing when the node or the session is gone.
+    async fn queue_up(&self, node: &mut Node) -> Result<Option<Instant>, MembershipError> {
+        loop {
+            let before = match self.look(node).await? {
+                Queue::First(sent) => return Ok(Some(sent)),
+                Queue::Gone => return Ok(None),
+                Queue::Behind(before) => before,
+            };
+            let watching = node.client.check_and_watch_stat(&before);
+            let (stat, watcher) = self
+                .servers
+                .answered("watch the candidate before", watching)
+                .await?;
+            if stat.is_none() {
+                continue;
+            }
+            let changed = watcher.changed();
+            tokio::select! {
+                _ = changed => {}
+                now = node.state.changed() => if now.is_terminated() { return Ok(None) },
+                // Also notices that the own node is gone.
+                () = sleep(self.servers.session_timeout) => {}
+            }
+        }
+    }
+
+    async fn look(&self, node: &Node) -> Result<Queue, MembershipError> {
+        let folder = self.paths.candidates();
+        let sent = Instant::now();
+        let listing = node.client.list_children(&folder);
+        let names = self.servers.answered("look at the queue", listing).await?;
+        let numbered = names.iter().filter_map(|name| Some((sequence(name)?, name)));
+        let (mut is_there, mut before) = (false, None);
+        for (number, name) in numbered {
+            is_there |= number == node.number;
+            if number < node.number {
+                before = before.max(Some((number, name)));
+            }
+        }
+        Ok(match before {
+            _ if !is_there => Queue::Gone,
+            None => Queue::First(sent),
+            Some((_, name)) => Queue::Behind(format!("{folder}/{name}")),
+        })
+    }
+
+    /// Leads until the lease is over, the node is gone, the session is, or the candidate resigns.
+    async fn lead(&self, node: &mut Node, mut proven: Instant) {
+        let granted = node.client.session_timeout();
+        let (lease, pause) = (lease(granted), granted / 6);
+        let place = Place {
+            client: node.client.clone(),
+            path: node.path.clone(),
+            term: node.term,
+        };
+        *self.leading.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        self.standing.lead(node.term, Some(proven + lease));
+        let mut ask_at = proven + pause;
+        loop {
+            let proof = async {
+                sleep_until(ask_at).await;
+                let sent = Instant::now();
+                (sent, node.client.check_stat(&node.path).await)
+            };
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                () = sleep_until(proven + lease) => return,
+                now = node.state.changed() => match now {
+                    SessionState::SyncConnected => ask_at = Instant::now(),
+                    now if now.is_terminated() => return,
+                    _ => self.standing.suspend(),
+                },
+                (sent, answer) = proof => match answer {
+                    Ok(Some(_)) => {
+                        proven = sent;
+                        ask_at = sent + pause;
+                        self.standing.lead(node.term, Some(proven + lease));
+                    }
+                    Ok(None) => return,
+                    Err(error) => {
+                        tracing::warn!(role = %self.paths.role, %error, "leadership is in doubt, acting no more");
+                        self.standing.suspend();
+                        ask_at = Instant::now() + pause;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Lets others lead at once. Fails silently: the session ends next, and the node with it.
+    async fn give_up(&self, node: &Node) {
+        let leader = self.paths.leader();
+        let letting_go = async {
+            if let Some(stat) = node.client.check_stat(&leader).await?
+                && stat.ephemeral_owner == node.client.session_id().0
+            {
+                node.client.delete(&leader, None).await?;
+            }
+            node.client.delete(&node.path, None).await
+        };
+        if let Err(error) = self.servers.answered("leave the queue", letting_go).await {
+            tracing::debug!(role = %self.paths.role, %error, "the session's end will leave the queue");
+        }
+    }
+}

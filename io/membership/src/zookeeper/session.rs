@@ -1,0 +1,137 @@
+//! Sessions, and calls that end. The client library waits for a reconnection as long as the session lasts, tells a
+//! silent server by `Custom` errors, and tells of an expired session later than the server acts on it; so every call
+//! here has a time limit, every failure without an answer is the same one, and a session that is over is replaced.
+
+use crate::MembershipError;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, StateWatcher};
+
+/// First wait before a lost session is replaced; doubles up to the session timeout.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// Which servers, and how long they keep a silent session.
+#[derive(Debug, Clone)]
+pub(super) struct Servers {
+    pub(super) hosts: String,
+    pub(super) session_timeout: Duration,
+}
+
+impl Servers {
+    /// A new session.
+    pub(super) async fn connect(&self) -> Result<Client, MembershipError> {
+        let connecting = Client::connector()
+            .with_session_timeout(self.session_timeout)
+            .connect(&self.hosts);
+        self.answered("connect", connecting).await
+    }
+
+    /// Waits for an answer at most the session timeout: later the session is over anyway.
+    pub(super) async fn answered<T>(
+        &self,
+        what: &str,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, MembershipError> {
+        match tokio::time::timeout(self.session_timeout, call).await {
+            Ok(answer) => answer.map_err(|error| unreachable(what, error)),
+            Err(elapsed) => Err(unreachable(what, elapsed)),
+        }
+    }
+
+    /// As [`Servers::answered`], where the node may not exist.
+    pub(super) async fn found<T>(
+        &self,
+        what: &str,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<Option<T>, MembershipError> {
+        let call = async {
+            match call.await {
+                Ok(found) => Ok(Some(found)),
+                Err(Error::NoNode) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        self.answered(what, call).await
+    }
+
+    /// Waits between the ends and beginnings of sessions; start a new row after a session that worked.
+    pub(super) fn waits(&self) -> Waits {
+        Waits {
+            next: FIRST_WAIT,
+            max: self.session_timeout.max(FIRST_WAIT),
+        }
+    }
+}
+
+pub(super) fn unreachable(
+    what: &str,
+    source: impl std::error::Error + Send + Sync + 'static,
+) -> MembershipError {
+    MembershipError::Unreachable {
+        what: what.to_owned(),
+        source: Box::new(source),
+    }
+}
+
+/// Returns when the session is over for good; a lost connection is not the end.
+pub(super) async fn session_over(state: &mut StateWatcher) {
+    let mut now = state.peek_state();
+    while !now.is_terminated() {
+        now = state.changed().await;
+    }
+}
+
+/// Growing waits. Without jitter: sessions of different processes do not end in step.
+#[derive(Debug)]
+pub(super) struct Waits {
+    next: Duration,
+    max: Duration,
+}
+
+impl Waits {
+    pub(super) fn next(&mut self) -> Duration {
+        let wait = self.next;
+        self.next = (wait * 2).min(self.max);
+        wait
+    }
+}
+
+/// Options of nodes that stay. Access is the network's business: Echelon sets no ACL of its own.
+pub(super) const fn persistent() -> CreateOptions<'static> {
+    CreateMode::Persistent.with_acls(Acls::anyone_all())
+}
+
+/// Options of nodes that go with their session.
+pub(super) const fn ephemeral() -> CreateOptions<'static> {
+    CreateMode::Ephemeral.with_acls(Acls::anyone_all())
+}
+
+/// Options of numbered nodes that go with their session.
+pub(super) const fn ephemeral_sequential() -> CreateOptions<'static> {
+    CreateMode::EphemeralSequential.with_acls(Acls::anyone_all())
+}
+
+/// One session for all reads of a process, replaced when it is over.
+pub(super) struct SharedSession {
+    pub(super) servers: Servers,
+    current: Mutex<Option<Client>>,
+}
+
+impl SharedSession {
+    pub(super) fn new(servers: Servers) -> Self {
+        Self {
+            servers,
+            current: Mutex::new(None),
+        }
+    }
+
+    /// The session, or a new one. Callers wait for each other, so that one connects for all.
+    pub(super) async fn client(&self) -> Result<Client, MembershipError> {
+        let mut current = self.current.lock().await;
+        if let Some(client) = current.as_ref().filter(|client| !client.state().is_terminated()) {
+            return Ok(client.clone());
+        }
+        *current = None;
+        Ok(current.insert(self.servers.connect().await?).clone())
+    }
+}

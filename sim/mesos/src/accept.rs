@@ -1,0 +1,273 @@
+//! ACCEPT: the offers are judged as a whole, then the operations in order, then the rest is declined (rules R64, R67,
+//! R68, R71). LAUNCH is simulated; of other operations only the refusal is.
+
+use crate::bundle::Bundle;
+use crate::cluster::Cluster;
+use crate::event;
+use crate::framework::Task;
+use crate::id::{AgentId, FrameworkId, TaskId};
+use crate::offer::Offer;
+use crate::refuse::refusal;
+use crate::validate;
+use echelon_core_model::time::Timestamp;
+use echelon_proto::mesos::v1;
+use echelon_proto::mesos::v1::offer::{Operation, operation};
+use echelon_proto::mesos::v1::scheduler::{Event, call, event as scheduler_event};
+use echelon_proto::mesos::v1::task_status::{Reason, Source};
+use echelon_proto::mesos::v1::{OperationState, TaskInfo, TaskState, TaskStatus};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The resources of the accepted offers that no operation has used yet.
+pub(crate) struct Remainder {
+    pub agent: AgentId,
+    pub role: Arc<str>,
+    pub resources: Bundle,
+}
+
+impl Cluster {
+    pub(crate) fn accept(&mut self, framework: &FrameworkId, accept: &call::Accept, now: Timestamp) {
+        let problem = self.offers_problem(framework, accept);
+        let mut offers: Vec<Offer> = Vec::new();
+        for id in &accept.offer_ids {
+            // Another framework's offer is lost as well; there is no judging whose it is.
+            let number = self.offer_number(&id.value);
+            offers.extend(number.and_then(|number| self.end_offer(number)));
+        }
+        if let Some(why) = problem {
+            // Valid offers in a bad list are lost as well, without a filter (rule R67).
+            self.refuse_operations(framework, &accept.operations, &why, now);
+            self.want_allocation(now);
+            return;
+        }
+        let Some(mut rest) = gather(offers) else { return };
+        for operation in &accept.operations {
+            self.operate(framework, operation, &mut rest, now);
+        }
+        let refusal = refusal(accept.filters.as_ref());
+        self.refuse(
+            framework,
+            (&rest.role, &rest.agent),
+            rest.resources,
+            (refusal, now),
+        );
+        self.want_allocation(now);
+    }
+
+    /// What is wrong with the offers of an ACCEPT, in Mesos' words.
+    fn offers_problem(&self, framework: &FrameworkId, accept: &call::Accept) -> Option<String> {
+        if accept.offer_ids.is_empty() {
+            return Some("No offers specified".to_owned());
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = accept.offer_ids.iter().find(|id| !seen.insert(&id.value)) {
+            return Some(format!("Duplicate offer {} in offer list", twice.value));
+        }
+        let mut first: Option<&Offer> = None;
+        for id in &accept.offer_ids {
+            let id = &id.value;
+            let Some(offer) = self
+                .offer_number(id)
+                .and_then(|number| self.master.offers.get(&number))
+            else {
+                return Some(format!("Offer {id} is no longer valid"));
+            };
+            if offer.framework != *framework {
+                let owner = &offer.framework;
+                return Some(format!(
+                    "Offer {id} has invalid framework {owner} while framework {framework} is expected"
+                ));
+            }
+            let first = *first.get_or_insert(offer);
+            if offer.agent != first.agent {
+                return Some(format!(
+                    "Aggregated offers must belong to one single agent. Offer {id} uses agent {} and agent {}",
+                    offer.agent, first.agent
+                ));
+            }
+            if offer.role != first.role {
+                return Some(format!(
+                    "Aggregated offers must be allocated to the same role. Offer {id} uses role '{} but another is \
+                     using role '{}",
+                    offer.role, first.role
+                ));
+            }
+        }
+        None
+    }
+
+    fn refuse_operations(
+        &mut self,
+        framework: &FrameworkId,
+        operations: &[Operation],
+        why: &str,
+        now: Timestamp,
+    ) {
+        let state = match self.master.frameworks.get(framework) {
+            Some(known) => known.or_lost(TaskState::TaskDropped),
+            None => return,
+        };
+        for operation in operations {
+            for task in tasks_of(operation) {
+                let message = format!("Task launched with invalid offers: {why}");
+                let status = master_status(task, state, Reason::InvalidOffers, message, now);
+                self.send(framework, event::update(status));
+            }
+            if operation.launch.is_none() && operation.launch_group.is_none() {
+                self.refuse_operation(
+                    framework,
+                    operation,
+                    &format!("Operation attempted with invalid offers: {why}"),
+                );
+            }
+        }
+    }
+
+    fn operate(
+        &mut self,
+        framework: &FrameworkId,
+        operation: &Operation,
+        rest: &mut Remainder,
+        now: Timestamp,
+    ) {
+        let error = |why: &str| Some((Reason::TaskInvalid, why.to_owned()));
+        let refused = match operation.r#type() {
+            operation::Type::Launch if operation.id.is_some() => {
+                error("The `id` field cannot be set on LAUNCH operations")
+            }
+            operation::Type::Launch => None,
+            operation::Type::LaunchGroup => Some((
+                Reason::TaskGroupInvalid,
+                "Task groups are not simulated".to_owned(),
+            )),
+            // Operations on resources fail silently unless they have an id (rule R124).
+            _ => return self.refuse_operation(framework, operation, "This operation is not simulated"),
+        };
+        for task in tasks_of(operation) {
+            let verdict = match &refused {
+                Some(refused) => Err(refused.clone()),
+                None => self
+                    .judge(framework, task, rest)
+                    .map_err(|why| (Reason::TaskInvalid, why)),
+            };
+            match verdict {
+                Ok(resources) => self.place(framework, task, resources, (rest, now)),
+                Err((reason, why)) => {
+                    let status = master_status(task, TaskState::TaskError, reason, why, now);
+                    self.send(framework, event::update(status));
+                }
+            }
+        }
+    }
+
+    fn judge(&self, framework: &FrameworkId, task: &TaskInfo, rest: &Remainder) -> Result<Bundle, String> {
+        let known = self.master.frameworks.get(framework);
+        let id = TaskId::new(&task.task_id.value);
+        let taken = known.is_some_and(|f| f.tasks.contains_key(&id) || f.unreachable.contains_key(&id));
+        validate::task(task, taken, rest)
+    }
+
+    /// Tracks a good task and sends it to its agent (rule R108).
+    fn place(
+        &mut self,
+        framework: &FrameworkId,
+        info: &TaskInfo,
+        resources: Bundle,
+        (rest, now): (&mut Remainder, Timestamp),
+    ) {
+        rest.resources.subtract(&resources);
+        let id = TaskId::new(&info.task_id.value);
+        let task = Task {
+            name: Arc::from(info.name.as_str()),
+            agent: rest.agent.clone(),
+            role: rest.role.clone(),
+            resources,
+            state: TaskState::TaskStaging,
+            forwarded: TaskState::TaskStaging,
+            uuid: None,
+            container: None,
+            freed: false,
+        };
+        self.track(framework, id, task);
+        self.launch(framework, info, rest, now);
+    }
+
+    /// Adds a task to what the master knows, with its resources taken from the agent.
+    pub(crate) fn track(&mut self, framework: &FrameworkId, id: TaskId, task: Task) {
+        if let Some(member) = self.master.members.get_mut(&task.agent) {
+            member.tasks.insert((framework.clone(), id.clone()));
+            if !task.freed {
+                member.free.subtract(&task.resources);
+            }
+        }
+        if let Some(known) = self.master.frameworks.get_mut(framework) {
+            if !task.freed {
+                known.charge(&task.role, &task.resources);
+            }
+            known.unreachable.remove(&id);
+            known.tasks.insert(id, task);
+        }
+    }
+
+    fn refuse_operation(&mut self, framework: &FrameworkId, operation: &Operation, why: &str) {
+        let Some(id) = &operation.id else { return };
+        let status = v1::OperationStatus {
+            operation_id: Some(id.clone()),
+            state: OperationState::OperationError.into(),
+            message: Some(why.to_owned()),
+            ..Default::default()
+        };
+        let event = Event {
+            r#type: Some(scheduler_event::Type::UpdateOperationStatus.into()),
+            update_operation_status: Some(scheduler_event::UpdateOperationStatus { status }),
+            ..Default::default()
+        };
+        self.send(framework, event);
+    }
+}
+
+fn gather(offers: Vec<Offer>) -> Option<Remainder> {
+    let first = offers.first()?;
+    let (agent, role) = (first.agent.clone(), first.role.clone());
+    let mut resources = Bundle::default();
+    for offer in &offers {
+        resources.add(&offer.resources);
+    }
+    Some(Remainder {
+        agent,
+        role,
+        resources,
+    })
+}
+
+fn tasks_of(operation: &Operation) -> &[TaskInfo] {
+    let launch = operation
+        .launch
+        .as_ref()
+        .map(|launch| launch.task_infos.as_slice());
+    let group = operation
+        .launch_group
+        .as_ref()
+        .map(|group| group.task_group.tasks.as_slice());
+    launch.or(group).unwrap_or_default()
+}
+
+/// An update that the master makes itself: without uuid, sent once (rule R93).
+fn master_status(
+    task: &TaskInfo,
+    state: TaskState,
+    reason: Reason,
+    message: String,
+    now: Timestamp,
+) -> TaskStatus {
+    TaskStatus {
+        task_id: task.task_id.clone(),
+        state: state.into(),
+        agent_id: Some(task.agent_id.clone()),
+        source: Some(Source::Master.into()),
+        reason: Some(reason.into()),
+        message: Some(message),
+        timestamp: Some(event::seconds(now)),
+        ..Default::default()
+    }
+}

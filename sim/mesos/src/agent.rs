@@ -1,0 +1,156 @@
+//! An agent's own memory, which outlives masters: its tasks and the updates that nobody has acknowledged yet. And what
+//! the master holds about the agent, which does not.
+
+use crate::bundle::Bundle;
+use crate::config::AgentSpec;
+use crate::id::{AgentId, Container, FrameworkId, TaskId};
+use echelon_core_model::time::{Span, Timestamp};
+use echelon_proto::mesos::v1::task_status::{Reason, Source};
+use echelon_proto::mesos::v1::{FrameworkInfo, TaskState};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A task's name on an agent.
+pub(crate) type TaskKey = (FrameworkId, TaskId);
+
+/// An agent.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub id: AgentId,
+    pub spec: AgentSpec,
+    /// Its process lives.
+    pub up: bool,
+    /// The network lets it talk to the master.
+    pub linked: bool,
+    pub tasks: BTreeMap<TaskKey, AgentTask>,
+    /// The frameworks whose tasks it runs, to tell a new master about them.
+    pub frameworks: BTreeMap<FrameworkId, Arc<FrameworkInfo>>,
+}
+
+/// A task on an agent.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentTask {
+    pub name: Arc<str>,
+    pub role: Arc<str>,
+    pub resources: Bundle,
+    pub container: Container,
+    /// The process that runs it; 0 while there is none.
+    pub pid: u32,
+    pub phase: Phase,
+    pub state: TaskState,
+    /// Updates in order; only the first is out (rule R94).
+    pub updates: VecDeque<Update>,
+    /// When the first is sent again, and the gap that led there.
+    pub retry: Option<(Timestamp, Span)>,
+    /// From SIGTERM to SIGKILL.
+    pub grace: Span,
+    /// How it lives, where tasks are virtual.
+    pub life: Life,
+}
+
+/// How far an executor has come with a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// On its way to the executor.
+    Launching,
+    /// Running.
+    Running,
+    /// Told to end.
+    Killing,
+    /// Its executor died while the agent was away; the agent finds out when it comes back.
+    Lost,
+    /// Over.
+    Ended,
+}
+
+/// How a virtual task lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Life {
+    /// How long it runs; `None` is for ever.
+    pub runtime: Option<Span>,
+    /// What it exits with.
+    pub exit_code: i32,
+    /// It ends by SIGKILL only.
+    pub ignores_term: bool,
+}
+
+/// A status update of an agent or executor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Update {
+    pub uuid: [u8; 16],
+    pub state: TaskState,
+    pub source: Source,
+    pub reason: Option<Reason>,
+    pub message: Option<String>,
+    pub at: Timestamp,
+}
+
+/// What the master holds about an agent.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub contact: Contact,
+    /// Neither offered nor used.
+    pub free: Bundle,
+    pub tasks: BTreeSet<TaskKey>,
+    pub offers: BTreeSet<u64>,
+    /// KILLs to deliver when it is back (rule R87).
+    pub kills: BTreeSet<TaskKey>,
+}
+
+/// The master's contact with an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contact {
+    /// Known from the registry, not back since the election.
+    Recovered,
+    /// Registered and connected.
+    Connected,
+    /// Registered, connection broken, not yet unreachable.
+    Disconnected,
+    /// Given up at this moment; it may come back.
+    Unreachable(Timestamp),
+    /// Marked gone; it may not come back.
+    Gone,
+}
+
+impl Contact {
+    /// Registered, whether or not its connection is broken just now.
+    pub(crate) const fn is_registered(self) -> bool {
+        matches!(self, Self::Connected | Self::Disconnected)
+    }
+}
+
+impl Member {
+    pub(crate) fn new(total: &Bundle) -> Self {
+        Self {
+            contact: Contact::Connected,
+            free: total.clone(),
+            tasks: BTreeSet::new(),
+            offers: BTreeSet::new(),
+            kills: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn recovered() -> Self {
+        Self {
+            contact: Contact::Recovered,
+            ..Self::new(&Bundle::default())
+        }
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(id: AgentId, spec: AgentSpec) -> Self {
+        Self {
+            id,
+            spec,
+            up: true,
+            linked: true,
+            tasks: BTreeMap::new(),
+            frameworks: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) const fn is_reachable(&self) -> bool {
+        self.up && self.linked
+    }
+}

@@ -1,0 +1,193 @@
+//! Offers: making them, taking them back, and where their resources go (rules R59 to R63).
+
+use crate::agent::Contact;
+use crate::bundle::Bundle;
+use crate::cluster::Cluster;
+use crate::event;
+use crate::id::{AgentId, FrameworkId};
+use crate::output::Output;
+use echelon_proto::mesos::v1;
+use echelon_proto::mesos::v1::framework_info::capability;
+use std::sync::Arc;
+
+/// Resources of one agent, held for one framework and role.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    pub framework: FrameworkId,
+    pub agent: AgentId,
+    pub role: Arc<str>,
+    pub resources: Bundle,
+}
+
+impl Cluster {
+    pub(crate) fn offer_text(&self, number: u64) -> String {
+        format!("{}-O{number}", self.master.id)
+    }
+
+    /// The open offer that a text names.
+    pub(crate) fn offer_number(&self, text: &str) -> Option<u64> {
+        let number = text
+            .strip_prefix(&self.master.id)?
+            .strip_prefix("-O")?
+            .parse()
+            .ok()?;
+        self.master.offers.contains_key(&number).then_some(number)
+    }
+
+    /// Takes resources from an agent into a new offer.
+    pub(crate) fn make_offer(&mut self, offer: Offer) -> Option<v1::Offer> {
+        let number = self.master.n_offers;
+        let member = self.master.members.get_mut(&offer.agent)?;
+        let framework = self.master.frameworks.get_mut(&offer.framework)?;
+        member.free.subtract(&offer.resources);
+        member.offers.insert(number);
+        framework.offers.insert(number);
+        framework.charge(&offer.role, &offer.resources);
+        let message = self.offer_message(number, &offer)?;
+        self.master.n_offers += 1;
+        self.master.offers.insert(number, offer);
+        Some(message)
+    }
+
+    fn offer_message(&self, number: u64, offer: &Offer) -> Option<v1::Offer> {
+        let spec = &self.agents.get(&offer.agent)?.spec;
+        let address = v1::Address {
+            hostname: Some(spec.hostname.clone()),
+            ip: Some(spec.ip.clone()),
+            port: i32::from(spec.port),
+        };
+        let url = v1::Url {
+            scheme: "http".to_owned(),
+            address,
+            path: Some("/slave(1)".to_owned()),
+            ..Default::default()
+        };
+        let allocation = v1::resource::AllocationInfo {
+            role: Some(offer.role.to_string()),
+        };
+        Some(v1::Offer {
+            id: v1::OfferId {
+                value: self.offer_text(number),
+            },
+            framework_id: offer.framework.proto(),
+            agent_id: offer.agent.proto(),
+            hostname: spec.hostname.clone(),
+            url: Some(url),
+            resources: self.resources_for(offer),
+            attributes: spec.attributes.clone(),
+            allocation_info: Some(allocation),
+            ..Default::default()
+        })
+    }
+
+    /// Frameworks without RESERVATION_REFINEMENT see the older form, with a role of its own (rule R7).
+    #[allow(deprecated, reason = "the older form is the deprecated one")]
+    fn resources_for(&self, offer: &Offer) -> Vec<v1::Resource> {
+        let mut resources = offer.resources.write(Some(&offer.role));
+        let refined = capability::Type::ReservationRefinement;
+        if self
+            .master
+            .frameworks
+            .get(&offer.framework)
+            .is_some_and(|framework| !framework.can(refined))
+        {
+            for resource in &mut resources {
+                resource.role = Some("*".to_owned());
+            }
+        }
+        resources
+    }
+
+    /// Ends an offer; its resources are free again.
+    pub(crate) fn end_offer(&mut self, number: u64) -> Option<Offer> {
+        let offer = self.master.offers.remove(&number)?;
+        if let Some(member) = self.master.members.get_mut(&offer.agent) {
+            member.offers.remove(&number);
+            member.free.add(&offer.resources);
+        }
+        if let Some(framework) = self.master.frameworks.get_mut(&offer.framework) {
+            framework.offers.remove(&number);
+            framework.discharge(&offer.role, &offer.resources);
+        }
+        Some(offer)
+    }
+
+    /// Ends all offers of a framework without a word (rule R28).
+    pub(crate) fn take_back_offers(&mut self, framework: &FrameworkId) {
+        let numbers = self
+            .master
+            .frameworks
+            .get(framework)
+            .map(|f| f.offers.clone())
+            .unwrap_or_default();
+        for number in numbers {
+            self.end_offer(number);
+        }
+    }
+
+    /// Ends all offers of an agent with RESCIND (rule R63).
+    pub(crate) fn rescind_agent(&mut self, agent: &AgentId) {
+        let numbers = self
+            .master
+            .members
+            .get(agent)
+            .map(|member| member.offers.clone())
+            .unwrap_or_default();
+        for number in numbers {
+            self.rescind(number);
+        }
+    }
+
+    /// Ends a framework's offers of some roles with RESCIND (rule R58).
+    pub(crate) fn rescind_roles(&mut self, framework: &FrameworkId, roles: &[String]) {
+        let offers = self
+            .master
+            .frameworks
+            .get(framework)
+            .map(|f| f.offers.clone())
+            .unwrap_or_default();
+        for number in offers {
+            let role = self
+                .master
+                .offers
+                .get(&number)
+                .map(|offer| offer.role.to_string());
+            if role.is_some_and(|role| roles.contains(&role)) {
+                self.rescind(number);
+            }
+        }
+    }
+
+    fn rescind(&mut self, number: u64) {
+        let text = self.offer_text(number);
+        if let Some(offer) = self.end_offer(number) {
+            self.send(&offer.framework, event::rescind(text));
+        }
+    }
+
+    /// Sends one OFFERS with all offers that one allocation made for a framework.
+    pub(crate) fn send_offers(&mut self, framework: &FrameworkId, offers: Vec<v1::Offer>) {
+        if !offers.is_empty() {
+            self.send(framework, event::offers(offers));
+        }
+    }
+
+    /// Agents whose resources may be offered, with something left.
+    pub(crate) fn offerable_agents(&self) -> Vec<AgentId> {
+        self.master
+            .members
+            .iter()
+            .filter(|(_, member)| member.contact == Contact::Connected && member.free.is_allocatable())
+            .map(|(agent, _)| agent.clone())
+            .collect()
+    }
+
+    /// How many outputs wait to be drained; a reader that never drains lets them grow (rule H3).
+    #[must_use]
+    pub fn n_waiting(&self) -> usize {
+        self.out
+            .iter()
+            .filter(|output| matches!(output, Output::Event { .. }))
+            .count()
+    }
+}

@@ -1,0 +1,62 @@
+//! What the cluster wants done outside. The order matters: records are to be kept before anything after them is done,
+//! so that nothing is told or started that a restart would have forgotten.
+
+use crate::id::{Run, StreamId};
+use echelon_core_model::time::Span;
+use echelon_proto::mesos::v1::CommandInfo;
+use echelon_proto::mesos::v1::scheduler::Event;
+
+/// One thing to do.
+#[derive(Debug, Clone)]
+pub enum Output {
+    /// Keep a record for [`crate::Cluster::recover`], or forget it.
+    Store {
+        /// Its name.
+        key: String,
+        /// Its bytes; `None` forgets it.
+        value: Option<Vec<u8>>,
+    },
+    /// Send an event.
+    Event {
+        /// On this stream.
+        stream: StreamId,
+        /// This one.
+        event: Box<Event>,
+    },
+    /// The stream is over.
+    Close {
+        /// Which one.
+        stream: StreamId,
+        /// How it ends.
+        end: StreamEnd,
+    },
+    /// Run a task, then report [`crate::Cluster::started`] and [`crate::Cluster::exited`].
+    Launch(Box<Launch>),
+    /// End a task: SIGTERM, and SIGKILL after the grace.
+    Kill {
+        /// Which one.
+        run: Run,
+        /// The time between the two; zero means SIGKILL at once.
+        grace: Span,
+    },
+}
+
+/// How a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// The master ended the answer properly.
+    Finished,
+    /// The connection broke.
+    Broken,
+}
+
+/// A task to run.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Which run.
+    pub run: Run,
+    /// What to run.
+    pub command: CommandInfo,
+    /// The task's own grace between SIGTERM and SIGKILL.
+    pub grace: Span,
+}

@@ -1,0 +1,321 @@
+//! Records that outlive the process of a shell: agents with their frameworks, and tasks with their unacknowledged
+//! updates. A cluster recovered from them is one whose master and agents were started again.
+
+use crate::agent::{Agent, AgentTask, Contact, Life, Member, Phase, Update};
+use crate::bundle::Bundle;
+use crate::cluster::{Cluster, Leadership};
+use crate::config::{AgentSpec, Config};
+use crate::id::{AgentId, Container, FrameworkId, TaskId};
+use crate::output::Output;
+use echelon_core_model::time::{Span, Timestamp};
+use echelon_proto::mesos::v1::task_status::{Reason, Source};
+use echelon_proto::mesos::v1::{Attribute, FrameworkInfo, Resource, TaskState};
+use prost::Message;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Which record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StoreKey {
+    /// An agent.
+    Agent(AgentId),
+    /// A task on an agent.
+    Task(AgentId, FrameworkId, TaskId),
+}
+
+/// A record could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RecoverError {
+    /// Its name is none of ours.
+    #[error("`{0}` is not a record of a simulated cluster; is this its work folder?")]
+    Key(String),
+    /// Its bytes are broken.
+    #[error(
+        "the record `{key}` of the simulated cluster cannot be read; restore the work folder or start with an empty one"
+    )]
+    Record {
+        /// Which one.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        source: prost::DecodeError,
+    },
+    /// It says something impossible.
+    #[error(
+        "the record `{key}` of the simulated cluster has a bad {what}; restore the work folder or start with an empty one"
+    )]
+    Content {
+        /// Which one.
+        key: String,
+        /// Which part.
+        what: &'static str,
+    },
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct AgentRecord {
+    #[prost(string, tag = "1")]
+    hostname: String,
+    #[prost(string, tag = "2")]
+    ip: String,
+    #[prost(uint32, tag = "3")]
+    port: u32,
+    #[prost(message, repeated, tag = "4")]
+    resources: Vec<Resource>,
+    #[prost(message, repeated, tag = "5")]
+    attributes: Vec<Attribute>,
+    #[prost(message, repeated, tag = "6")]
+    frameworks: Vec<FrameworkInfo>,
+    #[prost(bool, tag = "7")]
+    gone: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TaskRecord {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    role: String,
+    #[prost(message, repeated, tag = "3")]
+    resources: Vec<Resource>,
+    #[prost(bytes = "vec", tag = "4")]
+    container: Vec<u8>,
+    #[prost(uint32, tag = "5")]
+    pid: u32,
+    #[prost(uint32, tag = "6")]
+    phase: u32,
+    #[prost(enumeration = "TaskState", tag = "7")]
+    state: i32,
+    #[prost(message, repeated, tag = "8")]
+    updates: Vec<UpdateRecord>,
+    #[prost(uint64, tag = "9")]
+    grace_ms: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct UpdateRecord {
+    #[prost(bytes = "vec", tag = "1")]
+    uuid: Vec<u8>,
+    #[prost(enumeration = "TaskState", tag = "2")]
+    state: i32,
+    #[prost(enumeration = "Source", tag = "3")]
+    source: i32,
+    #[prost(enumeration = "Reason", optional, tag = "4")]
+    reason: Option<i32>,
+    #[prost(string, optional, tag = "5")]
+    message: Option<String>,
+    #[prost(uint64, tag = "6")]
+    at_ms: u64,
+}
+
+impl Cluster {
+    /// The present record of a key.
+    pub(crate) fn record(&self, key: &StoreKey) -> Output {
+        let value = match key {
+            StoreKey::Agent(id) => self.agents.get(id).map(|agent| {
+                let gone = self.contact(id) == Some(Contact::Gone);
+                agent_record(agent, gone).encode_to_vec()
+            }),
+            StoreKey::Task(agent, framework, task) => {
+                let key = (framework.clone(), task.clone());
+                self.agents
+                    .get(agent)
+                    .and_then(|a| a.tasks.get(&key))
+                    .map(|task| task_record(task).encode_to_vec())
+            }
+        };
+        Output::Store {
+            key: key_text(key),
+            value,
+        }
+    }
+
+    /// A cluster from its records. Its agents are down: settle their runs by [`Cluster::started`] and
+    /// [`Cluster::exited`], then [`Cluster::start_agent`] each.
+    ///
+    /// # Errors
+    /// `RecoverError` when a record cannot be read.
+    pub fn recover(
+        config: Config,
+        seed: u64,
+        records: impl IntoIterator<Item = (String, Vec<u8>)>,
+        now: Timestamp,
+    ) -> Result<Self, RecoverError> {
+        let mut cluster = Self::new(config, seed, now);
+        let mut records: Vec<(String, Vec<u8>)> = records.into_iter().collect();
+        // `agent/...` comes before `task/...`.
+        records.sort();
+        for (key, value) in records {
+            cluster.restore(&key, &value)?;
+        }
+        cluster.n_agents = u64::try_from(cluster.agents.len()).unwrap_or(u64::MAX);
+        let ids: Vec<AgentId> = cluster.agents.keys().cloned().collect();
+        for id in ids {
+            cluster.await_return(id, now);
+        }
+        debug_assert_eq!(cluster.master.leadership, Leadership::Leads);
+        Ok(cluster)
+    }
+
+    /// An agent listens elsewhere since it was started again.
+    pub fn move_agent(&mut self, id: &AgentId, port: u16) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.spec.port = port;
+            self.dirty.insert(StoreKey::Agent(id.clone()));
+        }
+    }
+
+    fn restore(&mut self, key: &str, value: &[u8]) -> Result<(), RecoverError> {
+        let broken = |source| RecoverError::Record {
+            key: key.to_owned(),
+            source,
+        };
+        let parts: Vec<&str> = key.split('/').collect();
+        match parts.as_slice() {
+            ["agent", id] => {
+                let record = AgentRecord::decode(value).map_err(broken)?;
+                self.restore_agent(AgentId::new(id), record, key)
+            }
+            ["task", agent, framework, task] => {
+                let record = TaskRecord::decode(value).map_err(broken)?;
+                let task_key = (FrameworkId::new(framework), TaskId::new(task));
+                let task = restored_task(record).map_err(|what| RecoverError::Content {
+                    key: key.to_owned(),
+                    what,
+                })?;
+                if let Some(agent) = self.agents.get_mut(&AgentId::new(agent)) {
+                    agent.tasks.insert(task_key, task);
+                }
+                Ok(())
+            }
+            _ => Err(RecoverError::Key(key.to_owned())),
+        }
+    }
+
+    fn restore_agent(&mut self, id: AgentId, record: AgentRecord, key: &str) -> Result<(), RecoverError> {
+        let bad = |what| RecoverError::Content {
+            key: key.to_owned(),
+            what,
+        };
+        let spec = AgentSpec {
+            hostname: record.hostname,
+            ip: record.ip,
+            port: u16::try_from(record.port).map_err(|_| bad("port"))?,
+            resources: Bundle::read(&record.resources).map_err(|_| bad("list of resources"))?,
+            attributes: record.attributes,
+        };
+        let mut agent = Agent::new(id.clone(), spec);
+        agent.up = false;
+        for info in record.frameworks {
+            let framework = info
+                .id
+                .as_ref()
+                .map(FrameworkId::from)
+                .ok_or_else(|| bad("framework id"))?;
+            agent.frameworks.insert(framework, Arc::new(info));
+        }
+        let contact = if record.gone {
+            Contact::Gone
+        } else {
+            Contact::Recovered
+        };
+        self.master.members.insert(
+            id.clone(),
+            Member {
+                contact,
+                ..Member::recovered()
+            },
+        );
+        self.agents.insert(id, agent);
+        Ok(())
+    }
+}
+
+fn key_text(key: &StoreKey) -> String {
+    match key {
+        StoreKey::Agent(id) => format!("agent/{id}"),
+        StoreKey::Task(agent, framework, task) => format!("task/{agent}/{framework}/{task}"),
+    }
+}
+
+fn agent_record(agent: &Agent, gone: bool) -> AgentRecord {
+    AgentRecord {
+        hostname: agent.spec.hostname.clone(),
+        ip: agent.spec.ip.clone(),
+        port: u32::from(agent.spec.port),
+        resources: agent.spec.resources.write(None),
+        attributes: agent.spec.attributes.clone(),
+        frameworks: agent.frameworks.values().map(|info| (**info).clone()).collect(),
+        gone,
+    }
+}
+
+fn task_record(task: &AgentTask) -> TaskRecord {
+    let updates = task.updates.iter().map(|update| UpdateRecord {
+        uuid: update.uuid.to_vec(),
+        state: update.state.into(),
+        source: update.source.into(),
+        reason: update.reason.map(Into::into),
+        message: update.message.clone(),
+        at_ms: update.at.0,
+    });
+    TaskRecord {
+        name: task.name.to_string(),
+        role: task.role.to_string(),
+        resources: task.resources.write(None),
+        container: task.container.0.to_vec(),
+        pid: task.pid,
+        phase: match task.phase {
+            Phase::Launching => 0,
+            Phase::Running => 1,
+            Phase::Killing => 2,
+            Phase::Lost => 3,
+            Phase::Ended => 4,
+        },
+        state: task.state.into(),
+        updates: updates.collect(),
+        grace_ms: task.grace.0,
+    }
+}
+
+fn restored_task(record: TaskRecord) -> Result<AgentTask, &'static str> {
+    let phase = match record.phase {
+        0 => Phase::Launching,
+        1 => Phase::Running,
+        2 => Phase::Killing,
+        3 => Phase::Lost,
+        4 => Phase::Ended,
+        _ => return Err("phase"),
+    };
+    let updates: Result<VecDeque<Update>, &'static str> =
+        record.updates.into_iter().map(restored_update).collect();
+    Ok(AgentTask {
+        name: Arc::from(record.name.as_str()),
+        role: Arc::from(record.role.as_str()),
+        resources: Bundle::read(&record.resources).map_err(|_| "list of resources")?,
+        container: Container(record.container.try_into().map_err(|_| "container id")?),
+        pid: record.pid,
+        phase,
+        state: TaskState::try_from(record.state).map_err(|_| "state")?,
+        updates: updates?,
+        retry: None,
+        grace: Span(record.grace_ms),
+        life: Life::default(),
+    })
+}
+
+fn restored_update(record: UpdateRecord) -> Result<Update, &'static str> {
+    Ok(Update {
+        uuid: record.uuid.try_into().map_err(|_| "uuid")?,
+        state: TaskState::try_from(record.state).map_err(|_| "state of an update")?,
+        source: Source::try_from(record.source).map_err(|_| "source of an update")?,
+        reason: record
+            .reason
+            .map(Reason::try_from)
+            .transpose()
+            .map_err(|_| "reason of an update")?,
+        message: record.message,
+        at: Timestamp(record.at_ms),
+    })
+}

@@ -1,0 +1,193 @@
+//! Users: each submits a job through a gateway and later changes its mind. A gateway may die under a call; the user then
+//! repeats the same request. What was acknowledged is remembered and judged at the end.
+
+use crate::storage::Asker;
+use crate::world::{BEGIN, Item, World};
+use echelon_core_gateway::ApiError;
+use echelon_core_gateway::call::{Call, Next};
+use echelon_core_gateway::change::{Change, Wish, change_goal};
+use echelon_core_gateway::create::{CreateJob, create_job};
+use echelon_core_gateway::resource::JobRef;
+use echelon_core_gateway::update::scale_job;
+use echelon_core_model::bucket::fnv1a;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{OpId, OpResult};
+use echelon_core_model::{JobId, Span};
+use echelon_core_testkit::build::JobBuilder;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// All users.
+#[derive(Debug, Default)]
+pub struct Users(pub Vec<User>);
+
+/// Something a user asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// The job.
+    Create,
+    /// Another number of instances.
+    Scale(u32),
+    /// Another goal.
+    Goal(Wish),
+}
+
+/// One user with one job.
+pub struct User {
+    /// What the user submits.
+    pub spec: JobSpec,
+    /// What is still to be asked for, in order.
+    pub plans: VecDeque<Asked>,
+    /// The job, once it was acknowledged.
+    pub job: Option<JobId>,
+    /// What was acknowledged, in order.
+    pub acknowledged: Vec<Asked>,
+    call: Option<Call<Result<JobId, ApiError>>>,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User").field("job", &self.job).field("acknowledged", &self.acknowledged).finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// Thinks of users and of what they will ask for.
+    pub(crate) fn plan_users(&mut self) {
+        for n in 0..self.options.jobs {
+            let (spec, plans) = self.think(n);
+            self.users.0.push(User { spec, plans, job: None, acknowledged: Vec::new(), call: None });
+            let at = self.dice.users.span(Span::ZERO, Span(self.options.faulty.0 / 2));
+            self.queue.plan(BEGIN.plus(at), Item::User(n));
+        }
+    }
+
+    fn think(&mut self, n: usize) -> (JobSpec, VecDeque<Asked>) {
+        let die = &mut self.dice.users;
+        let most = u64::from(self.options.instances).max(1);
+        let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
+        let name = format!("job{n}");
+        let is_service = die.chance(400);
+        let mut job = if is_service {
+            JobBuilder::service(&name, instances)
+        } else {
+            let runtime = die.span(Span::seconds(1), Span::seconds(40));
+            JobBuilder::batch(&name, instances).env("ECHELON_SIM_RUNTIME_MS", &runtime.0.to_string())
+        };
+        if die.chance(500) {
+            job = job.spread();
+        }
+        if die.chance(300) {
+            job = job.max_running(1 + instances / 2);
+        }
+        if !is_service && die.chance(200) {
+            job = job.env("ECHELON_SIM_EXIT_CODE", "1").retry_limit(2);
+        }
+        let mut plans = VecDeque::from([Asked::Create]);
+        if is_service && die.chance(500) {
+            plans.push_back(Asked::Scale(u32::try_from(die.below(most + 1)).unwrap_or(1)));
+        }
+        if die.chance(200) {
+            plans.push_back(Asked::Goal(Wish::Restart));
+        }
+        if die.chance(300) {
+            plans.push_back(Asked::Goal(Wish::Stop));
+        }
+        if die.chance(200) {
+            plans.push_back(Asked::Goal(Wish::Delete));
+        }
+        (job.build(), plans)
+    }
+
+    /// A user asks for the next thing, or for the same thing again.
+    pub(crate) fn user_acts(&mut self, n: usize) {
+        let now = self.now;
+        let chance = self.dice.users.bits();
+        let Some(user) = self.users.0.get_mut(n) else { return };
+        let Some(asked) = user.plans.front().copied() else { return };
+        if user.call.is_some() {
+            // The answer is under way; a pause of the call ends now.
+            let next = user.call.as_mut().map(Call::on_pause);
+            self.user_goes_on(n, next);
+            return;
+        }
+        let job = user.job.map_or_else(|| JobRef::Name(user.spec.name.clone()), JobRef::Id);
+        let change = Change { job, etag: String::new() };
+        let spec = user.spec.clone();
+        let (call, next) = Call::start(move |facts| async move {
+            match asked {
+                Asked::Create => {
+                    let text = format!("{spec:?}");
+                    let request = CreateJob {
+                        request_id: format!("user{n}"),
+                        hash: fnv1a(text.as_bytes()),
+                        bytes: text.len(),
+                        violations: Vec::new(),
+                        spec,
+                    };
+                    create_job(&facts, request, chance, now).await
+                }
+                Asked::Scale(instances) => scale_job(&facts, change, None, instances, now).await,
+                Asked::Goal(wish) => change_goal(&facts, change, wish, now).await,
+            }
+            .map(|view| view.head.job)
+        });
+        user.call = Some(call);
+        self.user_goes_on(n, Some(next));
+    }
+
+    /// Storage answered a user's gateway; one time in fifty the gateway has died meanwhile.
+    pub(crate) fn user_hears(&mut self, n: usize, result: OpResult) {
+        let dies = self.is_faulty() && self.dice.losses.chance(20);
+        let Some(user) = self.users.0.get_mut(n) else { return };
+        if dies {
+            user.call = None;
+            self.queue.plan(self.now.plus(Span::seconds(1)), Item::User(n));
+            return;
+        }
+        let next = user.call.as_mut().map(|call| call.on(result));
+        self.user_goes_on(n, next);
+    }
+
+    fn user_goes_on(&mut self, n: usize, next: Option<Next<Result<JobId, ApiError>>>) {
+        match next {
+            None => {}
+            Some(Next::Do(op)) => self.ask_storage(Asker::User(n), OpId(0), op),
+            Some(Next::Wait(span)) => self.queue.plan(self.now.plus(span), Item::User(n)),
+            Some(Next::Done(Ok(job))) => self.user_is_answered(n, job),
+            Some(Next::Done(Err(error))) => self.user_is_refused(n, &error),
+        }
+    }
+
+    fn user_is_answered(&mut self, n: usize, job: JobId) {
+        let pause = self.dice.users.span(Span::seconds(2), Span(self.options.faulty.0 / 2));
+        let Some(user) = self.users.0.get_mut(n) else { return };
+        user.call = None;
+        user.job = Some(job);
+        if let Some(asked) = user.plans.pop_front() {
+            self.trace.line(self.now, &format!("user{n}: {asked:?} acknowledged for {job}"));
+            user.acknowledged.push(asked);
+        }
+        self.queue.plan(self.now.plus(pause), Item::User(n));
+        for manager in 0..self.managers.len() {
+            // A hint, to whoever listens; half of them are lost.
+            let life = self.managers.get(manager).map_or(0, |p| p.life);
+            if !self.dice.losses.chance(500) {
+                self.to_manager((manager, life), self.now.plus(Span::millis(2)), echelon_core_resource_manager::Event::Hint(job));
+            }
+        }
+    }
+
+    fn user_is_refused(&mut self, n: usize, error: &ApiError) {
+        let Some(user) = self.users.0.get_mut(n) else { return };
+        user.call = None;
+        self.trace.line(self.now, &format!("user{n}: {:?}: {}", error.reason, error.message));
+        if error.is_retryable() {
+            self.queue.plan(self.now.plus(Span::seconds(2)), Item::User(n));
+        } else {
+            // The job has ended, or is ending: a truthful answer to a wish that came too late.
+            user.plans.pop_front();
+            self.queue.plan(self.now.plus(Span::seconds(2)), Item::User(n));
+        }
+    }
+}

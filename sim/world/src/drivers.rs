@@ -1,0 +1,361 @@
+//! The processes: how they are made, hear, act, stand still, die and come back.
+
+use crate::client::Users;
+use crate::dice::Dice;
+use crate::invariants::Facts;
+use crate::links::Links;
+use crate::members::Election;
+use crate::mesos::{self, ClusterWorld};
+use crate::options::Options;
+use crate::process::{Process, Who};
+use crate::queue::Queue;
+use crate::storage::Asker;
+use crate::trace::Trace;
+use crate::world::{BEGIN, Item, World};
+use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::store::{Decision, Op, Role};
+use echelon_core_model::{ClusterId, PoolId, Resources, Span, Timestamp, Version};
+use echelon_core_placement as placement;
+use echelon_core_resource_manager::{self as rm, ResourceManager};
+use echelon_core_shard::{self as shard, Shard};
+use echelon_core_testkit::store::ModelStore;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Lines of the trace that a failure shows.
+const TAIL: usize = 400;
+
+impl World {
+    /// A world before its first moment.
+    #[must_use]
+    pub fn new(seed: u64, options: Options) -> Self {
+        let mut world = Self {
+            now: BEGIN,
+            dice: Dice::new(seed),
+            queue: Queue::default(),
+            trace: Trace::new(TAIL),
+            store: ModelStore::new(),
+            managers: Vec::new(),
+            clusters: Vec::new(),
+            elections: BTreeMap::new(),
+            links: Links::default(),
+            users: Users::default(),
+            facts: Facts::default(),
+            broken: Vec::new(),
+            steps: 0,
+            options,
+        };
+        world.found();
+        world.plan_faults();
+        world.plan_users();
+        world.queue.plan(BEGIN, Item::Tend);
+        world
+    }
+
+    /// Stores what operators have set up, and starts every process.
+    fn found(&mut self) {
+        self.found_pools();
+        for n in 0..self.options.clusters {
+            let seed = self.dice.seeds.below(u64::MAX);
+            let (id, mesos) = mesos::cluster(&format!("c{n}"), self.options.hosts, seed);
+            self.store_cluster(&id);
+            self.elections.insert(Role::Shard(id.clone()), Election::default());
+            self.clusters.push(ClusterWorld {
+                framework: mesos::framework(&id),
+                id,
+                mesos,
+                shards: Vec::new(),
+                connections: BTreeMap::new(),
+                tick_at: None,
+            });
+        }
+        self.elections.insert(Role::ResourceManager, Election::default());
+        for index in 0..self.options.managers {
+            let driver = self.new_manager(index, 1);
+            self.managers.push(Process::new(driver));
+        }
+        for cluster in 0..self.options.clusters {
+            for index in 0..self.options.shards {
+                let driver = self.new_shard(cluster, index, 1);
+                if let Some(c) = self.clusters.get_mut(cluster) {
+                    c.shards.push(Process::new(driver));
+                }
+            }
+        }
+        let everyone: Vec<Who> = self.everyone().collect();
+        everyone.into_iter().for_each(|who| self.join(who));
+    }
+
+    fn found_pools(&mut self) {
+        let pool = Pool {
+            id: PoolId::new("default"),
+            path: "/default".to_owned(),
+            reservation: Resources::ZERO,
+            limit: Resources::MAX,
+            share: Resources { cpus: 1, memory: 1, disk: 1, gpus: 1 },
+            version: Version(1),
+        };
+        let tree = PoolTree { version: Version(1), pools: [(pool.path.clone(), pool)].into_iter().collect() };
+        self.store.perform(Op::Decide(Decision::PutPools { tree, expected: Version(0) }));
+    }
+
+    fn store_cluster(&mut self, id: &ClusterId) {
+        let cluster = Cluster {
+            id: id.clone(),
+            name: id.to_string(),
+            version: Version(1),
+            wish: Wish::Active,
+            mesos: String::new(),
+            labels: BTreeMap::new(),
+        };
+        self.store.perform(Op::Decide(Decision::PutCluster { cluster, expected: None }));
+    }
+
+    fn new_manager(&mut self, index: usize, life: u64) -> ResourceManager {
+        ResourceManager::new(rm::Config::new(format!("rm{index}.{life}"), self.dice.seeds.below(u64::MAX)))
+    }
+
+    fn new_shard(&mut self, cluster: usize, index: usize, life: u64) -> Shard {
+        let id = self.cluster_id(cluster);
+        Shard::new(shard::Config {
+            name: id.to_string(),
+            holder: format!("{id}.{index}.{life}"),
+            address: format!("{id}.{index}"),
+            seed: self.dice.seeds.below(u64::MAX),
+            timing: shard::Timing::default(),
+            cluster: id,
+        })
+    }
+
+    /// Every process.
+    pub(crate) fn everyone(&self) -> impl Iterator<Item = Who> + use<> {
+        let (managers, clusters, shards) = (self.options.managers, self.options.clusters, self.options.shards);
+        let of = move |cluster| (0..shards).map(move |index| Who::Shard { cluster, index });
+        (0..managers).map(Who::Manager).chain((0..clusters).flat_map(of))
+    }
+
+    fn join(&mut self, who: Who) {
+        let (role, life, now) = (self.role_of(who), self.life_of(who), self.now);
+        if let Some(election) = self.elections.get_mut(&role) {
+            election.join(who, life, now);
+        }
+    }
+
+    fn life_of(&self, who: Who) -> u64 {
+        match who {
+            Who::Manager(i) => self.managers.get(i).map_or(0, |p| p.life),
+            Who::Shard { cluster, index } => self.shard_process(cluster, index).map_or(0, |p| p.life),
+        }
+    }
+
+    fn shard_process(&self, cluster: usize, index: usize) -> Option<&Process<Shard>> {
+        self.clusters.get(cluster)?.shards.get(index)
+    }
+
+    fn shard_process_mut(&mut self, cluster: usize, index: usize) -> Option<&mut Process<Shard>> {
+        self.clusters.get_mut(cluster)?.shards.get_mut(index)
+    }
+
+    /// A manager hears something and acts.
+    pub(crate) fn manager_hears(&mut self, index: usize, life: u64, event: rm::Event) {
+        let now = self.now;
+        let Some(process) = self.managers.get_mut(index).filter(|p| p.life == life) else { return };
+        if let Some(until) = process.pause_at(now) {
+            self.queue.plan(until, Item::Manager { index, life, event: Box::new(event) });
+            return;
+        }
+        let Some(driver) = process.driver.as_mut() else { return };
+        let mut effects = Vec::new();
+        driver.step(event, now, &mut effects);
+        for effect in effects {
+            self.manager_acts(index, life, effect);
+        }
+        self.plan_wake(Who::Manager(index), life);
+    }
+
+    fn manager_acts(&mut self, index: usize, life: u64, effect: rm::Effect) {
+        let who = Who::Manager(index);
+        match effect {
+            rm::Effect::Storage(id, op) => self.ask_storage(Asker::Process(who, life), id, op),
+            rm::Effect::Send(link, directive) => self.send_directive(link.0, directive),
+            rm::Effect::Watch(cluster) => {
+                if let Some(n) = self.clusters.iter().position(|c| c.id == cluster) {
+                    self.links.watches.entry((index, life)).or_insert_with(BTreeSet::new).insert(n);
+                }
+            }
+            rm::Effect::Unwatch(cluster) => {
+                if let Some(n) = self.clusters.iter().position(|c| c.id == cluster)
+                    && let Some(set) = self.links.watches.get_mut(&(index, life))
+                {
+                    set.remove(&n);
+                }
+            }
+            rm::Effect::Publish(epoch) => {
+                if let Some(e) = self.elections.get_mut(&Role::ResourceManager) {
+                    e.publish(who, life, epoch);
+                }
+            }
+            rm::Effect::StepDown { why } => {
+                self.links.watches.remove(&(index, life));
+                self.step_down(who, life, &why);
+            }
+            rm::Effect::PlanAnswer { .. } => {}
+            rm::Effect::Alarm(alarm) => self.trace.line(self.now, &format!("{who} alarm: {alarm}")),
+        }
+    }
+
+    /// A shard's process hears something and acts.
+    pub(crate) fn shard_hears(&mut self, (cluster, index, life): (usize, usize, u64), event: shard::Event) {
+        let now = self.now;
+        let Some(process) = self.shard_process_mut(cluster, index).filter(|p| p.life == life) else { return };
+        if let Some(until) = process.pause_at(now) {
+            self.to_shard((cluster, index, life), until, event);
+            return;
+        }
+        let Some(driver) = process.driver.as_mut() else { return };
+        let mut effects = Vec::new();
+        driver.step(event, now, &mut effects);
+        for effect in effects {
+            self.shard_acts((cluster, index, life), effect);
+        }
+        self.plan_wake(Who::Shard { cluster, index }, life);
+    }
+
+    fn shard_acts(&mut self, at: (usize, usize, u64), effect: shard::Effect) {
+        let (cluster, index, life) = at;
+        let who = Who::Shard { cluster, index };
+        match effect {
+            shard::Effect::Storage(id, op) => self.ask_storage(Asker::Process(who, life), id, op),
+            shard::Effect::Cluster(call) => self.call_mesos(at, call),
+            shard::Effect::Report(link, report) => self.send_report(link.0, report),
+            shard::Effect::Place(problem) => {
+                let (answer, _) = placement::place(&problem);
+                let soon = self.now.plus(self.dice.delays.span(Span::millis(1), Span::millis(5)));
+                self.to_shard(at, soon, shard::Event::Placed(answer));
+            }
+            shard::Effect::Publish(epoch) => {
+                let role = self.shard_role(cluster);
+                if let Some(e) = self.elections.get_mut(&role) {
+                    e.publish(who, life, epoch);
+                }
+            }
+            shard::Effect::StepDown { why } => self.step_down(who, life, &why),
+            shard::Effect::Alarm(alarm) => self.trace.line(self.now, &format!("{who} alarm: {alarm}")),
+        }
+    }
+
+    /// Plans the next wake-up that a process wants.
+    fn plan_wake(&mut self, who: Who, life: u64) {
+        let now = self.now;
+        let wanted = match who {
+            Who::Manager(i) => self.managers.get_mut(i).and_then(|p| wake_of(p, now, ResourceManager::next_wake)),
+            Who::Shard { cluster, index } => {
+                self.shard_process_mut(cluster, index).and_then(|p| wake_of(p, now, Shard::next_wake))
+            }
+        };
+        if let Some(at) = wanted {
+            self.queue.plan(at, Item::Wake(who, life));
+        }
+    }
+
+    pub(crate) fn wake(&mut self, who: Who, life: u64) {
+        match who {
+            Who::Manager(index) => {
+                if let Some(p) = self.managers.get_mut(index).filter(|p| p.life == life) {
+                    p.wake_at = None;
+                }
+                self.manager_hears(index, life, rm::Event::Wake);
+            }
+            Who::Shard { cluster, index } => {
+                if let Some(p) = self.shard_process_mut(cluster, index).filter(|p| p.life == life) {
+                    p.wake_at = None;
+                }
+                self.shard_hears((cluster, index, life), shard::Event::Wake);
+            }
+        }
+    }
+
+    pub(crate) fn kill(&mut self, who: Who) {
+        let (role, now, life) = (self.role_of(who), self.now, self.life_of(who));
+        if let Some(election) = self.elections.get_mut(&role) {
+            election.silent(who, now);
+        }
+        match who {
+            Who::Manager(i) => {
+                self.links.watches.remove(&(i, life));
+                if let Some(p) = self.managers.get_mut(i) {
+                    p.kill();
+                }
+            }
+            Who::Shard { cluster, index } => {
+                if let Some(p) = self.shard_process_mut(cluster, index) {
+                    p.kill();
+                }
+            }
+        }
+        self.drop_connections(who);
+    }
+
+    pub(crate) fn start(&mut self, who: Who) {
+        let life = self.life_of(who);
+        match who {
+            Who::Manager(i) => {
+                let driver = self.new_manager(i, life);
+                if let Some(p) = self.managers.get_mut(i).filter(|p| p.driver.is_none()) {
+                    p.start(driver);
+                }
+            }
+            Who::Shard { cluster, index } => {
+                let driver = self.new_shard(cluster, index, life);
+                if let Some(p) = self.shard_process_mut(cluster, index).filter(|p| p.driver.is_none()) {
+                    p.start(driver);
+                }
+            }
+        }
+        self.join(who);
+    }
+
+    pub(crate) fn pause(&mut self, who: Who, span: Span) {
+        let (role, now) = (self.role_of(who), self.now);
+        let until = now.plus(span);
+        match who {
+            Who::Manager(i) => {
+                if let Some(p) = self.managers.get_mut(i).filter(|p| p.driver.is_some()) {
+                    p.paused_until = Some(until);
+                }
+            }
+            Who::Shard { cluster, index } => {
+                if let Some(p) = self.shard_process_mut(cluster, index).filter(|p| p.driver.is_some()) {
+                    p.paused_until = Some(until);
+                }
+            }
+        }
+        if let Some(election) = self.elections.get_mut(&role) {
+            election.silent(who, now);
+        }
+        self.queue.plan(until, Item::Resume(who));
+    }
+
+    pub(crate) fn resume(&mut self, who: Who) {
+        let role = self.role_of(who);
+        let alive = match who {
+            Who::Manager(i) => self.managers.get(i).is_some_and(|p| p.driver.is_some()),
+            Who::Shard { cluster, index } => {
+                self.shard_process(cluster, index).is_some_and(|p| p.driver.is_some())
+            }
+        };
+        if let Some(election) = self.elections.get_mut(&role).filter(|_| alive) {
+            election.heard(who);
+        }
+    }
+}
+
+/// The wake-up to plan, if an earlier one is not planned already.
+fn wake_of<D>(process: &mut Process<D>, now: Timestamp, next: impl Fn(&D) -> Option<Timestamp>) -> Option<Timestamp> {
+    let at = next(process.driver.as_ref()?)?.max(now);
+    if process.wake_at.is_some_and(|planned| planned <= at) {
+        return None;
+    }
+    process.wake_at = Some(at);
+    Some(at)
+}

@@ -1,0 +1,112 @@
+//! What goes wrong, chosen by the seed before anything begins, and how it is done.
+
+use crate::members::SESSION;
+use crate::process::Who;
+use crate::world::{Item, World};
+use echelon_core_model::Span;
+
+/// Something that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A process is killed and started again after this long.
+    Crash(Who, Span),
+    /// A process stands still for this long.
+    Pause(Who, Span),
+    /// The n-th open stream between resource manager and shard breaks.
+    CutLink(usize),
+    /// The n-th open stream is silent for this long.
+    SilentLink(usize, Span),
+    /// A cluster's subscriptions break.
+    CutStream(usize),
+    /// An agent of a cluster is silent for this long.
+    LoseAgent {
+        /// The cluster.
+        cluster: usize,
+        /// Which of its agents.
+        agent: usize,
+        /// How long.
+        span: Span,
+    },
+    /// A cluster's master fails over.
+    FailMaster(usize),
+}
+
+impl World {
+    /// Plans all faults of the run.
+    pub(crate) fn plan_faults(&mut self) {
+        let rates = self.options.faults;
+        for _ in 0..rates.crashes {
+            let (who, span) = (self.any_process(), self.dice.faults.span(Span::millis(100), Span::seconds(20)));
+            self.plan_fault(Fault::Crash(who, span));
+        }
+        for _ in 0..rates.pauses {
+            let (who, span) = (self.any_process(), self.dice.faults.span(Span::seconds(1), Span(SESSION.0 * 4)));
+            self.plan_fault(Fault::Pause(who, span));
+        }
+        for i in 0..rates.links {
+            let n = self.dice.faults.index(16);
+            let silent = self.dice.faults.span(Span::seconds(5), Span::seconds(60));
+            self.plan_fault(if i % 2 == 0 { Fault::CutLink(n) } else { Fault::SilentLink(n, silent) });
+        }
+        for _ in 0..rates.streams {
+            let cluster = self.dice.faults.index(self.options.clusters);
+            self.plan_fault(Fault::CutStream(cluster));
+        }
+        for _ in 0..rates.agents {
+            let cluster = self.dice.faults.index(self.options.clusters);
+            let agent = self.dice.faults.index(self.options.hosts);
+            let span = self.dice.faults.span(Span::seconds(5), Span::minutes(3));
+            self.plan_fault(Fault::LoseAgent { cluster, agent, span });
+        }
+        for _ in 0..rates.masters {
+            let cluster = self.dice.faults.index(self.options.clusters);
+            self.plan_fault(Fault::FailMaster(cluster));
+        }
+    }
+
+    fn plan_fault(&mut self, fault: Fault) {
+        let at = self.dice.faults.span(Span::seconds(1), self.options.faulty);
+        self.queue.plan(crate::world::BEGIN.plus(at), Item::Fault(fault));
+    }
+
+    fn any_process(&mut self) -> Who {
+        let all: Vec<Who> = self.everyone().collect();
+        let n = self.dice.faults.index(all.len());
+        all.get(n).copied().unwrap_or(Who::Manager(0))
+    }
+
+    /// Does a fault.
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        self.trace.line(self.now, &format!("fault {fault:?}"));
+        match fault {
+            Fault::Crash(who, span) => {
+                self.kill(who);
+                self.queue.plan(self.now.plus(span), Item::Start(who));
+            }
+            Fault::Pause(who, span) => self.pause(who, span),
+            Fault::CutLink(n) => {
+                if let Some(id) = self.nth_link(n) {
+                    self.close_link(id);
+                }
+            }
+            Fault::SilentLink(n, span) => {
+                let until = self.now.plus(span);
+                if let Some(link) = self.nth_link(n).and_then(|id| self.links.open.get_mut(&id)) {
+                    link.silent_until = until;
+                }
+            }
+            Fault::CutStream(cluster) => self.cut_streams(cluster),
+            Fault::LoseAgent { cluster, agent, span } => {
+                if self.lose_agent(cluster, agent) {
+                    self.queue.plan(self.now.plus(span), Item::ReturnAgent { cluster, agent });
+                }
+            }
+            Fault::FailMaster(cluster) => self.fail_master(cluster),
+        }
+    }
+
+    fn nth_link(&self, n: usize) -> Option<u64> {
+        let len = self.links.open.len();
+        self.links.open.keys().nth(n.checked_rem(len)?).copied()
+    }
+}

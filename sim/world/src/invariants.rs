@@ -1,0 +1,238 @@
+//! What must never be, looked at after each step, and what must be in the end. The truth is taken from where it is: from the
+//! agents' own tasks, from what storage holds, and from what users were told.
+
+use crate::client::Asked;
+use crate::world::World;
+use echelon_core_gateway::change::Wish;
+use echelon_core_hosts::{Call, TaskState, TaskStatus};
+use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
+use echelon_core_model::job::{Desired, JobState};
+use echelon_core_model::store::{Answer, Query};
+use echelon_core_model::{ClusterId, InstanceId, JobId, RunState, Span, TaskId, Timestamp};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// An older run that is just back may live this long beside the newer one.
+const SETTLE: Span = Span::minutes(2);
+
+/// A broken invariant, with its number in ARCHITECTURE.md.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The number.
+    pub invariant: u8,
+    /// What was seen.
+    pub what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant {}: {}", self.invariant, self.what)
+    }
+}
+
+/// What the world remembers to judge by.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// State that each update told, by its uuid.
+    updates: BTreeMap<[u8; 16], (String, TaskState)>,
+    /// Agents that were away, and when they came back.
+    away: BTreeMap<String, Option<Timestamp>>,
+}
+
+impl Facts {
+    /// An update is on its way to a shard.
+    pub fn told(&mut self, status: &TaskStatus) {
+        if let Some(uuid) = status.uuid {
+            self.updates.insert(uuid, (status.task.clone(), status.state));
+        }
+    }
+
+    /// An agent fell silent.
+    pub fn agent_lost(&mut self, agent: &str, _now: Timestamp) {
+        self.away.insert(agent.to_owned(), None);
+    }
+
+    /// It is back.
+    pub fn agent_back(&mut self, agent: &str, now: Timestamp) {
+        self.away.insert(agent.to_owned(), Some(now));
+    }
+
+    fn excused(&self, agent: &str, now: Timestamp) -> bool {
+        match self.away.get(agent) {
+            None => false,
+            Some(None) => true,
+            Some(Some(back)) => now.since(*back) < SETTLE,
+        }
+    }
+
+    /// A call has reached a master: was it allowed to be made?
+    pub fn judge_call(world: &mut World, cluster: usize, call: &Call) {
+        let id = world.cluster_id(cluster);
+        let wrong = match call {
+            Call::Accept { launches, .. } => launches.iter().find_map(|l| launched_without_intent(world, &id, &l.task)),
+            Call::Acknowledge { task, uuid, .. } => acknowledged_too_early(world, &id, task, uuid),
+            Call::Kill { task, .. } => killed_without_evidence(world, &id, task),
+            _ => None,
+        };
+        world.broken.extend(wrong);
+    }
+}
+
+fn stored(world: &World, cluster: &ClusterId, instance: &InstanceId) -> Option<InstanceRecord> {
+    let key = BlockKey::of(instance.job, &instance.group, instance.number);
+    let query = Query::GroupBlocks {
+        cluster: cluster.clone(),
+        job: instance.job,
+        group: instance.group.clone(),
+        first: key.number,
+        last: key.number,
+    };
+    match world.store.read(&query) {
+        Answer::Blocks(blocks, _) => blocks.into_iter().find_map(|mut b| b.instances.remove(&instance.number)),
+        _ => None,
+    }
+}
+
+fn stored_run(record: &InstanceRecord, task: &TaskId) -> Option<Run> {
+    let same = |r: &&Run| r.generation == task.generation && r.number == task.run;
+    record.run.iter().chain(&record.older).find(same).cloned()
+}
+
+/// Whether storage knows a run of the instance that came after the task's.
+fn superseded(record: &InstanceRecord, task: &TaskId) -> bool {
+    let newer = |r: &Run| (r.generation, r.number) > (task.generation, task.run);
+    record.generation > task.generation || record.run.as_ref().is_some_and(newer)
+}
+
+fn launched_without_intent(world: &World, cluster: &ClusterId, task: &TaskId) -> Option<Broken> {
+    let record = stored(world, cluster, &task.instance);
+    let known = record.is_some_and(|r| stored_run(&r, task).is_some() || superseded(&r, task));
+    (!known).then(|| Broken { invariant: 5, what: format!("ACCEPT of {task} without a stored intent") })
+}
+
+fn acknowledged_too_early(world: &World, cluster: &ClusterId, task: &str, uuid: &[u8; 16]) -> Option<Broken> {
+    let (_, told) = world.facts.updates.get(uuid)?;
+    let task: TaskId = task.parse().ok()?;
+    let record = stored(world, cluster, &task.instance)?;
+    if superseded(&record, &task) {
+        return None;
+    }
+    let state = stored_run(&record, &task)?.state;
+    let reflected = if told.is_proof_of_death() { state.is_ended() } else { state != RunState::Launching };
+    (!reflected).then(|| Broken {
+        invariant: 5,
+        what: format!("ACKNOWLEDGE of {told:?} for {task} while storage says {state}"),
+    })
+}
+
+fn killed_without_evidence(world: &World, cluster: &ClusterId, task: &str) -> Option<Broken> {
+    let wrong = |why: &str| Some(Broken { invariant: 7, what: format!("KILL of {task}: {why}") });
+    let Ok(task) = task.parse::<TaskId>() else { return wrong("not our naming") };
+    let head = match world.store.read(&Query::Head(task.instance.job)) {
+        Answer::Head(head) => head,
+        _ => None,
+    };
+    if head.is_some_and(|h| h.goal.desired != Desired::Running) || moved_away(world, cluster, &task) {
+        return None;
+    }
+    let Some(record) = stored(world, cluster, &task.instance) else { return wrong("no record of its instance") };
+    match stored_run(&record, &task) {
+        Some(run) if run.stopping.is_some() => None,
+        Some(run) if run.state == RunState::Lost => None,
+        None if superseded(&record, &task) => None,
+        Some(run) => wrong(&format!("storage says {} and no wish to stop", run.state)),
+        None => wrong("storage does not know this run"),
+    }
+}
+
+fn moved_away(world: &World, cluster: &ClusterId, task: &TaskId) -> bool {
+    let Answer::Assignments(_, all) = world.store.read(&Query::Assignment(task.instance.job)) else { return false };
+    let mut ranges = all.iter().flat_map(|a| a.ranges(&task.instance.group));
+    match ranges.find(|r| r.range.contains(task.instance.number)) {
+        None => true,
+        Some(r) => r.cluster != *cluster || r.generation > task.generation || r.releasing.is_some(),
+    }
+}
+
+impl World {
+    /// After each step.
+    pub(crate) fn judge_step(&mut self) {
+        self.judge_double_runs();
+        for c in &self.clusters {
+            for shard in c.shards.iter().filter_map(|p| p.driver.as_ref()) {
+                let found = echelon_core_shard::check(shard);
+                self.broken.extend(found.into_iter().map(|b| Broken { invariant: 4, what: format!("{}: {b}", c.id) }));
+            }
+        }
+        for manager in self.managers.iter().filter_map(|p| p.driver.as_ref()) {
+            let found = echelon_core_resource_manager::check(manager.picture());
+            self.broken.extend(found.into_iter().map(|b| Broken { invariant: 4, what: format!("resource manager: {b}") }));
+        }
+    }
+
+    /// Invariant 1: no two live runs of an instance, unless all but one are on agents that are or were just away.
+    fn judge_double_runs(&mut self) {
+        let mut live: BTreeMap<InstanceId, Vec<(TaskId, String)>> = BTreeMap::new();
+        for c in &self.clusters {
+            for (agent, task) in c.mesos.live_tasks() {
+                if let Ok(id) = task.as_str().parse::<TaskId>() {
+                    live.entry(id.instance.clone()).or_default().push((id, agent.as_str().to_owned()));
+                }
+            }
+        }
+        for (instance, runs) in live.into_iter().filter(|(_, runs)| runs.len() > 1) {
+            let inexcusable = runs.iter().filter(|(_, agent)| !self.facts.excused(agent, self.now)).count();
+            if inexcusable > 1 {
+                let what = format!("{instance} has {} live runs: {runs:?}", runs.len());
+                self.broken.push(Broken { invariant: 1, what });
+            }
+        }
+    }
+
+    /// When faults have stopped and everything had time to come to rest.
+    pub(crate) fn judge_end(&mut self) {
+        if !self.broken.is_empty() {
+            return;
+        }
+        let wrong: Vec<Broken> = (0..self.users.0.len()).filter_map(|n| self.judge_user(n)).collect();
+        self.broken.extend(wrong);
+    }
+
+    fn judge_user(&self, n: usize) -> Option<Broken> {
+        let user = self.users.0.get(n)?;
+        let lost = |invariant, what: String| Some(Broken { invariant, what: format!("user{n}: {what}") });
+        let Some(job) = user.job else { return lost(3, "the job was never taken, although faults have stopped".to_owned()) };
+        let deleted = user.acknowledged.contains(&Asked::Goal(Wish::Delete));
+        let stopped = user.acknowledged.contains(&Asked::Goal(Wish::Stop));
+        let Answer::Head(head) = self.store.read(&Query::Head(job)) else { return None };
+        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else { return None };
+        let state = progress.first().map(|p| p.state);
+        let Some(head) = head else {
+            return if deleted { None } else { lost(2, format!("job {job} was acknowledged and is gone")) };
+        };
+        if deleted {
+            return lost(3, format!("job {job} was deleted and is still {state:?}; awaited {:?}", progress.first().map(|p| p.awaited.clone())));
+        }
+        if stopped && head.goal.desired != Desired::Stopped {
+            return lost(2, format!("the stop of {job} was acknowledged and is lost"));
+        }
+        let live = self.live_instances(job);
+        match (state, stopped) {
+            (Some(s), _) if s.is_ended() && live == 0 => None,
+            (Some(JobState::Running), false) if live == head.instances => None,
+            (_, false) if head.instances == 0 && live == 0 => None,
+            _ => lost(3, format!("job {job} is {state:?} with {live} of {} instances live", head.instances)),
+        }
+    }
+
+    fn live_instances(&self, job: JobId) -> u64 {
+        let tasks = self.clusters.iter().flat_map(|c| c.mesos.live_tasks());
+        let ours = tasks.filter(|(_, t)| t.as_str().parse::<TaskId>().is_ok_and(|t| t.instance.job == job));
+        ours.count() as u64
+    }
+
+    /// Jobs that came to a good end, and instances that run.
+    pub(crate) fn fulfilled(&self) -> u64 {
+        self.users.0.iter().filter_map(|u| u.job).map(|job| 1 + self.live_instances(job)).sum()
+    }
+}

@@ -1,0 +1,129 @@
+//! Membership: one leader for each role, sessions that expire when a process is silent, and the highest epoch ever
+//! published. What a deposed leader hears of it comes late; that is the point.
+
+use crate::process::Who;
+use echelon_core_model::{Epoch, Span, Timestamp};
+use std::collections::BTreeMap;
+
+/// A process silent for longer is no member any more.
+pub const SESSION: Span = Span::seconds(4);
+
+/// A candidate's session.
+#[derive(Debug, Clone, Copy)]
+struct Session {
+    life: u64,
+    /// Silent (dead or paused) since.
+    silent_since: Option<Timestamp>,
+    /// May not lead again before: it stepped down.
+    not_before: Timestamp,
+}
+
+/// The election of one role.
+#[derive(Debug, Default)]
+pub struct Election {
+    sessions: BTreeMap<Who, Session>,
+    leader: Option<(Who, u64)>,
+    published: Epoch,
+    /// The leader that published its address, as others find it.
+    found: Option<(Who, u64)>,
+}
+
+/// What an election tells processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// It leads now.
+    Elected(Who, u64),
+    /// It leads no more.
+    Deposed(Who, u64),
+}
+
+impl Election {
+    /// A process joins, or joins again after a restart.
+    pub fn join(&mut self, who: Who, life: u64, now: Timestamp) {
+        self.sessions.insert(who, Session { life, silent_since: None, not_before: now });
+    }
+
+    /// A process died or was paused.
+    pub fn silent(&mut self, who: Who, now: Timestamp) {
+        if let Some(session) = self.sessions.get_mut(&who) {
+            session.silent_since = Some(now);
+        }
+    }
+
+    /// A paused process goes on; its session may be gone by now.
+    pub fn heard(&mut self, who: Who) {
+        if let Some(session) = self.sessions.get_mut(&who) {
+            session.silent_since = None;
+        }
+    }
+
+    /// The leader gives up and stays back for a while.
+    pub fn step_down(&mut self, who: Who, life: u64, until: Timestamp) -> Option<Told> {
+        let session = self.sessions.get_mut(&who).filter(|s| s.life == life)?;
+        session.not_before = until;
+        if self.leader != Some((who, life)) {
+            return None;
+        }
+        self.leader = None;
+        self.found = None;
+        Some(Told::Deposed(who, life))
+    }
+
+    /// The leader published the epoch that it took.
+    pub fn publish(&mut self, who: Who, life: u64, epoch: Epoch) {
+        self.published = self.published.max(epoch);
+        if self.leader == Some((who, life)) {
+            self.found = Some((who, life));
+        }
+    }
+
+    /// The highest epoch ever published.
+    pub const fn published(&self) -> Epoch {
+        self.published
+    }
+
+    /// Where others find the leader.
+    pub const fn found(&self) -> Option<(Who, u64)> {
+        self.found
+    }
+
+    /// Expires sessions and elects.
+    pub fn tick(&mut self, now: Timestamp) -> Vec<Told> {
+        let mut told = Vec::new();
+        let gone = |s: &Session| s.silent_since.is_some_and(|since| now.since(since) >= SESSION);
+        if let Some((who, life)) = self.leader
+            && self.sessions.get(&who).is_none_or(|s| gone(s) || s.life != life)
+        {
+            self.leader = None;
+            self.found = None;
+            told.push(Told::Deposed(who, life));
+        }
+        if self.leader.is_none() {
+            let free = |s: &Session| s.silent_since.is_none() && s.not_before <= now;
+            if let Some((who, s)) = self.sessions.iter().find(|(_, s)| free(s)) {
+                self.leader = Some((*who, s.life));
+                told.push(Told::Elected(*who, s.life));
+            }
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_leader_is_replaced_after_its_session() {
+        let mut election = Election::default();
+        let (a, b) = (Who::Manager(0), Who::Manager(1));
+        election.join(a, 1, Timestamp(0));
+        election.join(b, 1, Timestamp(0));
+        assert_eq!(election.tick(Timestamp(0)), [Told::Elected(a, 1)]);
+        election.publish(a, 1, Epoch(3));
+        election.silent(a, Timestamp(10));
+        assert!(election.tick(Timestamp(SESSION.0)).is_empty());
+        assert_eq!(election.tick(Timestamp(10 + SESSION.0)), [Told::Deposed(a, 1), Told::Elected(b, 1)]);
+        assert_eq!((election.found(), election.published()), (None, Epoch(3)));
+    }
+}

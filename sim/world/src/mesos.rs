@@ -1,0 +1,277 @@
+//! A cluster's Mesos and the connections of its shard's processes to it. A connection keeps order both ways; when a call
+//! is lost its connection is lost with it, and nobody knows whether the call arrived.
+
+use crate::invariants::Facts;
+use crate::process::{Process, Who};
+use crate::world::{BEGIN, Item, World};
+use echelon_core_hosts::{Call, Event};
+use echelon_core_model::{ClusterId, Span, Timestamp};
+use echelon_core_shard::{self as shard, Shard};
+use echelon_proto::convert::mesos::{Framework, call_to_wire, event_from_wire};
+use echelon_sim_mesos as sim;
+use std::collections::BTreeMap;
+
+/// A cluster.
+#[derive(Debug)]
+pub struct ClusterWorld {
+    /// Its id, which is also its name.
+    pub id: ClusterId,
+    /// Its master and agents.
+    pub mesos: sim::Cluster,
+    /// Its shard's processes.
+    pub shards: Vec<Process<Shard>>,
+    /// What the clusters' framework says of itself.
+    pub framework: Framework,
+    /// Connections by process and life.
+    pub connections: BTreeMap<(usize, u64), Connection>,
+    /// The tick that is planned.
+    pub tick_at: Option<Timestamp>,
+}
+
+/// A process' connection to the master.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
+    /// The stream, once subscribed.
+    pub stream: Option<sim::StreamId>,
+    /// The framework id that calls carry.
+    pub framework: Option<String>,
+    /// Counts subscriptions: what belongs to an older one is dropped.
+    pub attempt: u64,
+    down: Timestamp,
+    up: Timestamp,
+}
+
+impl World {
+    /// A process calls its master.
+    pub(crate) fn call_mesos(&mut self, who: (usize, usize, u64), call: Call) {
+        let (cluster, index, life) = who;
+        let rate = if self.is_faulty() { self.options.faults.calls } else { 0 };
+        let lost = self.dice.losses.chance(rate);
+        let arrives = !lost || self.dice.losses.chance(500);
+        let delay = self.dice.delays.span(Span::millis(1), Span::millis(10));
+        let now = self.now;
+        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        let connection = c.connections.entry((index, life)).or_default();
+        if matches!(call, Call::Subscribe { .. }) {
+            connection.attempt += 1;
+            connection.stream = None;
+        }
+        connection.down = connection.down.max(now.plus(delay));
+        let (at, attempt) = (connection.down, connection.attempt);
+        if arrives {
+            self.queue.plan(at, Item::Call { who, attempt, call: Box::new(call.clone()) });
+        }
+        if lost {
+            let failed = Event::CallFailed { call, why: "connection broke".to_owned(), refused: false };
+            self.tell(who, failed);
+            self.break_connection(who, "connection broke");
+        }
+    }
+
+    /// A call arrives at the master.
+    pub(crate) fn call_arrives(&mut self, who: (usize, usize, u64), attempt: u64, call: Call) {
+        let (cluster, index, life) = who;
+        let now = self.now;
+        Facts::judge_call(self, cluster, &call);
+        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        let Some(connection) = c.connections.get_mut(&(index, life)) else { return };
+        if connection.attempt != attempt {
+            return;
+        }
+        if let Call::Subscribe { framework } = &call {
+            connection.framework.clone_from(framework);
+        }
+        let id = connection.framework.clone();
+        let wire = call_to_wire(&call, &c.framework, id.as_deref());
+        let request = sim::Request::post(wire, connection.stream.as_ref());
+        let response = c.mesos.handle(&request, now);
+        if let Some(stream) = response.stream.clone() {
+            connection.stream = Some(stream);
+        }
+        if !response.is_success() {
+            self.refused(who, call, &response);
+        }
+        self.flush_mesos(cluster);
+    }
+
+    fn refused(&mut self, who: (usize, usize, u64), call: Call, response: &sim::Response) {
+        let why = format!("{} {}", response.status, response.body);
+        let superseded = response.body.contains("didn't match the stream ID");
+        if superseded {
+            self.tell(who, Event::Refused { message: why, superseded });
+        } else if matches!(call, Call::Subscribe { .. }) || matches!(response.status, 400 | 403) {
+            self.break_connection(who, &why);
+        } else {
+            self.tell(who, Event::CallFailed { call, why, refused: true });
+        }
+    }
+
+    /// Carries a cluster's outputs to whom they belong, and plans its next tick.
+    pub(crate) fn flush_mesos(&mut self, cluster: usize) {
+        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        for output in c.mesos.drain() {
+            match output {
+                sim::Output::Event { stream, event } => self.event_leaves(cluster, &stream, &event),
+                sim::Output::Close { stream, .. } => self.stream_closed(cluster, &stream),
+                sim::Output::Store { .. } | sim::Output::Launch(_) | sim::Output::Kill { .. } => {}
+            }
+        }
+        self.plan_tick(cluster);
+    }
+
+    fn plan_tick(&mut self, cluster: usize) {
+        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        let Some(at) = c.mesos.next_wake() else { return };
+        if c.tick_at.is_none_or(|t| at < t) {
+            c.tick_at = Some(at);
+            self.queue.plan(at.max(self.now), Item::MesosTick(cluster));
+        }
+    }
+
+    /// The master does what is due.
+    pub(crate) fn mesos_tick(&mut self, cluster: usize) {
+        let now = self.now;
+        if let Some(c) = self.clusters.get_mut(cluster) {
+            c.tick_at = None;
+            c.mesos.tick(now);
+        }
+        self.flush_mesos(cluster);
+    }
+
+    fn owner_of(&self, cluster: usize, stream: &sim::StreamId) -> Option<(usize, usize, u64)> {
+        let c = self.clusters.get(cluster)?;
+        let ((index, life), _) = c.connections.iter().find(|(_, conn)| conn.stream.as_ref() == Some(stream))?;
+        Some((cluster, *index, *life))
+    }
+
+    fn event_leaves(
+        &mut self,
+        cluster: usize,
+        stream: &sim::StreamId,
+        event: &echelon_proto::mesos::v1::scheduler::Event,
+    ) {
+        let Some(who) = self.owner_of(cluster, stream) else { return };
+        for event in event_from_wire(event) {
+            if let Event::Subscribed { framework, .. } = &event
+                && let Some(connection) = self.connection(who)
+            {
+                connection.framework = Some(framework.clone());
+            }
+            if let Event::Update(status) = &event {
+                self.facts.told(status);
+            }
+            self.tell(who, event);
+        }
+    }
+
+    fn stream_closed(&mut self, cluster: usize, stream: &sim::StreamId) {
+        if let Some(who) = self.owner_of(cluster, stream) {
+            if let Some(connection) = self.connection(who) {
+                connection.stream = None;
+            }
+            self.tell(who, Event::Disconnected { why: "the stream ended".to_owned() });
+        }
+    }
+
+    fn connection(&mut self, (cluster, index, life): (usize, usize, u64)) -> Option<&mut Connection> {
+        self.clusters.get_mut(cluster)?.connections.get_mut(&(index, life))
+    }
+
+    /// An event reaches a process, after all that were sent to it before.
+    fn tell(&mut self, who: (usize, usize, u64), event: Event) {
+        let delay = self.dice.delays.span(Span::millis(1), Span::millis(10));
+        let at = self.now.plus(delay);
+        let Some(connection) = self.connection(who) else { return };
+        connection.up = connection.up.max(at);
+        let at = connection.up;
+        self.to_shard(who, at, shard::Event::Cluster(event));
+    }
+
+    /// A connection breaks; both ends learn of it.
+    pub(crate) fn break_connection(&mut self, who: (usize, usize, u64), why: &str) {
+        let now = self.now;
+        let Some(connection) = self.connection(who) else { return };
+        connection.attempt += 1;
+        let stream = connection.stream.take();
+        self.tell(who, Event::Disconnected { why: why.to_owned() });
+        if let (Some(stream), Some(c)) = (stream, self.clusters.get_mut(who.0)) {
+            c.mesos.close_stream(&stream, now);
+            self.flush_mesos(who.0);
+        }
+    }
+
+    /// Every subscription of a cluster breaks.
+    pub(crate) fn cut_streams(&mut self, cluster: usize) {
+        let all: Vec<(usize, u64)> =
+            self.clusters.get(cluster).map(|c| c.connections.keys().copied().collect()).unwrap_or_default();
+        for (index, life) in all {
+            self.break_connection((cluster, index, life), "connection reset");
+        }
+    }
+
+    /// A process died: its connection breaks, and nobody is told.
+    pub(crate) fn drop_connections(&mut self, who: Who) {
+        let Who::Shard { cluster, index } = who else { return };
+        let now = self.now;
+        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        let gone: Vec<(usize, u64)> = c.connections.keys().filter(|(i, _)| *i == index).copied().collect();
+        for key in gone {
+            if let Some(stream) = c.connections.remove(&key).and_then(|conn| conn.stream) {
+                c.mesos.close_stream(&stream, now);
+            }
+        }
+        self.flush_mesos(cluster);
+    }
+
+    /// An agent falls silent; in one case of three its machine dies with all that ran on it.
+    pub(crate) fn lose_agent(&mut self, cluster: usize, agent: usize) -> bool {
+        let now = self.now;
+        let how = self.dice.faults.below(3);
+        let Some(c) = self.clusters.get_mut(cluster) else { return false };
+        let Some(id) = c.mesos.agent_ids().nth(agent).cloned() else { return false };
+        let done = match how {
+            0 => c.mesos.stop_agent(&id, sim::Tasks::Die, now),
+            1 => c.mesos.stop_agent(&id, sim::Tasks::Live, now),
+            _ => c.mesos.cut_agent(&id, now),
+        };
+        self.facts.agent_lost(id.as_str(), now);
+        self.flush_mesos(cluster);
+        done
+    }
+
+    /// It comes back, whatever had become of it.
+    pub(crate) fn return_agent(&mut self, cluster: usize, agent: usize) {
+        let now = self.now;
+        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        let Some(id) = c.mesos.agent_ids().nth(agent).cloned() else { return };
+        c.mesos.start_agent(&id, now);
+        c.mesos.heal_agent(&id, now);
+        self.facts.agent_back(id.as_str(), now);
+        self.flush_mesos(cluster);
+    }
+
+    /// The master dies and another leads, with an empty memory.
+    pub(crate) fn fail_master(&mut self, cluster: usize) {
+        let now = self.now;
+        let recovery = self.dice.faults.span(Span::millis(100), Span::seconds(5));
+        if let Some(c) = self.clusters.get_mut(cluster) {
+            c.mesos.fail_over(recovery, now);
+        }
+        self.flush_mesos(cluster);
+    }
+}
+
+/// What a cluster's framework says of itself.
+pub fn framework(id: &ClusterId) -> Framework {
+    Framework::named(format!("echelon-{id}"))
+}
+
+/// A cluster with its hosts.
+pub fn cluster(name: &str, hosts: usize, seed: u64) -> (ClusterId, sim::Cluster) {
+    let mut mesos = sim::Cluster::new(sim::Config::default(), seed, BEGIN);
+    for i in 0..hosts {
+        let spec = sim::AgentSpec::new(format!("{name}-host{i}"), sim::Bundle::of(4, 4096, 10_240));
+        mesos.add_agent(spec, BEGIN);
+    }
+    (ClusterId::new(name), mesos)
+}

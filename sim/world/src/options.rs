@@ -1,0 +1,85 @@
+//! What a simulated federation is made of, and how much goes wrong in it.
+
+use echelon_core_model::Span;
+
+/// The shape of a run. One seed with one set of options is one history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Clusters.
+    pub clusters: usize,
+    /// Hosts of each cluster.
+    pub hosts: usize,
+    /// Processes of each shard: one leads, the others stand by.
+    pub shards: usize,
+    /// Resource-manager processes.
+    pub managers: usize,
+    /// Users' jobs.
+    pub jobs: usize,
+    /// Most instances of a job.
+    pub instances: u32,
+    /// Faults happen until then.
+    pub faulty: Span,
+    /// From the last fault until everything must have come to rest.
+    pub settle: Span,
+    /// What goes wrong.
+    pub faults: FaultRates,
+}
+
+/// Faults in a run, as counts over its faulty part, and losses as chances in a thousand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FaultRates {
+    /// Processes killed and started again.
+    pub crashes: u32,
+    /// Processes stopped for a while that go on as if nothing had been.
+    pub pauses: u32,
+    /// Streams between resource manager and shard cut, or silent for a while.
+    pub links: u32,
+    /// Subscriptions to Mesos broken.
+    pub streams: u32,
+    /// Agents that fall silent and come back.
+    pub agents: u32,
+    /// Masters that fail over.
+    pub masters: u32,
+    /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
+    pub storage: u32,
+    /// Calls to Mesos in a thousand that are lost with their connection.
+    pub calls: u32,
+}
+
+impl Options {
+    /// A small world in which nothing goes wrong.
+    #[must_use]
+    pub const fn calm() -> Self {
+        Self {
+            clusters: 2,
+            hosts: 3,
+            shards: 1,
+            managers: 1,
+            jobs: 2,
+            instances: 8,
+            faulty: Span::seconds(60),
+            settle: Span::minutes(4),
+            faults: FaultRates {
+                crashes: 0, pauses: 0, links: 0, streams: 0, agents: 0, masters: 0, storage: 0, calls: 0,
+            },
+        }
+    }
+
+    /// The small world of CI in which everything goes wrong.
+    #[must_use]
+    pub const fn stormy() -> Self {
+        Self {
+            clusters: 2,
+            hosts: 3,
+            shards: 2,
+            managers: 2,
+            jobs: 4,
+            instances: 8,
+            faulty: Span::minutes(4),
+            settle: Span::minutes(16),
+            faults: FaultRates {
+                crashes: 6, pauses: 3, links: 3, streams: 3, agents: 2, masters: 1, storage: 20, calls: 20,
+            },
+        }
+    }
+}

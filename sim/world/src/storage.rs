@@ -1,0 +1,80 @@
+//! Storage as processes reach it: operations arrive late and out of order, some are lost on the way, of some only the
+//! answer is lost, and some arrive long after their caller has given up.
+
+use crate::process::Who;
+use crate::world::{Item, World};
+use echelon_core_model::Span;
+use echelon_core_model::store::{Op, OpFailure, OpId, OpResult};
+
+/// Who asked: a process, or a user's gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// A process in this life.
+    Process(Who, u64),
+    /// The gateway that serves this user.
+    User(usize),
+}
+
+/// What becomes of an operation on its way.
+enum Luck {
+    Good,
+    /// It never arrives.
+    Lost,
+    /// It takes effect; the answer is lost.
+    AnswerLost,
+    /// The caller hears of a time-out; it takes effect later.
+    Late(Span),
+    /// It is refused: surely not done.
+    Refused,
+}
+
+const QUICK: (Span, Span) = (Span::millis(1), Span::millis(15));
+
+impl World {
+    /// Sends an operation on its way.
+    pub(crate) fn ask_storage(&mut self, asker: Asker, id: OpId, op: Op) {
+        let delay = self.dice.delays.span(QUICK.0, QUICK.1);
+        let at = self.now.plus(delay);
+        match self.luck() {
+            Luck::Good => self.queue.plan(at, Item::Storage { asker, id, op, answered: true }),
+            Luck::AnswerLost => {
+                self.queue.plan(at, Item::Storage { asker, id, op, answered: false });
+                self.fail(asker, id, true);
+            }
+            Luck::Lost => self.fail(asker, id, true),
+            Luck::Refused => self.fail(asker, id, false),
+            Luck::Late(by) => {
+                self.queue.plan(at.plus(by), Item::Storage { asker, id, op, answered: false });
+                self.fail(asker, id, true);
+            }
+        }
+    }
+
+    fn luck(&mut self) -> Luck {
+        let rate = if self.is_faulty() { self.options.faults.storage } else { 0 };
+        if !self.dice.losses.chance(rate) {
+            return Luck::Good;
+        }
+        match self.dice.losses.below(4) {
+            0 => Luck::Lost,
+            1 => Luck::AnswerLost,
+            2 => Luck::Refused,
+            _ => Luck::Late(self.dice.losses.span(Span::seconds(1), Span::seconds(20))),
+        }
+    }
+
+    fn fail(&mut self, asker: Asker, id: OpId, may_be_done: bool) {
+        let timeout = self.dice.delays.span(Span::millis(100), Span::seconds(2));
+        let result = OpResult::Failed(OpFailure { may_be_done, why: "simulated".to_owned() });
+        self.queue.plan(self.now.plus(timeout), Item::Answer { asker, id, result });
+    }
+
+    /// An operation arrives.
+    pub(crate) fn storage_arrives(&mut self, asker: Asker, id: OpId, op: Op, answered: bool) {
+        let result = self.store.perform(op);
+        if answered {
+            let delay = self.dice.delays.span(QUICK.0, QUICK.1);
+            self.queue.plan(self.now.plus(delay), Item::Answer { asker, id, result });
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The world and its loop: take what happens next, let it happen, look whether everything still holds.
+
+use crate::client::Users;
+use crate::dice::Dice;
+use crate::faults::Fault;
+use crate::invariants::{Broken, Facts};
+use crate::links::Links;
+use crate::members::{Election, Told};
+use crate::mesos::ClusterWorld;
+use crate::options::Options;
+use crate::process::{Process, Who};
+use crate::queue::Queue;
+use crate::storage::Asker;
+use crate::trace::Trace;
+use echelon_core_hosts::Call;
+use echelon_core_model::store::{Op, OpId, OpResult, Role};
+use echelon_core_model::{ClusterId, Span, Timestamp};
+use echelon_core_resource_manager::{self as rm, ResourceManager};
+use echelon_core_shard as shard;
+use echelon_core_testkit::store::ModelStore;
+use std::collections::BTreeMap;
+
+/// When every world begins.
+pub const BEGIN: Timestamp = Timestamp(1_800_000_000_000);
+/// Elections and streams are looked at this often.
+const TEND: Span = Span::millis(250);
+/// A process that stepped down stays back this long.
+const STAY_BACK: Span = Span::seconds(2);
+
+/// Something that will happen.
+#[derive(Debug)]
+pub enum Item {
+    /// A process wanted to be woken.
+    Wake(Who, u64),
+    /// A manager is told something.
+    Manager { index: usize, life: u64, event: Box<rm::Event> },
+    /// A shard's process is told something.
+    Shard { cluster: usize, index: usize, life: u64, event: Box<shard::Event> },
+    /// An operation reaches storage.
+    Storage { asker: Asker, id: OpId, op: Op, answered: bool },
+    /// Its result reaches who asked.
+    Answer { asker: Asker, id: OpId, result: OpResult },
+    /// A call reaches a master.
+    Call { who: (usize, usize, u64), attempt: u64, call: Box<Call> },
+    /// A master has something to do.
+    MesosTick(usize),
+    /// Elections and streams are looked at.
+    Tend,
+    /// Something goes wrong.
+    Fault(Fault),
+    /// A paused process goes on.
+    Resume(Who),
+    /// A killed process is started again.
+    Start(Who),
+    /// An agent comes back.
+    ReturnAgent { cluster: usize, agent: usize },
+    /// A user does something.
+    User(usize),
+}
+
+/// The whole federation.
+#[derive(Debug)]
+pub struct World {
+    /// The present moment.
+    pub now: Timestamp,
+    pub(crate) options: Options,
+    pub(crate) dice: Dice,
+    pub(crate) queue: Queue<Item>,
+    /// What happened.
+    pub trace: Trace,
+    /// All that is stored.
+    pub store: ModelStore,
+    pub(crate) managers: Vec<Process<ResourceManager>>,
+    pub(crate) clusters: Vec<ClusterWorld>,
+    pub(crate) elections: BTreeMap<Role, Election>,
+    pub(crate) links: Links,
+    pub(crate) users: Users,
+    pub(crate) facts: Facts,
+    pub(crate) broken: Vec<Broken>,
+    pub(crate) steps: u64,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Invariants that did not hold.
+    pub broken: Vec<Broken>,
+    /// Hash of everything that happened.
+    pub hash: u64,
+    /// Things that happened.
+    pub steps: u64,
+    /// Instances that succeeded or run at the end.
+    pub fulfilled: u64,
+    /// The last lines of the trace.
+    pub tail: Vec<String>,
+}
+
+impl World {
+    /// Plays a seed from beginning to end.
+    #[must_use]
+    pub fn play(seed: u64, options: Options) -> Outcome {
+        let end = BEGIN.plus(options.faulty).plus(options.settle);
+        let mut world = Self::new(seed, options);
+        world.run_until(end);
+        world.judge_end();
+        Outcome {
+            hash: world.trace.hash(),
+            steps: world.steps,
+            fulfilled: world.fulfilled(),
+            tail: world.trace.lines().map(str::to_owned).collect(),
+            broken: world.broken,
+        }
+    }
+
+    /// Lets things happen until a moment, or until something is broken.
+    pub fn run_until(&mut self, until: Timestamp) {
+        while self.broken.is_empty() {
+            let Some((at, item)) = self.queue.pop(until) else { break };
+            self.now = self.now.max(at);
+            self.steps += 1;
+            self.happen(item);
+            self.judge_step();
+        }
+        if self.broken.is_empty() {
+            self.now = until;
+        }
+    }
+
+    /// Whether faults still happen.
+    pub(crate) fn is_faulty(&self) -> bool {
+        self.now < BEGIN.plus(self.options.faulty)
+    }
+
+    fn happen(&mut self, item: Item) {
+        match item {
+            Item::Wake(who, life) => self.wake(who, life),
+            Item::Manager { index, life, event } => self.manager_hears(index, life, *event),
+            Item::Shard { cluster, index, life, event } => self.shard_hears((cluster, index, life), *event),
+            Item::Storage { asker, id, op, answered } => self.storage_arrives(asker, id, op, answered),
+            Item::Answer { asker, id, result } => self.answer(asker, id, result),
+            Item::Call { who, attempt, call } => self.call_arrives(who, attempt, *call),
+            Item::MesosTick(cluster) => self.mesos_tick(cluster),
+            Item::Tend => self.tend(),
+            Item::Fault(fault) => self.fault(fault),
+            Item::Resume(who) => self.resume(who),
+            Item::Start(who) => self.start(who),
+            Item::ReturnAgent { cluster, agent } => self.return_agent(cluster, agent),
+            Item::User(user) => self.user_acts(user),
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, id: OpId, result: OpResult) {
+        match asker {
+            Asker::Process(Who::Manager(index), life) => {
+                self.manager_hears(index, life, rm::Event::Storage(id, result));
+            }
+            Asker::Process(Who::Shard { cluster, index }, life) => {
+                self.shard_hears((cluster, index, life), shard::Event::Storage(id, result));
+            }
+            Asker::User(user) => self.user_hears(user, result),
+        }
+    }
+
+    /// Elections, streams and what processes hear of them.
+    fn tend(&mut self) {
+        let told: Vec<(Role, Told)> = self
+            .elections
+            .iter_mut()
+            .flat_map(|(role, e)| e.tick(self.now).into_iter().map(|t| (role.clone(), t)).collect::<Vec<_>>())
+            .collect();
+        for (role, told) in told {
+            self.spread_word(&role, told);
+        }
+        self.tend_links();
+        self.queue.plan(self.now.plus(TEND), Item::Tend);
+    }
+
+    fn spread_word(&mut self, role: &Role, told: Told) {
+        let published = self.election(role).map(Election::published).unwrap_or_default();
+        let soon = self.now.plus(self.dice.delays.span(Span::millis(1), Span::millis(500)));
+        self.trace.line(self.now, &format!("{told:?}"));
+        match told {
+            Told::Elected(Who::Manager(i), life) => self.to_manager((i, life), soon, rm::Event::Elected { published }),
+            Told::Deposed(Who::Manager(i), life) => self.to_manager((i, life), soon, rm::Event::Deposed),
+            Told::Elected(Who::Shard { cluster, index }, life) => {
+                self.to_shard((cluster, index, life), soon, shard::Event::Elected { published });
+            }
+            Told::Deposed(Who::Shard { cluster, index }, life) => {
+                self.to_shard((cluster, index, life), soon, shard::Event::Deposed);
+            }
+        }
+    }
+
+    pub(crate) fn step_down(&mut self, who: Who, life: u64, why: &str) {
+        self.trace.line(self.now, &format!("{who} steps down: {why}"));
+        let (role, until) = (self.role_of(who), self.now.plus(STAY_BACK));
+        let told = self.elections.get_mut(&role).and_then(|e| e.step_down(who, life, until));
+        if let Some(told) = told {
+            self.spread_word(&role, told);
+        }
+    }
+
+    pub(crate) fn election(&self, role: &Role) -> Option<&Election> {
+        self.elections.get(role)
+    }
+
+    pub(crate) fn role_of(&self, who: Who) -> Role {
+        match who {
+            Who::Manager(_) => Role::ResourceManager,
+            Who::Shard { cluster, .. } => self.shard_role(cluster),
+        }
+    }
+
+    pub(crate) fn cluster_id(&self, cluster: usize) -> ClusterId {
+        self.clusters.get(cluster).map_or_else(|| ClusterId::new("none"), |c| c.id.clone())
+    }
+}

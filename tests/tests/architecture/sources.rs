@@ -1,0 +1,98 @@
+//! Rules about manifests and source files.
+
+use echelon_tests::tree::sizes;
+
+use crate::{none, tree};
+
+/// First attribute of every root file in core/ and sim/; `forbid` so that no file below can allow it again.
+const PURITY: &str = "#![forbid(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]";
+
+#[test]
+fn files_and_functions_are_short() {
+    let sizes = sizes::measure(&tree()).unwrap();
+    println!("{sizes}");
+    none("sizes (`cargo xtask sizes` prints the table)", sizes.faults());
+}
+
+#[test]
+fn every_package_inherits_the_lints() {
+    let tree = tree();
+    let inherits = |manifest: &toml::Table| {
+        let lints = manifest.get("lints").and_then(|lints| lints.get("workspace"));
+        lints.and_then(toml::Value::as_bool) == Some(true)
+    };
+    let faults = tree
+        .packages
+        .iter()
+        .filter(|package| !inherits(&package.manifest));
+    none(
+        "packages without `[lints] workspace = true`",
+        faults.map(|package| package.folder.clone()).collect(),
+    );
+}
+
+#[test]
+fn every_pure_package_forbids_what_is_impure() {
+    let tree = tree();
+    let pure = tree
+        .packages
+        .iter()
+        .filter(|package| package.folder.starts_with("core/") || package.folder.starts_with("sim/"));
+    let roots = pure.flat_map(|package| &package.roots);
+    // rustfmt may have broken the line
+    let packed = |text: &str| text.split_whitespace().collect::<String>().replace(",)", ")");
+    let faults = roots.filter(|root| !packed(&tree.text(root).unwrap()).contains(&packed(PURITY)));
+    none(
+        &format!("root files without\n  {PURITY}"),
+        faults.cloned().collect(),
+    );
+}
+
+#[test]
+fn the_simulation_has_the_laws_of_the_cores() {
+    let tree = tree();
+    let link = std::fs::read_link(tree.root.join("sim/clippy.toml")).unwrap();
+    assert_eq!(link.to_str(), Some("../core/clippy.toml"));
+    let (root, core) = (
+        tree.text("clippy.toml").unwrap(),
+        tree.text("core/clippy.toml").unwrap(),
+    );
+    let core: toml::Table = core.parse().unwrap();
+    let missing = root
+        .parse::<toml::Table>()
+        .unwrap()
+        .into_iter()
+        .filter(|(key, value)| core.get(key) != Some(value));
+    none(
+        "rules of clippy.toml that core/clippy.toml does not repeat",
+        missing.map(|(key, _)| key).collect(),
+    );
+}
+
+#[test]
+fn a_lint_is_switched_off_with_a_reason() {
+    let files = tree().rust_files().unwrap();
+    let faults = files.iter().flat_map(|file| {
+        file.unreasoned
+            .iter()
+            .map(|found| format!("{}:{}", file.path, found.line))
+    });
+    none("lints switched off without `reason = \"..\"`", faults.collect());
+}
+
+#[test]
+fn no_test_is_ignored_and_no_end_is_open() {
+    let files = tree().rust_files().unwrap();
+    // split, so that this file does not find itself
+    let words = [
+        concat!("#[ign", "ore"),
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("TO", "DO:"),
+    ];
+    let faults = files.iter().flat_map(|file| {
+        let found = words.iter().filter(|word| file.text.contains(*word));
+        found.map(|word| format!("{word} in {}", file.path))
+    });
+    none("ignored tests and open ends", faults.collect());
+}
