@@ -24,30 +24,47 @@ pub struct Tally {
 impl Tally {
     /// Counts a record in.
     pub fn add(&mut self, record: &InstanceRecord, held: bool) {
-        self.shift(record, held, |slot, n| *slot = slot.saturating_add(n));
-    }
-
-    /// Takes a record out, as it was when it was counted in.
-    pub fn remove(&mut self, record: &InstanceRecord, held: bool) {
-        self.shift(record, held, |slot, n| *slot = slot.saturating_sub(n));
-    }
-
-    fn shift(&mut self, record: &InstanceRecord, held: bool, change: impl Fn(&mut u64, u64)) {
         let live = u64::try_from(record.live_runs().count()).unwrap_or(u64::MAX);
-        change(&mut self.live, live);
+        self.live = self.live.saturating_add(live);
         if !held {
             return;
         }
-        let state = usize::from(record.state().number());
-        if let Some(slot) = self.counts.by_state.get_mut(state) {
-            change(slot, 1);
-        }
+        self.counts.add(record.state(), 1);
         match standing(record) {
             Standing::Unstarted => {}
-            Standing::Active => change(&mut self.active, 1),
-            Standing::Ended(Ended::Succeeded) => change(&mut self.succeeded, 1),
-            Standing::Ended(Ended::Failed) => change(&mut self.failed, 1),
-            Standing::Ended(Ended::Stopped) => change(&mut self.stopped, 1),
+            Standing::Active => self.active += 1,
+            Standing::Ended(Ended::Succeeded) => self.succeeded += 1,
+            Standing::Ended(Ended::Failed) => self.failed += 1,
+            Standing::Ended(Ended::Stopped) => self.stopped += 1,
         }
+    }
+
+    /// Adds another's numbers.
+    pub fn merge(&mut self, other: &Self) {
+        self.change(other, u64::saturating_add);
+    }
+
+    /// Takes away what was added before.
+    pub fn subtract(&mut self, other: &Self) {
+        self.change(other, u64::saturating_sub);
+    }
+
+    fn change(&mut self, other: &Self, by: impl Fn(u64, u64) -> u64) {
+        let Self {
+            counts,
+            active,
+            succeeded,
+            failed,
+            stopped,
+            live,
+        } = other;
+        for (slot, n) in self.counts.by_state.iter_mut().zip(counts.by_state) {
+            *slot = by(*slot, n);
+        }
+        self.active = by(self.active, *active);
+        self.succeeded = by(self.succeeded, *succeeded);
+        self.failed = by(self.failed, *failed);
+        self.stopped = by(self.stopped, *stopped);
+        self.live = by(self.live, *live);
     }
 }

@@ -114,18 +114,25 @@ impl RangeSet {
         self.0.iter().flat_map(|r| r.numbers())
     }
 
-    /// Adds a range.
+    /// Adds a range. `O(1)` at or after the last range, else `O(ranges)`.
     pub fn insert(&mut self, range: InstanceRange) {
+        if self.0.last().is_none_or(|last| last.first <= range.first) {
+            self.append(range);
+            return;
+        }
         let mut all = std::mem::take(&mut self.0);
         let at = all.partition_point(|r| r.first < range.first);
         all.insert(at, range);
-        for r in all {
-            match self.0.last_mut() {
-                Some(before) if u64::from(r.first) <= u64::from(before.last) + 1 => {
-                    before.last = before.last.max(r.last)
-                }
-                _ => self.0.push(r),
+        all.into_iter().for_each(|r| self.append(r));
+    }
+
+    /// Adds a range that begins no earlier than the last one.
+    fn append(&mut self, range: InstanceRange) {
+        match self.0.last_mut() {
+            Some(before) if u64::from(range.first) <= u64::from(before.last) + 1 => {
+                before.last = before.last.max(range.last);
             }
+            _ => self.0.push(range),
         }
     }
 

@@ -11,16 +11,19 @@
 )]
 
 pub mod answer;
+pub mod check;
+mod constraint;
+mod pack;
+mod place;
 pub mod problem;
+mod reason;
+mod room;
+mod spread;
+mod strategy;
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Answer, Choice, Flaw, Obstacles, Report, Unplaced};
+pub use check::{Broken, check};
+pub use place::place;
 pub use problem::{Item, Problem, Wanted};
-
-/// Chooses hosts.
-pub fn place(problem: &Problem) -> (Answer, Report) {
-    let answer = Answer {
-        token: problem.token,
-        ..Answer::default()
-    };
-    (answer, Report::default())
-}

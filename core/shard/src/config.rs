@@ -1,5 +1,6 @@
 //! What the shell must choose for a shard, and its timings. Timings have usual values; identity has none.
 
+use echelon_core_hosts as hosts;
 use echelon_core_model::ClusterId;
 use echelon_core_model::time::Span;
 
@@ -59,6 +60,8 @@ pub struct Timing {
     pub place_batch: usize,
     /// Kills a step.
     pub kill_batch: usize,
+    /// Times of the host manager.
+    pub hosts: hosts::Config,
 }
 
 impl Default for Timing {
@@ -83,6 +86,7 @@ impl Default for Timing {
             reconcile_batch: 500,
             place_batch: 2_000,
             kill_batch: 500,
+            hosts: hosts::Config::usual(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::effects::Then;
 use echelon_core_model::bucket::BLOCK_BUCKETS;
 use echelon_core_model::store::{Event, Write};
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, Timestamp};
+use echelon_core_model::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A bucket of blocks (below 256), or one of our own rows.
@@ -33,11 +33,9 @@ pub(crate) struct Dirt {
     pub(crate) blocks: BTreeSet<BlockAt>,
     /// Slice rows to write whole, by group.
     pub(crate) rows: BTreeSet<u32>,
-    /// Hosts to write whole.
-    pub(crate) hosts: BTreeSet<HostId>,
     /// What happened.
     pub(crate) events: Vec<Event>,
-    /// Writes that are known already: moves to the archive.
+    /// Writes that are known already: hosts, moves to the archive.
     pub(crate) ready: Vec<Write>,
 }
 
@@ -119,6 +117,27 @@ impl Journal {
         of.flight = Some((of.written, now));
         self.flying.insert((now, lane));
         Some((lane, std::mem::take(&mut of.dirt)))
+    }
+
+    /// Gives back what did not fit into the commit that is under way: nothing is durable before it is written too.
+    pub(crate) fn put_back(&mut self, lane: Lane, rest: Dirt) {
+        if let Some(of) = self.lanes.get_mut(&lane) {
+            let durable = of.durable;
+            if let Some((version, _)) = &mut of.flight {
+                *version = durable;
+            }
+            of.dirt.blocks.extend(rest.blocks);
+            of.dirt.rows.extend(rest.rows);
+            of.dirt.ready.extend(rest.ready);
+            of.dirt.events.splice(0..0, rest.events);
+        }
+    }
+
+    /// Every lane that is not durable as far as it is written, with where it stands.
+    pub(crate) fn open_points(&self) -> Vec<Point> {
+        let facts = self.lanes.range(..=Lane::OWN);
+        let open = facts.filter(|(_, of)| of.durable < of.written);
+        open.map(|(lane, of)| (*lane, of.written)).collect()
     }
 
     /// The commit under way in a lane is durable.

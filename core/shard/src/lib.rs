@@ -10,35 +10,40 @@
     clippy::disallowed_macros
 )]
 
+mod archive;
+mod check;
+mod commit;
 mod config;
+mod contact;
+mod directive;
+mod driver;
+mod effects;
 mod event;
+mod group;
+mod instances;
+mod journal;
+mod kill;
+mod launch;
+mod leadership;
+mod ops;
+mod picture;
+mod place;
+mod purpose;
+mod random;
+mod reconcile;
+mod recover;
+mod release;
+mod report;
+mod reread;
+mod stranger;
+mod takeover;
+mod update;
+mod view;
+mod waiting;
 
+pub use check::{Broken, check};
 pub use config::{Config, Timing};
+pub use driver::{Mode, Shard};
 pub use event::{Alarm, Effect, Event, LinkId};
 
-use echelon_core_model::Timestamp;
-
-/// The driver of one cluster.
-#[derive(Debug)]
-pub struct Shard {
-    config: Config,
-}
-
-impl Shard {
-    /// A follower that knows nothing yet.
-    #[must_use]
-    pub const fn new(config: Config) -> Self {
-        Self { config }
-    }
-
-    /// Takes one event in and appends what is to be done, in order.
-    pub fn step(&mut self, _event: Event, _now: Timestamp, _out: &mut Vec<Effect>) {
-        let _ = &self.config;
-    }
-
-    /// When `Event::Wake` is wanted at the latest.
-    #[must_use]
-    pub const fn next_wake(&self) -> Option<Timestamp> {
-        None
-    }
-}
+pub(crate) use driver::Phase;

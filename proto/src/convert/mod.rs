@@ -9,6 +9,7 @@ mod fields;
 pub mod host;
 pub mod instance;
 pub mod job;
+pub mod mesos;
 pub mod pool;
 pub mod quantity;
 pub mod reason;

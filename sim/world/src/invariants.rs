@@ -165,8 +165,8 @@ impl World {
             }
         }
         for manager in self.managers.iter().filter_map(|p| p.driver.as_ref()) {
-            let found = manager.check();
-            self.broken.extend(found.into_iter().map(|b| Broken { invariant: 4, what: b.to_string() }));
+            let found = echelon_core_resource_manager::check(manager.picture());
+            self.broken.extend(found.into_iter().map(|b| Broken { invariant: 4, what: format!("resource manager: {b}") }));
         }
     }
 

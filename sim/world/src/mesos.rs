@@ -261,6 +261,11 @@ impl World {
     }
 }
 
+/// What a cluster's framework says of itself.
+pub fn framework(id: &ClusterId) -> Framework {
+    Framework::named(format!("echelon-{id}"))
+}
+
 /// A cluster with its hosts.
 pub fn cluster(name: &str, hosts: usize, seed: u64) -> (ClusterId, sim::Cluster) {
     let mut mesos = sim::Cluster::new(sim::Config::default(), seed, BEGIN);

@@ -16,7 +16,7 @@ use echelon_core_hosts::Call;
 use echelon_core_model::store::{Op, OpId, OpResult, Role};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_resource_manager::{self as rm, ResourceManager};
-use echelon_core_shard::{self as shard, Shard};
+use echelon_core_shard as shard;
 use echelon_core_testkit::store::ModelStore;
 use std::collections::BTreeMap;
 

@@ -1,0 +1,258 @@
+//! Judges an answer against its problem, with code of its own: it shares no arithmetic, no order and no constraint test with
+//! the rooms that make answers. For tests, the simulation, and as a sampled metric in production.
+
+use crate::answer::{Answer, Choice};
+use crate::problem::{Problem, Wanted};
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::{GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, Resources};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A rule that an answer breaks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Broken {
+    /// The token differs from the problem's.
+    Token,
+    /// An instance or host that is not in the problem.
+    Unknown(InstanceId, HostId),
+    /// An instance was answered twice, or not at all.
+    Answered(InstanceId, u32),
+    /// A host was given more than it offered.
+    OverCommitted(HostId, Kind),
+    /// A host that breaks a constraint was chosen.
+    Constraint(InstanceId, HostId),
+    /// An instance has no host although this one still fits.
+    RoomLeft(InstanceId, HostId),
+    /// An instance is on a host that it should avoid although this other one still fits.
+    Avoidable(InstanceId, HostId),
+    /// A service has two more instances on the first host than on the second, which still fits.
+    Uneven(JobId, GroupName, HostId, HostId),
+    /// A reason names a shortfall that is none.
+    FalseReason(JobId, GroupName),
+}
+
+/// The rules that an answer breaks; empty for a good one. `O((items + groups) * hosts)`.
+#[must_use]
+pub fn check(problem: &Problem, answer: &Answer) -> Vec<Broken> {
+    let mut judge = Judge::new(problem);
+    if problem.token != answer.token {
+        judge.broken.push(Broken::Token);
+    }
+    answer.choices.iter().for_each(|c| judge.choice(c));
+    judge.over_commitment();
+    judge.answered_once(answer);
+    judge.room_left(answer);
+    answer.choices.iter().for_each(|c| judge.avoidance(c));
+    problem.groups.iter().for_each(|g| judge.evenness(g));
+    judge.reasons(answer);
+    judge.broken
+}
+
+type GroupKey<'a> = (JobId, &'a GroupName);
+
+struct Judge<'a> {
+    groups: BTreeMap<GroupKey<'a>, &'a Wanted>,
+    hosts: BTreeMap<&'a HostId, &'a HostView>,
+    /// Left of the offers; negative when over-committed.
+    left: BTreeMap<&'a HostId, [i128; 4]>,
+    placed: BTreeMap<(GroupKey<'a>, &'a HostId), u32>,
+    broken: Vec<Broken>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(problem: &'a Problem) -> Self {
+        Self {
+            groups: problem.groups.iter().map(|g| ((g.job, &g.group), g)).collect(),
+            hosts: problem.hosts.iter().map(|h| (&h.id, h)).collect(),
+            left: problem.hosts.iter().map(|h| (&h.id, amounts(h.free))).collect(),
+            placed: BTreeMap::new(),
+            broken: Vec::new(),
+        }
+    }
+
+    fn find(&self, choice: &Choice) -> Option<(&'a Wanted, &'a HostView)> {
+        let wanted = self.groups.get(&(choice.instance.job, &choice.instance.group))?;
+        Some((wanted, self.hosts.get(&choice.host)?))
+    }
+
+    fn choice(&mut self, choice: &Choice) {
+        let (instance, host) = (choice.instance.clone(), choice.host.clone());
+        let Some((wanted, view)) = self.find(choice) else {
+            self.broken.push(Broken::Unknown(instance, host));
+            return;
+        };
+        if !allowed(wanted, view) {
+            self.broken.push(Broken::Constraint(instance, host));
+        }
+        if let Some(left) = self.left.get_mut(&view.id) {
+            for (have, need) in left.iter_mut().zip(amounts(wanted.resources)) {
+                *have -= need;
+            }
+        }
+        *self
+            .placed
+            .entry(((wanted.job, &wanted.group), &view.id))
+            .or_default() += 1;
+    }
+
+    fn over_commitment(&mut self) {
+        for (host, left) in &self.left {
+            for (kind, have) in Kind::ALL.into_iter().zip(left) {
+                if *have < 0 {
+                    self.broken.push(Broken::OverCommitted((*host).clone(), kind));
+                }
+            }
+        }
+    }
+
+    fn answered_once(&mut self, answer: &Answer) {
+        let mut times: BTreeMap<InstanceId, u32> = BTreeMap::new();
+        for wanted in self.groups.values() {
+            times.extend(wanted.items.iter().map(|i| (instance(wanted, i.number), 0)));
+        }
+        let placed = answer.choices.iter().map(|c| c.instance.clone());
+        let unplaced = answer.unplaced.iter().flat_map(|u| {
+            u.numbers.numbers().map(|number| InstanceId {
+                job: u.job,
+                group: u.group.clone(),
+                number,
+            })
+        });
+        for id in placed.chain(unplaced) {
+            *times.entry(id).or_default() += 1;
+        }
+        let wrong = times.into_iter().filter(|(_, n)| *n != 1);
+        self.broken.extend(wrong.map(|(id, n)| Broken::Answered(id, n)));
+    }
+
+    /// A host that a group may use and that still fits one more of its instances.
+    fn open(&self, wanted: &Wanted) -> impl Iterator<Item = &'a HostId> {
+        let need = amounts(wanted.resources);
+        self.hosts
+            .values()
+            .filter(move |view| {
+                let left = self.left.get(&view.id);
+                allowed(wanted, view) && left.is_some_and(|l| need.iter().zip(l).all(|(n, have)| n <= have))
+            })
+            .map(|view| &view.id)
+    }
+
+    fn room_left(&mut self, answer: &Answer) {
+        for u in &answer.unplaced {
+            let Some(wanted) = self.groups.get(&(u.job, &u.group)).copied() else {
+                continue;
+            };
+            let found = self.open(wanted).next();
+            if let (Some(host), Some(number)) = (found, u.numbers.numbers().next()) {
+                let id = instance(wanted, number);
+                self.broken.push(Broken::RoomLeft(id, host.clone()));
+            }
+        }
+    }
+
+    fn avoidance(&mut self, choice: &Choice) {
+        let Some((wanted, _)) = self.find(choice) else {
+            return;
+        };
+        let number = choice.instance.number;
+        let Some(item) = wanted.items.iter().find(|i| i.number == number) else {
+            return;
+        };
+        if !item.avoid.contains(&choice.host) {
+            return;
+        }
+        let other = self.open(wanted).find(|h| !item.avoid.contains(h)).cloned();
+        if let Some(host) = other {
+            self.broken.push(Broken::Avoidable(choice.instance.clone(), host));
+        }
+    }
+
+    /// Only where no instance avoids a host: avoiding goes before evenness.
+    fn evenness(&mut self, wanted: &'a Wanted) {
+        if wanted.kind != JobKind::Service || wanted.items.iter().any(|i| !i.avoid.is_empty()) {
+            return;
+        }
+        let key = (wanted.job, &wanted.group);
+        let newly = |host: &HostId| self.placed.get(&(key, host)).copied().unwrap_or(0);
+        let count = |host: &HostId| newly(host) + wanted.present.get(host).copied().unwrap_or(0);
+        let most = self
+            .hosts
+            .keys()
+            .filter(|h| newly(h) > 0)
+            .max_by_key(|h| count(h));
+        let least = self.open(wanted).min_by_key(|h| count(h));
+        if let (Some(most), Some(least)) = (most, least)
+            && count(least) + 1 < count(most)
+        {
+            let (most, least) = ((*most).clone(), least.clone());
+            self.broken
+                .push(Broken::Uneven(wanted.job, wanted.group.clone(), most, least));
+        }
+    }
+
+    fn reasons(&mut self, answer: &Answer) {
+        for u in &answer.unplaced {
+            let shape = self.groups.get(&(u.job, &u.group)).map(|w| w.resources);
+            let real = u
+                .reason
+                .shortfall
+                .is_none_or(|s| s.have < s.need && shape.is_some_and(|r| r.get(s.kind) == s.need));
+            let o = &u.hosts;
+            let counted = o.constraint + o.capacity + o.room + o.offer == o.hosts;
+            if !real || !counted || self.hosts.len() != o.hosts as usize {
+                self.broken.push(Broken::FalseReason(u.job, u.group.clone()));
+            }
+        }
+    }
+}
+
+fn amounts(r: Resources) -> [i128; 4] {
+    [r.cpus, r.memory, r.disk, r.gpus].map(i128::from)
+}
+
+fn allowed(wanted: &Wanted, host: &HostView) -> bool {
+    wanted.constraints.iter().all(|rule| {
+        let one_of = match values(rule, host) {
+            Some(text) => text
+                .split(',')
+                .chain([text])
+                .any(|v| rule.values.iter().any(|w| w == v)),
+            None => false,
+        };
+        if rule.negate { !one_of } else { one_of }
+    })
+}
+
+fn values<'h>(rule: &Constraint, host: &'h HostView) -> Option<&'h str> {
+    match rule.attribute.as_str() {
+        "hostname" => Some(&host.hostname),
+        name => host.attributes.get(name).map(String::as_str),
+    }
+}
+
+fn instance(wanted: &Wanted, number: InstanceNumber) -> InstanceId {
+    InstanceId {
+        job: wanted.job,
+        group: wanted.group.clone(),
+        number,
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token => f.write_str("the answer belongs to another problem"),
+            Self::Unknown(i, h) => write!(f, "{i} on {h}: one of them was not in the problem"),
+            Self::Answered(i, n) => write!(f, "{i} was answered {n} times"),
+            Self::OverCommitted(h, kind) => write!(f, "host {h} was given more {kind} than it offered"),
+            Self::Constraint(i, h) => write!(f, "{i} may not run on {h}"),
+            Self::RoomLeft(i, h) => write!(f, "{i} has no host, but {h} fits"),
+            Self::Avoidable(i, h) => write!(f, "{i} is on a host to avoid, but {h} fits"),
+            Self::Uneven(job, group, a, b) => {
+                write!(f, "{job}.{group} has two more on {a} than on {b}, which fits")
+            }
+            Self::FalseReason(job, group) => write!(f, "the reason of {job}.{group} is not true"),
+        }
+    }
+}

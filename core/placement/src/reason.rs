@@ -1,0 +1,104 @@
+//! Why a shape has no host: judged when all places are given away, so that what is said is still true then.
+
+use crate::answer::Obstacles;
+use crate::constraint::holds;
+use crate::room::{HostIdx, Room};
+use echelon_core_model::reason::Shortfall;
+use echelon_core_model::spec::Constraint;
+use echelon_core_model::{Kind, Reason, ReasonCode, Resources};
+
+/// The reason and the obstacles, host by host. `O(hosts)`.
+pub fn explain(shape: Resources, rules: &[Constraint], room: &Room<'_>) -> (Reason, Obstacles) {
+    let passing: Vec<HostIdx> = room
+        .views()
+        .iter()
+        .enumerate()
+        .filter(|(_, view)| rules.iter().all(|r| holds(r, view)))
+        .map(|(h, _)| h)
+        .collect();
+    let obstacles = count(shape, &passing, room);
+    let reason = if obstacles.hosts == 0 {
+        ReasonCode::NoHosts.into()
+    } else if passing.is_empty() {
+        Reason::new(ReasonCode::HostConstraint).at(broken_rule(rules, room))
+    } else if obstacles.offer > 0 {
+        let offered = passing.iter().map(|h| room.free(*h));
+        short(ReasonCode::AwaitingOffer, shape, offered).at(obstacles.to_string())
+    } else {
+        let counted = passing.iter().map(|h| left(*h, room));
+        short(ReasonCode::HostResources, shape, counted).at(obstacles.to_string())
+    };
+    (reason, obstacles)
+}
+
+fn count(shape: Resources, passing: &[HostIdx], room: &Room<'_>) -> Obstacles {
+    let mut out = Obstacles {
+        hosts: number(room.views().len()),
+        constraint: number(room.views().len() - passing.len()),
+        ..Obstacles::default()
+    };
+    for host in passing {
+        if !shape.fits(capacity(*host, room)) {
+            out.capacity += 1;
+        } else if !shape.fits(left(*host, room)) {
+            out.room += 1;
+        } else {
+            out.offer += 1;
+        }
+    }
+    out
+}
+
+/// All that a host has. Its known capacity may lag behind what it offers.
+fn capacity(host: HostIdx, room: &Room<'_>) -> Resources {
+    room.views()
+        .get(host)
+        .map_or(Resources::ZERO, |v| v.capacity.max_each(v.free.plus(v.used)))
+}
+
+/// What our tasks, and the instances placed just now, leave of a host, offered or not.
+fn left(host: HostIdx, room: &Room<'_>) -> Resources {
+    let used = room.views().get(host).map_or(Resources::ZERO, |v| v.used);
+    capacity(host, room).minus(used).minus(room.taken(host))
+}
+
+/// The scarcest kind: the one that most hosts lack, and the most that any of these has of it, so that `have` is always less
+/// than `need`. Ties go to the earlier kind.
+fn short(code: ReasonCode, shape: Resources, rooms: impl Iterator<Item = Resources> + Clone) -> Reason {
+    let lacking = |kind: Kind| {
+        rooms
+            .clone()
+            .map(move |r| r.get(kind))
+            .filter(move |have| *have < shape.get(kind))
+    };
+    let scarce = Kind::ALL
+        .into_iter()
+        .rev()
+        .max_by_key(|kind| lacking(*kind).count());
+    match scarce.and_then(|kind| Some((kind, lacking(kind).max()?))) {
+        Some((kind, have)) => Reason::new(code).short(Shortfall {
+            kind,
+            have,
+            need: shape.get(kind),
+        }),
+        None => code.into(),
+    }
+}
+
+/// The first rule that no host meets, in words; else that no host meets them all.
+fn broken_rule(rules: &[Constraint], room: &Room<'_>) -> String {
+    let hosts = room.views().len();
+    let impossible = |rule: &&Constraint| !room.views().iter().any(|v| holds(rule, v));
+    match rules.iter().find(impossible) {
+        Some(rule) => {
+            let not = if rule.negate { "other than " } else { "" };
+            let values = rule.values.join(" or ");
+            format!("none of {hosts} hosts has {} {not}{values}", rule.attribute)
+        }
+        None => format!("none of {hosts} hosts meets all {} constraints", rules.len()),
+    }
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

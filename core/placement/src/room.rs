@@ -1,0 +1,127 @@
+//! The hosts while places are given away: what each has left, and an order from the fullest to the roomiest that does not
+//! depend on the shape to place. Room only shrinks here, so what does not fit once never fits again.
+
+use crate::answer::Flaw;
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::{HostId, Kind, Resources};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Index of a host in the order of ids.
+pub type HostIdx = usize;
+
+/// Place of a host in the order: how much it has left, then its index.
+pub type Rank = (u64, HostIdx);
+
+/// Millionths: fine enough to tell 0.001 cpus of a 1,000-core host from nothing.
+const PARTS: u128 = 1_000_000;
+
+#[derive(Debug)]
+struct Seat {
+    free: Resources,
+    taken: Resources,
+}
+
+/// What hosts have left.
+#[derive(Debug)]
+pub struct Room<'a> {
+    views: Vec<&'a HostView>,
+    seats: Vec<Seat>,
+    index: BTreeMap<&'a HostId, HostIdx>,
+    order: BTreeSet<Rank>,
+    unit: Resources,
+    floor: Resources,
+}
+
+impl<'a> Room<'a> {
+    /// The hosts as they are offered. `floor` is at most every shape that will be asked for: hosts with less are left out of
+    /// the order.
+    pub fn new(hosts: &'a [HostView], floor: Resources, flaws: &mut Vec<Flaw>) -> Self {
+        let mut by_id: BTreeMap<&HostId, &HostView> = BTreeMap::new();
+        for host in hosts {
+            if by_id.contains_key(&host.id) {
+                flaws.push(Flaw::HostTwice(host.id.clone()));
+            } else {
+                by_id.insert(&host.id, host);
+            }
+        }
+        let views: Vec<&HostView> = by_id.values().copied().collect();
+        let unit = views
+            .iter()
+            .fold(Resources::ZERO, |most, h| most.max_each(h.free));
+        let mut room = Self {
+            seats: views
+                .iter()
+                .map(|h| Seat {
+                    free: h.free,
+                    taken: Resources::ZERO,
+                })
+                .collect(),
+            index: by_id.into_keys().enumerate().map(|(i, id)| (id, i)).collect(),
+            views,
+            order: BTreeSet::new(),
+            unit,
+            floor,
+        };
+        room.order = (0..room.seats.len())
+            .filter(|h| floor.fits(room.free(*h)))
+            .map(|h| (room.size(h), h))
+            .collect();
+        room
+    }
+
+    /// The hosts in the order of their indexes.
+    pub fn views(&self) -> &[&'a HostView] {
+        &self.views
+    }
+
+    /// The index of a host, if it is among these.
+    pub fn find(&self, id: &HostId) -> Option<HostIdx> {
+        self.index.get(id).copied()
+    }
+
+    /// What is left of a host's offers.
+    pub fn free(&self, host: HostIdx) -> Resources {
+        self.seats.get(host).map_or(Resources::ZERO, |s| s.free)
+    }
+
+    /// What was given away here.
+    pub fn taken(&self, host: HostIdx) -> Resources {
+        self.seats.get(host).map_or(Resources::ZERO, |s| s.taken)
+    }
+
+    /// Hosts from the fullest to the roomiest.
+    pub fn fullest_first(&self) -> impl Iterator<Item = HostIdx> + '_ {
+        self.order.iter().map(|(_, h)| *h)
+    }
+
+    /// The roomiest host before `than` in the order, or of all. Takes up where an earlier walk stopped, although hosts have
+    /// moved down since.
+    pub fn roomiest_below(&self, than: Option<Rank>) -> Option<Rank> {
+        match than {
+            Some(rank) => self.order.range(..rank).next_back().copied(),
+            None => self.order.last().copied(),
+        }
+    }
+
+    /// How much a host has left over all kinds, as a sum of parts of the largest host's.
+    pub fn size(&self, host: HostIdx) -> u64 {
+        let free = self.free(host);
+        let part = |kind: Kind| match self.unit.get(kind) {
+            0 => 0,
+            most => u128::from(free.get(kind)) * PARTS / u128::from(most),
+        };
+        u64::try_from(Kind::ALL.into_iter().map(part).sum::<u128>()).unwrap_or(u64::MAX)
+    }
+
+    /// Gives room away; the caller has seen that it fits. `O(log hosts)`.
+    pub fn take(&mut self, host: HostIdx, shape: Resources) {
+        self.order.remove(&(self.size(host), host));
+        if let Some(seat) = self.seats.get_mut(host) {
+            seat.free = seat.free.minus(shape);
+            seat.taken = seat.taken.plus(shape);
+        }
+        if self.floor.fits(self.free(host)) {
+            self.order.insert((self.size(host), host));
+        }
+    }
+}

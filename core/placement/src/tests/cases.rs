@@ -1,0 +1,260 @@
+use super::{group, host, judged, rule, solve, with_attribute};
+use crate::{Broken, Choice, Flaw, Problem, check, place};
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::spec::JobKind::{Batch, Service};
+use echelon_core_model::{HostId, InstanceNumber, Resources};
+use echelon_core_testkit::build::shape;
+
+fn problem(groups: Vec<crate::Wanted>, hosts: Vec<HostView>) -> Problem {
+    Problem {
+        token: 7,
+        groups,
+        hosts,
+    }
+}
+
+fn three_hosts() -> Vec<HostView> {
+    vec![
+        host("a", shape(4, 400)),
+        host("b", shape(2, 200)),
+        host("c", shape(3, 300)),
+    ]
+}
+
+#[test]
+fn batch_fills_the_fullest_host_first() {
+    let p = problem(vec![group(1, Batch, 4, shape(1, 100))], three_hosts());
+    assert_eq!(solve(&p), "1 0:b 1:b 2:c 3:c");
+}
+
+#[test]
+fn services_go_where_fewest_of_them_are_and_most_room_is() {
+    let mut wanted = group(1, Service, 5, shape(1, 100));
+    wanted.present = [(HostId::new("a"), 1)].into();
+    assert_eq!(
+        solve(&problem(vec![wanted], three_hosts())),
+        "1 0:c 1:b 2:a 3:c 4:b"
+    );
+}
+
+#[test]
+fn higher_priority_then_older_jobs_go_first() {
+    let mut late = group(3, Batch, 2, shape(2, 10));
+    late.priority = 1;
+    let groups = vec![
+        group(2, Batch, 2, shape(2, 10)),
+        group(1, Batch, 1, shape(2, 10)),
+        late,
+    ];
+    let p = problem(groups, vec![host("a", shape(6, 600))]);
+    assert_eq!(
+        solve(&p),
+        "1 0:a\n3 0:a 1:a\n2 [0-1] hosts have too little left: cpus needs 2, has at most 0 (1 host: 1 full)"
+    );
+}
+
+#[test]
+fn what_does_not_fit_does_not_block_what_does() {
+    let mut big = group(1, Batch, 1, shape(5, 10));
+    big.priority = 9;
+    let p = problem(vec![big, group(2, Batch, 1, shape(1, 10))], three_hosts());
+    assert_eq!(
+        solve(&p),
+        "2 0:b\n1 [0] hosts have too little left: cpus needs 5, has at most 4 (3 hosts: 3 too small)"
+    );
+}
+
+#[test]
+fn avoided_hosts_are_used_only_when_no_other_fits() {
+    for kind in [Batch, Service] {
+        let mut wanted = group(1, kind, 3, shape(2, 100));
+        for item in &mut wanted.items {
+            item.avoid = vec![HostId::new("a"), HostId::new("gone")];
+        }
+        let hosts = vec![
+            host("a", shape(8, 800)),
+            host("b", shape(3, 300)),
+            host("c", shape(2, 200)),
+        ];
+        let (answer, report) = place(&problem(vec![wanted.clone()], hosts.clone()));
+        let mut used: Vec<&str> = answer.choices.iter().map(|c| c.host.as_str()).collect();
+        assert_eq!(used.pop(), Some("a"), "{kind}");
+        used.sort_unstable();
+        assert_eq!(used, ["b", "c"], "{kind}");
+        assert_eq!(report.avoided_used, 1, "{kind}");
+        judged(&problem(vec![wanted], hosts));
+    }
+}
+
+#[test]
+fn an_instance_that_avoids_does_not_change_where_the_next_one_goes() {
+    let mut wanted = group(1, Batch, 3, shape(1, 100));
+    wanted.items[1].avoid = vec![HostId::new("b")];
+    assert_eq!(solve(&problem(vec![wanted], three_hosts())), "1 0:b 1:c 2:b");
+}
+
+#[test]
+fn constraints_choose_hosts_by_attribute_and_name() {
+    let hosts = vec![
+        with_attribute(host("a", shape(4, 400)), "zone", "east"),
+        with_attribute(host("b", shape(4, 400)), "zone", "west"),
+        with_attribute(host("c", shape(4, 400)), "zone", "east,edge"),
+        host("d", shape(4, 400)),
+    ];
+    for (rules, places) in [
+        (vec![rule("zone", &["west"], false)], "b"),
+        (vec![rule("zone", &["east", "west"], true)], "d"),
+        (vec![rule("zone", &["edge"], false)], "c"),
+        (
+            vec![
+                rule("zone", &["east"], false),
+                rule("hostname", &["a.example"], true),
+            ],
+            "c",
+        ),
+        (vec![rule("hostname", &["d.example"], false)], "d"),
+        (
+            vec![rule("rack", &["r1"], true), rule("zone", &["east"], false)],
+            "a",
+        ),
+    ] {
+        let mut wanted = group(1, Batch, 1, shape(1, 100));
+        wanted.constraints = rules.clone();
+        let p = problem(vec![wanted], hosts.clone());
+        assert_eq!(solve(&p), format!("1 0:{places}"), "{rules:?}");
+    }
+}
+
+#[test]
+fn reasons_are_true_and_have_numbers() {
+    let busy = HostView {
+        free: shape(1, 100),
+        used: shape(3, 300),
+        ..host("a", shape(4, 400))
+    };
+    let unoffered = HostView {
+        free: Resources::ZERO,
+        ..host("b", shape(4, 400))
+    };
+    let zone = vec![rule("zone", &["east", "west"], false)];
+    let both = vec![
+        rule("hostname", &["a.example"], false),
+        rule("hostname", &["a.example"], true),
+    ];
+    let table = [
+        (vec![], vec![], "the cluster has no hosts"),
+        (
+            vec![busy.clone()],
+            vec![],
+            "hosts have too little left: cpus needs 2, has at most 1 (1 host: 1 full)",
+        ),
+        (
+            vec![busy.clone(), unoffered],
+            vec![],
+            "waits for Mesos to offer hosts: cpus needs 2, has at most 1 (2 hosts: 1 full, 1 not offered)",
+        ),
+        (
+            vec![busy.clone()],
+            zone,
+            "hosts do not meet a constraint (none of 1 hosts has zone east or west)",
+        ),
+        (
+            vec![busy.clone(), host("c", shape(2, 100))],
+            both,
+            "hosts do not meet a constraint (none of 2 hosts meets all 2 constraints)",
+        ),
+        (
+            // Each kind is there, but not on one host.
+            vec![host("m", shape(1, 900)), host("p", shape(9, 100))],
+            vec![],
+            "hosts have too little left: cpus needs 2, has at most 1 (2 hosts: 2 too small)",
+        ),
+    ];
+    for (hosts, constraints, text) in table {
+        let mut wanted = group(1, Batch, 1, shape(2, 200));
+        wanted.constraints = constraints;
+        assert_eq!(solve(&problem(vec![wanted], hosts)), format!("1 [0] {text}"));
+    }
+}
+
+#[test]
+fn a_problem_with_flaws_is_solved_without_them() {
+    let mut twice = group(1, Batch, 2, shape(1, 100));
+    twice.items[1].number = InstanceNumber(0);
+    let groups = vec![twice, group(1, Batch, 1, shape(1, 1))];
+    let p = problem(groups, vec![host("a", shape(1, 100)), host("a", shape(9, 900))]);
+    let (answer, report) = place(&p);
+    assert_eq!(answer.choices.len(), 1);
+    assert!(matches!(
+        report.problems.as_slice(),
+        [Flaw::GroupTwice(..), Flaw::HostTwice(_), Flaw::ItemTwice(_)]
+    ));
+}
+
+#[test]
+fn nothing_wanted_is_answered_with_nothing() {
+    assert_eq!(solve(&problem(vec![], three_hosts())), "");
+    assert_eq!(
+        solve(&problem(vec![group(1, Service, 0, shape(1, 1))], vec![])),
+        ""
+    );
+}
+
+#[test]
+fn the_checker_sees_what_is_wrong() {
+    let mut avoiding = group(1, Service, 2, shape(1, 100));
+    avoiding.constraints = vec![rule("hostname", &["b.example"], true)];
+    let p = problem(vec![avoiding], three_hosts());
+    let good = judged(&p);
+    let to = |host: &str| -> Vec<Choice> {
+        let mut choices = good.choices.clone();
+        choices.iter_mut().for_each(|c| c.host = HostId::new(host));
+        choices
+    };
+    let with = |choices: Vec<Choice>| {
+        let mut answer = good.clone();
+        answer.choices = choices;
+        check(&p, &answer)
+    };
+    assert!(matches!(with(to("a")).as_slice(), [Broken::Uneven(..)]));
+    assert!(matches!(
+        with(to("z")).as_slice(),
+        [Broken::Unknown(..), Broken::Unknown(..)]
+    ));
+    assert!(matches!(
+        with(to("b")).as_slice(),
+        [Broken::Constraint(..), Broken::Constraint(..), Broken::Uneven(..)]
+    ));
+    assert!(matches!(
+        with(vec![]).as_slice(),
+        [Broken::Answered(_, 0), Broken::Answered(_, 0)]
+    ));
+    let thrice = [good.choices.clone(), good.choices.clone(), good.choices.clone()].concat();
+    assert!(with(thrice).iter().any(|b| matches!(b, Broken::Answered(_, 3))));
+
+    let mut left_out = good.clone();
+    let choice = left_out.choices.pop().unwrap();
+    left_out.unplaced.push(crate::Unplaced {
+        job: choice.instance.job,
+        group: choice.instance.group,
+        numbers: [choice.instance.number].into_iter().collect(),
+        reason: echelon_core_model::ReasonCode::NoHosts.into(),
+        hosts: crate::Obstacles::default(),
+    });
+    let broken = check(&p, &left_out);
+    assert!(
+        matches!(broken.as_slice(), [Broken::RoomLeft(..), Broken::FalseReason(..)]),
+        "{broken:?}"
+    );
+
+    let p = problem(
+        vec![group(1, Batch, 5, shape(1, 100))],
+        vec![host("a", shape(4, 900)), host("b", shape(1, 100))],
+    );
+    let mut over = judged(&p);
+    over.choices.iter_mut().for_each(|c| c.host = HostId::new("a"));
+    assert!(check(&p, &over).contains(&Broken::OverCommitted(
+        HostId::new("a"),
+        echelon_core_model::Kind::Cpus
+    )));
+}

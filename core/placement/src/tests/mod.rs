@@ -1,0 +1,79 @@
+//! The language of the tests, then tables, then properties against a plain one-by-one reference.
+
+mod cases;
+mod properties;
+mod size;
+
+use crate::{Answer, Item, Problem, Wanted, check, place};
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub fn host(name: &str, free: Resources) -> HostView {
+    HostView {
+        id: HostId::new(name),
+        hostname: Arc::from(format!("{name}.example")),
+        attributes: Arc::default(),
+        free,
+        capacity: free,
+        used: Resources::ZERO,
+    }
+}
+
+pub fn with_attribute(mut host: HostView, name: &str, value: &str) -> HostView {
+    Arc::make_mut(&mut host.attributes).insert(name.to_owned(), value.to_owned());
+    host
+}
+
+pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> Wanted {
+    Wanted {
+        job: JobId(job),
+        group: GroupName::new("main"),
+        kind,
+        priority: 0,
+        resources,
+        constraints: Vec::new(),
+        items: (0..instances)
+            .map(|n| Item {
+                number: InstanceNumber(n),
+                avoid: Vec::new(),
+            })
+            .collect(),
+        present: BTreeMap::new(),
+    }
+}
+
+pub fn rule(attribute: &str, values: &[&str], negate: bool) -> Constraint {
+    Constraint {
+        attribute: attribute.to_owned(),
+        values: values.iter().map(|v| (*v).to_owned()).collect(),
+        negate,
+    }
+}
+
+/// Solves, has the answer judged, and shows it: a line a group, then the reasons.
+pub fn solve(problem: &Problem) -> String {
+    let answer = judged(problem);
+    let mut lines: BTreeMap<JobId, Vec<String>> = BTreeMap::new();
+    for c in &answer.choices {
+        let line = lines.entry(c.instance.job).or_default();
+        line.push(format!("{}:{}", c.instance.number, c.host));
+    }
+    let mut out: Vec<String> = lines
+        .into_iter()
+        .map(|(job, places)| format!("{} {}", job.0, places.join(" ")))
+        .collect();
+    let why = |u: &crate::Unplaced| format!("{} [{}] {}", u.job.0, u.numbers, u.reason);
+    out.extend(answer.unplaced.iter().map(why));
+    out.join("\n")
+}
+
+pub fn judged(problem: &Problem) -> Answer {
+    let (answer, report) = place(problem);
+    let broken: Vec<String> = check(problem, &answer).iter().map(ToString::to_string).collect();
+    assert!(broken.is_empty(), "{broken:#?}\n{problem:#?}\n{answer:#?}");
+    assert_eq!(report.placed, answer.choices.len());
+    answer
+}

@@ -1,0 +1,145 @@
+use super::{group, host, judged, rule, with_attribute};
+use crate::{Problem, Wanted, place};
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::spec::JobKind;
+use echelon_core_model::{HostId, InstanceId, Kind, Resources};
+use proptest::prelude::*;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+fn resources(most: u64) -> impl Strategy<Value = Resources> {
+    (0..=most, 0..=most, 0..=most / 2, 0..=2u64).prop_map(|(cpus, memory, disk, gpus)| Resources {
+        cpus,
+        memory,
+        disk,
+        gpus,
+    })
+}
+
+fn a_host(n: usize) -> impl Strategy<Value = HostView> {
+    (resources(12), resources(6), 0..4u8, any::<bool>()).prop_map(move |(free, used, zone, offered)| {
+        let mut view = host(&format!("h{n:02}"), free);
+        view.used = used;
+        view.capacity = free.plus(used);
+        if !offered {
+            view.free = Resources::ZERO;
+        }
+        match zone {
+            0 => view,
+            z => with_attribute(view, "zone", ["east", "west", "east,west"][usize::from(z) - 1]),
+        }
+    })
+}
+
+prop_compose! {
+    fn a_group(job: u128)(
+        service in any::<bool>(),
+        instances in 0..12u32,
+        shape in resources(5),
+        priority in 0..3u32,
+        zone in prop::option::of((any::<bool>(), any::<bool>())),
+        avoid in prop::collection::vec(prop::collection::vec(0..8usize, 0..3), 12),
+        present in prop::collection::btree_map(0..8usize, 0..3u32, 0..4),
+    ) -> Wanted {
+        let id = |n: usize| HostId::new(format!("h{n:02}"));
+        let kind = if service { JobKind::Service } else { JobKind::Batch };
+        let mut wanted = group(job, kind, instances, shape);
+        wanted.priority = priority;
+        if let Some((east, negate)) = zone {
+            wanted.constraints = vec![rule("zone", &[if east { "east" } else { "west" }], negate)];
+        }
+        for (item, hosts) in wanted.items.iter_mut().zip(avoid) {
+            item.avoid = hosts.into_iter().map(id).collect();
+        }
+        wanted.present = present.into_iter().map(|(h, n)| (id(h), n)).collect();
+        wanted
+    }
+}
+
+fn a_problem() -> impl Strategy<Value = Problem> {
+    let hosts = (0..8usize).prop_flat_map(|n| (0..n).map(a_host).collect::<Vec<_>>());
+    let groups = (0..6u128).prop_flat_map(|n| (0..n).map(a_group).collect::<Vec<_>>());
+    (hosts, groups).prop_map(|(hosts, groups)| Problem {
+        token: 1,
+        groups,
+        hosts,
+    })
+}
+
+/// One instance after the other, looking at every host each time.
+fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
+    let most = Kind::ALL.map(|k| problem.hosts.iter().map(|h| h.free.get(k)).max().unwrap_or(0));
+    let mut free: BTreeMap<&HostId, Resources> = problem.hosts.iter().map(|h| (&h.id, h.free)).collect();
+    let size = |left: Resources| -> u64 {
+        let parts = Kind::ALL.into_iter().zip(most).filter(|(_, m)| *m > 0);
+        parts.map(|(k, m)| left.get(k) * 1_000_000 / m).sum()
+    };
+    let mut groups: Vec<&Wanted> = problem.groups.iter().collect();
+    groups.sort_by_key(|g| (Reverse(g.priority), g.job));
+    let mut out = BTreeMap::new();
+    for g in groups {
+        let mut counts = g.present.clone();
+        for item in &g.items {
+            let fitting = problem.hosts.iter().filter(|h| {
+                let passes = g.constraints.iter().all(|r| crate::constraint::holds(r, h));
+                passes && g.resources.fits(free[&h.id])
+            });
+            let best = match g.kind {
+                JobKind::Batch => {
+                    fitting.min_by_key(|h| (item.avoid.contains(&h.id), size(free[&h.id]), &h.id))
+                }
+                JobKind::Service => fitting.min_by_key(|h| {
+                    let count = counts.get(&h.id).copied().unwrap_or(0);
+                    (
+                        item.avoid.contains(&h.id),
+                        count,
+                        Reverse((size(free[&h.id]), &h.id)),
+                    )
+                }),
+            };
+            if let Some(h) = best {
+                let left = free[&h.id].minus(g.resources);
+                free.insert(&h.id, left);
+                *counts.entry(h.id.clone()).or_default() += 1;
+                let id = InstanceId {
+                    job: g.job,
+                    group: g.group.clone(),
+                    number: item.number,
+                };
+                out.insert(id, h.id.clone());
+            }
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Safety and completeness are judged by the checker: room, constraints, each instance once, reasons.
+    #[test]
+    fn answers_break_no_rule_and_are_those_of_one_by_one_search(problem in a_problem()) {
+        let answer = judged(&problem);
+        let places: BTreeMap<InstanceId, HostId> =
+            answer.choices.into_iter().map(|c| (c.instance, c.host)).collect();
+        prop_assert_eq!(places, one_by_one(&problem));
+    }
+
+    #[test]
+    fn the_order_of_lists_does_not_matter(problem in a_problem(), seed in any::<u64>()) {
+        let mut mixed = problem.clone();
+        let mut state = seed;
+        let mut draw = |n: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % n
+        };
+        for i in (1..mixed.hosts.len()).rev() {
+            mixed.hosts.swap(i, draw(i + 1));
+        }
+        for i in (1..mixed.groups.len()).rev() {
+            mixed.groups.swap(i, draw(i + 1));
+        }
+        mixed.groups.iter_mut().for_each(|g| g.items.reverse());
+        prop_assert_eq!(place(&problem), place(&mixed));
+    }
+}

@@ -1,0 +1,121 @@
+//! An independent look at a shard's picture: rules that must hold after every step, whatever happened. Tests and the
+//! simulation ask after each step, production now and then.
+
+use crate::driver::Shard;
+use crate::group::Group;
+use echelon_core_model::instance::InstanceRecord;
+use echelon_core_model::{Generation, HostId, InstanceId, InstanceNumber, Resources, RunState};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A rule that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Broken {
+    /// A host has more of our tasks than room.
+    OverCommitted(HostId, Resources, Resources),
+    /// Two runs of an instance may be alive, and the older one is neither given up nor being killed.
+    TwoLive(InstanceId),
+    /// An instance that has ended begins again.
+    BeganAfterEnd(InstanceId),
+    /// A run was begun for a number that was given back at that generation.
+    BeganReleased(InstanceId, Generation),
+    /// More instances became active than the grant allows.
+    BeyondGrant {
+        /// One of them.
+        instance: InstanceId,
+        /// Active ones after it.
+        active: u64,
+        /// What was granted.
+        granted: u64,
+    },
+    /// The sums that are kept differ from those counted anew.
+    Miscounted(String),
+    /// The order of durability is confused.
+    Journal(String),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OverCommitted(host, used, has) => write!(f, "host {host} has {has}, our tasks take {used}"),
+            Self::TwoLive(id) => write!(f, "two runs of {id} may be alive without excuse"),
+            Self::BeganAfterEnd(id) => write!(f, "{id} has ended and runs"),
+            Self::BeganReleased(id, g) => write!(f, "{id} was given back at generation {g} and runs"),
+            Self::BeyondGrant {
+                instance,
+                active,
+                granted,
+            } => write!(f, "{instance} became active as number {active} of {granted} granted"),
+            Self::Miscounted(what) => write!(f, "sums are wrong: {what}"),
+            Self::Journal(what) => write!(f, "journal: {what}"),
+        }
+    }
+}
+
+/// Every rule that does not hold. `O(instances)`.
+#[must_use]
+pub fn check(shard: &Shard) -> Vec<Broken> {
+    let mut out = shard.faults.clone();
+    let mut used: BTreeMap<HostId, Resources> = BTreeMap::new();
+    for group in shard.picture.groups.values() {
+        for (n, record) in group.records() {
+            check_record(group, n, record, &mut out);
+            add_used(shard, group, record, &mut used);
+        }
+        check_sums(group, &mut out);
+    }
+    for (host, taken) in used {
+        if let Some(row) = shard.hosts.host(&host)
+            && !taken.fits(row.capacity)
+        {
+            out.push(Broken::OverCommitted(host, taken, row.capacity));
+        }
+    }
+    out.extend(shard.journal.problems().into_iter().map(Broken::Journal));
+    out
+}
+
+fn check_record(group: &Group, n: InstanceNumber, record: &InstanceRecord, out: &mut Vec<Broken>) {
+    let excused = |s: RunState| matches!(s, RunState::Lost | RunState::Stopping);
+    if !record.older.iter().all(|r| excused(r.state)) {
+        out.push(Broken::TwoLive(group.instance(n)));
+    }
+    let Some(run) = record.run.as_ref().filter(|r| r.may_have_task()) else {
+        return;
+    };
+    // What runs at the end of its instance is on its way out; nothing new may begin.
+    if record.ended.is_some() && run.state == RunState::Launching {
+        out.push(Broken::BeganAfterEnd(group.instance(n)));
+    }
+    if run.state == RunState::Launching && group.is_released(n, run.generation) {
+        out.push(Broken::BeganReleased(group.instance(n), run.generation));
+    }
+}
+
+fn add_used(shard: &Shard, group: &Group, record: &InstanceRecord, used: &mut BTreeMap<HostId, Resources>) {
+    for run in record.live_runs() {
+        let spec = shard.picture.specs.get(&(group.job(), run.spec_version));
+        if let Some(shape) = spec.and_then(|s| s.group(group.name())).map(|g| g.resources) {
+            let at = used.entry(run.host.clone()).or_default();
+            *at = at.plus(shape);
+        }
+    }
+}
+
+fn check_sums(group: &Group, out: &mut Vec<Broken>) {
+    let (tallies, startable) = group.count();
+    for (generation, kept) in &group.tallies {
+        let counted = tallies.get(generation).copied().unwrap_or_default();
+        if *kept != counted {
+            let what = format!("{} {} at {generation}: {kept:?}, counted {counted:?}", group.job(), group.name());
+            out.push(Broken::Miscounted(what));
+        }
+    }
+    for (generation, kept) in group.startable.iter().filter(|(_, s)| !s.is_empty()) {
+        let counted = startable.get(generation).cloned().unwrap_or_default();
+        if *kept != counted {
+            let what = format!("startable {} {}: {kept}, counted {counted}", group.job(), group.name());
+            out.push(Broken::Miscounted(what));
+        }
+    }
+}

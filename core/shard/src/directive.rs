@@ -1,0 +1,217 @@
+//! Directives of the resource manager: only of the largest epoch ever seen, which is durable before its first directive is
+//! acted on; older ones are answered as superseded.
+
+use crate::effects::Then;
+use crate::event::LinkId;
+use crate::group::{Wish, ranges_at};
+use crate::journal::Lane;
+use crate::{Phase, Shard};
+use echelon_core_jobs::{Standing, is_given_back, standing};
+use echelon_core_model::directive::{Directive, Grant, Order, ReportPart, SliceOrder};
+use echelon_core_model::instance::Stopping;
+use echelon_core_model::time::Span;
+use echelon_core_model::{AssignedRange, Epoch, Generation, InstanceNumber, ReasonCode, Timestamp};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Directives held until they may be obeyed. More are dropped: the resource manager repeats what it wants.
+const HELD: usize = 4096;
+
+/// The resource manager's end.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    held: VecDeque<(LinkId, Directive)>,
+    /// Epoch and sequence last taken in, by link.
+    last: BTreeMap<LinkId, (Epoch, u64)>,
+    /// When a directive was last obeyed.
+    pub(crate) heard_at: Option<Timestamp>,
+}
+
+impl Orders {
+    pub(crate) fn forget_link(&mut self, link: LinkId) {
+        self.last.remove(&link);
+        self.held.retain(|(l, _)| *l != link);
+    }
+}
+
+impl Shard {
+    /// Takes a directive in; it is obeyed at once, or as soon as that is allowed.
+    pub(crate) fn on_directive(&mut self, link: LinkId, directive: Directive) {
+        if self.orders.held.len() < HELD && self.links.contains_key(&link) {
+            self.orders.held.push_back((link, directive));
+        }
+        self.obey_held();
+    }
+
+    /// Obeys what is held, as far as it may be.
+    pub(crate) fn obey_held(&mut self) {
+        if self.phase != Phase::Serving {
+            return;
+        }
+        while let Some((link, directive)) = self.orders.held.pop_front() {
+            if directive.epoch < self.own.obeyed {
+                self.tell(link, ReportPart::Superseded(self.own.obeyed));
+                continue;
+            }
+            if directive.epoch > self.own.obeyed {
+                self.own.obeyed = directive.epoch;
+                self.journal.touch(Lane::OWN, self.now, Span::ZERO);
+            }
+            let point = self.journal.point(Lane::OWN);
+            if !self.journal.is_durable(point) {
+                self.orders.held.push_front((link, directive));
+                self.journal.when_durable([point], Then::Obey);
+                return;
+            }
+            let mark = (directive.epoch, directive.sequence);
+            if self.orders.last.get(&link).is_some_and(|last| mark <= *last) {
+                continue;
+            }
+            self.orders.last.insert(link, mark);
+            self.orders.heard_at = Some(self.now);
+            self.obey(link, directive.order);
+        }
+    }
+
+    fn obey(&mut self, link: LinkId, order: Order) {
+        match order {
+            Order::Report => self.report_fully(link),
+            Order::Slices(orders) => orders.into_iter().for_each(|o| self.obey_slice(o)),
+            Order::Archive(job) => {
+                for number in self.picture.groups_of(job) {
+                    if let Some(group) = self.picture.groups.get_mut(&number) {
+                        group.archive = true;
+                    }
+                    self.picture.restless.insert(number);
+                }
+            }
+        }
+    }
+
+    fn obey_slice(&mut self, order: SliceOrder) {
+        let number = self.picture.number_or_new(order.job, &order.group);
+        let wish = Wish {
+            head_version: order.head_version,
+            goal: order.goal,
+            spec_version: order.spec_version,
+        };
+        if let Some(group) = self.picture.groups.get_mut(&number) {
+            group.archive = false;
+            group.max_unavailable = order.max_unavailable;
+        }
+        let ranges = ranges_at(&order.ranges, &self.config.cluster);
+        self.want(number, wish, Some(ranges), self.now);
+        for (generation, grant) in order.grants {
+            self.obey_grant(number, generation, grant);
+        }
+        self.picture.restless.insert(number);
+        self.picture.unreported.insert(number);
+    }
+
+    /// Takes in what is wanted of a group, as heard at `heard_at`; what is older than what we know changes nothing.
+    pub(crate) fn want(
+        &mut self,
+        number: u32,
+        wish: Wish,
+        ranges: Option<Vec<AssignedRange>>,
+        heard_at: Timestamp,
+    ) {
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        group.heard_at = group.heard_at.max(heard_at);
+        let known = group.wish.as_ref();
+        let older = known.is_some_and(|k| wish.head_version < k.head_version);
+        let rewish = !older && known != Some(&wish);
+        let job = group.job();
+        if rewish {
+            if known.is_none_or(|k| k.spec_version != wish.spec_version) {
+                group.spec = None;
+            }
+            group.wish = Some(wish);
+        }
+        let reranged = ranges.filter(|r| *r != group.row.ranges);
+        let changed = rewish || reranged.is_some();
+        if let Some(ranges) = reranged {
+            self.edit_row(number, |row| row.ranges = ranges);
+        }
+        self.want_spec(number);
+        if changed && self.phase == Phase::Serving {
+            self.adopt_group(number);
+            self.inquire_lost(number);
+            self.judge_again(job);
+        }
+    }
+
+    /// Takes a grant in. A smaller one of the current epoch takes back what is too much; an expired one takes nothing.
+    fn obey_grant(&mut self, number: u32, generation: Generation, grant: Grant) {
+        let now = self.now;
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        let known = group.row.grants.get(&generation).copied();
+        if known.is_some_and(|k| (grant.epoch, grant.number) < (k.epoch, k.number)) {
+            return;
+        }
+        group.granted_at.insert(generation, now);
+        // The amount is what must survive; a mere renewal is not written.
+        let same = known.is_some_and(|k| k.active == grant.active && k.epoch == grant.epoch);
+        if same {
+            group.row.grants.insert(generation, grant);
+        } else {
+            self.edit_row(number, |row| row.grants.insert(generation, grant));
+        }
+        self.placing.hungrier(now, self.config.timing.commit_delay);
+        self.take_back(number, generation, grant.active);
+    }
+
+    /// Ends the highest-numbered active instances beyond what is granted.
+    fn take_back(&mut self, number: u32, generation: Generation, granted: u64) {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        let active = group.tallies.get(&generation).map_or(0, |t| t.active);
+        let mut excess = usize::try_from(active.saturating_sub(granted)).unwrap_or(usize::MAX);
+        if excess == 0 || self.frozen {
+            return;
+        }
+        let mut victims: Vec<InstanceNumber> = Vec::new();
+        let mut all: Vec<_> = group.records().filter(|(_, r)| r.generation == generation).collect();
+        all.reverse();
+        for (n, record) in all {
+            if excess == 0 {
+                break;
+            }
+            if standing(record) == Standing::Active && group.holds(n, generation) {
+                excess -= 1;
+                victims.push(n);
+            }
+        }
+        for n in victims {
+            self.take_back_one(number, n);
+        }
+    }
+
+    fn take_back_one(&mut self, number: u32, n: InstanceNumber) {
+        let at = (number, n);
+        let Some(run) = self.picture.record(at).and_then(|r| r.run.as_ref()) else {
+            return;
+        };
+        if run.stopping.is_some() && !run.state.is_ended() {
+            return;
+        }
+        if run.may_have_task() {
+            self.stop(at, ReasonCode::PoolEntitlement.into());
+        } else if !is_given_back(run) {
+            let now = self.now;
+            self.edit(at, |record| {
+                if let Some(run) = &mut record.run {
+                    run.stopping = Some(Stopping {
+                        reason: ReasonCode::PoolEntitlement.into(),
+                        grace: Span::ZERO,
+                        since: now,
+                    });
+                }
+            });
+        }
+    }
+}

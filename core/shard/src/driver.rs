@@ -1,0 +1,274 @@
+//! The driver itself: its state, and the loop of one step. Each event has its own file; here is only the order.
+
+use crate::config::Config;
+use crate::contact::Contact;
+use crate::directive::Orders;
+use crate::event::{Effect, Event, LinkId};
+use crate::journal::Journal;
+use crate::kill::Kills;
+use crate::ops::Ops;
+use crate::picture::{Picture, RunAt};
+use crate::place::Placing;
+use crate::purpose::Purpose;
+use crate::random::Random;
+use crate::reconcile::Reconcile;
+use crate::recover::Recovery;
+use crate::release::Leaving;
+use crate::report::Telling;
+use crate::stranger::Strangers;
+use echelon_core_hosts::Hosts;
+use echelon_core_model::store::ShardRow;
+use echelon_core_model::time::Span;
+use echelon_core_model::{Epoch, Generation, HostId, InstanceRange, JobId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a shard is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// It does not lead.
+    Follower,
+    /// It leads, or is about to, and reads what it must know.
+    Recovering,
+    /// It drives the cluster.
+    Serving,
+    /// It starts and kills nothing: storage was rolled back, or the cluster is not the one it knows.
+    Frozen,
+}
+
+/// How far a leader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Follower,
+    ReadingEpoch,
+    TakingEpoch,
+    ReadingOwn,
+    Subscribing,
+    StoringFramework,
+    ReadingBuckets,
+    ReadingAssignments,
+    ReadingJobs,
+    Serving,
+}
+
+/// The driver of one cluster.
+#[derive(Debug)]
+pub struct Shard {
+    pub(crate) config: Config,
+    pub(crate) random: Random,
+    pub(crate) ops: Ops<Purpose>,
+    /// Streams of resource managers; they stay when a leadership ends.
+    pub(crate) links: BTreeMap<LinkId, ()>,
+    pub(crate) published: Epoch,
+    pub(crate) now: Timestamp,
+    pub(crate) out: Vec<Effect>,
+
+    // From here on everything belongs to one leadership and is dropped with it.
+    pub(crate) phase: Phase,
+    pub(crate) epoch: Epoch,
+    pub(crate) sequence: u64,
+    pub(crate) frozen: bool,
+    /// The last question whether we still lead has failed: nothing leaves until one succeeds.
+    pub(crate) suspended: bool,
+    pub(crate) confirmed_at: Timestamp,
+    pub(crate) confirm_at: Timestamp,
+    pub(crate) reread_epoch_at: Option<Timestamp>,
+    pub(crate) storage_trouble: Option<String>,
+    pub(crate) own: ShardRow,
+    pub(crate) recovery: Recovery,
+    pub(crate) contact: Contact,
+    pub(crate) journal: Journal,
+    pub(crate) picture: Picture,
+    pub(crate) hosts: Hosts,
+    pub(crate) placing: Placing,
+    pub(crate) unsent: BTreeSet<RunAt>,
+    pub(crate) launch_due: BTreeSet<(Timestamp, RunAt)>,
+    pub(crate) silent: BTreeMap<HostId, BTreeSet<RunAt>>,
+    pub(crate) kills: Kills,
+    pub(crate) kill_pause: Timestamp,
+    pub(crate) stored_kills: BTreeSet<RunAt>,
+    pub(crate) strangers: Strangers,
+    pub(crate) reconcile: Reconcile,
+    pub(crate) leaving: Leaving,
+    pub(crate) taking: BTreeSet<(u32, Generation, InstanceRange)>,
+    pub(crate) reading_specs: BTreeSet<(JobId, u32)>,
+    pub(crate) orders: Orders,
+    pub(crate) telling: Telling,
+    pub(crate) archiving: BTreeSet<u32>,
+    pub(crate) beat_at: Timestamp,
+    pub(crate) reread_at: Timestamp,
+    pub(crate) host_rows_at: Timestamp,
+    /// Broken rules that only show at the moment of breaking; empty, or there is a fault in this program.
+    pub(crate) faults: Vec<crate::check::Broken>,
+}
+
+impl Shard {
+    /// A follower that knows nothing yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let timing = &config.timing;
+        // A third of the lease: an answer that was lost is asked for again well before the lease ends.
+        let ops = Ops::new(timing.storage_retry, Span(timing.lease.0 / 3));
+        Self {
+            random: Random::new(config.seed),
+            ops,
+            links: BTreeMap::new(),
+            published: Epoch(0),
+            now: Timestamp(0),
+            out: Vec::new(),
+            phase: Phase::Follower,
+            epoch: Epoch(0),
+            sequence: 0,
+            frozen: false,
+            suspended: false,
+            confirmed_at: Timestamp(0),
+            confirm_at: Timestamp(0),
+            reread_epoch_at: None,
+            storage_trouble: None,
+            own: ShardRow::default(),
+            recovery: Recovery::default(),
+            contact: Contact::default(),
+            journal: Journal::default(),
+            picture: Picture::default(),
+            hosts: Hosts::new(timing.hosts),
+            placing: Placing::default(),
+            unsent: BTreeSet::new(),
+            launch_due: BTreeSet::new(),
+            silent: BTreeMap::new(),
+            kills: Kills::default(),
+            kill_pause: Timestamp(0),
+            stored_kills: BTreeSet::new(),
+            strangers: Strangers::default(),
+            reconcile: Reconcile::default(),
+            leaving: Leaving::default(),
+            taking: BTreeSet::new(),
+            reading_specs: BTreeSet::new(),
+            orders: Orders::default(),
+            telling: Telling::default(),
+            archiving: BTreeSet::new(),
+            beat_at: Timestamp(0),
+            reread_at: Timestamp(0),
+            host_rows_at: Timestamp(0),
+            faults: Vec::new(),
+            config,
+        }
+    }
+
+    /// Becomes a follower that knows nothing; what is under way finds nobody when it completes.
+    pub(crate) fn reset(&mut self) {
+        let fresh = Self::new(self.config.clone());
+        let old = std::mem::replace(self, fresh);
+        self.random = old.random;
+        self.links = old.links;
+        self.published = old.published;
+        self.now = old.now;
+        self.out = old.out;
+        self.ops = old.ops;
+        self.ops.forget_all();
+    }
+
+    /// Takes one event in and appends what is to be done, in order. `now` never goes back: an earlier one counts as the last.
+    pub fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        std::mem::swap(&mut self.out, out);
+        // A process that was stopped for a while must find that out before it acts.
+        if !self.keep_lease() || matches!(event, Event::Elected { .. }) {
+            self.take_in(event);
+        }
+        self.keep_time();
+        self.settle();
+        std::mem::swap(&mut self.out, out);
+    }
+
+    fn take_in(&mut self, event: Event) {
+        match event {
+            Event::Elected { published } => self.on_elected(published),
+            Event::Deposed => self.reset(),
+            Event::Storage(id, result) => {
+                let outcome = self.ops.answered(id, result, self.now);
+                self.on_storage(outcome);
+            }
+            Event::Cluster(event) => self.on_cluster(event),
+            Event::LinkOpened(link) => self.on_link_opened(link),
+            Event::Directive(link, directive) => self.on_directive(link, directive),
+            Event::LinkClosed(link) => self.on_link_closed(link),
+            Event::Placed(answer) => self.on_placed(&answer),
+            Event::Wake => {}
+        }
+    }
+
+    /// Does what its time has come for.
+    fn keep_time(&mut self) {
+        if self.phase == Phase::Follower {
+            return;
+        }
+        self.ops.repeat_due(self.now, &mut self.out);
+        self.beat();
+        if self.phase >= Phase::Subscribing {
+            self.keep_contact();
+        }
+        self.keep_reading();
+        self.chase_launches();
+        self.keep_reconciling();
+        self.write_hosts();
+    }
+
+    /// Decides, commits and performs until nothing is left to do at this moment.
+    fn settle(&mut self) {
+        loop {
+            let decided = self.decide_all();
+            self.release_noted();
+            let performed = self.perform_durable();
+            if !decided && !performed {
+                break;
+            }
+        }
+        if self.phase == Phase::Serving {
+            self.ask_placement();
+            self.send_kills();
+            if self.contact.subscribed && !self.suspended {
+                let calls = self.hosts.next_calls(self.placing.is_hungry(), self.now);
+                self.out.extend(calls.into_iter().map(Effect::Cluster));
+            }
+            self.keep_reporting();
+            self.perform_durable();
+        }
+        self.start_commits();
+    }
+
+    /// When `Event::Wake` is wanted at the latest; `None`: not before something happens.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        if self.phase == Phase::Follower {
+            return None;
+        }
+        let common = [
+            self.ops.next_due(),
+            self.journal.next_flush(),
+            self.reread_epoch_at,
+            (self.phase >= Phase::Subscribing).then(|| self.contact.due()),
+        ];
+        let lease = self.config.timing.lease;
+        let leading = [
+            Some(self.confirm_at),
+            Some(self.confirmed_at.plus(lease)),
+            self.journal.oldest_flight().map(|at| at.plus(lease)),
+            Some(self.beat_at),
+        ];
+        let serving = [
+            self.picture.timers.first().map(|(at, _)| *at),
+            self.launch_due.first().map(|(at, _)| *at),
+            self.kills.next_due().map(|at| at.max(self.kill_pause)),
+            self.reconcile.next_due().filter(|_| self.contact.subscribed),
+            self.placing.next_due(),
+            self.hosts.next_wake(self.placing.is_hungry()).filter(|_| self.contact.subscribed),
+            self.telling.due,
+            Some(self.telling.capacity_at),
+            Some(self.reread_at),
+            Some(self.host_rows_at),
+        ];
+        let all = common.into_iter();
+        let all = all.chain(leading.into_iter().filter(|_| self.epoch_taken()));
+        let all = all.chain(serving.into_iter().filter(|_| self.phase == Phase::Serving));
+        all.flatten().min().map(|at| Timestamp(at.0.max(self.now.0.saturating_add(1))))
+    }
+}

@@ -1,0 +1,144 @@
+//! The walk over instances that something happened to, and over their groups: what each needs next is asked of the job
+//! manager and set going. Nothing is walked that did not change.
+
+use crate::Shard;
+use crate::group::Group;
+use crate::picture::At;
+use echelon_core_jobs::{Next, Wanted, give_up, next};
+use echelon_core_model::spec::OnSilence;
+use echelon_core_model::{ReasonCode, RunState};
+
+impl Shard {
+    /// Decides about everything on the agenda, then about groups that became restless. True when there was anything.
+    pub(crate) fn decide_all(&mut self) -> bool {
+        if self.phase != crate::Phase::Serving {
+            return false;
+        }
+        while let Some((due, at)) = self.picture.timers.first().copied().filter(|(due, _)| *due <= self.now) {
+            self.picture.timers.remove(&(due, at));
+            self.picture.agenda.insert(at);
+        }
+        let agenda = std::mem::take(&mut self.picture.agenda);
+        let restless = std::mem::take(&mut self.picture.restless);
+        let any = !agenda.is_empty() || !restless.is_empty();
+        agenda.into_iter().for_each(|at| self.decide(at));
+        restless.into_iter().for_each(|group| self.tend(group));
+        any
+    }
+
+    /// Decides about one instance.
+    fn decide(&mut self, at: At) {
+        let Some(group) = self.picture.groups.get(&at.0) else {
+            return;
+        };
+        let what = self.next_of(group, at);
+        let observed = self.is_observed(at);
+        let Some(group) = self.picture.groups.get_mut(&at.0) else {
+            return;
+        };
+        let runs = what == Next::Run && observed;
+        if runs && !group.ready.contains(&at.1) {
+            group.ready.insert(at.1);
+            self.placing.hungrier(self.now, self.config.timing.commit_delay);
+        } else if !runs {
+            group.ready.remove(&at.1);
+        }
+        group.backing_off.remove(&at.1);
+        if let Next::At(due) = what {
+            if group.record(at.1).is_some_and(|r| r.not_before == due) {
+                group.backing_off.insert(at.1);
+            }
+            self.picture.timers.insert((due, at));
+        }
+        if self.frozen {
+            return;
+        }
+        match what {
+            Next::Stop(reason) if observed => self.stop(at, reason.into()),
+            Next::GiveUp if observed => {
+                let now = self.now;
+                self.edit(at, |r| give_up(r, now));
+                self.account_all(at);
+            }
+            Next::End(ended) => {
+                self.edit(at, |r| r.ended = Some(ended));
+            }
+            Next::Revive => {
+                self.edit(at, |r| r.ended = None);
+            }
+            Next::Rest | Next::At(_) | Next::Run | Next::Stop(_) | Next::GiveUp => {}
+        }
+        self.note_leaving(at);
+    }
+
+    fn next_of(&self, group: &Group, at: At) -> Next {
+        let (Some(record), Some(wish)) = (group.record(at.1), group.wish.as_ref()) else {
+            return Next::Rest;
+        };
+        let wanted = Wanted {
+            desired: wish.goal.desired,
+            mark: group.mark_of(at.1),
+            held: group.holds(at.1, record.generation),
+            on_unreachable: group.spec.as_ref().map_or(OnSilence::Wait, |s| s.on_unreachable),
+            contact_since: self.contact.since,
+        };
+        next(record, &wanted, self.now)
+    }
+
+    /// Law 2: no run is stopped, given up or replaced before the cluster has answered for its task in this leadership.
+    fn is_observed(&self, at: At) -> bool {
+        let run = self.picture.record(at).and_then(|r| r.run.as_ref());
+        run.is_none_or(|r| !self.reconcile.awaits_first(&(at, r.generation, r.number)))
+    }
+
+    /// Looks after a group: restarts within its budget, marks, archive.
+    fn tend(&mut self, number: u32) {
+        self.restart_some(number);
+        self.tend_count_marks(number);
+        self.tend_archive(number);
+        let hungry = self.picture.groups.get(&number).is_some_and(|g| g.appetite(self.now) > 0);
+        self.placing.note_hunger(number, hungry);
+    }
+
+    /// Stops runs from before the last restart, lowest first, as long as no more than the group's part of `max_unavailable`
+    /// are down.
+    fn restart_some(&mut self, number: u32) {
+        loop {
+            let Some(group) = self.picture.groups.get(&number) else { return };
+            let budget = u64::from(group.max_unavailable).saturating_sub(group.unavailable());
+            let Some(n) = self.first_outdated(group, number, budget) else { return };
+            self.stop((number, n), ReasonCode::RestartRequested.into());
+            if self.picture.groups.get(&number).is_some_and(|g| g.outdated.contains(&n)) {
+                return;
+            }
+        }
+    }
+
+    /// The lowest outdated run that may be stopped: one that does not run costs nothing of the budget.
+    fn first_outdated(&self, group: &Group, number: u32, budget: u64) -> Option<echelon_core_model::InstanceNumber> {
+        if self.frozen || group.outdated.is_empty() || (budget == 0 && group.max_unavailable == 0) {
+            return None;
+        }
+        let may = |n: &echelon_core_model::InstanceNumber| {
+            let run = group.record(*n).and_then(|r| r.run.as_ref());
+            let down = run.is_some_and(|r| r.state != RunState::Running);
+            (budget > 0 || down) && self.is_observed((number, *n))
+        };
+        group.outdated.iter().copied().find(may)
+    }
+
+    /// A group was read or its wish or ranges have changed: everything of it is looked at.
+    pub(crate) fn adopt_group(&mut self, number: u32) {
+        let now = self.now;
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        group.recount();
+        let numbers: Vec<_> = group.records().map(|(n, _)| n).collect();
+        numbers.iter().for_each(|n| group.refresh_outdated(*n));
+        self.picture.look_at_all(number);
+        self.placing.hungrier(now, self.config.timing.commit_delay);
+        self.start_takeovers(number);
+        self.release_unbegun(number);
+    }
+}

@@ -1,0 +1,195 @@
+//! From a durable intent to the call that launches it, and what becomes of intents whose call was never sent, refused or
+//! not answered.
+
+use crate::Shard;
+use crate::event::Effect;
+use crate::picture::{At, RunAt};
+use echelon_core_hosts::{self as hosts, Call, Launch, TaskStatus};
+use echelon_core_jobs::{News, Told, hear};
+use echelon_core_model::instance::Run;
+use echelon_core_model::spec::GroupSpec;
+use echelon_core_model::{HostId, Reason, ReasonCode, Resources, RunState, TaskId};
+use std::collections::BTreeMap;
+
+impl Shard {
+    /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
+    pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
+        if let Some(n) = self.placing.spoken_for.get_mut(host) {
+            *n -= 1;
+            if *n == 0 {
+                self.placing.spoken_for.remove(host);
+            }
+        }
+        let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
+        let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
+        let call = if self.may_act() && self.contact.subscribed {
+            self.hosts.accept(host, launches, self.now)
+        } else {
+            None
+        };
+        let Some(call) = call else {
+            due.into_iter().for_each(|run| self.drop_launch(run, "its offer was gone"));
+            self.placing.hungrier(self.now, self.config.timing.commit_delay);
+            return;
+        };
+        self.out.push(Effect::Cluster(call));
+        let timeout = self.now.plus(self.config.timing.launch_timeout);
+        self.launch_due.extend(due.into_iter().map(|run| (timeout, run)));
+    }
+
+    fn launch_of(&self, run: RunAt) -> Option<Launch> {
+        let (at, ..) = run;
+        let found = self.picture.run(run).filter(|r| r.state == RunState::Launching)?;
+        let group = self.picture.groups.get(&at.0)?;
+        let spec = self.picture.specs.get(&(group.job(), found.spec_version))?;
+        let of = spec.group(group.name())?;
+        let task = self.picture.task(run)?;
+        Some(Launch {
+            name: format!("{}.{}.{}", spec.name, group.name(), at.1),
+            command: of.command.clone(),
+            env: self.env(&spec.name, &task, of, found),
+            resources: of.resources,
+            grace: of.grace,
+            max_run: of.max_run,
+            labels: spec.labels.clone(),
+            task,
+        })
+    }
+
+    /// What a run finds in its environment.
+    fn env(&self, job: &str, task: &TaskId, of: &GroupSpec, run: &Run) -> BTreeMap<String, String> {
+        let mut env = of.env.clone();
+        let own = [
+            ("ECHELON_JOB", job.to_owned()),
+            ("ECHELON_JOB_ID", task.instance.job.to_string()),
+            ("ECHELON_GROUP", task.instance.group.to_string()),
+            ("ECHELON_INSTANCE", task.instance.number.to_string()),
+            ("ECHELON_INSTANCES", of.instances.to_string()),
+            ("ECHELON_RUN", task.run.to_string()),
+            ("ECHELON_CLUSTER", self.config.name.clone()),
+            ("ECHELON_HOST", run.hostname.to_string()),
+            ("ECHELON_TASK_ID", task.to_string()),
+        ];
+        env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        env
+    }
+
+    /// An intent of which the cluster certainly has no task: the instance tries again.
+    fn drop_launch(&mut self, run: RunAt, why: &str) {
+        let (at, generation, number) = run;
+        let news = News {
+            told: Told::Dropped,
+            reason: Reason::new(ReasonCode::LaunchDropped).at(why),
+            exit_code: None,
+        };
+        let launching = self.picture.run(run).is_some_and(|r| {
+            matches!(r.state, RunState::Launching | RunState::Stopping)
+        });
+        if launching {
+            let (policy, now) = (self.policy(at.0), self.now);
+            self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
+        }
+        self.account(run);
+    }
+
+    /// An intent that was dropped for an older run: nothing of it was or will be sent.
+    pub(crate) fn forget_launch(&mut self, run: RunAt) {
+        self.unsent.remove(&run);
+        self.account(run);
+    }
+
+    /// A call was refused or got lost.
+    pub(crate) fn on_call_failed(&mut self, call: Call, refused: bool, why: &str) {
+        // Kills and reconciliations repeat themselves; updates that were not acknowledged come again.
+        let launches: &[Launch] = match &call {
+            Call::Accept { launches, .. } => launches,
+            _ => &[],
+        };
+        for launch in launches {
+            let Some(run) = self.picture.run_at(&launch.task).filter(|r| self.picture.run(*r).is_some()) else {
+                continue;
+            };
+            if refused {
+                self.drop_launch(run, why);
+            } else {
+                self.reconcile_soon(run);
+            }
+        }
+        let why = why.to_owned();
+        self.hosts_event(&hosts::Event::CallFailed { call, why, refused });
+    }
+
+    /// Asks about launches of which nothing was heard in time.
+    pub(crate) fn chase_launches(&mut self) {
+        while let Some((due, run)) = self.launch_due.first().copied().filter(|(due, _)| *due <= self.now) {
+            self.launch_due.remove(&(due, run));
+            if self.picture.run(run).is_some_and(|r| r.state == RunState::Launching) {
+                self.reconcile_soon(run);
+            }
+        }
+    }
+
+    /// Feeds the host manager. New room is a reason to place; a host that is heard again may know of its silent runs.
+    pub(crate) fn hosts_event(&mut self, event: &hosts::Event) {
+        self.hosts.on_event(event, self.now);
+        if let hosts::Event::Offers(offers) = event {
+            self.placing.hungrier(self.now, self.config.timing.commit_delay);
+            for offer in offers {
+                for run in self.silent.remove(&offer.host).unwrap_or_default() {
+                    self.reconcile_soon(run);
+                }
+            }
+        }
+    }
+
+    /// Lets the host manager know of an update, and keeps in mind whose host is silent.
+    pub(crate) fn host_seen(&mut self, status: &TaskStatus) {
+        self.hosts_event(&hosts::Event::Update(status.clone()));
+    }
+
+    /// Counts a run's room on its host while it may be alive, and no longer.
+    pub(crate) fn account(&mut self, run: RunAt) {
+        let Some(task) = self.picture.task(run) else { return };
+        let Some(found) = self.picture.run(run) else {
+            self.hosts.release(&task, self.now);
+            return;
+        };
+        if found.state == RunState::Unreachable || found.state == RunState::Lost {
+            self.silent.entry(found.host.clone()).or_default().insert(run);
+        }
+        if !found.may_have_task() {
+            self.hosts.release(&task, self.now);
+            return;
+        }
+        let (host, version) = (found.host.clone(), found.spec_version);
+        match self.shape(run.0, version) {
+            Some(shape) => self.hosts.adopt(&task, &host, shape, self.now),
+            None => self.read_spec(task.instance.job, version),
+        }
+    }
+
+    fn shape(&self, at: At, version: u32) -> Option<Resources> {
+        let group = self.picture.groups.get(&at.0)?;
+        let spec = self.picture.specs.get(&(group.job(), version))?;
+        spec.group(group.name()).map(|g| g.resources)
+    }
+
+    /// Counts every run of an instance.
+    pub(crate) fn account_all(&mut self, at: At) {
+        let runs = self.picture.record(at).into_iter().flat_map(|r| r.run.iter().chain(&r.older));
+        let runs: Vec<RunAt> = runs.map(|r| (at, r.generation, r.number)).collect();
+        runs.into_iter().for_each(|run| self.account(run));
+    }
+
+    /// Counts the live runs of a group that have a spec version.
+    pub(crate) fn account_group(&mut self, number: u32, version: u32) {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        let live = group.records().flat_map(|(n, r)| r.live_runs().map(move |run| (n, run)));
+        let of_version = live.filter(|(_, run)| run.spec_version == version);
+        let runs: Vec<RunAt> = of_version.map(|(n, r)| ((number, n), r.generation, r.number)).collect();
+        let sent = runs.into_iter().filter(|r| !self.unsent.contains(r)).collect::<Vec<_>>();
+        sent.into_iter().for_each(|run| self.account(run));
+    }
+}

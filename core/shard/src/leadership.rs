@@ -1,0 +1,163 @@
+//! Becoming, staying and ceasing to be the leader: the epoch is taken in storage by compare-and-set, read again every third
+//! of the lease, and an epoch known elsewhere that storage does not know freezes everything.
+
+use crate::event::{Alarm, Effect};
+use crate::purpose::Purpose;
+use crate::{Mode, Phase, Shard};
+use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Leadership, Op, OpResult, Query, Role};
+use echelon_core_model::{Epoch, Timestamp};
+
+impl Shard {
+    pub(crate) fn role(&self) -> Role {
+        Role::Shard(self.config.cluster.clone())
+    }
+
+    /// Whether this process has an epoch of its own.
+    pub(crate) const fn epoch_taken(&self) -> bool {
+        self.epoch.0 > 0
+    }
+
+    /// What the shard is doing, in a word.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        if self.frozen {
+            return Mode::Frozen;
+        }
+        match self.phase {
+            Phase::Follower => Mode::Follower,
+            Phase::Serving => Mode::Serving,
+            _ => Mode::Recovering,
+        }
+    }
+
+    pub(crate) fn on_elected(&mut self, published: Epoch) {
+        self.published = self.published.max(published);
+        if self.phase == Phase::Follower {
+            self.phase = Phase::ReadingEpoch;
+            self.read_epoch(Purpose::Epoch);
+        }
+    }
+
+    fn read_epoch(&mut self, purpose: Purpose) {
+        let query = Query::Leadership(self.role());
+        self.ask(Op::Read(query, Consistency::Serial), purpose);
+    }
+
+    /// The epoch as stored, before we took one.
+    pub(crate) fn on_epoch(&mut self, stored: Leadership) {
+        if self.published > stored.epoch {
+            let evidence = format!(
+                "membership has seen epoch {}, storage knows {}",
+                self.published, stored.epoch
+            );
+            self.freeze(evidence);
+            self.reread_epoch_at = Some(self.now.plus(self.config.timing.lease));
+            return;
+        }
+        let next = stored.epoch.next();
+        if next.0 >= Epoch::END {
+            self.step_down(format!("epoch {next} is beyond the last one that storage can order"));
+            return;
+        }
+        self.frozen = false;
+        self.phase = Phase::TakingEpoch;
+        let decision = Decision::TakeEpoch {
+            role: self.role(),
+            next: Leadership {
+                epoch: next,
+                holder: self.config.holder.clone(),
+            },
+            expected: stored.epoch,
+        };
+        self.ask(Op::Decide(decision), Purpose::TakeEpoch(next));
+    }
+
+    /// What became of our attempt to take an epoch.
+    pub(crate) fn on_taken(&mut self, epoch: Epoch, since: Timestamp, result: OpResult) {
+        match result {
+            OpResult::Decided(Decided::Applied) => {
+                self.epoch = epoch;
+                self.published = self.published.max(epoch);
+                self.confirmed_at = since;
+                self.confirm_at = since.plus(self.third());
+                self.beat_at = self.now;
+                self.out.push(Effect::Publish(epoch));
+                self.phase = Phase::ReadingOwn;
+                let query = Query::Shard(self.config.cluster.clone());
+                self.ask(Op::Read(query, Consistency::Quorum), Purpose::Own);
+            }
+            OpResult::Decided(Decided::Conflict(present)) => match *present {
+                Answer::Leadership(stored) => self.on_epoch(stored),
+                _ => self.read_epoch(Purpose::Epoch),
+            },
+            _ => self.read_epoch(Purpose::Epoch),
+        }
+    }
+
+    const fn third(&self) -> echelon_core_model::time::Span {
+        echelon_core_model::time::Span(self.config.timing.lease.0 / 3)
+    }
+
+    /// The answer to our own question whether we still lead.
+    pub(crate) fn on_confirmed(&mut self, stored: &Leadership, since: Timestamp) {
+        if stored.epoch > self.epoch || (stored.epoch == self.epoch && stored.holder != self.config.holder) {
+            self.step_down(format!(
+                "epoch {} was taken by {}; ours was {}",
+                stored.epoch, stored.holder, self.epoch
+            ));
+            return;
+        }
+        if stored.epoch < self.epoch {
+            self.freeze(format!("we lead with epoch {}, storage knows {}", self.epoch, stored.epoch));
+        }
+        self.suspended = false;
+        self.confirmed_at = self.confirmed_at.max(since);
+        self.confirm_at = since.plus(self.third()).max(self.now);
+    }
+
+    /// Asks again whether we lead when it is time; gives up when we could not know, or write, for a whole lease. True when
+    /// the leadership was given up.
+    pub(crate) fn keep_lease(&mut self) -> bool {
+        if self.reread_epoch_at.is_some_and(|at| at <= self.now) {
+            self.reread_epoch_at = None;
+            self.read_epoch(Purpose::Epoch);
+        }
+        if !self.epoch_taken() {
+            return false;
+        }
+        let lease = self.config.timing.lease;
+        let trouble = self.storage_trouble.clone().unwrap_or_else(|| "no answer".to_owned());
+        if self.now >= self.confirmed_at.plus(lease) {
+            self.step_down(format!("could not confirm epoch {} for {lease}: {trouble}", self.epoch));
+            return true;
+        }
+        if self.journal.oldest_flight().is_some_and(|since| self.now >= since.plus(lease)) {
+            self.step_down(format!("could not commit for {lease}: {trouble}"));
+            return true;
+        }
+        if self.confirm_at <= self.now {
+            self.confirm_at = Timestamp(u64::MAX);
+            self.read_epoch(Purpose::Confirm);
+        }
+        false
+    }
+
+    /// Starts and kills nothing any more, until an operator has settled it and a new epoch is taken.
+    pub(crate) fn freeze(&mut self, evidence: String) {
+        if !self.frozen {
+            self.frozen = true;
+            self.out.push(Effect::Alarm(Alarm::StorageRolledBack { evidence }));
+        }
+    }
+
+    /// Gives the leadership up and forgets all that is pending.
+    pub(crate) fn step_down(&mut self, why: String) {
+        self.out.push(Effect::StepDown { why });
+        self.reset();
+    }
+
+    /// Whether anything may be started or killed now.
+    pub(crate) fn may_act(&self) -> bool {
+        self.phase == Phase::Serving && !self.frozen && !self.suspended
+    }
+}

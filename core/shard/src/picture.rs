@@ -1,0 +1,205 @@
+//! The shard's picture of its groups, and the one door through which an instance's record is changed: whoever goes through
+//! it cannot forget to store, count, tell and look again.
+
+use crate::Shard;
+use crate::group::Group;
+use echelon_core_jobs::Tally;
+use echelon_core_model::bucket::BLOCK_SIZE;
+use echelon_core_model::instance::{InstanceRecord, Run, SliceRow};
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::Event;
+use echelon_core_model::{Generation, GroupName, InstanceNumber, JobId, RunNumber, RunState, TaskId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// An instance: its group's number in the picture, and its own.
+pub(crate) type At = (u32, InstanceNumber);
+/// A run of an instance.
+pub(crate) type RunAt = (At, Generation, RunNumber);
+
+/// All groups, and what is to be looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Picture {
+    pub(crate) groups: BTreeMap<u32, Group>,
+    by_key: BTreeMap<(JobId, GroupName), u32>,
+    last: u32,
+    pub(crate) specs: BTreeMap<(JobId, u32), Arc<JobSpec>>,
+    /// Instances to decide about before the step ends.
+    pub(crate) agenda: BTreeSet<At>,
+    /// Instances to decide about at a time.
+    pub(crate) timers: BTreeSet<(Timestamp, At)>,
+    /// Groups whose sums, marks or budgets are to be looked at before the step ends.
+    pub(crate) restless: BTreeSet<u32>,
+    /// Groups that have something to report.
+    pub(crate) unreported: BTreeSet<u32>,
+}
+
+impl Picture {
+    pub(crate) fn number_of(&self, job: JobId, group: &GroupName) -> Option<u32> {
+        self.by_key.get(&(job, group.clone())).copied()
+    }
+
+    pub(crate) fn group(&self, job: JobId, name: &GroupName) -> Option<&Group> {
+        self.groups.get(&self.number_of(job, name)?)
+    }
+
+    /// The number of a group, which is made if it is not there.
+    pub(crate) fn number_or_new(&mut self, job: JobId, name: &GroupName) -> u32 {
+        let key = (job, name.clone());
+        if let Some(number) = self.by_key.get(&key) {
+            return *number;
+        }
+        self.last += 1;
+        self.groups.insert(self.last, Group::new(SliceRow::new(job, name.clone())));
+        self.by_key.insert(key, self.last);
+        self.last
+    }
+
+    /// Forgets a group whose rows are gone from storage.
+    pub(crate) fn forget(&mut self, number: u32) {
+        if let Some(group) = self.groups.remove(&number) {
+            self.by_key.remove(&(group.job(), group.name().clone()));
+        }
+        self.restless.remove(&number);
+        self.unreported.remove(&number);
+    }
+
+    /// The groups of a job.
+    pub(crate) fn groups_of(&self, job: JobId) -> Vec<u32> {
+        self.by_key
+            .range((job, GroupName::new(""))..)
+            .take_while(|((j, _), _)| *j == job)
+            .map(|(_, n)| *n)
+            .collect()
+    }
+
+    /// The jobs of all groups.
+    pub(crate) fn jobs(&self) -> BTreeSet<JobId> {
+        self.by_key.keys().map(|(job, _)| *job).collect()
+    }
+
+    pub(crate) fn record(&self, at: At) -> Option<&InstanceRecord> {
+        self.groups.get(&at.0)?.record(at.1)
+    }
+
+    /// A run that is still in its instance's record.
+    pub(crate) fn run(&self, (at, generation, number): RunAt) -> Option<&Run> {
+        let record = self.record(at)?;
+        let mut runs = record.run.iter().chain(&record.older);
+        runs.find(|r| (r.generation, r.number) == (generation, number))
+    }
+
+    /// The task id of a run.
+    pub(crate) fn task(&self, (at, generation, run): RunAt) -> Option<TaskId> {
+        Some(TaskId {
+            instance: self.groups.get(&at.0)?.instance(at.1),
+            generation,
+            run,
+        })
+    }
+
+    /// The run that a task id names, whether or not it is in the record.
+    pub(crate) fn run_at(&self, task: &TaskId) -> Option<RunAt> {
+        let number = self.number_of(task.instance.job, &task.instance.group)?;
+        Some(((number, task.instance.number), task.generation, task.run))
+    }
+
+    /// Has every instance of a group looked at again. `O(records of the group)`.
+    pub(crate) fn look_at_all(&mut self, number: u32) {
+        if let Some(group) = self.groups.get(&number) {
+            self.agenda.extend(group.records().map(|(n, _)| (number, n)));
+        }
+        self.restless.insert(number);
+        self.unreported.insert(number);
+    }
+}
+
+/// What tells one state of a run from another.
+fn face(record: &InstanceRecord) -> Option<(Generation, RunNumber, RunState)> {
+    record.run.as_ref().map(|r| (r.generation, r.number, r.state))
+}
+
+impl Shard {
+    /// Changes one record: it is counted anew, written with the next commit of its block along with an event when its run's
+    /// state changed, reported, and decided about before the step ends.
+    pub(crate) fn edit<R>(&mut self, at: At, change: impl FnOnce(&mut InstanceRecord) -> R) -> Option<R> {
+        let group = self.picture.groups.get_mut(&at.0)?;
+        let ranged = group.range_of(at.1).map(|r| r.generation);
+        let released: Vec<Generation> = group
+            .row
+            .released
+            .iter()
+            .filter(|(_, set)| set.contains(at.1))
+            .map(|(g, _)| *g)
+            .collect();
+        let held = |r: &InstanceRecord| ranged == Some(r.generation) && !released.contains(&r.generation);
+        let cell = group.cell(at.1);
+        let lane = cell.lane;
+        let fresh = !cell.block.instances.contains_key(&at.1);
+        let record = cell.block.instances.entry(at.1).or_default();
+        let before = (!fresh).then(|| (record.generation, tally_of(record, held(record))));
+        let was = face(record);
+        let result = change(record);
+        let after = (record.generation, tally_of(record, held(record)));
+        let changed = (face(record) != was).then(|| record.run.clone()).flatten();
+        if let Some((generation, tally)) = before {
+            group.tallies.entry(generation).or_default().subtract(&tally);
+        }
+        group.tallies.entry(after.0).or_default().merge(&after.1);
+        group.refresh_startable(at.1);
+        group.refresh_outdated(at.1);
+        let event = changed.map(|run| event_of(group, at.1, &run, self.now));
+        let dirt = self.journal.touch(lane, self.now, self.config.timing.commit_delay);
+        dirt.blocks.insert((at.0, at.1.0 / BLOCK_SIZE));
+        dirt.events.extend(event);
+        self.picture.agenda.insert(at);
+        self.picture.restless.insert(at.0);
+        self.picture.unreported.insert(at.0);
+        Some(result)
+    }
+
+    /// Changes a slice row: it is written with the next commit of its lane, and reported.
+    pub(crate) fn edit_row<R>(&mut self, number: u32, change: impl FnOnce(&mut SliceRow) -> R) -> Option<R> {
+        let group = self.picture.groups.get_mut(&number)?;
+        let result = change(&mut group.row);
+        let lane = group.row_lane;
+        self.journal
+            .touch(lane, self.now, self.config.timing.commit_delay)
+            .rows
+            .insert(number);
+        self.picture.restless.insert(number);
+        self.picture.unreported.insert(number);
+        Some(result)
+    }
+
+    /// Writes an event about an older run, which is not the face of its instance.
+    pub(crate) fn note_older(&mut self, at: At, run: &Run) {
+        let Some(group) = self.picture.groups.get_mut(&at.0) else {
+            return;
+        };
+        let event = event_of(group, at.1, run, self.now);
+        let lane = group.cell(at.1).lane;
+        self.journal
+            .touch(lane, self.now, self.config.timing.commit_delay)
+            .events
+            .push(event);
+    }
+}
+
+fn tally_of(record: &InstanceRecord, held: bool) -> Tally {
+    let mut tally = Tally::default();
+    tally.add(record, held);
+    tally
+}
+
+fn event_of(group: &Group, n: InstanceNumber, run: &Run, now: Timestamp) -> Event {
+    Event {
+        job: group.job(),
+        at: now,
+        instance: Some((group.name().clone(), n.0)),
+        state: Some(run.state),
+        reason: run.reason.clone(),
+        hostname: Some(run.hostname.to_string()),
+        task: Some(run.task_id(group.instance(n)).to_string()),
+    }
+}

@@ -1,0 +1,291 @@
+//! Instances that want a host, put to placement in rounds: all hungry groups once whenever there is new room or new hunger.
+//! An answer is verified against the present picture before its choices become intents.
+
+use crate::Shard;
+use crate::effects::Then;
+use crate::event::Effect;
+use crate::group::Group;
+use crate::journal::Point;
+use crate::picture::{At, RunAt};
+use echelon_core_jobs::{Start, begin};
+use echelon_core_model::time::Span;
+use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, RangeSet, Resources, Timestamp};
+use echelon_core_placement as placement;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An answer of placement that takes longer than this is not waited for.
+const LOST: Span = Span::seconds(10);
+
+/// Who wants hosts, and the question under way.
+#[derive(Debug, Default)]
+pub(crate) struct Placing {
+    hungry: BTreeSet<u32>,
+    /// Groups still to be visited in this round: priority, age.
+    round: BTreeSet<(Reverse<u32>, JobId, u32)>,
+    /// When a new round begins.
+    round_at: Option<Timestamp>,
+    token: u64,
+    asked_at: Option<Timestamp>,
+    /// Hosts with intents that are not launched yet: their offers are spoken for.
+    pub(crate) spoken_for: BTreeMap<HostId, u32>,
+}
+
+impl Placing {
+    /// There is new hunger or new room: a round begins soon.
+    pub(crate) fn hungrier(&mut self, now: Timestamp, delay: Span) {
+        let at = now.plus(delay);
+        self.round_at = Some(self.round_at.map_or(at, |was| was.min(at)));
+    }
+
+    pub(crate) fn note_hunger(&mut self, group: u32, hungry: bool) {
+        if hungry {
+            self.hungry.insert(group);
+        } else {
+            self.hungry.remove(&group);
+        }
+    }
+
+    /// Whether anything waits for a host.
+    pub(crate) fn is_hungry(&self) -> bool {
+        !self.hungry.is_empty()
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        match self.asked_at {
+            Some(at) => Some(at.plus(LOST)),
+            None if !self.hungry.is_empty() => self.round_at,
+            None => None,
+        }
+    }
+}
+
+impl Shard {
+    /// Asks placement, when something is hungry and there is something new since it was last asked.
+    pub(crate) fn ask_placement(&mut self) {
+        if self.placing.asked_at.is_some_and(|at| self.now >= at.plus(LOST)) {
+            self.placing.asked_at = None;
+            self.placing.hungrier(self.now, Span::ZERO);
+        }
+        if !self.may_act() || !self.contact.subscribed || self.placing.asked_at.is_some() {
+            return;
+        }
+        if self.placing.round_at.is_some_and(|at| at <= self.now) {
+            self.placing.round_at = None;
+            self.begin_round();
+        }
+        let groups = self.next_wanted();
+        if groups.is_empty() {
+            return;
+        }
+        self.placing.token += 1;
+        self.placing.asked_at = Some(self.now);
+        let mut hosts = self.hosts.views();
+        for host in hosts.iter_mut().filter(|h| self.placing.spoken_for.contains_key(&h.id)) {
+            host.free = Resources::ZERO;
+        }
+        let token = self.placing.token;
+        self.out.push(Effect::Place(placement::Problem { token, groups, hosts }));
+    }
+
+    fn begin_round(&mut self) {
+        let groups = &self.picture.groups;
+        let rank = |n: &u32| {
+            let group = groups.get(n)?;
+            let priority = group.spec.as_ref().map_or(0, |s| s.priority);
+            Some((Reverse(priority), group.job(), *n))
+        };
+        self.placing.round = self.placing.hungry.iter().filter_map(rank).collect();
+    }
+
+    /// The next groups of the round with what they want, up to a problem's size.
+    fn next_wanted(&mut self) -> Vec<placement::Wanted> {
+        let mut out = Vec::new();
+        let mut left = self.config.timing.place_batch.max(1);
+        while left > 0
+            && let Some(entry) = self.placing.round.pop_first()
+        {
+            let number = entry.2;
+            let Some(group) = self.picture.groups.get(&number) else {
+                continue;
+            };
+            if !self.is_fresh(group) {
+                continue;
+            }
+            let numbers = self.wanting(group, left);
+            let appetite = usize::try_from(group.appetite(self.now)).unwrap_or(usize::MAX);
+            left = left.saturating_sub(numbers.len());
+            // What did not fit into this problem is for the next one.
+            if left == 0 && appetite > numbers.len() {
+                self.placing.round.insert(entry);
+            }
+            if let Some(wanted) = self.wanted(group, numbers) {
+                out.push(wanted);
+            }
+        }
+        out
+    }
+
+    /// Whether goal, spec and assignment are known freshly enough to begin a run by them.
+    fn is_fresh(&self, group: &Group) -> bool {
+        self.now < group.heard_at.plus(self.config.timing.reread) && group.group_spec().is_some()
+    }
+
+    /// The instances of a group that want a host, at most `most`: those that follow an ended run first, then the lowest that
+    /// the grant lets begin.
+    fn wanting(&self, group: &Group, most: usize) -> Vec<InstanceNumber> {
+        let free = |n: &InstanceNumber| !self.strangers.block(&group.instance(*n));
+        let mut out: Vec<InstanceNumber> = group.ready.iter().copied().filter(free).take(most).collect();
+        for (generation, set) in &group.startable {
+            let openings = group.openings(*generation, self.now);
+            let room = openings.min(u64::try_from(most - out.len()).unwrap_or(u64::MAX));
+            out.extend(set.lowest(room).numbers().filter(free));
+        }
+        out
+    }
+
+    fn wanted(&self, group: &Group, numbers: Vec<InstanceNumber>) -> Option<placement::Wanted> {
+        let (job, spec) = (group.spec.as_ref()?, group.group_spec()?);
+        let item = |n: InstanceNumber| placement::Item {
+            number: n,
+            avoid: group.record(n).map(|r| r.avoid.clone()).unwrap_or_default(),
+        };
+        (!numbers.is_empty()).then(|| placement::Wanted {
+            job: group.job(),
+            group: group.name().clone(),
+            kind: job.kind,
+            priority: job.priority,
+            resources: spec.resources,
+            constraints: spec.constraints.clone(),
+            items: numbers.into_iter().map(item).collect(),
+            present: self.hosts.tasks_of(group.job(), group.name()),
+        })
+    }
+
+    /// Takes an answer in: what still holds becomes intents, to be launched when they are durable.
+    pub(crate) fn on_placed(&mut self, answer: &placement::Answer) {
+        if self.placing.asked_at.is_none() || answer.token != self.placing.token {
+            return;
+        }
+        self.placing.asked_at = None;
+        self.note_unplaced(&answer.unplaced);
+        if !self.may_act() || !self.contact.subscribed {
+            self.placing.hungrier(self.now, self.config.timing.storage_retry);
+            return;
+        }
+        let mut room: BTreeMap<HostId, (Resources, std::sync::Arc<str>)> = BTreeMap::new();
+        for view in self.hosts.views() {
+            if !self.placing.spoken_for.contains_key(&view.id) {
+                room.insert(view.id, (view.free, view.hostname));
+            }
+        }
+        let mut by_host: BTreeMap<HostId, Vec<RunAt>> = BTreeMap::new();
+        for choice in &answer.choices {
+            let begun = room.get_mut(&choice.host).and_then(|at| self.intend(choice, at));
+            match begun {
+                Some(run) => by_host.entry(choice.host.clone()).or_default().push(run),
+                // Overtaken: who still wants a host asks again.
+                None => self.placing.hungrier(self.now, self.config.timing.commit_delay),
+            }
+        }
+        for (host, runs) in by_host {
+            let points = self.points_of(&runs);
+            *self.placing.spoken_for.entry(host.clone()).or_default() += 1;
+            self.journal.when_durable(points, Then::Launch(host, runs));
+        }
+    }
+
+    fn note_unplaced(&mut self, unplaced: &[placement::Unplaced]) {
+        for group in self.picture.groups.values_mut() {
+            group.unplaced.clear();
+        }
+        for left in unplaced {
+            let Some(number) = self.picture.number_of(left.job, &left.group) else {
+                continue;
+            };
+            if let Some(group) = self.picture.groups.get_mut(&number) {
+                group.unplaced.push((left.reason.clone(), left.numbers.count()));
+            }
+            self.picture.unreported.insert(number);
+        }
+    }
+
+    /// Makes a choice an intent, if the instance still wants a host and the host still has the room.
+    fn intend(
+        &mut self,
+        choice: &placement::Choice,
+        (free, hostname): &mut (Resources, std::sync::Arc<str>),
+    ) -> Option<RunAt> {
+        let id = &choice.instance;
+        let number = self.picture.number_of(id.job, &id.group)?;
+        let at: At = (number, id.number);
+        let group = self.picture.groups.get(&number)?;
+        let generation = self.may_intend(group, id.number)?;
+        let (wish, spec) = (group.wish.as_ref()?, group.group_spec()?);
+        let needed = spec.resources;
+        if !needed.fits(*free) {
+            return None;
+        }
+        let start = Start {
+            generation,
+            host: choice.host.clone(),
+            hostname: std::sync::Arc::clone(hostname),
+            spec_version: wish.spec_version,
+            restarts: wish.goal.restarts,
+        };
+        let now = self.now;
+        let raises = !group.ready.contains(&id.number);
+        *free = free.minus(needed);
+        self.edit(at, |r| begin(r, start, now));
+        if raises {
+            self.check_raise(at, generation);
+        }
+        if let Some(group) = self.picture.groups.get_mut(&number) {
+            group.ready.remove(&id.number);
+        }
+        let run = self.picture.record(at)?.run.as_ref()?;
+        let run = (at, run.generation, run.number);
+        self.unsent.insert(run);
+        Some(run)
+    }
+
+    /// A raise beyond the grant would be a fault of this program: it is noted for the checker.
+    fn check_raise(&mut self, at: At, generation: Generation) {
+        let Some(group) = self.picture.groups.get(&at.0) else {
+            return;
+        };
+        let active = group.tallies.get(&generation).map_or(0, |t| t.active);
+        let granted = group.row.grants.get(&generation).map_or(0, |g| g.active);
+        if active > granted {
+            self.faults.push(crate::check::Broken::BeyondGrant {
+                instance: group.instance(at.1),
+                active,
+                granted,
+            });
+        }
+    }
+
+    /// The generation at which an instance may begin a run now, if it may.
+    fn may_intend(&self, group: &Group, n: InstanceNumber) -> Option<Generation> {
+        let range = group.range_of(n)?;
+        let follows = group.ready.contains(&n);
+        let starts = || {
+            let set: Option<&RangeSet> = group.startable.get(&range.generation);
+            set.is_some_and(|s| s.contains(n)) && group.openings(range.generation, self.now) > 0
+        };
+        let free = !self.strangers.block(&group.instance(n));
+        (self.is_fresh(group) && free && (follows || starts())).then_some(range.generation)
+    }
+
+    /// Where the lanes of some runs stand: blocks and slice rows.
+    fn points_of(&mut self, runs: &[RunAt]) -> BTreeSet<Point> {
+        let mut points = BTreeSet::new();
+        for ((number, n), ..) in runs {
+            if let Some(group) = self.picture.groups.get_mut(number) {
+                let lanes = [group.cell(*n).lane, group.row_lane];
+                points.extend(lanes.map(|l| self.journal.point(l)));
+            }
+        }
+        points
+    }
+}

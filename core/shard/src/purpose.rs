@@ -1,0 +1,78 @@
+//! What an operation on storage was asked for, and where its answer goes.
+
+use crate::journal::Lane;
+use crate::{Phase, Shard};
+use echelon_core_model::store::{Answer, OpResult};
+use echelon_core_model::{Epoch, Generation, InstanceRange, JobId, Timestamp};
+
+/// What an operation was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The stored epoch, before we have one.
+    Epoch,
+    /// Our own epoch, taken by compare-and-set.
+    TakeEpoch(Epoch),
+    /// Whether the epoch is still ours.
+    Confirm,
+    /// What the shard remembers of itself.
+    Own,
+    /// A bucket of blocks, to be sealed.
+    Bucket(u16),
+    /// A partition of assignments.
+    Partition(u16),
+    /// A job's goal.
+    Head(JobId),
+    /// A spec version.
+    Spec(JobId, u32),
+    /// A commit of a lane.
+    Commit(Lane),
+    /// What the former holder of a range knows.
+    Former(u32, Generation, InstanceRange),
+    /// The head of a stranger's job.
+    StrangerHead(JobId),
+    /// The assignment of a stranger's job, or of one whose numbers are listed here no more.
+    StrangerAssignment(JobId),
+    /// What the present holder of numbers that we lost knows.
+    Successor(u32, InstanceRange),
+}
+
+impl Shard {
+    /// Takes the result of an operation in.
+    pub(crate) fn on_done(&mut self, purpose: Purpose, since: Timestamp, result: OpResult) {
+        match (purpose, result) {
+            (Purpose::TakeEpoch(epoch), result) => self.on_taken(epoch, since, result),
+            (Purpose::Commit(lane), OpResult::Committed) => {
+                self.storage_trouble = None;
+                self.journal.committed(lane, self.now);
+            }
+            (purpose, OpResult::Answer(answer)) => self.on_answer(purpose, since, answer),
+            // An answer of another kind than was asked for proves nothing; a commit stays unknown until its lease ends.
+            _ => {}
+        }
+    }
+
+    fn on_answer(&mut self, purpose: Purpose, since: Timestamp, answer: Answer) {
+        match (purpose, answer) {
+            (Purpose::Epoch, Answer::Leadership(stored)) => self.on_epoch(stored),
+            (Purpose::Confirm, Answer::Leadership(stored)) => self.on_confirmed(&stored, since),
+            (Purpose::Own, Answer::Shard(row)) => self.on_own(row),
+            (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.phase == Phase::ReadingBuckets => {
+                self.on_bucket(b, blocks, rows);
+            }
+            (Purpose::Partition(p), Answer::Assignments(epoch, all)) => self.on_partition(p, epoch, &all, since),
+            (Purpose::Head(job), Answer::Head(head)) => self.on_head(job, head, since),
+            (Purpose::Spec(job, version), Answer::Spec(spec)) => self.on_spec(job, version, spec),
+            (Purpose::Former(group, generation, range), Answer::Blocks(blocks, _)) => {
+                self.on_former(group, generation, range, &blocks);
+            }
+            (Purpose::StrangerHead(job), Answer::Head(head)) => self.on_stranger_head(job, head),
+            (Purpose::StrangerAssignment(job), Answer::Assignments(_, all)) => {
+                self.on_stranger_assignment(job, &all);
+            }
+            (Purpose::Successor(group, range), Answer::Blocks(blocks, _)) => {
+                self.on_successor(group, range, &blocks);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Asking the cluster what became of tasks: first explicitly all that may live, in paced batches with their agents, then
+//! implicitly for strangers with an end marker (Mesos rule R106); repeated where no answer comes (R105). What an earlier
+//! leader left is not touched before its first answer (law 2).
+
+use crate::event::Effect;
+use crate::picture::RunAt;
+use crate::{Phase, Shard};
+use echelon_core_hosts::Call;
+use echelon_core_model::time::Span;
+use echelon_core_model::{HostId, RunState, Timestamp};
+use std::collections::BTreeSet;
+
+/// Wait between two batches of one reconciliation.
+const PACE: Span = Span::millis(100);
+
+/// What is to be asked, and what was.
+#[derive(Debug, Default)]
+pub(crate) struct Reconcile {
+    /// Asked or to be asked, without an answer.
+    unanswered: BTreeSet<RunAt>,
+    /// Found at the beginning of our leadership and not answered since.
+    first: BTreeSet<RunAt>,
+    /// To be asked in the next batches.
+    queue: BTreeSet<RunAt>,
+    /// When the next batch, or the next repetition, is due.
+    pub(crate) due: Option<Timestamp>,
+    /// When everything is asked again.
+    all_at: Option<Timestamp>,
+    /// Whether the implicit one is still to be sent after the queue is empty.
+    implicit: bool,
+    /// The end marker that is awaited.
+    marker: Option<String>,
+    rounds: u64,
+    tries: u32,
+}
+
+impl Reconcile {
+    /// Whether the cluster has not yet said anything about a run that an earlier leader left.
+    pub(crate) fn awaits_first(&self, run: &RunAt) -> bool {
+        self.first.contains(run)
+    }
+
+    /// Runs that wait for their first answer in this leadership.
+    pub(crate) fn unobserved(&self) -> usize {
+        self.first.len()
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.due.into_iter().chain(self.all_at).min()
+    }
+}
+
+impl Shard {
+    /// Asks about everything that may live: after each subscription, and now and then.
+    pub(crate) fn reconcile_all(&mut self) {
+        if self.phase != Phase::Serving {
+            return;
+        }
+        let first_time = self.reconcile.all_at.is_none();
+        let mut all: BTreeSet<RunAt> = BTreeSet::new();
+        for (number, group) in &self.picture.groups {
+            for (n, record) in group.records() {
+                let given_up = record.older.iter().filter(|r| r.state == RunState::Lost);
+                let runs = record.live_runs().chain(given_up);
+                all.extend(runs.map(|r| ((*number, n), r.generation, r.number)));
+            }
+        }
+        all.retain(|run| !self.unsent.contains(run));
+        if first_time {
+            self.reconcile.first = all.clone();
+            all.iter().for_each(|run| self.account(*run));
+            self.kill_stored();
+        }
+        let jitter = self.random.next() % (self.config.timing.reconcile_every.0 / 4).max(1);
+        let every = Span(self.config.timing.reconcile_every.0.saturating_add(jitter));
+        self.reconcile.all_at = Some(self.now.plus(every));
+        self.reconcile.unanswered = all.clone();
+        self.reconcile.queue = all;
+        self.reconcile.implicit = true;
+        self.reconcile.marker = None;
+        self.reconcile.tries = 0;
+        self.reconcile.due = Some(self.now);
+    }
+
+    /// Runs that are stored as stopping are killed, once the cluster has spoken of them.
+    fn kill_stored(&mut self) {
+        let stopping = |run: &&RunAt| self.picture.run(**run).is_some_and(|r| r.state == RunState::Stopping);
+        let runs: Vec<RunAt> = self.reconcile.first.iter().filter(stopping).copied().collect();
+        self.stored_kills.extend(runs);
+    }
+
+    /// Asks about one run soon.
+    pub(crate) fn reconcile_soon(&mut self, run: RunAt) {
+        self.reconcile.unanswered.insert(run);
+        self.reconcile.queue.insert(run);
+        let due = self.reconcile.due.map_or(self.now, |at| at.min(self.now));
+        self.reconcile.due = Some(due);
+    }
+
+    /// The cluster has said something about a run.
+    pub(crate) fn reconciled(&mut self, run: RunAt) {
+        self.reconcile.unanswered.remove(&run);
+        self.reconcile.queue.remove(&run);
+        if self.reconcile.first.remove(&run) {
+            self.picture.agenda.insert(run.0);
+            self.picture.restless.insert(run.0.0);
+        }
+        if self.stored_kills.remove(&run) {
+            self.kill_when_stored(run);
+        }
+    }
+
+    /// The stream broke: answers under way are lost, and all is asked again after the next subscription.
+    pub(crate) fn reconcile_void(&mut self) {
+        self.reconcile.due = None;
+        self.reconcile.queue.clear();
+        self.reconcile.marker = None;
+    }
+
+    /// Whether a task id is the marker that ends an implicit reconciliation.
+    pub(crate) fn is_reconcile_end(&mut self, task: &str) -> bool {
+        if self.reconcile.marker.as_deref() == Some(task) {
+            self.reconcile.marker = None;
+        }
+        task.starts_with(MARKER)
+    }
+
+    /// Sends the next batch when it is due.
+    pub(crate) fn keep_reconciling(&mut self) {
+        if self.phase != Phase::Serving || !self.contact.subscribed || self.suspended {
+            return;
+        }
+        if self.reconcile.all_at.is_some_and(|at| at <= self.now) {
+            self.reconcile_all();
+        }
+        if self.reconcile.due.is_none_or(|at| at > self.now) {
+            return;
+        }
+        if self.reconcile.queue.is_empty() && !self.reconcile.implicit {
+            self.repeat_unanswered();
+        }
+        self.send_batch();
+        self.reconcile.due = self.next_batch_at();
+    }
+
+    fn repeat_unanswered(&mut self) {
+        let picture = &self.picture;
+        self.reconcile.unanswered.retain(|run| picture.run(*run).is_some());
+        self.reconcile.first.retain(|run| picture.run(*run).is_some());
+        self.reconcile.queue = self.reconcile.unanswered.clone();
+        self.reconcile.implicit = self.reconcile.marker.is_some();
+        self.reconcile.tries = self.reconcile.tries.saturating_add(1);
+    }
+
+    fn next_batch_at(&self) -> Option<Timestamp> {
+        if !self.reconcile.queue.is_empty() || self.reconcile.implicit {
+            return Some(self.now.plus(PACE));
+        }
+        if self.reconcile.unanswered.is_empty() && self.reconcile.marker.is_none() {
+            return None;
+        }
+        let first = self.config.timing.reconcile_retry.0;
+        let wait = first.saturating_mul(1 << self.reconcile.tries.min(8));
+        let wait = wait.min(self.config.timing.reconcile_every.0);
+        Some(self.now.plus(Span(wait)))
+    }
+
+    fn send_batch(&mut self) {
+        let mut tasks: Vec<(String, Option<HostId>)> = Vec::new();
+        while tasks.len() < self.config.timing.reconcile_batch.max(1)
+            && let Some(run) = self.reconcile.queue.pop_first()
+        {
+            if let (Some(task), Some(found)) = (self.picture.task(run), self.picture.run(run)) {
+                tasks.push((task.to_string(), Some(found.host.clone())));
+            } else {
+                self.reconcile.unanswered.remove(&run);
+            }
+        }
+        if !tasks.is_empty() {
+            self.out.push(Effect::Cluster(Call::Reconcile { tasks }));
+        } else if std::mem::take(&mut self.reconcile.implicit) {
+            self.reconcile.rounds += 1;
+            let marker = format!("{MARKER}.{}.{}", self.epoch, self.reconcile.rounds);
+            let agent = HostId::new(&marker);
+            self.reconcile.marker = Some(marker.clone());
+            self.out.push(Effect::Cluster(Call::Reconcile { tasks: Vec::new() }));
+            let tasks = vec![(marker, Some(agent))];
+            self.out.push(Effect::Cluster(Call::Reconcile { tasks }));
+        }
+    }
+}
+
+/// Starts the task ids of end markers: no id of ours, since it is no job id.
+const MARKER: &str = "echelon-reconcile-end";

@@ -1,0 +1,162 @@
+//! Giving numbers back: what a mark on their range asks for. A number is given back when nothing of it may be alive and what
+//! became of it is durable; then never again begun at its generation (design section 6).
+
+use crate::Shard;
+use crate::effects::Then;
+use crate::group::Group;
+use crate::picture::At;
+use echelon_core_jobs::Tally;
+use echelon_core_model::{Generation, InstanceNumber, InstanceRange, RangeSet};
+use std::collections::BTreeMap;
+
+/// Numbers that may be given back as soon as what became of them is durable.
+pub(crate) type Leaving = BTreeMap<(u32, Generation), RangeSet>;
+
+impl Group {
+    /// Numbers, among some, that have a live run.
+    fn live_in(&self, numbers: &RangeSet) -> RangeSet {
+        let live = numbers.ranges().iter().flat_map(|r| self.records_in(*r));
+        live.filter(|(_, r)| r.may_have_task()).map(|(n, _)| n).collect()
+    }
+
+    /// Numbers of ranges that are marked as a whole, at a generation, and need no taking over first.
+    fn marked(&self, generation: Generation) -> RangeSet {
+        let whole = |r: &&echelon_core_model::AssignedRange| {
+            r.generation == generation && r.releasing.as_ref().is_some_and(|m| m.count.is_none())
+        };
+        let all: RangeSet = self.row.ranges.iter().filter(whole).map(|r| r.range).collect();
+        all.minus(&self.untaken(generation))
+    }
+
+    /// Unstarted numbers that a mark by count still asks for: the highest.
+    fn counted(&self, generation: Generation) -> RangeSet {
+        let none = RangeSet::new();
+        let released = self.row.released.get(&generation).unwrap_or(&none);
+        let startable = self.startable.get(&generation).unwrap_or(&none);
+        let mut out = RangeSet::new();
+        for r in self.row.ranges.iter().filter(|r| r.generation == generation) {
+            let Some(count) = r.releasing.as_ref().and_then(|m| m.count) else {
+                continue;
+            };
+            let range: RangeSet = std::iter::once(r.range).collect();
+            let need = count.saturating_sub(released.intersect(&range).count());
+            out = out.union(&startable.intersect(&range).highest(need));
+        }
+        out
+    }
+}
+
+impl Shard {
+    /// Notes an instance whose range is to leave and of which nothing lives any more.
+    pub(crate) fn note_leaving(&mut self, at: At) {
+        let Some(group) = self.picture.groups.get(&at.0) else {
+            return;
+        };
+        let Some(range) = group.range_of(at.1) else { return };
+        let marked = range.releasing.as_ref().is_some_and(|m| m.count.is_none());
+        let generation = range.generation;
+        let busy = group.record(at.1).is_some_and(|r| r.may_have_task());
+        if marked && !busy && group.holds(at.1, generation) && !group.awaits_takeover(at.1, range) {
+            let one = InstanceRange::one(at.1);
+            self.leaving.entry((at.0, generation)).or_default().insert(one);
+        }
+    }
+
+    /// Notes the numbers of marked ranges that have no record at all.
+    pub(crate) fn release_unbegun(&mut self, number: u32) {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        for (generation, held) in group.held() {
+            let marked = group.marked(generation).intersect(&held);
+            let recorded: RangeSet = marked
+                .ranges()
+                .iter()
+                .flat_map(|r| group.records_in(*r))
+                .map(|(n, _)| n)
+                .collect();
+            let free = marked.minus(&recorded);
+            if !free.is_empty() {
+                let set = self.leaving.entry((number, generation)).or_default();
+                *set = set.union(&free);
+            }
+        }
+    }
+
+    /// Has what was noted given back as soon as everything written so far is durable.
+    pub(crate) fn release_noted(&mut self) {
+        for ((group, generation), numbers) in std::mem::take(&mut self.leaving) {
+            let points = self.journal.open_points();
+            self.journal.when_durable(points, Then::Release(group, generation, numbers));
+        }
+    }
+
+    /// Has unstarted numbers given back where a mark asks for some.
+    pub(crate) fn tend_count_marks(&mut self, number: u32) {
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        let marked = group.row.ranges.iter().any(|r| r.releasing.as_ref().is_some_and(|m| m.count.is_some()));
+        if !marked || group.releasing_by_count {
+            return;
+        }
+        let generations: Vec<Generation> = group.startable.keys().copied().collect();
+        for generation in generations {
+            let numbers = group.counted(generation);
+            if !numbers.is_empty() {
+                group.releasing_by_count = true;
+                let points = self.journal.open_points();
+                self.journal.when_durable(points, Then::Release(number, generation, numbers));
+            }
+        }
+    }
+
+    /// Gives numbers back for good, as far as that is still asked for and nothing of them lives.
+    pub(crate) fn release(&mut self, number: u32, generation: Generation, numbers: &RangeSet) {
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        group.releasing_by_count = false;
+        let Some(held) = group.held().remove(&generation) else {
+            return;
+        };
+        let asked = group.marked(generation).union(&group.counted(generation));
+        let asked = asked.intersect(numbers).intersect(&held);
+        let free = asked.minus(&group.live_in(&asked));
+        if free.is_empty() {
+            return;
+        }
+        group.untally(&free, generation);
+        self.edit_row(number, |row| {
+            let set = row.released.entry(generation).or_default();
+            *set = set.union(&free);
+        });
+    }
+}
+
+impl Group {
+    /// Counts numbers as not held any more, and takes them out of every set of what may begin.
+    fn untally(&mut self, numbers: &RangeSet, generation: Generation) {
+        let mut change = (Tally::default(), Tally::default());
+        let mut gone: Vec<InstanceNumber> = Vec::new();
+        for range in numbers.ranges() {
+            for (n, record) in self.records_in(*range) {
+                if record.generation == generation {
+                    change.0.add(record, true);
+                    change.1.add(record, false);
+                }
+                gone.push(n);
+            }
+        }
+        let tally = self.tallies.entry(generation).or_default();
+        tally.subtract(&change.0);
+        tally.merge(&change.1);
+        if let Some(set) = self.startable.get_mut(&generation) {
+            *set = set.minus(numbers);
+        }
+        for n in gone {
+            self.ready.remove(&n);
+            self.backing_off.remove(&n);
+        }
+    }
+}

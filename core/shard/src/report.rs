@@ -1,0 +1,215 @@
+//! What the resource manager is told: a full report on connect and on demand, then what changed, in small batches, in order,
+//! and only of durable facts.
+
+use crate::effects::Then;
+use crate::event::{Effect, LinkId};
+use crate::group::Group;
+use crate::waiting::Hindrance;
+use crate::{Phase, Shard};
+use echelon_core_model::directive::{Capacity, Report, ReportPart, SliceReport};
+use echelon_core_model::job::Desired;
+use echelon_core_model::{Generation, RangeSet, RunState, Timestamp};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Slices a report part.
+const SLICES_A_PART: usize = 256;
+
+/// What is to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Telling {
+    /// Batches in order; the first waits until everything written before it was made is durable.
+    batches: VecDeque<Vec<(LinkId, ReportPart)>>,
+    waiting: bool,
+    sequence: u64,
+    /// When changes are told next.
+    pub(crate) due: Option<Timestamp>,
+    /// When the capacity is looked at next.
+    pub(crate) capacity_at: Timestamp,
+    /// When the capacity was last told, and what.
+    told: Option<(Timestamp, Capacity)>,
+}
+
+impl Shard {
+    pub(crate) fn on_link_opened(&mut self, link: LinkId) {
+        self.links.insert(link, ());
+        if self.phase == Phase::Serving {
+            self.report_fully(link);
+        }
+    }
+
+    pub(crate) fn on_link_closed(&mut self, link: LinkId) {
+        self.links.remove(&link);
+        self.orders.forget_link(link);
+        for batch in &mut self.telling.batches {
+            batch.retain(|(l, _)| *l != link);
+        }
+    }
+
+    /// Sends one part at once.
+    pub(crate) fn tell(&mut self, link: LinkId, part: ReportPart) {
+        self.telling.sequence += 1;
+        let report = Report {
+            cluster: self.config.cluster.clone(),
+            epoch: self.epoch,
+            sequence: self.telling.sequence,
+            part,
+        };
+        self.out.push(Effect::Report(link, report));
+    }
+
+    pub(crate) fn report_all(&mut self) {
+        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        links.into_iter().for_each(|l| self.report_fully(l));
+    }
+
+    /// Tells everything to one link: start, parts, end.
+    pub(crate) fn report_fully(&mut self, link: LinkId) {
+        let all: BTreeSet<u32> = self.picture.groups.keys().copied().collect();
+        let mut batch = vec![(link, ReportPart::FullStart)];
+        batch.extend(self.parts(&all).into_iter().map(|p| (link, p)));
+        batch.push((link, ReportPart::Capacity(self.capacity())));
+        batch.push((link, ReportPart::FullEnd));
+        self.enqueue(batch);
+    }
+
+    /// Tells what changed, when it is due and nothing older is on its way.
+    pub(crate) fn keep_reporting(&mut self) {
+        if self.phase != Phase::Serving {
+            return;
+        }
+        self.report_capacity();
+        if self.picture.unreported.is_empty() {
+            return;
+        }
+        let due = *self.telling.due.get_or_insert(self.now.plus(self.config.timing.report_delay));
+        if due > self.now || !self.telling.batches.is_empty() {
+            return;
+        }
+        self.telling.due = None;
+        let changed = std::mem::take(&mut self.picture.unreported);
+        let parts = self.parts(&changed);
+        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        let batch = links.iter().flat_map(|l| parts.iter().map(|p| (*l, p.clone()))).collect();
+        self.enqueue(batch);
+    }
+
+    fn enqueue(&mut self, batch: Vec<(LinkId, ReportPart)>) {
+        if batch.is_empty() {
+            return;
+        }
+        self.telling.batches.push_back(batch);
+        self.await_durable_facts();
+    }
+
+    fn await_durable_facts(&mut self) {
+        if !self.telling.waiting {
+            self.telling.waiting = true;
+            let points = self.journal.open_points();
+            self.journal.when_durable(points, Then::Report);
+        }
+    }
+
+    /// The facts of the first batch are durable: it is sent.
+    pub(crate) fn send_reports(&mut self) {
+        self.telling.waiting = false;
+        for (link, part) in self.telling.batches.pop_front().unwrap_or_default() {
+            self.tell(link, part);
+        }
+        if !self.telling.batches.is_empty() {
+            self.await_durable_facts();
+        }
+    }
+
+    /// The capacity, when it changed, and as a sign of life with every heartbeat.
+    fn report_capacity(&mut self) {
+        if self.telling.capacity_at > self.now {
+            return;
+        }
+        self.telling.capacity_at = self.now.plus(self.config.timing.capacity_delay);
+        let capacity = self.capacity();
+        let quiet = self.telling.told.as_ref().is_some_and(|(at, told)| {
+            let same = Capacity {
+                mesos_contact: told.mesos_contact,
+                ..capacity.clone()
+            };
+            same == *told && self.now < at.plus(self.config.timing.heartbeat)
+        });
+        if quiet {
+            return;
+        }
+        self.telling.told = Some((self.now, capacity.clone()));
+        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        for link in links {
+            self.tell(link, ReportPart::Capacity(capacity.clone()));
+        }
+    }
+
+    /// The cluster's hosts in sum.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        Capacity {
+            mesos_contact: self.contact.heard_at,
+            ..self.hosts.capacity()
+        }
+    }
+
+    fn parts(&mut self, numbers: &BTreeSet<u32>) -> Vec<ReportPart> {
+        let hindrance = self.hindrance();
+        let (picture, now) = (&mut self.picture, self.now);
+        let mut slices: Vec<SliceReport> = Vec::new();
+        for number in numbers {
+            if let Some(group) = picture.groups.get_mut(number) {
+                slices.extend(group.report(&hindrance, now));
+            }
+        }
+        let chunks = slices.chunks(SLICES_A_PART);
+        chunks.map(|c| ReportPart::Slices(c.to_vec())).collect()
+    }
+}
+
+impl Group {
+    /// The group's slices as they are now, one a generation.
+    fn report(&mut self, hindrance: &Hindrance, now: Timestamp) -> Vec<SliceReport> {
+        let mut held = self.held();
+        let released = self.row.released.keys();
+        let live = self.tallies.iter().filter(|(_, t)| t.live > 0).map(|(g, _)| g);
+        let mut all: BTreeSet<Generation> = held.keys().chain(released).chain(live).copied().collect();
+        if all.is_empty() {
+            // Nothing was ever held: that is what is to be confirmed.
+            all.insert(Generation(0));
+        }
+        let out = all.into_iter().map(|g| {
+            let held = held.remove(&g).unwrap_or_default();
+            self.report_of(g, held, hindrance, now)
+        });
+        out.collect()
+    }
+
+    fn report_of(&mut self, g: Generation, held: RangeSet, hindrance: &Hindrance, now: Timestamp) -> SliceReport {
+        let tally = self.tallies.get(&g).copied().unwrap_or_default();
+        let ended = tally.succeeded + tally.failed + tally.stopped;
+        let unstarted = held.count().saturating_sub(tally.active).saturating_sub(ended);
+        let mut counts = tally.counts;
+        counts.add(RunState::Pending, held.count().saturating_sub(tally.counts.total()));
+        let wanted = self.wish.as_ref().is_none_or(|w| w.goal.desired == Desired::Running);
+        let waiting = if wanted { self.waiting(g, hindrance, now) } else { Vec::new() };
+        SliceReport {
+            job: self.row.job,
+            group: self.row.group.clone(),
+            generation: g,
+            head_version: self.wish.as_ref().map(|w| w.head_version).unwrap_or_default(),
+            grant_number: self.row.grants.get(&g).map_or(0, |grant| grant.number),
+            released: self.row.released.get(&g).cloned().unwrap_or_default(),
+            active: tally.active,
+            // Under a stop nothing of these will begin: they are stopped.
+            unstarted: if wanted { unstarted } else { 0 },
+            stopped: tally.stopped + if wanted { 0 } else { unstarted },
+            counts,
+            succeeded: tally.succeeded,
+            failed: tally.failed,
+            live: tally.live,
+            waiting,
+            held,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What is read from decided tables: at recovery, and again and again while no resource manager is heard, so that running
+//! services are restarted by what is wanted now, without anybody else (design section 2).
+
+use crate::group::{Wish, ranges_at};
+use crate::purpose::Purpose;
+use crate::{Phase, Shard};
+use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, assignment_partition};
+use echelon_core_model::job::Head;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{Consistency, Op, Query};
+use echelon_core_model::{Assignment, Epoch, JobId, Timestamp};
+use std::sync::Arc;
+
+impl Shard {
+    /// Reads goals and assignments again while no resource manager is heard.
+    pub(crate) fn keep_reading(&mut self) {
+        if self.phase != Phase::Serving || self.reread_at > self.now {
+            return;
+        }
+        let every = self.config.timing.reread;
+        // Three times as often as what is read may be old: one read may fail without stopping anything.
+        self.reread_at = self.now.plus(echelon_core_model::time::Span(every.0 / 3));
+        if self.orders.heard_at.is_some_and(|at| self.now < at.plus(every)) && !self.links.is_empty() {
+            return;
+        }
+        if self.ops.len() > 2 * usize::from(ASSIGNMENT_PARTITIONS) {
+            return;
+        }
+        for partition in 0..ASSIGNMENT_PARTITIONS {
+            let query = Query::Assignments(partition);
+            self.ask(Op::Read(query, Consistency::Quorum), Purpose::Partition(partition));
+        }
+    }
+
+    /// A partition of assignments was read, by a read that began at `since`.
+    pub(crate) fn on_partition(&mut self, partition: u16, epoch: Epoch, all: &[Assignment], since: Timestamp) {
+        if epoch >= self.own.obeyed {
+            for assignment in all {
+                self.on_assignment(assignment, since);
+            }
+            self.on_absent(partition, all, since);
+        }
+        if self.phase == Phase::Serving {
+            self.read_heads(partition);
+        }
+        self.recovery_read_done();
+    }
+
+    fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) {
+        for (group, ranges) in &assignment.groups {
+            let ours = ranges_at(ranges, &self.config.cluster);
+            if ours.is_empty() && self.picture.number_of(assignment.job, group).is_none() {
+                continue;
+            }
+            let number = self.picture.number_or_new(assignment.job, group);
+            self.assign(number, ours, since);
+        }
+    }
+
+    fn assign(&mut self, number: u32, ours: Vec<echelon_core_model::AssignedRange>, since: Timestamp) {
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        // A directive that came after the read began knows better.
+        if group.heard_at > since {
+            return;
+        }
+        group.assigned_at = since;
+        match group.wish.clone() {
+            Some(wish) => self.want(number, wish, Some(ours), Timestamp(0)),
+            None if group.row.ranges != ours => {
+                self.edit_row(number, |row| row.ranges = ours);
+            }
+            None => {}
+        }
+    }
+
+    /// Groups whose assignment is not in its partition hold nothing that they could begin; what runs is not touched.
+    fn on_absent(&mut self, partition: u16, all: &[Assignment], since: Timestamp) {
+        let jobs = self.picture.jobs();
+        let absent = jobs.into_iter().filter(|j| assignment_partition(*j) == partition);
+        for job in absent.filter(|j| all.iter().all(|a| a.job != *j)).collect::<Vec<_>>() {
+            for number in self.picture.groups_of(job) {
+                if let Some(group) = self.picture.groups.get_mut(&number).filter(|g| g.heard_at <= since) {
+                    group.assigned_at = Timestamp(0);
+                }
+            }
+        }
+    }
+
+    fn read_heads(&mut self, partition: u16) {
+        let jobs = self.picture.jobs();
+        for job in jobs.into_iter().filter(|j| assignment_partition(*j) == partition) {
+            self.ask(Op::Read(Query::Head(job), Consistency::Quorum), Purpose::Head(job));
+        }
+    }
+
+    /// A job's head was read, by a read that began at `since`. An absent head proves nothing (law 1).
+    pub(crate) fn on_head(&mut self, job: JobId, head: Option<Head>, since: Timestamp) {
+        if let Some(head) = head.filter(|h| !h.void && h.job == job) {
+            for number in self.picture.groups_of(job) {
+                let wish = Wish {
+                    head_version: head.version,
+                    goal: head.goal,
+                    spec_version: head.spec_version,
+                };
+                let assigned = self.picture.groups.get(&number).map_or(Timestamp(0), |g| g.assigned_at);
+                // Both must be fresh before a run is begun by them.
+                self.want(number, wish, None, since.min(assigned));
+            }
+        }
+        self.recovery_read_done();
+    }
+
+    /// Gives a group the spec of its wish, or asks for it.
+    pub(crate) fn want_spec(&mut self, number: u32) {
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        let Some(version) = group.wish.as_ref().map(|w| w.spec_version) else {
+            return;
+        };
+        let job = group.job();
+        if group.spec.is_none() {
+            group.spec = self.picture.specs.get(&(job, version)).cloned();
+        }
+        if self.picture.groups.get(&number).is_some_and(|g| g.spec.is_none()) {
+            self.read_spec(job, version);
+        }
+    }
+
+    /// Asks for a spec version, unless that is under way.
+    pub(crate) fn read_spec(&mut self, job: JobId, version: u32) {
+        if self.reading_specs.insert((job, version)) {
+            let query = Query::Spec(job, version);
+            self.ask(Op::Read(query, Consistency::Quorum), Purpose::Spec(job, version));
+        }
+    }
+
+    /// A spec version was read. When it is not there yet, it is asked for again with the next wish.
+    pub(crate) fn on_spec(&mut self, job: JobId, version: u32, spec: Option<JobSpec>) {
+        self.reading_specs.remove(&(job, version));
+        let Some(spec) = spec else { return };
+        let spec = Arc::new(spec);
+        self.picture.specs.insert((job, version), Arc::clone(&spec));
+        for number in self.picture.groups_of(job) {
+            let Some(group) = self.picture.groups.get_mut(&number) else {
+                continue;
+            };
+            if group.wish.as_ref().is_some_and(|w| w.spec_version == version) {
+                group.spec = Some(Arc::clone(&spec));
+                if self.phase == Phase::Serving {
+                    self.picture.look_at_all(number);
+                    self.placing.hungrier(self.now, self.config.timing.commit_delay);
+                }
+            }
+            self.account_group(number, version);
+        }
+    }
+}

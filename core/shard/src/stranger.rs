@@ -1,0 +1,164 @@
+//! Tasks of our naming that no record knows: storage is asked about their job, then the rule of evidence decides whether one
+//! is killed, left alone in quarantine, or shows that storage was rolled back (design section 4).
+
+use crate::Shard;
+use crate::event::{Alarm, Effect};
+use crate::kill::Target;
+use crate::purpose::Purpose;
+use crate::update::{is_alive, is_dead};
+use echelon_core_hosts::TaskStatus;
+use echelon_core_jobs::{Known, Verdict, judge};
+use echelon_core_model::job::{Desired, Head};
+use echelon_core_model::store::{Consistency, Op, Query};
+use echelon_core_model::{Assignment, Generation, HostId, InstanceId, JobId, RunNumber, TaskId};
+use std::collections::BTreeMap;
+
+/// What is known of a stranger.
+#[derive(Debug, Default)]
+struct Stranger {
+    host: Option<HostId>,
+    /// Evidence was found; it is being killed.
+    condemned: bool,
+    /// An alarm was given.
+    alarmed: bool,
+}
+
+/// What storage said about a stranger's job.
+#[derive(Debug, Default)]
+struct Inquiry {
+    head: Option<Option<Desired>>,
+    assignment: Option<Option<Assignment>>,
+}
+
+/// All strangers that live, as far as is known.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers {
+    tasks: BTreeMap<TaskId, Stranger>,
+    inquiries: BTreeMap<JobId, Inquiry>,
+}
+
+impl Strangers {
+    /// The host of a condemned task.
+    pub(crate) fn condemned(&self, task: &TaskId) -> Option<&Option<HostId>> {
+        self.tasks.get(task).filter(|s| s.condemned).map(|s| &s.host)
+    }
+
+    /// Whether a task of this instance lives that no record knows: a further one may not begin beside it.
+    pub(crate) fn block(&self, instance: &InstanceId) -> bool {
+        let first = TaskId {
+            instance: instance.clone(),
+            generation: Generation(0),
+            run: RunNumber(0),
+        };
+        self.tasks.range(first..).next().is_some_and(|(t, _)| t.instance == *instance)
+    }
+
+    /// Tasks in quarantine.
+    pub(crate) fn quarantined(&self) -> impl Iterator<Item = &TaskId> {
+        self.tasks.iter().filter(|(_, s)| s.alarmed && !s.condemned).map(|(t, _)| t)
+    }
+
+    fn of_job(&self, job: JobId) -> Vec<TaskId> {
+        let all = self.tasks.iter().filter(|(t, s)| t.instance.job == job && !s.condemned);
+        all.map(|(t, _)| t.clone()).collect()
+    }
+}
+
+impl Shard {
+    /// A task of our naming that is in no record.
+    pub(crate) fn on_stranger(&mut self, task: TaskId, status: &TaskStatus) {
+        // Nothing of it is stored here, so its update has no effect that could be lost.
+        self.acknowledge(status, None);
+        if is_dead(status) {
+            self.strangers.tasks.remove(&task);
+            return;
+        }
+        if !is_alive(status) {
+            return;
+        }
+        let job = task.instance.job;
+        let stranger = self.strangers.tasks.entry(task.clone()).or_default();
+        stranger.host = status.host.clone().or(stranger.host.take());
+        let known = self.strangers.inquiries.contains_key(&job);
+        self.judge_stranger(task);
+        if !known && !self.strangers.of_job(job).is_empty() {
+            self.strangers.inquiries.insert(job, Inquiry::default());
+            self.ask(Op::Read(Query::Head(job), Consistency::Serial), Purpose::StrangerHead(job));
+            let query = Query::Assignment(job);
+            self.ask(Op::Read(query, Consistency::Serial), Purpose::StrangerAssignment(job));
+        }
+    }
+
+    fn judge_stranger(&mut self, task: TaskId) {
+        let inquiry = self.strangers.inquiries.get(&task.instance.job);
+        let complete = inquiry.is_some_and(|i| i.head.is_some() && i.assignment.is_some());
+        let verdict = judge(&task, &self.known(&task));
+        let Some(stranger) = self.strangers.tasks.get_mut(&task) else {
+            return;
+        };
+        match verdict {
+            Verdict::Kill(_) => {
+                stranger.condemned = true;
+                self.kills.start(Target::Stranger(task), self.now);
+            }
+            Verdict::NewerThanStored => {
+                self.freeze(format!("task {task} is newer than any run of its instance in storage"));
+            }
+            Verdict::Quarantine if complete && !stranger.alarmed => {
+                stranger.alarmed = true;
+                self.out.push(Effect::Alarm(Alarm::Quarantined(task)));
+            }
+            Verdict::Quarantine => {}
+            // A record explains it now.
+            Verdict::Recorded => {
+                self.strangers.tasks.remove(&task);
+            }
+        }
+    }
+
+    fn known(&self, task: &TaskId) -> Known<'_> {
+        let instance = &task.instance;
+        let n = instance.number;
+        let group = self.picture.group(instance.job, &instance.group);
+        let inquiry = self.strangers.inquiries.get(&instance.job);
+        let wished = group.and_then(|g| g.wish.as_ref()).map(|w| w.goal.desired);
+        let assignment = inquiry.and_then(|i| i.assignment.as_ref()).and_then(Option::as_ref);
+        let ranges = assignment.map_or(&[][..], |a| a.ranges(&instance.group));
+        let holder = ranges.iter().find(|r| r.range.contains(n));
+        let elsewhere = holder.filter(|r| r.cluster != self.config.cluster).map(|r| r.generation);
+        let here = holder.filter(|r| r.cluster == self.config.cluster);
+        let marks = here.and_then(|r| r.releasing.as_ref()).or(group.and_then(|g| g.mark_of(n)));
+        Known {
+            record: group.and_then(|g| g.record(n)),
+            desired: wished.or_else(|| inquiry.and_then(|i| i.head).flatten()),
+            released: group.is_some_and(|g| g.is_released(n, task.generation)),
+            marked: marks.is_some_and(|m| m.count.is_none()),
+            elsewhere,
+        }
+    }
+
+    pub(crate) fn on_stranger_head(&mut self, job: JobId, head: Option<Head>) {
+        if let Some(inquiry) = self.strangers.inquiries.get_mut(&job) {
+            inquiry.head = Some(head.filter(|h| !h.void).map(|h| h.goal.desired));
+        }
+        self.judge_again(job);
+    }
+
+    pub(crate) fn on_stranger_assignment(&mut self, job: JobId, all: &[Assignment]) {
+        let assignment = all.iter().find(|a| a.job == job);
+        if let Some(assignment) = assignment {
+            self.ask_successors(assignment);
+        }
+        if let Some(inquiry) = self.strangers.inquiries.get_mut(&job) {
+            inquiry.assignment = Some(assignment.cloned());
+        }
+        self.judge_again(job);
+    }
+
+    /// Judges the strangers of a job again after something about it became known.
+    pub(crate) fn judge_again(&mut self, job: JobId) {
+        for task in self.strangers.of_job(job) {
+            self.judge_stranger(task);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What the cluster tells of tasks: applied to the record that knows the task, acknowledged when the effect is durable. Tasks
+//! that no record knows are strangers.
+
+use crate::Shard;
+use crate::effects::Then;
+use crate::picture::RunAt;
+use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
+use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, hear, settle_older};
+use echelon_core_model::spec::{JobKind, defaults};
+use echelon_core_model::{Reason, ReasonCode, TaskId};
+
+impl Shard {
+    /// Takes in what the cluster tells while the shard serves.
+    pub(crate) fn on_told(&mut self, event: hosts::Event) {
+        match event {
+            hosts::Event::Update(status) => self.on_update(status),
+            hosts::Event::CallFailed { call, refused, why } => self.on_call_failed(call, refused, &why),
+            event => self.hosts_event(&event),
+        }
+    }
+
+    fn on_update(&mut self, status: TaskStatus) {
+        if self.is_reconcile_end(&status.task) {
+            return;
+        }
+        let Ok(task) = status.task.parse::<TaskId>() else {
+            // Not our naming: never touched. It is acknowledged, since its agent would repeat it for ever (R99).
+            self.acknowledge(&status, None);
+            return;
+        };
+        self.host_seen(&status);
+        let run = self.picture.run_at(&task);
+        match run.filter(|r| self.picture.run(*r).is_some()) {
+            Some(run) => self.on_known(run, &status),
+            None => self.on_stranger(task, &status),
+        }
+    }
+
+    /// An update about a run that is in its instance's record.
+    fn on_known(&mut self, run: RunAt, status: &TaskStatus) {
+        let (at, generation, number) = run;
+        self.reconciled(run);
+        let news = news(status);
+        let policy = self.policy(at.0);
+        let now = self.now;
+        // A look first: most repetitions change nothing, and then nothing is to be written.
+        let tried = self.picture.record(at).cloned();
+        let heard = tried.map_or(Heard::Nothing, |mut r| hear(&mut r, (generation, number), &news, &policy, now));
+        if !matches!(heard, Heard::Nothing | Heard::Unknown | Heard::OlderAlive) {
+            self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
+        }
+        match heard {
+            Heard::OlderAlive => self.on_older_alive(run),
+            Heard::OlderEnded(older) => self.note_older(at, &older),
+            Heard::Latest | Heard::Nothing | Heard::Unknown => {}
+        }
+        self.account(run);
+        self.acknowledge(status, Some(run));
+    }
+
+    /// A run that was given up lives: it is adopted when the newer one is a mere intent, else stopped.
+    fn on_older_alive(&mut self, run: RunAt) {
+        let (at, generation, number) = run;
+        let newest = self.picture.record(at).and_then(|r| r.run.as_ref());
+        let newest = newest.map(|r| (at, r.generation, r.number));
+        let unsent = newest.is_some_and(|n| self.unsent.contains(&n));
+        let (grace, now) = (self.grace(at.0), self.now);
+        let fate = self.edit(at, |r| settle_older(r, (generation, number), unsent, grace, now));
+        match fate {
+            Some(OlderFate::Adopted) => {
+                if let Some(dropped) = newest {
+                    self.forget_launch(dropped);
+                }
+            }
+            Some(OlderFate::Stopped) => {
+                if let Some(older) = self.picture.run(run).cloned() {
+                    self.note_older(at, &older);
+                }
+                self.kill_when_stored(run);
+            }
+            Some(OlderFate::Unknown) | None => {}
+        }
+    }
+
+    /// Acknowledges an update as soon as everything written about its instance so far is durable.
+    pub(crate) fn acknowledge(&mut self, status: &TaskStatus, run: Option<RunAt>) {
+        let (Some(uuid), Some(host)) = (status.uuid, status.host.clone()) else {
+            return;
+        };
+        let call = Call::Acknowledge {
+            task: status.task.clone(),
+            host,
+            uuid,
+        };
+        let lane = run.and_then(|(at, ..)| Some(self.picture.groups.get_mut(&at.0)?.cell(at.1).lane));
+        let point = lane.map(|l| self.journal.point(l));
+        self.journal.when_durable(point, Then::Call(call));
+    }
+
+    /// How failed runs of a group are tried again; the usual policy while its spec is not known.
+    pub(crate) fn policy(&mut self, group: u32) -> Policy {
+        let jitter = self.random.next();
+        let group = self.picture.groups.get(&group);
+        let kind = group.and_then(|g| g.spec.as_ref()).map_or(JobKind::Service, |s| s.kind);
+        let retry = group.and_then(|g| g.group_spec()).map_or(defaults::RETRY, |s| s.retry);
+        Policy {
+            kind,
+            retry,
+            healthy_after: self.config.timing.healthy_after,
+            jitter,
+        }
+    }
+}
+
+/// A status in the words of a run's life.
+fn news(status: &TaskStatus) -> News {
+    let told = match status.state {
+        TaskState::Staging | TaskState::Starting => Told::Preparing,
+        TaskState::Running => Told::Running,
+        TaskState::Killing => Told::Ending,
+        TaskState::Finished => Told::Succeeded,
+        TaskState::Failed => Told::Failed,
+        TaskState::Killed => Told::Killed,
+        TaskState::Error => Told::Invalid,
+        TaskState::Dropped => Told::Dropped,
+        TaskState::Gone => Told::Gone,
+        // None of these is proof of death (R102, R104, R109).
+        TaskState::Lost | TaskState::Unreachable | TaskState::GoneByOperator | TaskState::Unknown => Told::Silent,
+    };
+    News {
+        told,
+        reason: reason(status, told),
+        exit_code: exit_code(status),
+    }
+}
+
+/// Whether the cluster says that the task is there.
+pub(crate) fn is_alive(status: &TaskStatus) -> bool {
+    news(status).told.is_proof_of_life()
+}
+
+/// Whether the cluster says that nothing is left of the task.
+pub(crate) fn is_dead(status: &TaskStatus) -> bool {
+    news(status).told.is_proof_of_death()
+}
+
+fn reason(status: &TaskStatus, told: Told) -> Reason {
+    let by_host = status.reason.starts_with("CONTAINER_LIMITATION") || status.reason == "AGENT_DRAINING";
+    let code = match told {
+        Told::Preparing => ReasonCode::Launching,
+        Told::Running | Told::Ending => ReasonCode::Running,
+        Told::Succeeded => ReasonCode::Succeeded,
+        Told::Failed if status.reason == "MAX_COMPLETION_TIME_REACHED" => ReasonCode::DeadlineExceeded,
+        Told::Failed | Told::Killed if by_host => ReasonCode::KilledByHost,
+        Told::Failed if status.message.contains("terminated with signal") => ReasonCode::Signalled,
+        Told::Failed => ReasonCode::Failed,
+        Told::Killed => ReasonCode::Killed,
+        Told::Invalid => ReasonCode::LaunchInvalid,
+        Told::Dropped => ReasonCode::LaunchDropped,
+        Told::Gone => ReasonCode::HostGone,
+        Told::Silent => ReasonCode::HostUnreachable,
+    };
+    let reason = Reason::new(code);
+    if status.message.is_empty() || matches!(told, Told::Running | Told::Preparing) {
+        reason
+    } else {
+        reason.at(shortened(&status.message))
+    }
+}
+
+/// Messages are not trusted: what is stored of one is bounded.
+fn shortened(message: &str) -> &str {
+    const LONGEST: usize = 300;
+    let end = (0..=LONGEST.min(message.len())).rev().find(|i| message.is_char_boundary(*i));
+    message.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// The exit status, which Mesos tells only inside a sentence.
+fn exit_code(status: &TaskStatus) -> Option<i32> {
+    if status.state == TaskState::Finished {
+        return Some(0);
+    }
+    let (_, number) = status.message.split_once("exited with status ")?;
+    number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}

@@ -1,0 +1,40 @@
+//! Looking in from outside: what the simulation, tests and pages see of a shard. Nothing is changed here.
+
+use crate::Shard;
+use echelon_core_model::instance::{InstanceRecord, SliceRow};
+use echelon_core_model::{Epoch, InstanceId, TaskId};
+
+impl Shard {
+    /// The epoch that it leads with; 0 while it does not lead.
+    #[must_use]
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Every instance with a record, as this shard knows it now, durable or not.
+    pub fn instances(&self) -> impl Iterator<Item = (InstanceId, &InstanceRecord)> {
+        self.picture.groups.values().flat_map(|g| g.records().map(|(n, r)| (g.instance(n), r)))
+    }
+
+    /// The slice rows of all groups.
+    pub fn slices(&self) -> impl Iterator<Item = &SliceRow> {
+        self.picture.groups.values().map(|g| &g.row)
+    }
+
+    /// Tasks of our naming that no record explains.
+    pub fn quarantined(&self) -> impl Iterator<Item = &TaskId> {
+        self.strangers.quarantined()
+    }
+
+    /// Operations on storage that are under way.
+    #[must_use]
+    pub fn pending_operations(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Runs of an earlier leader of which the cluster has not spoken yet.
+    #[must_use]
+    pub fn unobserved(&self) -> usize {
+        self.reconcile.unobserved()
+    }
+}

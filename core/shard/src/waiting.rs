@@ -1,0 +1,68 @@
+//! Why instances of a slice wait, in numbers that sum to those that do: the shard's part of a job's reasons.
+
+use crate::Shard;
+use crate::group::Group;
+use echelon_core_model::{Generation, InstanceNumber, RangeSet, Reason, ReasonCode, Timestamp};
+
+/// What keeps the whole shard from starting anything, if so.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hindrance(Option<Reason>);
+
+impl Shard {
+    /// What keeps the whole shard from starting anything at the moment.
+    pub(crate) fn hindrance(&self) -> Hindrance {
+        let code = if self.frozen {
+            Some(ReasonCode::StorageRolledBack)
+        } else if self.suspended {
+            Some(ReasonCode::StorageUnavailable)
+        } else if !self.contact.subscribed {
+            Some(ReasonCode::MesosUnavailable)
+        } else {
+            None
+        };
+        Hindrance(code.map(Reason::new))
+    }
+}
+
+impl Group {
+    /// Reasons with how many instances wait for each, and since when.
+    pub(crate) fn waiting(
+        &mut self,
+        generation: Generation,
+        hindrance: &Hindrance,
+        now: Timestamp,
+    ) -> Vec<(Reason, u64, Timestamp)> {
+        let here = |n: &&InstanceNumber| self.range_of(**n).is_some_and(|r| r.generation == generation);
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let ready = count(self.ready.iter().filter(here).count());
+        let backing_off = count(self.backing_off.iter().filter(here).count());
+        let startable = self.startable.get(&generation).map_or(0, RangeSet::count);
+        let openings = self.openings(generation, now);
+        let held = self.held().remove(&generation).unwrap_or_default();
+        let untaken = self.untaken(generation).intersect(&held).count();
+        let mut out = vec![
+            (Reason::new(ReasonCode::Backoff), backing_off),
+            (Reason::new(ReasonCode::AwaitingGrant), startable - openings),
+            (Reason::new(ReasonCode::Moved), untaken),
+        ];
+        let mut hungry = ready + openings;
+        if let Some(reason) = &hindrance.0 {
+            out.push((reason.clone(), hungry));
+            hungry = 0;
+        }
+        for (reason, n) in &self.unplaced {
+            let n = hungry.min(*n);
+            hungry -= n;
+            out.push((reason.clone(), n));
+        }
+        out.push((Reason::new(ReasonCode::AwaitingOffer), hungry));
+        out.retain(|(_, n)| *n > 0);
+        let since = std::mem::take(&mut self.waiting_since);
+        for (reason, _) in &out {
+            let at = since.get(&reason.code).copied().unwrap_or(now);
+            self.waiting_since.insert(reason.code, at);
+        }
+        let at = |code| self.waiting_since.get(&code).copied().unwrap_or(now);
+        out.into_iter().map(|(r, n)| (r.clone(), n, at(r.code))).collect()
+    }
+}

@@ -1,0 +1,17 @@
+//! Mesos' wire in the words of `core/hosts` and back. Pure, so that the client in `io/mesos` and the simulation speak the
+//! same dialect. What we do not know is skipped, never an error (events and fields may be added by a newer master).
+
+mod amount;
+mod call;
+mod event;
+mod framework;
+mod status;
+
+pub use amount::{from_resources, to_resources};
+pub use call::call_to_wire;
+pub use event::event_from_wire;
+pub use framework::Framework;
+pub use status::{reason_word, status_from_wire};
+
+#[cfg(test)]
+mod tests;

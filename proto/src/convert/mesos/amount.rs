@@ -1,0 +1,103 @@
+//! Resources: our integers against Mesos' scalars of three decimal places (rule R79). What is offered is rounded down and
+//! what is asked for is exact, so that we never ask for more than there is.
+
+use crate::mesos::v1::value::{Scalar, Type};
+use crate::mesos::v1::{Resource, resource::AllocationInfo};
+use echelon_core_model::{Kind, Resources};
+
+/// Mesos' name of a kind, and how many thousandths of Mesos' unit one of ours is.
+const fn name_of(kind: Kind) -> (&'static str, u64) {
+    match kind {
+        Kind::Cpus => ("cpus", 1),
+        Kind::Gpus => ("gpus", 1),
+        Kind::Memory => ("mem", 1000),
+        Kind::Disk => ("disk", 1000),
+    }
+}
+
+/// Sums what a plain task can use: scalars that are neither reserved nor revocable nor shared nor a special disk.
+#[must_use]
+pub fn from_resources(resources: &[Resource]) -> Resources {
+    let plain = |r: &&Resource| {
+        r.reservations.is_empty() && r.disk.is_none() && r.revocable.is_none() && r.shared.is_none()
+    };
+    let mut sum = Resources::ZERO;
+    for resource in resources.iter().filter(plain) {
+        for kind in Kind::ALL {
+            let (name, thousandths) = name_of(kind);
+            if resource.name == name
+                && let Some(scalar) = &resource.scalar
+            {
+                let more = sum.get(kind).saturating_add(milli(scalar.value) / thousandths);
+                sum = sum.with(kind, more);
+            }
+        }
+    }
+    sum
+}
+
+/// Thousandths of a scalar, rounded to the nearest as the master does; negative and not-a-number are nothing.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bounded to 0..=2^53 before the cast"
+)]
+fn milli(value: f64) -> u64 {
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    let milli = (value * 1000.0).round();
+    if milli.is_finite() { milli.clamp(0.0, MOST) as u64 } else { 0 }
+}
+
+/// A task's resources; kinds of which it wants nothing are left out (zero is invalid, R79).
+#[must_use]
+pub fn to_resources(resources: Resources, role: &str) -> Vec<Resource> {
+    Kind::ALL
+        .into_iter()
+        .filter(|kind| resources.get(*kind) > 0)
+        .map(|kind| {
+            let (name, thousandths) = name_of(kind);
+            Resource {
+                name: name.to_owned(),
+                r#type: i32::from(Type::Scalar),
+                scalar: Some(Scalar { value: from_milli(resources.get(kind).saturating_mul(thousandths)) }),
+                allocation_info: Some(AllocationInfo { role: Some(role.to_owned()) }),
+                ..Resource::default()
+            }
+        })
+        .collect()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "quantities stay far below 2^53")]
+fn from_milli(milli: u64) -> f64 {
+    milli as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_asked_for_is_exact(cpus in 0u64..1_000_000_000, memory in 0u64..1_000_000_000, gpus in 0u64..9) {
+            let wanted = Resources { cpus, memory, disk: 0, gpus: gpus * 1000 };
+            prop_assert_eq!(from_resources(&to_resources(wanted, "*")), wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_not_ours_does_not_count() {
+        let plain = to_resources(Resources { cpus: 2000, memory: 64, disk: 0, gpus: 0 }, "*");
+        let revocable: Vec<Resource> = plain
+            .iter()
+            .map(|r| Resource { revocable: Some(crate::mesos::v1::resource::RevocableInfo::default()), ..r.clone() })
+            .collect();
+        assert_eq!(from_resources(&revocable), Resources::ZERO);
+        let strange = vec![Resource {
+            name: "cpus".to_owned(),
+            scalar: Some(Scalar { value: f64::NAN }),
+            ..Resource::default()
+        }];
+        assert_eq!(from_resources(&strange), Resources::ZERO);
+    }
+}
