@@ -1,5 +1,49 @@
 //! The command line: nouns and verbs over the typed client. It reads job files, prints tables, and turns errors into
-//! exit codes. It knows no storage and no roles.
+//! exit codes. It knows no storage and no roles; the binary `echelon` adds those beside these commands.
 
+pub mod exit;
 pub mod job_file;
+pub mod output;
 pub mod quantity;
+
+mod cluster;
+mod context;
+mod host;
+mod job;
+mod pool;
+mod shape;
+
+pub use context::{Context, Global};
+pub use exit::Failure;
+
+use clap::Subcommand;
+
+/// Commands that talk to a gateway.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run, look at, change and stop jobs
+    #[command(subcommand)]
+    Job(job::Command),
+    /// Look at and change the tree of resource pools
+    #[command(subcommand)]
+    Pool(pool::Command),
+    /// Look at clusters; take them out of service and back
+    #[command(subcommand)]
+    Cluster(cluster::Command),
+    /// Look at hosts
+    #[command(subcommand)]
+    Host(host::Command),
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// What to say on stderr, with the exit code.
+pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
+    match command {
+        Command::Job(command) => job::run(command, context).await,
+        Command::Pool(command) => pool::run(command, context).await,
+        Command::Cluster(command) => cluster::run(command, context).await,
+        Command::Host(command) => host::run(command, context).await,
+    }
+}

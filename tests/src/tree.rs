@@ -4,6 +4,7 @@
 mod crates;
 mod rust;
 pub mod sizes;
+mod test_module;
 
 pub use crates::{Crate, all as all_crates};
 pub use rust::RustFile;
@@ -87,10 +88,13 @@ impl Tree {
             collect(&self.root.join(folder), "rs", &mut paths)?;
         }
         paths.sort();
-        paths
-            .iter()
-            .map(|path| RustFile::read(&self.root, path))
-            .collect()
+        let files = paths.iter().map(|path| RustFile::read(&self.root, path));
+        let mut files = files.collect::<Result<Vec<_>>>()?;
+        let for_tests: Vec<String> = files.iter().flat_map(|file| file.test_modules.clone()).collect();
+        for file in &mut files {
+            file.is_test_module = for_tests.iter().any(|module| file.belongs_to(module));
+        }
+        Ok(files)
     }
 
     /// Files with this extension below a folder of the tree; none when there is no such folder.

@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SEEDS_IN_CI: u64 = 1000;
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+    std::env::var(name).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number"))
+    })
 }
 
 fn told(seed: u64, outcome: &Outcome) -> String {
@@ -44,7 +47,10 @@ fn play(first: u64, count: u64, options: &Options) -> Option<(u64, Outcome)> {
                 })
             })
             .collect();
-        workers.into_iter().filter_map(|w| w.join().expect("a worker that does not panic")).min_by_key(|(seed, _)| *seed)
+        workers
+            .into_iter()
+            .filter_map(|w| w.join().expect("a worker that does not panic"))
+            .min_by_key(|(seed, _)| *seed)
     })
 }
 
@@ -57,7 +63,8 @@ fn calm_worlds_come_to_a_good_end() {
 
 #[test]
 fn storms_break_nothing() {
-    let (first, count) = number("ECHELON_SEED").map_or((1, number("ECHELON_SEEDS").unwrap_or(SEEDS_IN_CI)), |s| (s, 1));
+    let (first, count) =
+        number("ECHELON_SEED").map_or((1, number("ECHELON_SEEDS").unwrap_or(SEEDS_IN_CI)), |s| (s, 1));
     if let Some((seed, outcome)) = play(first, count, &Options::stormy()) {
         panic!("{}", told(seed, &outcome));
     }
@@ -66,7 +73,10 @@ fn storms_break_nothing() {
 
 #[test]
 fn the_same_seed_is_the_same_history() {
-    let (a, b) = (World::play(7, Options::stormy()), World::play(7, Options::stormy()));
+    let (a, b) = (
+        World::play(7, Options::stormy()),
+        World::play(7, Options::stormy()),
+    );
     assert_eq!((a.hash, a.steps), (b.hash, b.steps));
     assert_ne!(a.hash, World::play(8, Options::stormy()).hash);
 }

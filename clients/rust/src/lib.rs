@@ -1,1 +1,89 @@
-//! echelon-clients-rust
+//! The typed client of Echelon's public API: generated services over one channel, with the rules that every caller
+//! should follow: a request id on every create, retries only where repeating is safe, pages as streams, watches that
+//! resume.
+#![forbid(unsafe_code)]
+
+mod error;
+mod jobs;
+mod pages;
+mod retry;
+
+pub use echelon_proto::echelon::v1;
+pub use error::{Error, FieldViolation};
+pub use pages::{clusters, events, hosts, instances, jobs, pools};
+
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+use v1::cluster_service_client::ClusterServiceClient;
+use v1::event_service_client::EventServiceClient;
+use v1::host_service_client::HostServiceClient;
+use v1::instance_service_client::InstanceServiceClient;
+use v1::job_service_client::JobServiceClient;
+use v1::pool_service_client::PoolServiceClient;
+
+/// Largest answer taken: a page of 1,000 instances is about 1 MiB.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// A client of one gateway address. Cloning is cheap; all clones share one connection.
+#[derive(Debug, Clone)]
+pub struct Client {
+    channel: Channel,
+    deadline: Duration,
+}
+
+impl Client {
+    /// Connects to `http://host:port`. `deadline` bounds every call with its retries, streams excepted.
+    ///
+    /// # Errors
+    /// `Error::Address` when the text is no address, `Error::Unreachable` when nobody answers there.
+    pub async fn connect(address: &str, deadline: Duration) -> Result<Self, Error> {
+        let with_scheme = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+        let endpoint = Endpoint::from_shared(with_scheme)
+            .map_err(|source| Error::Address { address: address.to_owned(), source })?
+            .connect_timeout(deadline)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(Duration::from_secs(10))
+            .keep_alive_timeout(Duration::from_secs(10));
+        let channel = endpoint
+            .connect()
+            .await
+            .map_err(|source| Error::Unreachable { address: address.to_owned(), source })?;
+        Ok(Self { channel, deadline })
+    }
+
+    /// Jobs.
+    #[must_use]
+    pub fn job_service(&self) -> JobServiceClient<Channel> {
+        JobServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// Instances and their logs.
+    #[must_use]
+    pub fn instance_service(&self) -> InstanceServiceClient<Channel> {
+        InstanceServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// Pools.
+    #[must_use]
+    pub fn pool_service(&self) -> PoolServiceClient<Channel> {
+        PoolServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// Clusters.
+    #[must_use]
+    pub fn cluster_service(&self) -> ClusterServiceClient<Channel> {
+        ClusterServiceClient::new(self.channel.clone())
+    }
+
+    /// Hosts.
+    #[must_use]
+    pub fn host_service(&self) -> HostServiceClient<Channel> {
+        HostServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// Events.
+    #[must_use]
+    pub fn event_service(&self) -> EventServiceClient<Channel> {
+        EventServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+}

@@ -1,18 +1,40 @@
 //! The state of a cluster's hosts: what is offered, held, launched and lost. Its caller, `core/shard`, feeds every event of
-//! the cluster and performs the calls that come out.
+//! the cluster and performs the calls that come out. Events are in `observe.rs`.
 
+use crate::appetite::{Appetite, Tell};
 use crate::call::{Call, Launch};
 use crate::config::Config;
-use crate::event::Event;
+use crate::event::OfferId;
+use crate::ledger::Ledger;
+use crate::record::Record;
+use crate::stock::Stock;
 use echelon_core_model::cluster::{Host, HostView};
 use echelon_core_model::directive::Capacity;
-use echelon_core_model::{GroupName, HostId, JobId, Resources, TaskId, Timestamp};
-use std::collections::BTreeMap;
+use echelon_core_model::{GroupName, HostId, JobId, Resources, Span, TaskId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Offers named in one decline: about 250 KiB of ids.
+const MOST_DECLINED: usize = 5_000;
+/// How often it is looked for hosts to forget.
+const SWEEP: Span = Span::minutes(1);
 
 /// All hosts of a cluster.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    config: Config,
+    pub(crate) config: Config,
+    pub(crate) stock: Stock,
+    pub(crate) ledger: Ledger,
+    pub(crate) records: BTreeMap<HostId, Record>,
+    /// Of the present subscription; `None` while there is none.
+    pub(crate) appetite: Option<Appetite>,
+    pub(crate) last_appetite: Option<Appetite>,
+    pub(crate) subscribed_at: Timestamp,
+    pub(crate) heard_at: Option<Timestamp>,
+    /// Offers of calls that failed: they may still be open in Mesos, declining them twice does no harm (R42).
+    pub(crate) give_back: BTreeMap<OfferId, Timestamp>,
+    pub(crate) changed: BTreeSet<HostId>,
+    pub(crate) removed: BTreeSet<HostId>,
+    swept_at: Timestamp,
 }
 
 /// Rows of the host table that are to be written.
@@ -27,73 +49,223 @@ pub struct Changes {
 impl Hosts {
     /// No hosts yet.
     #[must_use]
-    pub const fn new(config: Config) -> Self {
-        Self { config }
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            stock: Stock::default(),
+            ledger: Ledger::default(),
+            records: BTreeMap::new(),
+            appetite: None,
+            last_appetite: None,
+            subscribed_at: Timestamp::default(),
+            heard_at: None,
+            give_back: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            swept_at: Timestamp::default(),
+        }
     }
 
-    /// Takes in what an earlier leader stored, so that capacity does not start from nothing. Call it before the first event.
-    pub fn restore(&mut self, _rows: Vec<Host>, _now: Timestamp) {}
-
-    /// Takes an event in. Proof of a task's death frees its room here; offers are void after `Disconnected` and `Subscribed`.
-    pub fn on_event(&mut self, _event: &Event, _now: Timestamp) {}
+    /// Takes in what an earlier leader stored, so that capacity does not start from nothing. What was seen meanwhile is newer
+    /// and stays. A host that does not show again after the subscription is forgotten.
+    pub fn restore(&mut self, rows: Vec<Host>) {
+        for row in rows {
+            let id = row.id.clone();
+            self.records.entry(id).or_insert_with(|| Record::restored(row));
+        }
+    }
 
     /// Counts a task that storage or the cluster tells of and that `accept` did not launch. Repeating it changes nothing.
-    pub fn adopt(&mut self, _task: &TaskId, _host: &HostId, _resources: Resources) {}
+    pub fn adopt(&mut self, task: &TaskId, host: &HostId, resources: Resources, now: Timestamp) {
+        if !self.ledger.add(task, host, resources) {
+            return;
+        }
+        let (free, used) = (self.stock.free(host), self.ledger.used(host).resources);
+        self.record(host, now).sum_grew(free, used, now);
+        self.changed.insert(host.clone());
+    }
 
     /// Stops counting a task: its run has ended, was given up, or was never sent.
-    pub fn release(&mut self, _task: &TaskId) {}
+    pub fn release(&mut self, task: &TaskId, now: Timestamp) {
+        let Some(host) = self.ledger.remove(task) else {
+            return;
+        };
+        let (free, used) = (self.stock.free(&host), self.ledger.used(&host).resources);
+        self.record(&host, now).task_ended(free, used, now);
+        self.changed.insert(host);
+    }
 
     /// The call that launches these tasks on a host, using all its open offers; the rest is refused for a short time.
-    /// `None`, and nothing changes, when the open offers have too little room, a task is named twice or already counted, or
-    /// there is nothing to launch.
-    pub fn accept(&mut self, _host: &HostId, _launches: Vec<Launch>, _now: Timestamp) -> Option<Call> {
-        None
+    /// `None`, and nothing changes, when the open offers have too little room, a task is named twice (hazard H1) or already
+    /// counted, or there is nothing to launch.
+    pub fn accept(&mut self, host: &HostId, launches: Vec<Launch>, now: Timestamp) -> Option<Call> {
+        self.appetite?;
+        let need = launches
+            .iter()
+            .fold(Resources::ZERO, |sum, l| sum.plus(l.resources));
+        let tasks: BTreeSet<&TaskId> = launches.iter().map(|l| &l.task).collect();
+        let new = tasks.len() == launches.len() && !tasks.iter().any(|t| self.ledger.holds(t));
+        if launches.is_empty() || !new || !need.fits(self.stock.free(host)) {
+            return None;
+        }
+        let offers = self.stock.close_host(host);
+        if offers.is_empty() {
+            return None;
+        }
+        for l in &launches {
+            self.adopt(&l.task, host, l.resources, now);
+        }
+        Some(Call::Accept {
+            offers,
+            host: host.clone(),
+            launches,
+            refuse: self.config.refuse_rest,
+        })
     }
 
-    /// What is to be said to the cluster now: declines, suppress, revive. `demand`: instances wait for a host.
-    pub fn next_calls(&mut self, _demand: bool, _now: Timestamp) -> Vec<Call> {
-        let _ = self.config;
-        Vec::new()
+    /// What is to be said to the cluster now: revive or suppress, declines. `demand`: instances wait for a host.
+    pub fn next_calls(&mut self, demand: bool, now: Timestamp) -> Vec<Call> {
+        self.forget(now);
+        let offered = self.stock.len() > 0;
+        let Some(appetite) = &mut self.appetite else {
+            return Vec::new();
+        };
+        let tell = appetite.next(demand, offered, now, &self.config);
+        let mut calls: Vec<Call> = Vec::new();
+        calls.extend(tell.map(|tell| match tell {
+            Tell::Revive => Call::Revive,
+            Tell::Suppress => Call::Suppress,
+        }));
+        let (declined, refuse) = if appetite.suppressed() {
+            (self.stock.close_older(now), self.config.refuse_idle)
+        } else {
+            let until = now.0.checked_sub(self.config.hold.0).map(Timestamp);
+            let old = until.map(|t| self.stock.close_older(t));
+            (old.unwrap_or_default(), self.config.refuse_misfit)
+        };
+        let again: Vec<OfferId> = self
+            .give_back
+            .iter()
+            .filter(|(_, due)| **due <= now)
+            .map(|(id, _)| id.clone())
+            .collect();
+        self.give_back.retain(|_, due| *due > now);
+        let all: Vec<OfferId> = declined.into_iter().chain(again).collect();
+        calls.extend(all.chunks(MOST_DECLINED).map(|ids| Call::Decline {
+            offers: ids.to_vec(),
+            refuse,
+        }));
+        calls
     }
 
-    /// When `next_calls` has something to say at the latest.
+    /// When `next_calls` has something to say at the latest; a moment that has passed means now.
     #[must_use]
-    pub fn next_wake(&self, _demand: bool) -> Option<Timestamp> {
-        None
+    pub fn next_wake(&self, demand: bool) -> Option<Timestamp> {
+        let appetite = self.appetite.as_ref()?;
+        let due = appetite.due(demand, &self.config).unwrap_or_default();
+        let hold = if appetite.suppressed() {
+            Span::ZERO
+        } else {
+            self.config.hold
+        };
+        let decline = self.stock.oldest().map(|t| t.plus(hold));
+        let again = self.give_back.values().min().copied();
+        [Some(due), decline, again].into_iter().flatten().min()
     }
 
     /// The hosts that can be reached, by id, with the room of their open offers.
     #[must_use]
     pub fn views(&self) -> Vec<HostView> {
-        Vec::new()
+        self.reachable()
+            .map(|(id, r)| r.view(id, self.stock.free(id), self.ledger.used(id)))
+            .collect()
+    }
+
+    /// Room of a host's open offers.
+    #[must_use]
+    pub fn free(&self, host: &HostId) -> Resources {
+        self.stock.free(host)
     }
 
     /// How many tasks of a group each host has; hosts without any are left out.
     #[must_use]
-    pub fn tasks_of(&self, _job: JobId, _group: &GroupName) -> BTreeMap<HostId, u32> {
-        BTreeMap::new()
+    pub fn tasks_of(&self, job: JobId, group: &GroupName) -> BTreeMap<HostId, u32> {
+        self.ledger.of_group(job, group)
     }
 
     /// A host as it is stored.
     #[must_use]
-    pub fn host(&self, _id: &HostId) -> Option<Host> {
-        None
+    pub fn host(&self, id: &HostId) -> Option<Host> {
+        Some(self.records.get(id)?.row(id, self.ledger.used(id)))
     }
 
     /// The hosts that can be reached in sum. `largest_free` is capacity minus our tasks: an idle shard holds no offers.
     #[must_use]
     pub fn capacity(&self) -> Capacity {
-        Capacity::default()
+        let mut out = Capacity {
+            mesos_contact: self.heard_at,
+            ..Capacity::default()
+        };
+        for (id, record) in self.reachable() {
+            let (capacity, used) = (record.capacity(), self.ledger.used(id).resources);
+            out.total = out.total.plus(capacity);
+            out.used = out.used.plus(used);
+            out.largest_free = out.largest_free.max_each(capacity.minus(used));
+            out.largest_host = out.largest_host.max_each(capacity);
+            out.hosts = out.hosts.saturating_add(1);
+        }
+        out
     }
 
     /// Rows to write since this was last asked.
     pub fn changes(&mut self) -> Changes {
-        Changes::default()
+        let changed = std::mem::take(&mut self.changed);
+        Changes {
+            rows: changed.iter().filter_map(|id| self.host(id)).collect(),
+            removed: std::mem::take(&mut self.removed).into_iter().collect(),
+        }
     }
 
     /// Offers that are open: a gauge, zero in an idle shard.
     #[must_use]
     pub fn open_offers(&self) -> usize {
-        0
+        self.stock.len()
+    }
+
+    fn reachable(&self) -> impl Iterator<Item = (&HostId, &Record)> {
+        self.records.iter().filter(|(_, r)| r.reachable)
+    }
+
+    pub(crate) fn record(&mut self, host: &HostId, now: Timestamp) -> &mut Record {
+        self.removed.remove(host);
+        self.records
+            .entry(host.clone())
+            .or_insert_with(|| Record::unnamed(host, now))
+    }
+
+    /// Forgets hosts without tasks that were not seen since the subscription, or that were lost, for a while.
+    fn forget(&mut self, now: Timestamp) {
+        let patience = self.config.forget;
+        if self.appetite.is_none() || now.since(self.swept_at) < SWEEP {
+            return;
+        }
+        self.swept_at = now;
+        let subscribed_at = self.subscribed_at;
+        let waited = now.since(subscribed_at) >= patience;
+        let gone: Vec<HostId> = self
+            .records
+            .iter()
+            .filter(|(id, r)| {
+                let silent = waited && r.seen_at < subscribed_at;
+                let lost = !r.reachable && waited && now.since(r.seen_at) >= patience;
+                (silent || lost) && self.ledger.used(id).tasks == 0
+            })
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in gone {
+            self.records.remove(&id);
+            self.changed.remove(&id);
+            self.removed.insert(id);
+        }
     }
 }

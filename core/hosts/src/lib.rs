@@ -9,10 +9,17 @@
     clippy::disallowed_macros
 )]
 
+mod appetite;
 pub mod call;
 pub mod config;
 pub mod event;
 pub mod hosts;
+mod ledger;
+mod observe;
+mod record;
+mod stock;
+#[cfg(test)]
+mod tests;
 
 pub use call::{Call, Launch};
 pub use config::Config;

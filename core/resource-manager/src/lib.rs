@@ -8,14 +8,32 @@
     clippy::disallowed_macros
 )]
 
+mod check;
 mod config;
+mod contact;
+mod cycle;
 mod effect;
 mod event;
 mod manager;
+mod moves;
+mod ops;
+mod orders;
+pub mod picture;
+mod place;
 mod plan;
+mod progress;
+mod quota;
+mod ranges;
+mod reads;
+mod recover;
+mod reports;
+mod store;
+mod waiting;
 
+pub use check::{Broken, check};
 pub use config::Config;
 pub use effect::{Alarm, Effect};
 pub use event::{Event, LinkId};
 pub use manager::ResourceManager;
+pub use picture::Picture;
 pub use plan::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolPlan};

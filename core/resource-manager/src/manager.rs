@@ -1,32 +1,233 @@
-//! The state machine's face: events in, effects out.
+//! The state machine's face: events in, effects out. It acts only while it leads; what it knows is in `picture`, what is under way
+//! in `ops`. The steps themselves are in the files named after them.
 
 use crate::config::Config;
 use crate::effect::Effect;
 use crate::event::Event;
-use echelon_core_model::Timestamp;
+use crate::ops::Ops;
+use crate::picture::Picture;
+use crate::{plan, reports};
+use echelon_core_model::directive::{Directive, Order};
+use echelon_core_model::store::{Op, Stamp, Write};
+use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Where a resource manager is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Somebody else leads.
+    Follower,
+    /// Elected: the epoch is being taken.
+    Taking,
+    /// Storage was rolled back: the epoch is read again from time to time.
+    Frozen(Timestamp),
+    /// Everything stored is being read.
+    Recovering,
+    /// Decides.
+    Leading,
+}
+
+/// When things were last done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Timers {
+    pub(crate) confirmed: Timestamp,
+    pub(crate) confirm_asked: Timestamp,
+    pub(crate) leading: Timestamp,
+    pub(crate) bucket: Timestamp,
+    pub(crate) reread: Timestamp,
+    pub(crate) renewed: Timestamp,
+    pub(crate) cycle: Timestamp,
+    pub(crate) full_cycle: Timestamp,
+}
 
 /// The resource manager. Acts only between an `Elected` and the next `Deposed`.
 #[derive(Debug)]
 pub struct ResourceManager {
-    config: Config,
-    wake: Option<Timestamp>,
+    pub(crate) config: Config,
+    pub(crate) phase: Phase,
+    pub(crate) epoch: Epoch,
+    pub(crate) published: Epoch,
+    pub(crate) ops: Ops,
+    pub(crate) picture: Picture,
+    pub(crate) timers: Timers,
+    /// Jobs to look at in the next cycle.
+    pub(crate) dirty: BTreeSet<JobId>,
+    /// Whether room, pools or clusters changed.
+    pub(crate) due: bool,
+    pub(crate) todo: VecDeque<(crate::ops::Purpose, Op)>,
+    pub(crate) next_bucket: u16,
+    /// Writes of assignments under way, by partition.
+    pub(crate) putting: BTreeMap<u16, crate::store::Put>,
+    /// Owned writes that wait for the next commit.
+    pub(crate) writes: Vec<Write>,
+    /// Jobs whose rows the commit under way writes.
+    pub(crate) committing: Option<Vec<JobId>>,
+    numbers: Numbers,
+}
+
+/// Numbers that never repeat within an epoch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Numbers {
+    stamp: u64,
+    directive: u64,
+    grant: u64,
 }
 
 impl ResourceManager {
     /// One that does not lead.
     #[must_use]
-    pub const fn new(config: Config) -> Self {
-        Self { config, wake: None }
+    pub fn new(config: Config) -> Self {
+        Self {
+            ops: Ops::new(&config),
+            config,
+            phase: Phase::Follower,
+            epoch: Epoch(0),
+            published: Epoch(0),
+            picture: Picture::default(),
+            timers: Timers::default(),
+            dirty: BTreeSet::new(),
+            due: false,
+            todo: VecDeque::new(),
+            next_bucket: 0,
+            putting: BTreeMap::new(),
+            writes: Vec::new(),
+            committing: None,
+            numbers: Numbers::default(),
+        }
+    }
+
+    /// What it knows, for checkers and metrics.
+    #[must_use]
+    pub const fn picture(&self) -> &Picture {
+        &self.picture
+    }
+
+    /// Its epoch, while it leads and has read everything.
+    #[must_use]
+    pub fn leading(&self) -> Option<Epoch> {
+        (self.phase == Phase::Leading).then_some(self.epoch)
     }
 
     /// Takes one event in; `out` gets what is to be done, in order.
     pub fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
-        let _ = (event, now, out, &self.config);
+        self.picture.raised.clear();
+        match event {
+            Event::Elected { published } => self.elected(published, now, out),
+            Event::Deposed => self.forget(),
+            Event::Storage(id, result) => {
+                if let Some((purpose, op)) = self.ops.finish(id, &result, now) {
+                    self.stored(purpose, op, result, now, out);
+                }
+            }
+            Event::Plan { token, spec } => {
+                let plan = (self.phase == Phase::Leading).then(|| Box::new(plan::plan(&self.picture, &spec)));
+                out.push(Effect::PlanAnswer { token, plan });
+            }
+            _ if self.phase == Phase::Follower => {}
+            Event::ShardOpened { cluster, link } => {
+                reports::opened(&mut self.picture, &cluster, link, now);
+                self.ask(&cluster, now, out);
+                self.due = true;
+                self.dirty.extend(self.picture.live().map(|(id, _)| id));
+            }
+            Event::ShardClosed { link } => {
+                reports::closed(&mut self.picture, link);
+                self.due = true;
+            }
+            Event::Report(link, report) => self.heard(link, report, now, out),
+            Event::Hint(job) => self.read_head(job, now, out),
+            Event::PoolsHint => {
+                self.read_pools(now, out);
+                self.read_clusters(now, out);
+            }
+            Event::Wake => {}
+        }
+        self.tick(now, out);
     }
 
-    /// When `Event::Wake` is wanted next.
-    #[must_use]
-    pub const fn next_wake(&self) -> Option<Timestamp> {
-        self.wake
+    fn heard(
+        &mut self,
+        link: crate::event::LinkId,
+        report: echelon_core_model::directive::Report,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        let cluster = report.cluster.clone();
+        let Some(heard) = reports::heard(&mut self.picture, link, report, now) else {
+            return;
+        };
+        if let Some(newer) = heard.superseded.filter(|e| *e > self.epoch) {
+            let why = format!("the shard of cluster {cluster} obeys resource manager epoch {newer}");
+            self.step_down(why, out);
+            return;
+        }
+        if heard.ask {
+            self.ask(&cluster, now, out);
+        }
+        reports::note_obeyed(&mut self.picture, &cluster, &heard.jobs);
+        self.due |= heard.capacity || !heard.jobs.is_empty();
+        self.after_ended(&cluster, &heard.jobs, now, out);
+        self.dirty.extend(heard.jobs);
+    }
+
+    /// Asks a shard for a full report, if there is a stream to it.
+    pub(crate) fn ask(&mut self, cluster: &ClusterId, now: Timestamp, out: &mut Vec<Effect>) {
+        // Before the epoch is taken there is nothing to order by; the stream is asked when it is.
+        if !matches!(self.phase, Phase::Recovering | Phase::Leading) {
+            return;
+        }
+        if let Some(view) = self.picture.clusters.get_mut(cluster) {
+            view.asked_at = Some(now);
+        }
+        self.send(cluster, Order::Report, out);
+    }
+
+    /// Sends an order, if there is a stream.
+    pub(crate) fn send(&mut self, cluster: &ClusterId, order: Order, out: &mut Vec<Effect>) {
+        let Some(link) = self.picture.clusters.get(cluster).and_then(|c| c.link) else {
+            return;
+        };
+        self.numbers.directive += 1;
+        let directive = Directive {
+            epoch: self.epoch,
+            sequence: self.numbers.directive,
+            order,
+        };
+        out.push(Effect::Send(link, directive));
+    }
+
+    /// The next stamp of an owned write.
+    pub(crate) const fn stamp(&mut self) -> Stamp {
+        self.numbers.stamp += 1;
+        Stamp {
+            epoch: self.epoch,
+            sequence: self.numbers.stamp,
+        }
+    }
+
+    /// The next grant's number. It carries the epoch, so that a shard's word about an older leader's grant is never taken for one
+    /// about ours.
+    pub(crate) const fn grant_number(&mut self) -> u64 {
+        self.numbers.grant += 1;
+        self.epoch.0 << 40 | self.numbers.grant
+    }
+
+    pub(crate) fn step_down(&mut self, why: String, out: &mut Vec<Effect>) {
+        out.push(Effect::StepDown { why });
+        self.forget();
+    }
+
+    /// Forgets all: what is known can be rebuilt, what is pending is void.
+    pub(crate) fn forget(&mut self) {
+        self.phase = Phase::Follower;
+        self.ops.clear();
+        self.picture = Picture::default();
+        self.dirty.clear();
+        self.todo.clear();
+        self.putting.clear();
+        self.writes.clear();
+        self.committing = None;
+        self.due = false;
+        self.numbers = Numbers::default();
     }
 }

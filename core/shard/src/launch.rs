@@ -100,9 +100,10 @@ impl Shard {
 
     /// A call was refused or got lost.
     pub(crate) fn on_call_failed(&mut self, call: Call, refused: bool, why: &str) {
-        let Call::Accept { launches, .. } = &call else {
-            // Kills and reconciliations repeat themselves; updates that were not acknowledged come again.
-            return;
+        // Kills and reconciliations repeat themselves; updates that were not acknowledged come again.
+        let launches: &[Launch] = match &call {
+            Call::Accept { launches, .. } => launches,
+            _ => &[],
         };
         for launch in launches {
             let Some(run) = self.picture.run_at(&launch.task).filter(|r| self.picture.run(*r).is_some()) else {
@@ -150,19 +151,19 @@ impl Shard {
     pub(crate) fn account(&mut self, run: RunAt) {
         let Some(task) = self.picture.task(run) else { return };
         let Some(found) = self.picture.run(run) else {
-            self.hosts.release(&task);
+            self.hosts.release(&task, self.now);
             return;
         };
         if found.state == RunState::Unreachable || found.state == RunState::Lost {
             self.silent.entry(found.host.clone()).or_default().insert(run);
         }
         if !found.may_have_task() {
-            self.hosts.release(&task);
+            self.hosts.release(&task, self.now);
             return;
         }
         let (host, version) = (found.host.clone(), found.spec_version);
         match self.shape(run.0, version) {
-            Some(shape) => self.hosts.adopt(&task, &host, shape),
+            Some(shape) => self.hosts.adopt(&task, &host, shape, self.now),
             None => self.read_spec(task.instance.job, version),
         }
     }

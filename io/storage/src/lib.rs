@@ -1,1 +1,31 @@
-//! echelon-io-storage
+//! Storage: one trait in the field's terms and its backends. It carries out what `core/model::store` says, and holds no
+//! business rule: who may decide what is for the drivers. Callers: the shells of gateway, resource manager and shard.
+//!
+//! What every backend promises is in [`Store`]; the functions in `contract` (a feature) hold any of them to it.
+//! `layout` says once where each fact lies; `read` answers queries over rows; `kv` keeps rows in an ordered map, for
+//! `memory:` and `file:`; `cassandra` keeps them in tables.
+#![forbid(unsafe_code)]
+
+mod cassandra;
+#[cfg(feature = "contract")]
+pub mod contract;
+mod error;
+#[cfg(feature = "contract")]
+pub mod faulty;
+mod file;
+mod kv;
+mod layout;
+mod memory;
+mod observed;
+mod open;
+mod read;
+mod rows;
+mod store;
+
+pub use cassandra::CassandraStore;
+pub use error::StoreError;
+pub use file::FileStore;
+pub use memory::MemoryStore;
+pub use observed::{Observation, Observed, Observer, Outcome};
+pub use open::open;
+pub use store::{Status, Store};

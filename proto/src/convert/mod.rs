@@ -2,10 +2,17 @@
 //! wrong, each with the path of its field. Rules about meaning (unknown pool, too many instances) are not here; they
 //! belong to `core/gateway`. Its callers are the gateway, the storage backends and the clients' tests.
 
+pub mod cluster;
 mod error;
+pub mod event;
 mod fields;
+pub mod host;
+pub mod instance;
+pub mod job;
 pub mod mesos;
+pub mod pool;
 pub mod quantity;
+pub mod reason;
 pub mod shard;
 pub mod spec;
 pub mod storage;

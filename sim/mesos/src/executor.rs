@@ -43,6 +43,7 @@ impl Cluster {
     pub fn exited(&mut self, run: &Run, exit: &Exit, now: Timestamp) {
         let Some(task) = self.agent_task(run) else { return };
         let killed = task.phase == Phase::Killing;
+        let began = task.phase != Phase::Launching;
         if task.phase == Phase::Ended {
             return;
         }
@@ -60,6 +61,10 @@ impl Cluster {
             Exit::Signal(signal) => {
                 let message = format!("Command terminated with signal {}", signal_text(*signal));
                 self.executor_says(run, ended(false), Some(message), now);
+            }
+            Exit::Lost if !began => {
+                let words = "The agent restarted before the task reached its executor";
+                self.agent_says(run, TaskState::TaskDropped, (Reason::AgentRestarted, words), now);
             }
             Exit::Lost => self.agent_says(
                 run,

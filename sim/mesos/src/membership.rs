@@ -2,10 +2,12 @@
 
 use crate::agent::{Contact, Phase};
 use crate::cluster::Cluster;
+use crate::config::Executors;
 use crate::event;
 use crate::executor::Exit;
 use crate::framework::Task;
 use crate::id::{AgentId, FrameworkId, Run, TaskId};
+use crate::output::Output;
 use crate::reconcile::time_info;
 use crate::store::StoreKey;
 use crate::timers::Timer;
@@ -77,8 +79,25 @@ impl Cluster {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.up = true;
         }
+        self.repeat_kills(id);
         self.reregister(id, now);
         true
+    }
+
+    /// Whether an executor had its KILL before the agent died is not known: it gets another.
+    fn repeat_kills(&mut self, id: &AgentId) {
+        let Some(agent) = self.agents.get(id) else { return };
+        let killing = agent
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.phase == Phase::Killing);
+        let repeated = killing.map(|((framework, name), task)| Output::Kill {
+            run: run_of(id, framework, name, task),
+            grace: task.grace,
+        });
+        if matches!(self.config.executors, Executors::External) {
+            self.out.extend(repeated);
+        }
     }
 
     /// The network between an agent and the master goes silent: nothing breaks, nothing arrives.

@@ -164,6 +164,10 @@ impl World {
                 self.broken.extend(found.into_iter().map(|b| Broken { invariant: 4, what: format!("{}: {b}", c.id) }));
             }
         }
+        for manager in self.managers.iter().filter_map(|p| p.driver.as_ref()) {
+            let found = echelon_core_resource_manager::check(manager.picture());
+            self.broken.extend(found.into_iter().map(|b| Broken { invariant: 4, what: format!("resource manager: {b}") }));
+        }
     }
 
     /// Invariant 1: no two live runs of an instance, unless all but one are on agents that are or were just away.

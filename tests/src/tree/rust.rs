@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+use super::test_module;
+
 /// A Rust file of the tree.
 pub struct RustFile {
     /// Path below the tree's root, with `/`.
@@ -18,6 +20,10 @@ pub struct RustFile {
     pub functions: Vec<Function>,
     /// `allow` and `expect` attributes that give no reason, tests included.
     pub unreasoned: Vec<Unreasoned>,
+    /// Modules in other files that it takes in for tests only, each as a path without `.rs` or `/mod.rs`.
+    pub(super) test_modules: Vec<String>,
+    /// Whether another file takes it in for tests only.
+    pub(super) is_test_module: bool,
     test_lines: usize,
 }
 
@@ -56,22 +62,35 @@ impl RustFile {
         let Found {
             functions,
             unreasoned,
+            test_modules,
             test_lines,
         } = found;
+        let test_modules = test_modules
+            .iter()
+            .map(|module| test_module::path(module, &path))
+            .collect();
         Ok(Self {
             path,
             text,
             functions,
             unreasoned,
+            test_modules,
+            is_test_module: false,
             test_lines,
         })
     }
 
-    /// Whether it is product code: no test, bench or example, and not below `tests/`.
+    /// Whether it is product code: no test, bench or example, not below `tests/`, and taken in for more than tests.
     #[must_use]
     pub fn is_production(&self) -> bool {
         let in_tests = |part: &str| matches!(part, "tests" | "benches" | "examples" | "tests.rs");
-        !self.path.split('/').any(in_tests)
+        !self.is_test_module && !self.path.split('/').any(in_tests)
+    }
+
+    /// Whether it is the file of `module`, or below that module's folder.
+    pub(super) fn belongs_to(&self, module: &str) -> bool {
+        let rest = self.path.strip_prefix(module);
+        rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
     }
 
     /// Lines without its `#[cfg(test)]` items.
@@ -85,6 +104,7 @@ impl RustFile {
 struct Found {
     functions: Vec<Function>,
     unreasoned: Vec<Unreasoned>,
+    test_modules: Vec<syn::ItemMod>,
     test_lines: usize,
 }
 
@@ -104,6 +124,9 @@ impl<'ast> Visit<'ast> for Found {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         if attributes(item).iter().any(is_cfg_test) {
             self.test_lines += length(&(item.span().start().line..=item.span().end().line));
+            if let syn::Item::Mod(module @ syn::ItemMod { content: None, .. }) = item {
+                self.test_modules.push(module.clone());
+            }
             let mut inside = Self::default();
             visit::visit_item(&mut inside, item);
             self.unreasoned.append(&mut inside.unreasoned);
@@ -146,7 +169,9 @@ fn is_cfg_test(attribute: &syn::Attribute) -> bool {
     let syn::Meta::List(list) = &attribute.meta else {
         return false;
     };
-    list.path.is_ident("cfg") && list.tokens.to_string() == "test"
+    // `any(test, feature = "..")` is for other crates' tests
+    let for_tests = |tokens: &str| tokens == "test" || tokens.replace(' ', "").starts_with("any(test,");
+    list.path.is_ident("cfg") && for_tests(&list.tokens.to_string())
 }
 
 /// `allow(..)` or `expect(..)` without `reason = ".."`, also inside `cfg_attr(..)`.
@@ -203,6 +228,43 @@ mod tests {
     fn tests_inside_a_file_do_not_count() {
         let file = parse("fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n");
         assert_eq!((file.functions.len(), file.n_production_lines()), (1, 2));
+    }
+
+    #[test]
+    fn a_file_taken_in_for_tests_is_known() {
+        for (parent, text, child) in [
+            ("a/src/lib.rs", "#[cfg(test)] mod testing;", "a/src/testing.rs"),
+            (
+                "a/src/b.rs",
+                "#[cfg(test)] #[path = \"b_tests.rs\"] mod tests;",
+                "a/src/b_tests.rs",
+            ),
+            (
+                "a/src/b/mod.rs",
+                "#[cfg(test)] mod world;",
+                "a/src/b/world/mod.rs",
+            ),
+            (
+                "a/src/b.rs",
+                "#[cfg(any(test, feature = \"contract\"))] mod contract;",
+                "a/src/b/contract/c.rs",
+            ),
+        ] {
+            let parent = RustFile::parse(parent.to_owned(), text.to_owned()).unwrap();
+            let child = RustFile::parse(child.to_owned(), String::new()).unwrap();
+            assert!(
+                child.belongs_to(&parent.test_modules[0]),
+                "{} {:?}",
+                child.path,
+                parent.test_modules
+            );
+        }
+        assert_eq!(
+            parse("mod b; #[cfg(test)] mod c {} #[cfg(unix)] mod d;").test_modules,
+            [""; 0]
+        );
+        let other = RustFile::parse("a/src/testings.rs".to_owned(), String::new()).unwrap();
+        assert!(!other.belongs_to("a/src/testing"));
     }
 
     #[test]

@@ -27,7 +27,8 @@ const FUNCTION: Limits = Limits {
     largest: 80,
 };
 
-/// Past this a crate answers more than one question: split it.
+/// Past this a crate may answer more than one question. Whether it does is for a reader to judge: the table marks it, and
+/// nothing fails.
 const CRATE_LINES: usize = 5_000;
 
 /// How many of the longest are shown.
@@ -85,15 +86,9 @@ impl Sizes {
     /// Every limit that is broken, with what breaks it.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
-        let too_large = self.crates.iter().filter(|(_, n_lines)| **n_lines > CRATE_LINES);
-        let crates = too_large.map(|(folder, n_lines)| {
-            format!("crate {folder} has {n_lines} lines, {CRATE_LINES} are allowed")
-        });
-        let files = faults("file", &self.files, &FILE);
         [
-            files,
+            faults("file", &self.files, &FILE),
             faults("function", &self.functions, &FUNCTION),
-            crates.collect(),
         ]
         .concat()
     }
@@ -159,9 +154,10 @@ impl fmt::Display for Sizes {
                 writeln!(f, "{:>6} {}", one.n_lines, one.name)?;
             }
         }
-        writeln!(f, "\ncrates (at most {CRATE_LINES})")?;
+        writeln!(f, "\ncrates (* past {CRATE_LINES}: is it one question?)")?;
         for (folder, n_lines) in crates {
-            writeln!(f, "{n_lines:>6} {folder}")?;
+            let mark = if *n_lines > CRATE_LINES { " *" } else { "" };
+            writeln!(f, "{n_lines:>6} {folder}{mark}")?;
         }
         Ok(())
     }
@@ -196,15 +192,6 @@ mod tests {
                 "p{percent} of {lengths:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_large_crate_is_to_be_split() {
-        let mut sizes = Sizes::default();
-        sizes.crates.insert("shard".to_owned(), 5_000);
-        assert_eq!(sizes.faults(), [""; 0]);
-        sizes.crates.insert("gateway".to_owned(), 5_001);
-        assert_eq!(sizes.faults(), ["crate gateway has 5001 lines, 5000 are allowed"]);
     }
 
     #[test]

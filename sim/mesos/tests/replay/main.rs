@@ -75,6 +75,16 @@ fn the_simulated_master_does_what_the_real_one_did() {
 
 fn best(name: &str) -> Outcome {
     let recording = Recording::read(name);
-    let outcomes = PHASES.map(|phase| play(&recording, phase * 10));
-    outcomes.min_by_key(|outcome| outcome.differences.len()).unwrap()
+    let mut outcomes = Vec::new();
+    for phase in PHASES {
+        let outcome = play(&recording, phase * 10);
+        if outcome.differences.is_empty() {
+            return outcome;
+        }
+        outcomes.push(outcome);
+    }
+    outcomes
+        .into_iter()
+        .min_by_key(|outcome| outcome.differences.len())
+        .unwrap()
 }

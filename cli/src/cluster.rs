@@ -1,0 +1,122 @@
+//! `echelon cluster ...`
+
+use crate::context::Context;
+use crate::exit::Failure;
+use crate::output::{self, Listing};
+use crate::shape;
+use clap::Subcommand;
+use echelon_clients_rust::{self as client, v1};
+
+/// Verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List clusters
+    List,
+    /// Show one cluster
+    Get {
+        /// Name or id
+        cluster: String,
+    },
+    /// Give it nothing new; what runs there goes on
+    Cordon {
+        /// Name or id
+        cluster: String,
+    },
+    /// Move work off, as far as it may run elsewhere
+    Drain {
+        /// Name or id
+        cluster: String,
+    },
+    /// Take it into service again
+    Activate {
+        /// Name or id
+        cluster: String,
+    },
+}
+
+/// Runs a verb.
+pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
+    match command {
+        Command::List => list(context).await,
+        Command::Get { cluster } => get(context, &cluster).await,
+        Command::Cordon { cluster } => wish(context, &cluster, v1::ClusterWish::Cordoned).await,
+        Command::Drain { cluster } => wish(context, &cluster, v1::ClusterWish::Draining).await,
+        Command::Activate { cluster } => wish(context, &cluster, v1::ClusterWish::Active).await,
+    }
+}
+
+async fn list(context: &Context) -> Result<(), Failure> {
+    let all = client::clusters(&context.client().await?, v1::ListClustersRequest::default(), usize::MAX).await?;
+    let listing = Listing {
+        columns: &["CLUSTER", "WISH", "CONTACT", "SINCE", "HOSTS", "USED", "CAPACITY", "EPOCH", "SHARD", "MESOS"],
+        narrow: 7,
+        rows: all.iter().map(row).collect(),
+        names: all.iter().map(|c| c.display_name.clone()).collect(),
+        values: all.iter().map(|c| output::message("Cluster", c)).collect(),
+    };
+    print!("{}", output::list(&listing, context.format()));
+    Ok(())
+}
+
+fn row(c: &v1::Cluster) -> Vec<String> {
+    vec![
+        c.display_name.clone(),
+        shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
+        shape::contact(c.contact()),
+        shape::ago(c.contact_since.as_ref()),
+        c.hosts.to_string(),
+        shape::resources(c.used.as_ref()),
+        shape::resources(c.capacity.as_ref()),
+        c.shard_epoch.to_string(),
+        c.shard_address.clone(),
+        c.mesos_address.clone(),
+    ]
+}
+
+async fn get(context: &Context, cluster: &str) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::GetClusterRequest { name: format!("clusters/{cluster}") };
+    let got = client.repeat(|| {
+        let (mut service, request) = (client.cluster_service(), request.clone());
+        async move { service.get_cluster(request).await }
+    });
+    show(context, &got.await?.cluster.unwrap_or_default());
+    Ok(())
+}
+
+fn show(context: &Context, c: &v1::Cluster) {
+    let people = format!(
+        "cluster:   {}\nwish:      {}\ncontact:   {} for {}\nhosts:     {}\ncapacity:  {}\nused:      {}\nshard:     {} (epoch {})\nheartbeat: {} ago\nmesos:     {} (heard {} ago)\n",
+        output::escape(&c.display_name),
+        shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
+        shape::contact(c.contact()),
+        shape::ago(c.contact_since.as_ref()),
+        c.hosts,
+        shape::resources(c.capacity.as_ref()),
+        shape::resources(c.used.as_ref()),
+        output::escape(&c.shard_address),
+        c.shard_epoch,
+        shape::ago(c.heartbeat_time.as_ref()),
+        output::escape(&c.mesos_address),
+        shape::ago(c.mesos_contact_time.as_ref()),
+    );
+    print!("{}", output::one(&output::message("Cluster", c), &c.display_name, &people, context.format()));
+}
+
+async fn wish(context: &Context, cluster: &str, wish: v1::ClusterWish) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::UpdateClusterRequest {
+        cluster: Some(v1::Cluster {
+            name: format!("clusters/{cluster}"),
+            wish: i32::from(wish),
+            ..v1::Cluster::default()
+        }),
+        update_mask: Some(prost_types::FieldMask { paths: vec!["wish".to_owned()] }),
+    };
+    let changed = client.repeat(|| {
+        let (mut service, request) = (client.cluster_service(), request.clone());
+        async move { service.update_cluster(request).await }
+    });
+    show(context, &changed.await?.cluster.unwrap_or_default());
+    Ok(())
+}

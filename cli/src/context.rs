@@ -1,0 +1,55 @@
+//! What every client command shares: where the gateway is, how to print, and the connection, made when it is first
+//! needed.
+
+use crate::exit::Failure;
+use crate::output::Format;
+use clap::Args;
+use echelon_clients_rust::Client;
+use std::time::Duration;
+
+/// Flags of every client command.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Address of a gateway
+    #[arg(long, global = true, env = "ECHELON_ADDRESS", default_value = "http://127.0.0.1:7070", value_name = "URL")]
+    pub address: String,
+    /// How to print
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+    /// Give up after this long
+    #[arg(long, global = true, default_value = "30s", value_parser = deadline, value_name = "TIME")]
+    pub timeout: Duration,
+}
+
+fn deadline(text: &str) -> Result<Duration, String> {
+    crate::quantity::span(text).map(|span| Duration::from_millis(span.0.max(1)))
+}
+
+/// Where commands talk to and how they print.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The flags.
+    pub global: Global,
+}
+
+impl Context {
+    /// With these flags.
+    #[must_use]
+    pub const fn new(global: Global) -> Self {
+        Self { global }
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody answers at the address.
+    pub async fn client(&self) -> Result<Client, Failure> {
+        Ok(Client::connect(&self.global.address, self.global.timeout).await?)
+    }
+
+    /// How to print.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.global.output
+    }
+}

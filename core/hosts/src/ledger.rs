@@ -1,0 +1,92 @@
+//! Our tasks and the room that they take: launched, or told by storage, and not known to have ended.
+
+use echelon_core_model::{GroupName, HostId, JobId, Resources, TaskId};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone)]
+struct Taken {
+    host: HostId,
+    resources: Resources,
+}
+
+/// What our tasks take on one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Used {
+    /// Room of all tasks.
+    pub resources: Resources,
+    /// How many.
+    pub tasks: u32,
+}
+
+/// Tasks with their hosts.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    tasks: BTreeMap<TaskId, Taken>,
+    hosts: BTreeMap<HostId, Used>,
+    groups: BTreeMap<(JobId, GroupName), BTreeMap<HostId, u32>>,
+}
+
+impl Ledger {
+    /// Whether a task is counted.
+    pub fn holds(&self, task: &TaskId) -> bool {
+        self.tasks.contains_key(task)
+    }
+
+    /// Counts a task; false when it is counted already.
+    pub fn add(&mut self, task: &TaskId, host: &HostId, resources: Resources) -> bool {
+        if self.holds(task) {
+            return false;
+        }
+        let taken = Taken {
+            host: host.clone(),
+            resources,
+        };
+        self.tasks.insert(task.clone(), taken);
+        let used = self.hosts.entry(host.clone()).or_default();
+        used.resources = used.resources.plus(resources);
+        used.tasks = used.tasks.saturating_add(1);
+        let count = self.groups.entry(group_of(task)).or_default();
+        *count.entry(host.clone()).or_default() += 1;
+        true
+    }
+
+    /// Stops counting a task; its host, if it was counted.
+    pub fn remove(&mut self, task: &TaskId) -> Option<HostId> {
+        let Taken { host, resources } = self.tasks.remove(task)?;
+        if let Some(used) = self.hosts.get_mut(&host) {
+            used.resources = used.resources.minus(resources);
+            used.tasks = used.tasks.saturating_sub(1);
+            if used.tasks == 0 {
+                self.hosts.remove(&host);
+            }
+        }
+        let key = group_of(task);
+        if let Some(counts) = self.groups.get_mut(&key) {
+            if let Some(n) = counts.get_mut(&host) {
+                *n = n.saturating_sub(1);
+            }
+            counts.retain(|_, n| *n > 0);
+            if counts.is_empty() {
+                self.groups.remove(&key);
+            }
+        }
+        Some(host)
+    }
+
+    /// What our tasks take on a host.
+    pub fn used(&self, host: &HostId) -> Used {
+        self.hosts.get(host).copied().unwrap_or_default()
+    }
+
+    /// How many tasks of a group each host has.
+    pub fn of_group(&self, job: JobId, group: &GroupName) -> BTreeMap<HostId, u32> {
+        self.groups
+            .get(&(job, group.clone()))
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+fn group_of(task: &TaskId) -> (JobId, GroupName) {
+    (task.instance.job, task.instance.group.clone())
+}

@@ -1,0 +1,125 @@
+//! What each event of the cluster changes in the picture of its hosts.
+
+use crate::appetite::Appetite;
+use crate::call::Call;
+use crate::event::{Event, Offer, OfferId, TaskState, TaskStatus};
+use crate::hosts::Hosts;
+use echelon_core_model::{HostId, TaskId, Timestamp};
+
+/// Mesos' reasons that tell of an agent, not of a task.
+const AGENT_LOST: [&str; 2] = ["AGENT_REMOVED", "AGENT_REMOVED_BY_OPERATOR"];
+const AGENT_BACK: &str = "AGENT_REREGISTERED";
+
+impl Hosts {
+    /// Takes an event in. Proof of a task's death frees its room here; offers are void after `Disconnected` and `Subscribed`.
+    pub fn on_event(&mut self, event: &Event, now: Timestamp) {
+        match event {
+            Event::CallFailed { call, refused, .. } => return self.on_call_failed(call, *refused, now),
+            Event::Disconnected { .. } | Event::Refused { .. } => return self.void_offers(),
+            Event::Subscribed { .. } => {
+                self.void_offers();
+                self.appetite = Some(Appetite::new(now, self.last_appetite.as_ref()));
+                self.subscribed_at = now;
+            }
+            Event::Offers(offers) => offers.iter().for_each(|o| self.on_offer(o, now)),
+            Event::Rescind(offer) => {
+                self.stock.close(offer);
+                self.give_back.remove(offer);
+            }
+            Event::Update(status) => self.on_update(status, now),
+            Event::Failure {
+                host: Some(host),
+                executor: None,
+            } => self.on_lost(host, now),
+            Event::Failure { .. } | Event::Heartbeat => {}
+        }
+        self.heard_at = Some(now);
+    }
+
+    /// R28, R31, R63: nothing of an earlier subscription can be used, and nothing has to be given back.
+    fn void_offers(&mut self) {
+        self.stock.clear();
+        self.give_back.clear();
+        if let Some(appetite) = self.appetite.take() {
+            self.last_appetite = Some(appetite);
+        }
+    }
+
+    fn on_offer(&mut self, offer: &Offer, now: Timestamp) {
+        // An offer of a subscription that has ended is void, and one told twice is the same.
+        if self.appetite.is_none() || !self.stock.open(offer, now) {
+            return;
+        }
+        let host = &offer.host;
+        let (free, used) = (self.stock.free(host), self.ledger.used(host).resources);
+        let new = !self.records.contains_key(host);
+        let record = self.record(host, now);
+        let described = record.described_by(offer, now);
+        let grew = record.sum_grew(free, used, now);
+        if new || described || grew {
+            self.changed.insert(host.clone());
+        }
+    }
+
+    fn on_update(&mut self, status: &TaskStatus, now: Timestamp) {
+        if let Some(host) = &status.host {
+            let lost = matches!(status.state, TaskState::Unreachable | TaskState::GoneByOperator)
+                || AGENT_LOST.contains(&status.reason.as_str());
+            // What the master says of itself proves nothing about the agent.
+            let alive = status.uuid.is_some() || status.reason == AGENT_BACK;
+            if lost {
+                self.on_lost(host, now);
+            } else if alive && self.record(host, now).seen(now) {
+                self.changed.insert(host.clone());
+            }
+        }
+        if status.state.is_proof_of_death()
+            && let Ok(task) = status.task.parse::<TaskId>()
+        {
+            self.release(&task, now);
+        }
+    }
+
+    /// The master rescinds its offers (R111, R112). Until that is told nothing is launched there; if it is never told they are
+    /// given back.
+    fn on_lost(&mut self, host: &HostId, now: Timestamp) {
+        let Some(record) = self.records.get_mut(host) else {
+            return;
+        };
+        if std::mem::replace(&mut record.reachable, false) {
+            self.changed.insert(host.clone());
+        }
+        let offers = self.stock.close_host(host);
+        self.give_back_later(&offers, now.plus(self.config.revive_gap));
+    }
+
+    fn on_call_failed(&mut self, call: &Call, refused: bool, now: Timestamp) {
+        let Some(appetite) = &mut self.appetite else {
+            return;
+        };
+        let again = now.plus(self.config.revive_gap);
+        match call {
+            Call::Accept { offers, launches, .. } => {
+                self.give_back_later(offers, again);
+                // Of an unknown outcome the cluster tells by and by; then the shard releases the task.
+                for l in launches.iter().filter(|_| refused) {
+                    self.release(&l.task, now);
+                }
+            }
+            Call::Decline { offers, .. } => self.give_back_later(offers, again),
+            Call::Revive | Call::Suppress => appetite.call_failed(),
+            Call::Subscribe { .. }
+            | Call::Kill { .. }
+            | Call::Acknowledge { .. }
+            | Call::Reconcile { .. } => {}
+        }
+    }
+
+    /// Without a subscription there is nothing to give back.
+    fn give_back_later(&mut self, offers: &[OfferId], due: Timestamp) {
+        if self.appetite.is_none() {
+            return;
+        }
+        self.give_back.extend(offers.iter().map(|id| (id.clone(), due)));
+    }
+}

@@ -1,0 +1,143 @@
+//! What is known of one host. Mesos never tells how large a host is, only what it offers: its capacity is the most that
+//! offers and our tasks together were ever seen to take.
+
+use crate::event::Offer;
+use crate::ledger::Used;
+use echelon_core_model::cluster::{Host, HostView};
+use echelon_core_model::{HostId, Resources, Span, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The room of an ended task may be offered before its end is told (R97), and then counts twice: a larger capacity is
+/// believed once none of the host's tasks has ended for this long. Longer than the first retries of an update (R94).
+const SETTLED_AFTER: Span = Span::minutes(2);
+
+/// One host.
+#[derive(Debug, Clone)]
+pub struct Record {
+    hostname: Arc<str>,
+    address: String,
+    attributes: Arc<BTreeMap<String, String>>,
+    capacity: Resources,
+    /// Capacity before the latest growth that is not settled.
+    believed: Resources,
+    grown_at: Timestamp,
+    /// Whether Mesos has contact with it.
+    pub reachable: bool,
+    /// When it was last seen in an offer or update.
+    pub seen_at: Timestamp,
+}
+
+impl Record {
+    /// A host of which only the id is known.
+    pub fn unnamed(id: &HostId, now: Timestamp) -> Self {
+        Self {
+            hostname: Arc::from(id.as_str()),
+            address: String::new(),
+            attributes: Arc::default(),
+            capacity: Resources::ZERO,
+            believed: Resources::ZERO,
+            grown_at: now,
+            reachable: true,
+            seen_at: now,
+        }
+    }
+
+    /// A host as an earlier leader stored it.
+    pub fn restored(row: Host) -> Self {
+        Self {
+            hostname: Arc::from(row.hostname),
+            address: row.address,
+            attributes: Arc::new(row.attributes),
+            capacity: row.capacity,
+            believed: row.capacity,
+            grown_at: Timestamp::default(),
+            reachable: row.reachable,
+            seen_at: row.seen_at,
+        }
+    }
+
+    /// Takes name and attributes from an offer; whether anything is new. A restarted agent may have more attributes (R120).
+    pub fn described_by(&mut self, offer: &Offer, now: Timestamp) -> bool {
+        let same = self.reachable
+            && self.hostname == offer.hostname
+            && self.address == offer.address
+            && *self.attributes == offer.attributes;
+        self.seen(now);
+        if !same {
+            self.hostname = Arc::clone(&offer.hostname);
+            self.address.clone_from(&offer.address);
+            self.attributes = Arc::new(offer.attributes.clone());
+        }
+        !same
+    }
+
+    /// Notes a sign of life; whether it was thought lost.
+    pub fn seen(&mut self, now: Timestamp) -> bool {
+        self.seen_at = self.seen_at.max(now);
+        !std::mem::replace(&mut self.reachable, true)
+    }
+
+    /// More room was offered or counted; whether the capacity grew.
+    pub fn sum_grew(&mut self, free: Resources, used: Resources, now: Timestamp) -> bool {
+        let sum = free.plus(used);
+        if sum.fits(self.capacity) {
+            return false;
+        }
+        if self.settled(now) {
+            self.believed = self.capacity;
+        }
+        self.capacity = self.capacity.max_each(sum);
+        self.grown_at = now;
+        if used.is_zero() {
+            // Nothing can be counted twice.
+            self.believed = self.capacity;
+        }
+        true
+    }
+
+    /// A task of the host ended, so that `used` is less now; whether the capacity was corrected.
+    pub fn task_ended(&mut self, free: Resources, used: Resources, now: Timestamp) -> bool {
+        if self.settled(now) {
+            return false;
+        }
+        let corrected = self.believed.max_each(free.plus(used)).min_each(self.capacity);
+        std::mem::replace(&mut self.capacity, corrected) != corrected
+    }
+
+    fn settled(&self, now: Timestamp) -> bool {
+        now.since(self.grown_at) >= SETTLED_AFTER
+    }
+
+    /// All that it is known to have.
+    pub const fn capacity(&self) -> Resources {
+        self.capacity
+    }
+
+    /// As placement sees it.
+    pub fn view(&self, id: &HostId, free: Resources, used: Used) -> HostView {
+        HostView {
+            id: id.clone(),
+            hostname: Arc::clone(&self.hostname),
+            attributes: Arc::clone(&self.attributes),
+            free,
+            capacity: self.capacity,
+            used: used.resources,
+        }
+    }
+
+    /// As it is stored.
+    pub fn row(&self, id: &HostId, used: Used) -> Host {
+        Host {
+            id: id.clone(),
+            hostname: self.hostname.to_string(),
+            address: self.address.clone(),
+            capacity: self.capacity,
+            used: used.resources,
+            tasks: used.tasks,
+            attributes: (*self.attributes).clone(),
+            reachable: self.reachable,
+            seen_at: self.seen_at,
+        }
+    }
+}

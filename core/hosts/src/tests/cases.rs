@@ -1,0 +1,338 @@
+use super::{at, disconnected, launch, offer, say, subscribed, task, update, with_offers};
+use crate::{Call, Event, Hosts, OfferId, TaskState};
+use echelon_core_model::{HostId, Resources, Span};
+use echelon_core_testkit::build::{main_group, shape};
+use std::sync::Arc;
+
+fn a() -> HostId {
+    HostId::new("a")
+}
+
+fn free(hosts: &Hosts) -> String {
+    let views = hosts.views();
+    let show = |v: &echelon_core_model::cluster::HostView| {
+        let cores = |r: Resources| r.cpus / 1000;
+        format!(
+            "{} {}/{}/{}",
+            v.id,
+            cores(v.free),
+            cores(v.used),
+            cores(v.capacity)
+        )
+    };
+    views.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn offers_of_a_host_add_up_and_are_used_together() {
+    let mut hosts = with_offers(vec![
+        offer("o1", "a", shape(2, 100)),
+        offer("o2", "a", shape(1, 50)),
+        offer("o3", "b", shape(1, 50)),
+    ]);
+    assert_eq!(free(&hosts), "a 3/0/3, b 1/0/1");
+    let call = hosts.accept(
+        &a(),
+        vec![launch(1, shape(1, 60)), launch(2, shape(1, 60))],
+        at(1),
+    );
+    assert_eq!(say(call.as_slice()), "accept o1,o2 for 2");
+    assert_eq!(free(&hosts), "a 0/2/3, b 1/0/1");
+    assert_eq!(hosts.open_offers(), 1);
+    assert_eq!(
+        hosts.tasks_of(task(1).instance.job, &main_group()),
+        [(a(), 2)].into()
+    );
+}
+
+#[test]
+fn what_cannot_be_launched_changes_nothing() {
+    let one = || launch(1, shape(1, 10));
+    for (why, launches) in [
+        ("too much", vec![one(), launch(2, shape(2, 10))]),
+        ("a kind is short", vec![launch(1, shape(1, 101))]),
+        ("one task id twice", vec![one(), one()]),
+        ("a task that runs", vec![launch(9, shape(1, 10))]),
+        ("nothing", vec![]),
+    ] {
+        let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+        hosts.adopt(&task(9), &a(), shape(1, 1), at(0));
+        assert_eq!(hosts.accept(&a(), launches, at(1)), None, "{why}");
+        assert_eq!(
+            (hosts.open_offers(), free(&hosts).as_str()),
+            (1, "a 2/1/3"),
+            "{why}"
+        );
+    }
+    let mut hosts = with_offers(vec![]);
+    assert_eq!(hosts.accept(&a(), vec![one()], at(1)), None, "no offers");
+    assert_eq!(
+        hosts.accept(&a(), vec![launch(1, Resources::ZERO)], at(1)),
+        None,
+        "no offers, no room needed"
+    );
+}
+
+#[test]
+fn rescinded_and_void_offers_are_not_used() {
+    let offers = || vec![offer("o1", "a", shape(2, 100))];
+    for event in [
+        Event::Rescind(OfferId(Arc::from("o1"))),
+        disconnected(),
+        subscribed(),
+        Event::Refused {
+            message: String::new(),
+            superseded: true,
+        },
+        Event::Failure {
+            host: Some(a()),
+            executor: None,
+        },
+        update(1, "a", TaskState::Unreachable),
+    ] {
+        let mut hosts = with_offers(offers());
+        hosts.on_event(&event, at(1));
+        assert_eq!(hosts.open_offers(), 0, "{event:?}");
+        assert_eq!(
+            hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)),
+            None,
+            "{event:?}"
+        );
+    }
+    let mut hosts = with_offers(offers());
+    hosts.on_event(&disconnected(), at(1));
+    hosts.on_event(&Event::Offers(offers()), at(1));
+    assert_eq!(
+        hosts.open_offers(),
+        0,
+        "told late, after the end of its subscription"
+    );
+}
+
+#[test]
+fn an_offer_told_twice_is_one_offer() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    hosts.on_event(&Event::Offers(vec![offer("o1", "a", shape(2, 100))]), at(1));
+    assert_eq!(free(&hosts), "a 2/0/2");
+    hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
+    hosts.on_event(&Event::Offers(vec![offer("o1", "a", shape(2, 100))]), at(1));
+    assert_eq!(free(&hosts), "a 0/1/2");
+}
+
+#[test]
+fn unused_offers_go_back_and_an_idle_cluster_offers_nothing() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    let mut heard = Vec::new();
+    for (second, demand, offers) in [
+        (0, false, None),
+        (4, false, None),
+        (5, false, None),
+        (10, false, None),
+        (11, false, Some("o2")),
+        (12, false, None),
+        (15, false, Some("o3")),
+        (60, false, None),
+        (60, true, None),
+        (61, true, Some("o4")),
+        (66, true, None),
+        (121, true, None),
+        (122, false, None),
+        (132, false, None),
+        (431, false, None),
+        (432, false, None),
+        (442, false, None),
+    ] {
+        if let Some(id) = offers {
+            hosts.on_event(&Event::Offers(vec![offer(id, "a", shape(2, 100))]), at(second));
+        }
+        let calls = say(&hosts.next_calls(demand, at(second)));
+        if !calls.is_empty() {
+            heard.push(format!("{second}: {calls}"));
+        }
+        assert!(
+            hosts.next_wake(demand).unwrap() > at(second),
+            "nothing is left to do at {second}"
+        );
+    }
+    assert_eq!(
+        heard,
+        [
+            "5: decline o1 5s",
+            "10: suppress",
+            "11: decline o2 1h",
+            "15: suppress; decline o3 1h",
+            "60: revive",
+            "66: decline o4 5s",
+            "121: revive",
+            "132: suppress",
+            "432: revive",
+            "442: suppress",
+        ]
+    );
+    assert_eq!(hosts.open_offers(), 0);
+}
+
+#[test]
+fn revivals_are_five_seconds_apart_even_over_subscriptions() {
+    let mut hosts = with_offers(vec![]);
+    let mut revived = Vec::new();
+    for second in 0..20 {
+        hosts.on_event(&disconnected(), at(second));
+        assert_eq!(
+            hosts.next_calls(true, at(second)),
+            [],
+            "nothing is said without a subscription"
+        );
+        hosts.on_event(&subscribed(), at(second));
+        if hosts.next_calls(true, at(second)) == [Call::Revive] {
+            revived.push(second);
+        }
+    }
+    assert_eq!(revived, [0, 5, 10, 15]);
+}
+
+#[test]
+fn offers_of_failed_calls_go_back_again() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    let accept = hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
+    let failed = |call: Call, refused| Event::CallFailed {
+        call,
+        why: "test".to_owned(),
+        refused,
+    };
+    hosts.on_event(&failed(accept.clone(), false), at(1));
+    assert_eq!(
+        free(&hosts),
+        "a 0/1/2",
+        "of an unknown outcome the task still counts"
+    );
+    hosts.on_event(&failed(accept, true), at(1));
+    assert_eq!(free(&hosts), "a 0/0/2");
+    assert_eq!(say(&hosts.next_calls(true, at(1))), "revive");
+    let calls = hosts.next_calls(true, at(6));
+    assert_eq!(say(&calls), "decline o1 5s");
+    hosts.on_event(&failed(calls[0].clone(), false), at(6));
+    assert_eq!(say(&hosts.next_calls(true, at(11))), "decline o1 5s");
+    assert_eq!(say(&hosts.next_calls(true, at(20))), "");
+    hosts.on_event(&failed(Call::Revive, false), at(21));
+    assert_eq!(say(&hosts.next_calls(true, at(21))), "revive");
+}
+
+#[test]
+fn proof_of_death_frees_room_and_silence_does_not() {
+    for (state, cores_used) in [
+        (TaskState::Finished, 0),
+        (TaskState::Failed, 0),
+        (TaskState::Killed, 0),
+        (TaskState::Error, 0),
+        (TaskState::Dropped, 0),
+        (TaskState::Gone, 0),
+        (TaskState::Running, 1),
+        (TaskState::Lost, 1),
+        (TaskState::Unreachable, 1),
+        (TaskState::Unknown, 1),
+        (TaskState::GoneByOperator, 1),
+    ] {
+        let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+        hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
+        hosts.on_event(&update(1, "a", state), at(2));
+        assert_eq!(
+            hosts.host(&a()).unwrap().used,
+            shape(cores_used, cores_used * 10),
+            "{state:?}"
+        );
+        hosts.release(&task(1), at(3));
+        hosts.release(&task(1), at(3));
+        assert_eq!(hosts.host(&a()).unwrap().tasks, 0, "{state:?}");
+    }
+}
+
+#[test]
+fn room_offered_before_its_task_is_told_ended_does_not_make_a_host_larger() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(4, 100))]);
+    hosts.accept(&a(), vec![launch(1, shape(3, 90))], at(1)).unwrap();
+    hosts.on_event(&Event::Offers(vec![offer("o2", "a", shape(4, 100))]), at(200));
+    hosts.on_event(&update(1, "a", TaskState::Finished), at(210));
+    assert_eq!(free(&hosts), "a 4/0/4");
+    assert_eq!(hosts.capacity().largest_host, shape(4, 100));
+    // Another framework's room is real growth.
+    hosts
+        .accept(&a(), vec![launch(2, shape(3, 90))], at(211))
+        .unwrap();
+    hosts.on_event(&Event::Offers(vec![offer("o3", "a", shape(9, 900))]), at(212));
+    hosts.on_event(&update(2, "a", TaskState::Finished), at(600));
+    assert_eq!(hosts.capacity().largest_host, shape(12, 990));
+}
+
+#[test]
+fn a_lost_host_is_left_out_until_it_is_seen_again() {
+    let mut hosts = with_offers(vec![
+        offer("o1", "a", shape(2, 100)),
+        offer("o2", "b", shape(1, 50)),
+    ]);
+    hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
+    hosts.on_event(&update(1, "a", TaskState::Unreachable), at(2));
+    assert_eq!(free(&hosts), "b 1/0/1");
+    assert_eq!(hosts.capacity().hosts, 1);
+    hosts.on_event(&update(1, "a", TaskState::Running), at(3));
+    assert_eq!(free(&hosts), "a 0/1/2, b 1/0/1");
+}
+
+#[test]
+fn rows_are_written_when_they_change_and_removed_when_hosts_stay_away() {
+    let mut hosts = with_offers(vec![
+        offer("o1", "a", shape(2, 100)),
+        offer("o2", "b", shape(1, 50)),
+    ]);
+    let names = |hosts: &mut Hosts| {
+        let changes = hosts.changes();
+        let rows: Vec<String> = changes
+            .rows
+            .iter()
+            .map(|h| format!("{} {}", h.id, h.tasks))
+            .collect();
+        let removed: Vec<String> = changes.removed.iter().map(|h| format!("-{h}")).collect();
+        [rows, removed].concat().join(" ")
+    };
+    assert_eq!(names(&mut hosts), "a 0 b 0");
+    hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
+    assert_eq!(names(&mut hosts), "a 1");
+    hosts.on_event(&Event::Offers(vec![offer("o3", "a", shape(1, 90))]), at(2));
+    assert_eq!(names(&mut hosts), "", "the same host with another offer");
+    hosts.on_event(&subscribed(), at(100));
+    hosts.next_calls(false, at(399));
+    assert_eq!(names(&mut hosts), "");
+    hosts.next_calls(false, at(460));
+    assert_eq!(names(&mut hosts), "-b", "a has a task of ours");
+    hosts.on_event(&Event::Offers(vec![offer("o9", "b", shape(1, 50))]), at(461));
+    assert_eq!(names(&mut hosts), "b 0");
+}
+
+#[test]
+fn a_new_leader_begins_with_the_stored_hosts() {
+    let mut old = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    old.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
+    let rows = old.changes().rows;
+    let mut new = with_offers(vec![]);
+    new.restore(rows);
+    new.adopt(&task(1), &a(), shape(1, 10), at(5));
+    assert_eq!(new.capacity().total, shape(2, 100));
+    assert_eq!(new.capacity().largest_free, shape(1, 90));
+    assert_eq!(new.host(&a()).unwrap().hostname, "a.example");
+}
+
+#[test]
+fn declines_are_cut_into_calls_of_bounded_size() {
+    let many = (0..12_000).map(|n| offer(&format!("o{n}"), &format!("h{n}"), shape(1, 32)));
+    let mut hosts = with_offers(many.collect());
+    let calls = hosts.next_calls(true, at(5));
+    let sizes: Vec<usize> = calls
+        .iter()
+        .map(|c| match c {
+            Call::Decline { offers, .. } => offers.len(),
+            _ => 0,
+        })
+        .collect();
+    assert_eq!(sizes, [0, 5_000, 5_000, 2_000]);
+    assert_eq!(hosts.next_wake(true).unwrap(), at(5).plus(Span::minutes(1)));
+}

@@ -1,0 +1,105 @@
+//! The language of the tests, then cases, then a property against a small model of a master.
+
+mod cases;
+mod master;
+
+use crate::{Call, Config, Event, Hosts, Launch, Offer, OfferId, TaskState, TaskStatus};
+use echelon_core_model::{
+    Generation, HostId, InstanceId, InstanceNumber, JobId, Resources, RunNumber, Span, TaskId, Timestamp,
+};
+use echelon_core_testkit::build::main_group;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub fn task(n: u32) -> TaskId {
+    TaskId {
+        instance: InstanceId {
+            job: JobId(1),
+            group: main_group(),
+            number: InstanceNumber(n),
+        },
+        generation: Generation(1),
+        run: RunNumber(1),
+    }
+}
+
+pub fn launch(n: u32, resources: Resources) -> Launch {
+    Launch {
+        task: task(n),
+        name: "n".to_owned(),
+        command: "true".to_owned(),
+        env: BTreeMap::new(),
+        resources,
+        grace: Span::seconds(1),
+        max_run: None,
+        labels: BTreeMap::new(),
+    }
+}
+
+pub fn offer(id: &str, host: &str, resources: Resources) -> Offer {
+    Offer {
+        id: OfferId(Arc::from(id)),
+        host: HostId::new(host),
+        hostname: Arc::from(format!("{host}.example")),
+        address: format!("{host}.example:5051"),
+        resources,
+        attributes: BTreeMap::new(),
+    }
+}
+
+pub fn update(n: u32, host: &str, state: TaskState) -> Event {
+    Event::Update(TaskStatus {
+        task: task(n).to_string(),
+        state,
+        host: Some(HostId::new(host)),
+        uuid: Some([7; 16]),
+        reconciliation: false,
+        reason: String::new(),
+        message: String::new(),
+        at: None,
+        healthy: None,
+    })
+}
+
+pub fn subscribed() -> Event {
+    Event::Subscribed {
+        framework: "f".to_owned(),
+        heartbeat: Span::seconds(15),
+    }
+}
+
+pub fn disconnected() -> Event {
+    Event::Disconnected {
+        why: "test".to_owned(),
+    }
+}
+
+pub fn at(seconds: u64) -> Timestamp {
+    Timestamp(1_000_000 + seconds * 1000)
+}
+
+/// A subscribed host manager with these offers at second 0.
+pub fn with_offers(offers: Vec<Offer>) -> Hosts {
+    let mut hosts = Hosts::new(Config::usual());
+    hosts.on_event(&subscribed(), at(0));
+    hosts.on_event(&Event::Offers(offers), at(0));
+    hosts
+}
+
+/// A call in a few words.
+pub fn say(calls: &[Call]) -> String {
+    let words = calls.iter().map(|c| match c {
+        Call::Decline { offers, refuse } => {
+            let ids: Vec<&str> = offers.iter().map(|o| &*o.0).collect();
+            format!("decline {} {refuse}", ids.join(","))
+        }
+        Call::Accept { offers, launches, .. } => {
+            let ids: Vec<&str> = offers.iter().map(|o| &*o.0).collect();
+            format!("accept {} for {}", ids.join(","), launches.len())
+        }
+        Call::Revive => "revive".to_owned(),
+        Call::Suppress => "suppress".to_owned(),
+        other => format!("{other:?}"),
+    });
+    words.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,210 @@
+//! The checker: what is broken in a picture, told independently of how it came about. Runs after every step of tests and
+//! simulation, sampled in production.
+
+use crate::picture::{Picture, SliceKey};
+use crate::quota::totals;
+use echelon_core_model::pool::PoolTree;
+use echelon_core_model::resources::Resources;
+use echelon_core_model::{ClusterId, GroupName, JobId};
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// A broken rule.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Broken {
+    /// Ranges overlap, or a holder is unknown.
+    #[error("job {job}: {problem}")]
+    Assignment {
+        /// The job.
+        job: JobId,
+        /// What is wrong.
+        problem: String,
+    },
+    /// More is allocated after a raise than a pool may have.
+    #[error("pool {pool} has {allocated} allocated after a raise, above its limit of {limit}")]
+    PoolLimit {
+        /// The pool.
+        pool: String,
+        /// What is granted or active.
+        allocated: Resources,
+        /// Its limit.
+        limit: Resources,
+    },
+    /// A number is assigned at a generation that it had elsewhere.
+    #[error(
+        "job {job}: group {group} numbers {numbers} are assigned again at a generation that {cluster} released"
+    )]
+    ReleasedAgain {
+        /// The job.
+        job: JobId,
+        /// The group.
+        group: GroupName,
+        /// The numbers.
+        numbers: String,
+        /// Who released them.
+        cluster: ClusterId,
+    },
+    /// A grant for a slice that the stored assignment does not have.
+    #[error("job {job}: a grant for {slice:?}, which is not assigned")]
+    UnknownGrant {
+        /// The job.
+        job: JobId,
+        /// The slice.
+        slice: SliceKey,
+    },
+    /// More may be active than the group's `max_running`.
+    #[error("job {job}: group {group} has {granted} granted, above its most of {most}")]
+    MaxRunning {
+        /// The job.
+        job: JobId,
+        /// The group.
+        group: GroupName,
+        /// What is granted.
+        granted: u64,
+        /// Its most.
+        most: u64,
+    },
+    /// Instances wait without a reason, or are counted twice.
+    #[error("job {job}: {told} of {waiting} waiting instances have a reason")]
+    Unexplained {
+        /// The job.
+        job: JobId,
+        /// Instances under a reason.
+        told: u64,
+        /// Instances that wait.
+        waiting: u64,
+    },
+}
+
+/// What is broken; empty when nothing is.
+#[must_use]
+pub fn check(picture: &Picture) -> Vec<Broken> {
+    let mut out = Vec::new();
+    for (id, job) in &picture.jobs {
+        for assignment in [&job.durable, &job.decided] {
+            let problems = assignment.problems().into_iter();
+            out.extend(problems.map(|problem| Broken::Assignment { job: *id, problem }));
+        }
+        out.extend(released_again(picture, *id));
+        let slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
+        let unknown = job.grants.keys().filter(|k| !slices.contains(k));
+        out.extend(unknown.map(|slice| Broken::UnknownGrant {
+            job: *id,
+            slice: slice.clone(),
+        }));
+        out.extend(above_most(picture, *id));
+        out.extend(unexplained(picture, *id));
+    }
+    out.extend(above_limit(picture));
+    out
+}
+
+/// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.
+fn released_again(picture: &Picture, id: JobId) -> Vec<Broken> {
+    let mut out = Vec::new();
+    let Some(job) = picture.jobs.get(&id) else {
+        return out;
+    };
+    for (key, ranges) in job.slices() {
+        let held = ranges.iter().map(|r| r.range).collect();
+        for (cluster, view) in picture.clusters.iter().filter(|(c, _)| **c != key.cluster) {
+            let Some(report) = view.reports.get(&(id, key.group.clone(), key.generation)) else {
+                continue;
+            };
+            let both = report.released.intersect(&held);
+            if !both.is_empty() {
+                out.push(Broken::ReleasedAgain {
+                    job: id,
+                    group: key.group.clone(),
+                    numbers: both.to_string(),
+                    cluster: cluster.clone(),
+                });
+            }
+        }
+    }
+    out
+}
+
+fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
+    let Some(job) = picture.jobs.get(&id) else {
+        return Vec::new();
+    };
+    let Some(spec) = job.running_spec() else {
+        return Vec::new();
+    };
+    let groups = spec.groups.iter().filter_map(|group| {
+        let lines = job.grants.iter().filter(|(k, _)| k.group == group.name);
+        let granted: u64 = lines.map(|(_, line)| line.granted()).sum();
+        // What leaves keeps its grant until it has left.
+        let leaving: u64 = job
+            .slices()
+            .iter()
+            .filter(|(k, _)| k.group == group.name)
+            .map(|(k, ranges)| picture.count(id, k, ranges).leaving)
+            .sum();
+        let most = u64::from(group.most_active());
+        (granted > most.saturating_add(leaving)).then(|| Broken::MaxRunning {
+            job: id,
+            group: group.name.clone(),
+            granted,
+            most,
+        })
+    });
+    // Grants follow the head in the next cycle: only a raise on top of it would be wrong.
+    if picture.raised.contains(&spec.pool) {
+        groups.collect()
+    } else {
+        Vec::new()
+    }
+}
+
+fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
+    let job = picture.jobs.get(&id)?;
+    let spec = job.running_spec()?;
+    let told: u64 = crate::waiting::waiting(picture, id, job, Default::default())
+        .iter()
+        .map(|w| w.count)
+        .sum();
+    let waiting: u64 = spec
+        .groups
+        .iter()
+        .map(|group| {
+            let slices = job.slices();
+            let of_group = slices.iter().filter(|(k, _)| k.group == group.name);
+            let begun = of_group.map(|(k, ranges)| {
+                let count = picture.count(id, k, ranges);
+                count.active + count.ended
+            });
+            u64::from(group.instances).saturating_sub(begun.sum())
+        })
+        .sum();
+    (told != waiting).then_some(Broken::Unexplained {
+        job: id,
+        told,
+        waiting,
+    })
+}
+
+fn above_limit(picture: &Picture) -> Vec<Broken> {
+    let allocated = totals(picture).allocated;
+    let mut out = Vec::new();
+    for pool in picture.pools.pools.values() {
+        let inside = |path: &str| {
+            std::iter::successors(Some(path), |p| Some(PoolTree::parent(p)).filter(|p| *p != "/"))
+                .any(|p| p == pool.path)
+        };
+        let below = allocated.iter().filter(|(path, _)| inside(path));
+        let sum = below.fold(Resources::ZERO, |sum, (_, r)| sum.plus(*r));
+        let raised = picture.raised.iter().any(|p| inside(p));
+        // A kind that was over before the raise and of which the raise took nothing is not broken by it; one of which it
+        // took some is.
+        if raised && !sum.fits(pool.limit) {
+            out.push(Broken::PoolLimit {
+                pool: pool.path.clone(),
+                allocated: sum,
+                limit: pool.limit,
+            });
+        }
+    }
+    out
+}

@@ -1,0 +1,152 @@
+//! Operations on storage that are under way: what each is for, when a failed or unanswered one is repeated unchanged.
+
+use crate::config::Config;
+use crate::effect::Effect;
+use echelon_core_model::store::{Op, OpId, OpResult};
+use echelon_core_model::{JobId, Span, Timestamp};
+use std::collections::BTreeMap;
+
+/// What an operation is for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Reads the leadership before taking it.
+    ReadLeadership,
+    /// Takes the leadership.
+    TakeEpoch,
+    /// Reads the own epoch again.
+    ConfirmEpoch,
+    /// Raises a partition's epoch.
+    RaisePartition(u16),
+    /// Reads a partition.
+    ReadPartition(u16),
+    /// Reads clusters.
+    Clusters,
+    /// Reads contacts.
+    ClusterStates,
+    /// Reads signs of life.
+    Heartbeats,
+    /// Reads pools.
+    Pools,
+    /// Reads a bucket of heads.
+    Heads(u16),
+    /// Reads a bucket of progress rows.
+    ProgressBucket(u16),
+    /// Reads one head after a hint.
+    Head(JobId),
+    /// Reads one head at SERIAL, to settle what became of it.
+    SettleHead(JobId),
+    /// Reads a spec version.
+    Spec(JobId, u32),
+    /// Writes a partition.
+    PutAssignments(u16),
+    /// Writes progress, contacts and events.
+    Commit,
+    /// Removes a tombstone's head.
+    RemoveHead(JobId),
+}
+
+#[derive(Debug, Clone)]
+struct Pending {
+    purpose: Purpose,
+    op: Op,
+    tries: u32,
+    /// When it is emitted again unless it has a result.
+    again_at: Timestamp,
+}
+
+/// The operations under way.
+#[derive(Debug, Clone)]
+pub struct Ops {
+    next: u64,
+    random: u64,
+    pending: BTreeMap<OpId, Pending>,
+    backoff: Span,
+    max_backoff: Span,
+    patience: Span,
+}
+
+impl Ops {
+    /// None under way.
+    #[must_use]
+    pub const fn new(config: &Config) -> Self {
+        Self {
+            next: 1,
+            random: config.seed,
+            pending: BTreeMap::new(),
+            backoff: config.backoff,
+            max_backoff: config.max_backoff,
+            patience: config.lease,
+        }
+    }
+
+    /// Forgets all that is under way: its results will find nobody.
+    pub fn clear(&mut self) {
+        self.pending.clear();
+    }
+
+    /// How many are under way.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether one for this purpose is under way.
+    #[must_use]
+    pub fn has(&self, purpose: &Purpose) -> bool {
+        self.pending.values().any(|p| p.purpose == *purpose)
+    }
+
+    /// Starts one.
+    pub fn start(&mut self, purpose: Purpose, op: Op, now: Timestamp, out: &mut Vec<Effect>) {
+        let id = OpId(self.next);
+        self.next += 1;
+        out.push(Effect::Storage(id, op.clone()));
+        let pending = Pending {
+            purpose,
+            op,
+            tries: 0,
+            again_at: now.plus(self.patience),
+        };
+        self.pending.insert(id, pending);
+    }
+
+    /// Takes a result in: what it was for, and the operation. `None` when nobody waits for it, or when it failed and will be
+    /// repeated.
+    pub fn finish(&mut self, id: OpId, result: &OpResult, now: Timestamp) -> Option<(Purpose, Op)> {
+        if !matches!(result, OpResult::Failed(_)) {
+            return self.pending.remove(&id).map(|p| (p.purpose, p.op));
+        }
+        let jitter = self.draw();
+        let pending = self.pending.get_mut(&id)?;
+        let doubled = self.backoff.0.saturating_mul(1 << pending.tries.min(16));
+        let wait = doubled.min(self.max_backoff.0).max(1);
+        // Between half and all of it, so that many leaders of one storage do not come back together.
+        pending.again_at = now.plus(Span(wait / 2 + jitter % (wait / 2 + 1)));
+        pending.tries += 1;
+        None
+    }
+
+    /// Emits again what is due, unchanged and under the same id.
+    pub fn repeat_due(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        for (id, pending) in &mut self.pending {
+            if pending.again_at <= now {
+                pending.again_at = now.plus(self.patience);
+                out.push(Effect::Storage(*id, pending.op.clone()));
+            }
+        }
+    }
+
+    /// When something is due next.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.pending.values().map(|p| p.again_at).min()
+    }
+
+    /// The next number of the random stream (splitmix64).
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let a = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let b = (a ^ (a >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        b ^ (b >> 31)
+    }
+}

@@ -1,0 +1,142 @@
+//! What is ordered of a cluster for a job: made from the stored assignment only, so a shard never hears of what could still be
+//! undecided. The same picture gives the same orders; they are sent when they change, and renewed.
+
+use crate::picture::{JobView, Picture, SliceKey};
+use echelon_core_model::assignment::AssignedRange;
+use echelon_core_model::directive::{Grant, SliceOrder, SliceReport};
+use echelon_core_model::job::{Desired, Head};
+use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Span};
+use echelon_core_pools::fill::{Taker, fill};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The clusters that hear of a job.
+#[must_use]
+pub fn listeners(job: &JobView) -> BTreeSet<ClusterId> {
+    job.durable.holders.keys().cloned().collect()
+}
+
+/// What is ordered of a cluster for a job. Groups of which it neither has nor had anything are left out, until the job is to
+/// stop: then each of them is to be confirmed.
+#[must_use]
+pub fn orders(
+    picture: &Picture,
+    id: JobId,
+    job: &JobView,
+    cluster: &ClusterId,
+    stamp: (Epoch, Span),
+) -> Vec<SliceOrder> {
+    let Some(head) = &job.head else { return Vec::new() };
+    let stopping = head.goal.desired != Desired::Running;
+    let groups = job.groups();
+    let named = groups.iter().filter(|group| {
+        let has = job.durable.ranges(group).iter().any(|r| r.cluster == *cluster);
+        has || stopping || reports(picture, id, cluster, group).next().is_some()
+    });
+    named
+        .map(|group| order(picture, (id, job, head), cluster, group, stamp))
+        .collect()
+}
+
+fn order(
+    picture: &Picture,
+    (id, job, head): (JobId, &JobView, &Head),
+    cluster: &ClusterId,
+    group: &GroupName,
+    (epoch, lease): (Epoch, Span),
+) -> SliceOrder {
+    let held = job.durable.ranges(group).iter().filter(|r| r.cluster == *cluster);
+    let ranges: Vec<AssignedRange> = held.cloned().collect();
+    let generations: BTreeSet<Generation> = ranges.iter().map(|r| r.generation).collect();
+    let settled = picture.clusters.get(cluster).is_some_and(|c| c.settled);
+    let grants = generations
+        .into_iter()
+        .filter(|_| settled)
+        .filter_map(|generation| {
+            let key = SliceKey {
+                group: group.clone(),
+                cluster: cluster.clone(),
+                generation,
+            };
+            let line = job.grants.get(&key).filter(|line| !line.is_new())?;
+            let grant = Grant {
+                epoch,
+                number: line.number(),
+                active: line.granted(),
+                lease,
+            };
+            Some((generation, grant))
+        });
+    SliceOrder {
+        job: id,
+        group: group.clone(),
+        head_version: head.version,
+        goal: head.goal,
+        spec_version: head.spec_version,
+        grants: grants.collect(),
+        max_unavailable: unavailable_part(job, cluster, group),
+        ranges,
+    }
+}
+
+/// A cluster's part of the group's `max_unavailable`: even over the clusters that hold a part. Where there are more clusters than
+/// the limit allows, each still gets one: a restart that never begins would be worse.
+fn unavailable_part(job: &JobView, cluster: &ClusterId, group: &GroupName) -> u32 {
+    let most = job
+        .spec
+        .as_ref()
+        .and_then(|s| s.group(group))
+        .map_or(1, |g| g.max_unavailable);
+    let mut held: BTreeMap<&ClusterId, u64> = BTreeMap::new();
+    for r in job.durable.ranges(group) {
+        *held.entry(&r.cluster).or_default() += r.range.count();
+    }
+    let takers: Vec<Taker> = held.values().map(|n| Taker { weight: 1, most: *n }).collect();
+    let parts = fill(u64::from(most), &takers);
+    let mine = held
+        .keys()
+        .zip(parts)
+        .find(|(c, _)| **c == cluster)
+        .map_or(1, |(_, n)| n);
+    u32::try_from(mine.max(1)).unwrap_or(u32::MAX)
+}
+
+/// What a cluster said of a group.
+pub fn reports<'a>(
+    picture: &'a Picture,
+    id: JobId,
+    cluster: &ClusterId,
+    group: &'a GroupName,
+) -> impl Iterator<Item = &'a SliceReport> {
+    let view = picture.clusters.get(cluster);
+    let keys = (id, group.clone(), Generation(0))..=(id, group.clone(), Generation(u32::MAX));
+    view.into_iter()
+        .flat_map(move |v| v.reports.range(keys.clone()).map(|(_, r)| r))
+}
+
+/// Whether two orders say the same, whatever the numbers of their grants.
+#[must_use]
+pub fn say_the_same(a: &[SliceOrder], b: &[SliceOrder]) -> bool {
+    let plain = |orders: &[SliceOrder]| -> Vec<SliceOrder> {
+        let mut out = orders.to_vec();
+        for (_, grant) in out.iter_mut().flat_map(|o| &mut o.grants) {
+            grant.number = 0;
+        }
+        out
+    };
+    plain(a) == plain(b)
+}
+
+/// Whether a cluster has confirmed that nothing of a job lives there, having heard its present goal.
+#[must_use]
+pub fn has_confirmed(picture: &Picture, id: JobId, job: &JobView, cluster: &ClusterId) -> bool {
+    let Some(head) = &job.head else { return false };
+    let left = picture
+        .clusters
+        .get(cluster)
+        .is_some_and(|c| c.wish() == echelon_core_model::cluster::Wish::Left);
+    let groups = job.groups();
+    left || groups.iter().all(|group| {
+        let mut said = reports(picture, id, cluster, group).peekable();
+        said.peek().is_some() && said.all(|r| r.head_version >= head.version && r.live == 0)
+    })
+}

@@ -1,0 +1,321 @@
+//! What the resource manager knows: clusters with what their shards said, pools, jobs with their assignments and grants.
+//! All of it can be rebuilt from storage and full reports. No decisions here, only look-ups that several of them need.
+
+use crate::event::LinkId;
+use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
+use echelon_core_model::directive::{Capacity, SliceOrder, SliceReport};
+use echelon_core_model::job::{Desired, Head, Progress};
+use echelon_core_model::pool::PoolTree;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Reason, Timestamp, Version};
+use echelon_core_pools::GrantLine;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A slice within its job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SliceKey {
+    /// The group.
+    pub group: GroupName,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The generation.
+    pub generation: Generation,
+}
+
+/// Everything known.
+#[derive(Debug, Clone, Default)]
+pub struct Picture {
+    /// Clusters that were added or heard.
+    pub clusters: BTreeMap<ClusterId, ClusterView>,
+    /// The pool tree.
+    pub pools: PoolTree,
+    /// All jobs, ended ones included until their tombstone is gone.
+    pub jobs: BTreeMap<JobId, JobView>,
+    /// Pools in which the last step raised grants.
+    pub raised: BTreeSet<String>,
+}
+
+/// Reports of one cluster, by job, group and generation.
+pub type Reports = BTreeMap<(JobId, GroupName, Generation), SliceReport>;
+
+/// A cluster as it is known.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterView {
+    /// The row that a command wrote; `None` until it was read.
+    pub row: Option<Cluster>,
+    /// How it is heard, as it was last stored.
+    pub state: Option<ClusterState>,
+    /// Its stream, while one is open.
+    pub link: Option<LinkId>,
+    /// When its shard last said anything to this leader.
+    pub heard_at: Option<Timestamp>,
+    /// When it was last asked for a full report.
+    pub asked_at: Option<Timestamp>,
+    /// Full reports completed over the present stream.
+    pub fulls: u32,
+    /// Its shard is known to obey this leader, so its grants are those of this leader alone.
+    pub settled: bool,
+    /// Epoch and sequence of its last report.
+    pub last_report: (Epoch, u64),
+    /// The full report under way.
+    pub incoming: Option<Reports>,
+    /// What its shard said last of each slice.
+    pub reports: Reports,
+    /// Its hosts in sum, once reported.
+    pub capacity: Option<Capacity>,
+    /// Its last heartbeat, and when this leader saw it change.
+    pub heartbeat: Option<(Heartbeat, Timestamp)>,
+}
+
+impl ClusterView {
+    /// How it is heard.
+    #[must_use]
+    pub fn contact(&self) -> Contact {
+        self.state.as_ref().map(|s| s.contact).unwrap_or_default()
+    }
+
+    /// What operators want of it; a cluster whose row was not read yet takes nothing.
+    #[must_use]
+    pub fn wish(&self) -> Wish {
+        self.row.as_ref().map_or(Wish::Cordoned, |r| r.wish)
+    }
+
+    /// Whether grants may be raised there.
+    #[must_use]
+    pub fn takes_grants(&self) -> bool {
+        self.settled && self.link.is_some() && self.wish() != Wish::Left
+    }
+}
+
+/// A job as it is known.
+#[derive(Debug, Clone)]
+pub struct JobView {
+    /// The head that is acted on; `None` when only an assignment or a progress row was found.
+    pub head: Option<Head>,
+    /// A newer head that waits for its spec version.
+    pub next_head: Option<Head>,
+    /// The spec of `head`; `None` for an ended job, or while it is being read.
+    pub spec: Option<JobSpec>,
+    /// The version of `spec`; 0 while there is none.
+    pub spec_version: u32,
+    /// The assignment as it is stored.
+    pub durable: Assignment,
+    /// The assignment as it is decided; differs from `durable` while a write is under way or due.
+    pub decided: Assignment,
+    /// Grants by slice.
+    pub grants: BTreeMap<SliceKey, GrantLine>,
+    /// Why instances of a slice were not admitted in the last cycle.
+    pub refused: BTreeMap<SliceKey, (Reason, u64)>,
+    /// Why a group's unassigned instances were not assigned in the last cycle.
+    pub unrouted: BTreeMap<GroupName, Reason>,
+    /// Since when instances of a slice cannot run where they are.
+    pub stuck: BTreeMap<SliceKey, Timestamp>,
+    /// Slices whose grants were taken back because nothing could be placed by them: until when, and why.
+    pub held_back: BTreeMap<SliceKey, (Timestamp, Reason)>,
+    /// Orders last sent, by cluster, and when.
+    pub sent: BTreeMap<ClusterId, (Vec<SliceOrder>, Timestamp)>,
+    /// The progress row as it was last written.
+    pub progress: Option<Progress>,
+    /// When it was last written by this leader.
+    pub written_at: Timestamp,
+    /// The head version that a read at SERIAL confirmed before the job ends.
+    pub confirmed: Option<Version>,
+    /// The tombstone's head is gone: the rest follows.
+    pub head_removed: bool,
+    /// An unexplained absence of the head was told.
+    pub alarmed: bool,
+}
+
+impl JobView {
+    /// A job of which nothing is known yet.
+    #[must_use]
+    pub const fn new(job: JobId) -> Self {
+        Self {
+            head: None,
+            next_head: None,
+            spec: None,
+            spec_version: 0,
+            durable: Assignment::new(job),
+            decided: Assignment::new(job),
+            grants: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            unrouted: BTreeMap::new(),
+            stuck: BTreeMap::new(),
+            held_back: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            progress: None,
+            written_at: Timestamp(0),
+            confirmed: None,
+            head_removed: false,
+            alarmed: false,
+        }
+    }
+
+    /// The version of the newest head that was read, acted on or not.
+    #[must_use]
+    pub fn newest_version(&self) -> Version {
+        let heads = self.head.iter().chain(&self.next_head);
+        heads.map(|h| h.version).max().unwrap_or_default()
+    }
+
+    /// What the user wants.
+    #[must_use]
+    pub fn desired(&self) -> Desired {
+        self.head.as_ref().map(|h| h.goal.desired).unwrap_or_default()
+    }
+
+    /// Whether it is wanted running, and known well enough to act on.
+    #[must_use]
+    pub fn running_spec(&self) -> Option<&JobSpec> {
+        self.spec
+            .as_ref()
+            .filter(|_| self.desired() == Desired::Running && self.is_live())
+    }
+
+    /// Whether something is still to be done for it.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let ended = self.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        self.head
+            .as_ref()
+            .is_some_and(|h| !h.void && (!ended || h.goal.desired == Desired::Deleted))
+    }
+
+    /// Slices of the stored assignment.
+    #[must_use]
+    pub fn slices(&self) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
+        slices_of(&self.durable)
+    }
+
+    /// Wanted instances of a group: none once the goal is another.
+    #[must_use]
+    pub fn wanted(&self, group: &GroupName) -> u64 {
+        let spec = self.running_spec().and_then(|s| s.group(group));
+        spec.map_or(0, |g| u64::from(g.instances))
+    }
+
+    /// Every group that its spec or its assignment names.
+    #[must_use]
+    pub fn groups(&self) -> BTreeSet<GroupName> {
+        let spec = self
+            .spec
+            .iter()
+            .flat_map(|s| s.groups.iter().map(|g| g.name.clone()));
+        let assigned = self.durable.groups.keys().chain(self.decided.groups.keys());
+        let removed = self.durable.removed.keys();
+        spec.chain(assigned.chain(removed).cloned()).collect()
+    }
+}
+
+/// The slices of an assignment.
+#[must_use]
+pub fn slices_of(assignment: &Assignment) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
+    let mut out: BTreeMap<SliceKey, Vec<&AssignedRange>> = BTreeMap::new();
+    for (group, ranges) in &assignment.groups {
+        for r in ranges {
+            let key = SliceKey {
+                group: group.clone(),
+                cluster: r.cluster.clone(),
+                generation: r.generation,
+            };
+            out.entry(key).or_default().push(r);
+        }
+    }
+    out
+}
+
+/// A slice in numbers: what the stored assignment gives it and what its shard says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SliceCount {
+    /// Numbers assigned.
+    pub assigned: u64,
+    /// Numbers in ranges that are to leave whole.
+    pub leaving: u64,
+    /// Waiting numbers that are to leave, by count.
+    pub leaving_waiting: u64,
+    /// Reported as succeeded, failed or stopped.
+    pub ended: u64,
+    /// Reported as begun and not ended.
+    pub active: u64,
+    /// Whether its shard has said anything of it.
+    pub reported: bool,
+}
+
+impl SliceCount {
+    /// Numbers whose goal is not met.
+    #[must_use]
+    pub const fn unended(&self) -> u64 {
+        self.assigned.saturating_sub(self.ended)
+    }
+
+    /// Numbers that may be active: what is to leave starts nothing.
+    #[must_use]
+    pub fn startable(&self) -> u64 {
+        let staying = self.unended().saturating_sub(self.leaving + self.leaving_waiting);
+        staying.max(self.active.min(self.unended()))
+    }
+}
+
+impl Picture {
+    /// What the shard of a cluster said of a slice.
+    #[must_use]
+    pub fn report(&self, job: JobId, key: &SliceKey) -> Option<&SliceReport> {
+        let reports = &self.clusters.get(&key.cluster)?.reports;
+        reports.get(&(job, key.group.clone(), key.generation))
+    }
+
+    /// A slice in numbers.
+    #[must_use]
+    pub fn count(&self, job: JobId, key: &SliceKey, ranges: &[&AssignedRange]) -> SliceCount {
+        let mut out = SliceCount::default();
+        for r in ranges {
+            out.assigned += r.range.count();
+            match r.releasing.as_ref().map(|m| m.count) {
+                Some(None) => out.leaving += r.range.count(),
+                Some(Some(n)) => out.leaving_waiting += n,
+                None => {}
+            }
+        }
+        if let Some(report) = self.report(job, key) {
+            out.reported = true;
+            out.ended = report.succeeded + report.failed + report.stopped;
+            out.active = report.active;
+        }
+        out
+    }
+
+    /// What counts against pools and limits for a slice: max(granted, active) once its shard obeys this leader; before, all
+    /// that an older leader's grants may have allowed.
+    #[must_use]
+    pub fn allocated(&self, job: &JobView, id: JobId, key: &SliceKey, ranges: &[&AssignedRange]) -> u64 {
+        let count = self.count(id, key, ranges);
+        let line = job.grants.get(key);
+        let settled = self.clusters.get(&key.cluster).is_some_and(|c| c.settled);
+        match line {
+            Some(line) if !line.is_new() => line.allocated(count.active),
+            _ if settled => count.active,
+            _ => {
+                let most = job.spec.as_ref().and_then(|s| s.group(&key.group));
+                count
+                    .unended()
+                    .min(most.map_or(u64::MAX, |g| u64::from(g.most_active())))
+            }
+        }
+    }
+
+    /// A group's spec with its job's.
+    #[must_use]
+    pub fn group<'a>(&'a self, job: JobId, group: &GroupName) -> Option<(&'a JobSpec, &'a GroupSpec)> {
+        let spec = self.jobs.get(&job)?.spec.as_ref()?;
+        Some((spec, spec.group(group)?))
+    }
+
+    /// Jobs for which something is still to be done.
+    pub fn live(&self) -> impl Iterator<Item = (JobId, &JobView)> {
+        self.jobs
+            .iter()
+            .filter(|(_, j)| j.is_live())
+            .map(|(id, j)| (*id, j))
+    }
+}

@@ -1,0 +1,347 @@
+//! Where new instances go (a cycle's routing step), and where those go that wait or must leave. Marks are decided here and stored
+//! before any shard hears of them.
+
+use crate::moves::{assign, mark, missing};
+use crate::picture::{ClusterView, JobView, Picture, SliceKey};
+use crate::ranges::{Cut, change};
+use echelon_core_model::assignment::{AssignedRange, Releasing};
+use echelon_core_model::cluster::{Contact, Wish};
+use echelon_core_model::directive::SliceReport;
+use echelon_core_model::reason::Layer;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{
+    ClusterId, GroupName, JobId, RangeSet, Reason, ReasonCode, Resources, Span, Timestamp,
+};
+use echelon_core_routing::{Candidate, Demand, Share, place_elsewhere, route};
+use std::collections::BTreeMap;
+
+/// Most ranges of one group: an assignment stays below 64 KiB.
+const MAX_RANGES: usize = 400;
+
+/// Clusters as routing sees them, with what `taken` leaves of each.
+#[must_use]
+pub fn candidates(picture: &Picture, taken: &BTreeMap<ClusterId, Resources>) -> Vec<Candidate> {
+    let known = picture
+        .clusters
+        .iter()
+        .filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
+    known
+        .map(|(id, c, row)| Candidate {
+            id: id.clone(),
+            name: row.name.clone(),
+            wish: row.wish,
+            contact: if c.capacity.is_some() {
+                c.contact()
+            } else {
+                Contact::Joining
+            },
+            hosts: c.capacity.as_ref().map_or(0, |c| c.hosts),
+            largest_host: c.capacity.as_ref().map(|c| c.largest_host).unwrap_or_default(),
+            room: total(c).minus(taken.get(id).copied().unwrap_or_default()),
+        })
+        .collect()
+}
+
+/// All that a cluster's hosts have, as reported, or as stored until this leader has heard of it.
+#[must_use]
+pub fn total(cluster: &ClusterView) -> Resources {
+    let stored = cluster.state.as_ref().map(|s| s.capacity);
+    cluster
+        .capacity
+        .as_ref()
+        .map(|c| c.total)
+        .or(stored)
+        .unwrap_or_default()
+}
+
+/// What every cluster's assigned instances need, running or not: what new jobs find taken.
+#[must_use]
+pub fn spoken_for(picture: &Picture) -> BTreeMap<ClusterId, Resources> {
+    let mut out: BTreeMap<ClusterId, Resources> = BTreeMap::new();
+    for (id, job) in picture.live() {
+        for (key, ranges) in crate::picture::slices_of(&job.decided) {
+            let Some((_, group)) = picture.group(id, &key.group) else {
+                continue;
+            };
+            let count = picture.count(id, &key, &ranges);
+            let n = count.startable().min(u64::from(group.most_active()));
+            let sum = out.entry(key.cluster).or_default();
+            *sum = sum.plus(group.resources.times(n));
+        }
+    }
+    out
+}
+
+/// What routing needs to know of a group.
+#[must_use]
+pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a> {
+    Demand {
+        job: id,
+        choice: &spec.clusters,
+        shape: group.resources,
+    }
+}
+
+/// Takes a share's room out of its candidate.
+pub fn take(clusters: &mut [Candidate], cluster: &ClusterId, taken: Resources) {
+    if let Some(c) = clusters.iter_mut().find(|c| c.id == *cluster) {
+        c.room = c.room.minus(taken);
+    }
+}
+
+/// Gives every number of a job that has no holder one, or notes why not.
+pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &mut [Candidate]) {
+    job.unrouted.clear();
+    let Some(spec) = job.running_spec().cloned() else {
+        return;
+    };
+    for group in &spec.groups {
+        let n = missing(job, &group.name);
+        if n == 0 {
+            continue;
+        }
+        if !pool_known {
+            let reason = Reason::new(ReasonCode::PoolNotFound).at(&spec.pool);
+            job.unrouted.insert(group.name.clone(), reason);
+            continue;
+        }
+        let mut have: BTreeMap<ClusterId, u64> = BTreeMap::new();
+        for r in job.decided.ranges(&group.name) {
+            *have.entry(r.cluster.clone()).or_default() += r.range.count();
+        }
+        let routed = route(&demand(id, &spec, group), n, &have, clusters);
+        if let Some(reason) = routed.refused {
+            job.unrouted.insert(group.name.clone(), reason);
+            continue;
+        }
+        let shares: Vec<(ClusterId, u64)> = routed.shares.into_iter().map(|s| (s.cluster, s.count)).collect();
+        for (cluster, n) in &shares {
+            take(
+                clusters,
+                cluster,
+                group.resources.times((*n).min(u64::from(group.most_active()))),
+            );
+        }
+        assign(&mut job.decided, &group.name, &shares);
+    }
+}
+
+/// Moves on what cannot run where it is, and what is on a cluster that is to be emptied.
+#[derive(Debug)]
+pub struct Leave<'a> {
+    /// What is known.
+    pub picture: &'a Picture,
+    /// The time.
+    pub now: Timestamp,
+    /// Waiting instances that cannot run for this long go elsewhere.
+    pub spill_after: Span,
+    /// How many more instances may leave draining clusters now.
+    pub drain_left: u64,
+    /// Clusters with the room that admission has left.
+    pub clusters: Vec<Candidate>,
+}
+
+impl Leave<'_> {
+    /// Marks what of a job is to leave.
+    pub fn run(&mut self, id: JobId, job: &mut JobView) {
+        let Some(spec) = job.running_spec().cloned() else {
+            job.stuck.clear();
+            return;
+        };
+        let slices: Vec<SliceKey> = job.slices().into_keys().collect();
+        job.stuck.retain(|key, _| slices.contains(key));
+        for key in slices {
+            let (Some(group), Some(report)) = (spec.group(&key.group), self.picture.report(id, &key)) else {
+                continue;
+            };
+            let report = report.clone();
+            withdraw_idle(job, &key, &report);
+            let draining = self
+                .picture
+                .clusters
+                .get(&key.cluster)
+                .is_some_and(|c| c.wish() == Wish::Draining);
+            if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
+                continue;
+            }
+            if draining {
+                self.drain(&demand(id, &spec, group), group, (job, &key), &report);
+            } else {
+                self.spill(&demand(id, &spec, group), (job, &key), &report);
+            }
+        }
+    }
+
+    fn spill(&mut self, demand: &Demand<'_>, (job, key): (&mut JobView, &SliceKey), report: &SliceReport) {
+        let (stuck, placed_by_rule) = stuck_count(job, key, report);
+        if stuck == 0 {
+            job.stuck.remove(key);
+            return;
+        }
+        let since = *job.stuck.entry(key.clone()).or_insert(self.now);
+        if self.now.since(since) < self.spill_after {
+            return;
+        }
+        let mut from = vec![key.cluster.clone()];
+        // Where a rule about hosts was not met, going back would only meet it again.
+        if placed_by_rule {
+            let formers = job.durable.ranges(&key.group).iter();
+            from.extend(
+                formers
+                    .filter(|r| is_of(r, key))
+                    .filter_map(|r| r.former.clone())
+                    .map(|f| f.0),
+            );
+        }
+        let shares = place_elsewhere(demand, stuck, &from, &self.clusters);
+        self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
+    }
+
+    fn drain(
+        &mut self,
+        demand: &Demand<'_>,
+        group: &GroupSpec,
+        (job, key): (&mut JobView, &SliceKey),
+        report: &SliceReport,
+    ) {
+        let from = [key.cluster.clone()];
+        if report.unstarted > 0 {
+            let n = report.unstarted.min(self.drain_left);
+            let shares = place_elsewhere(demand, n, &from, &self.clusters);
+            self.drain_left -= shares.iter().map(|s| s.count).sum::<u64>().min(self.drain_left);
+            self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
+            return;
+        }
+        if report.active == 0 || self.unavailable(job, &key.group) >= u64::from(group.max_unavailable.max(1))
+        {
+            return;
+        }
+        let budget = u64::from(group.max_unavailable.max(1)) - self.unavailable(job, &key.group);
+        let n = budget.min(self.drain_left);
+        let Some(share) = place_elsewhere(demand, n, &from, &self.clusters)
+            .into_iter()
+            .next()
+        else {
+            return;
+        };
+        let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
+            return;
+        };
+        let unmarked: RangeSet = ranges
+            .iter()
+            .filter(|r| is_of(r, key) && r.releasing.is_none())
+            .map(|r| r.range)
+            .collect();
+        let numbers = unmarked.highest(share.count);
+        let with = Releasing {
+            to: Some(share.cluster.clone()),
+            why: ReasonCode::Moved,
+            count: None,
+        };
+        mark(ranges, &numbers, &with);
+        self.drain_left -= numbers.count().min(self.drain_left);
+        take(
+            &mut self.clusters,
+            &share.cluster,
+            demand.shape.times(numbers.count()),
+        );
+    }
+
+    /// Instances of a group that are wanted and not active: on their way, waiting, or being moved.
+    fn unavailable(&self, job: &JobView, group: &GroupName) -> u64 {
+        let id = job.decided.job;
+        let slices = job.slices();
+        let of_group = slices.iter().filter(|(k, _)| k.group == *group);
+        of_group
+            .map(|(k, ranges)| {
+                let count = self.picture.count(id, k, ranges);
+                count.leaving + count.unended().saturating_sub(count.active)
+            })
+            .sum()
+    }
+
+    /// Puts marks by count on the unmarked ranges of a slice, highest first.
+    fn mark_waiting(
+        &mut self,
+        shape: Resources,
+        (job, key): (&mut JobView, &SliceKey),
+        shares: Vec<Share>,
+        unstarted: u64,
+    ) {
+        let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
+            return;
+        };
+        let marked: u64 = ranges
+            .iter()
+            .filter(|r| is_of(r, key))
+            .filter_map(|r| r.releasing.as_ref()?.count)
+            .sum();
+        let mut left = unstarted.saturating_sub(marked);
+        let mut shares = shares.into_iter().filter(|s| s.count > 0);
+        let Some(mut share) = shares.next() else { return };
+        for r in ranges
+            .iter_mut()
+            .rev()
+            .filter(|r| is_of(r, key) && r.releasing.is_none())
+        {
+            let n = share.count.min(left).min(r.range.count());
+            if n == 0 {
+                break;
+            }
+            r.releasing = Some(Releasing {
+                to: Some(share.cluster.clone()),
+                why: ReasonCode::Moved,
+                count: Some(n),
+            });
+            take(&mut self.clusters, &share.cluster, shape.times(n));
+            left -= n;
+            share.count -= n;
+            if share.count == 0 {
+                let Some(next) = shares.next() else { break };
+                share = next;
+            }
+        }
+    }
+}
+
+fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {
+    r.cluster == key.cluster && r.generation == key.generation
+}
+
+/// How many unstarted instances cannot run where they are, and whether a rule about hosts is why.
+fn stuck_count(job: &JobView, key: &SliceKey, report: &SliceReport) -> (u64, bool) {
+    let elsewhere = |r: &Reason| {
+        let code = r.code;
+        matches!(code, ReasonCode::NoClusterCapacity | ReasonCode::ClusterCordoned)
+            || code.layer() == Layer::Placement
+    };
+    let refused = job.refused.get(key).filter(|(r, _)| elsewhere(r));
+    let unplaced = report
+        .waiting
+        .iter()
+        .filter(|(r, _, _)| r.code.layer() == Layer::Placement && r.code != ReasonCode::AwaitingOffer);
+    let unplaced_count: u64 = unplaced.clone().map(|(_, n, _)| n).sum();
+    let by_rule = unplaced
+        .clone()
+        .any(|(r, _, _)| r.code == ReasonCode::HostConstraint);
+    let stuck = unplaced_count.saturating_add(refused.map_or(0, |(_, n)| *n));
+    (stuck.min(report.unstarted), by_rule)
+}
+
+/// A mark by count has nothing left to do when every number of the slice has begun: it is taken back.
+fn withdraw_idle(job: &mut JobView, key: &SliceKey, report: &SliceReport) {
+    if report.unstarted > 0 {
+        return;
+    }
+    let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
+        return;
+    };
+    let idle: RangeSet = ranges
+        .iter()
+        .filter(|r| is_of(r, key) && r.releasing.as_ref().is_some_and(|m| m.count.is_some()))
+        .map(|r| r.range)
+        .collect();
+    change(ranges, &idle, Cut::Kept, |r| {
+        Some(AssignedRange { releasing: None, ..r })
+    });
+}

@@ -1,0 +1,142 @@
+//! What became of a job: its counts, why instances wait, and whether it has ended. A job ends only on what every holder has said,
+//! and after its head was read at SERIAL, so a wish that came before the end is never overlooked.
+
+use crate::orders::has_confirmed;
+use crate::picture::{JobView, Picture};
+use crate::waiting::waiting;
+use echelon_core_model::instance::Counts;
+use echelon_core_model::job::{Desired, JobState, Progress};
+use echelon_core_model::spec::JobKind;
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp};
+use std::collections::BTreeMap;
+
+/// How a job would end now, before its head is confirmed; `None` while it goes on.
+#[must_use]
+pub fn outcome(picture: &Picture, id: JobId, job: &JobView) -> Option<(JobState, Reason)> {
+    let desired = job.desired();
+    if desired != Desired::Deleted
+        && let Some(state) = completed(picture, id, job)
+    {
+        let code = match state {
+            JobState::Succeeded => ReasonCode::Succeeded,
+            _ => ReasonCode::RetriesExhausted,
+        };
+        return Some((state, Reason::new(code)));
+    }
+    if desired == Desired::Running || !awaited(picture, id, job).is_empty() || job.durable != job.decided {
+        return None;
+    }
+    Some(match desired {
+        Desired::Deleted => (JobState::Deleted, Reason::new(ReasonCode::DeleteRequested)),
+        _ => (JobState::Stopped, Reason::new(ReasonCode::StopRequested)),
+    })
+}
+
+/// Clusters that have not confirmed a stop or delete.
+#[must_use]
+pub fn awaited(picture: &Picture, id: JobId, job: &JobView) -> Vec<ClusterId> {
+    if job.desired() == Desired::Running {
+        return Vec::new();
+    }
+    let holders = job.durable.holders.keys();
+    holders
+        .filter(|c| !has_confirmed(picture, id, job, c))
+        .cloned()
+        .collect()
+}
+
+/// Whether every instance of a batch job has met its goal or given up, on the word of every holder.
+fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
+    let spec = job.spec.as_ref().filter(|s| s.kind == JobKind::Batch)?;
+    let settled = job.durable == job.decided && job.next_head.is_none();
+    if !settled || spec.instances() == 0 {
+        return None;
+    }
+    let mut succeeded = 0;
+    for group in &spec.groups {
+        if job.durable.assigned(&group.name).count() != u64::from(group.instances) {
+            return None;
+        }
+    }
+    for (key, ranges) in job.slices() {
+        let report = picture.report(id, &key)?;
+        let assigned: RangeSet = ranges.iter().map(|r| r.range).collect();
+        let ended = report.succeeded + report.failed + report.stopped;
+        let leaving = ranges.iter().any(|r| r.releasing.is_some());
+        if leaving || report.held != assigned || ended != assigned.count() || report.live > 0 {
+            return None;
+        }
+        succeeded += report.succeeded;
+    }
+    Some(if succeeded == spec.instances() {
+        JobState::Succeeded
+    } else {
+        JobState::Failed
+    })
+}
+
+/// The progress row as it should be now.
+#[must_use]
+pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Option<Progress> {
+    let head = job.head.as_ref()?;
+    let groups = counts(picture, id, job);
+    let confirmed = job.confirmed == Some(head.version) && job.next_head.is_none();
+    let end = outcome(picture, id, job).filter(|_| confirmed);
+    let live: u64 = groups.values().map(Counts::live).sum();
+    let begun = picture_active(picture, id, job) > 0;
+    let state = match (&end, head.goal.desired) {
+        (Some((state, _)), _) => *state,
+        (None, Desired::Stopped | Desired::Deleted) => JobState::Stopping,
+        (None, Desired::Running) if live > 0 || begun => JobState::Running,
+        (None, Desired::Running) => JobState::Waiting,
+    };
+    let before = job.progress.as_ref();
+    Some(Progress {
+        job: id,
+        state,
+        since: before.filter(|p| p.state == state).map_or(now, |p| p.since),
+        ended_version: end.as_ref().map(|_| head.version),
+        reason: end.map(|(_, reason)| reason),
+        groups,
+        waiting: waiting(picture, id, job, now),
+        awaited: awaited(picture, id, job),
+        created_at: before.map_or(now, |p| p.created_at),
+    })
+}
+
+fn picture_active(picture: &Picture, id: JobId, job: &JobView) -> u64 {
+    let slices = job.slices();
+    slices
+        .keys()
+        .filter_map(|k| picture.report(id, k))
+        .map(|r| r.active)
+        .sum()
+}
+
+/// Instances by state. What no shard has said anything of yet is pending; an ended job keeps what it ended with.
+fn counts(picture: &Picture, id: JobId, job: &JobView) -> BTreeMap<GroupName, Counts> {
+    let Some(spec) = &job.spec else {
+        return job
+            .progress
+            .as_ref()
+            .map(|p| p.groups.clone())
+            .unwrap_or_default();
+    };
+    let mut out: BTreeMap<GroupName, Counts> = spec
+        .groups
+        .iter()
+        .map(|g| (g.name.clone(), Counts::default()))
+        .collect();
+    for key in job.slices().into_keys() {
+        if let Some(report) = picture.report(id, &key) {
+            out.entry(key.group).or_default().merge(&report.counts);
+        }
+    }
+    for group in &spec.groups {
+        if let Some(counts) = out.get_mut(&group.name) {
+            let unsaid = u64::from(group.instances).saturating_sub(counts.total());
+            counts.add(RunState::Pending, unsaid);
+        }
+    }
+    out
+}

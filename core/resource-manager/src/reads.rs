@@ -1,0 +1,283 @@
+//! What is read from storage, at recovery and again and again: heads after hints and bucket by bucket, specs, pools, clusters,
+//! heartbeats. Absence in a read never takes a job away (law 1).
+
+use crate::effect::{Alarm, Effect};
+use crate::manager::{Phase, ResourceManager};
+use crate::ops::Purpose;
+use crate::picture::JobView;
+use echelon_core_model::bucket::{JOB_BUCKETS, job_bucket};
+use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
+use echelon_core_model::job::{Desired, Head, JobState};
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{Answer, Consistency, Op, Query};
+use echelon_core_model::{JobId, Timestamp};
+use std::collections::BTreeSet;
+
+impl ResourceManager {
+    pub(crate) fn read_head(&mut self, job: JobId, now: Timestamp, out: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Recovering | Phase::Leading) {
+            let op = Op::Read(Query::Head(job), Consistency::Quorum);
+            self.ops.start(Purpose::Head(job), op, now, out);
+        }
+    }
+
+    /// Reads a head in a way that settles what became of it.
+    pub(crate) fn settle_head(&mut self, job: JobId, now: Timestamp, out: &mut Vec<Effect>) {
+        if !self.ops.has(&Purpose::SettleHead(job)) {
+            let op = Op::Read(Query::Head(job), Consistency::Serial);
+            self.ops.start(Purpose::SettleHead(job), op, now, out);
+        }
+    }
+
+    pub(crate) fn read_pools(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Recovering | Phase::Leading) {
+            self.ops.start(
+                Purpose::Pools,
+                Op::Read(Query::Pools, Consistency::Quorum),
+                now,
+                out,
+            );
+        }
+    }
+
+    pub(crate) fn read_clusters(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Recovering | Phase::Leading) {
+            let op = Op::Read(Query::Clusters, Consistency::Quorum);
+            self.ops.start(Purpose::Clusters, op, now, out);
+        }
+    }
+
+    /// The next bucket of heads whenever its turn has come: all of them within `heads_within`.
+    pub(crate) fn reread(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let every = self.config.heads_within.0 / u64::from(JOB_BUCKETS);
+        let due = now.since(self.timers.bucket).0 / every.max(1);
+        for _ in 0..due.min(u64::from(JOB_BUCKETS)) {
+            let bucket = self.next_bucket;
+            self.next_bucket = (bucket + 1) % JOB_BUCKETS;
+            if !self.ops.has(&Purpose::Heads(bucket)) {
+                let op = Op::Read(Query::Heads(bucket), Consistency::Quorum);
+                self.ops.start(Purpose::Heads(bucket), op, now, out);
+            }
+        }
+        if due > 0 {
+            self.timers.bucket = now;
+        }
+        if now.since(self.timers.reread) >= self.config.reread {
+            self.timers.reread = now;
+            self.read_pools(now, out);
+            self.read_clusters(now, out);
+            let op = Op::Read(Query::Heartbeats, Consistency::Quorum);
+            self.ops.start(Purpose::Heartbeats, op, now, out);
+        }
+    }
+
+    pub(crate) fn read(&mut self, purpose: Purpose, answer: Answer, now: Timestamp, out: &mut Vec<Effect>) {
+        match (purpose, answer) {
+            (Purpose::Heads(bucket), Answer::Heads(heads)) => self.bucket_read(bucket, heads, now, out),
+            (Purpose::Head(_), Answer::Head(Some(head))) => self.head_read(head, now, out),
+            (Purpose::SettleHead(job), Answer::Head(head)) => self.head_settled(job, head, now, out),
+            (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
+            (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
+                for row in rows {
+                    let job = self
+                        .picture
+                        .jobs
+                        .entry(row.job)
+                        .or_insert_with(|| JobView::new(row.job));
+                    job.progress = Some(row);
+                }
+            }
+            (Purpose::ReadPartition(_), Answer::Assignments(epoch, rows)) => {
+                if epoch != self.epoch {
+                    self.step_down(
+                        format!("assignments belong to resource manager epoch {epoch}"),
+                        out,
+                    );
+                    return;
+                }
+                for row in rows {
+                    for problem in row.problems() {
+                        out.push(Effect::Alarm(Alarm::Broken(format!(
+                            "job {}: {problem}",
+                            row.job
+                        ))));
+                    }
+                    let job = self
+                        .picture
+                        .jobs
+                        .entry(row.job)
+                        .or_insert_with(|| JobView::new(row.job));
+                    job.decided = row.clone();
+                    job.durable = row;
+                }
+            }
+            (Purpose::Pools, Answer::Pools(tree)) if tree.version >= self.picture.pools.version => {
+                self.due |= tree != self.picture.pools;
+                self.picture.pools = tree;
+            }
+            (Purpose::Clusters, Answer::Clusters(rows)) => self.clusters_read(rows, out),
+            (Purpose::ClusterStates, Answer::ClusterStates(rows)) => {
+                for row in rows {
+                    let view = self.picture.clusters.entry(row.cluster.clone()).or_default();
+                    view.state = Some(row);
+                }
+            }
+            (Purpose::Heartbeats, Answer::Heartbeats(rows)) => self.heartbeats_read(rows, now),
+            _ => {}
+        }
+    }
+
+    /// A bucket of heads. A job that it lacks is not forgotten: what became of it is settled at SERIAL first.
+    fn bucket_read(&mut self, bucket: u16, heads: Vec<Head>, now: Timestamp, out: &mut Vec<Effect>) {
+        let found: BTreeSet<JobId> = heads.iter().map(|h| h.job).collect();
+        for head in heads {
+            self.head_read(head, now, out);
+        }
+        let gone: Vec<JobId> = self
+            .picture
+            .jobs
+            .iter()
+            .filter(|(id, job)| job_bucket(**id) == bucket && job.head.is_some() && !found.contains(*id))
+            .filter(|(_, job)| !job.head_removed)
+            .map(|(id, _)| *id)
+            .collect();
+        if self.phase == Phase::Leading {
+            gone.into_iter().for_each(|id| self.settle_head(id, now, out));
+        }
+    }
+
+    /// A head, from wherever it was read. Only a newer one says anything.
+    pub(crate) fn head_read(&mut self, head: Head, now: Timestamp, out: &mut Vec<Effect>) {
+        let id = head.job;
+        let job = self.picture.jobs.entry(id).or_insert_with(|| JobView::new(id));
+        let known = job.head.is_some() || job.next_head.is_some();
+        if !known || head.version > job.newest_version() {
+            // Until its spec is there, a new wish to run waits; a wish to stop needs none.
+            if head.spec_version == job.spec_version || head.goal.desired != Desired::Running || head.void {
+                job.head = Some(head);
+                job.next_head = None;
+            } else {
+                job.next_head = Some(head);
+            }
+            self.dirty.insert(id);
+            self.due = true;
+        }
+        self.want_spec(id);
+        if self.phase == Phase::Leading {
+            while let Some((purpose, op)) = self.todo.pop_front() {
+                self.ops.start(purpose, op, now, out);
+            }
+        }
+    }
+
+    /// Plans to read the spec version that a job's newest head names, unless it is there, not needed or being read.
+    pub(crate) fn want_spec(&mut self, id: JobId) {
+        let Some(job) = self.picture.jobs.get(&id) else {
+            return;
+        };
+        let Some(newest) = job.next_head.as_ref().or(job.head.as_ref()) else {
+            return;
+        };
+        let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        let purpose = Purpose::Spec(id, newest.spec_version);
+        let needed = !newest.void && !ended && job.spec_version != newest.spec_version;
+        // While recovering, progress may not be read yet: `settle_unknown` comes back to it.
+        let now = self.phase == Phase::Leading
+            || (self.ops.len() == 0
+                && self
+                    .todo
+                    .iter()
+                    .all(|(p, _)| matches!(p, Purpose::Spec(..) | Purpose::SettleHead(_))));
+        if needed && now && !self.ops.has(&purpose) {
+            let op = Op::Read(Query::Spec(id, newest.spec_version), Consistency::Quorum);
+            self.todo.push_back((purpose, op));
+        }
+    }
+
+    fn spec_read(&mut self, id: JobId, version: u32, spec: JobSpec) {
+        let Some(job) = self.picture.jobs.get_mut(&id) else {
+            return;
+        };
+        if job.next_head.as_ref().is_some_and(|h| h.spec_version == version) {
+            job.head = job.next_head.take();
+        } else if job.head.as_ref().is_none_or(|h| h.spec_version != version) {
+            return;
+        }
+        job.spec = Some(spec);
+        job.spec_version = version;
+        self.dirty.insert(id);
+        self.due = true;
+    }
+
+    /// What storage says for sure about a head: it confirms an end, brings a newer wish, or tells that the head is gone.
+    fn head_settled(&mut self, id: JobId, head: Option<Head>, now: Timestamp, out: &mut Vec<Effect>) {
+        if let Some(head) = head {
+            let version = head.version;
+            self.head_read(head, now, out);
+            if let Some(job) = self.picture.jobs.get_mut(&id) {
+                job.confirmed = Some(version);
+            }
+        } else if let Some(job) = self.picture.jobs.get_mut(&id) {
+            let deleted = job
+                .progress
+                .as_ref()
+                .is_some_and(|p| p.state == JobState::Deleted);
+            if deleted {
+                job.head_removed = true;
+            } else if !job.alarmed {
+                job.alarmed = true;
+                out.push(Effect::Alarm(Alarm::HeadMissing(id)));
+            }
+        } else {
+            self.archive_unknown(id, out);
+        }
+        self.dirty.insert(id);
+        self.due = true;
+    }
+
+    fn clusters_read(&mut self, rows: Vec<Cluster>, out: &mut Vec<Effect>) {
+        for row in rows {
+            let view = self.picture.clusters.entry(row.id.clone()).or_default();
+            let newer = view
+                .row
+                .as_ref()
+                .is_none_or(|before| row.version > before.version);
+            if newer {
+                if row.wish == Wish::Left {
+                    out.push(Effect::Unwatch(row.id.clone()));
+                }
+                view.row = Some(row);
+                self.due = true;
+                self.dirty.extend(
+                    self.picture
+                        .jobs
+                        .iter()
+                        .filter(|(_, j)| j.is_live())
+                        .map(|(id, _)| *id),
+                );
+            }
+        }
+        // Asked for again while there is no stream: any effect may be lost.
+        for (id, view) in &self.picture.clusters {
+            if view.link.is_none() && view.row.as_ref().is_some_and(|r| r.wish != Wish::Left) {
+                out.push(Effect::Watch(id.clone()));
+            }
+        }
+    }
+
+    fn heartbeats_read(&mut self, rows: Vec<Heartbeat>, now: Timestamp) {
+        for row in rows {
+            let view = self.picture.clusters.entry(row.cluster.clone()).or_default();
+            let same = view.heartbeat.as_ref().is_some_and(|(before, _)| *before == row);
+            // The first one says only that it was written some time: it must change before it counts as life.
+            let seen = if view.heartbeat.is_some() {
+                now
+            } else {
+                Timestamp(0)
+            };
+            if !same {
+                view.heartbeat = Some((row, seen));
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What shards say: streams that open and close, full reports in parts, deltas. Only the largest shard epoch is believed, and
+//! within it nothing older than what was heard. What a report leaves out it does not deny (law 1).
+
+use crate::event::LinkId;
+use crate::picture::{ClusterView, Picture};
+use echelon_core_model::directive::{Report, ReportPart, SliceReport};
+use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
+use std::collections::BTreeSet;
+
+/// What a report asks of the manager.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Heard {
+    /// Jobs of which something was said.
+    pub jobs: BTreeSet<JobId>,
+    /// The shard is to be asked for a full report.
+    pub ask: bool,
+    /// The shard obeys a newer resource manager.
+    pub superseded: Option<Epoch>,
+    /// Room may have changed.
+    pub capacity: bool,
+}
+
+/// A stream has opened: what is said on it begins anew.
+pub fn opened(picture: &mut Picture, cluster: &ClusterId, link: LinkId, now: Timestamp) {
+    let view = picture.clusters.entry(cluster.clone()).or_default();
+    view.link = Some(link);
+    view.incoming = None;
+    view.fulls = 0;
+    view.asked_at = Some(now);
+    for job in picture.jobs.values_mut() {
+        job.sent.remove(cluster);
+    }
+}
+
+/// A stream has closed. Tells whose it was.
+pub fn closed(picture: &mut Picture, link: LinkId) -> Option<ClusterId> {
+    let (id, view) = picture.clusters.iter_mut().find(|(_, c)| c.link == Some(link))?;
+    view.link = None;
+    view.incoming = None;
+    Some(id.clone())
+}
+
+/// Takes a report in; `None` when it is not to be believed.
+pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp) -> Option<Heard> {
+    let view = picture.clusters.get_mut(&report.cluster)?;
+    if view.link != Some(link) || (report.epoch, report.sequence) <= view.last_report {
+        return None;
+    }
+    let (epoch, sequence) = view.last_report;
+    // A gap in the numbers: something was lost, and a full report brings it back.
+    let gap = report.epoch == epoch && report.sequence > sequence + 1;
+    if report.epoch > epoch {
+        view.incoming = None;
+    }
+    view.last_report = (report.epoch, report.sequence);
+    view.heard_at = Some(now);
+    let mut out = Heard {
+        ask: gap,
+        ..Heard::default()
+    };
+    if gap {
+        view.incoming = None;
+    }
+    take_part(view, report.part, &mut out);
+    Some(out)
+}
+
+/// Notes which grants a shard has obeyed: older ones are used no more.
+pub fn note_obeyed(picture: &mut Picture, cluster: &ClusterId, jobs: &BTreeSet<JobId>) {
+    let Some(view) = picture.clusters.get(cluster) else {
+        return;
+    };
+    for id in jobs {
+        let Some(job) = picture.jobs.get_mut(id) else {
+            continue;
+        };
+        for (key, line) in job.grants.iter_mut().filter(|(k, _)| k.cluster == *cluster) {
+            if let Some(report) = view.reports.get(&(*id, key.group.clone(), key.generation)) {
+                line.obeyed(report.grant_number);
+            }
+        }
+    }
+}
+
+fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
+    match part {
+        ReportPart::FullStart => view.incoming = Some(Default::default()),
+        ReportPart::Slices(slices) => {
+            out.jobs.extend(slices.iter().map(|s| s.job));
+            slices.into_iter().for_each(|s| take_slice(view, s));
+        }
+        ReportPart::FullEnd => {
+            if let Some(full) = view.incoming.take() {
+                let before = view.reports.keys().chain(full.keys()).map(|(job, _, _)| *job);
+                out.jobs.extend(before);
+                view.reports = full;
+                view.fulls += 1;
+                // Every request is answered in order: the second full report of a stream was taken after this leader's first
+                // order, so the shard has obeyed its epoch and raises nothing by an older leader's grants.
+                if view.fulls == 1 {
+                    out.ask = !view.settled;
+                } else {
+                    view.settled = true;
+                }
+            }
+        }
+        ReportPart::Capacity(capacity) => {
+            out.capacity = true;
+            view.capacity = Some(capacity);
+        }
+        ReportPart::Superseded(epoch) => out.superseded = Some(epoch),
+    }
+}
+
+fn take_slice(view: &mut ClusterView, slice: SliceReport) {
+    let key = (slice.job, slice.group.clone(), slice.generation);
+    if let Some(incoming) = &mut view.incoming {
+        incoming.insert(key.clone(), slice.clone());
+    }
+    view.reports.insert(key, slice);
+}

@@ -1,0 +1,296 @@
+//! What is written: assignments, one conditional batch a partition at a time, and the owned rows (progress, contacts, events), one
+//! batch at a time. What is decided meanwhile goes into the next, so a cycle never waits for storage.
+
+use crate::effect::Effect;
+use crate::manager::ResourceManager;
+use crate::ops::Purpose;
+use crate::progress::{outcome, progress};
+use echelon_core_model::assignment::Assignment;
+use echelon_core_model::bucket::assignment_partition;
+use echelon_core_model::directive::Order;
+use echelon_core_model::job::{Desired, JobState, Progress};
+use echelon_core_model::store::{Batch, Decided, Decision, Event, Op, Role, Write};
+use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most assignments in one batch: below 1 MiB at 64 KiB for the largest of them.
+const PUT_WEIGHT: usize = 8_000;
+/// Most owned rows in one batch.
+const COMMIT_ROWS: usize = 400;
+
+/// A write of assignments under way.
+#[derive(Debug, Clone, Default)]
+pub struct Put {
+    put: Vec<Assignment>,
+    remove: Vec<JobId>,
+}
+
+impl ResourceManager {
+    /// Writes every partition that has something new and no write under way.
+    pub(crate) fn flush_assignments(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let mut due: BTreeMap<u16, (Put, usize)> = BTreeMap::new();
+        for (id, job) in &self.picture.jobs {
+            let partition = assignment_partition(*id);
+            let changed = job.decided != job.durable;
+            if self.putting.contains_key(&partition) || !(changed || job.head_removed) {
+                continue;
+            }
+            let (batch, weight) = due.entry(partition).or_default();
+            let ranges: usize = job.decided.groups.values().map(Vec::len).sum();
+            *weight += 20 + ranges;
+            if *weight > PUT_WEIGHT && !batch.put.is_empty() {
+                continue;
+            }
+            if job.head_removed {
+                batch.remove.push(*id);
+            } else {
+                batch.put.push(job.decided.clone());
+            }
+        }
+        for (partition, (batch, _)) in due {
+            let decision = Decision::PutAssignments {
+                partition,
+                epoch: self.epoch,
+                put: batch.put.clone(),
+                remove: batch.remove.clone(),
+            };
+            self.putting.insert(partition, batch);
+            self.ops
+                .start(Purpose::PutAssignments(partition), Op::Decide(decision), now, out);
+        }
+    }
+
+    pub(crate) fn assignments_put(&mut self, partition: u16, decided: Decided, out: &mut Vec<Effect>) {
+        let Some(batch) = self.putting.remove(&partition) else {
+            return;
+        };
+        if decided != Decided::Applied {
+            let why = format!("partition {partition} of assignments belongs to another resource manager");
+            self.step_down(why, out);
+            return;
+        }
+        for row in batch.put {
+            let id = row.job;
+            if let Some(job) = self.picture.jobs.get_mut(&id) {
+                let slices: BTreeSet<_> = crate::picture::slices_of(&row).into_keys().collect();
+                job.grants.retain(|key, _| slices.contains(key));
+                job.durable = row;
+                self.dirty.insert(id);
+            }
+        }
+        for id in batch.remove {
+            let holders: Vec<_> = match self.picture.jobs.remove(&id) {
+                Some(job) => job.durable.holders.into_keys().collect(),
+                None => Vec::new(),
+            };
+            self.writes.push(Write::RemoveProgress(id));
+            for cluster in holders {
+                self.send(&cluster, Order::Archive(id), out);
+            }
+        }
+        self.due = true;
+    }
+
+    /// Writes the progress rows that changed, not more often than allowed.
+    pub(crate) fn flush_progress(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if self.committing.is_some() {
+            return;
+        }
+        let mut writes: Vec<Write> = std::mem::take(&mut self.writes);
+        let mut jobs = Vec::new();
+        let ids: Vec<JobId> = self.dirty.iter().copied().collect();
+        for id in ids {
+            if writes.len() >= COMMIT_ROWS {
+                break;
+            }
+            let Some(row) = self.progress_due(id, now) else {
+                continue;
+            };
+            let Some(job) = self.picture.jobs.get_mut(&id) else {
+                continue;
+            };
+            if job.progress.as_ref().is_none_or(|p| p.state != row.state) {
+                writes.push(Write::Event(event(&row, now)));
+            }
+            if row.state.is_ended() {
+                job.spec = None;
+                job.spec_version = 0;
+                job.grants.clear();
+                job.refused.clear();
+                job.unrouted.clear();
+                job.stuck.clear();
+            }
+            job.progress = Some(row.clone());
+            job.written_at = now;
+            writes.push(Write::Progress(row));
+            jobs.push(id);
+        }
+        if writes.is_empty() {
+            return;
+        }
+        let batch = Batch {
+            owner: Role::ResourceManager,
+            stamp: self.stamp(),
+            writes,
+        };
+        self.committing = Some(jobs);
+        self.ops.start(Purpose::Commit, Op::Commit(batch), now, out);
+    }
+
+    /// The row to write for a job, `None` when it says nothing new or was written just now. Takes the job off the list unless it
+    /// has to come back.
+    fn progress_due(&mut self, id: JobId, now: Timestamp) -> Option<Progress> {
+        let job = self.picture.jobs.get(&id)?;
+        let written = job
+            .progress
+            .as_ref()
+            .is_some_and(|p| p.state == JobState::Deleted);
+        let row = progress(&self.picture, id, job, now).filter(|_| job.is_live() && !written);
+        let row = row.filter(|row| job.progress.as_ref() != Some(row));
+        if row.is_none() {
+            self.dirty.remove(&id);
+            return None;
+        }
+        let first = job.progress.is_none() || job.written_at == Timestamp(0);
+        if !first && now.since(job.written_at) < self.config.progress_every {
+            return None;
+        }
+        self.dirty.remove(&id);
+        row
+    }
+
+    pub(crate) fn committed(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        for id in self.committing.take().unwrap_or_default() {
+            let Some(job) = self.picture.jobs.get(&id) else {
+                continue;
+            };
+            let Some(state) = job.progress.as_ref().map(|p| p.state) else {
+                continue;
+            };
+            if state == JobState::Deleted {
+                self.remove_head(id, now, out);
+            } else if state.is_ended() {
+                let holders: Vec<_> = job.durable.holders.keys().cloned().collect();
+                for cluster in holders {
+                    self.send(&cluster, Order::Archive(id), out);
+                }
+            }
+        }
+        self.due = true;
+    }
+
+    /// Removes the head of a tombstone whose end is stored.
+    pub(crate) fn remove_head(&mut self, id: JobId, now: Timestamp, out: &mut Vec<Effect>) {
+        let Some(job) = self.picture.jobs.get(&id).filter(|j| !j.head_removed) else {
+            return;
+        };
+        let Some(head) = &job.head else { return };
+        if self.ops.has(&Purpose::RemoveHead(id)) {
+            return;
+        }
+        let decision = Decision::RemoveHead {
+            job: id,
+            expected: head.version,
+        };
+        self.ops
+            .start(Purpose::RemoveHead(id), Op::Decide(decision), now, out);
+    }
+
+    pub(crate) fn head_removed(
+        &mut self,
+        id: JobId,
+        decided: Decided,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        match decided {
+            Decided::Applied => {
+                if let Some(job) = self.picture.jobs.get_mut(&id) {
+                    job.head_removed = true;
+                }
+                self.due = true;
+            }
+            // A wish came after the end: it is too late for it, but its version is the one to remove.
+            Decided::Conflict(_) => self.settle_head(id, now, out),
+        }
+    }
+
+    /// Jobs that would end now, and tombstones: reads and removals that have to be under way for them.
+    pub(crate) fn follow_ends(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let ids: Vec<JobId> = self.dirty.iter().copied().collect();
+        for id in ids {
+            let Some(job) = self.picture.jobs.get(&id).filter(|j| j.is_live()) else {
+                continue;
+            };
+            let state = job.progress.as_ref().map(|p| p.state);
+            if state == Some(JobState::Deleted) {
+                if self.committing.as_ref().is_none_or(|c| !c.contains(&id)) {
+                    self.remove_head(id, now, out);
+                }
+                continue;
+            }
+            let version = job.head.as_ref().map(|h| h.version);
+            if outcome(&self.picture, id, job).is_some() && job.confirmed != version {
+                self.settle_head(id, now, out);
+            }
+        }
+    }
+
+    /// A shard told of jobs that have ended, or that nobody knows: it may archive them once that is sure.
+    pub(crate) fn after_ended(
+        &mut self,
+        cluster: &echelon_core_model::ClusterId,
+        jobs: &BTreeSet<JobId>,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.leading().is_none() {
+            return;
+        }
+        for id in jobs {
+            match self.picture.jobs.get(id) {
+                None => self.settle_head(*id, now, out),
+                Some(job) => {
+                    let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
+                    let stored = self.committing.as_ref().is_none_or(|c| !c.contains(id));
+                    if ended && stored && job.desired() != Desired::Deleted {
+                        self.send(cluster, Order::Archive(*id), out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nobody knows the job, at SERIAL: every shard that told of it may archive it.
+    pub(crate) fn archive_unknown(&mut self, id: JobId, out: &mut Vec<Effect>) {
+        let told = self
+            .picture
+            .clusters
+            .iter()
+            .filter(|(_, c)| c.reports.keys().any(|(job, _, _)| *job == id));
+        let told: Vec<_> = told.map(|(c, _)| c.clone()).collect();
+        for cluster in told {
+            self.send(&cluster, Order::Archive(id), out);
+        }
+    }
+}
+
+fn event(row: &Progress, now: Timestamp) -> Event {
+    let code = match row.state {
+        JobState::Waiting => ReasonCode::Accepted,
+        JobState::Running => ReasonCode::Running,
+        JobState::Stopping | JobState::Stopped => ReasonCode::StopRequested,
+        JobState::Succeeded => ReasonCode::Succeeded,
+        JobState::Failed => ReasonCode::RetriesExhausted,
+        JobState::Deleted => ReasonCode::DeleteRequested,
+    };
+    Event {
+        job: row.job,
+        at: now,
+        instance: None,
+        state: None,
+        reason: row.reason.clone().unwrap_or_else(|| Reason::new(code)),
+        hostname: None,
+        task: None,
+    }
+}

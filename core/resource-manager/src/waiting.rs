@@ -1,0 +1,139 @@
+//! Why instances wait: every wanted instance that is neither active nor ended is counted under exactly one reason, with the time
+//! since when it holds.
+
+use crate::picture::{JobView, Picture, SliceCount, SliceKey};
+use echelon_core_model::directive::SliceReport;
+use echelon_core_model::job::Waiting;
+use echelon_core_model::reason::Layer;
+use echelon_core_model::spec::GroupSpec;
+use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Timestamp};
+
+/// The reasons of a job's waiting instances. Reasons that were there before keep their time.
+#[must_use]
+pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Vec<Waiting> {
+    let Some(spec) = job.running_spec() else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for group in &spec.groups {
+        out.extend(of_group(picture, id, job, group, now));
+    }
+    let before = job.progress.as_ref().map_or(&[][..], |p| p.waiting.as_slice());
+    for w in &mut out {
+        let same =
+            |b: &&Waiting| b.group == w.group && b.cluster == w.cluster && b.reason.code == w.reason.code;
+        if let Some(old) = before.iter().find(same) {
+            w.since = w.since.min(old.since);
+        }
+    }
+    out
+}
+
+fn of_group(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec, now: Timestamp) -> Vec<Waiting> {
+    let mut out = Tally {
+        group: &group.name,
+        left: u64::from(group.instances),
+        out: Vec::new(),
+    };
+    let slices = job.slices();
+    let of_group: Vec<_> = slices
+        .into_iter()
+        .filter(|(k, _)| k.group == group.name)
+        .collect();
+    let counts: Vec<(SliceKey, SliceCount)> = of_group
+        .iter()
+        .map(|(k, ranges)| (k.clone(), picture.count(id, k, ranges)))
+        .collect();
+    let begun = |c: &SliceCount| c.active.saturating_add(c.ended);
+    let assigned: u64 = counts.iter().map(|(_, c)| c.assigned).sum();
+    out.left = out
+        .left
+        .saturating_sub(counts.iter().map(|(_, c)| begun(c)).sum());
+    for (key, count) in &counts {
+        let waits = count.assigned.saturating_sub(begun(count));
+        of_slice(picture, (id, job), (key, waits), now, &mut out);
+    }
+    let unassigned = u64::from(group.instances).saturating_sub(assigned);
+    let unrouted = job.unrouted.get(&group.name).cloned();
+    let reason = unrouted.unwrap_or_else(|| Reason::new(ReasonCode::Accepted));
+    out.add(None, reason, unassigned, now);
+    // Numbers on their way from one place to another are nowhere at the moment.
+    out.add(None, Reason::new(ReasonCode::Moved), out.left, now);
+    out.out
+}
+
+fn of_slice(
+    picture: &Picture,
+    (id, job): (JobId, &JobView),
+    (key, waits): (&SliceKey, u64),
+    now: Timestamp,
+    out: &mut Tally<'_>,
+) {
+    let cluster = Some(&key.cluster);
+    let refused = job.refused.get(key).map_or(0, |(_, n)| *n).min(waits);
+    if let Some((reason, _)) = job.refused.get(key) {
+        out.add(cluster, reason.clone(), refused, now);
+    }
+    let mut at_shard = waits - refused;
+    let report = picture.report(id, key);
+    for (reason, n, since) in report.into_iter().flat_map(shard_reasons) {
+        let n = (*n).min(at_shard);
+        out.add(cluster, reason.clone(), n, *since);
+        at_shard -= n;
+    }
+    let heard = picture
+        .clusters
+        .get(&key.cluster)
+        .is_some_and(|c| c.takes_grants());
+    let code = match (heard, job.grants.get(key)) {
+        (false, _) => ReasonCode::ClusterSilent,
+        // The shard has the grant and says nothing more: it is looking for hosts.
+        (true, Some(line)) if report.is_some_and(|r| r.grant_number >= line.number()) && !line.is_new() => {
+            ReasonCode::AwaitingOffer
+        }
+        (true, _) => ReasonCode::AwaitingGrant,
+    };
+    out.add(cluster, Reason::new(code).at(key.cluster.as_str()), at_shard, now);
+}
+
+/// What a shard says of instances that may start; what it says of missing grants is better known here, and a retry waits as
+/// an active instance.
+fn shard_reasons(report: &SliceReport) -> impl Iterator<Item = &(Reason, u64, Timestamp)> {
+    let told = |r: &Reason| {
+        let other = matches!(
+            r.code,
+            ReasonCode::AwaitingGrant | ReasonCode::Backoff | ReasonCode::MaxRunning
+        );
+        !other && r.code.layer() != Layer::Pool
+    };
+    report.waiting.iter().filter(move |(r, _, _)| told(r))
+}
+
+struct Tally<'a> {
+    group: &'a GroupName,
+    left: u64,
+    out: Vec<Waiting>,
+}
+
+impl Tally<'_> {
+    fn add(&mut self, cluster: Option<&ClusterId>, reason: Reason, n: u64, since: Timestamp) {
+        let count = n.min(self.left);
+        if count == 0 {
+            return;
+        }
+        self.left -= count;
+        let same = |w: &&mut Waiting| w.cluster.as_ref() == cluster && w.reason == reason;
+        if let Some(w) = self.out.iter_mut().find(same) {
+            w.count += count;
+            w.since = w.since.min(since);
+            return;
+        }
+        self.out.push(Waiting {
+            group: self.group.clone(),
+            cluster: cluster.cloned(),
+            reason,
+            count,
+            since,
+        });
+    }
+}

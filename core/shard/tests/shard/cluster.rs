@@ -1,0 +1,254 @@
+//! A small cluster: hosts with offers, tasks that live and die as told, updates that are repeated until acknowledged.
+
+use echelon_core_hosts::{Call, Event, Offer, OfferId, TaskState, TaskStatus};
+use echelon_core_model::time::Span;
+use echelon_core_model::{HostId, Resources};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A task as the cluster has it.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub host: HostId,
+    pub state: TaskState,
+    pub resources: Resources,
+    pub env: BTreeMap<String, String>,
+    /// Updates in order, the first one sent and not acknowledged.
+    pub unacknowledged: VecDeque<TaskStatus>,
+}
+
+/// A cluster.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    pub hosts: BTreeMap<HostId, Resources>,
+    pub tasks: BTreeMap<String, Task>,
+    /// Open offers.
+    pub offers: BTreeMap<String, (HostId, Resources)>,
+    /// Hosts that nobody hears.
+    pub silent: Vec<HostId>,
+    /// Whether accepted tasks start by themselves.
+    pub starts: bool,
+    /// Accepts are swallowed.
+    pub drops_accepts: bool,
+    pub framework: String,
+    pub subscribed: bool,
+    pub suppressed: bool,
+    pub out: VecDeque<Event>,
+    counter: u64,
+}
+
+impl Cluster {
+    pub fn of(hosts: u32, room: Resources) -> Self {
+        let hosts = (0..hosts).map(|i| (HostId::new(format!("host-{i}")), room)).collect();
+        Self {
+            hosts,
+            starts: true,
+            framework: "framework-1".to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    pub fn used(&self, host: &HostId) -> Resources {
+        let here = self.tasks.values().filter(|t| t.host == *host && !t.state.is_proof_of_death());
+        here.fold(Resources::ZERO, |sum, t| sum.plus(t.resources))
+    }
+
+    /// Offers whatever is free and not offered.
+    pub fn offer(&mut self) {
+        if !self.subscribed || self.suppressed {
+            return;
+        }
+        let mut offers = Vec::new();
+        for (host, room) in self.hosts.clone() {
+            let out = self.offers.values().filter(|(h, _)| *h == host);
+            let offered = out.fold(Resources::ZERO, |sum, (_, r)| sum.plus(*r));
+            let free = room.minus(self.used(&host)).minus(offered);
+            if free.cpus == 0 || self.silent.contains(&host) {
+                continue;
+            }
+            let id = format!("offer-{}", self.next());
+            self.offers.insert(id.clone(), (host.clone(), free));
+            offers.push(Offer {
+                id: OfferId(Arc::from(id)),
+                hostname: Arc::from(format!("{host}.example")),
+                host,
+                address: String::new(),
+                resources: free,
+                attributes: BTreeMap::new(),
+            });
+        }
+        if !offers.is_empty() {
+            self.out.push_back(Event::Offers(offers));
+        }
+    }
+
+    /// Moves a task along; the agent's update is repeated until it is acknowledged.
+    pub fn set(&mut self, task: &str, state: TaskState) {
+        let n = self.next();
+        let Some(t) = self.tasks.get_mut(task) else { return };
+        t.state = state;
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&n.to_be_bytes());
+        let status = TaskStatus {
+            uuid: Some(uuid),
+            ..status(task, state, Some(t.host.clone()))
+        };
+        t.unacknowledged.push_back(status.clone());
+        if t.unacknowledged.len() == 1 && self.subscribed {
+            self.out.push_back(Event::Update(status));
+        }
+    }
+
+    /// What the master says of a task by itself: no uuid.
+    pub fn say(&mut self, task: &str, state: TaskState) {
+        let host = self.tasks.get(task).map(|t| t.host.clone());
+        self.out.push_back(Event::Update(status(task, state, host)));
+    }
+
+    /// Sends the oldest unacknowledged update of every task again.
+    pub fn resend(&mut self) {
+        let oldest = self.tasks.values().filter_map(|t| t.unacknowledged.front().cloned());
+        let all: Vec<_> = oldest.map(Event::Update).collect();
+        self.out.extend(all);
+    }
+
+    pub fn disconnect(&mut self) {
+        self.subscribed = false;
+        self.offers.clear();
+        self.out.clear();
+        self.out.push_back(Event::Disconnected { why: "test".to_owned() });
+    }
+
+    pub fn call(&mut self, call: &Call) {
+        match call {
+            Call::Subscribe { framework } => {
+                self.subscribed = true;
+                self.suppressed = false;
+                self.offers.clear();
+                let framework = framework.clone().unwrap_or_else(|| self.framework.clone());
+                let heartbeat = Span::seconds(15);
+                self.out.push_back(Event::Subscribed { framework, heartbeat });
+                self.resend();
+                self.offer();
+            }
+            _ if !self.subscribed => {}
+            Call::Accept { offers, host, launches, .. } => self.accept(offers, host, launches),
+            Call::Decline { offers, .. } => {
+                offers.iter().for_each(|o| {
+                    self.offers.remove(&*o.0);
+                });
+            }
+            Call::Revive => {
+                self.suppressed = false;
+                self.offer();
+            }
+            Call::Suppress => self.suppressed = true,
+            Call::Kill { task, .. } => self.kill(task),
+            Call::Acknowledge { task, uuid, .. } => self.acknowledge(task, uuid),
+            Call::Reconcile { tasks } => self.reconcile(tasks),
+        }
+    }
+
+    fn accept(&mut self, offers: &[OfferId], host: &HostId, launches: &[echelon_core_hosts::Launch]) {
+        let known: Vec<_> = offers.iter().filter_map(|o| self.offers.remove(&*o.0)).collect();
+        if self.drops_accepts {
+            return;
+        }
+        let room = known.iter().fold(Resources::ZERO, |sum, (_, r)| sum.plus(*r));
+        let wanted = launches.iter().fold(Resources::ZERO, |sum, l| sum.plus(l.resources));
+        let good = known.len() == offers.len() && known.iter().all(|(h, _)| h == host);
+        for launch in launches {
+            let task = launch.task.to_string();
+            assert!(!self.tasks.contains_key(&task), "task id {task} is used twice");
+            if !good {
+                self.out.push_back(Event::Update(status(&task, TaskState::Dropped, Some(host.clone()))));
+                continue;
+            }
+            assert!(wanted.fits(room), "accept of {wanted} on {host} with {room}");
+            let new = Task {
+                host: host.clone(),
+                state: TaskState::Staging,
+                resources: launch.resources,
+                env: launch.env.clone(),
+                unacknowledged: VecDeque::new(),
+            };
+            self.tasks.insert(task.clone(), new);
+            if self.starts {
+                self.set(&task, TaskState::Starting);
+                self.set(&task, TaskState::Running);
+            }
+        }
+    }
+
+    fn kill(&mut self, task: &str) {
+        match self.tasks.get(task) {
+            Some(t) if self.silent.contains(&t.host) => self.say(task, TaskState::Unreachable),
+            Some(t) if !t.state.is_proof_of_death() => self.set(task, TaskState::Killed),
+            Some(_) => {}
+            None => self.say(task, TaskState::Unknown),
+        }
+    }
+
+    fn acknowledge(&mut self, task: &str, uuid: &[u8; 16]) {
+        let Some(t) = self.tasks.get_mut(task) else { return };
+        if t.unacknowledged.front().is_some_and(|s| s.uuid.as_ref() == Some(uuid)) {
+            t.unacknowledged.pop_front();
+            if let Some(next) = t.unacknowledged.front() {
+                self.out.push_back(Event::Update(next.clone()));
+            }
+        }
+    }
+
+    fn reconcile(&mut self, tasks: &[(String, Option<HostId>)]) {
+        let answer = |state, task: &str, host| {
+            Event::Update(TaskStatus {
+                reconciliation: true,
+                ..status(task, state, host)
+            })
+        };
+        if tasks.is_empty() {
+            let tracked = self.tasks.iter().filter(|(_, t)| !self.silent.contains(&t.host));
+            let tracked = tracked.filter(|(_, t)| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty());
+            let all: Vec<_> = tracked.map(|(id, t)| answer(t.state, id, Some(t.host.clone()))).collect();
+            self.out.extend(all);
+            return;
+        }
+        for (id, agent) in tasks {
+            let known = self.tasks.get(id).filter(|t| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty());
+            let away = agent.as_ref().is_some_and(|h| self.silent.contains(h));
+            let state = match (known, agent) {
+                _ if away => TaskState::Unreachable,
+                (Some(t), _) => t.state,
+                (None, Some(h)) if self.hosts.contains_key(h) => TaskState::Gone,
+                (None, _) => TaskState::Unknown,
+            };
+            self.out.push_back(answer(state, id, agent.clone()));
+        }
+    }
+
+    /// Tasks that are alive.
+    pub fn live(&self) -> Vec<String> {
+        let live = self.tasks.iter().filter(|(_, t)| !t.state.is_proof_of_death());
+        live.map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// A status without a uuid.
+pub fn status(task: &str, state: TaskState, host: Option<HostId>) -> TaskStatus {
+    TaskStatus {
+        task: task.to_owned(),
+        state,
+        host,
+        uuid: None,
+        reconciliation: false,
+        reason: String::new(),
+        message: String::new(),
+        at: None,
+        healthy: None,
+    }
+}

@@ -1,0 +1,125 @@
+//! Grants: how many may be active, from whom, and until when.
+
+use crate::world::{World, range, seconds, task};
+use echelon_core_hosts::TaskState;
+use echelon_core_model::directive::ReportPart;
+use echelon_core_model::{Epoch, ReasonCode, RunState};
+use echelon_core_testkit::build::JobBuilder;
+
+fn granted(n: u32, active: u64) -> World {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", n).build());
+    w.order(&[range(0, n - 1)], active);
+    w.run(seconds(2));
+    w
+}
+
+fn running(w: &World, n: u32) -> Vec<u32> {
+    (0..n).filter(|i| w.state(*i) == RunState::Running).collect()
+}
+
+#[test]
+fn no_more_become_active_than_granted_lowest_first() {
+    let w = granted(6, 4);
+    assert_eq!(running(&w, 6), [0, 1, 2, 3]);
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.active, slice.unstarted), (4, 2));
+    let codes: Vec<_> = slice.waiting.iter().map(|(r, n, _)| (r.code, *n)).collect();
+    assert_eq!(codes, [(ReasonCode::AwaitingGrant, 2)]);
+}
+
+#[test]
+fn expiry_stops_nothing_and_forbids_raising() {
+    let mut w = granted(6, 4);
+    // The one that has ended follows itself; that raises nothing.
+    w.run(seconds(40));
+    assert_eq!(running(&w, 6), [0, 1, 2, 3]);
+    w.cluster.hosts.clear();
+    let mut v = World::serving();
+    v.store_job(&JobBuilder::service("web", 6).build());
+    v.cluster.hosts.clear();
+    v.order(&[range(0, 5)], 4);
+    v.run(seconds(31));
+    v.cluster.hosts = crate::cluster::Cluster::of(3, echelon_core_testkit::build::shape(4, 4096)).hosts;
+    v.run(seconds(10));
+    assert_eq!(v.accepted(), Vec::<String>::new(), "the grant had expired");
+    v.order(&[range(0, 5)], 4);
+    v.run(seconds(8));
+    assert_eq!(v.accepted().len(), 4);
+}
+
+#[test]
+fn a_smaller_grant_stops_the_highest_and_a_larger_one_brings_them_back() {
+    let mut w = granted(6, 5);
+    w.order(&[range(0, 5)], 2);
+    w.run(seconds(3));
+    assert_eq!(running(&w, 6), [0, 1]);
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.active, slice.live, slice.unstarted), (2, 0 + 2, 4));
+    assert_eq!(w.kills().len(), 3);
+    w.order(&[range(0, 5)], 3);
+    w.run(seconds(8));
+    assert_eq!(running(&w, 6), [0, 1, 2]);
+    assert!(w.accepted().contains(&task(2, 1, 2)));
+}
+
+#[test]
+fn a_late_grant_is_dropped() {
+    let mut w = granted(6, 4);
+    let late = w.sequence;
+    w.order(&[range(0, 5)], 5);
+    w.run(seconds(2));
+    // The same link, an older grant number.
+    w.sequence = late.saturating_sub(3);
+    w.send_order(&[range(0, 5)], &[(1, 1)], 1);
+    w.run(seconds(2));
+    assert_eq!(running(&w, 6).len(), 5);
+}
+
+#[test]
+fn an_older_resource_manager_is_told_that_it_is_superseded() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", 2).build());
+    w.rm = Epoch(5);
+    w.order(&[range(0, 1)], 1);
+    w.run(seconds(2));
+    w.rm = Epoch(4);
+    w.send_order(&[range(0, 1)], &[(1, 2)], 1);
+    w.run(seconds(2));
+    assert_eq!(running(&w, 2), [0]);
+    let told = w.reports.iter().any(|r| r.part == ReportPart::Superseded(Epoch(5)));
+    assert!(told);
+    // Also after a restart: the epoch is stored.
+    w.restart();
+    w.connect();
+    w.reports.clear();
+    w.send_order(&[range(0, 1)], &[(1, 2)], 1);
+    assert!(w.reports.iter().any(|r| r.part == ReportPart::Superseded(Epoch(5))));
+}
+
+#[test]
+fn the_first_directive_of_a_larger_epoch_waits_until_the_epoch_is_stored() {
+    use crate::world::Storage;
+    use echelon_core_model::store::{Answer, Query};
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", 1).build());
+    w.rm = Epoch(9);
+    w.storage = Storage::StallsCommits;
+    w.order(&[range(0, 0)], 1);
+    assert_eq!(w.shard.slices().count(), 0, "obeyed before it was stored");
+    w.unstall();
+    w.run(seconds(2));
+    assert_eq!(w.shard.slices().count(), 1);
+    let Answer::Shard(row) = w.store.read(&Query::Shard(crate::world::c1())) else { panic!() };
+    assert_eq!(row.obeyed, Epoch(9));
+}
+
+#[test]
+fn a_restarted_shard_does_not_raise_by_a_stored_grant() {
+    let mut w = granted(6, 3);
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.restart();
+    w.run(seconds(20));
+    // What was active follows itself; nothing new begins without a resource manager.
+    assert_eq!(running(&w, 6), [0, 1, 2]);
+}

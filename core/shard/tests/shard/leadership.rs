@@ -1,0 +1,179 @@
+//! Becoming, staying and ceasing to be the leader.
+
+use crate::world::{Storage, World, c1, range, seconds};
+use echelon_core_model::Epoch;
+use echelon_core_model::store::{Decision, Leadership, Op};
+use echelon_core_model::time::Span;
+use echelon_core_hosts::{Call, Event as Told};
+use echelon_core_shard::{Alarm, Event, Mode};
+use echelon_core_testkit::build::JobBuilder;
+
+fn take(w: &mut World, epoch: u64, expected: u64) {
+    let decision = Decision::TakeEpoch {
+        role: w.role(),
+        next: Leadership {
+            epoch: Epoch(epoch),
+            holder: "another".to_owned(),
+        },
+        expected: Epoch(expected),
+    };
+    w.store.perform(Op::Decide(decision));
+}
+
+#[test]
+fn a_leader_takes_the_next_epoch_publishes_it_and_serves() {
+    let w = World::serving();
+    assert_eq!((w.shard.epoch(), w.published), (Epoch(1), Epoch(1)));
+}
+
+#[test]
+fn each_leader_has_a_larger_epoch() {
+    let mut w = World::serving();
+    for epoch in 2..5 {
+        w.restart();
+        assert_eq!(w.shard.epoch(), Epoch(epoch));
+    }
+}
+
+#[test]
+fn an_unknown_outcome_of_taking_the_epoch_is_settled() {
+    let mut w = World::new();
+    w.storage = Storage::DoesAndFails;
+    w.elect();
+    w.run(seconds(1));
+    w.storage = Storage::Works;
+    w.run(seconds(5));
+    assert_eq!((w.shard.mode(), w.shard.epoch()), (Mode::Serving, Epoch(1)));
+}
+
+#[test]
+fn a_larger_epoch_in_storage_ends_the_leadership_within_a_third_of_the_lease() {
+    let mut w = World::serving();
+    take(&mut w, 2, 1);
+    w.run(seconds(4));
+    assert_eq!((w.stepped_down.len(), w.shard.mode()), (1, Mode::Follower));
+}
+
+#[test]
+fn nothing_leaves_while_it_is_not_certain_who_leads() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::batch("hello", 1).build());
+    w.storage = Storage::Fails;
+    w.run(seconds(5));
+    w.order(&[range(0, 0)], 1);
+    w.storage = Storage::Works;
+    // The question is repeated with backoff; until it is answered nothing is launched.
+    assert!(w.accepted().is_empty());
+    w.run(seconds(6));
+    assert_eq!(w.accepted().len(), 1);
+}
+
+#[test]
+fn a_process_that_was_paused_beyond_its_lease_does_nothing_but_step_down() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::batch("hello", 1).build());
+    w.placement_works = false;
+    w.order(&[range(0, 0)], 1);
+    w.run(Span::millis(50));
+    let calls = w.calls.len();
+    w.now = w.now.plus(seconds(11));
+    w.placement_works = true;
+    w.step(Event::Wake);
+    w.run(seconds(5));
+    assert_eq!((w.calls.len(), w.stepped_down.len()), (calls, 1));
+}
+
+#[test]
+fn an_epoch_that_membership_knows_and_storage_does_not_freezes() {
+    let mut w = World::new();
+    w.published = Epoch(7);
+    w.elect();
+    w.run(seconds(60));
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    assert!(w.calls.is_empty(), "{:?}", w.calls);
+    assert!(matches!(w.alarms[..], [Alarm::StorageRolledBack { .. }]));
+    // An operator has raised the stored epoch far above.
+    take(&mut w, 1000, 0);
+    w.run(seconds(30));
+    assert_eq!((w.shard.mode(), w.shard.epoch()), (Mode::Serving, Epoch(1001)));
+}
+
+#[test]
+fn a_stored_epoch_below_our_own_freezes() {
+    let mut w = World::serving();
+    w.store = echelon_core_testkit::store::ModelStore::new();
+    w.run(seconds(4));
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    w.store_job(&JobBuilder::batch("hello", 1).build());
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(3));
+    assert!(w.accepted().is_empty());
+}
+
+#[test]
+fn the_framework_id_is_stored_before_anything_else_is_sent() {
+    let mut w = World::new();
+    w.storage = Storage::StallsCommits;
+    w.elect();
+    w.run(seconds(2));
+    let others = w.calls.iter().filter(|c| !matches!(c, Call::Subscribe { framework: None }));
+    assert_eq!(others.count(), 0);
+    w.unstall();
+    w.run(seconds(1));
+    w.restart();
+    let last = w.calls.iter().rev().find(|c| matches!(c, Call::Subscribe { .. }));
+    let framework = Some("framework-1".to_owned());
+    assert_eq!(last, Some(&Call::Subscribe { framework }));
+}
+
+#[test]
+fn another_framework_id_than_the_stored_one_freezes() {
+    let mut w = World::serving();
+    w.crash();
+    w.elect();
+    w.feed(Event::Wake);
+    w.step(Event::Cluster(Told::Subscribed {
+        framework: "other".to_owned(),
+        heartbeat: seconds(15),
+    }));
+    w.run(seconds(1));
+    assert!(w.alarms.iter().any(|a| matches!(a, Alarm::ForeignFramework { .. })), "{:?}", w.alarms);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+}
+
+#[test]
+fn a_newer_subscription_ends_the_leadership_and_a_break_does_not() {
+    let mut w = World::serving();
+    w.cluster.disconnect();
+    w.run(seconds(3));
+    assert_eq!((w.shard.mode(), w.cluster.subscribed), (Mode::Serving, true));
+    let message = "Framework failed over".to_owned();
+    w.step(Event::Cluster(Told::Refused { message, superseded: true }));
+    assert_eq!((w.shard.mode(), w.stepped_down.len()), (Mode::Follower, 1));
+    let calls = w.calls.len();
+    w.run(seconds(60));
+    assert_eq!(w.calls.len(), calls, "a superseded leader must not come back by itself");
+}
+
+#[test]
+fn a_silent_stream_is_subscribed_again() {
+    let mut w = World::serving();
+    let count = |w: &World| w.calls.iter().filter(|c| matches!(c, Call::Subscribe { .. })).count();
+    let before = count(&w);
+    w.cluster.suppressed = true;
+    w.run(seconds(60));
+    assert_eq!(count(&w), before);
+    w.run(seconds(40));
+    assert!(count(&w) > before);
+}
+
+#[test]
+fn heartbeats_are_stored_with_the_contact() {
+    use echelon_core_model::store::{Answer, Query};
+    let mut w = World::serving();
+    w.run(seconds(10));
+    let Answer::Heartbeats(all) = w.store.read(&Query::Heartbeats) else { panic!() };
+    assert_eq!((all.len(), &all[0].cluster, all[0].epoch), (1, &c1(), Epoch(1)));
+    assert!(w.now.since(all[0].at) <= seconds(4));
+    assert!(all[0].mesos_contact.is_some());
+}

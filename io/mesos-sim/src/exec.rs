@@ -1,0 +1,11 @@
+//! Tasks as real processes: each under a supervisor in a session of its own, so that it outlives this process, and with
+//! a sandbox folder that tells all about it.
+
+mod process;
+mod runner;
+mod sandbox;
+mod supervise;
+
+pub(crate) use runner::Runner;
+pub(crate) use sandbox::Sandbox;
+pub use supervise::supervise;

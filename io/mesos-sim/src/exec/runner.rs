@@ -1,0 +1,222 @@
+//! Starts supervisors, watches what they tell, and asks them to end tasks. After a restart it watches those that an
+//! older process started.
+
+use super::process::Process;
+use super::sandbox::{Ended, Order, Sandbox};
+use crate::config::Exec;
+use crate::engine::Engine;
+use echelon_core_model::time::Span;
+use echelon_proto::mesos::v1::CommandInfo;
+use echelon_sim_mesos::{Exit, Launch, Run};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::process::{Child, Command};
+
+/// How often a sandbox is looked at. A task's start and end are seen this late at most.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// Variables of this process that tasks get; all others come with the command.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ"];
+
+pub(crate) struct Runner {
+    config: Exec,
+    runs: Mutex<BTreeMap<Run, Slot>>,
+}
+
+/// A run that has not ended.
+enum Slot {
+    /// Its supervisor is being started; it may already be unwanted.
+    Starting { unwanted: bool },
+    /// It has a supervisor.
+    Supervised(Process),
+}
+
+impl Runner {
+    pub(crate) fn new(config: Exec) -> Self {
+        Self {
+            config,
+            runs: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Starts a run's supervisor, and watches it until its end is reported.
+    pub(crate) fn launch(&self, engine: &Arc<Engine>, launch: &Launch) {
+        self.lock()
+            .insert(launch.run.clone(), Slot::Starting { unwanted: false });
+        let (engine, launch) = (engine.clone(), launch.clone());
+        let shutdown = engine.shutdown.clone();
+        shutdown.spawn(async move {
+            let Some(runner) = &engine.runner else { return };
+            match runner.start(&launch) {
+                Ok(child) => runner.watch(&engine, &launch.run, Some(child)).await,
+                Err(error) => {
+                    let exit = Exit::NotStarted(format!("cannot start a supervisor: {error}"));
+                    runner.forget(&launch.run);
+                    engine.with(|cluster, now| cluster.exited(&launch.run, &exit, now));
+                }
+            }
+        });
+    }
+
+    /// Settles a run that an older process left: `true` when it is watched on.
+    pub(crate) fn adopt(&self, engine: &Arc<Engine>, run: &Run) -> bool {
+        let sandbox = Sandbox::of(&self.config.work_dir, run);
+        let supervisor = sandbox.started().map(|started| started.supervisor);
+        if let Some(started) = sandbox.started() {
+            engine.with(|cluster, now| cluster.started(run, started.task.pid, now));
+        }
+        if let Some(supervisor) = supervisor.filter(Process::lives) {
+            self.lock().insert(run.clone(), Slot::Supervised(supervisor));
+            let (engine, run) = (engine.clone(), run.clone());
+            let shutdown = engine.shutdown.clone();
+            shutdown.spawn(async move {
+                if let Some(runner) = &engine.runner {
+                    runner.watch(&engine, &run, None).await;
+                }
+            });
+            return true;
+        }
+        self.settle(engine, run, &sandbox);
+        false
+    }
+
+    /// Asks for the end of a run; with no grace at once.
+    pub(crate) fn kill(&self, run: &Run, grace: Span) {
+        match self.lock().get_mut(run) {
+            Some(Slot::Starting { unwanted }) => *unwanted = true,
+            Some(Slot::Supervised(supervisor)) if grace == Span::ZERO => self.end_at_once(run, supervisor),
+            Some(Slot::Supervised(supervisor)) => supervisor.terminate(),
+            // It has ended, which came before its KILL.
+            None => {}
+        }
+    }
+
+    fn end_at_once(&self, run: &Run, supervisor: &Process) {
+        if let Err(error) = Sandbox::of(&self.config.work_dir, run).forbid_grace() {
+            tracing::warn!(%error, task = run.task.as_str(), "cannot forbid a task's grace; it keeps its own");
+        }
+        supervisor.terminate();
+    }
+
+    fn start(&self, launch: &Launch) -> io::Result<Child> {
+        let sandbox = Sandbox::of(&self.config.work_dir, &launch.run);
+        sandbox.create()?;
+        sandbox.give_order(&Order {
+            program: program(&launch.command),
+            environment: environment(launch, &sandbox),
+            grace_ms: launch.grace.0,
+        })?;
+        let (program, arguments) = self.config.supervisor.split_first().ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the configuration names no supervisor program",
+            )
+        })?;
+        let child = Command::new(program)
+            .args(arguments)
+            .arg(sandbox.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(sandbox.file("log"))?)
+            .spawn()?;
+        let supervisor = child.id().and_then(Process::of);
+        let mut runs = self.lock();
+        let unwanted = matches!(runs.get(&launch.run), Some(Slot::Starting { unwanted: true }));
+        if let Some(supervisor) = supervisor {
+            if unwanted {
+                self.end_at_once(&launch.run, &supervisor);
+            }
+            runs.insert(launch.run.clone(), Slot::Supervised(supervisor));
+        }
+        Ok(child)
+    }
+
+    /// Looks at a run until it has ended or this process ends.
+    async fn watch(&self, engine: &Arc<Engine>, run: &Run, mut child: Option<Child>) {
+        let sandbox = Sandbox::of(&self.config.work_dir, run);
+        let token = engine.shutdown.token();
+        let mut told = false;
+        loop {
+            let lives = match &mut child {
+                Some(child) => matches!(child.try_wait(), Ok(None)),
+                None => matches!(self.lock().get(run), Some(Slot::Supervised(process)) if process.lives()),
+            };
+            if !told && let Some(started) = sandbox.started() {
+                told = true;
+                engine.with(|cluster, now| cluster.started(run, started.task.pid, now));
+            }
+            if sandbox.ended().is_some() || !lives {
+                self.forget(run);
+                return self.settle(engine, run, &sandbox);
+            }
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    /// Reports how a run ended. Where its supervisor died first, the task is ended: nobody would ever hear of it.
+    fn settle(&self, engine: &Arc<Engine>, run: &Run, sandbox: &Sandbox) {
+        let exit = match sandbox.ended() {
+            Some(Ended::Code(code)) => Exit::Code(code),
+            Some(Ended::Signal(signal)) => Exit::Signal(signal),
+            Some(Ended::NotStarted(why)) => Exit::NotStarted(why),
+            None => {
+                sandbox
+                    .started()
+                    .iter()
+                    .for_each(|started| started.task.kill_group());
+                Exit::Lost
+            }
+        };
+        engine.with(|cluster, now| cluster.exited(run, &exit, now));
+    }
+
+    fn forget(&self, run: &Run) {
+        self.lock().remove(run);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Run, Slot>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A line for the shell, or a program with its arguments of which the first is its own name.
+fn program(command: &CommandInfo) -> Vec<String> {
+    let value = command.value.clone().unwrap_or_default();
+    if command.shell() {
+        return vec!["/bin/sh".to_owned(), "-c".to_owned(), value];
+    }
+    let arguments = command.arguments.iter().skip(1).cloned();
+    std::iter::once(value).chain(arguments).collect()
+}
+
+fn environment(launch: &Launch, sandbox: &Sandbox) -> BTreeMap<String, String> {
+    let run = &launch.run;
+    let inherited = INHERITED
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let of_mesos = [
+        ("MESOS_SANDBOX", sandbox.path().display().to_string()),
+        ("MESOS_DIRECTORY", sandbox.path().display().to_string()),
+        ("MESOS_TASK_ID", run.task.to_string()),
+        ("MESOS_EXECUTOR_ID", run.task.to_string()),
+        ("MESOS_FRAMEWORK_ID", run.framework.to_string()),
+        ("MESOS_AGENT_ID", run.agent.to_string()),
+        ("MESOS_SLAVE_ID", run.agent.to_string()),
+        ("MESOS_CONTAINER_ID", run.container.to_string()),
+    ];
+    let of_mesos = of_mesos.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let variables = launch
+        .command
+        .environment
+        .iter()
+        .flat_map(|environment| &environment.variables);
+    let own = variables.filter_map(|variable| Some((variable.name.clone(), variable.value.clone()?)));
+    inherited.chain(of_mesos).chain(own).collect()
+}

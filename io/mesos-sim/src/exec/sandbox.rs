@@ -1,0 +1,126 @@
+//! The folder of one run: the task's own files beside `stdout` and `stderr`, and in `.supervisor` what the supervisor
+//! is told and tells. Every file there appears whole or not at all.
+
+use super::process::Process;
+use echelon_sim_mesos::{AgentId, Run};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the supervisor is to run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// Program and arguments.
+    pub program: Vec<String>,
+    /// The whole environment.
+    pub environment: BTreeMap<String, String>,
+    /// From SIGTERM to SIGKILL.
+    pub grace_ms: u64,
+}
+
+/// What the supervisor has started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Started {
+    pub supervisor: Process,
+    pub task: Process,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Ended {
+    Code(i32),
+    Signal(i32),
+    NotStarted(String),
+}
+
+/// The folder of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Sandbox(PathBuf);
+
+impl Sandbox {
+    /// The folder of an agent below a work folder.
+    pub(crate) fn agent_folder(work_dir: &Path, agent: &AgentId) -> PathBuf {
+        work_dir.join("agents").join(agent.as_str())
+    }
+
+    /// The folder of a run, as Mesos lays it out: a command task's executor has the task's name.
+    pub(crate) fn of(work_dir: &Path, run: &Run) -> Self {
+        let executor = Self::agent_folder(work_dir, &run.agent)
+            .join("frameworks")
+            .join(run.framework.as_str())
+            .join("executors")
+            .join(run.task.as_str());
+        Self(executor.join("runs").join(run.container.to_string()))
+    }
+
+    /// The folder that a supervisor was given.
+    pub(crate) fn at(folder: impl Into<PathBuf>) -> Self {
+        Self(folder.into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes the folder and lets `latest` beside it point to it.
+    pub(crate) fn create(&self) -> io::Result<()> {
+        fs::create_dir_all(self.0.join(".supervisor"))?;
+        let (Some(runs), Some(name)) = (self.0.parent(), self.0.file_name()) else {
+            return Ok(());
+        };
+        let fresh = runs.join(".latest.new");
+        let _ = fs::remove_file(&fresh);
+        std::os::unix::fs::symlink(name, &fresh)?;
+        fs::rename(fresh, runs.join("latest"))
+    }
+
+    pub(crate) fn give_order(&self, order: &Order) -> io::Result<()> {
+        self.write("order", order)
+    }
+
+    pub(crate) fn order(&self) -> io::Result<Order> {
+        self.read("order")
+    }
+
+    pub(crate) fn tell_started(&self, started: &Started) -> io::Result<()> {
+        self.write("started", started)
+    }
+
+    pub(crate) fn started(&self) -> Option<Started> {
+        self.read("started").ok()
+    }
+
+    pub(crate) fn tell_ended(&self, ended: &Ended) -> io::Result<()> {
+        self.write("ended", ended)
+    }
+
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        self.read("ended").ok()
+    }
+
+    /// From now on the task gets no grace.
+    pub(crate) fn forbid_grace(&self) -> io::Result<()> {
+        self.write("no-grace", &())
+    }
+
+    pub(crate) fn is_grace_forbidden(&self) -> bool {
+        self.file("no-grace").exists()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(".supervisor").join(name)
+    }
+
+    fn write(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        let fresh = self.file(&format!("{name}.new"));
+        fs::write(&fresh, serde_json::to_vec(value)?)?;
+        fs::rename(fresh, self.file(name))
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+        Ok(serde_json::from_slice(&fs::read(self.file(name))?)?)
+    }
+}

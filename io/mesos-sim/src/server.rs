@@ -1,0 +1,234 @@
+//! Puts a simulated cluster together: its work folder, its records, its agents and their ports, its master's port.
+
+use crate::agent::{self, AgentApi};
+use crate::config::{Config, Exec, Mode, ServeError};
+use crate::engine::Engine;
+use crate::exec::{Runner, Sandbox};
+use crate::http;
+use crate::journal::Journal;
+use crate::operator;
+use echelon_io_process::{Clock, Shutdown};
+use echelon_sim_mesos::{AgentId, Cluster, Config as ClusterConfig, Executors};
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// A cluster that is served.
+#[derive(Debug)]
+pub struct Running {
+    /// Where its master listens.
+    pub address: SocketAddr,
+    /// Where its agents listen; none in virtual mode, where there are no files to ask for.
+    pub agents: Vec<(AgentId, SocketAddr)>,
+    /// Held as long as the work folder is in use.
+    _lock: Option<File>,
+}
+
+/// Serves a simulated cluster until `shutdown` begins. Tasks in exec mode live on then; serving the same work folder again
+/// takes them over.
+///
+/// # Errors
+/// `ServeError` when a port or the work folder cannot be used.
+pub async fn serve(config: Config, shutdown: &Shutdown) -> Result<Running, ServeError> {
+    let clock = Clock::new();
+    let listener = http::listen(config.listen).await?;
+    let address = local(&listener, config.listen)?;
+    let kept = match &config.mode {
+        Mode::Virtual(_) => None,
+        Mode::Exec(exec) => Some(Kept::open(exec)?),
+    };
+    let (journal, records, lock, runner) = match kept {
+        Some(Kept {
+            journal,
+            records,
+            lock,
+            exec,
+        }) => (Some(journal), records, Some(lock), Some(Runner::new(exec))),
+        None => (None, BTreeMap::new(), None, None),
+    };
+    let cluster = Cluster::recover(
+        cluster_config(&config, address),
+        config.seed,
+        records,
+        clock.now(),
+    );
+    let cluster = cluster.map_err(|source| ServeError::Records {
+        path: work_dir(&config),
+        source,
+    })?;
+    let engine = Engine::new(cluster, journal, runner, (config.stream_bound, clock), shutdown);
+    let agents = start_agents(&engine, &config, shutdown).await?;
+    shutdown.spawn(engine.clone().keep_time());
+    http::serve(
+        listener,
+        move |request| operator::handle(engine.clone(), address, request),
+        shutdown,
+    );
+    Ok(Running {
+        address,
+        agents,
+        _lock: lock,
+    })
+}
+
+/// What is kept in a work folder.
+struct Kept {
+    journal: Journal,
+    records: BTreeMap<String, Vec<u8>>,
+    lock: File,
+    exec: Exec,
+}
+
+impl Kept {
+    fn open(exec: &Exec) -> Result<Self, ServeError> {
+        let folder = &exec.work_dir;
+        let failed = |source| ServeError::WorkDir {
+            path: folder.clone(),
+            source,
+        };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        // Tasks get this path, and find it from their own folders.
+        let folder = folder.canonicalize().map_err(failed)?;
+        let lock = File::create(folder.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ServeError::Locked(folder)),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let (journal, records) = Journal::open(&folder).map_err(failed)?;
+        Ok(Self {
+            journal,
+            records,
+            lock,
+            exec: Exec {
+                work_dir: folder,
+                ..exec.clone()
+            },
+        })
+    }
+}
+
+fn cluster_config(config: &Config, address: SocketAddr) -> ClusterConfig {
+    let executors = match &config.mode {
+        Mode::Virtual(how) => Executors::Virtual(how.clone()),
+        Mode::Exec(_) => Executors::External,
+    };
+    ClusterConfig {
+        hostname: address.ip().to_string(),
+        ip: match address.ip() {
+            IpAddr::V4(ip) => ip.octets(),
+            IpAddr::V6(_) => [127, 0, 0, 1],
+        },
+        port: address.port(),
+        allocation_interval: config.allocation_interval,
+        durable: matches!(config.mode, Mode::Exec(_)),
+        executors,
+        ..ClusterConfig::default()
+    }
+}
+
+fn work_dir(config: &Config) -> std::path::PathBuf {
+    match &config.mode {
+        Mode::Exec(exec) => exec.work_dir.clone(),
+        Mode::Virtual(_) => std::path::PathBuf::new(),
+    }
+}
+
+/// Starts the agents that the records know, or the configured ones.
+async fn start_agents(
+    engine: &Arc<Engine>,
+    config: &Config,
+    shutdown: &Shutdown,
+) -> Result<Vec<(AgentId, SocketAddr)>, ServeError> {
+    let known: Vec<AgentId> = engine.view(|cluster| cluster.agent_ids().cloned().collect());
+    let Mode::Exec(exec) = &config.mode else {
+        add_virtual(engine, config);
+        return Ok(Vec::new());
+    };
+    let root = exec
+        .work_dir
+        .canonicalize()
+        .unwrap_or_else(|_| exec.work_dir.clone());
+    let mut agents = Vec::new();
+    let count = if known.is_empty() {
+        config.agents.len()
+    } else {
+        known.len()
+    };
+    for number in 0..count {
+        let any = SocketAddr::new(config.listen.ip(), 0);
+        let listener = http::listen(any).await?;
+        let address = local(&listener, any)?;
+        let id = match (known.get(number), config.agents.get(number)) {
+            (Some(id), _) => {
+                resume(engine, id, address.port());
+                id.clone()
+            }
+            (None, Some(shape)) => {
+                let mut spec = shape.spec(&config.cluster, number, address.port());
+                spec.ip = address.ip().to_string();
+                engine.with(|cluster, now| cluster.add_agent(spec, now))
+            }
+            (None, None) => continue,
+        };
+        serve_agent(engine, (&id, &root), listener, shutdown)?;
+        agents.push((id, address));
+    }
+    Ok(agents)
+}
+
+fn add_virtual(engine: &Arc<Engine>, config: &Config) {
+    engine.with(|cluster, now| {
+        for (number, shape) in config.agents.iter().enumerate() {
+            cluster.add_agent(shape.spec(&config.cluster, number, 5051), now);
+        }
+    });
+}
+
+/// An agent comes back: first its runs are settled, then it registers, as a real one does.
+fn resume(engine: &Arc<Engine>, id: &AgentId, port: u16) {
+    let runs = engine.with(|cluster, _| {
+        cluster.move_agent(id, port);
+        cluster.live_runs(id)
+    });
+    if let Some(runner) = &engine.runner {
+        for (run, _) in runs {
+            runner.adopt(engine, &run);
+        }
+    }
+    engine.with(|cluster, now| cluster.start_agent(id, now));
+}
+
+fn serve_agent(
+    engine: &Arc<Engine>,
+    (id, work_dir): (&AgentId, &Path),
+    listener: TcpListener,
+    shutdown: &Shutdown,
+) -> Result<(), ServeError> {
+    let root = Sandbox::agent_folder(work_dir, id);
+    std::fs::create_dir_all(&root).map_err(|source| ServeError::WorkDir {
+        path: root.clone(),
+        source,
+    })?;
+    let api = AgentApi {
+        engine: engine.clone(),
+        id: id.clone(),
+        root,
+    };
+    http::serve(
+        listener,
+        move |request| agent::handle(api.clone(), request),
+        shutdown,
+    );
+    Ok(())
+}
+
+fn local(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, ServeError> {
+    listener.local_addr().map_err(|source| ServeError::Listen {
+        address: asked,
+        source,
+    })
+}

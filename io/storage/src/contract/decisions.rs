@@ -1,0 +1,393 @@
+//! Heads, specs, names, requests, clusters and pools: compare-and-set.
+
+use super::Case;
+use super::facts::{head, job, spec};
+use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::store::{
+    Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
+};
+use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, RequestId, Resources, Timestamp, Version};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn put_head(job: JobId, version: u64, expected: Option<u64>) -> Decision {
+    Decision::PutHead {
+        head: head(job, version),
+        expected: expected.map(Version),
+    }
+}
+
+fn conflict(answer: Answer) -> Decided {
+    Decided::Conflict(Box::new(answer))
+}
+
+/// Insert if absent; what is there is told to who comes second.
+pub async fn a_head_is_inserted_once(case: &Case) {
+    assert_eq!(case.settled(Query::Head(job(1))).await, Answer::Head(None));
+    case.decides(put_head(job(1), 1, None)).await;
+    let mut other = head(job(1), 1);
+    other.owner = "bob".to_owned();
+    let second = Decision::PutHead {
+        head: other,
+        expected: None,
+    };
+    assert_eq!(
+        case.decide(second).await,
+        conflict(Answer::Head(Some(head(job(1), 1))))
+    );
+    for answer in [
+        case.read(Query::Head(job(1))).await,
+        case.settled(Query::Head(job(1))).await,
+    ] {
+        assert_eq!(answer, Answer::Head(Some(head(job(1), 1))));
+    }
+}
+
+/// A change names the version that it replaces.
+pub async fn a_head_changes_only_from_its_version(case: &Case) {
+    assert_eq!(
+        case.decide(put_head(job(1), 2, Some(1))).await,
+        conflict(Answer::Head(None)),
+        "nothing is there to change"
+    );
+    case.decides(put_head(job(1), 1, None)).await;
+    case.decides(put_head(job(1), 2, Some(1))).await;
+    let late = Decision::PutHead {
+        head: changed(job(1)),
+        expected: Some(Version(1)),
+    };
+    assert_eq!(
+        case.decide(late).await,
+        conflict(Answer::Head(Some(head(job(1), 2))))
+    );
+    case.decides(put_head(job(1), 3, Some(2))).await;
+    assert_eq!(
+        case.settled(Query::Head(job(1))).await,
+        Answer::Head(Some(head(job(1), 3)))
+    );
+}
+
+/// Version 2 with another content than `head(job, 2)`.
+fn changed(job: JobId) -> echelon_core_model::job::Head {
+    let mut head = head(job, 2);
+    head.instances = 99;
+    head
+}
+
+/// Removing names the last version, and is done when nothing is there.
+pub async fn a_removed_head_stays_removed(case: &Case) {
+    let remove = |version| Decision::RemoveHead {
+        job: job(1),
+        expected: Version(version),
+    };
+    case.decides(put_head(job(1), 1, None)).await;
+    assert_eq!(
+        case.decide(remove(2)).await,
+        conflict(Answer::Head(Some(head(job(1), 1))))
+    );
+    case.decides(remove(1)).await;
+    case.decides(remove(1)).await;
+    assert_eq!(case.settled(Query::Head(job(1))).await, Answer::Head(None));
+    assert_eq!(
+        case.decide(put_head(job(1), 2, Some(1))).await,
+        conflict(Answer::Head(None)),
+        "a wish for a removed job finds nothing"
+    );
+    let bucket = echelon_core_model::bucket::job_bucket(job(1));
+    assert_eq!(
+        case.settled(Query::Heads(bucket)).await,
+        Answer::Heads(Vec::new())
+    );
+}
+
+/// A spec version is written once.
+pub async fn specs_never_change(case: &Case) {
+    let put = |version, command: &str| Decision::PutSpec {
+        job: job(1),
+        version,
+        spec: spec(command),
+    };
+    case.decides(put(1, "a")).await;
+    case.decides(put(2, "b")).await;
+    case.decides(put(1, "a")).await;
+    let taken = conflict(Answer::Spec(Some(spec("a"))));
+    assert_eq!(case.decide(put(1, "c")).await, taken);
+    for (version, expected) in [(1, Some("a")), (2, Some("b")), (3, None)] {
+        let answer = case.read(Query::Spec(job(1), version)).await;
+        assert_eq!(answer, Answer::Spec(expected.map(spec)), "version {version}");
+    }
+}
+
+/// A name is taken, and taken over from exactly the holder that was seen.
+pub async fn a_name_has_one_holder(case: &Case) {
+    let holder = |n, version| NameHolder {
+        job: job(n),
+        version: Version(version),
+    };
+    let take = |n, version: u64, expected: Option<u64>| Decision::TakeName {
+        name: "hello \u{1f44b} \0/'\"".to_owned(),
+        holder: holder(n, version),
+        expected: expected.map(Version),
+    };
+    case.decides(take(1, 1, None)).await;
+    assert_eq!(
+        case.decide(take(2, 1, None)).await,
+        conflict(Answer::Name(Some(holder(1, 1))))
+    );
+    case.decides(take(2, 2, Some(1))).await;
+    assert_eq!(
+        case.decide(take(3, 2, Some(1))).await,
+        conflict(Answer::Name(Some(holder(2, 2)))),
+        "a take-over that comes second"
+    );
+    let name = Query::Name("hello \u{1f44b} \0/'\"".to_owned());
+    assert_eq!(case.settled(name).await, Answer::Name(Some(holder(2, 2))));
+    assert_eq!(
+        case.settled(Query::Name("hello".to_owned())).await,
+        Answer::Name(None)
+    );
+}
+
+/// The first plan of a request id stays.
+pub async fn a_request_has_one_plan(case: &Case) {
+    let planned = |n| PlannedRequest {
+        job: job(n),
+        hash: u64::MAX - n,
+        at: Timestamp(1_795_246_364_718),
+    };
+    let plan = |n| Decision::PlanRequest {
+        id: RequestId::new("r-1"),
+        planned: planned(n),
+    };
+    case.decides(plan(1)).await;
+    case.decides(plan(1)).await;
+    let first = Answer::Request(Some(planned(1)));
+    assert_eq!(case.decide(plan(2)).await, conflict(first.clone()));
+    assert_eq!(case.settled(Query::Request(RequestId::new("r-1"))).await, first);
+}
+
+/// Clusters are listed by id and changed by version; a conflict tells the one row.
+pub async fn clusters_change_by_version(case: &Case) {
+    case.with_clusters(&["c2", "c1"]).await;
+    let Answer::Clusters(clusters) = case.settled(Query::Clusters).await else {
+        panic!("clusters")
+    };
+    let ids: Vec<&str> = clusters.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(ids, ["c1", "c2"]);
+    let cordoned = Cluster {
+        version: Version(2),
+        wish: Wish::Cordoned,
+        ..clusters[0].clone()
+    };
+    let cordon = |expected| Decision::PutCluster {
+        cluster: cordoned.clone(),
+        expected,
+    };
+    case.decides(cordon(Some(Version(1)))).await;
+    let drain = Decision::PutCluster {
+        cluster: Cluster {
+            wish: Wish::Draining,
+            ..cordoned.clone()
+        },
+        expected: Some(Version(1)),
+    };
+    let there = Answer::Clusters(vec![cordoned.clone()]);
+    assert_eq!(case.decide(drain).await, conflict(there));
+}
+
+/// A tree of pools at a version.
+pub(super) fn tree(version: u64, paths: &[&str]) -> PoolTree {
+    let pool = |path: &&str| Pool {
+        id: PoolId::new(format!("id of {path}")),
+        path: (*path).to_owned(),
+        reservation: Resources::ZERO,
+        limit: Resources::MAX,
+        share: Resources::ZERO,
+        version: Version(version),
+    };
+    PoolTree {
+        version: Version(version),
+        pools: paths.iter().map(|p| ((*p).to_owned(), pool(p))).collect(),
+    }
+}
+
+pub(super) fn put_pools(version: u64, paths: &[&str]) -> Decision {
+    Decision::PutPools {
+        tree: tree(version, paths),
+        expected: Version(version - 1),
+    }
+}
+
+/// The tree behind the pointer is whole, and of two trees for one version the first stays.
+pub async fn a_pool_tree_is_replaced_whole(case: &Case) {
+    assert_eq!(
+        case.settled(Query::Pools).await,
+        Answer::Pools(PoolTree::default())
+    );
+    case.decides(put_pools(1, &["/default"])).await;
+    let there = Answer::Pools(tree(1, &["/default"]));
+    assert_eq!(case.decide(put_pools(1, &["/other"])).await, conflict(there));
+    for version in 2..40 {
+        let paths = [format!("/a{version}"), format!("/a{version}/b")];
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        case.decides(put_pools(version, &paths)).await;
+        let now = case.read(Query::Pools).await;
+        assert_eq!(now, Answer::Pools(tree(version, &paths)));
+    }
+    assert!(matches!(
+        case.decide(put_pools(3, &["/late"])).await,
+        Decided::Conflict(_)
+    ));
+}
+
+/// One of each kind that has nothing before it.
+pub(super) fn first_decisions() -> Vec<Decision> {
+    let cluster = Cluster {
+        id: ClusterId::new("c9"),
+        name: "nine".to_owned(),
+        version: Version(1),
+        wish: Wish::Active,
+        mesos: "m:5050".to_owned(),
+        labels: BTreeMap::new(),
+    };
+    vec![
+        put_head(job(9), 1, None),
+        Decision::PutSpec {
+            job: job(9),
+            version: 1,
+            spec: spec("x"),
+        },
+        Decision::TakeName {
+            name: "nine".to_owned(),
+            holder: NameHolder {
+                job: job(9),
+                version: Version(1),
+            },
+            expected: None,
+        },
+        Decision::PlanRequest {
+            id: RequestId::new("r-9"),
+            planned: PlannedRequest {
+                job: job(9),
+                hash: 9,
+                at: Timestamp(9),
+            },
+        },
+        put_pools(1, &["/nine"]),
+        Decision::PutCluster {
+            cluster,
+            expected: None,
+        },
+        Decision::TakeEpoch {
+            role: Role::Shard(ClusterId::new("c9")),
+            next: Leadership {
+                epoch: Epoch(1),
+                holder: "p1".to_owned(),
+            },
+            expected: Epoch(0),
+        },
+        Decision::RaisePartition {
+            partition: 9,
+            epoch: Epoch(1),
+            expected: Epoch(0),
+        },
+    ]
+}
+
+/// What holds already is applied again, and changes nothing.
+pub async fn every_decision_is_idempotent(case: &Case) {
+    for decision in first_decisions() {
+        case.decides(decision.clone()).await;
+        case.decides(decision).await;
+    }
+    case.decides(put_head(job(9), 2, Some(1))).await;
+    case.decides(put_head(job(9), 2, Some(1))).await;
+    let answer = case.decide(put_head(job(9), 1, None)).await;
+    assert_eq!(
+        answer,
+        conflict(Answer::Head(Some(head(job(9), 2)))),
+        "what held before does not hold any more"
+    );
+}
+
+/// Each of several writers counts a head up; every version is made by exactly one of them.
+pub async fn of_many_writers_one_wins_each_version(case: &Case) {
+    const WRITERS: u64 = 8;
+    const EACH: u64 = 10;
+    case.decides(put_head(job(1), 1, None)).await;
+    let tasks: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let store = Arc::clone(&case.store);
+            tokio::spawn(async move {
+                let (mut won, mut version) = (0, 1);
+                while won < EACH {
+                    let mut next = head(job(1), version + 1);
+                    next.owner = format!("writer {writer}");
+                    let decision = Decision::PutHead {
+                        head: next,
+                        expected: Some(Version(version)),
+                    };
+                    match super::unknown::settle(&*store, decision).await {
+                        Decided::Applied => {
+                            won += 1;
+                            version += 1;
+                        }
+                        Decided::Conflict(there) => {
+                            let Answer::Head(Some(there)) = *there else {
+                                panic!("{there:?}")
+                            };
+                            assert!(there.version.0 >= version, "versions never go back");
+                            assert_ne!(there.version.0, version, "a conflict at the expected version");
+                            version = there.version.0;
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let Answer::Head(Some(last)) = case.settled(Query::Head(job(1))).await else {
+        panic!("the head is gone")
+    };
+    assert_eq!(
+        last.version,
+        Version(1 + WRITERS * EACH),
+        "each win made one version"
+    );
+}
+
+/// Of writers that take one name at once, one holds it, and all others are told who.
+pub async fn many_names_are_taken_at_once(case: &Case) {
+    let tasks: Vec<_> = (0..16)
+        .map(|n| {
+            let store = Arc::clone(&case.store);
+            tokio::spawn(async move {
+                let take = Decision::TakeName {
+                    name: "contended".to_owned(),
+                    holder: NameHolder {
+                        job: job(n),
+                        version: Version(1),
+                    },
+                    expected: None,
+                };
+                (n, super::unknown::settle(&*store, take).await)
+            })
+        })
+        .collect();
+    let (mut winners, mut told) = (Vec::new(), Vec::new());
+    for task in tasks {
+        match task.await.unwrap() {
+            (n, Decided::Applied) => winners.push(job(n)),
+            (_, Decided::Conflict(there)) => told.push(*there),
+        }
+    }
+    assert_eq!(winners.len(), 1, "{winners:?}");
+    let holder = NameHolder {
+        job: winners[0],
+        version: Version(1),
+    };
+    assert_eq!(told, vec![Answer::Name(Some(holder)); 15]);
+}

@@ -1,0 +1,153 @@
+//! Leaderships, and the epochs of assignment partitions.
+
+use super::Case;
+use super::facts::{assignment, job, jobs_of_partition, shard};
+use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Query, Role};
+use echelon_core_model::{Epoch, JobId};
+use std::sync::Arc;
+
+fn take(role: &Role, holder: &str, epoch: u64) -> Decision {
+    Decision::TakeEpoch {
+        role: role.clone(),
+        next: led(holder, epoch),
+        expected: Epoch(epoch - 1),
+    }
+}
+
+fn led(holder: &str, epoch: u64) -> Leadership {
+    Leadership {
+        epoch: Epoch(epoch),
+        holder: holder.to_owned(),
+    }
+}
+
+/// Of processes that take the same epoch one gets it, and reads that it did.
+pub async fn an_epoch_is_taken_once(case: &Case) {
+    let role = Role::ResourceManager;
+    let none = case.settled(Query::Leadership(role.clone())).await;
+    assert_eq!(none, Answer::Leadership(Leadership::default()));
+    for epoch in 1..4 {
+        let tasks: Vec<_> = (0..6)
+            .map(|n| {
+                let (store, take) = (Arc::clone(&case.store), take(&role, &format!("p{n}"), epoch));
+                tokio::spawn(async move { (n, super::unknown::settle(&*store, take).await) })
+            })
+            .collect();
+        let mut winners = Vec::new();
+        for task in tasks {
+            let (n, decided) = task.await.unwrap();
+            if decided == Decided::Applied {
+                winners.push(format!("p{n}"));
+            }
+        }
+        assert_eq!(winners.len(), 1, "epoch {epoch}: {winners:?}");
+        let now = case.settled(Query::Leadership(role.clone())).await;
+        assert_eq!(now, Answer::Leadership(led(&winners[0], epoch)));
+    }
+    // An epoch may be skipped, for a storage that was rolled back, but never used again.
+    let skip = Decision::TakeEpoch {
+        role: role.clone(),
+        next: led("far", 1000),
+        expected: Epoch(3),
+    };
+    case.decides(skip).await;
+    assert!(matches!(
+        case.decide(take(&role, "late", 4)).await,
+        Decided::Conflict(_)
+    ));
+}
+
+/// Each role counts its own epochs.
+pub async fn leaderships_do_not_mix(case: &Case) {
+    for (role, holder) in [
+        (Role::ResourceManager, "rm"),
+        (shard("c1"), "s1"),
+        (shard("c2"), "s2"),
+        (shard("resource-manager"), "s3"),
+    ] {
+        case.decides(take(&role, holder, 1)).await;
+        let now = case.settled(Query::Leadership(role)).await;
+        assert_eq!(now, Answer::Leadership(led(holder, 1)));
+    }
+}
+
+const PARTITION: u16 = 5;
+
+fn raise(epoch: u64, expected: u64) -> Decision {
+    Decision::RaisePartition {
+        partition: PARTITION,
+        epoch: Epoch(epoch),
+        expected: Epoch(expected),
+    }
+}
+
+fn assign(epoch: u64, cluster: &str, put: &[JobId], remove: &[JobId]) -> Decision {
+    Decision::PutAssignments {
+        partition: PARTITION,
+        epoch: Epoch(epoch),
+        put: put.iter().map(|job| assignment(*job, cluster)).collect(),
+        remove: remove.to_vec(),
+    }
+}
+
+/// A deposed resource manager's assignments are refused, whichever came first.
+pub async fn an_older_epoch_assigns_nothing(case: &Case) {
+    let jobs = jobs_of_partition(PARTITION, 2);
+    let conflict = |epoch| Decided::Conflict(Box::new(Answer::Assignments(Epoch(epoch), Vec::new())));
+    assert_eq!(
+        case.decide(assign(1, "c1", &jobs, &[])).await,
+        conflict(0),
+        "never raised"
+    );
+    case.decides(raise(1, 0)).await;
+    case.decides(assign(1, "c1", &jobs[..1], &[])).await;
+    case.decides(raise(4, 1)).await;
+    assert_eq!(case.decide(assign(1, "late", &jobs, &[])).await, conflict(4));
+    assert_eq!(case.decide(assign(1, "late", &[], &jobs)).await, conflict(4));
+    assert_eq!(case.decide(assign(9, "early", &jobs, &[])).await, conflict(4));
+    assert_eq!(
+        case.decide(raise(3, 1)).await,
+        conflict(4),
+        "an epoch never falls"
+    );
+    let kept = Answer::Assignments(Epoch(4), vec![assignment(jobs[0], "c1")]);
+    assert_eq!(case.settled(Query::Assignments(PARTITION)).await, kept);
+    let other = case.settled(Query::Assignments(PARTITION + 1)).await;
+    assert_eq!(other, Answer::Assignments(Epoch(0), Vec::new()));
+}
+
+/// Rows are written whole and removed; repeating a batch changes nothing.
+pub async fn a_partition_keeps_what_the_newest_epoch_wrote(case: &Case) {
+    let jobs = jobs_of_partition(PARTITION, 40);
+    case.decides(raise(2, 0)).await;
+    case.decides(assign(2, "c1", &jobs, &[])).await;
+    case.decides(raise(3, 2)).await;
+    let change = assign(3, "c2", &jobs[..10], &jobs[30..]);
+    case.decides(change.clone()).await;
+    case.decides(change).await;
+    let mut expected: Vec<_> = jobs[..10].iter().map(|j| assignment(*j, "c2")).collect();
+    expected.extend(jobs[10..30].iter().map(|j| assignment(*j, "c1")));
+    expected.sort_by_key(|a| a.job);
+    for answer in [
+        case.settled(Query::Assignments(PARTITION)).await,
+        case.read(Query::Assignments(PARTITION)).await,
+    ] {
+        assert_eq!(answer, Answer::Assignments(Epoch(3), expected.clone()));
+    }
+}
+
+/// One job's assignment without its partition.
+pub async fn a_single_assignment_is_read_alone(case: &Case) {
+    let jobs = jobs_of_partition(PARTITION, 2);
+    case.decides(raise(1, 0)).await;
+    case.decides(assign(1, "c1", &jobs, &[])).await;
+    for (asked, found) in [
+        (jobs[1], vec![assignment(jobs[1], "c1")]),
+        (job(1 << 40), Vec::new()),
+    ] {
+        let Answer::Assignments(_, read) = case.read(Query::Assignment(asked)).await else {
+            panic!("assignments")
+        };
+        assert_eq!(read, found);
+    }
+}

@@ -1,0 +1,214 @@
+//! Facts with a default for everything that is not the point.
+
+use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::bucket::{assignment_partition, job_bucket};
+use echelon_core_model::cluster::Host;
+use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
+use echelon_core_model::job::{Goal, Head, JobState, Progress};
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, defaults};
+use echelon_core_model::store::{Event, Role};
+use echelon_core_model::{
+    ClusterId, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Reason, ReasonCode,
+    Resources, RunNumber, RunState, Timestamp, Version,
+};
+use std::collections::BTreeMap;
+
+/// A job id that looks like a real one.
+#[must_use]
+pub const fn job(n: u64) -> JobId {
+    JobId::new(
+        Timestamp(1_795_246_364_718 + n),
+        n as u128 * 0x9e37_79b9_7f4a_7c15,
+    )
+}
+
+/// The default group.
+#[must_use]
+pub fn main_group() -> GroupName {
+    GroupName::new(GroupName::DEFAULT)
+}
+
+/// A shard's leadership.
+#[must_use]
+pub fn shard(cluster: &str) -> Role {
+    Role::Shard(ClusterId::new(cluster))
+}
+
+/// A head at a version.
+#[must_use]
+pub fn head(job: JobId, version: u64) -> Head {
+    Head {
+        job,
+        version: Version(version),
+        void: false,
+        goal: Goal::default(),
+        spec_version: 1,
+        name: format!("job-{job}"),
+        pool: "/default".to_owned(),
+        kind: JobKind::Batch,
+        owner: "ann".to_owned(),
+        labels: BTreeMap::new(),
+        instances: 8,
+        updated_at: Timestamp(version),
+    }
+}
+
+/// A spec of one group with this command.
+#[must_use]
+pub fn spec(command: &str) -> JobSpec {
+    let group = GroupSpec {
+        name: main_group(),
+        instances: 8,
+        max_running: None,
+        command: command.to_owned(),
+        env: BTreeMap::new(),
+        resources: Resources {
+            cpus: 100,
+            memory: 32,
+            ..Resources::ZERO
+        },
+        constraints: Vec::new(),
+        retry: defaults::RETRY,
+        grace: defaults::GRACE,
+        max_run: None,
+        max_unavailable: 1,
+    };
+    JobSpec {
+        name: "hello".to_owned(),
+        pool: defaults::POOL.to_owned(),
+        kind: JobKind::Batch,
+        owner: String::new(),
+        labels: BTreeMap::new(),
+        priority: 0,
+        clusters: ClusterChoice::default(),
+        on_unreachable: defaults::ON_UNREACHABLE,
+        on_cluster_loss: defaults::ON_CLUSTER_LOSS,
+        groups: vec![group],
+    }
+}
+
+/// Progress in a state.
+#[must_use]
+pub const fn progress(job: JobId, state: JobState) -> Progress {
+    Progress {
+        job,
+        state,
+        since: Timestamp(7),
+        reason: None,
+        ended_version: None,
+        groups: BTreeMap::new(),
+        waiting: Vec::new(),
+        awaited: Vec::new(),
+        created_at: Timestamp(1),
+    }
+}
+
+/// An assignment of numbers 0 to 7 to a cluster.
+#[must_use]
+pub fn assignment(job: JobId, cluster: &str) -> Assignment {
+    let cluster = ClusterId::new(cluster);
+    let range = AssignedRange {
+        range: InstanceRange { first: 0, last: 7 },
+        cluster: cluster.clone(),
+        generation: Generation(1),
+        former: None,
+        releasing: None,
+    };
+    let mut assignment = Assignment::new(job);
+    assignment.groups.insert(main_group(), vec![range]);
+    assignment.holders.insert(cluster, Generation(1));
+    assignment
+}
+
+/// The first jobs from `job(0)` that lie in an assignment partition.
+#[must_use]
+pub fn jobs_of_partition(partition: u16, n: usize) -> Vec<JobId> {
+    let jobs = (0..).map(job).filter(|j| assignment_partition(*j) == partition);
+    jobs.take(n).collect()
+}
+
+/// The first jobs from `job(0)` that lie in a job bucket.
+#[must_use]
+pub fn jobs_of_bucket(bucket: u16, n: usize) -> Vec<JobId> {
+    (0..)
+        .map(job)
+        .filter(|j| job_bucket(*j) == bucket)
+        .take(n)
+        .collect()
+}
+
+/// A block with one running instance on a host.
+#[must_use]
+pub fn block(job: JobId, number: u32, host: &str) -> Block {
+    let run = Run {
+        generation: Generation(1),
+        number: RunNumber(1),
+        state: RunState::Running,
+        since: Timestamp(5),
+        reason: Reason::new(ReasonCode::Running),
+        host: HostId::new(host),
+        hostname: format!("{host}.example").into(),
+        spec_version: 1,
+        restarts: 0,
+        started_at: Some(Timestamp(4)),
+        ended_at: None,
+        exit_code: None,
+        stopping: None,
+    };
+    let record = InstanceRecord {
+        generation: Generation(1),
+        run: Some(run),
+        ..InstanceRecord::default()
+    };
+    Block {
+        key: key(job, number),
+        instances: [(InstanceNumber(number * 256), record)].into_iter().collect(),
+    }
+}
+
+/// The key of a block of the default group.
+#[must_use]
+pub fn key(job: JobId, number: u32) -> BlockKey {
+    BlockKey {
+        job,
+        group: main_group(),
+        number,
+    }
+}
+
+/// The host of a block made by `block`.
+#[must_use]
+pub fn host_of(block: &Block) -> String {
+    let record = block.instances.values().next().expect("one instance");
+    record.run.as_ref().expect("a run").host.to_string()
+}
+
+/// A host.
+#[must_use]
+pub fn host(id: &str, tasks: u32) -> Host {
+    Host {
+        id: HostId::new(id),
+        hostname: format!("{id}.example"),
+        address: format!("{id}:5051"),
+        capacity: Resources::MAX,
+        used: Resources::ZERO,
+        tasks,
+        attributes: [("rack".to_owned(), "a".to_owned())].into_iter().collect(),
+        reachable: true,
+        seen_at: Timestamp(9),
+    }
+}
+
+/// An event of a job.
+#[must_use]
+pub fn event(job: JobId, at: u64, detail: &str) -> Event {
+    Event {
+        job,
+        at: Timestamp(at),
+        instance: Some((main_group(), 3)),
+        state: Some(RunState::Failed),
+        reason: Reason::new(ReasonCode::Failed).at(detail),
+        hostname: None,
+        task: None,
+    }
+}

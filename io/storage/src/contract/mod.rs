@@ -1,0 +1,173 @@
+//! What every storage is held to, as functions over the trait. [`storage_contract!`] makes a test of each; a backend's
+//! tests give it a function that makes a [`Case`]: an empty, migrated storage and a way to lose answers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "tests, shared by crates through a feature"
+)]
+
+mod blocks;
+mod decisions;
+mod epochs;
+pub mod facts;
+mod limits;
+mod lists;
+mod owned;
+mod unknown;
+
+pub use blocks::*;
+pub use decisions::*;
+pub use epochs::*;
+pub use limits::*;
+pub use lists::*;
+pub use owned::*;
+pub use unknown::*;
+
+use crate::Store;
+use async_trait::async_trait;
+use echelon_core_model::ClusterId;
+use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Query, Role, Stamp, Write};
+use echelon_core_model::{Epoch, Version};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a test can do to a storage's answers.
+#[async_trait]
+pub trait Faults: Send + Sync {
+    /// From now on what is asked is done and its answer is lost.
+    async fn lose_answers(&self);
+
+    /// From now on answers come again.
+    async fn answer(&self);
+}
+
+/// A storage under test: empty and migrated.
+pub struct Case {
+    /// The storage.
+    pub store: Arc<dyn Store>,
+    /// How to lose its answers.
+    pub faults: Arc<dyn Faults>,
+    /// What must live as long: a folder, a server.
+    pub keep: Box<dyn Any + Send + Sync>,
+}
+
+impl Case {
+    /// What is read for display.
+    pub async fn read(&self, query: Query) -> Answer {
+        self.store.read(query, Consistency::Quorum).await.unwrap()
+    }
+
+    /// What is read to settle something.
+    pub async fn settled(&self, query: Query) -> Answer {
+        self.store.read(query, Consistency::Serial).await.unwrap()
+    }
+
+    /// Decides something that is neither refused nor unknown.
+    pub async fn decide(&self, decision: Decision) -> Decided {
+        self.store.decide(decision).await.unwrap()
+    }
+
+    /// Decides something that must hold.
+    pub async fn decides(&self, decision: Decision) {
+        assert_eq!(
+            self.decide(decision.clone()).await,
+            Decided::Applied,
+            "{decision:?}"
+        );
+    }
+
+    /// Commits as an owner at `(epoch, sequence)`.
+    pub async fn commits(&self, owner: &Role, stamp: (u64, u64), writes: Vec<Write>) {
+        self.store.commit(batch(owner, stamp, writes)).await.unwrap();
+    }
+
+    /// Adds clusters of these ids.
+    pub async fn with_clusters(&self, ids: &[&str]) {
+        for id in ids {
+            let cluster = Cluster {
+                id: ClusterId::new(id),
+                name: format!("name of {id}"),
+                version: Version(1),
+                wish: Wish::Active,
+                mesos: format!("{id}:5050"),
+                labels: BTreeMap::new(),
+            };
+            let expected = None;
+            self.decides(Decision::PutCluster { cluster, expected }).await;
+        }
+    }
+}
+
+/// A batch at `(epoch, sequence)`.
+#[must_use]
+pub fn batch(owner: &Role, (epoch, sequence): (u64, u64), writes: Vec<Write>) -> Batch {
+    Batch {
+        owner: owner.clone(),
+        stamp: Stamp {
+            epoch: Epoch(epoch),
+            sequence,
+        },
+        writes,
+    }
+}
+
+/// Makes a test of every function of the contract. `$fresh` is an async function without arguments that makes a `Case`.
+#[macro_export]
+macro_rules! storage_contract {
+    ($fresh:path) => {
+        $crate::storage_contract!($fresh:
+            a_head_is_inserted_once
+            a_head_changes_only_from_its_version
+            a_removed_head_stays_removed
+            specs_never_change
+            a_name_has_one_holder
+            a_request_has_one_plan
+            clusters_change_by_version
+            every_decision_is_idempotent
+            of_many_writers_one_wins_each_version
+            many_names_are_taken_at_once
+            a_pool_tree_is_replaced_whole
+            an_epoch_is_taken_once
+            leaderships_do_not_mix
+            an_older_epoch_assigns_nothing
+            a_partition_keeps_what_the_newest_epoch_wrote
+            a_single_assignment_is_read_alone
+            the_larger_stamp_stays
+            a_newer_epoch_hides_older_writes_in_any_order
+            deletions_obey_stamps_too
+            the_last_write_of_a_batch_counts
+            the_same_batch_again_is_harmless
+            decided_facts_ignore_stamps
+            owned_facts_read_back
+            a_bucket_holds_its_blocks_and_slices
+            blocks_of_a_group_are_ranges
+            archived_blocks_are_found_and_not_loaded
+            clusters_do_not_share_blocks
+            large_batches_are_taken
+            jobs_are_paged_in_order
+            jobs_are_found_by_what_they_are
+            hosts_are_paged
+            events_are_paged_over_writers
+            what_is_too_large_is_refused
+            what_is_not_the_owners_is_refused
+            numbers_out_of_range_are_refused
+            a_lost_answer_is_settled_by_the_same_decision
+            a_lost_answer_of_a_beaten_decision_is_a_conflict
+            a_lost_commit_is_repeated_unchanged
+            migrating_again_changes_nothing
+        );
+    };
+    ($fresh:path: $($name:ident)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                $crate::contract::$name(&$fresh().await).await;
+            }
+        )+
+    };
+}

@@ -1,0 +1,247 @@
+//! Owned facts: the larger stamp stays, deletions included, in whatever order writes arrive.
+
+use super::Case;
+use super::blocks::group_blocks;
+use super::facts::{block, event, head, host, host_of, job, key, progress, shard};
+use echelon_core_model::assignment::AssignedRange;
+use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
+use echelon_core_model::directive::Grant;
+use echelon_core_model::instance::SliceRow;
+use echelon_core_model::job::JobState;
+use echelon_core_model::store::{Answer, Decision, Query, Role, ShardRow, Write};
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, InstanceRange, RangeSet, Resources, Span, Timestamp, Version,
+};
+
+async fn host_there(case: &Case) -> Option<String> {
+    let Answer::Blocks(blocks, _) = case.read(group_blocks("c1", job(1), 0..=0)).await else {
+        panic!("blocks")
+    };
+    blocks.first().map(host_of)
+}
+
+fn put(host: &str) -> Vec<Write> {
+    vec![Write::Block(block(job(1), 0, host))]
+}
+
+/// Within an epoch the sequence decides.
+pub async fn the_larger_stamp_stays(case: &Case) {
+    let c1 = shard("c1");
+    for (sequence, host, stays) in [(5, "five", "five"), (3, "three", "five"), (6, "six", "six")] {
+        case.commits(&c1, (1, sequence), put(host)).await;
+        assert_eq!(host_there(case).await.as_deref(), Some(stays), "after {sequence}");
+    }
+}
+
+/// A seal by a newer epoch hides what an older one wrote before it and what it still writes after it, whatever its
+/// sequence, whether or not the older writer is told.
+pub async fn a_newer_epoch_hides_older_writes_in_any_order(case: &Case) {
+    let c1 = shard("c1");
+    case.commits(&c1, (1, 9), put("old, before")).await;
+    case.commits(&c1, (2, 1), put("sealed")).await;
+    // The older writer may be told; what it may not do is to be seen.
+    for sequence in [10, (1 << 40) - 1] {
+        let late = super::batch(&c1, (1, sequence), put("old, after"));
+        drop(case.store.commit(late).await);
+    }
+    assert_eq!(host_there(case).await.as_deref(), Some("sealed"));
+    case.commits(&c1, (3, 0), put("sealed again")).await;
+    assert_eq!(host_there(case).await.as_deref(), Some("sealed again"));
+}
+
+/// An older deletion removes nothing, an older write brings nothing back.
+pub async fn deletions_obey_stamps_too(case: &Case) {
+    let c1 = shard("c1");
+    let delete = || vec![Write::RemoveBlock(key(job(1), 0))];
+    case.commits(&c1, (2, 5), put("kept")).await;
+    for stamp in [(2, 4), (1, 99)] {
+        drop(case.store.commit(super::batch(&c1, stamp, delete())).await);
+        assert_eq!(host_there(case).await.as_deref(), Some("kept"), "{stamp:?}");
+    }
+    case.commits(&c1, (2, 6), delete()).await;
+    assert_eq!(host_there(case).await, None);
+    for stamp in [(2, 5), (1, 99)] {
+        drop(case.store.commit(super::batch(&c1, stamp, put("back"))).await);
+        assert_eq!(host_there(case).await, None, "{stamp:?}");
+    }
+    case.commits(&c1, (2, 7), put("new")).await;
+    assert_eq!(host_there(case).await.as_deref(), Some("new"));
+    // A deletion of what was never there counts as well.
+    case.commits(&c1, (3, 1), vec![Write::RemoveBlock(key(job(2), 0))])
+        .await;
+    let late = vec![Write::Block(block(job(2), 0, "late"))];
+    drop(case.store.commit(super::batch(&c1, (2, 50), late)).await);
+    let other = case.read(group_blocks("c1", job(2), 0..=0)).await;
+    assert_eq!(other, Answer::Blocks(Vec::new(), Vec::new()));
+}
+
+/// Two writes to one row in one batch.
+pub async fn the_last_write_of_a_batch_counts(case: &Case) {
+    let c1 = shard("c1");
+    let twice = [put("zz first"), put("last")].concat();
+    case.commits(&c1, (1, 1), twice).await;
+    assert_eq!(host_there(case).await.as_deref(), Some("last"));
+    let gone = [put("first"), vec![Write::RemoveBlock(key(job(1), 0))]].concat();
+    case.commits(&c1, (1, 2), gone).await;
+    assert_eq!(host_there(case).await, None);
+    let back = [vec![Write::RemoveBlock(key(job(1), 0))], put("last")].concat();
+    case.commits(&c1, (1, 3), back).await;
+    assert_eq!(host_there(case).await.as_deref(), Some("last"));
+}
+
+/// The same bytes under the same stamp, even after newer ones.
+pub async fn the_same_batch_again_is_harmless(case: &Case) {
+    let c1 = shard("c1");
+    let events = |n| {
+        vec![
+            Write::Event(event(job(1), 5, n)),
+            Write::Event(event(job(1), 5, "b")),
+        ]
+    };
+    let first = [put("one"), events("a")].concat();
+    case.with_clusters(&["c1"]).await;
+    case.commits(&c1, (1, 1), first.clone()).await;
+    case.commits(&c1, (1, 1), first.clone()).await;
+    case.commits(&c1, (1, 2), put("two")).await;
+    case.commits(&c1, (1, 1), first).await;
+    assert_eq!(host_there(case).await.as_deref(), Some("two"));
+    let Answer::Events(events) = case.read(events_of(1)).await else {
+        panic!("events")
+    };
+    let told: Vec<_> = events
+        .iter()
+        .filter_map(|(_, e)| e.reason.detail.as_deref())
+        .collect();
+    assert_eq!(told, ["a", "b"], "each once, in order");
+}
+
+fn events_of(n: u64) -> Query {
+    Query::Events {
+        job: job(n),
+        after: None,
+        limit: 100,
+    }
+}
+
+/// No owned write touches what was decided, and the other way round, whatever their numbers.
+pub async fn decided_facts_ignore_stamps(case: &Case) {
+    let decision = |version: u64| Decision::PutHead {
+        head: head(job(1), version),
+        expected: (version > 1).then(|| Version(version - 1)),
+    };
+    case.decides(decision(1)).await;
+    let rm = Role::ResourceManager;
+    let row = |state| vec![Write::Progress(progress(job(1), state))];
+    case.commits(&rm, (Epoch::END - 1, 7), row(JobState::Running))
+        .await;
+    case.commits(&rm, (Epoch::END - 1, 8), vec![Write::RemoveProgress(job(1))])
+        .await;
+    case.decides(decision(2)).await;
+    let there = case.settled(Query::Head(job(1))).await;
+    assert_eq!(there, Answer::Head(Some(head(job(1), 2))));
+    // A decision's own time hides no owned write: the smallest stamp of all is seen.
+    let two = vec![Write::Progress(progress(job(2), JobState::Stopped))];
+    let put_two = Decision::PutHead {
+        head: head(job(2), 1),
+        expected: None,
+    };
+    case.decides(put_two).await;
+    case.commits(&rm, (1, 0), two).await;
+    let seen = case.read(Query::Progress(job(2))).await;
+    assert_eq!(seen, Answer::Progress(vec![progress(job(2), JobState::Stopped)]));
+}
+
+fn slice_row() -> SliceRow {
+    let numbers: RangeSet = [InstanceRange { first: 3, last: 5 }].into_iter().collect();
+    let range = AssignedRange {
+        range: InstanceRange { first: 0, last: 9 },
+        cluster: ClusterId::new("c1"),
+        generation: Generation(2),
+        former: Some((ClusterId::new("c0"), Generation(1))),
+        releasing: None,
+    };
+    let grant = Grant {
+        epoch: Epoch(4),
+        number: 77,
+        active: 3,
+        lease: Span::seconds(30),
+    };
+    SliceRow {
+        ranges: vec![range],
+        released: [(Generation(1), numbers.clone())].into(),
+        taken_over: [(Generation(2), numbers)].into(),
+        grants: [(Generation(2), grant)].into(),
+        ..SliceRow::new(job(1), super::facts::main_group())
+    }
+}
+
+/// Each kind of owned fact is read as it was written.
+pub async fn owned_facts_read_back(case: &Case) {
+    let (rm, c1) = (Role::ResourceManager, shard("c1"));
+    let state = ClusterState {
+        cluster: ClusterId::new("c1"),
+        contact: Contact::Silent,
+        since: Timestamp(3),
+        capacity: Resources::MAX,
+        used: Resources::ZERO,
+        hosts: 3,
+    };
+    let beat = |cluster: &str| Heartbeat {
+        cluster: ClusterId::new(cluster),
+        epoch: Epoch(7),
+        at: Timestamp(8),
+        mesos_contact: None,
+        address: "127.0.0.1:1".to_owned(),
+    };
+    let row = ShardRow {
+        framework: Some("f-1".to_owned()),
+        obeyed: Epoch(5),
+    };
+    let none = case.read(Query::Shard(ClusterId::new("c1"))).await;
+    assert_eq!(none, Answer::Shard(ShardRow::default()));
+    let of_rm = vec![
+        Write::Progress(progress(job(1), JobState::Failed)),
+        Write::ClusterState(state.clone()),
+    ];
+    case.commits(&rm, (2, 1), of_rm).await;
+    let of_shard = vec![
+        Write::Shard(row.clone()),
+        Write::Slice(slice_row()),
+        Write::Heartbeat(beat("c1")),
+        Write::Host(host("h1", 2)),
+    ];
+    case.commits(&c1, (7, 1), of_shard).await;
+    case.commits(&shard("c2"), (1, 1), vec![Write::Heartbeat(beat("c2"))])
+        .await;
+    let bucket = echelon_core_model::bucket::job_bucket(job(1));
+    let failed = Answer::Progress(vec![progress(job(1), JobState::Failed)]);
+    let Answer::Heartbeats(mut beats) = case.read(Query::Heartbeats).await else {
+        panic!("heartbeats")
+    };
+    beats.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+    assert_eq!(beats, [beat("c1"), beat("c2")]);
+    let slice = Answer::Blocks(Vec::new(), vec![slice_row()]);
+    for (query, expected) in [
+        (Query::Progress(job(1)), failed.clone()),
+        (Query::ProgressBucket(bucket), failed),
+        (Query::ClusterStates, Answer::ClusterStates(vec![state])),
+        (Query::Shard(ClusterId::new("c1")), Answer::Shard(row)),
+        (
+            Query::BlockBucket(ClusterId::new("c1"), slice_row().bucket()),
+            slice.clone(),
+        ),
+        (group_blocks("c1", job(1), 0..=0), slice),
+    ] {
+        assert_eq!(case.read(query.clone()).await, expected, "{query:?}");
+    }
+    let gone = vec![Write::RemoveSlice(job(1), super::facts::main_group())];
+    case.commits(&c1, (7, 2), gone).await;
+    case.commits(&rm, (2, 2), vec![Write::RemoveProgress(job(1))])
+        .await;
+    let nothing = Answer::Blocks(Vec::new(), Vec::new());
+    assert_eq!(case.read(group_blocks("c1", job(1), 0..=0)).await, nothing);
+    assert_eq!(
+        case.read(Query::Progress(job(1))).await,
+        Answer::Progress(Vec::new())
+    );
+}

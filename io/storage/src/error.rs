@@ -1,0 +1,123 @@
+//! What can go wrong with a storage, told apart by what the caller may conclude.
+
+use echelon_proto::convert::DecodeError;
+use std::error::Error;
+use thiserror::Error;
+
+/// Why an operation has no answer.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The caller asked for what no storage takes. Nothing was done; asking again is of no use.
+    #[error("{what} was refused: {why}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// Why not, and what would be right.
+        why: String,
+    },
+    /// A row is there but cannot be understood. Nothing may be concluded from it.
+    #[error(
+        "row {key} of table {table} cannot be read; was it written by a newer build? Nothing is decided on it"
+    )]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// The row.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        source: DecodeError,
+    },
+    /// The storage has another schema than this build works on.
+    #[error("storage {place} has schema {found}, this build needs {needed}: {advice}")]
+    Schema {
+        /// Where.
+        place: String,
+        /// The migration it has seen last; 0: none.
+        found: u32,
+        /// The migration this build needs.
+        needed: u32,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The URL names no storage.
+    #[error(
+        "storage URL `{url}` {problem}; expected memory:, file:PATH or cassandra://HOST[:PORT],.../KEYSPACE?replication=N"
+    )]
+    Url {
+        /// As given.
+        url: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The storage did not answer, or could not do it.
+    #[error("storage: {what} failed")]
+    Unavailable {
+        /// What was tried.
+        what: String,
+        /// Whether it may have taken effect, or may still.
+        may_be_done: bool,
+        /// Why.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl StoreError {
+    /// A refusal.
+    pub(crate) fn refused(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Refused {
+            what: what.into(),
+            why: why.into(),
+        }
+    }
+
+    /// A failure after which nothing was done.
+    pub(crate) fn undone(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unavailable {
+            what: what.into(),
+            may_be_done: false,
+            source: source.into(),
+        }
+    }
+
+    /// A failure after which nobody knows.
+    pub(crate) fn unknown(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unavailable {
+            what: what.into(),
+            may_be_done: true,
+            source: source.into(),
+        }
+    }
+
+    /// Whether the operation may have taken effect, or may still.
+    #[must_use]
+    pub const fn may_be_done(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable {
+                may_be_done: true,
+                ..
+            }
+        )
+    }
+
+    /// Whether the same operation may succeed later.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Schema { .. })
+    }
+
+    /// The whole chain of causes in one line.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(inner) = cause {
+            text.push_str(": ");
+            text.push_str(&inner.to_string());
+            cause = inner.source();
+        }
+        text
+    }
+}

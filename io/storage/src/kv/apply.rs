@@ -1,0 +1,127 @@
+//! Decisions and batches applied to ordered maps. The caller makes each call atomic.
+
+use super::codec::{Stored, key};
+use super::{KvMut, KvRows, expiry, ready};
+use crate::StoreError;
+use crate::layout::{self, Change, Plan, RowWrite, Verdict, judge};
+use crate::read::present;
+use crate::rows::RowKey;
+use echelon_core_model::Timestamp;
+use echelon_core_model::store::{Consistency, Decided, Decision, Stamp};
+
+/// Carries out a decision that `layout::check_decision` has passed as `plan`.
+pub(crate) fn decide<K: KvMut>(
+    kv: &mut K,
+    decision: &Decision,
+    plan: &Plan,
+    now: Timestamp,
+) -> Result<Decided, StoreError> {
+    expiry::sweep(kv, now)?;
+    let there = ready(present(&KvRows(kv), decision, Consistency::Serial))?;
+    match judge(decision, &there) {
+        Verdict::Holds => Ok(Decided::Applied),
+        Verdict::Taken => Ok(Decided::Conflict(Box::new(there))),
+        Verdict::Open => {
+            write(kv, plan, now)?;
+            Ok(Decided::Applied)
+        }
+    }
+}
+
+fn write<K: KvMut>(kv: &mut K, plan: &Plan, now: Timestamp) -> Result<(), StoreError> {
+    match plan {
+        Plan::Row(change) => set(kv, change, now),
+        Plan::Pools { tree, pointer } => {
+            // One transaction replaces both, so the old tree can go with it.
+            let old: Vec<Vec<u8>> = trees(kv)?;
+            for key in old {
+                kv.remove(tree.at.table.name(), &key)?;
+            }
+            set(kv, tree, now)?;
+            set(kv, pointer, now)
+        }
+        Plan::Raise { partition, epoch, .. } => put(kv, partition, *epoch, Some(&[])),
+        Plan::Assign {
+            epoch,
+            put: rows,
+            remove,
+            ..
+        } => {
+            for (at, value) in rows {
+                put(kv, at, *epoch, Some(value))?;
+            }
+            remove
+                .iter()
+                .try_for_each(|at| kv.remove(at.table.name(), &key(&at.cells)))
+        }
+    }
+}
+
+fn trees<K: KvMut>(kv: &K) -> Result<Vec<Vec<u8>>, StoreError> {
+    let mut keys = Vec::new();
+    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    kv.range(layout::Table::PoolTrees.name(), all, &mut |key, _| {
+        keys.push(key.to_vec());
+        Ok(true)
+    })?;
+    Ok(keys)
+}
+
+fn put<K: KvMut>(kv: &mut K, at: &RowKey, number: i64, value: Option<&[u8]>) -> Result<(), StoreError> {
+    let stored = Stored {
+        number,
+        value: value.map(<[u8]>::to_vec),
+    };
+    kv.put(at.table.name(), &key(&at.cells), &stored.to_bytes())
+}
+
+fn set<K: KvMut>(kv: &mut K, change: &Change, now: Timestamp) -> Result<(), StoreError> {
+    let Some((number, value)) = &change.to else {
+        return kv.remove(change.at.table.name(), &key(&change.at.cells));
+    };
+    put(kv, &change.at, *number, Some(value))?;
+    match change.keep_ms {
+        Some(ms) => expiry::plan(kv, &change.at, *number, (now, ms)),
+        None => Ok(()),
+    }
+}
+
+/// Commits rows that `layout::check_batch` has passed.
+pub(crate) fn commit<K: KvMut>(
+    kv: &mut K,
+    stamp: Stamp,
+    rows: &[RowWrite],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    expiry::sweep(kv, now)?;
+    let stamp = stamp.packed();
+    for row in rows {
+        let there = KvRows(kv).stored(&row.at)?;
+        if there.is_some_and(|there| !replaces(stamp, row.value.as_deref(), &there)) {
+            continue;
+        }
+        put(kv, &row.at, stamp, row.value.as_deref())?;
+        let keep = match row.value {
+            None => Some(layout::DELETION_KEEP_MS),
+            Some(_) => row.keep_ms(),
+        };
+        if let Some(ms) = keep {
+            expiry::plan(kv, &row.at, stamp, (now, ms))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a write replaces what is there. A stamp is used once, so equal ones mean the same write again; should they not,
+/// every backend decides as Cassandra does: a deletion wins, then the larger value.
+fn replaces(stamp: i64, value: Option<&[u8]>, there: &Stored) -> bool {
+    match stamp.cmp(&there.number) {
+        std::cmp::Ordering::Greater => true,
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => match (&there.value, value) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(old), Some(new)) => new > old.as_slice(),
+        },
+    }
+}

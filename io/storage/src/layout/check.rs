@@ -1,0 +1,201 @@
+//! What no storage takes: too large, out of range, not the owner's. Checked before anything is done, the same for every
+//! backend.
+
+use super::decision::{Plan, plan};
+use super::limits::{ASSIGNMENT_BYTES, BATCH_BYTES, DECIDED_BYTES, OWNED_BYTES, SEQUENCE_END};
+use super::write::{RowWrite, row_writes};
+use crate::StoreError;
+use echelon_core_model::Epoch;
+use echelon_core_model::bucket::assignment_partition;
+use echelon_core_model::spec::MAX_SPEC_BYTES;
+use echelon_core_model::store::{Batch, Decision, Role, Write};
+use std::collections::BTreeSet;
+
+fn ensure(good: bool, what: &str, why: impl FnOnce() -> String) -> Result<(), StoreError> {
+    if good {
+        Ok(())
+    } else {
+        Err(StoreError::refused(what, why()))
+    }
+}
+
+fn size(what: &str, bytes: usize, limit: usize) -> Result<(), StoreError> {
+    ensure(bytes <= limit, what, || {
+        format!("it has {bytes} bytes and may have {limit}; make it smaller or split it")
+    })
+}
+
+fn grows(what: &str, next: u64, expected: u64) -> Result<(), StoreError> {
+    ensure(next > expected, what, || {
+        format!("{next} must be larger than {expected}, which it replaces")
+    })
+}
+
+fn epoch(what: &str, epoch: Epoch) -> Result<(), StoreError> {
+    ensure((1..Epoch::END).contains(&epoch.0), what, || {
+        format!("epoch {epoch} is not between 1 and {}", Epoch::END - 1)
+    })
+}
+
+/// Checks a decision and says how it is carried out.
+pub(crate) fn check_decision(decision: &Decision) -> Result<Plan, StoreError> {
+    check_numbers(decision)?;
+    let plan = plan(decision);
+    match &plan {
+        Plan::Row(change) => {
+            let limit = match decision {
+                Decision::PutSpec { .. } => MAX_SPEC_BYTES,
+                _ => DECIDED_BYTES,
+            };
+            let bytes = change.to.as_ref().map_or(0, |(_, value)| value.len());
+            size(kind(decision), bytes, limit)?;
+        }
+        Plan::Pools { tree, .. } => {
+            let bytes = tree.to.as_ref().map_or(0, |(_, value)| value.len());
+            size("the pool tree", bytes, BATCH_BYTES)?;
+        }
+        Plan::Raise { .. } => {}
+        Plan::Assign { put, remove, .. } => {
+            for (at, value) in put {
+                size(&format!("assignment {at}"), value.len(), ASSIGNMENT_BYTES)?;
+            }
+            let sum = put.iter().map(|(_, v)| v.len() + 64).sum::<usize>() + remove.len() * 64;
+            size("a batch of assignments", sum, BATCH_BYTES)?;
+        }
+    }
+    Ok(plan)
+}
+
+/// What a decision is about, for people.
+const fn kind(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::PutHead { .. } => "a job's head",
+        Decision::RemoveHead { .. } => "the removal of a job's head",
+        Decision::PutSpec { .. } => "a job's spec",
+        Decision::TakeName { .. } => "the holder of a name",
+        Decision::PlanRequest { .. } => "the plan of a request",
+        Decision::PutPools { .. } => "the pool tree",
+        Decision::PutCluster { .. } => "a cluster",
+        Decision::TakeEpoch { .. } => "a leadership",
+        Decision::RaisePartition { .. } => "an assignment partition's epoch",
+        Decision::PutAssignments { .. } => "a batch of assignments",
+    }
+}
+
+fn check_numbers(decision: &Decision) -> Result<(), StoreError> {
+    let what = kind(decision);
+    let replaced = |v: &Option<echelon_core_model::Version>| v.map_or(0, |v| v.0);
+    match decision {
+        Decision::PutHead { head, expected } => grows(what, head.version.0, replaced(expected)),
+        Decision::TakeName { holder, expected, .. } => grows(what, holder.version.0, replaced(expected)),
+        Decision::PutCluster { cluster, expected } => grows(what, cluster.version.0, replaced(expected)),
+        Decision::PutPools { tree, expected } => grows(what, tree.version.0, expected.0),
+        Decision::PutSpec { version, .. } => grows(what, (*version).into(), 0),
+        Decision::TakeEpoch { next, expected, .. } => {
+            epoch(what, next.epoch)?;
+            grows(what, next.epoch.0, expected.0)
+        }
+        Decision::RaisePartition {
+            epoch: to, expected, ..
+        } => {
+            epoch(what, *to)?;
+            grows(what, to.0, expected.0)
+        }
+        Decision::PutAssignments {
+            partition,
+            epoch: at,
+            put,
+            remove,
+        } => {
+            epoch(what, *at)?;
+            let mut seen = BTreeSet::new();
+            for job in put.iter().map(|a| a.job).chain(remove.iter().copied()) {
+                ensure(assignment_partition(job) == *partition, what, || {
+                    let right = assignment_partition(job);
+                    format!("job {job} belongs to partition {right}, not {partition}")
+                })?;
+                ensure(seen.insert(job), what, || format!("job {job} is named twice"))?;
+            }
+            Ok(())
+        }
+        Decision::RemoveHead { .. } | Decision::PlanRequest { .. } => Ok(()),
+    }
+}
+
+/// Checks a batch and says which rows it writes.
+pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
+    const WHAT: &str = "a batch of owned facts";
+    let Batch { owner, stamp, writes } = batch;
+    epoch(WHAT, stamp.epoch)?;
+    ensure(stamp.sequence < SEQUENCE_END, WHAT, || {
+        format!(
+            "sequence {} is not below {SEQUENCE_END}; take a new epoch",
+            stamp.sequence
+        )
+    })?;
+    for write in writes {
+        ensure(owns(owner, write), WHAT, || {
+            format!("{owner:?} does not own what it would write: {}", named(write))
+        })?;
+    }
+    let rows = row_writes(batch);
+    for row in &rows {
+        let bytes = row.value.as_ref().map_or(0, Vec::len);
+        size(
+            &format!("row {} of table {}", row.at, row.at.table.name()),
+            bytes,
+            OWNED_BYTES,
+        )?;
+    }
+    Ok(rows)
+}
+
+/// Whose fact it is.
+fn owns(owner: &Role, write: &Write) -> bool {
+    match (owner, write) {
+        (_, Write::Event(_))
+        | (Role::ResourceManager, Write::Progress(_) | Write::RemoveProgress(_) | Write::ClusterState(_)) => {
+            true
+        }
+        (Role::Shard(cluster), Write::Heartbeat(heartbeat)) => heartbeat.cluster == *cluster,
+        (
+            Role::Shard(_),
+            Write::Shard(_)
+            | Write::Block(_)
+            | Write::RemoveBlock(_)
+            | Write::Archive(_)
+            | Write::Slice(_)
+            | Write::RemoveSlice(..)
+            | Write::Host(_)
+            | Write::RemoveHost(_),
+        ) => true,
+        (
+            Role::ResourceManager | Role::Shard(_),
+            Write::Progress(_)
+            | Write::RemoveProgress(_)
+            | Write::ClusterState(_)
+            | Write::Shard(_)
+            | Write::Block(_)
+            | Write::RemoveBlock(_)
+            | Write::Archive(_)
+            | Write::Slice(_)
+            | Write::RemoveSlice(..)
+            | Write::Heartbeat(_)
+            | Write::Host(_)
+            | Write::RemoveHost(_),
+        ) => false,
+    }
+}
+
+const fn named(write: &Write) -> &'static str {
+    match write {
+        Write::Progress(_) | Write::RemoveProgress(_) => "progress of a job",
+        Write::ClusterState(_) => "contact of a cluster",
+        Write::Shard(_) => "a shard's own row",
+        Write::Block(_) | Write::RemoveBlock(_) | Write::Archive(_) => "a block of instances",
+        Write::Slice(_) | Write::RemoveSlice(..) => "a slice row",
+        Write::Heartbeat(_) => "a heartbeat",
+        Write::Host(_) | Write::RemoveHost(_) => "a host",
+        Write::Event(_) => "an event",
+    }
+}

@@ -1,0 +1,196 @@
+//! A decision as rows that are compared and set, and the verdict on it, given what is there.
+
+use super::keys;
+use super::keys::number;
+use crate::rows::RowKey;
+use echelon_core_model::Version;
+use echelon_core_model::bucket::fnv1a;
+use echelon_core_model::store::{Answer, Decision};
+use echelon_proto::convert::encode;
+
+/// One row, compared and set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub at: RowKey,
+    /// The guard's value that is replaced; `None`: insert if absent.
+    pub expected: Option<i64>,
+    /// The guard's new value and the row's; `None`: delete.
+    pub to: Option<(i64, Vec<u8>)>,
+    /// The row goes by itself after so long.
+    pub keep_ms: Option<u64>,
+}
+
+/// How a decision is carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// One row.
+    Row(Change),
+    /// A tree under its version and hash, inserted if absent; then the pointer.
+    Pools { tree: Change, pointer: Change },
+    /// The epoch of an assignment partition.
+    Raise {
+        partition: RowKey,
+        epoch: i64,
+        expected: Option<i64>,
+    },
+    /// Rows of an assignment partition, while its epoch is `epoch`.
+    Assign {
+        partition: RowKey,
+        epoch: i64,
+        put: Vec<(RowKey, Vec<u8>)>,
+        remove: Vec<RowKey>,
+    },
+}
+
+/// What is to be said of a decision, given what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// What it would write is there.
+    Holds,
+    /// What it expects is there.
+    Open,
+    /// Something else is there.
+    Taken,
+}
+
+/// How a decision is carried out.
+pub(crate) fn plan(decision: &Decision) -> Plan {
+    let row = |at, expected: Option<Version>, version: Version, value| {
+        Plan::Row(Change {
+            at,
+            expected: expected.map(|v| number(v.0)),
+            to: Some((number(version.0), value)),
+            keep_ms: None,
+        })
+    };
+    match decision {
+        Decision::PutHead { head, expected } => {
+            row(keys::head(head.job), *expected, head.version, encode(head))
+        }
+        Decision::RemoveHead { job, expected } => Plan::Row(Change {
+            at: keys::head(*job),
+            expected: Some(number(expected.0)),
+            to: None,
+            keep_ms: None,
+        }),
+        Decision::PutSpec { job, version, spec } => {
+            row(keys::spec(*job, *version), None, Version(0), encode(spec))
+        }
+        Decision::TakeName {
+            name,
+            holder,
+            expected,
+        } => row(keys::name(name), *expected, holder.version, encode(holder)),
+        Decision::PlanRequest { id, planned } => Plan::Row(Change {
+            at: keys::request(id),
+            expected: None,
+            to: Some((0, encode(planned))),
+            keep_ms: Some(super::table::REQUEST_KEEP_MS),
+        }),
+        Decision::PutCluster { cluster, expected } => row(
+            keys::cluster(&cluster.id),
+            *expected,
+            cluster.version,
+            encode(cluster),
+        ),
+        Decision::TakeEpoch { role, next, expected } => row(
+            keys::leadership(role),
+            guard(expected.0).map(|_| Version(expected.0)),
+            Version(next.epoch.0),
+            encode(next),
+        ),
+        Decision::PutPools { tree, expected } => pools(tree, *expected),
+        Decision::RaisePartition {
+            partition,
+            epoch,
+            expected,
+        } => Plan::Raise {
+            partition: keys::assignments(*partition),
+            epoch: number(epoch.0),
+            expected: guard(expected.0),
+        },
+        Decision::PutAssignments {
+            partition,
+            epoch,
+            put,
+            remove,
+        } => Plan::Assign {
+            partition: keys::assignments(*partition),
+            epoch: number(epoch.0),
+            put: put.iter().map(|a| (keys::assignment(a.job), encode(a))).collect(),
+            remove: remove.iter().map(|job| keys::assignment(*job)).collect(),
+        },
+    }
+}
+
+/// A guard that counts from 1: 0 means that there is no row yet.
+fn guard(n: u64) -> Option<i64> {
+    (n > 0).then(|| number(n))
+}
+
+fn pools(tree: &echelon_core_model::pool::PoolTree, expected: Version) -> Plan {
+    let value = encode(tree);
+    let hash = i64::from_be_bytes(fnv1a(&value).to_be_bytes());
+    Plan::Pools {
+        tree: Change {
+            at: keys::pool_tree(tree.version, hash),
+            expected: None,
+            to: Some((0, value)),
+            keep_ms: None,
+        },
+        pointer: Change {
+            at: keys::pool_pointer(),
+            expected: guard(expected.0),
+            to: Some((
+                number(tree.version.0),
+                [tree.version.0.to_be_bytes(), hash.to_be_bytes()].concat(),
+            )),
+            keep_ms: None,
+        },
+    }
+}
+
+/// The verdict on a decision, given the present row in the answer of the query that reads it.
+pub(crate) fn judge(decision: &Decision, present: &Answer) -> Verdict {
+    let (holds, open) = match (decision, present) {
+        (Decision::PutHead { head, expected }, Answer::Head(there)) => (
+            there.as_ref() == Some(head),
+            there.as_ref().map(|h| h.version) == *expected,
+        ),
+        (Decision::RemoveHead { expected, .. }, Answer::Head(there)) => (
+            there.is_none(),
+            there.as_ref().is_some_and(|h| h.version == *expected),
+        ),
+        (Decision::PutSpec { spec, .. }, Answer::Spec(there)) => {
+            (there.as_ref() == Some(spec), there.is_none())
+        }
+        (Decision::TakeName { holder, expected, .. }, Answer::Name(there)) => (
+            there.as_ref() == Some(holder),
+            there.as_ref().map(|h| h.version) == *expected,
+        ),
+        (Decision::PlanRequest { planned, .. }, Answer::Request(there)) => {
+            (there.as_ref() == Some(planned), there.is_none())
+        }
+        (Decision::PutCluster { cluster, expected }, Answer::Clusters(there)) => (
+            there.first() == Some(cluster),
+            there.first().map(|c| c.version) == *expected,
+        ),
+        (Decision::TakeEpoch { next, expected, .. }, Answer::Leadership(there)) => {
+            (there == next, there.epoch == *expected)
+        }
+        (Decision::PutPools { tree, expected }, Answer::Pools(there)) => {
+            (there == tree, there.version == *expected)
+        }
+        (Decision::RaisePartition { epoch, expected, .. }, Answer::Assignments(there, _)) => {
+            (there == epoch, there == expected)
+        }
+        (Decision::PutAssignments { epoch, .. }, Answer::Assignments(there, _)) => (false, there == epoch),
+        // `read::present` gives each decision its own kind of answer.
+        _ => (false, false),
+    };
+    match (holds, open) {
+        (true, _) => Verdict::Holds,
+        (false, true) => Verdict::Open,
+        (false, false) => Verdict::Taken,
+    }
+}

@@ -1,0 +1,142 @@
+//! The key of each fact's row.
+
+use super::Table;
+use crate::rows::{Cell, RowKey};
+use echelon_core_model::bucket::{assignment_partition, job_bucket};
+use echelon_core_model::instance::{BlockKey, SliceRow};
+use echelon_core_model::store::Role;
+use echelon_core_model::{ClusterId, GroupName, HostId, JobId, RequestId, Version};
+
+/// An unsigned number as a cell's: what does not fit is as large as can be (moments after the year 292 million).
+pub(crate) fn number(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn job(job: JobId) -> Cell {
+    Cell::Bytes(job.0.to_be_bytes().to_vec())
+}
+
+fn text(text: impl ToString) -> Cell {
+    Cell::Text(text.to_string())
+}
+
+/// A leadership's name in keys.
+pub(crate) fn role_name(role: &Role) -> String {
+    match role {
+        Role::ResourceManager => "resource-manager".to_owned(),
+        Role::Shard(cluster) => format!("shard/{cluster}"),
+    }
+}
+
+pub(crate) fn bucket(n: u16) -> Cell {
+    Cell::Number(n.into())
+}
+
+/// The only partition of a small table.
+pub(crate) const ONE: Cell = Cell::Number(0);
+
+pub(crate) fn head(id: JobId) -> RowKey {
+    RowKey::new(Table::Heads, [bucket(job_bucket(id)), job(id)])
+}
+
+pub(crate) fn spec(id: JobId, version: u32) -> RowKey {
+    RowKey::new(Table::Specs, [job(id), Cell::Number(version.into())])
+}
+
+pub(crate) fn name(of: &str) -> RowKey {
+    RowKey::new(Table::Names, [text(of)])
+}
+
+pub(crate) fn request(id: &RequestId) -> RowKey {
+    RowKey::new(Table::Requests, [text(id)])
+}
+
+pub(crate) fn pool_tree(version: Version, hash: i64) -> RowKey {
+    RowKey::new(
+        Table::PoolTrees,
+        [Cell::Number(number(version.0)), Cell::Number(hash)],
+    )
+}
+
+pub(crate) fn pool_pointer() -> RowKey {
+    RowKey::new(Table::PoolPointer, [ONE])
+}
+
+pub(crate) fn cluster(id: &ClusterId) -> RowKey {
+    RowKey::new(Table::Clusters, [ONE, text(id)])
+}
+
+pub(crate) fn leadership(role: &Role) -> RowKey {
+    RowKey::new(Table::Leaderships, [text(role_name(role))])
+}
+
+/// The partition itself; ordered maps keep its epoch there.
+pub(crate) fn assignments(partition: u16) -> RowKey {
+    RowKey::new(Table::Assignments, [bucket(partition)])
+}
+
+pub(crate) fn assignment(id: JobId) -> RowKey {
+    RowKey::new(Table::Assignments, [bucket(assignment_partition(id)), job(id)])
+}
+
+pub(crate) fn progress(id: JobId) -> RowKey {
+    RowKey::new(Table::Progress, [bucket(job_bucket(id)), job(id)])
+}
+
+pub(crate) fn cluster_state(id: &ClusterId) -> RowKey {
+    RowKey::new(Table::ClusterStates, [ONE, text(id)])
+}
+
+pub(crate) fn shard(id: &ClusterId) -> RowKey {
+    RowKey::new(Table::Shards, [text(id)])
+}
+
+pub(crate) fn heartbeat(id: &ClusterId) -> RowKey {
+    RowKey::new(Table::Heartbeats, [text(id)])
+}
+
+/// A bucket of blocks and slice rows.
+pub(crate) fn instances(id: &ClusterId, n: u16) -> [Cell; 2] {
+    [text(id), bucket(n)]
+}
+
+pub(crate) fn block(id: &ClusterId, key: &BlockKey) -> RowKey {
+    let [cluster, bucket] = instances(id, key.bucket());
+    let cells = [
+        cluster,
+        bucket,
+        job(key.job),
+        text(&key.group),
+        Cell::Number(key.number.into()),
+    ];
+    RowKey::new(Table::Instances, cells)
+}
+
+pub(crate) fn slice(id: &ClusterId, of: JobId, group: &GroupName) -> RowKey {
+    let key = BlockKey {
+        job: of,
+        group: group.clone(),
+        number: SliceRow::BLOCK,
+    };
+    block(id, &key)
+}
+
+/// A job's archive at a cluster.
+pub(crate) fn archive(id: &ClusterId, of: JobId) -> [Cell; 2] {
+    [job(of), text(id)]
+}
+
+pub(crate) fn archived(id: &ClusterId, key: &BlockKey) -> RowKey {
+    let [of, cluster] = archive(id, key.job);
+    let cells = [of, cluster, text(&key.group), Cell::Number(key.number.into())];
+    RowKey::new(Table::Archive, cells)
+}
+
+pub(crate) fn host(id: &ClusterId, host: &HostId) -> RowKey {
+    RowKey::new(Table::Hosts, [text(id), text(host)])
+}
+
+/// A job's events of one writer.
+pub(crate) fn events(of: JobId, owner: &Role) -> [Cell; 2] {
+    [job(of), text(role_name(owner))]
+}

@@ -1,0 +1,13 @@
+//! How large things may be. The numbers are part of the design: a batch must stay atomic in every backend.
+
+/// Largest stored batch of one partition, and largest pool tree: what Cassandra still takes as one mutation with room
+/// to spare (half a commit log segment, 16 MiB by default).
+pub(crate) const BATCH_BYTES: usize = 1024 * 1024;
+/// Largest assignment of one job.
+pub(crate) const ASSIGNMENT_BYTES: usize = 64 * 1024;
+/// Largest owned value: a block of 256 instances has about 10 KiB.
+pub(crate) const OWNED_BYTES: usize = 512 * 1024;
+/// Largest other decided value: a head, a cluster.
+pub(crate) const DECIDED_BYTES: usize = 64 * 1024;
+/// Sequences of stamps stay below: 40 bits.
+pub(crate) const SEQUENCE_END: u64 = 1 << 40;

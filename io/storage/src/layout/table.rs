@@ -1,0 +1,194 @@
+//! The tables and their columns. The Cassandra schema repeats them as frozen statements; a test compares the two.
+
+/// What a table's cells of one column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CellKind {
+    Number,
+    Text,
+    Bytes,
+}
+
+/// A column of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Column {
+    pub name: &'static str,
+    pub kind: CellKind,
+}
+
+/// How the rows of a table are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    /// By compare-and-set alone. The named column guards a row's changes; without one a row is only ever inserted.
+    Decided { guard: Option<&'static str> },
+    /// By one leader, each write with a stamp. Rows go by themselves after so many milliseconds, where it says so.
+    Owned { keep_ms: Option<u64> },
+}
+
+/// The columns of a table beside its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Columns {
+    pub partition: &'static [Column],
+    pub key: &'static [Column],
+    pub ownership: Ownership,
+}
+
+/// A table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Table {
+    Heads,
+    Specs,
+    Names,
+    Requests,
+    PoolTrees,
+    PoolPointer,
+    Clusters,
+    Assignments,
+    Leaderships,
+    Progress,
+    ClusterStates,
+    Shards,
+    Instances,
+    Archive,
+    Heartbeats,
+    Hosts,
+    Events,
+}
+
+/// Request ids are kept for 24 h.
+pub(crate) const REQUEST_KEEP_MS: u64 = 24 * 3600 * 1000;
+/// Events are kept for 30 days: long enough to explain last month's incident.
+pub(crate) const EVENT_KEEP_MS: u64 = 30 * 24 * 3600 * 1000;
+/// Deletions of owned rows are remembered for a day, longer than any late write may be under way.
+pub(crate) const DELETION_KEEP_MS: u64 = 24 * 3600 * 1000;
+
+const fn number(name: &'static str) -> Column {
+    let kind = CellKind::Number;
+    Column { name, kind }
+}
+
+const fn text(name: &'static str) -> Column {
+    let kind = CellKind::Text;
+    Column { name, kind }
+}
+
+const fn bytes(name: &'static str) -> Column {
+    let kind = CellKind::Bytes;
+    Column { name, kind }
+}
+
+const BUCKET: Column = number("bucket");
+const JOB: Column = bytes("job");
+const VERSION: Column = number("version");
+const NAME: Column = text("name");
+const ID: Column = text("id");
+const HASH: Column = number("hash");
+const ONE: Column = number("one");
+const PART: Column = number("part");
+const ROLE: Column = text("role");
+const CLUSTER: Column = text("cluster");
+const GROUP: Column = text("group");
+const BLOCK: Column = number("block");
+const OWNER: Column = text("owner");
+const AT: Column = number("at");
+const STAMP: Column = number("stamp");
+const PLACE: Column = number("place");
+
+const fn decided(partition: &'static [Column], key: &'static [Column], guard: &'static str) -> Columns {
+    Columns {
+        partition,
+        key,
+        ownership: Ownership::Decided { guard: Some(guard) },
+    }
+}
+
+const fn inserted(partition: &'static [Column], key: &'static [Column]) -> Columns {
+    Columns {
+        partition,
+        key,
+        ownership: Ownership::Decided { guard: None },
+    }
+}
+
+const fn owned(partition: &'static [Column], key: &'static [Column]) -> Columns {
+    Columns {
+        partition,
+        key,
+        ownership: Ownership::Owned { keep_ms: None },
+    }
+}
+
+impl Table {
+    /// All tables.
+    pub const ALL: [Self; 17] = [
+        Self::Heads,
+        Self::Specs,
+        Self::Names,
+        Self::Requests,
+        Self::PoolTrees,
+        Self::PoolPointer,
+        Self::Clusters,
+        Self::Assignments,
+        Self::Leaderships,
+        Self::Progress,
+        Self::ClusterStates,
+        Self::Shards,
+        Self::Instances,
+        Self::Archive,
+        Self::Heartbeats,
+        Self::Hosts,
+        Self::Events,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Heads => "heads",
+            Self::Specs => "specs",
+            Self::Names => "names",
+            Self::Requests => "requests",
+            Self::PoolTrees => "pool_trees",
+            Self::PoolPointer => "pool_pointer",
+            Self::Clusters => "clusters",
+            Self::Assignments => "assignments",
+            Self::Leaderships => "leaderships",
+            Self::Progress => "progress",
+            Self::ClusterStates => "cluster_states",
+            Self::Shards => "shards",
+            Self::Instances => "instances",
+            Self::Archive => "archive",
+            Self::Heartbeats => "heartbeats",
+            Self::Hosts => "hosts",
+            Self::Events => "events",
+        }
+    }
+
+    /// Its columns.
+    pub const fn columns(self) -> Columns {
+        match self {
+            Self::Heads => decided(&[BUCKET], &[JOB], "version"),
+            Self::Specs => inserted(&[JOB], &[VERSION]),
+            Self::Names => decided(&[NAME], &[], "version"),
+            Self::Requests => inserted(&[ID], &[]),
+            // Two writers may write different trees under one version; the pointer says which of them holds.
+            Self::PoolTrees => inserted(&[VERSION], &[HASH]),
+            Self::PoolPointer => decided(&[ONE], &[], "version"),
+            Self::Clusters => decided(&[ONE], &[ID], "version"),
+            Self::Assignments => decided(&[PART], &[JOB], "epoch"),
+            Self::Leaderships => decided(&[ROLE], &[], "epoch"),
+            Self::Progress => owned(&[BUCKET], &[JOB]),
+            Self::ClusterStates => owned(&[ONE], &[CLUSTER]),
+            Self::Shards | Self::Heartbeats => owned(&[CLUSTER], &[]),
+            // Blocks, and the group's slice row at block 2^32 - 1.
+            Self::Instances => owned(&[CLUSTER, BUCKET], &[JOB, GROUP, BLOCK]),
+            Self::Archive => owned(&[JOB, CLUSTER], &[GROUP, BLOCK]),
+            Self::Hosts => owned(&[CLUSTER], &[ID]),
+            Self::Events => Columns {
+                partition: &[JOB, OWNER],
+                key: &[AT, STAMP, PLACE],
+                ownership: Ownership::Owned {
+                    keep_ms: Some(EVENT_KEEP_MS),
+                },
+            },
+        }
+    }
+}

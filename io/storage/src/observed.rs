@@ -1,0 +1,190 @@
+//! A store that tells an observer about each operation: what metrics are made from.
+
+use crate::{Status, Store, StoreError};
+use async_trait::async_trait;
+use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Query};
+use std::time::{Duration, Instant};
+
+/// What became of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Done: answered, applied, committed.
+    Done,
+    /// A decision met something else.
+    Conflict,
+    /// Not done.
+    Failed,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Outcome {
+    /// The word of metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Conflict => "conflict",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One operation that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observation {
+    /// Its kind: `read_head`, `put_spec`, `commit`.
+    pub operation: &'static str,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Rows that it wrote, or would have.
+    pub writes: usize,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Who is told.
+pub trait Observer: Send + Sync {
+    /// An operation has ended. Called on the caller's task: it must be quick.
+    fn observed(&self, observation: Observation);
+}
+
+impl<F: Fn(Observation) + Send + Sync> Observer for F {
+    fn observed(&self, observation: Observation) {
+        self(observation);
+    }
+}
+
+/// A store whose operations are observed.
+pub struct Observed<S, O> {
+    store: S,
+    observer: O,
+}
+
+impl<S: Store, O: Observer> Observed<S, O> {
+    /// Observes a store.
+    pub const fn new(store: S, observer: O) -> Self {
+        Self { store, observer }
+    }
+
+    fn tell(&self, operation: &'static str, (outcome, writes): (Outcome, usize), began: Instant) {
+        self.observer.observed(Observation {
+            operation,
+            outcome,
+            writes,
+            took: began.elapsed(),
+        });
+    }
+}
+
+fn outcome<T>(result: &Result<T, StoreError>) -> Outcome {
+    match result {
+        Ok(_) => Outcome::Done,
+        Err(error) if error.may_be_done() => Outcome::Unknown,
+        Err(_) => Outcome::Failed,
+    }
+}
+
+const fn read_kind(query: &Query) -> &'static str {
+    match query {
+        Query::Head(_) => "read_head",
+        Query::Heads(_) => "read_heads",
+        Query::Spec(..) => "read_spec",
+        Query::Name(_) => "read_name",
+        Query::Request(_) => "read_request",
+        Query::Pools => "read_pools",
+        Query::Assignment(_) => "read_assignment",
+        Query::Assignments(_) => "read_assignments",
+        Query::Clusters => "read_clusters",
+        Query::Leadership(_) => "read_leadership",
+        Query::Progress(_) => "read_progress",
+        Query::ProgressBucket(_) => "read_progress_bucket",
+        Query::ClusterStates => "read_cluster_states",
+        Query::Shard(_) => "read_shard",
+        Query::BlockBucket(..) => "read_block_bucket",
+        Query::GroupBlocks { .. } => "read_group_blocks",
+        Query::Heartbeats => "read_heartbeats",
+        Query::Hosts { .. } => "read_hosts",
+        Query::Events { .. } => "read_events",
+        Query::Jobs { .. } => "read_jobs",
+    }
+}
+
+const fn decision_kind(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::PutHead { .. } => "put_head",
+        Decision::RemoveHead { .. } => "remove_head",
+        Decision::PutSpec { .. } => "put_spec",
+        Decision::TakeName { .. } => "take_name",
+        Decision::PlanRequest { .. } => "plan_request",
+        Decision::PutPools { .. } => "put_pools",
+        Decision::PutCluster { .. } => "put_cluster",
+        Decision::TakeEpoch { .. } => "take_epoch",
+        Decision::RaisePartition { .. } => "raise_partition",
+        Decision::PutAssignments { .. } => "put_assignments",
+    }
+}
+
+#[async_trait]
+impl<S: Store, O: Observer> Store for Observed<S, O> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+        let (kind, began) = (read_kind(&query), Instant::now());
+        let result = self.store.read(query, consistency).await;
+        self.tell(kind, (outcome(&result), 0), began);
+        result
+    }
+
+    async fn decide(&self, decision: Decision) -> Result<Decided, StoreError> {
+        let writes = match &decision {
+            Decision::PutAssignments { put, remove, .. } => put.len() + remove.len(),
+            _ => 1,
+        };
+        let (kind, began) = (decision_kind(&decision), Instant::now());
+        let result = self.store.decide(decision).await;
+        let outcome = match &result {
+            Ok(Decided::Conflict(_)) => Outcome::Conflict,
+            other => outcome(other),
+        };
+        self.tell(kind, (outcome, writes), began);
+        result
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<(), StoreError> {
+        let (writes, began) = (batch.writes.len(), Instant::now());
+        let result = self.store.commit(batch).await;
+        self.tell("commit", (outcome(&result), writes), began);
+        result
+    }
+
+    async fn status(&self) -> Result<Status, StoreError> {
+        self.store.status().await
+    }
+
+    async fn migrate(&self) -> Result<Status, StoreError> {
+        self.store.migrate().await
+    }
+}
+
+#[async_trait]
+impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+        (**self).read(query, consistency).await
+    }
+
+    async fn decide(&self, decision: Decision) -> Result<Decided, StoreError> {
+        (**self).decide(decision).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<(), StoreError> {
+        (**self).commit(batch).await
+    }
+
+    async fn status(&self) -> Result<Status, StoreError> {
+        (**self).status().await
+    }
+
+    async fn migrate(&self) -> Result<Status, StoreError> {
+        (**self).migrate().await
+    }
+}

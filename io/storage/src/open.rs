@@ -1,0 +1,64 @@
+//! A storage by its URL.
+
+use crate::{CassandraStore, FileStore, MemoryStore, Store, StoreError};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens `memory:`, `file:PATH` or `cassandra://HOST[:PORT],.../KEYSPACE?replication=N`. The first two are migrated by
+/// that; a Cassandra keyspace is made and migrated by `Store::migrate` alone.
+///
+/// # Errors
+/// The URL names no storage, or the storage cannot be opened.
+pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    let wrong = |problem: &str| StoreError::Url {
+        url: url.to_owned(),
+        problem: problem.to_owned(),
+    };
+    if url == "memory:" {
+        return Ok(Arc::new(MemoryStore::new()));
+    }
+    if let Some(path) = url.strip_prefix("file:") {
+        if path.is_empty() || path.starts_with("//") {
+            return Err(wrong("has no path after `file:`"));
+        }
+        let path = path.to_owned();
+        let opening = tokio::task::spawn_blocking(move || FileStore::open(Path::new(&path)));
+        let opened = opening
+            .await
+            .map_err(|e| StoreError::undone("opening the file", e))?;
+        return Ok(Arc::new(opened?));
+    }
+    if url.starts_with("cassandra://") {
+        return Ok(Arc::new(CassandraStore::connect(url).await?));
+    }
+    Err(wrong("has a scheme that is not known"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_names_no_storage_is_told() {
+        for url in [
+            "",
+            "memory",
+            "memory:x",
+            "file:",
+            "file://host/x",
+            "redis://x",
+            "cassandra://",
+            "cassandra://h",
+            "cassandra://h/",
+            "cassandra://h/k?replication=x",
+            "cassandra://h/k?replication=0",
+            "cassandra://h:x/k",
+            "cassandra:///k",
+            "cassandra://h/k-1",
+            "cassandra://h/k?x=1",
+        ] {
+            let error = open(url).await.err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains("expected memory:"), "{url}: {error}");
+        }
+    }
+}

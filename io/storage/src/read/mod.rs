@@ -1,0 +1,228 @@
+//! Answers to queries, made from rows: the same for every backend. Owned facts are always read from a majority, decided
+//! ones as surely as was asked.
+
+mod blocks;
+mod events;
+mod jobs;
+
+use crate::StoreError;
+use crate::layout::{Table, keys, number};
+use crate::rows::{Cell, Row, RowKey, Rows, Scan};
+use echelon_core_model::store::{Answer, Consistency, Decision, Leadership, Query, ShardRow};
+use echelon_core_model::{ClusterId, Epoch, HostId};
+use echelon_proto::convert::{Wire, decode};
+
+/// Reads that are under way at the same time for one query.
+pub(super) const AT_ONCE: usize = 32;
+
+/// Answers a query.
+pub(crate) async fn read<R: Rows>(
+    rows: &R,
+    query: &Query,
+    consistency: Consistency,
+) -> Result<Answer, StoreError> {
+    match query {
+        Query::Head(_)
+        | Query::Heads(_)
+        | Query::Spec(..)
+        | Query::Name(_)
+        | Query::Request(_)
+        | Query::Pools
+        | Query::Assignment(_)
+        | Query::Assignments(_)
+        | Query::Clusters
+        | Query::Leadership(_) => decided(rows, query, consistency).await,
+        Query::Jobs { filter, after, limit } => jobs::page(rows, filter, *after, *limit, consistency).await,
+        Query::Events { job, after, limit } => events::page(rows, *job, after.as_ref(), *limit).await,
+        Query::BlockBucket(cluster, bucket) => blocks::bucket(rows, cluster, *bucket).await,
+        Query::GroupBlocks {
+            cluster,
+            job,
+            group,
+            first,
+            last,
+        } => blocks::group(rows, cluster, (*job, group), *first..=*last).await,
+        Query::Progress(_)
+        | Query::ProgressBucket(_)
+        | Query::ClusterStates
+        | Query::Shard(_)
+        | Query::Heartbeats
+        | Query::Hosts { .. } => owned(rows, query).await,
+    }
+}
+
+/// What a decision compares with, in the answer of the query that reads it; of a partition of assignments the epoch alone.
+pub(crate) async fn present<R: Rows>(
+    rows: &R,
+    decision: &Decision,
+    consistency: Consistency,
+) -> Result<Answer, StoreError> {
+    let query = match decision {
+        Decision::PutHead { head, .. } => Query::Head(head.job),
+        Decision::RemoveHead { job, .. } => Query::Head(*job),
+        Decision::PutSpec { job, version, .. } => Query::Spec(*job, *version),
+        Decision::TakeName { name, .. } => Query::Name(name.clone()),
+        Decision::PlanRequest { id, .. } => Query::Request(id.clone()),
+        Decision::PutPools { .. } => Query::Pools,
+        Decision::TakeEpoch { role, .. } => Query::Leadership(role.clone()),
+        Decision::PutCluster { cluster, .. } => {
+            let found = one(rows, &keys::cluster(&cluster.id), consistency).await?;
+            return Ok(Answer::Clusters(found.into_iter().collect()));
+        }
+        Decision::RaisePartition { partition, .. } | Decision::PutAssignments { partition, .. } => {
+            let (epoch, _) = rows.assignments(*partition, consistency).await?;
+            return Ok(Answer::Assignments(epoch, Vec::new()));
+        }
+    };
+    read(rows, &query, consistency).await
+}
+
+async fn decided<R: Rows>(rows: &R, query: &Query, c: Consistency) -> Result<Answer, StoreError> {
+    Ok(match query {
+        Query::Head(job) => Answer::Head(one(rows, &keys::head(*job), c).await?),
+        Query::Heads(bucket) => {
+            let scan = Scan::partition(Table::Heads, [keys::bucket(*bucket)]);
+            Answer::Heads(all(rows, &scan, c).await?)
+        }
+        Query::Spec(job, version) => Answer::Spec(one(rows, &keys::spec(*job, *version), c).await?),
+        Query::Name(name) => Answer::Name(one(rows, &keys::name(name), c).await?),
+        Query::Request(id) => Answer::Request(one(rows, &keys::request(id), c).await?),
+        Query::Assignment(job) => {
+            let found = one(rows, &keys::assignment(*job), c).await?;
+            Answer::Assignments(Epoch(0), found.into_iter().collect())
+        }
+        Query::Assignments(partition) => {
+            let (epoch, found) = rows.assignments(*partition, c).await?;
+            let of = [keys::bucket(*partition)];
+            Answer::Assignments(epoch, decoded(Table::Assignments, &of, &found)?)
+        }
+        Query::Clusters => Answer::Clusters(clusters(rows, c).await?),
+        Query::Leadership(role) => {
+            let found: Option<Leadership> = one(rows, &keys::leadership(role), c).await?;
+            Answer::Leadership(found.unwrap_or_default())
+        }
+        _ => pools(rows, c).await?,
+    })
+}
+
+pub(super) async fn clusters<R: Rows>(
+    rows: &R,
+    c: Consistency,
+) -> Result<Vec<echelon_core_model::cluster::Cluster>, StoreError> {
+    all(rows, &Scan::partition(Table::Clusters, [keys::ONE]), c).await
+}
+
+async fn owned<R: Rows>(rows: &R, query: &Query) -> Result<Answer, StoreError> {
+    const C: Consistency = Consistency::Quorum;
+    Ok(match query {
+        Query::Progress(job) => {
+            let found = one(rows, &keys::progress(*job), C).await?;
+            Answer::Progress(found.into_iter().collect())
+        }
+        Query::ProgressBucket(bucket) => {
+            let scan = Scan::partition(Table::Progress, [keys::bucket(*bucket)]);
+            Answer::Progress(all(rows, &scan, C).await?)
+        }
+        Query::ClusterStates => {
+            let scan = Scan::partition(Table::ClusterStates, [keys::ONE]);
+            Answer::ClusterStates(all(rows, &scan, C).await?)
+        }
+        Query::Shard(cluster) => {
+            let found: Option<ShardRow> = one(rows, &keys::shard(cluster), C).await?;
+            Answer::Shard(found.unwrap_or_default())
+        }
+        Query::Hosts {
+            cluster,
+            after,
+            limit,
+        } => hosts(rows, cluster, after.as_ref(), *limit).await?,
+        // Few rows, one a cluster: the whole table.
+        _ => Answer::Heartbeats(all(rows, &Scan::partition(Table::Heartbeats, []), C).await?),
+    })
+}
+
+async fn hosts<R: Rows>(
+    rows: &R,
+    cluster: &ClusterId,
+    after: Option<&HostId>,
+    limit: u32,
+) -> Result<Answer, StoreError> {
+    let mut scan = Scan::partition(Table::Hosts, [Cell::Text(cluster.to_string())]);
+    scan.after = after.map(|id| vec![Cell::Text(id.to_string())]);
+    scan.limit = Some(limit);
+    Ok(Answer::Hosts(all(rows, &scan, Consistency::Quorum).await?))
+}
+
+/// The tree behind the pointer. Old trees are removed after a while, so a pointer that leads nowhere is read again.
+async fn pools<R: Rows>(rows: &R, c: Consistency) -> Result<Answer, StoreError> {
+    const TRIES: usize = 3;
+    let at = keys::pool_pointer();
+    for _ in 0..TRIES {
+        let Some(pointer) = rows.row(&at, c).await? else {
+            return Ok(Answer::Pools(Default::default()));
+        };
+        let (version, hash) = pointed(&pointer.value)
+            .ok_or_else(|| StoreError::undone("reading the pool tree", "its pointer is malformed"))?;
+        let tree = keys::pool_tree(version, hash);
+        if let Some(tree) = one(rows, &tree, c).await? {
+            return Ok(Answer::Pools(tree));
+        }
+    }
+    Err(StoreError::undone(
+        "reading the pool tree",
+        "its pointer leads to a tree that is not there",
+    ))
+}
+
+/// A pointer's value: version and hash of the tree.
+fn pointed(value: &[u8]) -> Option<(echelon_core_model::Version, i64)> {
+    let (version, hash) = value.split_at_checked(8)?;
+    let version = u64::from_be_bytes(version.try_into().ok()?);
+    Some((
+        echelon_core_model::Version(version),
+        i64::from_be_bytes(hash.try_into().ok()?),
+    ))
+}
+
+/// One fact, if it is there.
+pub(super) async fn one<R: Rows, T: Wire>(
+    rows: &R,
+    at: &RowKey,
+    c: Consistency,
+) -> Result<Option<T>, StoreError> {
+    let row = rows.row(at, c).await?;
+    row.map(|row| value(at.table, &at.to_string(), &row.value))
+        .transpose()
+}
+
+/// The facts of a scan, in order.
+pub(super) async fn all<R: Rows, T: Wire>(
+    rows: &R,
+    scan: &Scan,
+    c: Consistency,
+) -> Result<Vec<T>, StoreError> {
+    let found = rows.scan(scan, c).await?;
+    decoded(scan.table, &scan.partition, &found)
+}
+
+pub(super) fn decoded<T: Wire>(table: Table, partition: &[Cell], rows: &[Row]) -> Result<Vec<T>, StoreError> {
+    rows.iter()
+        .map(|row| {
+            let cells = partition.iter().chain(&row.key).cloned();
+            value(table, &RowKey::new(table, cells).to_string(), &row.value)
+        })
+        .collect()
+}
+
+pub(super) fn value<T: Wire>(table: Table, key: &str, bytes: &[u8]) -> Result<T, StoreError> {
+    decode(bytes).map_err(|source| StoreError::Corrupt {
+        table: table.name(),
+        key: key.to_owned(),
+        source,
+    })
+}
+
+/// A number of a key as a cell.
+pub(super) fn cell(n: u64) -> Cell {
+    Cell::Number(number(n))
+}
