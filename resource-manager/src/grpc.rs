@@ -40,18 +40,16 @@ pub(crate) fn serve(service: Service, listener: TcpListener, shutdown: &Shutdown
         let served = tonic::transport::Server::builder()
             .add_service(health_service)
             .add_service(ResourceManagerServiceServer::new(service))
-            .serve_with_incoming_shutdown(TcpIncoming::from(listener), stop.cancelled_owned())
+            .serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                stop.clone().cancelled_owned(),
+            )
             .await;
         if let Err(error) = served {
-            tracing::error!(%error, "the resource manager's port broke off; ending the process");
-            stop_all(&error);
+            tracing::error!(%error, "the resource manager's port broke off; ending the process: one that cannot be reached must not lead");
+            stop.cancel();
         }
     });
-}
-
-/// A process that cannot be reached must not lead.
-fn stop_all(error: &tonic::transport::Error) -> ! {
-    std::panic::panic_any(error.to_string())
 }
 
 #[tonic::async_trait]

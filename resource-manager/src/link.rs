@@ -9,6 +9,8 @@ use echelon_io_process::Backoff;
 use echelon_proto::convert::{FieldError, Wire};
 use echelon_proto::echelon::shard::v1::shard_service_client::ShardServiceClient;
 use futures::StreamExt;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,6 +99,8 @@ pub(crate) struct Keeper {
     pub(crate) sightings: watch::Receiver<Sighting>,
     pub(crate) inbox: mpsc::Sender<Input>,
     pub(crate) ids: Arc<AtomicU64>,
+    /// Of the jitter of waits.
+    pub(crate) seed: u64,
     pub(crate) stop: CancellationToken,
 }
 
@@ -123,7 +127,8 @@ impl Keeper {
     /// Opens stream after stream until stopped.
     pub(crate) async fn keep(mut self) {
         let stop = self.stop.clone();
-        let mut waits = BACKOFF.waits(rand::rng());
+        let mut random = SmallRng::seed_from_u64(self.seed);
+        let mut waits = BACKOFF.waits(random.clone());
         while let Some(leader) = stop.run_until_cancelled(self.leader()).await.flatten() {
             let end = self.stream(&leader).await;
             let (cluster, address) = (&self.cluster, &leader.address);
@@ -131,7 +136,7 @@ impl Keeper {
                 Err(LinkEnd::Stopped) => return,
                 Err(end @ (LinkEnd::NewLeader | LinkEnd::Ended)) => {
                     tracing::info!(%cluster, address, %end, "a stream to a shard has ended");
-                    waits = BACKOFF.waits(rand::rng());
+                    waits = BACKOFF.waits(SmallRng::from_rng(&mut random));
                 }
                 Err(error) => tracing::warn!(
                     %cluster, address, error = &error as &dyn std::error::Error,

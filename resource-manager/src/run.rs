@@ -50,6 +50,7 @@ pub(crate) struct Loop {
     links: Links,
     plans: BTreeMap<PlanToken, oneshot::Sender<Option<Box<Plan>>>>,
     last_token: u64,
+    seed: u64,
     led: Condition,
 }
 
@@ -58,7 +59,7 @@ impl Loop {
         driver: ResourceManager,
         parts: Parts,
         measures: Measures,
-        inbox: mpsc::Sender<Input>,
+        (inbox, seed): (mpsc::Sender<Input>, u64),
     ) -> Self {
         let led = parts
             .readiness
@@ -71,6 +72,7 @@ impl Loop {
             links: Links::default(),
             plans: BTreeMap::new(),
             last_token: 0,
+            seed,
             led,
         }
     }
@@ -233,6 +235,7 @@ impl Loop {
                 sightings,
                 inbox,
                 ids,
+                seed: self.seed,
                 stop,
             };
             self.parts.shutdown.spawn(keeper.keep());

@@ -97,8 +97,9 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         address: format!("http://{reached_at}"),
     };
     let office = Office::stand(parts.membership.clone(), Role::ResourceManager, member, RECESS);
+    let seed = config.driver.seed;
     let driver = core::ResourceManager::new(config.driver);
     let shutdown = parts.shutdown.clone();
-    shutdown.spawn(Loop::new(driver, parts, measures, inbox).run(office, inputs));
+    shutdown.spawn(Loop::new(driver, parts, measures, (inbox, seed)).run(office, inputs));
     Ok(Running { address })
 }
