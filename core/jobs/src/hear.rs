@@ -164,4 +164,3 @@ fn note_silence(run: &mut Run, told: Told, now: Timestamp) -> bool {
     };
     true
 }
-

@@ -22,6 +22,8 @@ pub(crate) enum Purpose {
     Partition(u16),
     /// A job's goal.
     Head(JobId),
+    /// A job's assignment, read again before a run of it begins.
+    Refresh(JobId),
     /// A spec version.
     Spec(JobId, u32),
     /// A commit of a lane.
@@ -59,8 +61,13 @@ impl Shard {
             (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.phase == Phase::ReadingBuckets => {
                 self.on_bucket(b, blocks, rows);
             }
-            (Purpose::Partition(p), Answer::Assignments(epoch, all)) => self.on_partition(p, epoch, &all, since),
+            (Purpose::Partition(p), Answer::Assignments(epoch, all)) => {
+                self.on_partition(p, epoch, &all, since)
+            }
             (Purpose::Head(job), Answer::Head(head)) => self.on_head(job, head, since),
+            (Purpose::Refresh(job), Answer::Assignments(epoch, all)) => {
+                self.on_refresh(job, epoch, &all, since)
+            }
             (Purpose::Spec(job, version), Answer::Spec(spec)) => self.on_spec(job, version, spec),
             (Purpose::Former(group, generation, range), Answer::Blocks(blocks, _)) => {
                 self.on_former(group, generation, range, &blocks);

@@ -84,15 +84,23 @@ impl Shard {
             let number = self.picture.number_or_new(row.job, &row.group);
             if let Some(group) = self.picture.groups.get_mut(&number) {
                 group.row = row;
-                self.journal.touch(lane, self.now, self.config.timing.commit_delay).rows.insert(number);
+                self.journal
+                    .touch(lane, self.now, self.config.timing.commit_delay)
+                    .rows
+                    .insert(number);
             }
         }
         for block in blocks {
             let number = self.picture.number_or_new(block.key.job, &block.key.group);
             let at = (number, block.key.number);
             if let Some(group) = self.picture.groups.get_mut(&number) {
-                group.blocks.insert(block.key.number, crate::group::Cell { lane, block });
-                self.journal.touch(lane, self.now, self.config.timing.commit_delay).blocks.insert(at);
+                group
+                    .blocks
+                    .insert(block.key.number, crate::group::Cell { lane, block });
+                self.journal
+                    .touch(lane, self.now, self.config.timing.commit_delay)
+                    .blocks
+                    .insert(at);
             }
         }
         let point = self.journal.point(lane);
@@ -107,7 +115,10 @@ impl Shard {
             return;
         }
         self.phase = Phase::ReadingAssignments;
-        self.picture.groups.values_mut().for_each(crate::group::Group::recount);
+        self.picture
+            .groups
+            .values_mut()
+            .for_each(crate::group::Group::recount);
         self.recovery.queue = (0..ASSIGNMENT_PARTITIONS)
             .map(|p| (Query::Assignments(p), Purpose::Partition(p)))
             .collect();
@@ -117,7 +128,10 @@ impl Shard {
     fn read_jobs(&mut self) {
         self.phase = Phase::ReadingJobs;
         let jobs = self.picture.jobs();
-        self.recovery.queue = jobs.into_iter().map(|j| (Query::Head(j), Purpose::Head(j))).collect();
+        self.recovery.queue = jobs
+            .into_iter()
+            .map(|j| (Query::Head(j), Purpose::Head(j)))
+            .collect();
         self.read_on();
         if self.recovery.under_way == 0 {
             self.serve();

@@ -13,7 +13,10 @@ impl Shard {
 
     /// Every instance with a record, as this shard knows it now, durable or not.
     pub fn instances(&self) -> impl Iterator<Item = (InstanceId, &InstanceRecord)> {
-        self.picture.groups.values().flat_map(|g| g.records().map(|(n, r)| (g.instance(n), r)))
+        self.picture
+            .groups
+            .values()
+            .flat_map(|g| g.records().map(|(n, r)| (g.instance(n), r)))
     }
 
     /// The slice rows of all groups.

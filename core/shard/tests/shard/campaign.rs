@@ -29,7 +29,11 @@ enum Blow {
 }
 
 fn blow() -> impl Strategy<Value = Blow> {
-    let end = prop_oneof![Just(TaskState::Finished), Just(TaskState::Failed), Just(TaskState::Killed)];
+    let end = prop_oneof![
+        Just(TaskState::Finished),
+        Just(TaskState::Failed),
+        Just(TaskState::Killed)
+    ];
     let rumour = prop_oneof![
         Just(TaskState::Running),
         Just(TaskState::Unreachable),
@@ -95,21 +99,33 @@ fn strike(w: &mut World, blow: &Blow, restarts: &mut u32) {
         Blow::Silence(i) => {
             let host = w.cluster.hosts.keys().nth(*i as usize).cloned().unwrap();
             if !w.cluster.silent.contains(&host) && w.cluster.silent.len() < 2 {
-                let here: Vec<String> = w.cluster.live().into_iter().filter(|t| w.cluster.tasks[t].host == host).collect();
+                let here: Vec<String> = w
+                    .cluster
+                    .live()
+                    .into_iter()
+                    .filter(|t| w.cluster.tasks[t].host == host)
+                    .collect();
                 w.cluster.silent.push(host);
                 here.iter().for_each(|t| w.cluster.say(t, TaskState::Unreachable));
             }
         }
         Blow::Return => {
             w.cluster.silent.clear();
-            w.cluster.live().iter().for_each(|t| w.cluster.say(t, TaskState::Running));
+            w.cluster
+                .live()
+                .iter()
+                .for_each(|t| w.cluster.say(t, TaskState::Running));
         }
         Blow::LoseEvents => w.cluster.out.clear(),
         Blow::Repeat => w.cluster.resend(),
         Blow::Grant(n) => w.order(&[range(0, N - 1)], *n),
         Blow::Restart => {
             *restarts += 1;
-            w.wish(&JobBuilder::service("web", N).build(), Desired::Running, *restarts);
+            w.wish(
+                &JobBuilder::service("web", N).build(),
+                Desired::Running,
+                *restarts,
+            );
             w.order(&[range(0, N - 1)], u64::from(N));
         }
         Blow::Time(ms) => w.run(Span::millis(*ms)),
