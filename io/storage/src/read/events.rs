@@ -20,7 +20,7 @@ pub(super) async fn page<R: Rows>(
     let shards = shards.into_iter().map(|c| Role::Shard(c.id));
     let owners: Vec<Role> = std::iter::once(Role::ResourceManager).chain(shards).collect();
     let pages = owners
-        .iter()
+        .into_iter()
         .map(|owner| of_owner(rows, job, owner, after, limit));
     let pages: Vec<Vec<(EventCursor, Event)>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
     let mut events: Vec<_> = pages.into_iter().flatten().collect();
@@ -32,13 +32,13 @@ pub(super) async fn page<R: Rows>(
 async fn of_owner<R: Rows>(
     rows: &R,
     job: JobId,
-    owner: &Role,
+    owner: Role,
     after: Option<&EventCursor>,
     limit: u32,
 ) -> Result<Vec<(EventCursor, Event)>, StoreError> {
-    let partition = keys::events(job, owner);
+    let partition = keys::events(job, &owner);
     let mut scan = Scan::partition(Table::Events, partition.clone());
-    scan.after = after.map(|cursor| start(cursor, owner));
+    scan.after = after.map(|cursor| start(cursor, &owner));
     scan.limit = Some(limit);
     let found = rows.scan(&scan, Consistency::Quorum).await?;
     found
@@ -46,7 +46,7 @@ async fn of_owner<R: Rows>(
         .map(|row| {
             let cells = partition.iter().chain(&row.key).cloned();
             let at = RowKey::new(Table::Events, cells).to_string();
-            Ok((cursor(owner, row), value(Table::Events, &at, &row.value)?))
+            Ok((cursor(&owner, row), value(Table::Events, &at, &row.value)?))
         })
         .collect()
 }

@@ -1,0 +1,176 @@
+//! Decisions as lightweight transactions. A refused one is judged by what is read at SERIAL afterwards: it may be its own
+//! effect, of an attempt whose answer was lost.
+
+use super::client::{Client, Kind, Values};
+use super::failure::{Attempt, executing};
+use super::statement::{self, bound, bound_all};
+use crate::StoreError;
+use crate::layout::{Change, Plan, Verdict, judge, number};
+use crate::read::present;
+use crate::rows::{Row, RowKey, Rows, Scan};
+use echelon_core_model::store::{Consistency, Decided, Decision};
+use scylla::response::query_result::QueryResult;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::value::{CqlValue, Row as CqlRow};
+
+/// How often what was expected may be gone when it is compared and there again when it is read.
+const TRIES: usize = 4;
+/// Old trees stay for this many newer ones, so that a reader between pointer and tree finds what it was pointed to.
+const TREES_KEPT: i64 = 16;
+
+/// Carries out a decision.
+pub(super) async fn decide(client: &Client, decision: &Decision, plan: &Plan) -> Result<Decided, StoreError> {
+    for _ in 0..TRIES {
+        if attempt(client, plan).await? {
+            return Ok(Decided::Applied);
+        }
+        let there = present(client, decision, Consistency::Serial).await?;
+        match judge(decision, &there) {
+            Verdict::Holds => return Ok(Decided::Applied),
+            Verdict::Taken => return Ok(Decided::Conflict(Box::new(there))),
+            Verdict::Open => {}
+        }
+    }
+    Err(StoreError::undone(
+        "a decision",
+        "others kept changing what it compares with; decide again",
+    ))
+}
+
+/// Whether it was applied.
+async fn attempt(client: &Client, plan: &Plan) -> Result<bool, StoreError> {
+    match plan {
+        Plan::Row(change) => set(client, change).await,
+        Plan::Pools { tree, pointer } => {
+            // Named by its content: whoever has written it has written the same.
+            set(client, tree).await?;
+            let applied = set(client, pointer).await?;
+            if applied && let Some((version, _)) = &pointer.to {
+                forget_trees(client, version - TREES_KEPT).await;
+            }
+            Ok(applied)
+        }
+        Plan::Raise {
+            partition,
+            epoch,
+            expected,
+        } => {
+            let mut values = vec![Some(CqlValue::BigInt(*epoch))];
+            values.extend(bound_all(&partition.cells));
+            values.push(expected.map(CqlValue::BigInt));
+            transaction(client, &statement::set_epoch(), values).await
+        }
+        Plan::Assign {
+            partition,
+            epoch,
+            put,
+            remove,
+        } => assign(client, (partition, *epoch), put, remove).await,
+    }
+}
+
+async fn set(client: &Client, change: &Change) -> Result<bool, StoreError> {
+    let table = change.at.table;
+    let key = bound_all(&change.at.cells);
+    let guard = statement::guard(table);
+    let (text, values): (String, Values) = match (&change.to, change.expected, guard) {
+        (Some((next, value)), None, guard) => {
+            let mut values = key;
+            values.push(Some(CqlValue::Blob(value.clone())));
+            values.extend(guard.map(|_| Some(CqlValue::BigInt(*next))));
+            (statement::insert(table, change.keep_ms), values)
+        }
+        (Some((next, value)), Some(expected), Some(guard)) => {
+            let mut values = vec![Some(CqlValue::Blob(value.clone())), Some(CqlValue::BigInt(*next))];
+            values.extend(key);
+            values.push(Some(CqlValue::BigInt(expected)));
+            (statement::update(table, guard), values)
+        }
+        (None, Some(expected), Some(guard)) => {
+            let mut values = key;
+            values.push(Some(CqlValue::BigInt(expected)));
+            (statement::delete(table, guard), values)
+        }
+        (None, None, _) | (_, Some(_), None) => {
+            let why = format!("table {} has no guard to compare", table.name());
+            return Err(StoreError::refused("a decision", why));
+        }
+    };
+    transaction(client, &text, values).await
+}
+
+async fn assign(
+    client: &Client,
+    (partition, epoch): (&RowKey, i64),
+    put: &[(RowKey, Vec<u8>)],
+    remove: &[RowKey],
+) -> Result<bool, StoreError> {
+    let mut batch = Batch::new(BatchType::Unlogged);
+    batch.set_is_idempotent(false);
+    let epoch = Some(CqlValue::BigInt(epoch));
+    let mut values: Vec<Values> = Vec::with_capacity(1 + put.len() + remove.len());
+    let mut add = async |text: String, bound: Values| -> Result<(), StoreError> {
+        batch.append_statement(client.prepared(Kind::Transaction, &text).await?);
+        values.push(bound);
+        Ok(())
+    };
+    let own = partition.cells.first().and_then(bound);
+    add(statement::set_epoch(), vec![epoch.clone(), own, epoch]).await?;
+    for (at, value) in put {
+        let mut bound = bound_all(&at.cells);
+        bound.push(Some(CqlValue::Blob(value.clone())));
+        add(statement::put_assignment(), bound).await?;
+    }
+    for at in remove {
+        add(statement::remove_assignment(), bound_all(&at.cells)).await?;
+    }
+    let sent = client.session.batch(&batch, values).await;
+    let result = sent.map_err(|e| executing(Attempt::Write, "batch of assignments", e))?;
+    applied("batch of assignments", result)
+}
+
+async fn transaction(client: &Client, text: &str, values: Values) -> Result<bool, StoreError> {
+    let result = client.execute(Kind::Transaction, text, values).await?;
+    applied(text, result)
+}
+
+/// Its column `[applied]`. The other columns of an answer differ with statement and outcome, so they are not used.
+fn applied(text: &str, result: QueryResult) -> Result<bool, StoreError> {
+    let malformed = |source: Box<dyn std::error::Error + Send + Sync>| {
+        StoreError::unknown(format!("reading the outcome of `{text}`"), source)
+    };
+    let rows = result.into_rows_result().map_err(|e| malformed(e.into()))?;
+    let specs = rows.column_specs();
+    let place = specs.iter().position(|c| c.name() == "[applied]");
+    let row: CqlRow = rows.first_row().map_err(|e| malformed(e.into()))?;
+    match place.and_then(|i| row.columns.get(i)) {
+        Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
+        _ => Err(malformed("the answer has no [applied]".into())),
+    }
+}
+
+/// Removes the trees of a version that nobody is pointed to any more. What stays behind after a failure costs only room.
+async fn forget_trees(client: &Client, version: i64) {
+    if let Err(error) = try_forget_trees(client, version).await {
+        tracing::debug!(
+            error = error.chain(),
+            version,
+            "an old pool tree stays in storage"
+        );
+    }
+}
+
+async fn try_forget_trees(client: &Client, version: i64) -> Result<(), StoreError> {
+    use crate::layout::Table::PoolTrees;
+    if version < number(1) {
+        return Ok(());
+    }
+    let partition = crate::rows::Cell::Number(version);
+    let old = Scan::partition(PoolTrees, [partition.clone()]);
+    for Row { key, .. } in client.scan(&old, Consistency::Quorum).await? {
+        let cells = std::iter::once(partition.clone()).chain(key);
+        let values = bound_all(&cells.collect::<Vec<_>>());
+        transaction(client, &statement::delete_if_there(PoolTrees), values).await?;
+    }
+    Ok(())
+}

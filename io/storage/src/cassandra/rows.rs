@@ -1,0 +1,121 @@
+//! Rows read from the nodes.
+
+use super::client::{Client, Kind, Values};
+use super::statement::{bound_all, select_assignments, select_row, select_rows};
+use crate::StoreError;
+use crate::layout::{Table, keys};
+use crate::rows::{Cell, Row, RowKey, Rows, Scan};
+use async_trait::async_trait;
+use echelon_core_model::Epoch;
+use echelon_core_model::store::Consistency;
+use futures::TryStreamExt;
+use scylla::value::{CqlValue, Row as CqlRow};
+use std::error::Error;
+
+/// Rows of one answer: blocks are large, so their pages have few.
+const PAGE: i32 = 1000;
+const BLOCK_PAGE: i32 = 128;
+/// A read at SERIAL takes part in the transactions of others and may fail with them; it is made again this often.
+const SERIAL_TRIES: usize = 4;
+
+const fn kind(consistency: Consistency) -> Kind {
+    match consistency {
+        Consistency::Quorum => Kind::Read,
+        Consistency::Serial => Kind::SerialRead,
+    }
+}
+
+impl Client {
+    /// All rows of a read, page by page.
+    async fn pages(
+        &self,
+        (kind, page): (Kind, i32),
+        text: &str,
+        values: &Values,
+    ) -> Result<Vec<Vec<Option<CqlValue>>>, StoreError> {
+        let mut statement = self.prepared(kind, text).await?;
+        statement.set_page_size(page);
+        let tries = if kind == Kind::SerialRead { SERIAL_TRIES } else { 1 };
+        let mut last = None;
+        for _ in 0..tries {
+            match self.once(&statement, values).await {
+                Ok(rows) => return Ok(rows),
+                Err(error) => last = Some(error),
+            }
+        }
+        let cause = last.unwrap_or_else(|| "it was not tried".into());
+        Err(StoreError::undone(
+            format!("reading with `{}`", text.replace("{ks}.", "")),
+            cause,
+        ))
+    }
+
+    async fn once(
+        &self,
+        statement: &scylla::statement::prepared::PreparedStatement,
+        values: &Values,
+    ) -> Result<Vec<Vec<Option<CqlValue>>>, Box<dyn Error + Send + Sync>> {
+        let pager = self.session.execute_iter(statement.clone(), values).await?;
+        let rows: Vec<CqlRow> = pager.rows_stream::<CqlRow>()?.try_collect().await?;
+        Ok(rows.into_iter().map(|row| row.columns).collect())
+    }
+}
+
+fn cell(value: Option<CqlValue>) -> Option<Cell> {
+    match value? {
+        CqlValue::BigInt(n) => Some(Cell::Number(n)),
+        CqlValue::Text(text) => Some(Cell::Text(text)),
+        CqlValue::Blob(bytes) => Some(Cell::Bytes(bytes)),
+        _ => None,
+    }
+}
+
+/// A row whose last column is its value; `None` where a partition has only static columns.
+fn row(mut columns: Vec<Option<CqlValue>>) -> Option<Row> {
+    let Some(Cell::Bytes(value)) = cell(columns.pop()?) else {
+        return None;
+    };
+    let key = columns.into_iter().map(cell).collect::<Option<_>>()?;
+    Some(Row { key, value })
+}
+
+#[async_trait]
+impl Rows for Client {
+    async fn row(&self, at: &RowKey, consistency: Consistency) -> Result<Option<Row>, StoreError> {
+        let (text, values) = (select_row(at.table), bound_all(&at.cells));
+        let found = self.pages((kind(consistency), PAGE), &text, &values).await?;
+        Ok(found.into_iter().next().and_then(row))
+    }
+
+    async fn scan(&self, scan: &Scan, consistency: Consistency) -> Result<Vec<Row>, StoreError> {
+        if scan.limit == Some(0) {
+            return Ok(Vec::new());
+        }
+        let page = match scan.table {
+            Table::Instances | Table::Archive => BLOCK_PAGE,
+            _ => PAGE,
+        };
+        let (text, values) = select_rows(scan);
+        let found = self.pages((kind(consistency), page), &text, &values).await?;
+        Ok(found.into_iter().filter_map(row).collect())
+    }
+
+    async fn assignments(
+        &self,
+        partition: u16,
+        consistency: Consistency,
+    ) -> Result<(Epoch, Vec<Row>), StoreError> {
+        let values = bound_all(&[keys::bucket(partition)]);
+        let text = select_assignments();
+        let found = self.pages((kind(consistency), PAGE), &text, &values).await?;
+        let mut epoch = Epoch(0);
+        let rows = found.into_iter().filter_map(|mut columns| {
+            if let CqlValue::BigInt(n) = columns.first_mut()?.take()? {
+                epoch = Epoch(u64::try_from(n).unwrap_or_default());
+            }
+            row(columns.split_off(1))
+        });
+        let rows = rows.collect();
+        Ok((epoch, rows))
+    }
+}
