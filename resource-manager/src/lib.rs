@@ -10,4 +10,5 @@ mod plan;
 mod run;
 mod serve;
 
+pub use echelon_core_resource_manager::Config as DriverConfig;
 pub use serve::{Config, Parts, Running, ServeError, serve};

@@ -57,11 +57,11 @@ impl JobManager {
         hosts: HostManager,
         measures: Measures,
         inbox: mpsc::Sender<Input>,
-        parts: Parts,
+        (parts, cluster): (Parts, &str),
     ) -> Self {
         let led = parts
             .readiness
-            .condition("shard", "the membership servers have not answered yet");
+            .condition(&format!("shard of {cluster}"), "the membership servers have not answered yet");
         Self {
             driver,
             hosts,

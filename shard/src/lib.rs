@@ -13,5 +13,7 @@ mod placement_engine;
 mod register;
 mod serve;
 
+pub use echelon_core_shard::Timing as DriverTiming;
+pub use echelon_io_mesos as mesos;
 pub use host_manager::Mesos;
 pub use serve::{Config, Parts, Running, ServeError, serve};

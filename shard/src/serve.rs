@@ -134,7 +134,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     });
     let hosts = HostManager::new(config.mesos, config.seed);
     let shutdown = parts.shutdown.clone();
-    let job_manager = JobManager::new(driver, hosts, measures, inbox, parts);
+    let job_manager = JobManager::new(driver, hosts, measures, inbox, (parts, cluster.as_str()));
     shutdown.spawn(job_manager.run(role, office, inputs));
     Ok(Running { address, cluster })
 }
