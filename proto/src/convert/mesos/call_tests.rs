@@ -30,7 +30,10 @@ fn a_framework_subscribes_first_without_an_id_and_then_with_it_in_both_places() 
         assert!(info.failover_timeout() >= 14.0 * 24.0 * 3600.0, "R32");
         assert!(info.checkpoint(), "R36");
         assert_eq!(info.roles, ["ours"]);
-        assert_eq!(info.role, None, "R25: refused beside `roles`");
+        #[allow(deprecated, reason = "R25: refused beside `roles`")]
+        {
+            assert_eq!(info.role, None);
+        }
         let capabilities: Vec<&str> = info
             .capabilities
             .iter()
