@@ -1,1 +1,20 @@
-//! echelon-gateway
+//! The gateway's shell: one port with the public API over gRPC and as JSON over HTTP, pages for people, metrics and
+//! health. It turns requests into methods of `core/gateway`, performs their operations on storage, and passes plans and
+//! logs on to the resource manager and the shards. It keeps nothing: any gateway answers any request.
+#![forbid(unsafe_code)]
+
+mod config;
+mod context;
+mod error;
+mod facts;
+mod grpc;
+mod guard;
+mod json;
+mod links;
+mod pages;
+mod serve;
+mod show;
+mod telemetry;
+
+pub use config::Config;
+pub use serve::{Running, ServeError, serve};

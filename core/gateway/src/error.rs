@@ -65,6 +65,14 @@ pub enum ErrorReason {
     Contention,
     /// Storage does not answer.
     StorageUnavailable,
+    /// No resource manager answers.
+    ResourceManagerUnavailable,
+    /// The cluster's shard does not answer.
+    ShardUnavailable,
+    /// The instance was never begun, so it wrote nothing.
+    InstanceNotBegun,
+    /// What the run wrote is gone.
+    LogNotFound,
     /// An answer that nobody should give.
     BrokenPromise,
 }
@@ -79,16 +87,20 @@ impl ErrorReason {
             | Self::InstanceNotFound
             | Self::PoolNotFound
             | Self::ClusterNotFound
-            | Self::HostNotFound => Code::NotFound,
+            | Self::HostNotFound
+            | Self::LogNotFound => Code::NotFound,
             Self::JobNameTaken | Self::PoolExists => Code::AlreadyExists,
             Self::JobEnded
             | Self::JobStopping
             | Self::JobDeleted
             | Self::FieldImmutable
             | Self::PoolInUse
+            | Self::InstanceNotBegun
             | Self::ClusterLeft => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
-            Self::StorageUnavailable => Code::Unavailable,
+            Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {
+                Code::Unavailable
+            }
             Self::BrokenPromise => Code::Internal,
         }
     }

@@ -72,7 +72,7 @@ impl World {
             JobBuilder::service(&name, instances)
         } else {
             let runtime = die.span(Span::seconds(1), Span::seconds(40));
-            JobBuilder::batch(&name, instances).env("ECHELON_SIM_RUNTIME_MS", &runtime.0.to_string())
+            JobBuilder::batch(&name, instances).env("SIM_RUNTIME_MS", &runtime.0.to_string())
         };
         if die.chance(500) {
             job = job.spread();
@@ -81,7 +81,7 @@ impl World {
             job = job.max_running(1 + instances / 2);
         }
         if !is_service && die.chance(200) {
-            job = job.env("ECHELON_SIM_EXIT_CODE", "1").retry_limit(2);
+            job = job.env("SIM_EXIT_CODE", "1").retry_limit(2);
         }
         let mut plans = VecDeque::from([Asked::Create]);
         if is_service && die.chance(500) {

@@ -217,12 +217,19 @@ impl World {
             return lost(2, format!("the stop of {job} was acknowledged and is lost"));
         }
         let live = self.live_instances(job);
+        let wanted = self.wanted(job, head.spec_version);
         match (state, stopped) {
             (Some(s), _) if s.is_ended() && live == 0 => None,
-            (Some(JobState::Running), false) if live == head.instances => None,
-            (_, false) if head.instances == 0 && live == 0 => None,
-            _ => lost(3, format!("job {job} is {state:?} with {live} of {} instances live", head.instances)),
+            (Some(JobState::Running), false) if live == wanted => None,
+            (_, false) if wanted == 0 && live == 0 => None,
+            _ => lost(3, format!("job {job} is {state:?} with {live} of {wanted} instances live")),
         }
+    }
+
+    /// Instances that should run at once.
+    fn wanted(&self, job: JobId, version: u32) -> u64 {
+        let Answer::Spec(Some(spec)) = self.store.read(&Query::Spec(job, version)) else { return 0 };
+        spec.groups.iter().map(|g| u64::from(g.most_active())).sum()
     }
 
     fn live_instances(&self, job: JobId) -> u64 {

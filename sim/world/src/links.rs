@@ -91,6 +91,7 @@ impl World {
         }
         link.down = link.down.max(self.now.plus(delay));
         let (to, at) = (link.shard, link.down);
+        self.detail(|| format!("link {id} down: {directive:?}"));
         self.to_shard(to, at, shard::Event::Directive(shard::LinkId(id), directive));
     }
 
@@ -103,6 +104,7 @@ impl World {
         }
         link.up = link.up.max(self.now.plus(delay));
         let (to, at) = (link.manager, link.up);
+        self.detail(|| format!("link {id} up: {report:?}"));
         self.to_manager(to, at, rm::Event::Report(rm::LinkId(id), report));
     }
 

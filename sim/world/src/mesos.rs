@@ -73,6 +73,7 @@ impl World {
         let (cluster, index, life) = who;
         let now = self.now;
         Facts::judge_call(self, cluster, &call);
+        self.detail(|| format!("c{cluster}.shard{index} calls {call:?}"));
         let Some(c) = self.clusters.get_mut(cluster) else { return };
         let Some(connection) = c.connections.get_mut(&(index, life)) else { return };
         if connection.attempt != attempt {
@@ -184,6 +185,7 @@ impl World {
         let Some(connection) = self.connection(who) else { return };
         connection.up = connection.up.max(at);
         let at = connection.up;
+        self.detail(|| format!("c{}.shard{} is told {event:?}", who.0, who.1));
         self.to_shard(who, at, shard::Event::Cluster(event));
     }
 

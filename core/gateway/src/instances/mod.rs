@@ -15,7 +15,7 @@ use crate::resource::JobRef;
 use crate::view::Part;
 use assemble::{Blocks, Scene};
 use echelon_core_model::job::Head;
-use echelon_core_model::{GroupName, InstanceNumber, RangeSet, RunState, Timestamp};
+use echelon_core_model::{GroupName, InstanceNumber, JobId, RangeSet, RunState, Timestamp};
 use std::collections::BTreeSet;
 
 /// Numbers looked at together: four blocks.
@@ -37,9 +37,22 @@ pub struct InstanceFilter {
 /// A page of instances with what was seen of each cluster.
 #[derive(Debug, Clone)]
 pub struct InstancePage {
+    /// The job.
+    pub job: JobId,
     /// The instances.
     pub page: Page<InstanceView>,
     /// The clusters.
+    pub parts: Vec<Part>,
+}
+
+/// One instance with what was seen of its cluster.
+#[derive(Debug, Clone)]
+pub struct InstanceSeen {
+    /// The job.
+    pub job: JobId,
+    /// The instance.
+    pub instance: InstanceView,
+    /// The clusters that were asked.
     pub parts: Vec<Part>,
 }
 
@@ -77,6 +90,7 @@ pub async fn list_instances<F: Facts>(
         next: next.map(|position| page::seal(&asked, &position)),
     };
     Ok(InstancePage {
+        job: walk.scene.head.job,
         page,
         parts: walk.parts,
     })
@@ -207,7 +221,7 @@ pub async fn get_instance<F: Facts>(
     group: &GroupName,
     number: InstanceNumber,
     now: Timestamp,
-) -> Result<(InstanceView, Vec<Part>), ApiError> {
+) -> Result<InstanceSeen, ApiError> {
     let head = lookup::job(facts, job).await?;
     let scene = Scene::read(facts, head, now).await?;
     if scene.group(group).is_none() {
@@ -223,7 +237,7 @@ pub async fn get_instance<F: Facts>(
     }
     let window: RangeSet = std::iter::once(number).collect();
     let blocks = Blocks::read(facts, &scene, group, &window).await;
-    let view = scene.instance(group, number, &blocks);
+    let instance = scene.instance(group, number, &blocks);
     let parts = blocks
         .clusters()
         .map(|(cluster, unseen)| Part {
@@ -231,7 +245,11 @@ pub async fn get_instance<F: Facts>(
             ..scene.part(cluster)
         })
         .collect();
-    Ok((view, parts))
+    Ok(InstanceSeen {
+        job: scene.head.job,
+        instance,
+        parts,
+    })
 }
 
 /// The scene of a job whose head was read, for `explain`.

@@ -9,7 +9,10 @@ pub mod text;
 pub use group::instances;
 pub use spec::{Purpose, in_pools, spec};
 
+use crate::ask;
 use crate::error::{ApiError, Violation};
+use crate::port::Facts;
+use echelon_core_model::spec::JobSpec;
 
 /// Notes problems under a path.
 #[derive(Debug, Clone, Default)]
@@ -50,4 +53,20 @@ pub fn request_id(id: &str, out: &mut Violations) {
         "request_id",
         "must be 1 to 128 visible ASCII characters without spaces; a random UUID is a good one",
     );
+}
+
+/// Checks a spec that is to be planned as one that is to be created, at the path `spec`.
+///
+/// # Errors
+/// All that is wrong with it, or storage.
+pub async fn planned<F: Facts>(
+    facts: &F,
+    wanted: &JobSpec,
+    found: Vec<Violation>,
+    bytes: usize,
+) -> Result<(), ApiError> {
+    let mut out = Violations(found);
+    spec(wanted, bytes, Purpose::Create, "spec", &mut out);
+    in_pools(&wanted.pool, &ask::pools(facts).await?, "spec", &mut out);
+    out.done()
 }

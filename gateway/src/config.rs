@@ -1,0 +1,36 @@
+//! What the gateway must be told.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Largest request, in bytes: four times the largest spec.
+pub(crate) const MAX_MESSAGE: usize = 1 << 20;
+
+/// What the gateway must be told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Names under which browsers and HTTP clients may ask for it, beside `localhost` and addresses.
+    pub allowed_hosts: Vec<String>,
+    /// Where others reach it: `http://host:port`; the listening address when it is left out.
+    pub advertise: Option<String>,
+    /// How often a watch looks at storage.
+    pub watch_interval: Duration,
+    /// Shown on the pages.
+    pub version: String,
+}
+
+impl Config {
+    /// On loopback, at this port.
+    #[must_use]
+    pub fn loopback(port: u16, version: &str) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], port)),
+            allowed_hosts: Vec::new(),
+            advertise: None,
+            watch_interval: Duration::from_millis(500),
+            version: version.to_owned(),
+        }
+    }
+}

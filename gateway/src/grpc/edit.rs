@@ -1,0 +1,127 @@
+//! Field masks of UpdateJob: which fields of the spec to take from the request.
+
+use crate::error::violations;
+use echelon_core_gateway::ApiError;
+use echelon_core_gateway::update::Edit;
+use echelon_core_model::spec::JobSpec;
+use echelon_proto::convert::{Problems, spec as convert};
+use echelon_proto::echelon::v1;
+use prost::Message;
+use prost_types::FieldMask;
+
+const FIELDS: [&str; 10] = [
+    "name",
+    "pool",
+    "kind",
+    "owner",
+    "labels",
+    "priority",
+    "clusters",
+    "on_unreachable",
+    "on_cluster_loss",
+    "groups",
+];
+
+struct Masked {
+    wanted: v1::JobSpec,
+    fields: Vec<&'static str>,
+}
+
+/// The edit that takes the masked fields of `wanted`; without a mask every field that can change.
+pub(super) fn spec(wanted: v1::JobSpec, mask: Option<FieldMask>) -> Result<impl Edit, ApiError> {
+    let paths = mask.map(|m| m.paths).unwrap_or_default();
+    let mut fields = Vec::new();
+    for path in &paths {
+        match path.as_str() {
+            "spec" | "*" => fields.extend(FIELDS),
+            other => {
+                let known = FIELDS.into_iter().find(|f| other.strip_prefix("spec.") == Some(f));
+                let wrong = || {
+                    ApiError::field(
+                        "update_mask",
+                        format!(
+                            "`{other}` cannot be changed by itself; name `spec` or one of {}",
+                            FIELDS.map(|f| format!("spec.{f}")).join(", ")
+                        ),
+                    )
+                };
+                fields.push(known.ok_or_else(wrong)?);
+            }
+        }
+    }
+    if paths.is_empty() {
+        fields.extend(FIELDS);
+    }
+    Ok(Masked { wanted, fields })
+}
+
+impl Edit for Masked {
+    fn apply(&self, present: &JobSpec) -> Result<(JobSpec, usize), ApiError> {
+        let mut merged = convert::spec(present);
+        for field in &self.fields {
+            take(&mut merged, &self.wanted, field);
+        }
+        let bytes = merged.encoded_len();
+        let mut problems = Problems::default();
+        let read = convert::read_spec(merged, "job.spec", &mut problems);
+        let found = violations(problems);
+        if found.is_empty() {
+            Ok((read, bytes))
+        } else {
+            Err(ApiError::fields(found))
+        }
+    }
+}
+
+/// Takes one field. What names the job and cannot change anyway may be left out.
+fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
+    match field {
+        "name" if !from.name.is_empty() => into.name.clone_from(&from.name),
+        "pool" if !from.pool.is_empty() => into.pool.clone_from(&from.pool),
+        "kind" if from.kind != 0 => into.kind = from.kind,
+        "owner" => into.owner.clone_from(&from.owner),
+        "labels" => into.labels.clone_from(&from.labels),
+        "priority" => into.priority = from.priority,
+        "clusters" if from.clusters.is_some() => into.clusters.clone_from(&from.clusters),
+        "on_unreachable" => into.on_unreachable = from.on_unreachable,
+        "on_cluster_loss" => into.on_cluster_loss = from.on_cluster_loss,
+        "groups" => into.groups.clone_from(&from.groups),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use echelon_core_testkit::build::JobBuilder;
+
+    fn edited(wanted: v1::JobSpec, paths: &[&str]) -> Result<JobSpec, ApiError> {
+        let mask = FieldMask {
+            paths: paths.iter().map(|p| (*p).to_owned()).collect(),
+        };
+        spec(wanted, Some(mask))?
+            .apply(&JobBuilder::service("web", 3).build())
+            .map(|(s, _)| s)
+    }
+
+    #[test]
+    fn only_masked_fields_are_taken() {
+        let wanted = v1::JobSpec {
+            name: "other".into(),
+            owner: "me".into(),
+            priority: 7,
+            ..Default::default()
+        };
+        let s = edited(wanted.clone(), &["spec.owner"]).unwrap();
+        assert_eq!((s.name.as_str(), s.owner.as_str(), s.priority), ("web", "me", 0));
+        let s = edited(wanted, &["spec"]).unwrap();
+        assert_eq!((s.name.as_str(), s.priority, s.groups.len()), ("other", 7, 0));
+    }
+
+    #[test]
+    fn unknown_paths_are_told_with_the_known_ones() {
+        let wrong = edited(v1::JobSpec::default(), &["spec.onwer"]).unwrap_err();
+        assert_eq!(wrong.violations[0].field, "update_mask");
+        assert!(wrong.message.contains("spec.owner"), "{wrong}");
+    }
+}

@@ -1,0 +1,70 @@
+//! InstanceService.
+
+use super::{log, page, shown};
+use crate::context::Gateway;
+use crate::show::{show_instance, show_part};
+use echelon_core_gateway::instances::{InstanceFilter, get_instance, list_instances};
+use echelon_core_gateway::{ApiError, resource};
+use echelon_proto::convert::instance::read_run_state;
+use echelon_proto::echelon::v1;
+use tonic::{Request, Response, Status};
+use v1::instance_service_server::InstanceService;
+
+#[tonic::async_trait]
+impl InstanceService for Gateway {
+    type ReadLogStream = log::Reading;
+
+    async fn get_instance(
+        &self,
+        request: Request<v1::GetInstanceRequest>,
+    ) -> Result<Response<v1::GetInstanceResponse>, Status> {
+        self.call("InstanceService/GetInstance", async {
+            let (job, group, number) = resource::instance(&request.into_inner().name, "name")?;
+            let seen = get_instance(&self.facts, &job, &group, number, self.now()).await?;
+            Ok(v1::GetInstanceResponse {
+                instance: Some(show_instance(&seen.instance, seen.job)),
+                parts: seen.parts.iter().map(show_part).collect(),
+            })
+        })
+        .await
+    }
+
+    async fn list_instances(
+        &self,
+        request: Request<v1::ListInstancesRequest>,
+    ) -> Result<Response<v1::ListInstancesResponse>, Status> {
+        self.call("InstanceService/ListInstances", async {
+            let r = request.into_inner();
+            let (job, group) = resource::job_or_group(&r.parent, "parent")?;
+            let states: Option<_> = r.states.iter().map(|s| read_run_state(*s)).collect();
+            let filter = InstanceFilter {
+                group,
+                states: states.ok_or_else(|| {
+                    ApiError::field("states", "must be states of instances, such as RUN_STATE_RUNNING")
+                })?,
+                cluster: r.cluster,
+            };
+            let asked = page(r.page_size, r.page_token);
+            let found = list_instances(&self.facts, &job, filter, asked, self.now()).await?;
+            let id = found.job;
+            let (instances, next_page_token) = shown(found.page, |i| show_instance(i, id));
+            Ok(v1::ListInstancesResponse {
+                instances,
+                next_page_token,
+                parts: found.parts.iter().map(show_part).collect(),
+            })
+        })
+        .await
+    }
+
+    async fn read_log(
+        &self,
+        request: Request<v1::ReadLogRequest>,
+    ) -> Result<Response<Self::ReadLogStream>, Status> {
+        self.call(
+            "InstanceService/ReadLog",
+            log::start(self.clone(), request.into_inner()),
+        )
+        .await
+    }
+}

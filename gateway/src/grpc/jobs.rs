@@ -1,0 +1,259 @@
+//! JobService.
+
+use super::{edit, page, shown, watch};
+use crate::context::Gateway;
+use crate::error::{missing, violations};
+use crate::show::{show_instance, show_job, show_waiting};
+use echelon_core_gateway::change::{Change, Wish, change_goal};
+use echelon_core_gateway::create::{CreateJob, create_job};
+use echelon_core_gateway::explain::explain_job;
+use echelon_core_gateway::jobs::{get_job, list_jobs};
+use echelon_core_gateway::update::{scale_job, update_job};
+use echelon_core_gateway::view::JobView;
+use echelon_core_gateway::{ApiError, resource, validate};
+use echelon_core_model::GroupName;
+use echelon_core_model::bucket::fnv1a;
+use echelon_core_model::job::JobFilter;
+use echelon_core_model::spec::JobSpec;
+use echelon_proto::convert::job::read_job_state;
+use echelon_proto::convert::shard::Changed;
+use echelon_proto::convert::{Problems, spec};
+use echelon_proto::echelon::v1;
+use prost::Message;
+use tonic::{Request, Response, Status};
+use v1::job_service_server::JobService;
+
+#[tonic::async_trait]
+impl JobService for Gateway {
+    type WatchJobStream = watch::Watching;
+
+    async fn create_job(
+        &self,
+        request: Request<v1::CreateJobRequest>,
+    ) -> Result<Response<v1::CreateJobResponse>, Status> {
+        self.call("JobService/CreateJob", async {
+            let request = read_create(request.into_inner())?;
+            let view = create_job(&self.facts, request, Self::chance(), self.now()).await?;
+            Ok(v1::CreateJobResponse {
+                job: Some(self.changed(&view)),
+            })
+        })
+        .await
+    }
+
+    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::GetJobResponse>, Status> {
+        self.call("JobService/GetJob", async {
+            let job = resource::job(&request.into_inner().name, "name")?;
+            let view = get_job(&self.facts, &job, self.now()).await?;
+            Ok(v1::GetJobResponse {
+                job: Some(show_job(&view)),
+            })
+        })
+        .await
+    }
+
+    async fn list_jobs(
+        &self,
+        request: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        self.call("JobService/ListJobs", async {
+            let mut r = request.into_inner();
+            let asked = page(r.page_size, std::mem::take(&mut r.page_token));
+            let found = list_jobs(&self.facts, read_filter(r)?, asked).await?;
+            let (jobs, next_page_token) = shown(found, show_job);
+            Ok(v1::ListJobsResponse {
+                jobs,
+                next_page_token,
+            })
+        })
+        .await
+    }
+
+    async fn update_job(
+        &self,
+        request: Request<v1::UpdateJobRequest>,
+    ) -> Result<Response<v1::UpdateJobResponse>, Status> {
+        self.call("JobService/UpdateJob", async {
+            let r = request.into_inner();
+            let job = r.job.ok_or_else(|| missing("job"))?;
+            let change = read_change(&job.name, "job.name", job.etag.clone())?;
+            let edit = edit::spec(job.spec.unwrap_or_default(), r.update_mask)?;
+            let view = update_job(&self.facts, change, edit, self.now()).await?;
+            Ok(v1::UpdateJobResponse {
+                job: Some(self.changed(&view)),
+            })
+        })
+        .await
+    }
+
+    async fn delete_job(
+        &self,
+        request: Request<v1::DeleteJobRequest>,
+    ) -> Result<Response<v1::DeleteJobResponse>, Status> {
+        let r = request.into_inner();
+        self.call("JobService/DeleteJob", async {
+            let job = Some(self.wish(&r.name, r.etag, Wish::Delete).await?);
+            Ok(v1::DeleteJobResponse { job })
+        })
+        .await
+    }
+
+    async fn stop_job(
+        &self,
+        request: Request<v1::StopJobRequest>,
+    ) -> Result<Response<v1::StopJobResponse>, Status> {
+        let r = request.into_inner();
+        self.call("JobService/StopJob", async {
+            let job = Some(self.wish(&r.name, r.etag, Wish::Stop).await?);
+            Ok(v1::StopJobResponse { job })
+        })
+        .await
+    }
+
+    async fn restart_job(
+        &self,
+        request: Request<v1::RestartJobRequest>,
+    ) -> Result<Response<v1::RestartJobResponse>, Status> {
+        let r = request.into_inner();
+        self.call("JobService/RestartJob", async {
+            let job = Some(self.wish(&r.name, r.etag, Wish::Restart).await?);
+            Ok(v1::RestartJobResponse { job })
+        })
+        .await
+    }
+
+    async fn scale_job(
+        &self,
+        request: Request<v1::ScaleJobRequest>,
+    ) -> Result<Response<v1::ScaleJobResponse>, Status> {
+        self.call("JobService/ScaleJob", async {
+            let r = request.into_inner();
+            let change = read_change(&r.name, "name", r.etag)?;
+            let instances = r.instances.ok_or_else(|| missing("instances"))?;
+            let group = match r.group.as_str() {
+                "" => None,
+                name => Some(GroupName::parse(name).map_err(|e| ApiError::field("group", e.to_string()))?),
+            };
+            let view = scale_job(&self.facts, change, group, instances, self.now()).await?;
+            Ok(v1::ScaleJobResponse {
+                job: Some(self.changed(&view)),
+            })
+        })
+        .await
+    }
+
+    async fn watch_job(
+        &self,
+        request: Request<v1::WatchJobRequest>,
+    ) -> Result<Response<Self::WatchJobStream>, Status> {
+        self.call("JobService/WatchJob", watch::start(self.clone(), request.into_inner()))
+            .await
+    }
+
+    async fn explain_job(
+        &self,
+        request: Request<v1::ExplainJobRequest>,
+    ) -> Result<Response<v1::ExplainJobResponse>, Status> {
+        self.call("JobService/ExplainJob", async {
+            let job = resource::job(&request.into_inner().name, "name")?;
+            let told = explain_job(&self.facts, &job, self.now()).await?;
+            let id = told.job.head.job;
+            Ok(v1::ExplainJobResponse {
+                job: Some(show_job(&told.job)),
+                waiting: show_waiting(&told.waiting, &told.job.names),
+                instances: told.instances.iter().map(|i| show_instance(i, id)).collect(),
+                advice: told.advice,
+            })
+        })
+        .await
+    }
+
+    async fn plan_job(
+        &self,
+        request: Request<v1::PlanJobRequest>,
+    ) -> Result<Response<v1::PlanJobResponse>, Status> {
+        self.call("JobService/PlanJob", async {
+            let wanted = request
+                .into_inner()
+                .spec
+                .ok_or_else(|| missing("spec"))?;
+            let (read, found, bytes) = read_spec(wanted, "spec");
+            validate::planned(&self.facts, &read, found, bytes).await?;
+            let full = spec::spec(&read);
+            let mut plan = self.links.plan(full.clone()).await?;
+            plan.spec = Some(full);
+            Ok(plan)
+        })
+        .await
+    }
+}
+
+impl Gateway {
+    /// A job that was changed: tells the resource manager to look.
+    fn changed(&self, view: &JobView) -> v1::Job {
+        self.links.hint(Changed::Head(view.head.job));
+        show_job(view)
+    }
+
+    async fn wish(&self, name: &str, etag: String, wish: Wish) -> Result<v1::Job, ApiError> {
+        let change = read_change(name, "name", etag)?;
+        let view = change_goal(&self.facts, change, wish, self.now()).await?;
+        Ok(self.changed(&view))
+    }
+}
+
+fn read_change(name: &str, field: &str, etag: String) -> Result<Change, ApiError> {
+    Ok(Change {
+        job: resource::job(name, field)?,
+        etag,
+    })
+}
+
+/// A spec with what was wrong in its message and its size.
+fn read_spec(wanted: v1::JobSpec, path: &str) -> (JobSpec, Vec<echelon_core_gateway::Violation>, usize) {
+    let bytes = wanted.encoded_len();
+    let mut problems = Problems::default();
+    let read = spec::read_spec(wanted, path, &mut problems);
+    (read, violations(problems), bytes)
+}
+
+fn read_create(r: v1::CreateJobRequest) -> Result<CreateJob, ApiError> {
+    let wanted = r
+        .job
+        .and_then(|j| j.spec)
+        .ok_or_else(|| missing("job.spec"))?;
+    let hash = fnv1a(&wanted.encode_to_vec());
+    let (read, violations, bytes) = read_spec(wanted, "job.spec");
+    let request_id = if r.request_id.is_empty() {
+        uuid::Uuid::new_v4().to_string()
+    } else {
+        r.request_id
+    };
+    Ok(CreateJob {
+        spec: read,
+        violations,
+        bytes,
+        hash,
+        request_id,
+    })
+}
+
+fn read_filter(r: v1::ListJobsRequest) -> Result<JobFilter, ApiError> {
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    let states: Option<Vec<_>> = r.states.into_iter().map(read_job_state).collect();
+    let labels: Option<_> = r
+        .labels
+        .iter()
+        .map(|l| {
+            l.split_once('=')
+                .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        })
+        .collect();
+    Ok(JobFilter {
+        pool: some(r.pool),
+        states: states.ok_or_else(|| ApiError::field("states", "must be states of jobs, such as JOB_STATE_RUNNING"))?,
+        owner: some(r.owner),
+        labels: labels.ok_or_else(|| ApiError::field("labels", "must be like `key=value`"))?,
+        name_prefix: some(r.name_prefix),
+    })
+}

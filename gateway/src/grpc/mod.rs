@@ -1,0 +1,82 @@
+//! The services of the public API: each method reads its message, calls `core/gateway`, and shows the answer.
+
+mod clusters;
+mod edit;
+mod events;
+mod hosts;
+mod instances;
+mod jobs;
+mod log;
+mod pools;
+mod watch;
+
+use crate::config::MAX_MESSAGE;
+use crate::context::Gateway;
+use echelon_core_gateway::page::{Page, PageRequest};
+use echelon_proto::FILE_DESCRIPTOR_SET;
+use echelon_proto::echelon::v1::cluster_service_server::ClusterServiceServer;
+use echelon_proto::echelon::v1::event_service_server::EventServiceServer;
+use echelon_proto::echelon::v1::host_service_server::HostServiceServer;
+use echelon_proto::echelon::v1::instance_service_server::InstanceServiceServer;
+use echelon_proto::echelon::v1::job_service_server::JobServiceServer;
+use echelon_proto::echelon::v1::pool_service_server::PoolServiceServer;
+use tonic::service::Routes;
+
+/// Why the services cannot be made: a mistake in the build.
+pub(crate) type ReflectionError = tonic_reflection::server::Error;
+
+/// Only the public API: without health and reflection. JSON and the pages go through this.
+pub(crate) fn api(gateway: &Gateway) -> Routes {
+    let g = || gateway.clone();
+    Routes::new(JobServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(InstanceServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(PoolServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(ClusterServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(HostServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(EventServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+}
+
+/// All services with reflection of both versions and health.
+pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError> {
+    let reflection = || {
+        [
+            "echelon.v1.JobService",
+            "echelon.v1.InstanceService",
+            "echelon.v1.PoolService",
+            "echelon.v1.ClusterService",
+            "echelon.v1.HostService",
+            "echelon.v1.EventService",
+            "grpc.health.v1.Health",
+        ]
+        .into_iter()
+        .fold(
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET),
+            tonic_reflection::server::Builder::with_service_name,
+        )
+    };
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<JobServiceServer<Gateway>>().await;
+    health.set_serving::<InstanceServiceServer<Gateway>>().await;
+    health.set_serving::<PoolServiceServer<Gateway>>().await;
+    health.set_serving::<ClusterServiceServer<Gateway>>().await;
+    health.set_serving::<HostServiceServer<Gateway>>().await;
+    health.set_serving::<EventServiceServer<Gateway>>().await;
+    Ok(api(gateway)
+        .add_service(health_service)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?))
+}
+
+fn page(size: i32, token: String) -> PageRequest {
+    PageRequest { size, token }
+}
+
+/// A page's items shown, with the token of the next.
+fn shown<T, W>(page: Page<T>, show: impl Fn(&T) -> W) -> (Vec<W>, String) {
+    (
+        page.items.iter().map(show).collect(),
+        page.next.unwrap_or_default(),
+    )
+}

@@ -1,0 +1,186 @@
+//! PoolService.
+
+use super::{page, shown};
+use crate::context::Gateway;
+use crate::error::missing;
+use echelon_core_gateway::pools::{
+    NewPool, PoolChange, create_pool, delete_pool, get_pool, list_pools, update_pool,
+};
+use echelon_core_gateway::{ApiError, resource};
+use echelon_core_model::pool::DEFAULT_SHARE;
+use echelon_core_model::resources::{Kind, Resources};
+use echelon_proto::convert::pool::pool;
+use echelon_proto::convert::quantity::{read_limit, read_resources};
+use echelon_proto::convert::shard::Changed;
+use echelon_proto::echelon::v1;
+use tonic::{Request, Response, Status};
+use v1::pool_service_server::PoolService;
+
+#[tonic::async_trait]
+impl PoolService for Gateway {
+    async fn create_pool(
+        &self,
+        request: Request<v1::CreatePoolRequest>,
+    ) -> Result<Response<v1::CreatePoolResponse>, Status> {
+        self.call("PoolService/CreatePool", async {
+            let wanted = request
+                .into_inner()
+                .pool
+                .ok_or_else(|| missing("pool"))?;
+            let made = create_pool(&self.facts, read_new(wanted), Self::chance()).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::CreatePoolResponse {
+                pool: Some(pool(&made)),
+            })
+        })
+        .await
+    }
+
+    async fn get_pool(
+        &self,
+        request: Request<v1::GetPoolRequest>,
+    ) -> Result<Response<v1::GetPoolResponse>, Status> {
+        self.call("PoolService/GetPool", async {
+            let path = resource::pool(&request.into_inner().name, "name")?;
+            let found = get_pool(&self.facts, &path).await?;
+            Ok(v1::GetPoolResponse {
+                pool: Some(pool(&found)),
+            })
+        })
+        .await
+    }
+
+    async fn list_pools(
+        &self,
+        request: Request<v1::ListPoolsRequest>,
+    ) -> Result<Response<v1::ListPoolsResponse>, Status> {
+        self.call("PoolService/ListPools", async {
+            let r = request.into_inner();
+            let found = list_pools(&self.facts, page(r.page_size, r.page_token)).await?;
+            let (pools, next_page_token) = shown(found, pool);
+            Ok(v1::ListPoolsResponse {
+                pools,
+                next_page_token,
+            })
+        })
+        .await
+    }
+
+    async fn update_pool(
+        &self,
+        request: Request<v1::UpdatePoolRequest>,
+    ) -> Result<Response<v1::UpdatePoolResponse>, Status> {
+        self.call("PoolService/UpdatePool", async {
+            let r = request.into_inner();
+            let wanted = r.pool.ok_or_else(|| missing("pool"))?;
+            let path = resource::pool(&wanted.name, "pool.name")?;
+            let mask = r.update_mask.map(|m| m.paths).unwrap_or_default();
+            let after = update_pool(&self.facts, &path, read_change(&wanted, &mask)?).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::UpdatePoolResponse {
+                pool: Some(pool(&after)),
+            })
+        })
+        .await
+    }
+
+    async fn delete_pool(
+        &self,
+        request: Request<v1::DeletePoolRequest>,
+    ) -> Result<Response<v1::DeletePoolResponse>, Status> {
+        self.call("PoolService/DeletePool", async {
+            let r = request.into_inner();
+            let path = resource::pool(&r.name, "name")?;
+            delete_pool(&self.facts, &path, &r.etag).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::DeletePoolResponse {})
+        })
+        .await
+    }
+}
+
+fn read_new(wanted: v1::Pool) -> NewPool {
+    let share = wanted.share.unwrap_or(v1::Resources {
+        cpus_milli: DEFAULT_SHARE,
+        memory_mib: DEFAULT_SHARE,
+        disk_mib: DEFAULT_SHARE,
+        gpus_milli: DEFAULT_SHARE,
+    });
+    NewPool {
+        path: wanted.path,
+        reservation: read_resources(wanted.reservation),
+        limit: read_limit(wanted.limit),
+        share: read_resources(Some(share)),
+    }
+}
+
+const fn unit(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Cpus => "cpus_milli",
+        Kind::Memory => "memory_mib",
+        Kind::Disk => "disk_mib",
+        Kind::Gpus => "gpus_milli",
+    }
+}
+
+fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiError> {
+    let all = ["reservation", "limit", "share"];
+    let known = |path: &String| {
+        path == "*"
+            || all
+                .iter()
+                .any(|f| path == f || Kind::ALL.iter().any(|k| *path == format!("{f}.{}", unit(*k))))
+    };
+    if let Some(unknown) = mask.iter().find(|p| !known(p)) {
+        return Err(ApiError::field(
+            "update_mask",
+            format!("`{unknown}` cannot be changed; name reservation, limit or share, whole or by kind (limit.cpus_milli)"),
+        ));
+    }
+    let pick = |field: &str, from: Resources, given: bool| -> Vec<(Kind, u64)> {
+        let named = |kind: &Kind| {
+            mask.iter()
+                .any(|p| p == "*" || p == field || *p == format!("{field}.{}", unit(*kind)))
+        };
+        Kind::ALL
+            .into_iter()
+            .filter(|k| if mask.is_empty() { given } else { named(k) })
+            .map(|k| (k, from.get(k)))
+            .collect()
+    };
+    Ok(PoolChange {
+        reservation: pick(
+            "reservation",
+            read_resources(wanted.reservation),
+            wanted.reservation.is_some(),
+        ),
+        limit: pick("limit", read_limit(wanted.limit), wanted.limit.is_some()),
+        share: pick("share", read_resources(wanted.share), wanted.share.is_some()),
+        etag: wanted.etag.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_name_whole_bounds_or_single_kinds() {
+        let wanted = v1::Pool {
+            limit: Some(v1::ResourceLimit {
+                cpus_milli: Some(5),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let change = |mask: &[&str]| {
+            let mask: Vec<String> = mask.iter().map(|m| (*m).to_owned()).collect();
+            read_change(&wanted, &mask)
+        };
+        assert_eq!(change(&["limit.cpus_milli"]).unwrap().limit, [(Kind::Cpus, 5)]);
+        assert_eq!(change(&["limit"]).unwrap().limit[1], (Kind::Memory, u64::MAX));
+        let all = change(&[]).unwrap();
+        assert_eq!((all.limit.len(), all.reservation.len(), all.share.len()), (4, 0, 0));
+        assert!(change(&["path"]).is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! Calls to the resource manager's leader and to the shards' leaders: hints, plans and logs. A hint is sent once, by one
+//! task, and may be lost; nothing waits for it.
+
+use crate::telemetry::Telemetry;
+use echelon_core_gateway::{ApiError, ErrorReason};
+use echelon_core_model::cluster::Heartbeat;
+use echelon_core_model::ClusterId;
+use echelon_io_membership::{Membership, Role};
+use echelon_proto::convert::shard::Changed;
+use echelon_proto::convert::wire::Wire;
+use echelon_proto::echelon::shard::v1 as wire;
+use echelon_proto::echelon::v1;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint};
+use wire::resource_manager_service_client::ResourceManagerServiceClient;
+use wire::shard_service_client::ShardServiceClient;
+
+/// Hints that may wait to be sent; more are dropped.
+const WAITING_HINTS: usize = 1024;
+const HINT_TIMEOUT: Duration = Duration::from_secs(2);
+const PLAN_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Ways to the other processes; clones share their connections.
+#[derive(Clone)]
+pub(crate) struct Links {
+    membership: Arc<dyn Membership>,
+    channels: Arc<Mutex<BTreeMap<String, Channel>>>,
+    hints: mpsc::Sender<Changed>,
+    telemetry: Telemetry,
+}
+
+impl Links {
+    pub(crate) fn new(membership: Arc<dyn Membership>, telemetry: Telemetry, stop: CancellationToken) -> Self {
+        let (hints, queue) = mpsc::channel(WAITING_HINTS);
+        let links = Self {
+            membership,
+            channels: Arc::default(),
+            hints,
+            telemetry,
+        };
+        tokio::spawn(links.clone().send_hints(queue, stop));
+        links
+    }
+
+    /// Tells the resource manager to look at something; never waits.
+    pub(crate) fn hint(&self, changed: Changed) {
+        if self.hints.try_send(changed).is_err() {
+            self.telemetry.hint("dropped");
+        }
+    }
+
+    async fn send_hints(self, mut queue: mpsc::Receiver<Changed>, stop: CancellationToken) {
+        loop {
+            let changed = tokio::select! {
+                () = stop.cancelled() => return,
+                next = queue.recv() => match next {
+                    Some(changed) => changed,
+                    None => return,
+                },
+            };
+            let sent = tokio::time::timeout(HINT_TIMEOUT, self.send_hint(changed)).await;
+            self.telemetry.hint(match sent {
+                Ok(true) => "sent",
+                Ok(false) => "failed",
+                Err(_) => "timed_out",
+            });
+        }
+    }
+
+    async fn send_hint(&self, changed: Changed) -> bool {
+        let Some(channel) = self.leader(&Role::ResourceManager).await else {
+            return false;
+        };
+        let mut client = ResourceManagerServiceClient::new(channel);
+        client.hint(changed.to_wire()).await.is_ok()
+    }
+
+    async fn leader(&self, role: &Role) -> Option<Channel> {
+        match self.membership.leader(role).await {
+            Ok(leader) => leader.and_then(|l| self.channel(&l.address)),
+            Err(error) => {
+                tracing::debug!(%role, %error, "membership does not tell the leader");
+                None
+            }
+        }
+    }
+
+    fn channel(&self, address: &str) -> Option<Channel> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(channel) = channels.get(address) {
+            return Some(channel.clone());
+        }
+        let endpoint = Endpoint::from_shared(address.to_owned()).ok()?;
+        let channel = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .connect_lazy();
+        channels.insert(address.to_owned(), channel.clone());
+        Some(channel)
+    }
+
+    /// Asks the resource manager what would become of a spec.
+    pub(crate) async fn plan(&self, spec: v1::JobSpec) -> Result<v1::PlanJobResponse, ApiError> {
+        let unavailable = || {
+            ApiError::new(
+                ErrorReason::ResourceManagerUnavailable,
+                "no resource manager answers, so nothing can be planned; check that one is running and leads (`echelon resource-manager`)",
+            )
+        };
+        let channel = self
+            .leader(&Role::ResourceManager)
+            .await
+            .ok_or_else(unavailable)?;
+        let mut client = ResourceManagerServiceClient::new(channel);
+        let asking = client.plan(wire::PlanRequest { spec: Some(spec) });
+        match tokio::time::timeout(PLAN_TIMEOUT, asking).await {
+            Ok(Ok(answer)) => answer.into_inner().plan.ok_or_else(unavailable),
+            Ok(Err(status)) => Err(unavailable().behind(status.to_string())),
+            Err(_) => Err(unavailable().behind("no answer within 10 s")),
+        }
+    }
+
+    /// Reads what a run wrote, through its cluster's shard.
+    pub(crate) async fn read_log(
+        &self,
+        cluster: (&ClusterId, &str),
+        heartbeat: Option<&Heartbeat>,
+        request: wire::ReadLogRequest,
+    ) -> Result<tonic::Streaming<wire::ReadLogResponse>, ApiError> {
+        let (id, name) = cluster;
+        let unavailable = |why: String| {
+            ApiError::new(
+                ErrorReason::ShardUnavailable,
+                format!(
+                    "the shard of cluster {name} does not answer, so its logs cannot be read; check that one is running and leads (`echelon cluster get {name}`)"
+                ),
+            )
+            .behind(why)
+        };
+        let channel = match self.leader(&Role::Shard(id.clone())).await {
+            Some(channel) => Some(channel),
+            None => heartbeat.and_then(|h| self.channel(&h.address)),
+        };
+        let channel = channel.ok_or_else(|| unavailable("no leader is known".to_owned()))?;
+        let mut client = ShardServiceClient::new(channel);
+        match client.read_log(request).await {
+            Ok(answer) => Ok(answer.into_inner()),
+            Err(status) => Err(log_error(&status, name).unwrap_or_else(|| unavailable(status.to_string()))),
+        }
+    }
+}
+
+/// What a shard's refusal means to the caller; `None` when the shard was not reached.
+pub(crate) fn log_error(status: &tonic::Status, cluster: &str) -> Option<ApiError> {
+    match status.code() {
+        tonic::Code::NotFound => Some(ApiError::new(
+            ErrorReason::LogNotFound,
+            format!(
+                "cluster {cluster} has nothing of that run any more: {}",
+                status.message()
+            ),
+        )),
+        tonic::Code::FailedPrecondition => {
+            Some(ApiError::new(ErrorReason::InstanceNotBegun, status.message()))
+        }
+        _ => None,
+    }
+}

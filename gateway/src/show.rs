@@ -1,0 +1,128 @@
+//! What the methods answer, as messages of the public API.
+
+use echelon_core_gateway::instances::InstanceView;
+use echelon_core_gateway::view::{JobView, Part};
+use echelon_core_model::job::Waiting;
+use echelon_core_model::{ClusterId, InstanceId, JobId};
+use echelon_proto::convert::quantity::{duration, timestamp};
+use echelon_proto::convert::{instance, job, reason, spec};
+use echelon_proto::echelon::v1;
+use std::collections::BTreeMap;
+
+pub(crate) fn show_job(view: &JobView) -> v1::Job {
+    let head = &view.head;
+    let progress = view.progress.as_ref();
+    v1::Job {
+        name: format!("jobs/{}", head.job),
+        job_id: head.job.to_string(),
+        etag: head.version.to_string(),
+        display_name: head.name.clone(),
+        pool: head.pool.clone(),
+        kind: spec::kind(head.kind).into(),
+        owner: head.owner.clone(),
+        labels: head.labels.clone(),
+        instances: head.instances,
+        spec: view.spec.as_ref().map(spec::spec),
+        spec_version: head.spec_version,
+        desired: job::desired(head.goal.desired).into(),
+        restarts: head.goal.restarts,
+        state: job::job_state(view.state()).into(),
+        since: Some(timestamp(
+            progress.map_or_else(|| head.job.created_at(), |p| p.since),
+        )),
+        reason: progress.and_then(|p| p.reason.as_ref()).map(reason::reason),
+        groups: progress.map(groups).unwrap_or_default(),
+        waiting: show_waiting(progress.map_or(&[], |p| p.waiting.as_slice()), &view.names),
+        awaited_clusters: progress
+            .iter()
+            .flat_map(|p| &p.awaited)
+            .map(|c| cluster_name(c, &view.names))
+            .collect(),
+        wish_too_late: view.wish_is_too_late(),
+        create_time: Some(timestamp(head.job.created_at())),
+        update_time: Some(timestamp(head.updated_at)),
+        parts: view.parts.iter().map(show_part).collect(),
+    }
+}
+
+fn groups(progress: &echelon_core_model::job::Progress) -> Vec<v1::GroupStatus> {
+    progress
+        .groups
+        .iter()
+        .map(|(group, counts)| v1::GroupStatus {
+            group: group.to_string(),
+            counts: instance::counts(counts),
+        })
+        .collect()
+}
+
+fn cluster_name(id: &ClusterId, names: &BTreeMap<ClusterId, String>) -> String {
+    names.get(id).cloned().unwrap_or_else(|| id.to_string())
+}
+
+pub(crate) fn show_waiting(waiting: &[Waiting], names: &BTreeMap<ClusterId, String>) -> Vec<v1::Waiting> {
+    waiting
+        .iter()
+        .map(|w| v1::Waiting {
+            group: w.group.to_string(),
+            cluster: w
+                .cluster
+                .as_ref()
+                .map(|c| cluster_name(c, names))
+                .unwrap_or_default(),
+            reason: Some(reason::reason(&w.reason)),
+            count: w.count,
+            since: Some(timestamp(w.since)),
+        })
+        .collect()
+}
+
+pub(crate) fn show_part(part: &Part) -> v1::Part {
+    v1::Part {
+        cluster: part.name.clone(),
+        cluster_id: part.id.to_string(),
+        contact: instance::contact(part.contact).into(),
+        since: part.since.map(timestamp),
+        age: part.age.map(duration),
+        unseen: part.unseen.clone().unwrap_or_default(),
+    }
+}
+
+pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
+    let id = InstanceId {
+        job,
+        group: view.group.clone(),
+        number: view.number,
+    };
+    let record = view.record.as_ref();
+    let state = view
+        .state
+        .map_or(v1::RunState::Unspecified, instance::run_state);
+    v1::Instance {
+        name: format!("jobs/{job}/groups/{}/instances/{}", view.group, view.number),
+        job_id: job.to_string(),
+        group: view.group.to_string(),
+        number: view.number.0,
+        state: state.into(),
+        reason: Some(reason::reason(&view.reason)),
+        since: view.since.map(timestamp),
+        cluster: view.cluster.as_ref().map(|p| p.name.clone()).unwrap_or_default(),
+        cluster_id: view
+            .cluster
+            .as_ref()
+            .map(|p| p.id.to_string())
+            .unwrap_or_default(),
+        run: record
+            .and_then(|r| r.run.as_ref())
+            .map(|r| instance::run(r, id.clone())),
+        older_runs: record
+            .iter()
+            .flat_map(|r| &r.older)
+            .map(|r| instance::run(r, id.clone()))
+            .collect(),
+        attempts: record.map_or(0, |r| r.attempts),
+        not_before: record.filter(|r| r.not_before.0 > 0).map(|r| timestamp(r.not_before)),
+        ended: view.ended,
+        stale: view.state.is_none() || view.cluster.as_ref().is_some_and(Part::is_stale),
+    }
+}

@@ -1,0 +1,65 @@
+//! The gateway's metrics.
+
+use echelon_io_process::metrics::{LATENCY_S, MetricError, Metrics};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge};
+use std::time::Duration;
+use tonic::Code;
+
+/// The gateway's metrics.
+#[derive(Clone)]
+pub(crate) struct Telemetry {
+    requests: IntCounterVec,
+    seconds: HistogramVec,
+    /// Streams open at the moment.
+    pub(crate) streams: IntGauge,
+    hints: IntCounterVec,
+    refused: IntCounterVec,
+}
+
+impl Telemetry {
+    pub(crate) fn new(metrics: &Metrics) -> Result<Self, MetricError> {
+        Ok(Self {
+            requests: metrics.counters(
+                "echelon_gateway_requests_total",
+                "Requests answered, by method and gRPC code.",
+                &["method", "code"],
+            )?,
+            seconds: metrics.histograms(
+                "echelon_gateway_request_seconds",
+                "Time from a request to its answer, by method; for streams, to their first answer.",
+                LATENCY_S,
+                &["method"],
+            )?,
+            streams: metrics.gauge(
+                "echelon_gateway_streams",
+                "Watches, logs and live pages that are open.",
+            )?,
+            hints: metrics.counters(
+                "echelon_gateway_hints_total",
+                "Hints to the resource manager, by outcome; a lost one costs at most a round.",
+                &["outcome"],
+            )?,
+            refused: metrics.counters(
+                "echelon_gateway_refused_total",
+                "HTTP requests refused before they reached a method, by reason.",
+                &["reason"],
+            )?,
+        })
+    }
+
+    pub(crate) fn request(&self, method: &str, code: Code, took: Duration) {
+        let code = format!("{code:?}");
+        self.requests.with_label_values(&[method, &code]).inc();
+        self.seconds
+            .with_label_values(&[method])
+            .observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn hint(&self, outcome: &str) {
+        self.hints.with_label_values(&[outcome]).inc();
+    }
+
+    pub(crate) fn refused(&self, reason: &str) {
+        self.refused.with_label_values(&[reason]).inc();
+    }
+}
