@@ -1,4 +1,5 @@
 //! Every stored and sent type survives its bytes; what bytes cannot mean is told with its field's path.
+#![cfg(test)]
 
 mod strategies;
 

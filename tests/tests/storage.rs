@@ -1,4 +1,5 @@
 //! The storage contract on a real Cassandra, behind a proxy that drops answers, and what only Cassandra can do wrong.
+#![cfg(test)]
 
 use async_trait::async_trait;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};

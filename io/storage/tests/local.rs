@@ -1,4 +1,5 @@
 //! The contract on `memory:` and `file:`, and what only a file can do.
+#![cfg(test)]
 
 use async_trait::async_trait;
 use echelon_io_storage::contract::{Case, Faults};
