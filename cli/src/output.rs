@@ -65,7 +65,7 @@ pub fn one(value: &Json, name: &str, people: &str, format: Format) -> String {
 
 fn table(listing: &Listing, columns: usize) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(listing.columns.iter().take(columns));
     for row in &listing.rows {
         table.add_row(row.iter().take(columns).map(|cell| escape(cell)));

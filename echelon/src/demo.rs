@@ -37,9 +37,10 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
     eprintln!("two simulated clusters of three hosts, a gateway, a resource manager and two shards are up at {address}");
     let gateway = Client::connect(&address, DEADLINE).await?;
     let sources = sources(folder.path())?;
+    let stop = shutdown.token();
     let done = tokio::select! {
         done = both(&gateway, &sources) => done,
-        () = shutdown.token().cancelled() => bail!("interrupted"),
+        () = stop.cancelled() => bail!("interrupted"),
     };
     let instances = done?;
     let good = instances.iter().filter(|(_, i, _)| i.state() == v1::RunState::Succeeded).count();
