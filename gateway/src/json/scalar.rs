@@ -53,7 +53,12 @@ pub(super) fn word(value: &mut Value, desc: &EnumDescriptor, path: &str, out: &m
     let spelt = match value {
         Value::String(text) if known(text) => return,
         Value::String(text) => format!("{prefix}{}", text.to_ascii_uppercase().replace('-', "_")),
-        Value::Number(n) if n.as_i64().is_some_and(|n| desc.values().any(|v| i64::from(v.number()) == n)) => return,
+        Value::Number(n)
+            if n.as_i64()
+                .is_some_and(|n| desc.values().any(|v| i64::from(v.number()) == n)) =>
+        {
+            return;
+        }
         _ => String::new(),
     };
     if known(&spelt) {
