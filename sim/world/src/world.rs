@@ -27,6 +27,9 @@ const TEND: Span = Span::millis(250);
 /// A process that stepped down stays back this long.
 const STAY_BACK: Span = Span::seconds(2);
 
+/// More steps than any world takes whose processes do not run in circles (a stormy one takes about 50,000).
+const MOST_STEPS: u64 = 2_000_000;
+
 /// Something that will happen.
 #[derive(Debug)]
 pub enum Item {
@@ -118,6 +121,11 @@ impl World {
             let Some((at, item)) = self.queue.pop(until) else { break };
             self.now = self.now.max(at);
             self.steps += 1;
+            if self.steps > MOST_STEPS {
+                let what = format!("the world does not come to rest: {MOST_STEPS} steps, the last {item:?}");
+                self.broken.push(Broken { invariant: 3, what });
+                return;
+            }
             self.happen(item);
             self.judge_step();
         }

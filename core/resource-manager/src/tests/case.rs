@@ -32,6 +32,8 @@ pub struct Case {
     pub alarms: Vec<String>,
     /// Operations on storage that are kept instead of performed.
     pub stalled: Option<Vec<(OpId, Op)>>,
+    /// Directives to this cluster are kept on their way.
+    pub held: Option<(ClusterId, Vec<(LinkId, Directive)>)>,
     pub limits: BTreeMap<String, u64>,
     /// Every range that was ever stored.
     stored: Vec<(JobId, AssignedRange)>,
@@ -53,6 +55,7 @@ impl Case {
             stepped_down: None,
             alarms: Vec::new(),
             stalled: None,
+            held: None,
             limits: BTreeMap::new(),
             stored: Vec::new(),
             next_link: 1,
@@ -336,6 +339,14 @@ impl Case {
         }
     }
 
+    /// Directives that were kept on their way arrive.
+    pub fn arrive(&mut self) {
+        for (link, directive) in self.held.take().map(|(_, kept)| kept).unwrap_or_default() {
+            self.deliver(link, directive);
+        }
+        self.settle();
+    }
+
     /// A shard whose cores are 0 has no leader: nobody answers.
     fn open(&mut self, cluster: &ClusterId) {
         let Some(shard) = self.shards.get_mut(cluster).filter(|s| s.cores > 0) else {
@@ -363,6 +374,10 @@ impl Case {
         };
         let cluster = cluster.clone();
         self.stored_before_ordered(&directive);
+        if let Some((_, kept)) = self.held.as_mut().filter(|(c, _)| *c == cluster) {
+            kept.push((link, directive));
+            return;
+        }
         let reports = self
             .shards
             .get_mut(&cluster)

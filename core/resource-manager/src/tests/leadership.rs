@@ -7,7 +7,7 @@ use crate::{Config, ResourceManager};
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_model::store::{Answer, Decision, Leadership, Op, OpFailure, OpResult, Query, Role};
-use echelon_core_model::{ClusterId, Epoch, Span, Timestamp};
+use echelon_core_model::{ClusterId, Epoch, ReasonCode, Span, Timestamp};
 
 fn take_epoch(case: &mut Case, epoch: u64) {
     let Answer::Leadership(l) = case.store.read(&Query::Leadership(Role::ResourceManager)) else {
@@ -55,19 +55,27 @@ fn a_new_leader_rebuilds_and_changes_nothing() {
 }
 
 #[test]
-fn a_new_leader_grants_nothing_before_a_shard_obeys_it() {
-    let mut case = Case::with(&[("a", 8)]).pool("/small", 3);
-    case.events.push_back(Event::PoolsHint);
-    let job = case.job(1, batch(8).pool("/small"));
-    assert_eq!(case.total_active(job), 3);
-    // The shard begins more by the old leader's grant after the new leader has looked: it must not, and must not be cut back.
+fn a_new_leader_counts_what_an_older_one_granted_until_the_shard_obeys_it() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.set_pool("/small", 4);
+    case.run_for(Span::seconds(6));
+    // Four are granted at a, none of them begun; the pool has nothing for b.
+    case.shard("a").unplaceable = Some(ReasonCode::AwaitingOffer);
+    let first = case.job(1, batch(4).only(&["a"]).pool("/small"));
+    let second = case.job(2, batch(4).only(&["b"]).pool("/small").priority(9));
+    assert_eq!((case.total_active(first), case.total_active(second)), (0, 0));
+    // The new leader's first order is still on its way when the shard begins all four by the old leader's grant.
+    case.held = Some((ClusterId::new("a"), Vec::new()));
     case.fail_over();
+    case.run_for(Span::seconds(2));
+    let now = case.now;
+    case.shard("a").unplaceable = None;
+    case.shard("a").work(now);
     case.run_for(Span::seconds(3));
-    assert_eq!(case.total_active(job), 3);
-    case.at("a", |s, now| {
-        s.finish(1, echelon_core_model::RunState::Succeeded, now)
-    });
-    assert_eq!(case.total_active(job), 3);
+    case.arrive();
+    case.run_for(Span::seconds(5));
+    assert_eq!((case.total_active(first), case.total_active(second)), (4, 0));
+    assert_eq!(case.waiting(second), [(ReasonCode::PoolLimit, 4)]);
 }
 
 #[test]

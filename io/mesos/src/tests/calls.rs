@@ -130,6 +130,12 @@ async fn a_call_of_unknown_outcome_is_told_as_such() {
         net.answer("m:5050", answer);
         shard.say(kill("a")).await;
         shard.say(kill("b")).await;
+        if hint.starts_with("no answer") {
+            // The stream lives meanwhile.
+            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+            stream.send(Bytes::from(super::heartbeat())).unwrap();
+            assert_eq!(shard.hear().await, Event::Heartbeat);
+        }
         assert_eq!(shard.hear_failed().await, (kill("a"), false), "{hint}");
         assert_eq!(
             shard.hear_failed().await,

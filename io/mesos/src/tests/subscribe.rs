@@ -268,3 +268,30 @@ async fn the_end_of_the_shard_closes_the_stream_and_tears_nothing_down() {
     assert_eq!(events.recv().await, None);
     assert_eq!(net.look(|_| ()).len(), 1);
 }
+
+#[tokio::test]
+async fn masters_are_reached_over_tcp() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let master = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut asked = [0; 4096];
+        let n = stream.read(&mut asked).await.unwrap();
+        let answer = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 17\r\n\r\nNo leader elected";
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        String::from_utf8_lossy(&asked[..n]).into_owned()
+    });
+    let (calls, called) = tokio::sync::mpsc::channel(1);
+    let (told, mut events) = tokio::sync::mpsc::channel(1);
+    crate::spawn(config(&address.to_string()), called, told);
+    calls.send(Call::Subscribe { framework: None }).await.unwrap();
+    let why = format!("{address}: 503 No leader elected");
+    assert_eq!(events.recv().await, Some(Event::Disconnected { why }));
+    assert!(
+        master
+            .await
+            .unwrap()
+            .starts_with("POST /api/v1/scheduler HTTP/1.1\r\n")
+    );
+}

@@ -61,8 +61,10 @@ fn offer(offer: &WireOffer) -> Offer {
     }
 }
 
+/// The IP where both are told: it needs no resolver.
 fn address(url: &Url) -> String {
-    let host = url.address.hostname.as_deref().or(url.address.ip.as_deref()).unwrap_or_default();
+    let known = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
+    let host = known(&url.address.ip).or_else(|| known(&url.address.hostname)).unwrap_or_default();
     if host.contains(':') { format!("[{host}]:{}", url.address.port) } else { format!("{host}:{}", url.address.port) }
 }
 
