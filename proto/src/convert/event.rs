@@ -18,10 +18,7 @@ pub fn event(e: &Event) -> v1::Event {
             .map(|(group, _)| group.to_string())
             .unwrap_or_default(),
         instance: e.instance.as_ref().map(|(_, n)| *n),
-        state: e
-            .state
-            .map_or(v1::RunState::Unspecified, run_state)
-            .into(),
+        state: e.state.map_or(v1::RunState::Unspecified, run_state).into(),
         reason: Some(reason(&e.reason)),
         hostname: e.hostname.clone().unwrap_or_default(),
         task_id: e.task.clone().unwrap_or_default(),

@@ -45,7 +45,11 @@ pub fn from_resources(resources: &[Resource]) -> Resources {
 fn milli(value: f64) -> u64 {
     const MOST: f64 = 9_007_199_254_740_992.0;
     let milli = (value * 1000.0).round();
-    if milli.is_finite() { milli.clamp(0.0, MOST) as u64 } else { 0 }
+    if milli.is_finite() {
+        milli.clamp(0.0, MOST) as u64
+    } else {
+        0
+    }
 }
 
 /// A task's resources; kinds of which it wants nothing are left out (zero is invalid, R79).
@@ -59,8 +63,12 @@ pub fn to_resources(resources: Resources, role: &str) -> Vec<Resource> {
             Resource {
                 name: name.to_owned(),
                 r#type: i32::from(Type::Scalar),
-                scalar: Some(Scalar { value: from_milli(resources.get(kind).saturating_mul(thousandths)) }),
-                allocation_info: Some(AllocationInfo { role: Some(role.to_owned()) }),
+                scalar: Some(Scalar {
+                    value: from_milli(resources.get(kind).saturating_mul(thousandths)),
+                }),
+                allocation_info: Some(AllocationInfo {
+                    role: Some(role.to_owned()),
+                }),
                 ..Resource::default()
             }
         })
@@ -87,10 +95,21 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_does_not_count() {
-        let plain = to_resources(Resources { cpus: 2000, memory: 64, disk: 0, gpus: 0 }, "*");
+        let plain = to_resources(
+            Resources {
+                cpus: 2000,
+                memory: 64,
+                disk: 0,
+                gpus: 0,
+            },
+            "*",
+        );
         let revocable: Vec<Resource> = plain
             .iter()
-            .map(|r| Resource { revocable: Some(crate::mesos::v1::resource::RevocableInfo::default()), ..r.clone() })
+            .map(|r| Resource {
+                revocable: Some(crate::mesos::v1::resource::RevocableInfo::default()),
+                ..r.clone()
+            })
             .collect();
         assert_eq!(from_resources(&revocable), Resources::ZERO);
         let strange = vec![Resource {

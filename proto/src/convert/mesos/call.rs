@@ -5,8 +5,8 @@ use super::framework::{Framework, seconds};
 use crate::mesos::v1::offer::{Operation, operation};
 use crate::mesos::v1::scheduler::{Call as Wire, call};
 use crate::mesos::v1::{
-    AgentId, CommandInfo, DurationInfo, Environment, Filters, FrameworkId, KillPolicy, Label, Labels, OfferId, TaskId,
-    TaskInfo, environment,
+    AgentId, CommandInfo, DurationInfo, Environment, Filters, FrameworkId, KillPolicy, Label, Labels,
+    OfferId, TaskId, TaskInfo, environment,
 };
 use echelon_core_hosts::{Call, Launch, OfferId as Offer};
 use echelon_core_model::{HostId, Span};
@@ -15,22 +15,37 @@ use std::collections::BTreeMap;
 /// The call of the wire. `id` is the framework id of this subscription.
 #[must_use]
 pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wire {
-    let mut wire = Wire { framework_id: id.map(|value| FrameworkId { value: value.to_owned() }), ..Wire::default() };
+    let mut wire = Wire {
+        framework_id: id.map(|value| FrameworkId {
+            value: value.to_owned(),
+        }),
+        ..Wire::default()
+    };
     let kind = match call {
         Call::Subscribe { framework: stored } => {
-            wire.framework_id = stored.as_deref().map(|value| FrameworkId { value: value.to_owned() });
+            wire.framework_id = stored.as_deref().map(|value| FrameworkId {
+                value: value.to_owned(),
+            });
             wire.subscribe = Some(call::Subscribe {
                 framework_info: framework.to_wire(stored.as_deref()),
                 ..call::Subscribe::default()
             });
             call::Type::Subscribe
         }
-        Call::Accept { offers, host, launches, refuse } => {
+        Call::Accept {
+            offers,
+            host,
+            launches,
+            refuse,
+        } => {
             wire.accept = Some(accept(offers, host, launches, *refuse, framework));
             call::Type::Accept
         }
         Call::Decline { offers, refuse } => {
-            wire.decline = Some(call::Decline { offer_ids: ids(offers), filters: Some(filters(*refuse)) });
+            wire.decline = Some(call::Decline {
+                offer_ids: ids(offers),
+                filters: Some(filters(*refuse)),
+            });
             call::Type::Decline
         }
         Call::Revive => call::Type::Revive,
@@ -39,13 +54,18 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
             wire.kill = Some(call::Kill {
                 task_id: task_id(task),
                 agent_id: host.as_ref().map(agent_id),
-                kill_policy: Some(KillPolicy { grace_period: Some(duration(*grace)) }),
+                kill_policy: Some(KillPolicy {
+                    grace_period: Some(duration(*grace)),
+                }),
             });
             call::Type::Kill
         }
         Call::Acknowledge { task, host, uuid } => {
-            wire.acknowledge =
-                Some(call::Acknowledge { agent_id: agent_id(host), task_id: task_id(task), uuid: uuid.to_vec() });
+            wire.acknowledge = Some(call::Acknowledge {
+                agent_id: agent_id(host),
+                task_id: task_id(task),
+                uuid: uuid.to_vec(),
+            });
             call::Type::Acknowledge
         }
         Call::Reconcile { tasks } => {
@@ -53,7 +73,9 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
                 task_id: task_id(task),
                 agent_id: host.as_ref().map(agent_id),
             });
-            wire.reconcile = Some(call::Reconcile { tasks: tasks.collect() });
+            wire.reconcile = Some(call::Reconcile {
+                tasks: tasks.collect(),
+            });
             call::Type::Reconcile
         }
     };
@@ -61,8 +83,17 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
     wire
 }
 
-fn accept(offers: &[Offer], host: &HostId, launches: &[Launch], refuse: Span, framework: &Framework) -> call::Accept {
-    let tasks = launches.iter().map(|launch| task(launch, host, framework)).collect();
+fn accept(
+    offers: &[Offer],
+    host: &HostId,
+    launches: &[Launch],
+    refuse: Span,
+    framework: &Framework,
+) -> call::Accept {
+    let tasks = launches
+        .iter()
+        .map(|launch| task(launch, host, framework))
+        .collect();
     call::Accept {
         offer_ids: ids(offers),
         operations: vec![Operation {
@@ -88,7 +119,9 @@ fn task(launch: &Launch, host: &HostId, framework: &Framework) -> TaskInfo {
         }),
         labels: Some(labels(&launch.labels)),
         // The grace of a command task comes from here, whatever KILL says (R85).
-        kill_policy: Some(KillPolicy { grace_period: Some(duration(launch.grace)) }),
+        kill_policy: Some(KillPolicy {
+            grace_period: Some(duration(launch.grace)),
+        }),
         max_completion_time: launch.max_run.map(duration),
         ..TaskInfo::default()
     }
@@ -100,30 +133,50 @@ fn environment(env: &BTreeMap<String, String>) -> Environment {
         value: Some(value.clone()),
         ..environment::Variable::default()
     });
-    Environment { variables: variables.collect() }
+    Environment {
+        variables: variables.collect(),
+    }
 }
 
 fn labels(labels: &BTreeMap<String, String>) -> Labels {
-    let labels = labels.iter().map(|(key, value)| Label { key: key.clone(), value: Some(value.clone()) });
-    Labels { labels: labels.collect() }
+    let labels = labels.iter().map(|(key, value)| Label {
+        key: key.clone(),
+        value: Some(value.clone()),
+    });
+    Labels {
+        labels: labels.collect(),
+    }
 }
 
 fn ids(offers: &[Offer]) -> Vec<OfferId> {
-    offers.iter().map(|o| OfferId { value: o.0.to_string() }).collect()
+    offers
+        .iter()
+        .map(|o| OfferId {
+            value: o.0.to_string(),
+        })
+        .collect()
 }
 
 fn filters(refuse: Span) -> Filters {
-    Filters { refuse_seconds: Some(seconds(refuse)) }
+    Filters {
+        refuse_seconds: Some(seconds(refuse)),
+    }
 }
 
 fn task_id(task: &str) -> TaskId {
-    TaskId { value: task.to_owned() }
+    TaskId {
+        value: task.to_owned(),
+    }
 }
 
 fn agent_id(host: &HostId) -> AgentId {
-    AgentId { value: host.as_str().to_owned() }
+    AgentId {
+        value: host.as_str().to_owned(),
+    }
 }
 
 fn duration(span: Span) -> DurationInfo {
-    DurationInfo { nanoseconds: i64::try_from(span.0.saturating_mul(1_000_000)).unwrap_or(i64::MAX) }
+    DurationInfo {
+        nanoseconds: i64::try_from(span.0.saturating_mul(1_000_000)).unwrap_or(i64::MAX),
+    }
 }

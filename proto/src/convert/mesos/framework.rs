@@ -50,11 +50,18 @@ impl Framework {
         FrameworkInfo {
             user: self.user.clone(),
             name: self.name.clone(),
-            id: id.map(|value| FrameworkId { value: value.to_owned() }),
+            id: id.map(|value| FrameworkId {
+                value: value.to_owned(),
+            }),
             failover_timeout: Some(seconds(self.failover_timeout)),
             checkpoint: Some(true),
             principal: self.principal.clone(),
-            capabilities: CAPABILITIES.iter().map(|t| Capability { r#type: Some(i32::from(*t)) }).collect(),
+            capabilities: CAPABILITIES
+                .iter()
+                .map(|t| Capability {
+                    r#type: Some(i32::from(*t)),
+                })
+                .collect(),
             roles: vec![self.role.clone()],
             ..FrameworkInfo::default()
         }

@@ -9,11 +9,18 @@ use prost::Message;
 
 /// Our events of a recording's stream, in order.
 fn recorded(name: &str) -> Vec<Event> {
-    let path = format!("{}/../tests/recordings/{name}.protobuf.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../tests/recordings/{name}.protobuf.jsonl",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let text = std::fs::read_to_string(&path).expect(&path);
-    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let records = lines.filter(|line| line["kind"] == "event").map(|line| {
-        let bytes = base64::prelude::BASE64_STANDARD.decode(line["record_b64"].as_str().unwrap()).unwrap();
+        let bytes = base64::prelude::BASE64_STANDARD
+            .decode(line["record_b64"].as_str().unwrap())
+            .unwrap();
         Wire::decode(bytes.as_slice()).unwrap()
     });
     records.flat_map(|wire| event_from_wire(&wire)).collect()
@@ -22,11 +29,33 @@ fn recorded(name: &str) -> Vec<Event> {
 #[test]
 fn a_finished_task_is_told_in_our_words() {
     let events = recorded("launch-finish");
-    let states: Vec<TaskState> =
-        events.iter().filter_map(|e| if let Event::Update(s) = e { Some(s.state) } else { None }).collect();
-    assert_eq!(states, [TaskState::Starting, TaskState::Running, TaskState::Finished]);
-    let offer = events.iter().find_map(|e| if let Event::Offers(o) = e { o.first() } else { None }).unwrap();
-    assert_eq!(offer.resources, Resources { cpus: 2000, memory: 1024, disk: 2048, gpus: 0 });
+    let states: Vec<TaskState> = events
+        .iter()
+        .filter_map(|e| {
+            if let Event::Update(s) = e {
+                Some(s.state)
+            } else {
+                None
+            }
+        })
+        .collect();
+    assert_eq!(
+        states,
+        [TaskState::Starting, TaskState::Running, TaskState::Finished]
+    );
+    let offer = events
+        .iter()
+        .find_map(|e| if let Event::Offers(o) = e { o.first() } else { None })
+        .unwrap();
+    assert_eq!(
+        offer.resources,
+        Resources {
+            cpus: 2000,
+            memory: 1024,
+            disk: 2048,
+            gpus: 0
+        }
+    );
     assert_eq!(offer.attributes.get("rack").map(String::as_str), Some("r1"));
     assert!(offer.address.starts_with("127.0.0.1:"), "{}", offer.address);
     assert!(matches!(events.first(), Some(Event::Subscribed { heartbeat, .. }) if heartbeat.0 == 15_000));
@@ -36,7 +65,16 @@ fn a_finished_task_is_told_in_our_words() {
 fn a_newer_subscription_is_told_apart_from_a_refusal() {
     let refused = |name: &str| -> Vec<bool> {
         let events = recorded(name);
-        events.iter().filter_map(|e| if let Event::Refused { superseded, .. } = e { Some(*superseded) } else { None }).collect()
+        events
+            .iter()
+            .filter_map(|e| {
+                if let Event::Refused { superseded, .. } = e {
+                    Some(*superseded)
+                } else {
+                    None
+                }
+            })
+            .collect()
     };
     assert!(refused("framework-failover").contains(&true));
     let others = refused("subscribe-errors");
@@ -46,9 +84,26 @@ fn a_newer_subscription_is_told_apart_from_a_refusal() {
 #[test]
 fn unreachable_tasks_and_reconciliations_are_told_apart() {
     let events = recorded("agent-unreachable");
-    let statuses: Vec<_> = events.iter().filter_map(|e| if let Event::Update(s) = e { Some(s) } else { None }).collect();
-    assert!(statuses.iter().any(|s| s.state == TaskState::Unreachable && s.uuid.is_none() && !s.reconciliation));
-    assert!(statuses.iter().any(|s| s.state == TaskState::Unreachable && s.reconciliation));
+    let statuses: Vec<_> = events
+        .iter()
+        .filter_map(|e| if let Event::Update(s) = e { Some(s) } else { None })
+        .collect();
+    assert!(
+        statuses
+            .iter()
+            .any(|s| s.state == TaskState::Unreachable && s.uuid.is_none() && !s.reconciliation)
+    );
+    assert!(
+        statuses
+            .iter()
+            .any(|s| s.state == TaskState::Unreachable && s.reconciliation)
+    );
     assert!(statuses.iter().any(|s| s.reason == "AGENT_REREGISTERED"));
-    assert!(events.iter().any(|e| matches!(e, Event::Failure { host: Some(_), executor: None })));
+    assert!(events.iter().any(|e| matches!(
+        e,
+        Event::Failure {
+            host: Some(_),
+            executor: None
+        }
+    )));
 }
