@@ -123,7 +123,7 @@ fn tests(phases: &mut Phases, env: &[(&str, &str)]) -> anyhow::Result<()> {
         phases::cargo(&[&["build", "--bins", "--tests"], &features[..]].concat(), &[])
     })?;
     phases.run("tests", || {
-        phases::cargo(&[&["test"], &features[..]].concat(), env)
+        phases::cargo(&[&["test", "--no-fail-fast"], &features[..]].concat(), env)
     })
 }
 

@@ -97,6 +97,7 @@ pub fn hear(
     if news.told.is_proof_of_death() {
         let mut run = record.older.remove(at);
         apply(&mut run, news, now);
+        keep_number(record, &run);
         return Heard::OlderEnded(Box::new(run));
     }
     let given_up = record.older.get(at).is_some_and(|r| r.state == RunState::Lost);
@@ -104,6 +105,18 @@ pub fn hear(
         Heard::OlderAlive
     } else {
         Heard::Nothing
+    }
+}
+
+/// The largest run number stays in the record, or it would be given out again.
+fn keep_number(record: &mut InstanceRecord, dead: &Run) {
+    let key = |r: &Run| (r.generation, r.number);
+    if record
+        .run
+        .as_ref()
+        .is_none_or(|r| r.state.is_ended() && key(r) < key(dead))
+    {
+        record.run = Some(dead.clone());
     }
 }
 
@@ -164,4 +177,3 @@ fn note_silence(run: &mut Run, told: Told, now: Timestamp) -> bool {
     };
     true
 }
-

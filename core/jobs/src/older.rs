@@ -38,7 +38,8 @@ pub fn settle_older(
     let Some(at) = record.older.iter().position(|r| (r.generation, r.number) == of) else {
         return OlderFate::Unknown;
     };
-    let no_newer = record.run.is_none() || newest_unsent;
+    let newest_older = record.older.iter().all(|r| (r.generation, r.number) <= of);
+    let no_newer = newest_older && (record.run.is_none() || newest_unsent);
     let wished = record.older.get(at).is_some_and(|r| r.stopping.is_some());
     if no_newer && record.ended.is_none() && !wished {
         let run = record.older.remove(at);

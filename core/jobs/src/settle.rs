@@ -63,7 +63,12 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
 
 fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
     let service = policy.kind == JobKind::Service;
-    if service && record.run.as_ref().is_some_and(|r| ran(r) >= policy.healthy_after) {
+    if service
+        && record
+            .run
+            .as_ref()
+            .is_some_and(|r| ran(r) >= policy.healthy_after)
+    {
         record.attempts = 0;
         record.avoid.clear();
     }

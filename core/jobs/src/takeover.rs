@@ -28,7 +28,13 @@ pub fn take_over(of: &Takeover<'_>) -> Option<InstanceRecord> {
         record.attempts = record.attempts.max(former.attempts);
         record.not_before = record.not_before.max(former.not_before);
         record.ended = former.ended.filter(|e| *e != Ended::Stopped).or(record.ended);
-        for host in former.avoid.iter().filter(|h| !record.avoid.contains(h)).cloned().collect::<Vec<_>>() {
+        for host in former
+            .avoid
+            .iter()
+            .filter(|h| !record.avoid.contains(h))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             record.avoid.push(host);
         }
     }

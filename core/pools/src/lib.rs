@@ -11,9 +11,11 @@ pub mod admit;
 pub mod entitle;
 pub mod fill;
 pub mod grant;
+pub mod rooms;
 pub mod tree;
 
-pub use admit::{Admission, Refusal, Request, Rooms, SliceRequest, admit};
+pub use admit::{Admission, Refusal, Request, SliceRequest, admit};
 pub use entitle::{Entitlements, entitle};
 pub use grant::GrantLine;
+pub use rooms::Rooms;
 pub use tree::{TreeProblem, validate};

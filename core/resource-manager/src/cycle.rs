@@ -252,19 +252,24 @@ impl ResourceManager {
     fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let third = Span(self.config.silent_after.0 / 3);
         let mut quiet = Vec::new();
+        let rested = now.since(self.timers.numbers) >= self.config.reread;
+        if rested {
+            self.timers.numbers = now;
+        }
         for (id, view) in self.picture.clusters.iter_mut().filter(|(_, c)| c.row.is_some()) {
             let contact = contact(view, &self.config, self.timers.leading, now);
             let capacity_only = view.state.as_ref().is_some_and(|s| s.contact == contact);
             if let Some(next) = changed_state(id, view, contact, now) {
                 // Numbers alone are worth a write now and then; a contact that changes is worth one at once.
-                let rested = now.0 / 1000 % 5 == 0;
                 if (contact != Contact::Joining || view.state.is_some()) && (!capacity_only || rested) {
                     view.state = Some(next.clone());
                     self.writes.push(Write::ClusterState(next));
                 }
             }
-            let last = view.heard_at.max(view.asked_at);
-            if view.link.is_some() && last.is_none_or(|at| now.since(at) >= third) {
+            let since = |at: Option<Timestamp>, span: Span| at.is_none_or(|at| now.since(at) >= span);
+            let is_quiet = since(view.heard_at.max(view.asked_at), third);
+            let lacks = (view.missed || !view.settled) && since(view.asked_at, FULL_CYCLE);
+            if view.link.is_some() && (is_quiet || lacks) {
                 quiet.push(id.clone());
             }
         }

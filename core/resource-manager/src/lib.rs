@@ -37,3 +37,6 @@ pub use event::{Event, LinkId};
 pub use manager::ResourceManager;
 pub use picture::Picture;
 pub use plan::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolPlan};
+
+#[cfg(test)]
+mod tests;

@@ -35,9 +35,9 @@ pub(crate) struct Timers {
     pub(crate) leading: Timestamp,
     pub(crate) bucket: Timestamp,
     pub(crate) reread: Timestamp,
-    pub(crate) renewed: Timestamp,
     pub(crate) cycle: Timestamp,
     pub(crate) full_cycle: Timestamp,
+    pub(crate) numbers: Timestamp,
 }
 
 /// The resource manager. Acts only between an `Elected` and the next `Deposed`.
@@ -115,8 +115,8 @@ impl ResourceManager {
             Event::Elected { published } => self.elected(published, now, out),
             Event::Deposed => self.forget(),
             Event::Storage(id, result) => {
-                if let Some((purpose, op)) = self.ops.finish(id, &result, now) {
-                    self.stored(purpose, op, result, now, out);
+                if let Some(asked) = self.ops.finish(id, &result, now) {
+                    self.stored(asked, result, now, out);
                 }
             }
             Event::Plan { token, spec } => {

@@ -136,7 +136,12 @@ pub fn has_confirmed(picture: &Picture, id: JobId, job: &JobView, cluster: &Clus
         .is_some_and(|c| c.wish() == echelon_core_model::cluster::Wish::Left);
     let groups = job.groups();
     left || groups.iter().all(|group| {
-        let mut said = reports(picture, id, cluster, group).peekable();
-        said.peek().is_some() && said.all(|r| r.head_version >= head.version && r.live == 0)
+        let said: Vec<&SliceReport> = reports(picture, id, cluster, group).collect();
+        // A generation of which nothing is held any more is not reported again: its last word stands.
+        let heard = |r: &&SliceReport| r.head_version >= head.version;
+        said.iter().any(heard)
+            && said
+                .iter()
+                .all(|r| r.live == 0 && (heard(r) || r.held.is_empty()))
     })
 }

@@ -54,6 +54,8 @@ pub struct ClusterView {
     pub asked_at: Option<Timestamp>,
     /// Full reports completed over the present stream.
     pub fulls: u32,
+    /// Something that it told was lost.
+    pub missed: bool,
     /// Its shard is known to obey this leader, so its grants are those of this leader alone.
     pub settled: bool,
     /// Epoch and sequence of its last report.

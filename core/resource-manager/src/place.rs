@@ -247,7 +247,8 @@ impl Leave<'_> {
         );
     }
 
-    /// Instances of a group that are wanted and not active: on their way, waiting, or being moved.
+    /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or granted and not begun.
+    /// What waits for quota is nobody's disruption.
     fn unavailable(&self, job: &JobView, group: &GroupName) -> u64 {
         let id = job.decided.job;
         let slices = job.slices();
@@ -255,7 +256,9 @@ impl Leave<'_> {
         of_group
             .map(|(k, ranges)| {
                 let count = self.picture.count(id, k, ranges);
-                count.leaving + count.unended().saturating_sub(count.active)
+                let granted = job.grants.get(k).map_or(0, |g| g.granted());
+                let unheard = if count.reported { 0 } else { count.assigned };
+                count.leaving + unheard.max(granted.saturating_sub(count.active))
             })
             .sum()
     }

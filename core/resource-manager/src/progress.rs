@@ -83,7 +83,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
     let confirmed = job.confirmed == Some(head.version) && job.next_head.is_none();
     let end = outcome(picture, id, job).filter(|_| confirmed);
     let live: u64 = groups.values().map(Counts::live).sum();
-    let begun = picture_active(picture, id, job) > 0;
+    let begun = has_begun(picture, id, job);
     let state = match (&end, head.goal.desired) {
         (Some((state, _)), _) => *state,
         (None, Desired::Stopped | Desired::Deleted) => JobState::Stopping,
@@ -104,13 +104,11 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
     })
 }
 
-fn picture_active(picture: &Picture, id: JobId, job: &JobView) -> u64 {
+/// Whether any instance has ever begun: between two runs, or just before its end, a job is not waiting.
+fn has_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
     let slices = job.slices();
-    slices
-        .keys()
-        .filter_map(|k| picture.report(id, k))
-        .map(|r| r.active)
-        .sum()
+    let mut reports = slices.keys().filter_map(|k| picture.report(id, k));
+    reports.any(|r| r.active + r.succeeded + r.failed > 0)
 }
 
 /// Instances by state. What no shard has said anything of yet is pending; an ended job keeps what it ended with.

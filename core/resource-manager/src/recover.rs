@@ -235,8 +235,7 @@ impl ResourceManager {
     /// Takes a result in.
     pub(crate) fn stored(
         &mut self,
-        purpose: Purpose,
-        op: Op,
+        (purpose, op): (Purpose, Op),
         result: OpResult,
         now: Timestamp,
         out: &mut Vec<Effect>,

@@ -26,6 +26,7 @@ pub fn opened(picture: &mut Picture, cluster: &ClusterId, link: LinkId, now: Tim
     view.link = Some(link);
     view.incoming = None;
     view.fulls = 0;
+    view.missed = false;
     view.asked_at = Some(now);
     for job in picture.jobs.values_mut() {
         job.sent.remove(cluster);
@@ -47,18 +48,17 @@ pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp
         return None;
     }
     let (epoch, sequence) = view.last_report;
-    // A gap in the numbers: something was lost, and a full report brings it back.
+    // A gap in the numbers: something was lost, or told to another leader. A full report brings it back; it is asked for with
+    // the next tick, so that a stream with many gaps does not ask for each.
     let gap = report.epoch == epoch && report.sequence > sequence + 1;
     if report.epoch > epoch {
         view.incoming = None;
     }
     view.last_report = (report.epoch, report.sequence);
     view.heard_at = Some(now);
-    let mut out = Heard {
-        ask: gap,
-        ..Heard::default()
-    };
+    let mut out = Heard::default();
     if gap {
+        view.missed = true;
         view.incoming = None;
     }
     take_part(view, report.part, &mut out);
@@ -95,6 +95,7 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
                 out.jobs.extend(before);
                 view.reports = full;
                 view.fulls += 1;
+                view.missed = false;
                 // Every request is answered in order: the second full report of a stream was taken after this leader's first
                 // order, so the shard has obeyed its epoch and raises nothing by an older leader's grants.
                 if view.fulls == 1 {

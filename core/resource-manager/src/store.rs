@@ -84,6 +84,9 @@ impl ResourceManager {
                 None => Vec::new(),
             };
             self.writes.push(Write::RemoveProgress(id));
+            for view in self.picture.clusters.values_mut() {
+                view.reports.retain(|(job, _, _), _| *job != id);
+            }
             for cluster in holders {
                 self.send(&cluster, Order::Archive(id), out);
             }

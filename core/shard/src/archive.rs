@@ -17,7 +17,10 @@ impl Shard {
             return;
         }
         self.archiving.insert(number);
-        let copies = group.blocks.values().map(|c| (c.lane, Write::Archive(c.block.clone())));
+        let copies = group
+            .blocks
+            .values()
+            .map(|c| (c.lane, Write::Archive(c.block.clone())));
         let copies: Vec<_> = copies.collect();
         let points = self.write_all(copies);
         self.journal.when_durable(points, Then::Archived(number));
@@ -32,8 +35,14 @@ impl Shard {
             self.archiving.remove(&number);
             return;
         }
-        let blocks = group.blocks.values().map(|c| (c.lane, Write::RemoveBlock(c.block.key.clone())));
-        let row = (group.row_lane, Write::RemoveSlice(group.job(), group.name().clone()));
+        let blocks = group
+            .blocks
+            .values()
+            .map(|c| (c.lane, Write::RemoveBlock(c.block.key.clone())));
+        let row = (
+            group.row_lane,
+            Write::RemoveSlice(group.job(), group.name().clone()),
+        );
         let removals: Vec<_> = blocks.chain([row]).collect();
         let points = self.write_all(removals);
         self.journal.when_durable(points, Then::Forget(number));
@@ -71,6 +80,9 @@ impl Shard {
         let removed = changes.removed.into_iter().map(Write::RemoveHost);
         let writes: Vec<Write> = rows.chain(removed).collect();
         let delay = self.config.timing.commit_delay;
-        self.journal.touch(crate::journal::Lane::HOSTS, self.now, delay).ready.extend(writes);
+        self.journal
+            .touch(crate::journal::Lane::HOSTS, self.now, delay)
+            .ready
+            .extend(writes);
     }
 }

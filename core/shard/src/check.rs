@@ -45,7 +45,10 @@ impl fmt::Display for Broken {
                 instance,
                 active,
                 granted,
-            } => write!(f, "{instance} became active as number {active} of {granted} granted"),
+            } => write!(
+                f,
+                "{instance} became active as number {active} of {granted} granted"
+            ),
             Self::Miscounted(what) => write!(f, "sums are wrong: {what}"),
             Self::Journal(what) => write!(f, "journal: {what}"),
         }
@@ -107,14 +110,22 @@ fn check_sums(group: &Group, out: &mut Vec<Broken>) {
     for (generation, kept) in &group.tallies {
         let counted = tallies.get(generation).copied().unwrap_or_default();
         if *kept != counted {
-            let what = format!("{} {} at {generation}: {kept:?}, counted {counted:?}", group.job(), group.name());
+            let what = format!(
+                "{} {} at {generation}: {kept:?}, counted {counted:?}",
+                group.job(),
+                group.name()
+            );
             out.push(Broken::Miscounted(what));
         }
     }
     for (generation, kept) in group.startable.iter().filter(|(_, s)| !s.is_empty()) {
         let counted = startable.get(generation).cloned().unwrap_or_default();
         if *kept != counted {
-            let what = format!("startable {} {}: {kept}, counted {counted}", group.job(), group.name());
+            let what = format!(
+                "startable {} {}: {kept}, counted {counted}",
+                group.job(),
+                group.name()
+            );
             out.push(Broken::Miscounted(what));
         }
     }

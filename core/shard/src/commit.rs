@@ -81,7 +81,8 @@ impl Shard {
     pub(crate) fn beat(&mut self) {
         if self.epoch_taken() && self.now >= self.beat_at {
             self.beat_at = self.now.plus(self.config.timing.heartbeat);
-            self.journal.touch(Lane::HEARTBEAT, self.now, echelon_core_model::time::Span::ZERO);
+            self.journal
+                .touch(Lane::HEARTBEAT, self.now, echelon_core_model::time::Span::ZERO);
         }
     }
 

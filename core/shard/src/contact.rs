@@ -54,7 +54,10 @@ impl Contact {
 
     fn lost(&mut self, now: Timestamp) {
         self.subscribed = false;
-        let wait = FIRST_RETRY.0.saturating_mul(1 << self.tries.min(8)).min(LAST_RETRY.0);
+        let wait = FIRST_RETRY
+            .0
+            .saturating_mul(1 << self.tries.min(8))
+            .min(LAST_RETRY.0);
         self.tries = self.tries.saturating_add(1);
         self.due = now.plus(Span(wait));
     }
@@ -82,10 +85,16 @@ impl Shard {
 
     /// Takes in what the cluster tells.
     pub(crate) fn on_cluster(&mut self, event: hosts::Event) {
-        if matches!(self.phase, Phase::Follower | Phase::ReadingEpoch | Phase::TakingEpoch | Phase::ReadingOwn) {
+        if matches!(
+            self.phase,
+            Phase::Follower | Phase::ReadingEpoch | Phase::TakingEpoch | Phase::ReadingOwn
+        ) {
             return;
         }
-        if !matches!(event, hosts::Event::Disconnected { .. } | hosts::Event::CallFailed { .. }) {
+        if !matches!(
+            event,
+            hosts::Event::Disconnected { .. } | hosts::Event::CallFailed { .. }
+        ) {
             self.contact.heard_at = Some(self.now);
             if self.contact.subscribed {
                 self.contact.due = self.now.plus(self.contact.silence());
@@ -96,7 +105,10 @@ impl Shard {
             hosts::Event::Disconnected { .. } => self.on_disconnected(),
             hosts::Event::Refused { message, superseded } => self.on_refused(message, superseded),
             hosts::Event::Heartbeat => {}
-            hosts::Event::CallFailed { call: Call::Subscribe { .. }, .. } => self.contact.lost(self.now),
+            hosts::Event::CallFailed {
+                call: Call::Subscribe { .. },
+                ..
+            } => self.contact.lost(self.now),
             event if self.phase == Phase::Serving => self.on_told(event),
             event => self.hold(event),
         }
@@ -117,7 +129,8 @@ impl Shard {
             Some(stored) if *stored != framework => {
                 let (stored, given) = (stored.clone(), framework);
                 self.frozen = true;
-                self.out.push(Effect::Alarm(Alarm::ForeignFramework { stored, given }));
+                self.out
+                    .push(Effect::Alarm(Alarm::ForeignFramework { stored, given }));
                 return;
             }
             Some(_) => {}

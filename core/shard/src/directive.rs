@@ -175,7 +175,10 @@ impl Shard {
             return;
         }
         let mut victims: Vec<InstanceNumber> = Vec::new();
-        let mut all: Vec<_> = group.records().filter(|(_, r)| r.generation == generation).collect();
+        let mut all: Vec<_> = group
+            .records()
+            .filter(|(_, r)| r.generation == generation)
+            .collect();
         all.reverse();
         for (n, record) in all {
             if excess == 0 {

@@ -91,6 +91,7 @@ pub struct Shard {
     pub(crate) leaving: Leaving,
     pub(crate) taking: BTreeSet<(u32, Generation, InstanceRange)>,
     pub(crate) reading_specs: BTreeSet<(JobId, u32)>,
+    pub(crate) refreshing: BTreeSet<JobId>,
     pub(crate) orders: Orders,
     pub(crate) telling: Telling,
     pub(crate) archiving: BTreeSet<u32>,
@@ -142,6 +143,7 @@ impl Shard {
             leaving: Leaving::default(),
             taking: BTreeSet::new(),
             reading_specs: BTreeSet::new(),
+            refreshing: BTreeSet::new(),
             orders: Orders::default(),
             telling: Telling::default(),
             archiving: BTreeSet::new(),
@@ -260,7 +262,9 @@ impl Shard {
             self.kills.next_due().map(|at| at.max(self.kill_pause)),
             self.reconcile.next_due().filter(|_| self.contact.subscribed),
             self.placing.next_due(),
-            self.hosts.next_wake(self.placing.is_hungry()).filter(|_| self.contact.subscribed),
+            self.hosts
+                .next_wake(self.placing.is_hungry())
+                .filter(|_| self.contact.subscribed),
             self.telling.due,
             Some(self.telling.capacity_at),
             Some(self.reread_at),
@@ -269,6 +273,8 @@ impl Shard {
         let all = common.into_iter();
         let all = all.chain(leading.into_iter().filter(|_| self.epoch_taken()));
         let all = all.chain(serving.into_iter().filter(|_| self.phase == Phase::Serving));
-        all.flatten().min().map(|at| Timestamp(at.0.max(self.now.0.saturating_add(1))))
+        all.flatten()
+            .min()
+            .map(|at| Timestamp(at.0.max(self.now.0.saturating_add(1))))
     }
 }

@@ -84,13 +84,6 @@ pub enum Alarm {
     Quarantined(TaskId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
     HeldQueueFull,
-    /// More than a fifth of the running tasks were answered gone within a minute: replacements pause.
-    MassLoss {
-        /// Runs lost within the minute.
-        lost: u64,
-        /// Runs that ran before.
-        of: u64,
-    },
 }
 
 impl fmt::Display for Alarm {
@@ -114,10 +107,6 @@ impl fmt::Display for Alarm {
             ),
             Self::HeldQueueFull => f.write_str(
                 "too many updates came while state was read; they were dropped unacknowledged and Mesos sends them again",
-            ),
-            Self::MassLoss { lost, of } => write!(
-                f,
-                "{lost} of {of} running tasks were answered gone within a minute; replacements pause: check the Mesos address of this cluster"
             ),
         }
     }

@@ -9,8 +9,8 @@ use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run, SliceRo
 use echelon_core_model::job::{Desired, Goal};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
-    AssignedRange, ClusterId, Generation, GroupName, InstanceId, InstanceNumber, InstanceRange, JobId, RangeSet,
-    Reason, ReasonCode, RunState, Timestamp, Version,
+    AssignedRange, ClusterId, Generation, GroupName, InstanceId, InstanceNumber, InstanceRange, JobId,
+    RangeSet, Reason, ReasonCode, RunState, Timestamp, Version,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -138,7 +138,10 @@ impl Group {
     }
 
     /// The records of a range of numbers.
-    pub(crate) fn records_in(&self, range: InstanceRange) -> impl Iterator<Item = (InstanceNumber, &InstanceRecord)> {
+    pub(crate) fn records_in(
+        &self,
+        range: InstanceRange,
+    ) -> impl Iterator<Item = (InstanceNumber, &InstanceRecord)> {
         let (first, last) = (InstanceNumber(range.first), InstanceNumber(range.last));
         self.blocks
             .range(range.first / BLOCK_SIZE..=range.last / BLOCK_SIZE)
@@ -152,7 +155,10 @@ impl Group {
     }
 
     pub(crate) fn is_released(&self, n: InstanceNumber, generation: Generation) -> bool {
-        self.row.released.get(&generation).is_some_and(|set| set.contains(n))
+        self.row
+            .released
+            .get(&generation)
+            .is_some_and(|set| set.contains(n))
     }
 
     /// Whether a number is assigned here at this generation and not given back.
@@ -171,7 +177,10 @@ impl Group {
     }
 
     fn is_taken_over(&self, n: InstanceNumber, generation: Generation) -> bool {
-        self.row.taken_over.get(&generation).is_some_and(|set| set.contains(n))
+        self.row
+            .taken_over
+            .get(&generation)
+            .is_some_and(|set| set.contains(n))
     }
 
     /// Numbers held at each generation.
@@ -190,7 +199,10 @@ impl Group {
 
     /// How many more may become active now: what grants allow and numbers there are.
     pub(crate) fn openings(&self, generation: Generation, now: Timestamp) -> u64 {
-        let running = self.wish.as_ref().is_some_and(|w| w.goal.desired == Desired::Running);
+        let running = self
+            .wish
+            .as_ref()
+            .is_some_and(|w| w.goal.desired == Desired::Running);
         let Some(grant) = self.row.grants.get(&generation).filter(|_| running) else {
             return 0;
         };
@@ -261,7 +273,13 @@ impl Group {
     /// Numbers at a generation whose former holder's records must still be taken over.
     pub(crate) fn untaken(&self, generation: Generation) -> RangeSet {
         let from_others = |r: &&AssignedRange| r.generation == generation && r.former.is_some();
-        let all: RangeSet = self.row.ranges.iter().filter(from_others).map(|r| r.range).collect();
+        let all: RangeSet = self
+            .row
+            .ranges
+            .iter()
+            .filter(from_others)
+            .map(|r| r.range)
+            .collect();
         match self.row.taken_over.get(&generation) {
             Some(taken) => all.minus(taken),
             None => all,
@@ -291,7 +309,10 @@ impl Group {
                 }
             }
             None => {
-                self.startable.values_mut().filter(|s| s.contains(n)).for_each(|s| s.remove(at));
+                self.startable
+                    .values_mut()
+                    .filter(|s| s.contains(n))
+                    .for_each(|s| s.remove(at));
             }
         }
     }

@@ -14,7 +14,13 @@ impl Shard {
         if self.phase != crate::Phase::Serving {
             return false;
         }
-        while let Some((due, at)) = self.picture.timers.first().copied().filter(|(due, _)| *due <= self.now) {
+        while let Some((due, at)) = self
+            .picture
+            .timers
+            .first()
+            .copied()
+            .filter(|(due, _)| *due <= self.now)
+        {
             self.picture.timers.remove(&(due, at));
             self.picture.agenda.insert(at);
         }
@@ -39,6 +45,7 @@ impl Shard {
         let runs = what == Next::Run && observed;
         if runs && !group.ready.contains(&at.1) {
             group.ready.insert(at.1);
+            self.picture.restless.insert(at.0);
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
         } else if !runs {
             group.ready.remove(&at.1);
@@ -96,7 +103,11 @@ impl Shard {
         self.restart_some(number);
         self.tend_count_marks(number);
         self.tend_archive(number);
-        let hungry = self.picture.groups.get(&number).is_some_and(|g| g.appetite(self.now) > 0);
+        let hungry = self
+            .picture
+            .groups
+            .get(&number)
+            .is_some_and(|g| g.appetite(self.now) > 0);
         self.placing.note_hunger(number, hungry);
     }
 
@@ -104,18 +115,32 @@ impl Shard {
     /// are down.
     fn restart_some(&mut self, number: u32) {
         loop {
-            let Some(group) = self.picture.groups.get(&number) else { return };
+            let Some(group) = self.picture.groups.get(&number) else {
+                return;
+            };
             let budget = u64::from(group.max_unavailable).saturating_sub(group.unavailable());
-            let Some(n) = self.first_outdated(group, number, budget) else { return };
+            let Some(n) = self.first_outdated(group, number, budget) else {
+                return;
+            };
             self.stop((number, n), ReasonCode::RestartRequested.into());
-            if self.picture.groups.get(&number).is_some_and(|g| g.outdated.contains(&n)) {
+            if self
+                .picture
+                .groups
+                .get(&number)
+                .is_some_and(|g| g.outdated.contains(&n))
+            {
                 return;
             }
         }
     }
 
     /// The lowest outdated run that may be stopped: one that does not run costs nothing of the budget.
-    fn first_outdated(&self, group: &Group, number: u32, budget: u64) -> Option<echelon_core_model::InstanceNumber> {
+    fn first_outdated(
+        &self,
+        group: &Group,
+        number: u32,
+        budget: u64,
+    ) -> Option<echelon_core_model::InstanceNumber> {
         if self.frozen || group.outdated.is_empty() || (budget == 0 && group.max_unavailable == 0) {
             return None;
         }

@@ -4,10 +4,10 @@
 //! The journal does not know what is written; `commit.rs` makes the writes from the picture.
 
 use crate::effects::Then;
+use echelon_core_model::Timestamp;
 use echelon_core_model::bucket::BLOCK_BUCKETS;
 use echelon_core_model::store::{Event, Write};
 use echelon_core_model::time::Span;
-use echelon_core_model::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A bucket of blocks (below 256), or one of our own rows.
@@ -142,7 +142,9 @@ impl Journal {
 
     /// The commit under way in a lane is durable.
     pub(crate) fn committed(&mut self, lane: Lane, now: Timestamp) {
-        let Some(of) = self.lanes.get_mut(&lane) else { return };
+        let Some(of) = self.lanes.get_mut(&lane) else {
+            return;
+        };
         let Some((version, since)) = of.flight.take() else {
             return;
         };
@@ -186,7 +188,10 @@ impl Journal {
         let mut out = Vec::new();
         for (lane, of) in &self.lanes {
             if of.durable > of.written {
-                out.push(format!("lane {}: durable {} beyond written {}", lane.0, of.durable, of.written));
+                out.push(format!(
+                    "lane {}: durable {} beyond written {}",
+                    lane.0, of.durable, of.written
+                ));
             }
             if of.waits.keys().any(|v| *v <= of.durable) {
                 out.push(format!("lane {}: something waits for what is durable", lane.0));

@@ -69,7 +69,9 @@ impl Shard {
     /// From SIGTERM to SIGKILL for a group.
     pub(crate) fn grace(&self, group: u32) -> Span {
         let group = self.picture.groups.get(&group);
-        group.and_then(|g| g.group_spec()).map_or(defaults::GRACE, |s| s.grace)
+        group
+            .and_then(|g| g.group_spec())
+            .map_or(defaults::GRACE, |s| s.grace)
     }
 
     /// Kills a stopping run as soon as everything written about its instance is durable.
@@ -92,7 +94,9 @@ impl Shard {
                 return;
             };
             let at = *at;
-            let Some((_, target)) = self.kills.due.pop_first() else { return };
+            let Some((_, target)) = self.kills.due.pop_first() else {
+                return;
+            };
             debug_assert!(at <= self.now);
             match self.kill_of(&target) {
                 Some(call) => {
@@ -114,7 +118,11 @@ impl Shard {
             Target::Run(at) => {
                 let run = self.picture.run(*at).filter(|r| r.state == RunState::Stopping)?;
                 let wish = run.stopping.as_ref()?;
-                Some(kill(self.picture.task(*at)?.to_string(), Some(run.host.clone()), wish.grace))
+                Some(kill(
+                    self.picture.task(*at)?.to_string(),
+                    Some(run.host.clone()),
+                    wish.grace,
+                ))
             }
             Target::Stranger(task) => {
                 let host = self.strangers.condemned(task)?;

@@ -28,11 +28,21 @@ impl Shard {
             None
         };
         let Some(call) = call else {
-            due.into_iter().for_each(|run| self.drop_launch(run, "its offer was gone"));
+            due.into_iter()
+                .for_each(|run| self.drop_launch(run, "its offer was gone"));
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
             return;
         };
         self.out.push(Effect::Cluster(call));
+        // What is to be stopped before it was sent has certainly no task.
+        let (due, overtaken): (Vec<RunAt>, Vec<RunAt>) = due.into_iter().partition(|r| {
+            self.picture
+                .run(*r)
+                .is_none_or(|run| run.state == RunState::Launching)
+        });
+        overtaken
+            .into_iter()
+            .for_each(|run| self.drop_launch(run, "it was not wanted any more"));
         let timeout = self.now.plus(self.config.timing.launch_timeout);
         self.launch_due.extend(due.into_iter().map(|run| (timeout, run)));
     }
@@ -82,9 +92,10 @@ impl Shard {
             reason: Reason::new(ReasonCode::LaunchDropped).at(why),
             exit_code: None,
         };
-        let launching = self.picture.run(run).is_some_and(|r| {
-            matches!(r.state, RunState::Launching | RunState::Stopping)
-        });
+        let launching = self
+            .picture
+            .run(run)
+            .is_some_and(|r| matches!(r.state, RunState::Launching | RunState::Stopping));
         if launching {
             let (policy, now) = (self.policy(at.0), self.now);
             self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
@@ -106,7 +117,11 @@ impl Shard {
             _ => &[],
         };
         for launch in launches {
-            let Some(run) = self.picture.run_at(&launch.task).filter(|r| self.picture.run(*r).is_some()) else {
+            let Some(run) = self
+                .picture
+                .run_at(&launch.task)
+                .filter(|r| self.picture.run(*r).is_some())
+            else {
                 continue;
             };
             if refused {
@@ -121,9 +136,18 @@ impl Shard {
 
     /// Asks about launches of which nothing was heard in time.
     pub(crate) fn chase_launches(&mut self) {
-        while let Some((due, run)) = self.launch_due.first().copied().filter(|(due, _)| *due <= self.now) {
+        while let Some((due, run)) = self
+            .launch_due
+            .first()
+            .copied()
+            .filter(|(due, _)| *due <= self.now)
+        {
             self.launch_due.remove(&(due, run));
-            if self.picture.run(run).is_some_and(|r| r.state == RunState::Launching) {
+            if self
+                .picture
+                .run(run)
+                .is_some_and(|r| r.state == RunState::Launching)
+            {
                 self.reconcile_soon(run);
             }
         }
@@ -149,7 +173,9 @@ impl Shard {
 
     /// Counts a run's room on its host while it may be alive, and no longer.
     pub(crate) fn account(&mut self, run: RunAt) {
-        let Some(task) = self.picture.task(run) else { return };
+        let Some(task) = self.picture.task(run) else {
+            return;
+        };
         let Some(found) = self.picture.run(run) else {
             self.hosts.release(&task, self.now);
             return;
@@ -176,7 +202,11 @@ impl Shard {
 
     /// Counts every run of an instance.
     pub(crate) fn account_all(&mut self, at: At) {
-        let runs = self.picture.record(at).into_iter().flat_map(|r| r.run.iter().chain(&r.older));
+        let runs = self
+            .picture
+            .record(at)
+            .into_iter()
+            .flat_map(|r| r.run.iter().chain(&r.older));
         let runs: Vec<RunAt> = runs.map(|r| (at, r.generation, r.number)).collect();
         runs.into_iter().for_each(|run| self.account(run));
     }
@@ -186,10 +216,17 @@ impl Shard {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };
-        let live = group.records().flat_map(|(n, r)| r.live_runs().map(move |run| (n, run)));
+        let live = group
+            .records()
+            .flat_map(|(n, r)| r.live_runs().map(move |run| (n, run)));
         let of_version = live.filter(|(_, run)| run.spec_version == version);
-        let runs: Vec<RunAt> = of_version.map(|(n, r)| ((number, n), r.generation, r.number)).collect();
-        let sent = runs.into_iter().filter(|r| !self.unsent.contains(r)).collect::<Vec<_>>();
+        let runs: Vec<RunAt> = of_version
+            .map(|(n, r)| ((number, n), r.generation, r.number))
+            .collect();
+        let sent = runs
+            .into_iter()
+            .filter(|r| !self.unsent.contains(r))
+            .collect::<Vec<_>>();
         sent.into_iter().for_each(|run| self.account(run));
     }
 }

@@ -4,7 +4,9 @@
 use crate::event::{Alarm, Effect};
 use crate::purpose::Purpose;
 use crate::{Mode, Phase, Shard};
-use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Leadership, Op, OpResult, Query, Role};
+use echelon_core_model::store::{
+    Answer, Consistency, Decided, Decision, Leadership, Op, OpResult, Query, Role,
+};
 use echelon_core_model::{Epoch, Timestamp};
 
 impl Shard {
@@ -56,7 +58,9 @@ impl Shard {
         }
         let next = stored.epoch.next();
         if next.0 >= Epoch::END {
-            self.step_down(format!("epoch {next} is beyond the last one that storage can order"));
+            self.step_down(format!(
+                "epoch {next} is beyond the last one that storage can order"
+            ));
             return;
         }
         self.frozen = false;
@@ -108,7 +112,10 @@ impl Shard {
             return;
         }
         if stored.epoch < self.epoch {
-            self.freeze(format!("we lead with epoch {}, storage knows {}", self.epoch, stored.epoch));
+            self.freeze(format!(
+                "we lead with epoch {}, storage knows {}",
+                self.epoch, stored.epoch
+            ));
         }
         self.suspended = false;
         self.confirmed_at = self.confirmed_at.max(since);
@@ -126,12 +133,22 @@ impl Shard {
             return false;
         }
         let lease = self.config.timing.lease;
-        let trouble = self.storage_trouble.clone().unwrap_or_else(|| "no answer".to_owned());
+        let trouble = self
+            .storage_trouble
+            .clone()
+            .unwrap_or_else(|| "no answer".to_owned());
         if self.now >= self.confirmed_at.plus(lease) {
-            self.step_down(format!("could not confirm epoch {} for {lease}: {trouble}", self.epoch));
+            self.step_down(format!(
+                "could not confirm epoch {} for {lease}: {trouble}",
+                self.epoch
+            ));
             return true;
         }
-        if self.journal.oldest_flight().is_some_and(|since| self.now >= since.plus(lease)) {
+        if self
+            .journal
+            .oldest_flight()
+            .is_some_and(|since| self.now >= since.plus(lease))
+        {
             self.step_down(format!("could not commit for {lease}: {trouble}"));
             return true;
         }
@@ -146,7 +163,8 @@ impl Shard {
     pub(crate) fn freeze(&mut self, evidence: String) {
         if !self.frozen {
             self.frozen = true;
-            self.out.push(Effect::Alarm(Alarm::StorageRolledBack { evidence }));
+            self.out
+                .push(Effect::Alarm(Alarm::StorageRolledBack { evidence }));
         }
     }
 

@@ -8,7 +8,9 @@ use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{InstanceRecord, Run, SliceRow};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::Event;
-use echelon_core_model::{Generation, GroupName, InstanceNumber, JobId, RunNumber, RunState, TaskId, Timestamp};
+use echelon_core_model::{
+    Generation, GroupName, InstanceNumber, JobId, RunNumber, RunState, TaskId, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -50,7 +52,8 @@ impl Picture {
             return *number;
         }
         self.last += 1;
-        self.groups.insert(self.last, Group::new(SliceRow::new(job, name.clone())));
+        self.groups
+            .insert(self.last, Group::new(SliceRow::new(job, name.clone())));
         self.by_key.insert(key, self.last);
         self.last
     }
@@ -149,7 +152,9 @@ impl Shard {
         group.refresh_startable(at.1);
         group.refresh_outdated(at.1);
         let event = changed.map(|run| event_of(group, at.1, &run, self.now));
-        let dirt = self.journal.touch(lane, self.now, self.config.timing.commit_delay);
+        let dirt = self
+            .journal
+            .touch(lane, self.now, self.config.timing.commit_delay);
         dirt.blocks.insert((at.0, at.1.0 / BLOCK_SIZE));
         dirt.events.extend(event);
         self.picture.agenda.insert(at);

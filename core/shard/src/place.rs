@@ -81,11 +81,15 @@ impl Shard {
         self.placing.token += 1;
         self.placing.asked_at = Some(self.now);
         let mut hosts = self.hosts.views();
-        for host in hosts.iter_mut().filter(|h| self.placing.spoken_for.contains_key(&h.id)) {
+        for host in hosts
+            .iter_mut()
+            .filter(|h| self.placing.spoken_for.contains_key(&h.id))
+        {
             host.free = Resources::ZERO;
         }
         let token = self.placing.token;
-        self.out.push(Effect::Place(placement::Problem { token, groups, hosts }));
+        self.out
+            .push(Effect::Place(placement::Problem { token, groups, hosts }));
     }
 
     fn begin_round(&mut self) {
@@ -110,6 +114,8 @@ impl Shard {
                 continue;
             };
             if !self.is_fresh(group) {
+                let job = group.job();
+                self.refresh(job);
                 continue;
             }
             let numbers = self.wanting(group, left);

@@ -16,12 +16,16 @@ pub(crate) enum Purpose {
     Confirm,
     /// What the shard remembers of itself.
     Own,
+    /// What an earlier leader knew of hosts.
+    HostRows,
     /// A bucket of blocks, to be sealed.
     Bucket(u16),
     /// A partition of assignments.
     Partition(u16),
     /// A job's goal.
     Head(JobId),
+    /// A job's assignment, read again before a run of it begins.
+    Refresh(JobId),
     /// A spec version.
     Spec(JobId, u32),
     /// A commit of a lane.
@@ -56,11 +60,19 @@ impl Shard {
             (Purpose::Epoch, Answer::Leadership(stored)) => self.on_epoch(stored),
             (Purpose::Confirm, Answer::Leadership(stored)) => self.on_confirmed(&stored, since),
             (Purpose::Own, Answer::Shard(row)) => self.on_own(row),
+            (Purpose::HostRows, Answer::Hosts(rows)) if self.phase == Phase::ReadingOwn => {
+                self.on_hosts(rows)
+            }
             (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.phase == Phase::ReadingBuckets => {
                 self.on_bucket(b, blocks, rows);
             }
-            (Purpose::Partition(p), Answer::Assignments(epoch, all)) => self.on_partition(p, epoch, &all, since),
+            (Purpose::Partition(p), Answer::Assignments(epoch, all)) => {
+                self.on_partition(p, epoch, &all, since)
+            }
             (Purpose::Head(job), Answer::Head(head)) => self.on_head(job, head, since),
+            (Purpose::Refresh(job), Answer::Assignments(epoch, all)) => {
+                self.on_refresh(job, epoch, &all, since)
+            }
             (Purpose::Spec(job, version), Answer::Spec(spec)) => self.on_spec(job, version, spec),
             (Purpose::Former(group, generation, range), Answer::Blocks(blocks, _)) => {
                 self.on_former(group, generation, range, &blocks);

@@ -84,7 +84,11 @@ impl Shard {
 
     /// Runs that are stored as stopping are killed, once the cluster has spoken of them.
     fn kill_stored(&mut self) {
-        let stopping = |run: &&RunAt| self.picture.run(**run).is_some_and(|r| r.state == RunState::Stopping);
+        let stopping = |run: &&RunAt| {
+            self.picture
+                .run(**run)
+                .is_some_and(|r| r.state == RunState::Stopping)
+        };
         let runs: Vec<RunAt> = self.reconcile.first.iter().filter(stopping).copied().collect();
         self.stored_kills.extend(runs);
     }
@@ -145,7 +149,9 @@ impl Shard {
 
     fn repeat_unanswered(&mut self) {
         let picture = &self.picture;
-        self.reconcile.unanswered.retain(|run| picture.run(*run).is_some());
+        self.reconcile
+            .unanswered
+            .retain(|run| picture.run(*run).is_some());
         self.reconcile.first.retain(|run| picture.run(*run).is_some());
         self.reconcile.queue = self.reconcile.unanswered.clone();
         self.reconcile.implicit = self.reconcile.marker.is_some();
@@ -183,7 +189,8 @@ impl Shard {
             let marker = format!("{MARKER}.{}.{}", self.epoch, self.reconcile.rounds);
             let agent = HostId::new(&marker);
             self.reconcile.marker = Some(marker.clone());
-            self.out.push(Effect::Cluster(Call::Reconcile { tasks: Vec::new() }));
+            self.out
+                .push(Effect::Cluster(Call::Reconcile { tasks: Vec::new() }));
             let tasks = vec![(marker, Some(agent))];
             self.out.push(Effect::Cluster(Call::Reconcile { tasks }));
         }

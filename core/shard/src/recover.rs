@@ -7,10 +7,15 @@ use crate::journal::Lane;
 use crate::purpose::Purpose;
 use crate::{Phase, Shard};
 use echelon_core_hosts::{self as hosts, Call};
+use echelon_core_model::HostId;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, BLOCK_BUCKETS};
+use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, SliceRow};
 use echelon_core_model::store::{Consistency, Op, Query, ShardRow};
 use std::collections::{BTreeSet, VecDeque};
+
+/// Host rows a read: about 1 MiB.
+const HOSTS_A_PAGE: u32 = 1_000;
 
 /// How far the reading is.
 #[derive(Debug, Default)]
@@ -30,6 +35,27 @@ pub(crate) struct Recovery {
 impl Shard {
     pub(crate) fn on_own(&mut self, row: ShardRow) {
         self.own = row;
+        self.read_hosts(None);
+    }
+
+    fn read_hosts(&mut self, after: Option<HostId>) {
+        let query = Query::Hosts {
+            cluster: self.config.cluster.clone(),
+            after,
+            limit: HOSTS_A_PAGE,
+        };
+        self.ask(Op::Read(query, Consistency::Quorum), Purpose::HostRows);
+    }
+
+    /// What an earlier leader knew of hosts; after the last page the stream is opened.
+    pub(crate) fn on_hosts(&mut self, rows: Vec<Host>) {
+        let last = rows.last().map(|h| h.id.clone());
+        let full = u32::try_from(rows.len()).is_ok_and(|n| n >= HOSTS_A_PAGE);
+        self.hosts.restore(rows);
+        if full {
+            self.read_hosts(last);
+            return;
+        }
         self.phase = Phase::Subscribing;
         self.subscribe();
     }
@@ -84,15 +110,23 @@ impl Shard {
             let number = self.picture.number_or_new(row.job, &row.group);
             if let Some(group) = self.picture.groups.get_mut(&number) {
                 group.row = row;
-                self.journal.touch(lane, self.now, self.config.timing.commit_delay).rows.insert(number);
+                self.journal
+                    .touch(lane, self.now, self.config.timing.commit_delay)
+                    .rows
+                    .insert(number);
             }
         }
         for block in blocks {
             let number = self.picture.number_or_new(block.key.job, &block.key.group);
             let at = (number, block.key.number);
             if let Some(group) = self.picture.groups.get_mut(&number) {
-                group.blocks.insert(block.key.number, crate::group::Cell { lane, block });
-                self.journal.touch(lane, self.now, self.config.timing.commit_delay).blocks.insert(at);
+                group
+                    .blocks
+                    .insert(block.key.number, crate::group::Cell { lane, block });
+                self.journal
+                    .touch(lane, self.now, self.config.timing.commit_delay)
+                    .blocks
+                    .insert(at);
             }
         }
         let point = self.journal.point(lane);
@@ -107,7 +141,10 @@ impl Shard {
             return;
         }
         self.phase = Phase::ReadingAssignments;
-        self.picture.groups.values_mut().for_each(crate::group::Group::recount);
+        self.picture
+            .groups
+            .values_mut()
+            .for_each(crate::group::Group::recount);
         self.recovery.queue = (0..ASSIGNMENT_PARTITIONS)
             .map(|p| (Query::Assignments(p), Purpose::Partition(p)))
             .collect();
@@ -117,7 +154,10 @@ impl Shard {
     fn read_jobs(&mut self) {
         self.phase = Phase::ReadingJobs;
         let jobs = self.picture.jobs();
-        self.recovery.queue = jobs.into_iter().map(|j| (Query::Head(j), Purpose::Head(j))).collect();
+        self.recovery.queue = jobs
+            .into_iter()
+            .map(|j| (Query::Head(j), Purpose::Head(j)))
+            .collect();
         self.read_on();
         if self.recovery.under_way == 0 {
             self.serve();

@@ -87,7 +87,8 @@ impl Shard {
     pub(crate) fn release_noted(&mut self) {
         for ((group, generation), numbers) in std::mem::take(&mut self.leaving) {
             let points = self.journal.open_points();
-            self.journal.when_durable(points, Then::Release(group, generation, numbers));
+            self.journal
+                .when_durable(points, Then::Release(group, generation, numbers));
         }
     }
 
@@ -96,7 +97,11 @@ impl Shard {
         let Some(group) = self.picture.groups.get_mut(&number) else {
             return;
         };
-        let marked = group.row.ranges.iter().any(|r| r.releasing.as_ref().is_some_and(|m| m.count.is_some()));
+        let marked = group
+            .row
+            .ranges
+            .iter()
+            .any(|r| r.releasing.as_ref().is_some_and(|m| m.count.is_some()));
         if !marked || group.releasing_by_count {
             return;
         }
@@ -106,7 +111,8 @@ impl Shard {
             if !numbers.is_empty() {
                 group.releasing_by_count = true;
                 let points = self.journal.open_points();
-                self.journal.when_durable(points, Then::Release(number, generation, numbers));
+                self.journal
+                    .when_durable(points, Then::Release(number, generation, numbers));
             }
         }
     }

@@ -81,7 +81,10 @@ impl Shard {
         if self.picture.unreported.is_empty() {
             return;
         }
-        let due = *self.telling.due.get_or_insert(self.now.plus(self.config.timing.report_delay));
+        let due = *self
+            .telling
+            .due
+            .get_or_insert(self.now.plus(self.config.timing.report_delay));
         if due > self.now || !self.telling.batches.is_empty() {
             return;
         }
@@ -89,7 +92,10 @@ impl Shard {
         let changed = std::mem::take(&mut self.picture.unreported);
         let parts = self.parts(&changed);
         let links: Vec<LinkId> = self.links.keys().copied().collect();
-        let batch = links.iter().flat_map(|l| parts.iter().map(|p| (*l, p.clone()))).collect();
+        let batch = links
+            .iter()
+            .flat_map(|l| parts.iter().map(|p| (*l, p.clone())))
+            .collect();
         self.enqueue(batch);
     }
 
@@ -185,14 +191,30 @@ impl Group {
         out.collect()
     }
 
-    fn report_of(&mut self, g: Generation, held: RangeSet, hindrance: &Hindrance, now: Timestamp) -> SliceReport {
+    fn report_of(
+        &mut self,
+        g: Generation,
+        held: RangeSet,
+        hindrance: &Hindrance,
+        now: Timestamp,
+    ) -> SliceReport {
         let tally = self.tallies.get(&g).copied().unwrap_or_default();
         let ended = tally.succeeded + tally.failed + tally.stopped;
         let unstarted = held.count().saturating_sub(tally.active).saturating_sub(ended);
         let mut counts = tally.counts;
-        counts.add(RunState::Pending, held.count().saturating_sub(tally.counts.total()));
-        let wanted = self.wish.as_ref().is_none_or(|w| w.goal.desired == Desired::Running);
-        let waiting = if wanted { self.waiting(g, hindrance, now) } else { Vec::new() };
+        counts.add(
+            RunState::Pending,
+            held.count().saturating_sub(tally.counts.total()),
+        );
+        let wanted = self
+            .wish
+            .as_ref()
+            .is_none_or(|w| w.goal.desired == Desired::Running);
+        let waiting = if wanted {
+            self.waiting(g, hindrance, now)
+        } else {
+            Vec::new()
+        };
         SliceReport {
             job: self.row.job,
             group: self.row.group.clone(),

@@ -20,7 +20,13 @@ impl Shard {
         let every = self.config.timing.reread;
         // Three times as often as what is read may be old: one read may fail without stopping anything.
         self.reread_at = self.now.plus(echelon_core_model::time::Span(every.0 / 3));
-        if self.orders.heard_at.is_some_and(|at| self.now < at.plus(every)) && !self.links.is_empty() {
+        let patience = echelon_core_model::time::Span(every.0 / 3);
+        if self
+            .orders
+            .heard_at
+            .is_some_and(|at| self.now < at.plus(patience))
+            && !self.links.is_empty()
+        {
             return;
         }
         if self.ops.len() > 2 * usize::from(ASSIGNMENT_PARTITIONS) {
@@ -28,12 +34,21 @@ impl Shard {
         }
         for partition in 0..ASSIGNMENT_PARTITIONS {
             let query = Query::Assignments(partition);
-            self.ask(Op::Read(query, Consistency::Quorum), Purpose::Partition(partition));
+            self.ask(
+                Op::Read(query, Consistency::Quorum),
+                Purpose::Partition(partition),
+            );
         }
     }
 
     /// A partition of assignments was read, by a read that began at `since`.
-    pub(crate) fn on_partition(&mut self, partition: u16, epoch: Epoch, all: &[Assignment], since: Timestamp) {
+    pub(crate) fn on_partition(
+        &mut self,
+        partition: u16,
+        epoch: Epoch,
+        all: &[Assignment],
+        since: Timestamp,
+    ) {
         if epoch >= self.own.obeyed {
             for assignment in all {
                 self.on_assignment(assignment, since);
@@ -79,9 +94,17 @@ impl Shard {
     fn on_absent(&mut self, partition: u16, all: &[Assignment], since: Timestamp) {
         let jobs = self.picture.jobs();
         let absent = jobs.into_iter().filter(|j| assignment_partition(*j) == partition);
-        for job in absent.filter(|j| all.iter().all(|a| a.job != *j)).collect::<Vec<_>>() {
+        for job in absent
+            .filter(|j| all.iter().all(|a| a.job != *j))
+            .collect::<Vec<_>>()
+        {
             for number in self.picture.groups_of(job) {
-                if let Some(group) = self.picture.groups.get_mut(&number).filter(|g| g.heard_at <= since) {
+                if let Some(group) = self
+                    .picture
+                    .groups
+                    .get_mut(&number)
+                    .filter(|g| g.heard_at <= since)
+                {
                     group.assigned_at = Timestamp(0);
                 }
             }
@@ -91,8 +114,33 @@ impl Shard {
     fn read_heads(&mut self, partition: u16) {
         let jobs = self.picture.jobs();
         for job in jobs.into_iter().filter(|j| assignment_partition(*j) == partition) {
-            self.ask(Op::Read(Query::Head(job), Consistency::Quorum), Purpose::Head(job));
+            self.ask(
+                Op::Read(Query::Head(job), Consistency::Quorum),
+                Purpose::Head(job),
+            );
         }
+    }
+
+    /// Reads goal and assignment of one job again, because a run of it is about to begin and what is known is too old.
+    pub(crate) fn refresh(&mut self, job: JobId) {
+        if self.refreshing.insert(job) {
+            let query = Query::Assignment(job);
+            self.ask(Op::Read(query, Consistency::Quorum), Purpose::Refresh(job));
+        }
+    }
+
+    /// A job's assignment was read again: its goal is next.
+    pub(crate) fn on_refresh(&mut self, job: JobId, epoch: Epoch, all: &[Assignment], since: Timestamp) {
+        self.refreshing.remove(&job);
+        if epoch >= self.own.obeyed {
+            all.iter()
+                .filter(|a| a.job == job)
+                .for_each(|a| self.on_assignment(a, since));
+        }
+        self.ask(
+            Op::Read(Query::Head(job), Consistency::Quorum),
+            Purpose::Head(job),
+        );
     }
 
     /// A job's head was read, by a read that began at `since`. An absent head proves nothing (law 1).
@@ -104,10 +152,15 @@ impl Shard {
                     goal: head.goal,
                     spec_version: head.spec_version,
                 };
-                let assigned = self.picture.groups.get(&number).map_or(Timestamp(0), |g| g.assigned_at);
+                let assigned = self
+                    .picture
+                    .groups
+                    .get(&number)
+                    .map_or(Timestamp(0), |g| g.assigned_at);
                 // Both must be fresh before a run is begun by them.
                 self.want(number, wish, None, since.min(assigned));
             }
+            self.placing.hungrier(self.now, self.config.timing.commit_delay);
         }
         self.recovery_read_done();
     }

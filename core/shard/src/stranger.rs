@@ -50,16 +50,25 @@ impl Strangers {
             generation: Generation(0),
             run: RunNumber(0),
         };
-        self.tasks.range(first..).next().is_some_and(|(t, _)| t.instance == *instance)
+        self.tasks
+            .range(first..)
+            .next()
+            .is_some_and(|(t, _)| t.instance == *instance)
     }
 
     /// Tasks in quarantine.
     pub(crate) fn quarantined(&self) -> impl Iterator<Item = &TaskId> {
-        self.tasks.iter().filter(|(_, s)| s.alarmed && !s.condemned).map(|(t, _)| t)
+        self.tasks
+            .iter()
+            .filter(|(_, s)| s.alarmed && !s.condemned)
+            .map(|(t, _)| t)
     }
 
     fn of_job(&self, job: JobId) -> Vec<TaskId> {
-        let all = self.tasks.iter().filter(|(t, s)| t.instance.job == job && !s.condemned);
+        let all = self
+            .tasks
+            .iter()
+            .filter(|(t, s)| t.instance.job == job && !s.condemned);
         all.map(|(t, _)| t.clone()).collect()
     }
 }
@@ -67,8 +76,9 @@ impl Strangers {
 impl Shard {
     /// A task of our naming that is in no record.
     pub(crate) fn on_stranger(&mut self, task: TaskId, status: &TaskStatus) {
-        // Nothing of it is stored here, so its update has no effect that could be lost.
-        self.acknowledge(status, None);
+        // Its record may have gone on to a newer run, but not yet in storage: what is written of the instance comes first.
+        let run = self.picture.run_at(&task);
+        self.acknowledge(status, run);
         if is_dead(status) {
             self.strangers.tasks.remove(&task);
             return;
@@ -83,9 +93,15 @@ impl Shard {
         self.judge_stranger(task);
         if !known && !self.strangers.of_job(job).is_empty() {
             self.strangers.inquiries.insert(job, Inquiry::default());
-            self.ask(Op::Read(Query::Head(job), Consistency::Serial), Purpose::StrangerHead(job));
+            self.ask(
+                Op::Read(Query::Head(job), Consistency::Serial),
+                Purpose::StrangerHead(job),
+            );
             let query = Query::Assignment(job);
-            self.ask(Op::Read(query, Consistency::Serial), Purpose::StrangerAssignment(job));
+            self.ask(
+                Op::Read(query, Consistency::Serial),
+                Purpose::StrangerAssignment(job),
+            );
         }
     }
 
@@ -102,7 +118,9 @@ impl Shard {
                 self.kills.start(Target::Stranger(task), self.now);
             }
             Verdict::NewerThanStored => {
-                self.freeze(format!("task {task} is newer than any run of its instance in storage"));
+                self.freeze(format!(
+                    "task {task} is newer than any run of its instance in storage"
+                ));
             }
             Verdict::Quarantine if complete && !stranger.alarmed => {
                 stranger.alarmed = true;
@@ -122,12 +140,18 @@ impl Shard {
         let group = self.picture.group(instance.job, &instance.group);
         let inquiry = self.strangers.inquiries.get(&instance.job);
         let wished = group.and_then(|g| g.wish.as_ref()).map(|w| w.goal.desired);
-        let assignment = inquiry.and_then(|i| i.assignment.as_ref()).and_then(Option::as_ref);
+        let assignment = inquiry
+            .and_then(|i| i.assignment.as_ref())
+            .and_then(Option::as_ref);
         let ranges = assignment.map_or(&[][..], |a| a.ranges(&instance.group));
         let holder = ranges.iter().find(|r| r.range.contains(n));
-        let elsewhere = holder.filter(|r| r.cluster != self.config.cluster).map(|r| r.generation);
+        let elsewhere = holder
+            .filter(|r| r.cluster != self.config.cluster)
+            .map(|r| r.generation);
         let here = holder.filter(|r| r.cluster == self.config.cluster);
-        let marks = here.and_then(|r| r.releasing.as_ref()).or(group.and_then(|g| g.mark_of(n)));
+        let marks = here
+            .and_then(|r| r.releasing.as_ref())
+            .or(group.and_then(|g| g.mark_of(n)));
         Known {
             record: group.and_then(|g| g.record(n)),
             desired: wished.or_else(|| inquiry.and_then(|i| i.head).flatten()),

@@ -34,8 +34,14 @@ impl Shard {
         };
         let mut wanted: Vec<(AssignedRange, InstanceRange)> = Vec::new();
         for r in group.row.ranges.iter().filter(|r| r.former.is_some()) {
-            let untaken: RangeSet = group.untaken(r.generation).intersect(&std::iter::once(r.range).collect());
-            let cut = untaken.ranges().iter().flat_map(|u| pieces(*u)).map(|p| (r.clone(), p));
+            let untaken: RangeSet = group
+                .untaken(r.generation)
+                .intersect(&std::iter::once(r.range).collect());
+            let cut = untaken
+                .ranges()
+                .iter()
+                .flat_map(|u| pieces(*u))
+                .map(|p| (r.clone(), p));
             wanted.extend(cut);
         }
         for (range, piece) in wanted {
@@ -43,7 +49,12 @@ impl Shard {
             if former == self.config.cluster {
                 self.take_over_own(number, range.generation, piece);
             } else if self.taking.insert((number, range.generation, piece)) {
-                self.read_blocks_of(former, number, piece, Purpose::Former(number, range.generation, piece));
+                self.read_blocks_of(
+                    former,
+                    number,
+                    piece,
+                    Purpose::Former(number, range.generation, piece),
+                );
             }
         }
     }
@@ -72,7 +83,13 @@ impl Shard {
     }
 
     /// The former holder's blocks were read.
-    pub(crate) fn on_former(&mut self, number: u32, generation: Generation, range: InstanceRange, blocks: &[Block]) {
+    pub(crate) fn on_former(
+        &mut self,
+        number: u32,
+        generation: Generation,
+        range: InstanceRange,
+        blocks: &[Block],
+    ) {
         self.taking.remove(&(number, generation, range));
         self.store_takeover(number, generation, range, &records(blocks, range));
     }
@@ -118,14 +135,22 @@ impl Shard {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };
-        let live = self.picture.groups.get(&number).into_iter().flat_map(|g| g.records());
+        let live = self
+            .picture
+            .groups
+            .get(&number)
+            .into_iter()
+            .flat_map(|g| g.records());
         let lost = live
             .filter(|(_, r)| r.may_have_task())
             .any(|(n, r)| !group.holds(n, r.generation) && !group.is_released(n, r.generation));
         if lost {
             let job = group.job();
             let query = Query::Assignment(job);
-            self.ask(Op::Read(query, Consistency::Serial), Purpose::StrangerAssignment(job));
+            self.ask(
+                Op::Read(query, Consistency::Serial),
+                Purpose::StrangerAssignment(job),
+            );
         }
     }
 
@@ -136,7 +161,11 @@ impl Shard {
             let Some(group) = self.picture.groups.get(&number) else {
                 continue;
             };
-            for r in assignment.ranges(group.name()).iter().filter(|r| r.cluster != self.config.cluster) {
+            for r in assignment
+                .ranges(group.name())
+                .iter()
+                .filter(|r| r.cluster != self.config.cluster)
+            {
                 let live = |(_, record): (InstanceNumber, &InstanceRecord)| {
                     record.may_have_task() && record.generation < r.generation
                 };
@@ -166,12 +195,16 @@ impl Shard {
             .map(|(n, _)| n)
             .collect();
         if !self.frozen {
-            stopped.into_iter().for_each(|n| self.stop((number, n), ReasonCode::Moved.into()));
+            stopped
+                .into_iter()
+                .for_each(|n| self.stop((number, n), ReasonCode::Moved.into()));
         }
     }
 }
 
 fn records(blocks: &[Block], range: InstanceRange) -> BTreeMap<InstanceNumber, InstanceRecord> {
     let all = blocks.iter().flat_map(|b| &b.instances);
-    all.filter(|(n, _)| range.contains(**n)).map(|(n, r)| (*n, r.clone())).collect()
+    all.filter(|(n, _)| range.contains(**n))
+        .map(|(n, r)| (*n, r.clone()))
+        .collect()
 }

@@ -45,7 +45,9 @@ impl Shard {
         let now = self.now;
         // A look first: most repetitions change nothing, and then nothing is to be written.
         let tried = self.picture.record(at).cloned();
-        let heard = tried.map_or(Heard::Nothing, |mut r| hear(&mut r, (generation, number), &news, &policy, now));
+        let heard = tried.map_or(Heard::Nothing, |mut r| {
+            hear(&mut r, (generation, number), &news, &policy, now)
+        });
         if !matches!(heard, Heard::Nothing | Heard::Unknown | Heard::OlderAlive) {
             self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
         }
@@ -101,8 +103,12 @@ impl Shard {
     pub(crate) fn policy(&mut self, group: u32) -> Policy {
         let jitter = self.random.next();
         let group = self.picture.groups.get(&group);
-        let kind = group.and_then(|g| g.spec.as_ref()).map_or(JobKind::Service, |s| s.kind);
-        let retry = group.and_then(|g| g.group_spec()).map_or(defaults::RETRY, |s| s.retry);
+        let kind = group
+            .and_then(|g| g.spec.as_ref())
+            .map_or(JobKind::Service, |s| s.kind);
+        let retry = group
+            .and_then(|g| g.group_spec())
+            .map_or(defaults::RETRY, |s| s.retry);
         Policy {
             kind,
             retry,
@@ -125,7 +131,9 @@ fn news(status: &TaskStatus) -> News {
         TaskState::Dropped => Told::Dropped,
         TaskState::Gone => Told::Gone,
         // None of these is proof of death (R102, R104, R109).
-        TaskState::Lost | TaskState::Unreachable | TaskState::GoneByOperator | TaskState::Unknown => Told::Silent,
+        TaskState::Lost | TaskState::Unreachable | TaskState::GoneByOperator | TaskState::Unknown => {
+            Told::Silent
+        }
     };
     News {
         told,
@@ -171,7 +179,9 @@ fn reason(status: &TaskStatus, told: Told) -> Reason {
 /// Messages are not trusted: what is stored of one is bounded.
 fn shortened(message: &str) -> &str {
     const LONGEST: usize = 300;
-    let end = (0..=LONGEST.min(message.len())).rev().find(|i| message.is_char_boundary(*i));
+    let end = (0..=LONGEST.min(message.len()))
+        .rev()
+        .find(|i| message.is_char_boundary(*i));
     message.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 

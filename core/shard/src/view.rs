@@ -2,7 +2,7 @@
 
 use crate::Shard;
 use echelon_core_model::instance::{InstanceRecord, SliceRow};
-use echelon_core_model::{Epoch, InstanceId, TaskId};
+use echelon_core_model::{Epoch, InstanceId, TaskId, Timestamp};
 
 impl Shard {
     /// The epoch that it leads with; 0 while it does not lead.
@@ -13,7 +13,10 @@ impl Shard {
 
     /// Every instance with a record, as this shard knows it now, durable or not.
     pub fn instances(&self) -> impl Iterator<Item = (InstanceId, &InstanceRecord)> {
-        self.picture.groups.values().flat_map(|g| g.records().map(|(n, r)| (g.instance(n), r)))
+        self.picture
+            .groups
+            .values()
+            .flat_map(|g| g.records().map(|(n, r)| (g.instance(n), r)))
     }
 
     /// The slice rows of all groups.
@@ -36,5 +39,17 @@ impl Shard {
     #[must_use]
     pub fn unobserved(&self) -> usize {
         self.reconcile.unobserved()
+    }
+
+    /// Offers that are neither used nor given back.
+    #[must_use]
+    pub fn open_offers(&self) -> usize {
+        self.hosts.open_offers()
+    }
+
+    /// Since when the oldest commit under way is.
+    #[must_use]
+    pub fn oldest_commit(&self) -> Option<Timestamp> {
+        self.journal.oldest_flight()
     }
 }

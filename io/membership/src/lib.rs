@@ -9,12 +9,14 @@ pub mod contract;
 mod candidacy;
 mod error;
 pub mod in_process;
+mod office;
 mod role;
 mod standing;
 pub mod zookeeper;
 
 pub use candidacy::{Candidacy, Registration};
 pub use error::MembershipError;
+pub use office::{Office, Verdict};
 pub use role::{LeaderRecord, Member, Role, Sighting};
 pub use standing::{Standing, Term};
 

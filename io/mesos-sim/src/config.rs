@@ -1,6 +1,6 @@
 //! What a simulated cluster is served with, and why it could not be.
 
-use echelon_core_model::time::Span;
+use echelon_sim_mesos::Span;
 use echelon_sim_mesos::{AgentSpec, Bundle, RecoverError, Virtual};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -19,6 +19,6 @@ mod scheduler;
 mod server;
 
 pub use config::{AgentShape, Config, Exec, Mode, ServeError};
-pub use echelon_sim_mesos::{AgentId, Bundle, Virtual};
+pub use echelon_sim_mesos::{AgentId, Bundle, Span, Virtual};
 pub use exec::supervise;
 pub use server::{Running, serve};

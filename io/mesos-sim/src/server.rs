@@ -24,7 +24,7 @@ pub struct Running {
     /// Where its agents listen; none in virtual mode, where there are no files to ask for.
     pub agents: Vec<(AgentId, SocketAddr)>,
     /// Held as long as the work folder is in use.
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 /// Serves a simulated cluster until `shutdown` begins. Tasks in exec mode live on then; serving the same work folder again
@@ -78,7 +78,7 @@ pub async fn serve(config: Config, shutdown: &Shutdown) -> Result<Running, Serve
 struct Kept {
     journal: Journal,
     records: BTreeMap<String, Vec<u8>>,
-    lock: File,
+    lock: Lock,
     exec: Exec,
 }
 
@@ -102,12 +102,23 @@ impl Kept {
         Ok(Self {
             journal,
             records,
-            lock,
+            lock: Lock(lock),
             exec: Exec {
                 work_dir: folder,
                 ..exec.clone()
             },
         })
+    }
+}
+
+/// A work folder's lock. A process that is just being started may share the file for a moment, so giving it up is said.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file does the same, only perhaps later.
+        let _ = self.0.unlock();
     }
 }
 

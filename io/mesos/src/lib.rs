@@ -1,1 +1,23 @@
-//! echelon-io-mesos
+//! Mesos over HTTP: the v1 scheduler API of a master as `hosts::Event` and `hosts::Call`, and files of an agent's sandboxes.
+//!
+//! It decides nothing: it opens the stream when it is told to, keeps calls in order, and says truly what became of each. It
+//! never tries a call again, never subscribes by itself, and never sends TEARDOWN. Its caller is the shard's host manager.
+
+mod caller;
+pub mod config;
+mod connection;
+mod dial;
+pub mod files;
+mod http;
+mod master;
+mod open;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, Credential, Limits, Timing};
+pub use connection::{spawn, spawn_over};
+pub use dial::{Dial, Io, Tcp};
+pub use echelon_proto::convert::mesos::Framework;
+pub use files::{FilesError, Piece, read_file, sandbox_file};
+pub use master::{Endpoint, Masters, MastersError};

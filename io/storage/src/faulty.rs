@@ -158,3 +158,58 @@ impl<S: Store> Store for FaultyStore<S> {
         self.store.migrate().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+    use crate::contract::facts;
+    use echelon_core_model::store::OpResult;
+
+    fn put(n: u64) -> Op {
+        let head = facts::head(facts::job(n), 1);
+        let expected = None;
+        Op::Decide(Decision::PutHead { head, expected })
+    }
+
+    async fn there(store: &FaultyStore<MemoryStore>, n: u64) -> bool {
+        let query = Query::Head(facts::job(n));
+        let answer = store.inner().read(query, Consistency::Serial).await;
+        matches!(answer.unwrap(), Answer::Head(Some(_)))
+    }
+
+    #[tokio::test]
+    async fn the_nth_matching_operation_meets_the_fault_once() {
+        let store = FaultyStore::new(MemoryStore::new());
+        store.plan(1, |op| matches!(op, Op::Decide(_)), Fault::Fail);
+        store.plan(2, |op| matches!(op, Op::Decide(_)), Fault::LoseAnswer);
+        let read = || store.perform(Op::Read(Query::Clusters, Consistency::Quorum));
+        assert_eq!(store.perform(put(0)).await, OpResult::Decided(Decided::Applied));
+        assert!(matches!(read().await, OpResult::Answer(_)));
+        for (n, may_be_done) in [(1, false), (2, true)] {
+            let OpResult::Failed(failure) = store.perform(put(n)).await else {
+                panic!("operation {n} met no fault")
+            };
+            assert_eq!(
+                (failure.may_be_done, there(&store, n).await),
+                (may_be_done, may_be_done)
+            );
+        }
+        assert_eq!(store.perform(put(3)).await, OpResult::Decided(Decided::Applied));
+    }
+
+    #[tokio::test]
+    async fn a_stalled_operation_waits_before_or_after_its_effect() {
+        for (fault, before) in [(Fault::StallBefore, false), (Fault::StallAfter, true)] {
+            let store = FaultyStore::new(MemoryStore::new());
+            store.plan(0, |_| true, fault);
+            let asked = Arc::clone(&store);
+            let task = tokio::spawn(async move { asked.perform(put(1)).await });
+            store.stalled().await;
+            assert_eq!(there(&store, 1).await, before, "{fault:?}");
+            store.let_go();
+            assert_eq!(task.await.unwrap(), OpResult::Decided(Decided::Applied));
+            assert!(there(&store, 1).await);
+        }
+    }
+}

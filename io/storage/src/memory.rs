@@ -126,3 +126,88 @@ impl Store for MemoryStore {
         self.status().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{batch, facts};
+    use crate::kv::EXPIRY;
+    use echelon_core_model::store::{PlannedRequest, Role, Write};
+    use echelon_core_model::{RequestId, Span};
+
+    const HOUR: Span = Span::minutes(60);
+
+    fn commit(maps: &mut Maps, owner: &Role, stamp: (u64, u64), write: Write, at: Timestamp) {
+        let batch = batch(owner, stamp, vec![write]);
+        let rows = check_batch(&batch).unwrap();
+        kv::commit(maps, batch.stamp, &rows, at).unwrap();
+    }
+
+    fn rows(maps: &Maps, table: &str) -> usize {
+        maps.0.get(table).map_or(0, BTreeMap::len)
+    }
+
+    fn later(hours: u64) -> Timestamp {
+        Timestamp(1_000_000).plus(Span(HOUR.0 * hours))
+    }
+
+    #[test]
+    fn deletions_are_kept_for_a_day() {
+        let (mut maps, c1) = (Maps::default(), facts::shard("c1"));
+        let host = |n| Write::Host(facts::host(n, 1));
+        let gone = Write::RemoveHost(echelon_core_model::HostId::new("h"));
+        commit(&mut maps, &c1, (1, 1), host("h"), later(0));
+        commit(&mut maps, &c1, (1, 2), gone, later(0));
+        commit(&mut maps, &c1, (1, 1), host("h"), later(23));
+        assert_eq!(
+            rows(&maps, "hosts"),
+            1,
+            "the deletion, which hides the late write"
+        );
+        commit(&mut maps, &c1, (1, 3), host("other"), later(25));
+        assert_eq!((rows(&maps, "hosts"), rows(&maps, EXPIRY)), (1, 0));
+    }
+
+    #[test]
+    fn what_was_written_again_after_its_deletion_stays() {
+        let (mut maps, c1) = (Maps::default(), facts::shard("c1"));
+        let gone = Write::RemoveHost(echelon_core_model::HostId::new("h"));
+        commit(&mut maps, &c1, (1, 1), gone, later(0));
+        commit(&mut maps, &c1, (1, 2), Write::Host(facts::host("h", 1)), later(1));
+        commit(
+            &mut maps,
+            &c1,
+            (1, 3),
+            Write::Host(facts::host("other", 1)),
+            later(30),
+        );
+        assert_eq!((rows(&maps, "hosts"), rows(&maps, EXPIRY)), (2, 0));
+    }
+
+    #[test]
+    fn requests_go_after_a_day_and_events_after_a_month() {
+        let mut maps = Maps::default();
+        let plan = |id: &str| Decision::PlanRequest {
+            id: RequestId::new(id),
+            planned: PlannedRequest {
+                job: facts::job(1),
+                hash: 1,
+                at: later(0),
+            },
+        };
+        let decide = |maps: &mut Maps, id: &str, at| {
+            let decision = plan(id);
+            let plan = check_decision(&decision).unwrap();
+            kv::decide(maps, &decision, &plan, at).unwrap()
+        };
+        decide(&mut maps, "a", later(0));
+        let event = Write::Event(facts::event(facts::job(1), 5, "x"));
+        commit(&mut maps, &Role::ResourceManager, (1, 1), event, later(0));
+        decide(&mut maps, "b", later(23));
+        assert_eq!((rows(&maps, "requests"), rows(&maps, "events")), (2, 1));
+        decide(&mut maps, "c", later(25));
+        assert_eq!((rows(&maps, "requests"), rows(&maps, "events")), (2, 1));
+        decide(&mut maps, "d", later(24 * 30 + 1));
+        assert_eq!((rows(&maps, "requests"), rows(&maps, "events")), (1, 0));
+    }
+}

@@ -188,3 +188,50 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).migrate().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+    use crate::contract::{batch, facts};
+    use crate::faulty::{Fault, FaultyStore};
+    use echelon_core_model::Version;
+    use echelon_core_model::store::Write;
+    use std::sync::Mutex;
+
+    #[tokio::test]
+    async fn each_operation_is_told_with_its_outcome() {
+        let told = Mutex::new(Vec::new());
+        let faulty = FaultyStore::new(MemoryStore::new());
+        let observer = |o: Observation| told.lock().unwrap().push((o.operation, o.outcome, o.writes));
+        let store = Observed::new(std::sync::Arc::clone(&faulty), observer);
+        let put = |version| Decision::PutHead {
+            head: facts::head(facts::job(1), version),
+            expected: (version > 2).then_some(Version(version - 1)),
+        };
+        store.decide(put(1)).await.unwrap();
+        store.decide(put(2)).await.unwrap();
+        store.read(Query::Clusters, Consistency::Quorum).await.unwrap();
+        faulty.plan(0, |_| true, Fault::LoseAnswer);
+        faulty.plan(1, |_| true, Fault::Fail);
+        let host = || {
+            batch(
+                &facts::shard("c1"),
+                (1, 1),
+                vec![Write::Host(facts::host("h", 1))],
+            )
+        };
+        store.commit(host()).await.unwrap_err();
+        store.commit(host()).await.unwrap_err();
+        store.commit(host()).await.unwrap();
+        let expected = vec![
+            ("put_head", Outcome::Done, 1),
+            ("put_head", Outcome::Conflict, 1),
+            ("read_clusters", Outcome::Done, 0),
+            ("commit", Outcome::Unknown, 1),
+            ("commit", Outcome::Failed, 1),
+            ("commit", Outcome::Done, 1),
+        ];
+        assert_eq!(*told.lock().unwrap(), expected);
+    }
+}

@@ -14,4 +14,6 @@ pub use framework::Framework;
 pub use status::{reason_word, status_from_wire};
 
 #[cfg(test)]
+mod call_tests;
+#[cfg(test)]
 mod tests;

@@ -94,11 +94,11 @@ impl Cluster {
         };
         let said = |name: &str| setting(info, command, name).and_then(|text| text.parse::<u64>().ok());
         Life {
-            runtime: said("ECHELON_SIM_RUNTIME_MS").map(Span).or(how.runtime),
-            exit_code: said("ECHELON_SIM_EXIT_CODE")
+            runtime: said("SIM_RUNTIME_MS").map(Span).or(how.runtime),
+            exit_code: said("SIM_EXIT_CODE")
                 .and_then(|code| i32::try_from(code).ok())
                 .unwrap_or_default(),
-            ignores_term: said("ECHELON_SIM_IGNORES_TERM") == Some(1),
+            ignores_term: said("SIM_IGNORES_TERM") == Some(1),
         }
     }
 

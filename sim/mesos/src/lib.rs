@@ -53,6 +53,7 @@ mod view;
 pub use bundle::{Bundle, text_attribute};
 pub use cluster::{Cluster, Leadership};
 pub use config::{AgentSpec, Config, Executors, Virtual};
+pub use echelon_core_model::time::{Span, Timestamp};
 pub use executor::Exit;
 pub use id::{AgentId, Container, FrameworkId, Run, StreamId, TaskId};
 pub use membership::Tasks;

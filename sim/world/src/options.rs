@@ -23,6 +23,8 @@ pub struct Options {
     pub settle: Span,
     /// What goes wrong.
     pub faults: FaultRates,
+    /// Whether the trace tells every message and every call, for whoever looks into a failure.
+    pub detailed: bool,
 }
 
 /// Faults in a run, as counts over its faulty part, and losses as chances in a thousand.
@@ -60,8 +62,16 @@ impl Options {
             faulty: Span::seconds(60),
             settle: Span::minutes(4),
             faults: FaultRates {
-                crashes: 0, pauses: 0, links: 0, streams: 0, agents: 0, masters: 0, storage: 0, calls: 0,
+                crashes: 0,
+                pauses: 0,
+                links: 0,
+                streams: 0,
+                agents: 0,
+                masters: 0,
+                storage: 0,
+                calls: 0,
             },
+            detailed: false,
         }
     }
 
@@ -78,8 +88,16 @@ impl Options {
             faulty: Span::minutes(4),
             settle: Span::minutes(16),
             faults: FaultRates {
-                crashes: 6, pauses: 3, links: 3, streams: 3, agents: 2, masters: 1, storage: 20, calls: 20,
+                crashes: 6,
+                pauses: 3,
+                links: 3,
+                streams: 3,
+                agents: 2,
+                masters: 1,
+                storage: 20,
+                calls: 20,
             },
+            detailed: false,
         }
     }
 }

@@ -33,13 +33,17 @@ pub struct Cluster {
     pub framework: String,
     pub subscribed: bool,
     pub suppressed: bool,
+    /// Sends no heartbeats.
+    pub mute: bool,
     pub out: VecDeque<Event>,
     counter: u64,
 }
 
 impl Cluster {
     pub fn of(hosts: u32, room: Resources) -> Self {
-        let hosts = (0..hosts).map(|i| (HostId::new(format!("host-{i}")), room)).collect();
+        let hosts = (0..hosts)
+            .map(|i| (HostId::new(format!("host-{i}")), room))
+            .collect();
         Self {
             hosts,
             starts: true,
@@ -54,7 +58,10 @@ impl Cluster {
     }
 
     pub fn used(&self, host: &HostId) -> Resources {
-        let here = self.tasks.values().filter(|t| t.host == *host && !t.state.is_proof_of_death());
+        let here = self
+            .tasks
+            .values()
+            .filter(|t| t.host == *host && !t.state.is_proof_of_death());
         here.fold(Resources::ZERO, |sum, t| sum.plus(t.resources))
     }
 
@@ -112,7 +119,10 @@ impl Cluster {
 
     /// Sends the oldest unacknowledged update of every task again.
     pub fn resend(&mut self) {
-        let oldest = self.tasks.values().filter_map(|t| t.unacknowledged.front().cloned());
+        let oldest = self
+            .tasks
+            .values()
+            .filter_map(|t| t.unacknowledged.front().cloned());
         let all: Vec<_> = oldest.map(Event::Update).collect();
         self.out.extend(all);
     }
@@ -121,7 +131,9 @@ impl Cluster {
         self.subscribed = false;
         self.offers.clear();
         self.out.clear();
-        self.out.push_back(Event::Disconnected { why: "test".to_owned() });
+        self.out.push_back(Event::Disconnected {
+            why: "test".to_owned(),
+        });
     }
 
     pub fn call(&mut self, call: &Call) {
@@ -137,7 +149,12 @@ impl Cluster {
                 self.offer();
             }
             _ if !self.subscribed => {}
-            Call::Accept { offers, host, launches, .. } => self.accept(offers, host, launches),
+            Call::Accept {
+                offers,
+                host,
+                launches,
+                ..
+            } => self.accept(offers, host, launches),
             Call::Decline { offers, .. } => {
                 offers.iter().for_each(|o| {
                     self.offers.remove(&*o.0);
@@ -160,13 +177,19 @@ impl Cluster {
             return;
         }
         let room = known.iter().fold(Resources::ZERO, |sum, (_, r)| sum.plus(*r));
-        let wanted = launches.iter().fold(Resources::ZERO, |sum, l| sum.plus(l.resources));
+        let wanted = launches
+            .iter()
+            .fold(Resources::ZERO, |sum, l| sum.plus(l.resources));
         let good = known.len() == offers.len() && known.iter().all(|(h, _)| h == host);
         for launch in launches {
             let task = launch.task.to_string();
             assert!(!self.tasks.contains_key(&task), "task id {task} is used twice");
             if !good {
-                self.out.push_back(Event::Update(status(&task, TaskState::Dropped, Some(host.clone()))));
+                self.out.push_back(Event::Update(status(
+                    &task,
+                    TaskState::Dropped,
+                    Some(host.clone()),
+                )));
                 continue;
             }
             assert!(wanted.fits(room), "accept of {wanted} on {host} with {room}");
@@ -196,7 +219,10 @@ impl Cluster {
 
     fn acknowledge(&mut self, task: &str, uuid: &[u8; 16]) {
         let Some(t) = self.tasks.get_mut(task) else { return };
-        if t.unacknowledged.front().is_some_and(|s| s.uuid.as_ref() == Some(uuid)) {
+        if t.unacknowledged
+            .front()
+            .is_some_and(|s| s.uuid.as_ref() == Some(uuid))
+        {
             t.unacknowledged.pop_front();
             if let Some(next) = t.unacknowledged.front() {
                 self.out.push_back(Event::Update(next.clone()));
@@ -213,13 +239,19 @@ impl Cluster {
         };
         if tasks.is_empty() {
             let tracked = self.tasks.iter().filter(|(_, t)| !self.silent.contains(&t.host));
-            let tracked = tracked.filter(|(_, t)| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty());
-            let all: Vec<_> = tracked.map(|(id, t)| answer(t.state, id, Some(t.host.clone()))).collect();
+            let tracked =
+                tracked.filter(|(_, t)| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty());
+            let all: Vec<_> = tracked
+                .map(|(id, t)| answer(t.state, id, Some(t.host.clone())))
+                .collect();
             self.out.extend(all);
             return;
         }
         for (id, agent) in tasks {
-            let known = self.tasks.get(id).filter(|t| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty());
+            let known = self
+                .tasks
+                .get(id)
+                .filter(|t| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty());
             let away = agent.as_ref().is_some_and(|h| self.silent.contains(h));
             let state = match (known, agent) {
                 _ if away => TaskState::Unreachable,

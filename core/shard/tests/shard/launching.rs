@@ -56,7 +56,10 @@ fn failed_runs_are_retried_with_backoff_until_the_limit() {
         assert!(w.cluster.tasks.contains_key(&task), "run {run}");
         w.cluster.set(&task, TaskState::Failed);
         w.run(Span::millis(500));
-        assert!(!w.cluster.tasks.contains_key(&self::task(0, 1, run + 1)), "no backoff after run {run}");
+        assert!(
+            !w.cluster.tasks.contains_key(&self::task(0, 1, run + 1)),
+            "no backoff after run {run}"
+        );
         w.run(seconds(8));
     }
     let record = w.stored(0).unwrap();
@@ -148,9 +151,18 @@ fn a_refused_accept_is_known_not_to_have_launched() {
     w.order(&[range(0, 0)], 1);
     w.run(seconds(1));
     w.cluster.drops_accepts = false;
-    let call = w.calls.iter().find(|c| matches!(c, Call::Accept { .. })).cloned().unwrap();
+    let call = w
+        .calls
+        .iter()
+        .find(|c| matches!(c, Call::Accept { .. }))
+        .cloned()
+        .unwrap();
     let why = "400".to_owned();
-    w.step(Event::Cluster(Told::CallFailed { call, why, refused: true }));
+    w.step(Event::Cluster(Told::CallFailed {
+        call,
+        why,
+        refused: true,
+    }));
     w.run(seconds(5));
     assert_eq!(w.accepted(), [task(0, 1, 1), task(0, 1, 2)]);
 }
@@ -165,7 +177,12 @@ fn what_does_not_fit_waits_with_a_reason_and_starts_when_there_is_room() {
     let slice = w.slice(1).unwrap();
     let waiting: u64 = slice.waiting.iter().map(|(_, n, _)| n).sum();
     assert_eq!((waiting, slice.unstarted), (1, 1), "{:?}", slice.waiting);
-    assert_eq!(slice.waiting[0].0.code, ReasonCode::HostResources, "{:?}", slice.waiting);
+    assert_eq!(
+        slice.waiting[0].0.code,
+        ReasonCode::HostResources,
+        "{:?}",
+        slice.waiting
+    );
     w.cluster.set(&task(0, 1, 1), TaskState::Finished);
     w.run(seconds(8));
     assert_eq!(w.state(3), RunState::Running);
@@ -181,7 +198,11 @@ fn services_are_restarted_whatever_their_exit_was() {
         // Renewed, as a resource manager does.
         w.order(&[range(0, 0)], 1);
         w.run(seconds(2));
-        let end = if run % 2 == 0 { TaskState::Finished } else { TaskState::Failed };
+        let end = if run % 2 == 0 {
+            TaskState::Finished
+        } else {
+            TaskState::Failed
+        };
         assert_eq!(w.state(0), RunState::Running, "run {run}");
         w.cluster.set(&task(0, 1, run), end);
     }
@@ -208,11 +229,20 @@ fn a_known_end_is_never_left() {
     let mut w = running(1);
     w.cluster.set(&task(0, 1, 1), TaskState::Finished);
     w.run(seconds(1));
-    for late in [TaskState::Running, TaskState::Gone, TaskState::Failed, TaskState::Unreachable, TaskState::Lost] {
+    for late in [
+        TaskState::Running,
+        TaskState::Gone,
+        TaskState::Failed,
+        TaskState::Unreachable,
+        TaskState::Lost,
+    ] {
         w.hear(&task(0, 1, 1), late, "host-0");
     }
     w.run(seconds(1));
     let record = w.stored(0).unwrap();
-    assert_eq!((record.ended, record.run.unwrap().state), (Some(Ended::Succeeded), RunState::Succeeded));
+    assert_eq!(
+        (record.ended, record.run.unwrap().state),
+        (Some(Ended::Succeeded), RunState::Succeeded)
+    );
     assert_eq!(w.accepted().len(), 1);
 }

@@ -1,10 +1,10 @@
 //! Becoming, staying and ceasing to be the leader.
 
 use crate::world::{Storage, World, c1, range, seconds};
+use echelon_core_hosts::{Call, Event as Told};
 use echelon_core_model::Epoch;
 use echelon_core_model::store::{Decision, Leadership, Op};
 use echelon_core_model::time::Span;
-use echelon_core_hosts::{Call, Event as Told};
 use echelon_core_shard::{Alarm, Event, Mode};
 use echelon_core_testkit::build::JobBuilder;
 
@@ -116,7 +116,10 @@ fn the_framework_id_is_stored_before_anything_else_is_sent() {
     w.storage = Storage::StallsCommits;
     w.elect();
     w.run(seconds(2));
-    let others = w.calls.iter().filter(|c| !matches!(c, Call::Subscribe { framework: None }));
+    let others = w
+        .calls
+        .iter()
+        .filter(|c| !matches!(c, Call::Subscribe { framework: None }));
     assert_eq!(others.count(), 0);
     w.unstall();
     w.run(seconds(1));
@@ -137,7 +140,13 @@ fn another_framework_id_than_the_stored_one_freezes() {
         heartbeat: seconds(15),
     }));
     w.run(seconds(1));
-    assert!(w.alarms.iter().any(|a| matches!(a, Alarm::ForeignFramework { .. })), "{:?}", w.alarms);
+    assert!(
+        w.alarms
+            .iter()
+            .any(|a| matches!(a, Alarm::ForeignFramework { .. })),
+        "{:?}",
+        w.alarms
+    );
     assert_eq!(w.shard.mode(), Mode::Frozen);
 }
 
@@ -148,18 +157,31 @@ fn a_newer_subscription_ends_the_leadership_and_a_break_does_not() {
     w.run(seconds(3));
     assert_eq!((w.shard.mode(), w.cluster.subscribed), (Mode::Serving, true));
     let message = "Framework failed over".to_owned();
-    w.step(Event::Cluster(Told::Refused { message, superseded: true }));
+    w.step(Event::Cluster(Told::Refused {
+        message,
+        superseded: true,
+    }));
     assert_eq!((w.shard.mode(), w.stepped_down.len()), (Mode::Follower, 1));
     let calls = w.calls.len();
     w.run(seconds(60));
-    assert_eq!(w.calls.len(), calls, "a superseded leader must not come back by itself");
+    assert_eq!(
+        w.calls.len(),
+        calls,
+        "a superseded leader must not come back by itself"
+    );
 }
 
 #[test]
 fn a_silent_stream_is_subscribed_again() {
     let mut w = World::serving();
-    let count = |w: &World| w.calls.iter().filter(|c| matches!(c, Call::Subscribe { .. })).count();
+    let count = |w: &World| {
+        w.calls
+            .iter()
+            .filter(|c| matches!(c, Call::Subscribe { .. }))
+            .count()
+    };
     let before = count(&w);
+    w.cluster.mute = true;
     w.cluster.suppressed = true;
     w.run(seconds(60));
     assert_eq!(count(&w), before);
@@ -172,7 +194,9 @@ fn heartbeats_are_stored_with_the_contact() {
     use echelon_core_model::store::{Answer, Query};
     let mut w = World::serving();
     w.run(seconds(10));
-    let Answer::Heartbeats(all) = w.store.read(&Query::Heartbeats) else { panic!() };
+    let Answer::Heartbeats(all) = w.store.read(&Query::Heartbeats) else {
+        panic!()
+    };
     assert_eq!((all.len(), &all[0].cluster, all[0].epoch), (1, &c1(), Epoch(1)));
     assert!(w.now.since(all[0].at) <= seconds(4));
     assert!(all[0].mesos_contact.is_some());

@@ -1,16 +1,29 @@
 //! The shard's driver against a model of storage and a small cluster, with the order of durability checked at every effect
 //! and the checker asked after every step.
 
+#[cfg(test)]
 mod campaign;
+#[cfg(test)]
 mod cluster;
+#[cfg(test)]
 mod cost;
+#[cfg(test)]
 mod durability;
+#[cfg(test)]
 mod evidence;
+#[cfg(test)]
 mod grants;
+#[cfg(test)]
 mod launching;
+#[cfg(test)]
 mod leadership;
+#[cfg(test)]
 mod moves;
+#[cfg(test)]
 mod recovery;
+#[cfg(test)]
 mod restarts;
+#[cfg(test)]
 mod trace;
+#[cfg(test)]
 mod world;

@@ -2,10 +2,10 @@
 
 use crate::world::{World, marked, range, seconds, task};
 use echelon_core_hosts::TaskState;
+use echelon_core_model::RunState;
 use echelon_core_model::instance::Ended;
 use echelon_core_model::job::Desired;
 use echelon_core_model::time::Span;
-use echelon_core_model::RunState;
 use echelon_core_testkit::build::JobBuilder;
 
 fn web(n: u32) -> World {
@@ -61,7 +61,9 @@ fn a_newer_wish_to_run_brings_a_stopping_job_back() {
 #[test]
 fn kills_are_repeated_until_the_task_is_dead() {
     let mut w = web(1);
-    w.cluster.silent.push(w.cluster.tasks[&task(0, 1, 1)].host.clone());
+    w.cluster
+        .silent
+        .push(w.cluster.tasks[&task(0, 1, 1)].host.clone());
     w.wish(&JobBuilder::service("web", 1).build(), Desired::Stopped, 0);
     w.order(&[range(0, 0)], 1);
     w.run(seconds(60));
@@ -80,7 +82,10 @@ fn the_highest_are_scaled_away_and_given_back() {
     w.run(seconds(3));
     assert_eq!(w.kills(), [task(2, 1, 1), task(3, 1, 1)]);
     let slice = w.slice(1).unwrap();
-    assert_eq!((slice.held.to_string(), slice.released.to_string()), ("0-1".to_owned(), "2-3".to_owned()));
+    assert_eq!(
+        (slice.held.to_string(), slice.released.to_string()),
+        ("0-1".to_owned(), "2-3".to_owned())
+    );
     assert_eq!((slice.active, slice.live), (2, 2));
 }
 
@@ -99,8 +104,14 @@ fn a_restart_takes_one_at_a_time_and_ends_with_all_renewed() {
     assert_eq!(lowest, 3, "max_unavailable is 1");
     assert_eq!(w.states(4), [RunState::Running; 4]);
     assert!((0..4).all(|n| w.stored(n).unwrap().run.unwrap().restarts == 1));
-    assert_eq!(w.kills(), [task(0, 1, 1), task(1, 1, 1), task(2, 1, 1), task(3, 1, 1)]);
-    assert!((0..4).all(|n| w.stored(n).unwrap().attempts == 0), "a restart is no failure");
+    assert_eq!(
+        w.kills(),
+        [task(0, 1, 1), task(1, 1, 1), task(2, 1, 1), task(3, 1, 1)]
+    );
+    assert!(
+        (0..4).all(|n| w.stored(n).unwrap().attempts == 0),
+        "a restart is no failure"
+    );
 }
 
 #[test]

@@ -23,7 +23,10 @@ pub fn note(trace: &mut Vec<String>, effect: &Effect) {
         Effect::Report(_, report) => match &report.part {
             ReportPart::Slices(slices) => {
                 let of = |s: &echelon_core_model::directive::SliceReport| {
-                    format!("held {} active {} succeeded {} live {}", s.held, s.active, s.succeeded, s.live)
+                    format!(
+                        "held {} active {} succeeded {} live {}",
+                        s.held, s.active, s.succeeded, s.live
+                    )
                 };
                 format!("report {}", slices.iter().map(of).collect::<Vec<_>>().join("; "))
             }

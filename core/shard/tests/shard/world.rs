@@ -9,8 +9,8 @@ use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role};
 use echelon_core_model::time::Span;
 use echelon_core_model::{
-    AssignedRange, Assignment, ClusterId, Epoch, Generation, InstanceNumber, InstanceRange, JobId, Releasing, RunState,
-    TaskId, Timestamp, Version,
+    AssignedRange, Assignment, ClusterId, Epoch, Generation, InstanceNumber, InstanceRange, JobId, Releasing,
+    RunState, TaskId, Timestamp, Version,
 };
 use echelon_core_placement::{Problem, place};
 use echelon_core_shard::{Alarm, Config, Effect, Event, LinkId, Mode, Shard, Timing, check};
@@ -199,7 +199,8 @@ impl World {
             instances: spec.instances(),
             updated_at: self.now,
         };
-        self.store.perform(Op::Decide(Decision::PutHead { head, expected }));
+        self.store
+            .perform(Op::Decide(Decision::PutHead { head, expected }));
     }
 
     pub fn head_version(&self) -> Version {
@@ -225,7 +226,9 @@ impl World {
         }
         let partition = echelon_core_model::bucket::assignment_partition(job());
         let query = Query::Assignments(partition);
-        let Answer::Assignments(epoch, _) = self.store.read(&query) else { panic!() };
+        let Answer::Assignments(epoch, _) = self.store.read(&query) else {
+            panic!()
+        };
         if epoch < self.rm {
             let raise = Decision::RaisePartition {
                 partition,
@@ -241,7 +244,13 @@ impl World {
             remove: Vec::new(),
         };
         let done = self.store.perform(Op::Decide(put));
-        assert!(matches!(done, OpResult::Decided(echelon_core_model::store::Decided::Applied)), "{done:?}");
+        assert!(
+            matches!(
+                done,
+                OpResult::Decided(echelon_core_model::store::Decided::Applied)
+            ),
+            "{done:?}"
+        );
     }
 
     /// The resource manager orders ranges, with `active` granted at generation 1, from the stored head.
@@ -390,8 +399,14 @@ impl World {
         match call {
             Call::Accept { launches, host, .. } => {
                 for launch in launches {
-                    let run = self.stored_run(&launch.task).expect("ACCEPT before its intent is stored");
-                    assert_eq!((run.state, &run.host), (RunState::Launching, host), "ACCEPT without intent");
+                    let run = self
+                        .stored_run(&launch.task)
+                        .expect("ACCEPT before its intent is stored");
+                    assert_eq!(
+                        (run.state, &run.host),
+                        (RunState::Launching, host),
+                        "ACCEPT without intent"
+                    );
                 }
             }
             Call::Kill { task, .. } => {
@@ -419,7 +434,11 @@ impl World {
             s if s.is_proof_of_death() => run.state.is_ended(),
             _ => true,
         };
-        assert!(stored, "ACKNOWLEDGE of {:?} while {} is stored", update.state, run.state);
+        assert!(
+            stored,
+            "ACKNOWLEDGE of {:?} while {} is stored",
+            update.state, run.state
+        );
     }
 
     /// A record as storage has it.
@@ -436,7 +455,9 @@ impl World {
             first: key.number,
             last: key.number,
         };
-        let Answer::Blocks(blocks, _) = self.store.read(&query) else { return None };
+        let Answer::Blocks(blocks, _) = self.store.read(&query) else {
+            return None;
+        };
         blocks.first()?.instances.get(&InstanceNumber(n)).cloned()
     }
 
@@ -448,7 +469,10 @@ impl World {
 
     /// A record as the shard has it.
     pub fn record(&self, n: u32) -> Option<InstanceRecord> {
-        let mut all = self.shard.instances().filter(|(id, _)| id.number.0 == n && id.job == job());
+        let mut all = self
+            .shard
+            .instances()
+            .filter(|(id, _)| id.number.0 == n && id.job == job());
         all.next().map(|(_, r)| r.clone())
     }
 
@@ -474,6 +498,9 @@ impl World {
         while self.now < end {
             if offer_at <= self.now {
                 self.cluster.offer();
+                if self.cluster.subscribed && !self.cluster.mute {
+                    self.cluster.out.push_back(echelon_core_hosts::Event::Heartbeat);
+                }
                 offer_at = self.now.plus(seconds(1));
                 self.drain();
             }
@@ -490,7 +517,9 @@ impl World {
             ReportPart::Slices(s) => Some(s),
             _ => None,
         });
-        let mut all = slices.flatten().filter(|s| s.job == job() && s.generation.0 == generation);
+        let mut all = slices
+            .flatten()
+            .filter(|s| s.job == job() && s.generation.0 == generation);
         all.next().cloned()
     }
 
@@ -511,7 +540,10 @@ impl World {
     }
 
     pub fn acknowledged(&self) -> usize {
-        self.calls.iter().filter(|c| matches!(c, Call::Acknowledge { .. })).count()
+        self.calls
+            .iter()
+            .filter(|c| matches!(c, Call::Acknowledge { .. }))
+            .count()
     }
 
     /// An update as if the cluster had sent it, without a uuid.
@@ -526,7 +558,8 @@ impl World {
     }
 
     pub fn count_reads(&self, wanted: impl Fn(&Query) -> bool) -> usize {
-        let read = |op: &&Op| matches!(op, Op::Read(q, Consistency::Serial | Consistency::Quorum) if wanted(q));
+        let read =
+            |op: &&Op| matches!(op, Op::Read(q, Consistency::Serial | Consistency::Quorum) if wanted(q));
         self.ops.iter().filter(read).count()
     }
 }

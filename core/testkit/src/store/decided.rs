@@ -37,10 +37,7 @@ impl Partition {
 }
 
 /// Writes `next` over a row whose version is `expected`, or finds it there already.
-fn put<T: PartialEq>(row: &mut Option<T>, next: T, matches: bool) -> Result<(), Option<T>>
-where
-    T: Clone,
-{
+fn put<T: PartialEq + Clone>(row: &mut Option<T>, next: T, matches: bool) -> Result<(), Option<T>> {
     if row.as_ref() == Some(&next) {
         return Ok(());
     }
@@ -52,10 +49,10 @@ where
     }
 }
 
-fn decided(result: Result<(), Answer>) -> Decided {
+fn decided(result: Result<(), Box<Answer>>) -> Decided {
     match result {
         Ok(()) => Decided::Applied,
-        Err(present) => Decided::Conflict(Box::new(present)),
+        Err(present) => Decided::Conflict(present),
     }
 }
 
@@ -129,11 +126,12 @@ impl DecidedTables {
                 put_row(&mut self.heads, key, head, |row| {
                     row.map(|h| h.version) == expected
                 })
-                .map_err(Answer::Head)
+                .map_err(|row| Box::new(Answer::Head(row)))
             }
             Decision::RemoveHead { job, expected } => self.remove_head(job, expected),
             Decision::PutSpec { job, version, spec } => {
-                put_row(&mut self.specs, (job, version), spec, |row| row.is_none()).map_err(Answer::Spec)
+                put_row(&mut self.specs, (job, version), spec, |row| row.is_none())
+                    .map_err(|row| Box::new(Answer::Spec(row)))
             }
             Decision::TakeName {
                 name,
@@ -142,9 +140,10 @@ impl DecidedTables {
             } => put_row(&mut self.names, name, holder, |row| {
                 row.map(|h| h.version) == expected
             })
-            .map_err(Answer::Name),
+            .map_err(|row| Box::new(Answer::Name(row))),
             Decision::PlanRequest { id, planned } => {
-                put_row(&mut self.requests, id, planned, |row| row.is_none()).map_err(Answer::Request)
+                put_row(&mut self.requests, id, planned, |row| row.is_none())
+                    .map_err(|row| Box::new(Answer::Request(row)))
             }
             Decision::PutPools { tree, expected } => self.put_pools(tree, expected),
             Decision::PutCluster { cluster, expected } => {
@@ -152,7 +151,7 @@ impl DecidedTables {
                 put_row(&mut self.clusters, key, cluster, |row| {
                     row.map(|c| c.version) == expected
                 })
-                .map_err(|row| Answer::Clusters(row.into_iter().collect()))
+                .map_err(|row| Box::new(Answer::Clusters(row.into_iter().collect())))
             }
             Decision::TakeEpoch { role, next, expected } => self.take_epoch(role, next, expected),
             Decision::RaisePartition {
@@ -169,10 +168,10 @@ impl DecidedTables {
         })
     }
 
-    fn remove_head(&mut self, job: JobId, expected: Version) -> Result<(), Answer> {
+    fn remove_head(&mut self, job: JobId, expected: Version) -> Result<(), Box<Answer>> {
         let key = (job_bucket(job), job);
         match self.heads.get(&key) {
-            Some(head) if head.version != expected => Err(Answer::Head(Some(head.clone()))),
+            Some(head) if head.version != expected => Err(Box::new(Answer::Head(Some(head.clone())))),
             _ => {
                 self.heads.remove(&key);
                 Ok(())
@@ -180,33 +179,33 @@ impl DecidedTables {
         }
     }
 
-    fn put_pools(&mut self, tree: PoolTree, expected: Version) -> Result<(), Answer> {
+    fn put_pools(&mut self, tree: PoolTree, expected: Version) -> Result<(), Box<Answer>> {
         if self.pools == tree {
             return Ok(());
         }
         if self.pools.version != expected {
-            return Err(Answer::Pools(self.pools.clone()));
+            return Err(Box::new(Answer::Pools(self.pools.clone())));
         }
         self.pools = tree;
         Ok(())
     }
 
-    fn take_epoch(&mut self, role: Role, next: Leadership, expected: Epoch) -> Result<(), Answer> {
+    fn take_epoch(&mut self, role: Role, next: Leadership, expected: Epoch) -> Result<(), Box<Answer>> {
         let row = self.leaderships.entry(role).or_default();
         if *row == next {
             return Ok(());
         }
         if row.epoch != expected {
-            return Err(Answer::Leadership(row.clone()));
+            return Err(Box::new(Answer::Leadership(row.clone())));
         }
         *row = next;
         Ok(())
     }
 
-    fn raise(&mut self, partition: u16, epoch: Epoch, expected: Epoch) -> Result<(), Answer> {
+    fn raise(&mut self, partition: u16, epoch: Epoch, expected: Epoch) -> Result<(), Box<Answer>> {
         let row = self.partitions.entry(partition).or_default();
         if row.epoch != epoch && row.epoch != expected {
-            return Err(row.answer());
+            return Err(Box::new(row.answer()));
         }
         row.epoch = epoch;
         Ok(())
@@ -218,10 +217,10 @@ impl DecidedTables {
         epoch: Epoch,
         put: Vec<Assignment>,
         remove: &[JobId],
-    ) -> Result<(), Answer> {
+    ) -> Result<(), Box<Answer>> {
         let row = self.partitions.entry(partition).or_default();
         if row.epoch != epoch {
-            return Err(row.answer());
+            return Err(Box::new(row.answer()));
         }
         row.assignments.extend(put.into_iter().map(|a| (a.job, a)));
         row.assignments.retain(|job, _| !remove.contains(job));

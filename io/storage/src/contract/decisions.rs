@@ -241,46 +241,46 @@ pub async fn a_pool_tree_is_replaced_whole(case: &Case) {
     ));
 }
 
-/// One of each kind that has nothing before it.
-pub(super) fn first_decisions() -> Vec<Decision> {
+/// One of each kind, all about a number; the pool tree's version is that number, the others have nothing before them.
+pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
     let cluster = Cluster {
-        id: ClusterId::new("c9"),
-        name: "nine".to_owned(),
+        id: ClusterId::new(format!("c{n}")),
+        name: format!("name of c{n}"),
         version: Version(1),
         wish: Wish::Active,
         mesos: "m:5050".to_owned(),
         labels: BTreeMap::new(),
     };
     vec![
-        put_head(job(9), 1, None),
+        put_head(job(n), 1, None),
         Decision::PutSpec {
-            job: job(9),
+            job: job(n),
             version: 1,
             spec: spec("x"),
         },
         Decision::TakeName {
-            name: "nine".to_owned(),
+            name: format!("name {n}"),
             holder: NameHolder {
-                job: job(9),
+                job: job(n),
                 version: Version(1),
             },
             expected: None,
         },
         Decision::PlanRequest {
-            id: RequestId::new("r-9"),
+            id: RequestId::new(format!("r-{n}")),
             planned: PlannedRequest {
-                job: job(9),
-                hash: 9,
-                at: Timestamp(9),
+                job: job(n),
+                hash: n,
+                at: Timestamp(n),
             },
         },
-        put_pools(1, &["/nine"]),
+        put_pools(n, &["/a"]),
         Decision::PutCluster {
             cluster,
             expected: None,
         },
         Decision::TakeEpoch {
-            role: Role::Shard(ClusterId::new("c9")),
+            role: Role::Shard(ClusterId::new(format!("c{n}"))),
             next: Leadership {
                 epoch: Epoch(1),
                 holder: "p1".to_owned(),
@@ -288,7 +288,7 @@ pub(super) fn first_decisions() -> Vec<Decision> {
             expected: Epoch(0),
         },
         Decision::RaisePartition {
-            partition: 9,
+            partition: u16::try_from(n).unwrap(),
             epoch: Epoch(1),
             expected: Epoch(0),
         },
@@ -297,16 +297,16 @@ pub(super) fn first_decisions() -> Vec<Decision> {
 
 /// What holds already is applied again, and changes nothing.
 pub async fn every_decision_is_idempotent(case: &Case) {
-    for decision in first_decisions() {
+    for decision in decisions_about(1) {
         case.decides(decision.clone()).await;
         case.decides(decision).await;
     }
-    case.decides(put_head(job(9), 2, Some(1))).await;
-    case.decides(put_head(job(9), 2, Some(1))).await;
-    let answer = case.decide(put_head(job(9), 1, None)).await;
+    case.decides(put_head(job(1), 2, Some(1))).await;
+    case.decides(put_head(job(1), 2, Some(1))).await;
+    let answer = case.decide(put_head(job(1), 1, None)).await;
     assert_eq!(
         answer,
-        conflict(Answer::Head(Some(head(job(9), 2)))),
+        conflict(Answer::Head(Some(head(job(1), 2)))),
         "what held before does not hold any more"
     );
 }

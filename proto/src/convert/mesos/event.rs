@@ -75,12 +75,11 @@ fn offer(offer: &WireOffer) -> Offer {
     }
 }
 
+/// The IP where both are told: it needs no resolver.
 fn address(url: &Url) -> String {
-    let host = url
-        .address
-        .hostname
-        .as_deref()
-        .or(url.address.ip.as_deref())
+    let known = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
+    let host = known(&url.address.ip)
+        .or_else(|| known(&url.address.hostname))
         .unwrap_or_default();
     if host.contains(':') {
         format!("[{host}]:{}", url.address.port)

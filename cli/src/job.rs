@@ -1,0 +1,102 @@
+//! `echelon job ...`: the verbs and their flags. Each verb is a function of its own file below `job/`.
+
+mod change;
+mod explain;
+mod instances;
+mod list;
+mod logs;
+mod plan;
+mod run;
+mod show;
+mod watch;
+
+use crate::context::Context;
+use crate::exit::Failure;
+use clap::Subcommand;
+use std::path::PathBuf;
+
+/// Verbs. JOB is an id, or the name of a job that has not ended, else the latest that had it.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Submit a job file (`-` for standard input)
+    Run {
+        /// The file
+        file: PathBuf,
+        /// Wait until the job has ended, or until a service runs; show progress
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Show what would become of a job file, without submitting it
+    Plan {
+        /// The file
+        file: PathBuf,
+    },
+    /// Show one job
+    Get {
+        /// Id or name
+        job: String,
+    },
+    /// List jobs
+    List(list::Filter),
+    /// List a job's instances
+    Instances(instances::Filter),
+    /// Follow a job until it has ended
+    Watch {
+        /// Id or name
+        job: String,
+    },
+    /// Print what an instance wrote
+    Logs(logs::Which),
+    /// List what happened to a job, oldest first
+    Events {
+        /// Id or name
+        job: String,
+        /// At most this many
+        #[arg(long, default_value_t = 1000)]
+        limit: usize,
+    },
+    /// Say why anything of a job waits, and what would let it run
+    Explain {
+        /// Id or name
+        job: String,
+    },
+    /// Stop a job; its record stays
+    Stop(change::Which),
+    /// Replace every run, within max_unavailable
+    Restart(change::Which),
+    /// Change the number of instances
+    Scale {
+        #[command(flatten)]
+        which: change::Which,
+        /// Wanted instances
+        instances: u32,
+        /// Which group, where there are several
+        #[arg(long, default_value = "")]
+        group: String,
+    },
+    /// Stop a job and remove its record
+    Delete(change::Which),
+}
+
+/// Runs a verb.
+pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
+    match command {
+        Command::Run { file, wait } => run::run(context, &file, wait).await,
+        Command::Plan { file } => plan::plan(context, &file).await,
+        Command::Get { job } => show::get(context, &job).await,
+        Command::List(filter) => list::list(context, filter).await,
+        Command::Instances(filter) => instances::list(context, filter).await,
+        Command::Watch { job } => watch::watch(context, &job).await,
+        Command::Logs(which) => logs::logs(context, which).await,
+        Command::Events { job, limit } => list::events(context, &job, limit).await,
+        Command::Explain { job } => explain::explain(context, &job).await,
+        Command::Stop(which) => change::stop(context, which).await,
+        Command::Restart(which) => change::restart(context, which).await,
+        Command::Scale {
+            which,
+            instances,
+            group,
+        } => change::scale(context, which, group, instances).await,
+        Command::Delete(which) => change::delete(context, which).await,
+    }
+}

@@ -1,0 +1,89 @@
+//! `echelon job stop|restart|scale|delete`: changes of what is wanted. They answer at once; `job watch` shows what becomes
+//! of them.
+
+use super::show;
+use crate::context::Context;
+use crate::exit::Failure;
+use clap::Args;
+use echelon_clients_rust::v1;
+
+/// Which job.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// Id or name
+    job: String,
+    /// Only if nobody changed it since (`job get` shows it)
+    #[arg(long, default_value = "")]
+    etag: String,
+}
+
+impl Which {
+    fn name(&self) -> String {
+        format!("jobs/{}", self.job)
+    }
+}
+
+fn told(context: &Context, job: Option<v1::Job>) {
+    show::print(context, &job.unwrap_or_default());
+}
+
+/// Stops a job.
+pub async fn stop(context: &Context, which: Which) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::StopJobRequest {
+        name: which.name(),
+        etag: which.etag,
+    };
+    let answer = client.repeat(|| {
+        let (mut service, request) = (client.job_service(), request.clone());
+        async move { service.stop_job(request).await }
+    });
+    told(context, answer.await?.job);
+    Ok(())
+}
+
+/// Restarts a job. Not repeated by itself: two restarts are two restarts.
+pub async fn restart(context: &Context, which: Which) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::RestartJobRequest {
+        name: which.name(),
+        etag: which.etag,
+    };
+    told(
+        context,
+        client.once(client.job_service().restart_job(request)).await?.job,
+    );
+    Ok(())
+}
+
+/// Scales a job.
+pub async fn scale(context: &Context, which: Which, group: String, instances: u32) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::ScaleJobRequest {
+        name: which.name(),
+        group,
+        instances: Some(instances),
+        etag: which.etag,
+    };
+    let answer = client.repeat(|| {
+        let (mut service, request) = (client.job_service(), request.clone());
+        async move { service.scale_job(request).await }
+    });
+    told(context, answer.await?.job);
+    Ok(())
+}
+
+/// Deletes a job.
+pub async fn delete(context: &Context, which: Which) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::DeleteJobRequest {
+        name: which.name(),
+        etag: which.etag,
+    };
+    let answer = client.repeat(|| {
+        let (mut service, request) = (client.job_service(), request.clone());
+        async move { service.delete_job(request).await }
+    });
+    told(context, answer.await?.job);
+    Ok(())
+}

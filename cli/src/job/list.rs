@@ -1,0 +1,124 @@
+//! `echelon job list` and `echelon job events`.
+
+use super::show;
+use crate::context::Context;
+use crate::exit::Failure;
+use crate::output::{self, Listing};
+use crate::shape;
+use clap::Args;
+use echelon_clients_rust::{self as client, v1};
+
+/// Which jobs.
+#[derive(Debug, Args)]
+pub struct Filter {
+    /// Only of this pool and those below it
+    #[arg(long, default_value = "")]
+    pool: String,
+    /// Only in these states: waiting, running, stopping, succeeded, failed, stopped, deleted
+    #[arg(long, value_delimiter = ',', value_parser = state)]
+    state: Vec<v1::JobState>,
+    /// Only of this owner
+    #[arg(long, default_value = "")]
+    owner: String,
+    /// Only with these labels
+    #[arg(short, long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    label: Vec<String>,
+    /// Only with names that begin so
+    #[arg(long, default_value = "")]
+    name_prefix: String,
+    /// At most this many
+    #[arg(long, default_value_t = 1000)]
+    limit: usize,
+}
+
+fn state(text: &str) -> Result<v1::JobState, String> {
+    let name = format!("JOB_STATE_{}", text.to_uppercase());
+    v1::JobState::from_str_name(&name)
+        .filter(|s| *s != v1::JobState::Unspecified)
+        .ok_or(format!(
+            "`{text}` is not a state: use waiting, running, stopping, succeeded, failed, stopped or deleted"
+        ))
+}
+
+/// Lists jobs, newest last.
+pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
+    let request = v1::ListJobsRequest {
+        pool: filter.pool,
+        states: filter.state.into_iter().map(i32::from).collect(),
+        owner: filter.owner,
+        labels: filter.label,
+        name_prefix: filter.name_prefix,
+        ..v1::ListJobsRequest::default()
+    };
+    let mut all = client::jobs(&context.client().await?, request, filter.limit).await?;
+    // The gateway pages in an order of its own; ids are ordered by time of creation.
+    all.sort_by(|a, b| a.job_id.cmp(&b.job_id));
+    let listing = Listing {
+        columns: &[
+            "NAME",
+            "STATE",
+            "KIND",
+            "POOL",
+            "INSTANCES",
+            "COUNTS",
+            "SINCE",
+            "ID",
+            "OWNER",
+        ],
+        narrow: 7,
+        rows: all.iter().map(row).collect(),
+        names: all.iter().map(|j| j.display_name.clone()).collect(),
+        values: all.iter().map(|j| output::message("Job", j)).collect(),
+    };
+    print!("{}", output::list(&listing, context.format()));
+    Ok(())
+}
+
+fn row(j: &v1::Job) -> Vec<String> {
+    vec![
+        j.display_name.clone(),
+        shape::job_state(j.state()),
+        shape::word(j.kind().as_str_name(), "JOB_KIND_"),
+        j.pool.clone(),
+        j.instances.to_string(),
+        show::counts(j),
+        shape::ago(j.since.as_ref()),
+        j.job_id.clone(),
+        j.owner.clone(),
+    ]
+}
+
+/// Lists what happened.
+pub async fn events(context: &Context, job: &str, limit: usize) -> Result<(), Failure> {
+    let request = v1::ListEventsRequest {
+        parent: format!("jobs/{job}"),
+        ..v1::ListEventsRequest::default()
+    };
+    let all = client::events(&context.client().await?, request, limit).await?;
+    let listing = Listing {
+        columns: &["TIME", "INSTANCE", "STATE", "HOST", "WHY", "TASK"],
+        narrow: 5,
+        rows: all.iter().map(event_row).collect(),
+        names: all.iter().map(|e| e.task_id.clone()).collect(),
+        values: all.iter().map(|e| output::message("Event", e)).collect(),
+    };
+    print!("{}", output::list(&listing, context.format()));
+    Ok(())
+}
+
+fn event_row(e: &v1::Event) -> Vec<String> {
+    let instance = e.instance.map(|n| format!("{}/{n}", e.group)).unwrap_or_default();
+    let state = if e.state() == v1::RunState::Unspecified {
+        String::new()
+    } else {
+        shape::run_state(e.state())
+    };
+    vec![
+        shape::time(e.time.as_ref()),
+        instance,
+        state,
+        e.hostname.clone(),
+        shape::reason(e.reason.as_ref()),
+        e.task_id.clone(),
+    ]
+}

@@ -1,0 +1,64 @@
+//! `echelon job plan`: what would become of a job file, with its defaults filled in, without submitting it.
+
+use super::{run, show};
+use crate::context::Context;
+use crate::exit::Failure;
+use crate::{output, shape};
+use echelon_clients_rust::v1;
+use echelon_proto::convert;
+use std::path::Path;
+
+/// Plans a job file.
+pub async fn plan(context: &Context, file: &Path) -> Result<(), Failure> {
+    let spec = convert::spec::spec(&run::read(file)?);
+    let client = context.client().await?;
+    let request = v1::PlanJobRequest { spec: Some(spec) };
+    let answer = client.repeat(|| {
+        let (mut service, request) = (client.job_service(), request.clone());
+        async move { service.plan_job(request).await }
+    });
+    let told = answer.await?;
+    let value = output::message("PlanJobResponse", &told);
+    let name = told.spec.as_ref().map(|s| s.name.clone()).unwrap_or_default();
+    print!("{}", output::one(&value, &name, &people(&told), context.format()));
+    Ok(())
+}
+
+fn people(told: &v1::PlanJobResponse) -> String {
+    let spec = told.spec.clone().unwrap_or_default();
+    let wanted: u64 = spec.groups.iter().map(|g| u64::from(g.instances)).sum();
+    let mut lines = vec![format!(
+        "{} of {wanted} instances of {} could start now",
+        told.startable,
+        output::escape(&spec.name)
+    )];
+    if let Some(pool) = &told.pool {
+        lines.push(format!(
+            "pool:      {} (limit {}; entitled to {}; in use {})",
+            output::escape(&pool.path),
+            shape::limit(pool.limit.as_ref()),
+            shape::resources(pool.entitlement.as_ref()),
+            shape::resources(pool.allocated.as_ref()),
+        ));
+    }
+    for c in &told.clusters {
+        let reason = c
+            .reason
+            .as_ref()
+            .map(|r| format!(": {}", output::escape(&r.message)))
+            .unwrap_or_default();
+        let group = if c.group.is_empty() {
+            String::new()
+        } else {
+            format!(" of group {}", output::escape(&c.group))
+        };
+        lines.push(format!(
+            "cluster:   {} gets {}{group}{reason}",
+            output::escape(&c.cluster),
+            c.instances
+        ));
+    }
+    lines.extend(told.waiting.iter().map(show::waiting));
+    lines.push("nothing was changed; `-o yaml` shows the job with every default filled in".to_owned());
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,193 @@
+//! What news do to a record: state by state, late, repeated and contradicting.
+
+use crate::{FIRST, NOW, begun, news, policy, record};
+use echelon_core_jobs::{Heard, OlderFate, Told, give_up, hear, next_number, settle_older};
+use echelon_core_model::instance::{Ended, InstanceRecord};
+use echelon_core_model::spec::JobKind;
+use echelon_core_model::time::Span;
+use echelon_core_model::{Generation, RunNumber, RunState, Timestamp};
+use proptest::prelude::*;
+
+const ALL: [Told; 10] = [
+    Told::Preparing,
+    Told::Running,
+    Told::Ending,
+    Told::Succeeded,
+    Told::Failed,
+    Told::Killed,
+    Told::Invalid,
+    Told::Dropped,
+    Told::Gone,
+    Told::Silent,
+];
+
+fn heard(from: RunState, told: Told) -> RunState {
+    let mut r = record(from);
+    hear(&mut r, FIRST, &news(told), &policy(JobKind::Batch), NOW);
+    r.run.unwrap().state
+}
+
+#[test]
+fn news_move_a_run_along_its_table() {
+    use RunState::{
+        Failed, Killed, Launching, Lost, Rejected, Running, Starting, Stopping, Succeeded, Unreachable,
+    };
+    let table = [
+        (Launching, Told::Preparing, Starting),
+        (Launching, Told::Gone, Rejected),
+        (Launching, Told::Dropped, Rejected),
+        (Launching, Told::Invalid, Rejected),
+        (Launching, Told::Silent, Unreachable),
+        (Starting, Told::Running, Running),
+        (Running, Told::Preparing, Running),
+        (Running, Told::Gone, Lost),
+        (Running, Told::Dropped, Lost),
+        (Running, Told::Silent, Unreachable),
+        (Unreachable, Told::Running, Running),
+        (Unreachable, Told::Gone, Lost),
+        (Stopping, Told::Running, Stopping),
+        (Stopping, Told::Silent, Stopping),
+        (Stopping, Told::Gone, Killed),
+        (Stopping, Told::Succeeded, Succeeded),
+        (Running, Told::Killed, Killed),
+        (Running, Told::Failed, Failed),
+        (Lost, Told::Running, Running),
+        (Lost, Told::Silent, Lost),
+    ];
+    for (from, told, to) in table {
+        assert_eq!(heard(from, told), to, "{from} hears {told:?}");
+    }
+}
+
+#[test]
+fn a_proven_end_is_never_left() {
+    for from in [
+        RunState::Succeeded,
+        RunState::Failed,
+        RunState::Killed,
+        RunState::Rejected,
+    ] {
+        for told in ALL {
+            assert_eq!(heard(from, told), from, "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn retries_are_counted_by_kind_and_cause() {
+    let table = [
+        (JobKind::Batch, Told::Succeeded, 0, Some(Ended::Succeeded)),
+        (JobKind::Batch, Told::Failed, 1, None),
+        (JobKind::Batch, Told::Killed, 0, None),
+        (JobKind::Batch, Told::Gone, 0, None),
+        (JobKind::Service, Told::Succeeded, 1, None),
+        (JobKind::Service, Told::Failed, 1, None),
+    ];
+    for (kind, told, attempts, ended) in table {
+        let mut r = record(RunState::Running);
+        hear(&mut r, FIRST, &news(told), &policy(kind), NOW);
+        assert_eq!((r.attempts, r.ended), (attempts, ended), "{kind} {told:?}");
+    }
+}
+
+#[test]
+fn waits_double_up_to_the_longest() {
+    let mut r = InstanceRecord::default();
+    let waits = (1..=12u32).map(|n| {
+        begun(&mut r);
+        hear(
+            &mut r,
+            (Generation(1), RunNumber(n)),
+            &news(Told::Failed),
+            &policy(JobKind::Service),
+            NOW,
+        );
+        r.not_before.since(NOW)
+    });
+    let waits: Vec<u64> = waits.map(|w| w.0 / 1000).collect();
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+}
+
+#[test]
+fn a_long_run_forgives_a_service_its_failures() {
+    let mut r = record(RunState::Starting);
+    r.attempts = 9;
+    let policy = policy(JobKind::Service);
+    hear(&mut r, FIRST, &news(Told::Running), &policy, NOW);
+    hear(
+        &mut r,
+        FIRST,
+        &news(Told::Failed),
+        &policy,
+        NOW.plus(Span::minutes(5)),
+    );
+    assert_eq!(r.attempts, 1);
+}
+
+#[test]
+fn an_older_run_that_lives_is_adopted_or_stopped() {
+    let given_up = |newer: bool| {
+        let mut r = record(RunState::Unreachable);
+        if newer {
+            begun(&mut r);
+        } else {
+            give_up(&mut r, NOW);
+        }
+        r
+    };
+    for (newer, unsent, fate) in [
+        (true, true, OlderFate::Adopted),
+        (true, false, OlderFate::Stopped),
+        (false, false, OlderFate::Adopted),
+    ] {
+        let mut r = given_up(newer);
+        let heard = hear(
+            &mut r,
+            FIRST,
+            &news(Told::Running),
+            &policy(JobKind::Service),
+            NOW,
+        );
+        assert_eq!(heard, Heard::OlderAlive);
+        assert_eq!(settle_older(&mut r, FIRST, unsent, Span::seconds(10), NOW), fate);
+        let latest = r.run.clone().map(|r| (r.number.0, r.state));
+        let expected = if fate == OlderFate::Adopted {
+            (1, RunState::Running)
+        } else {
+            (2, RunState::Launching)
+        };
+        assert_eq!(latest, Some(expected));
+    }
+    let mut ended = given_up(true);
+    ended.ended = Some(Ended::Stopped);
+    assert_eq!(
+        settle_older(&mut ended, FIRST, true, Span::ZERO, NOW),
+        OlderFate::Stopped
+    );
+}
+
+proptest! {
+    #[test]
+    fn hearing_twice_is_hearing_once(tolds in proptest::collection::vec(0usize..ALL.len(), 1..12)) {
+        let mut once = record(RunState::Launching);
+        let mut twice = once.clone();
+        let policy = policy(JobKind::Batch);
+        for (i, t) in tolds.iter().enumerate() {
+            let now = Timestamp(NOW.0 + i as u64);
+            let news = news(ALL[*t]);
+            hear(&mut once, FIRST, &news, &policy, now);
+            hear(&mut twice, FIRST, &news, &policy, now);
+            prop_assert_eq!(hear(&mut twice, FIRST, &news, &policy, now), Heard::Nothing);
+        }
+        prop_assert_eq!(once, twice);
+    }
+}
+
+#[test]
+fn a_run_number_is_never_given_out_again() {
+    let mut r = record(RunState::Unreachable);
+    give_up(&mut r, NOW);
+    hear(&mut r, FIRST, &news(Told::Gone), &policy(JobKind::Service), NOW);
+    assert!(r.older.is_empty());
+    assert_eq!(next_number(&r, Generation(1)), RunNumber(2));
+}

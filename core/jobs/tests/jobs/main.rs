@@ -1,0 +1,60 @@
+//! Rules about single instances as tables.
+
+#[cfg(test)]
+mod evidence;
+#[cfg(test)]
+mod hearing;
+#[cfg(test)]
+mod next;
+#[cfg(test)]
+mod takeover;
+
+use echelon_core_jobs::{News, Policy, Start, Told, begin};
+use echelon_core_model::instance::InstanceRecord;
+use echelon_core_model::spec::{JobKind, defaults};
+use echelon_core_model::time::Span;
+use echelon_core_model::{Generation, HostId, Reason, ReasonCode, RunNumber, RunState, Timestamp};
+use std::sync::Arc;
+
+/// The moment of all tests.
+pub(crate) const NOW: Timestamp = Timestamp(1_000_000);
+
+pub(crate) fn policy(kind: JobKind) -> Policy {
+    Policy {
+        kind,
+        retry: defaults::retry(kind),
+        healthy_after: Span::minutes(5),
+        jitter: 0,
+    }
+}
+
+pub(crate) fn news(told: Told) -> News {
+    News {
+        told,
+        reason: Reason::new(ReasonCode::Failed),
+        exit_code: None,
+    }
+}
+
+/// A record whose first run of generation 1 is in a state.
+pub(crate) fn record(state: RunState) -> InstanceRecord {
+    let mut record = InstanceRecord::default();
+    begun(&mut record);
+    if let Some(run) = &mut record.run {
+        run.state = state;
+    }
+    record
+}
+
+pub(crate) fn begun(record: &mut InstanceRecord) {
+    let start = Start {
+        generation: Generation(1),
+        host: HostId::new("host"),
+        hostname: Arc::from("host"),
+        spec_version: 1,
+        restarts: 0,
+    };
+    begin(record, start, NOW);
+}
+
+pub(crate) const FIRST: (Generation, RunNumber) = (Generation(1), RunNumber(1));

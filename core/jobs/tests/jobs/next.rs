@@ -1,0 +1,144 @@
+//! What an instance needs next, as a table.
+
+use crate::{NOW, record};
+use echelon_core_jobs::{Next, Wanted, next, stop_run};
+use echelon_core_model::assignment::Releasing;
+use echelon_core_model::instance::{Ended, InstanceRecord};
+use echelon_core_model::job::Desired;
+use echelon_core_model::spec::OnSilence;
+use echelon_core_model::time::Span;
+use echelon_core_model::{ClusterId, ReasonCode, RunState, Timestamp};
+
+const WANTED: Wanted<'static> = Wanted {
+    desired: Desired::Running,
+    mark: None,
+    held: true,
+    on_unreachable: OnSilence::Replace(Span::minutes(5)),
+    contact_since: Timestamp(0),
+};
+
+const STOPPED: Wanted<'static> = Wanted {
+    desired: Desired::Stopped,
+    ..WANTED
+};
+const LOST: Wanted<'static> = Wanted {
+    held: false,
+    ..WANTED
+};
+
+fn mark(to: Option<&str>, count: Option<u64>) -> Releasing {
+    Releasing {
+        to: to.map(ClusterId::new),
+        why: ReasonCode::Moved,
+        count,
+    }
+}
+
+const fn with(mark: &Releasing) -> Wanted<'_> {
+    Wanted {
+        mark: Some(mark),
+        ..WANTED
+    }
+}
+
+fn check(table: &[(&str, InstanceRecord, Wanted<'_>, Next)]) {
+    for (name, record, wanted, expected) in table {
+        assert_eq!(next(record, wanted, NOW), *expected, "{name}");
+    }
+}
+
+#[test]
+fn what_lives_goes_on_or_is_stopped() {
+    let (away, nowhere, some) = (
+        mark(Some("c2"), None),
+        mark(None, None),
+        mark(Some("c2"), Some(1)),
+    );
+    let runs = || record(RunState::Running);
+    check(&[
+        ("never begun", InstanceRecord::default(), WANTED, Next::Rest),
+        ("runs", runs(), WANTED, Next::Rest),
+        (
+            "stopped job",
+            runs(),
+            STOPPED,
+            Next::Stop(ReasonCode::StopRequested),
+        ),
+        ("moved", runs(), with(&away), Next::Stop(ReasonCode::Moved)),
+        (
+            "scaled away",
+            runs(),
+            with(&nowhere),
+            Next::Stop(ReasonCode::ScaledDown),
+        ),
+        ("marked by count", runs(), with(&some), Next::Rest),
+        ("not held: kept", runs(), LOST, Next::Rest),
+        ("stopping", record(RunState::Stopping), STOPPED, Next::Rest),
+    ]);
+}
+
+#[test]
+fn what_is_over_is_followed_or_ends() {
+    let (away, nowhere) = (mark(Some("c2"), None), mark(None, None));
+    let failed = record(RunState::Failed);
+    let waits = InstanceRecord {
+        not_before: NOW.plus(Span(1)),
+        ..failed.clone()
+    };
+    let ended = |e| InstanceRecord {
+        ended: Some(e),
+        ..failed.clone()
+    };
+    let mut back = record(RunState::Running);
+    stop_run(&mut back, ReasonCode::PoolEntitlement.into(), Span::ZERO, NOW);
+    back.run.as_mut().unwrap().state = RunState::Killed;
+    check(&[
+        ("failed", failed.clone(), WANTED, Next::Run),
+        ("not held", failed.clone(), LOST, Next::Rest),
+        ("backs off", waits, WANTED, Next::At(NOW.plus(Span(1)))),
+        ("stopped job", failed.clone(), STOPPED, Next::End(Ended::Stopped)),
+        ("moved", failed.clone(), with(&away), Next::Rest),
+        (
+            "scaled away",
+            failed.clone(),
+            with(&nowhere),
+            Next::End(Ended::Stopped),
+        ),
+        ("succeeded", ended(Ended::Succeeded), WANTED, Next::Rest),
+        ("used up", ended(Ended::Failed), WANTED, Next::Rest),
+        (
+            "was stopped, is wanted",
+            ended(Ended::Stopped),
+            WANTED,
+            Next::Revive,
+        ),
+        (
+            "was stopped, still is",
+            ended(Ended::Stopped),
+            STOPPED,
+            Next::Rest,
+        ),
+        ("given back to the pool", back, WANTED, Next::Rest),
+    ]);
+}
+
+#[test]
+fn silence_is_waited_out_from_the_later_of_its_start_and_our_contact() {
+    let silent = record(RunState::Unreachable);
+    let five = Span::minutes(5);
+    assert_eq!(next(&silent, &WANTED, NOW), Next::At(NOW.plus(five)));
+    assert_eq!(next(&silent, &WANTED, NOW.plus(five)), Next::Run);
+    let away = Wanted {
+        contact_since: NOW.plus(five),
+        ..WANTED
+    };
+    assert_eq!(
+        next(&silent, &away, NOW.plus(five)),
+        Next::At(NOW.plus(five).plus(five))
+    );
+    let patient = Wanted {
+        on_unreachable: OnSilence::Wait,
+        ..WANTED
+    };
+    assert_eq!(next(&silent, &patient, Timestamp(u64::MAX)), Next::Rest);
+}

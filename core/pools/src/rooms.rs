@@ -1,0 +1,119 @@
+//! What is left: in every pool by limit and by entitlement, and in every cluster.
+
+use crate::entitle::Entitlements;
+use echelon_core_model::pool::PoolTree;
+use echelon_core_model::reason::Shortfall;
+use echelon_core_model::resources::Resources;
+use echelon_core_model::{ClusterId, Reason, ReasonCode};
+use std::collections::BTreeMap;
+
+/// What is left in one pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PoolRoom {
+    limit: Resources,
+    entitled: Resources,
+}
+
+/// What is left in pools and clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rooms {
+    pools: BTreeMap<String, PoolRoom>,
+    clusters: BTreeMap<ClusterId, Resources>,
+}
+
+impl Rooms {
+    /// What is left when `allocated` (by path of leaf pools) is taken. `clusters` is what is left in each cluster.
+    #[must_use]
+    pub fn new(
+        tree: &PoolTree,
+        entitlements: &Entitlements,
+        allocated: &BTreeMap<String, Resources>,
+        clusters: BTreeMap<ClusterId, Resources>,
+    ) -> Self {
+        let mut out = Self {
+            pools: BTreeMap::new(),
+            clusters,
+        };
+        for pool in tree.pools.values() {
+            let room = PoolRoom {
+                limit: pool.limit,
+                entitled: entitlements.amount(&pool.path),
+            };
+            out.pools.insert(pool.path.clone(), room);
+        }
+        for (path, taken) in allocated {
+            out.take_pools(path, *taken);
+        }
+        out
+    }
+
+    /// The same rooms for a second round, in which what nobody could use of his entitlement is lent within limits.
+    #[must_use]
+    pub fn lent(mut self) -> Self {
+        self.pools
+            .values_mut()
+            .for_each(|room| room.entitled = Resources::MAX);
+        self
+    }
+
+    /// What is left in a cluster.
+    #[must_use]
+    pub fn cluster(&self, cluster: &ClusterId) -> Resources {
+        self.clusters.get(cluster).copied().unwrap_or_default()
+    }
+
+    /// Takes room of `n` instances in a cluster.
+    pub fn take_cluster(&mut self, cluster: &ClusterId, taken: Resources) {
+        if let Some(room) = self.clusters.get_mut(cluster) {
+            *room = room.minus(taken);
+        }
+    }
+
+    /// A pool and those above it, innermost first.
+    fn chain<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, &'a PoolRoom)> {
+        std::iter::successors(Some(path), |p| Some(PoolTree::parent(p)).filter(|p| *p != "/"))
+            .filter_map(|p| Some((p, self.pools.get(p)?)))
+    }
+
+    pub(crate) fn take_pools(&mut self, path: &str, taken: Resources) {
+        let mut at = path;
+        while at != "/" {
+            if let Some(room) = self.pools.get_mut(at) {
+                room.limit = room.limit.minus(taken);
+                if room.entitled != Resources::MAX {
+                    room.entitled = room.entitled.minus(taken);
+                }
+            }
+            at = PoolTree::parent(at);
+        }
+    }
+
+    /// How many of a shape fit into a pool and those above it.
+    pub(crate) fn pool_count(&self, path: &str, shape: Resources) -> u64 {
+        let counts = self
+            .chain(path)
+            .map(|(_, room)| shape.count_in(room.limit.min_each(room.entitled)));
+        counts.min().unwrap_or_default()
+    }
+
+    /// Why one more of a shape does not fit into a pool, `None` when it does.
+    pub(crate) fn pool_refusal(&self, path: &str, shape: Resources) -> Option<Reason> {
+        if !self.pools.contains_key(path) {
+            return Some(Reason::new(ReasonCode::PoolNotFound).at(path));
+        }
+        let at = |code, path: &str, room: Resources| {
+            let kind = shape.first_lack(room)?;
+            Some(Reason::new(code).at(path).short(Shortfall {
+                kind,
+                have: room.get(kind),
+                need: shape.get(kind),
+            }))
+        };
+        self.chain(path)
+            .find_map(|(path, room)| at(ReasonCode::PoolLimit, path, room.limit))
+            .or_else(|| {
+                self.chain(path)
+                    .find_map(|(path, room)| at(ReasonCode::PoolEntitlement, path, room.entitled))
+            })
+    }
+}

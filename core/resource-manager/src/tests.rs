@@ -1,0 +1,11 @@
+//! The driver against a storage and shards that keep their promises and nothing more. `case` is the language, `shard` the
+//! model of a shard.
+
+mod case;
+mod faults;
+mod goals;
+mod leadership;
+mod look;
+mod moves;
+mod quota;
+mod shard;

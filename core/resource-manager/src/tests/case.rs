@@ -1,0 +1,482 @@
+//! The test language: declare pools, clusters and jobs, let things happen, say what is expected. After every step the checker
+//! runs, and the shards' own numbers are held against pool limits.
+
+use super::shard::ModelShard;
+use crate::effect::Effect;
+use crate::event::{Event, LinkId};
+use crate::{Config, ResourceManager, check};
+use echelon_core_model::assignment::AssignedRange;
+use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
+use echelon_core_model::directive::{Directive, Order, Report};
+use echelon_core_model::job::{Desired, Head};
+use echelon_core_model::pool::Pool;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{Answer, Batch, Decision, Op, OpId, OpResult, Query, Role, Stamp, Write};
+use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
+use echelon_core_testkit::build::{JobBuilder, main_group, shape};
+use echelon_core_testkit::store::ModelStore;
+use std::collections::{BTreeMap, VecDeque};
+
+pub struct Case {
+    pub rm: ResourceManager,
+    pub store: ModelStore,
+    pub shards: BTreeMap<ClusterId, ModelShard>,
+    pub links: BTreeMap<ClusterId, LinkId>,
+    pub now: Timestamp,
+    pub published: Epoch,
+    /// What is on its way to the resource manager.
+    pub events: VecDeque<Event>,
+    /// Operations and directives seen since the last look, in order.
+    pub trace: Vec<String>,
+    pub stepped_down: Option<String>,
+    pub alarms: Vec<String>,
+    /// Operations on storage that are kept instead of performed.
+    pub stalled: Option<Vec<(OpId, Op)>>,
+    /// Directives to this cluster are kept on their way.
+    pub held: Option<(ClusterId, Vec<(LinkId, Directive)>)>,
+    pub limits: BTreeMap<String, u64>,
+    /// Every range that was ever stored.
+    stored: Vec<(JobId, AssignedRange)>,
+    next_link: u64,
+    beats: u64,
+}
+
+impl Case {
+    pub fn new() -> Self {
+        Self {
+            rm: ResourceManager::new(Config::new("one", 7)),
+            store: ModelStore::new(),
+            shards: BTreeMap::new(),
+            links: BTreeMap::new(),
+            now: Timestamp(1_000_000),
+            published: Epoch(0),
+            events: VecDeque::new(),
+            trace: Vec::new(),
+            stepped_down: None,
+            alarms: Vec::new(),
+            stalled: None,
+            held: None,
+            limits: BTreeMap::new(),
+            stored: Vec::new(),
+            next_link: 1,
+            beats: 0,
+        }
+    }
+
+    /// One leader, `/default` without a limit, and these clusters with their cores.
+    pub fn with(clusters: &[(&str, u64)]) -> Self {
+        let mut case = Self::new().pool("/default", 1_000_000);
+        for (name, cores) in clusters {
+            case = case.cluster(name, *cores);
+        }
+        case.elect();
+        case
+    }
+
+    pub fn pool(mut self, path: &str, cores: u64) -> Self {
+        self.set_pool(path, cores);
+        self
+    }
+
+    pub fn set_pool(&mut self, path: &str, cores: u64) {
+        let Answer::Pools(mut tree) = self.store.read(&Query::Pools) else {
+            panic!()
+        };
+        let expected = tree.version;
+        let pool = Pool {
+            id: PoolId::new(path),
+            path: path.to_owned(),
+            reservation: Resources::ZERO,
+            limit: Resources {
+                cpus: cores * 1000,
+                ..Resources::MAX
+            },
+            share: Resources {
+                cpus: 1,
+                memory: 1,
+                disk: 1,
+                gpus: 1,
+            },
+            version: Version(1),
+        };
+        self.limits.insert(path.to_owned(), cores);
+        tree.pools.insert(path.to_owned(), pool);
+        tree.version = expected.next();
+        self.decide(Decision::PutPools { tree, expected });
+    }
+
+    pub fn cluster(mut self, name: &str, cores: u64) -> Self {
+        let id = ClusterId::new(name);
+        self.shards.insert(id.clone(), ModelShard::new(id.clone(), cores));
+        let cluster = Cluster {
+            id,
+            name: name.to_owned(),
+            version: Version(1),
+            wish: Wish::Active,
+            mesos: String::new(),
+            labels: BTreeMap::new(),
+        };
+        self.decide(Decision::PutCluster {
+            cluster,
+            expected: None,
+        });
+        self
+    }
+
+    pub fn wish(&mut self, name: &str, wish: Wish) {
+        let Answer::Clusters(rows) = self.store.read(&Query::Clusters) else {
+            panic!()
+        };
+        let mut cluster = rows.into_iter().find(|c| c.name == name).unwrap();
+        let expected = Some(cluster.version);
+        cluster.version = cluster.version.next();
+        cluster.wish = wish;
+        self.decide(Decision::PutCluster { cluster, expected });
+        self.events.push_back(Event::PoolsHint);
+        self.settle();
+    }
+
+    fn decide(&mut self, decision: Decision) {
+        let result = self.store.perform(Op::Decide(decision));
+        assert!(
+            matches!(
+                result,
+                OpResult::Decided(echelon_core_model::store::Decided::Applied)
+            ),
+            "{result:?}"
+        );
+    }
+
+    pub fn elect(&mut self) {
+        self.links.clear();
+        self.events.clear();
+        self.events.push_back(Event::Elected {
+            published: self.published,
+        });
+        self.settle();
+        self.run_for(Span::seconds(2));
+    }
+
+    /// Another process leads; the old one is gone.
+    pub fn fail_over(&mut self) {
+        let holder = format!("{}+", self.rm.config.holder);
+        self.rm = ResourceManager::new(Config::new(holder, 8));
+        self.stalled = None;
+        self.elect();
+    }
+
+    /// Stores a job without telling anybody.
+    pub fn store_job(&mut self, n: u128, spec: JobBuilder) -> JobId {
+        let spec: JobSpec = spec.build();
+        let job = JobId(n << 64);
+        self.decide(Decision::PutSpec {
+            job,
+            version: 1,
+            spec: spec.clone(),
+        });
+        let head = Head {
+            job,
+            version: Version(1),
+            void: false,
+            goal: Default::default(),
+            spec_version: 1,
+            name: spec.name.clone(),
+            pool: spec.pool.clone(),
+            kind: spec.kind,
+            owner: String::new(),
+            labels: BTreeMap::new(),
+            instances: spec.instances(),
+            updated_at: self.now,
+        };
+        self.decide(Decision::PutHead { head, expected: None });
+        job
+    }
+
+    pub fn job(&mut self, n: u128, spec: JobBuilder) -> JobId {
+        let job = self.store_job(n, spec);
+        self.hint(job);
+        job
+    }
+
+    pub fn hint(&mut self, job: JobId) {
+        self.events.push_back(Event::Hint(job));
+        self.settle();
+        self.run_for(Span::millis(400));
+    }
+
+    pub fn head(&self, job: JobId) -> Option<Head> {
+        let Answer::Head(head) = self.store.read(&Query::Head(job)) else {
+            panic!()
+        };
+        head
+    }
+
+    pub fn change_head(&mut self, job: JobId, change: impl FnOnce(&mut Head)) {
+        let mut head = self.head(job).unwrap();
+        let expected = Some(head.version);
+        head.version = head.version.next();
+        change(&mut head);
+        self.decide(Decision::PutHead { head, expected });
+    }
+
+    pub fn want(&mut self, job: JobId, desired: Desired) {
+        self.change_head(job, |h| h.goal.desired = desired);
+        self.hint(job);
+    }
+
+    pub fn respec(&mut self, job: JobId, change: impl FnOnce(&mut JobSpec)) {
+        self.respec_silently(job, change);
+        self.hint(job);
+    }
+
+    /// Without a hint that arrives at once.
+    pub fn respec_silently(&mut self, job: JobId, change: impl FnOnce(&mut JobSpec)) {
+        let version = self.head(job).unwrap().spec_version;
+        let Answer::Spec(Some(mut spec)) = self.store.read(&Query::Spec(job, version)) else {
+            panic!()
+        };
+        change(&mut spec);
+        let instances = spec.instances();
+        self.decide(Decision::PutSpec {
+            job,
+            version: version + 1,
+            spec,
+        });
+        self.change_head(job, |h| {
+            h.spec_version = version + 1;
+            h.instances = instances;
+        });
+        self.events.push_back(Event::Hint(job));
+    }
+
+    pub fn scale(&mut self, job: JobId, instances: u32) {
+        self.respec(job, |s| s.groups[0].instances = instances);
+    }
+
+    pub fn shard(&mut self, name: &str) -> &mut ModelShard {
+        self.shards.get_mut(&ClusterId::new(name)).unwrap()
+    }
+
+    /// Lets a shard do something, and brings what it tells.
+    pub fn at(&mut self, name: &str, act: impl FnOnce(&mut ModelShard, Timestamp) -> Vec<Report>) {
+        let now = self.now;
+        let reports = act(self.shard(name), now);
+        self.bring(&ClusterId::new(name), reports);
+        self.settle();
+        self.run_for(Span::millis(400));
+    }
+
+    pub fn bring(&mut self, cluster: &ClusterId, reports: Vec<Report>) {
+        if let Some(link) = self.links.get(cluster) {
+            self.events
+                .extend(reports.into_iter().map(|r| Event::Report(*link, r)));
+        }
+    }
+
+    pub fn cut(&mut self, name: &str) {
+        if let Some(link) = self.links.remove(&ClusterId::new(name)) {
+            self.events.push_back(Event::ShardClosed { link });
+        }
+        self.settle();
+    }
+
+    /// Everything that is on its way arrives.
+    pub fn settle(&mut self) {
+        for _ in 0..200_000 {
+            let Some(event) = self.events.pop_front() else {
+                return;
+            };
+            self.step(event);
+        }
+        panic!(
+            "it never comes to rest: {:?}",
+            self.trace.iter().rev().take(20).collect::<Vec<_>>()
+        );
+    }
+
+    pub fn step(&mut self, event: Event) {
+        let mut out = Vec::new();
+        self.rm.step(event, self.now, &mut out);
+        let broken = check(self.rm.picture());
+        if self.rm.leading().is_some() {
+            assert!(broken.is_empty(), "{broken:#?}\n{}", self.trace.join("\n"));
+        }
+        for effect in out {
+            self.perform(effect);
+        }
+        self.hold_limits();
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Storage(id, op) => {
+                self.note_op(&op);
+                match &mut self.stalled {
+                    Some(kept) => kept.push((id, op)),
+                    None => {
+                        self.remember(&op);
+                        let result = self.store.perform(op);
+                        self.events.push_back(Event::Storage(id, result));
+                    }
+                }
+            }
+            Effect::Send(link, directive) => self.deliver(link, directive),
+            Effect::Watch(cluster) => self.open(&cluster),
+            Effect::Publish(epoch) => self.published = self.published.max(epoch),
+            Effect::StepDown { why } => self.stepped_down = Some(why),
+            Effect::Alarm(alarm) => self.alarms.push(alarm.to_string()),
+            Effect::Unwatch(_) | Effect::PlanAnswer { .. } => {}
+        }
+    }
+
+    pub fn remember(&mut self, op: &Op) {
+        let Op::Decide(Decision::PutAssignments { put, .. }) = op else {
+            return;
+        };
+        for a in put {
+            self.stored
+                .extend(a.ranges(&main_group()).iter().map(|r| (a.job, r.clone())));
+        }
+    }
+
+    /// Directives that were kept on their way arrive.
+    pub fn arrive(&mut self) {
+        for (link, directive) in self.held.take().map(|(_, kept)| kept).unwrap_or_default() {
+            self.deliver(link, directive);
+        }
+        self.settle();
+    }
+
+    /// A shard whose cores are 0 has no leader: nobody answers.
+    fn open(&mut self, cluster: &ClusterId) {
+        let Some(shard) = self.shards.get_mut(cluster).filter(|s| s.cores > 0) else {
+            return;
+        };
+        if self.links.contains_key(cluster) {
+            return;
+        }
+        let link = LinkId(self.next_link);
+        self.next_link += 1;
+        self.links.insert(cluster.clone(), link);
+        self.events.push_back(Event::ShardOpened {
+            cluster: cluster.clone(),
+            link,
+        });
+        let full = shard.full(self.now);
+        self.events
+            .extend(full.into_iter().map(|r| Event::Report(link, r)));
+    }
+
+    fn deliver(&mut self, link: LinkId, directive: Directive) {
+        self.note_order(link, &directive);
+        let Some((cluster, _)) = self.links.iter().find(|(_, l)| **l == link) else {
+            return;
+        };
+        let cluster = cluster.clone();
+        self.stored_before_ordered(&directive);
+        if let Some((_, kept)) = self.held.as_mut().filter(|(c, _)| *c == cluster) {
+            kept.push((link, directive));
+            return;
+        }
+        let reports = self
+            .shards
+            .get_mut(&cluster)
+            .unwrap()
+            .on_directive(directive, self.now);
+        self.bring(&cluster, reports);
+    }
+
+    /// Nothing is ordered that is not stored.
+    fn stored_before_ordered(&self, directive: &Directive) {
+        let Order::Slices(orders) = &directive.order else {
+            return;
+        };
+        for o in orders {
+            for r in &o.ranges {
+                let known = self.stored.contains(&(o.job, r.clone()));
+                assert!(
+                    known,
+                    "{r:?} was ordered before it was stored\n{}",
+                    self.trace.join("\n")
+                );
+            }
+        }
+    }
+
+    /// What really runs is within every pool's limit (jobs of one core).
+    fn hold_limits(&self) {
+        let mut active: BTreeMap<String, u64> = BTreeMap::new();
+        for shard in self.shards.values() {
+            for ((job, _, _), slice) in &shard.slices {
+                if let Some(head) = self.head(*job) {
+                    *active.entry(head.pool).or_default() += slice.active.count();
+                }
+            }
+        }
+        for (pool, n) in active {
+            let limit = self.limits.get(&pool).copied().unwrap_or(u64::MAX);
+            assert!(
+                n <= limit,
+                "{n} active in {pool}, above {limit}\n{}",
+                self.trace.join("\n")
+            );
+        }
+    }
+
+    pub fn run_for(&mut self, span: Span) {
+        let end = self.now.plus(span);
+        for _ in 0..200_000 {
+            self.settle();
+            let Some(wake) = self.rm.next_wake().filter(|at| *at <= end) else {
+                break;
+            };
+            assert!(wake >= self.now || wake <= self.now);
+            self.now = self.now.max(wake);
+            self.beat();
+            self.step(Event::Wake);
+        }
+        self.settle();
+        self.now = end;
+    }
+
+    /// Shards that have a leader write their sign of life.
+    fn beat(&mut self) {
+        if self.now.0 / 3000 == self.beats {
+            return;
+        }
+        self.beats = self.now.0 / 3000;
+        let alive: Vec<ClusterId> = self
+            .shards
+            .values()
+            .filter(|s| s.cores > 0)
+            .map(|s| s.id.clone())
+            .collect();
+        for cluster in alive {
+            let heartbeat = Heartbeat {
+                cluster: cluster.clone(),
+                epoch: Epoch(1),
+                at: self.now,
+                mesos_contact: Some(self.now),
+                address: String::new(),
+            };
+            self.store.perform(Op::Commit(Batch {
+                owner: Role::Shard(cluster),
+                stamp: Stamp {
+                    epoch: Epoch(1),
+                    sequence: self.beats,
+                },
+                writes: vec![Write::Heartbeat(heartbeat)],
+            }));
+        }
+    }
+}
+
+/// A batch job of one-core instances.
+pub fn batch(instances: u32) -> JobBuilder {
+    JobBuilder::batch("job", instances).shape(shape(1, 64))
+}
+
+/// A service of one-core instances.
+pub fn service(instances: u32) -> JobBuilder {
+    JobBuilder::service("job", instances).shape(shape(1, 64))
+}

@@ -1,0 +1,299 @@
+//! From a wish to its end: create, scale, finish, stop, delete, and what a newer wish does to an older one.
+
+use super::case::{Case, batch, service};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::job::{Desired, JobState};
+use echelon_core_model::store::Answer;
+use echelon_core_model::store::Query;
+use echelon_core_model::{ReasonCode, RunState, Span, Version};
+
+#[test]
+fn a_job_is_assigned_stored_ordered_and_ended() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.trace.clear();
+    let job = case.job(1, batch(8).spread().max_running(6));
+    assert_eq!(case.active(job), [("a", 3), ("b", 3)]);
+    case.at("a", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.at("a", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.at("b", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.at("b", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.state(job), Some(JobState::Succeeded));
+    insta::assert_snapshot!(case.trace.join("\n"), @r"
+    store assignment 0-3@a.1 4-7@b.1
+    progress waiting
+    a: Running [0-3.1] grants [3]
+    b: Running [4-7.1] grants [3]
+    a: Running [0-3.1] grants [1]
+    progress running
+    b: Running [4-7.1] grants [4]
+    a: Running [0-3.1] grants [0]
+    progress running
+    b: Running [4-7.1] grants [0]
+    progress running
+    progress succeeded
+    a: archive
+    b: archive
+    ");
+}
+
+#[test]
+fn a_lost_hint_is_found_by_reading_again() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.store_job(1, batch(2));
+    case.run_for(Span::seconds(61));
+    assert_eq!(case.total_active(job), 2);
+}
+
+#[test]
+fn a_failed_instance_fails_the_job() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(3));
+    case.at("a", |s, now| s.finish(1, RunState::Failed, now));
+    assert_eq!(case.state(job), Some(JobState::Running));
+    case.at("a", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.run_for(Span::seconds(1));
+    let progress = case.progress(job).unwrap();
+    assert_eq!(
+        (progress.state, progress.ended_version),
+        (JobState::Failed, Some(Version(1)))
+    );
+    assert_eq!(progress.reason.unwrap().code, ReasonCode::RetriesExhausted);
+}
+
+#[test]
+fn stop_ends_a_job_once_nothing_of_it_runs() {
+    let mut case = Case::with(&[("a", 4), ("b", 4)]);
+    let job = case.job(1, service(4).spread());
+    case.shard("b").stubborn = true;
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.state(job), Some(JobState::Stopping));
+    assert_eq!(
+        case.progress(job)
+            .unwrap()
+            .awaited
+            .iter()
+            .map(|c| c.as_str())
+            .collect::<Vec<_>>(),
+        ["b"]
+    );
+    case.shard("b").stubborn = false;
+    case.at("b", |s, now| s.work(now));
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.state(job), Some(JobState::Stopped));
+    assert_eq!(case.total_active(job), 0);
+}
+
+#[test]
+fn delete_waits_for_every_holder_and_then_leaves_nothing() {
+    let mut case = Case::with(&[("a", 4), ("b", 4)]);
+    let job = case.job(1, service(4).spread());
+    case.cut("b");
+    case.shard("b").cores = 0;
+    case.trace.clear();
+    case.want(job, Desired::Deleted);
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.state(job), Some(JobState::Stopping));
+    assert!(case.head(job).is_some());
+    case.shard("b").cores = 4;
+    case.run_for(Span::seconds(10));
+    assert_eq!(
+        (case.head(job), case.progress(job), case.assignment(job)),
+        (None, None, None)
+    );
+    let last: Vec<&str> = case
+        .trace
+        .iter()
+        .rev()
+        .take(6)
+        .rev()
+        .map(String::as_str)
+        .collect();
+    let order = [
+        "progress deleted",
+        "remove head",
+        "remove assignment",
+        "a: archive",
+        "b: archive",
+        "remove progress",
+    ];
+    assert_eq!(last, order);
+    assert_eq!(case.total_active(job), 0);
+    assert!(case.rm.picture().jobs.is_empty());
+}
+
+#[test]
+fn a_cluster_that_left_is_not_awaited() {
+    let mut case = Case::with(&[("a", 4), ("b", 4)]);
+    let job = case.job(1, service(4).spread());
+    case.cut("b");
+    case.shard("b").cores = 0;
+    case.want(job, Desired::Deleted);
+    case.wish("b", Wish::Left);
+    case.run_for(Span::seconds(10));
+    assert_eq!((case.head(job), case.assignment(job)), (None, None));
+}
+
+#[test]
+fn an_ended_job_can_be_deleted() {
+    let mut case = Case::with(&[("a", 4)]);
+    let job = case.job(1, batch(2));
+    case.at("a", |s, now| s.finish(2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.state(job), Some(JobState::Succeeded));
+    case.want(job, Desired::Deleted);
+    case.run_for(Span::seconds(5));
+    assert_eq!(
+        (case.head(job), case.progress(job), case.assignment(job)),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn a_wish_that_came_before_the_end_is_seen() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(2));
+    // The hint of this one is lost, and its bucket is not read again before the last instance ends.
+    case.change_head(job, |h| h.goal.desired = Desired::Stopped);
+    case.at("a", |s, now| s.finish(2, RunState::Succeeded, now));
+    let progress = case.progress(job).unwrap();
+    assert_eq!(
+        progress.ended_version.unwrap_or(Version(2)),
+        Version(2),
+        "{progress:?}"
+    );
+    case.run_for(Span::seconds(2));
+    let progress = case.progress(job).unwrap();
+    assert_eq!(
+        (progress.state, progress.ended_version),
+        (JobState::Succeeded, Some(Version(2)))
+    );
+}
+
+#[test]
+fn an_ended_job_takes_no_wish_but_delete() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(1));
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.run_for(Span::seconds(1));
+    case.change_head(job, |h| h.goal.restarts += 1);
+    case.hint(job);
+    case.run_for(Span::seconds(2));
+    let progress = case.progress(job).unwrap();
+    assert_eq!(
+        (progress.state, progress.ended_version),
+        (JobState::Succeeded, Some(Version(1)))
+    );
+    assert_eq!(case.total_active(job), 0);
+}
+
+#[test]
+fn scaling_down_takes_the_highest_and_up_the_lowest_at_the_next_generation() {
+    let mut case = Case::with(&[("a", 20)]);
+    let job = case.job(1, service(8));
+    case.scale(job, 5);
+    assert_eq!(case.ranges(job), "0-4@a.1");
+    case.scale(job, 7);
+    assert_eq!(case.ranges(job), "0-4@a.1 5-6@a.2");
+    case.scale(job, 9);
+    assert_eq!(case.ranges(job), "0-4@a.1 5-7@a.2 8@a.1");
+    case.scale(job, 0);
+    assert_eq!((case.ranges(job).as_str(), case.total_active(job)), ("", 0));
+    assert_eq!(case.state(job), Some(JobState::Waiting));
+    case.scale(job, 2);
+    assert_eq!(case.ranges(job), "0-1@a.2");
+    assert_eq!(case.total_active(job), 2);
+}
+
+#[test]
+fn a_spread_service_shrinks_where_it_has_most() {
+    let mut case = Case::with(&[("a", 20), ("b", 20)]);
+    let job = case.job(1, service(6).spread());
+    case.scale(job, 4);
+    assert_eq!(case.active(job), [("a", 2), ("b", 2)]);
+}
+
+#[test]
+fn one_more_instance_takes_none_from_any_cluster() {
+    let mut case = Case::with(&[("a", 9), ("b", 5), ("c", 3)]);
+    let job = case.job(1, service(1).spread());
+    let mut before = vec![0; 3];
+    for n in 2..=17 {
+        case.scale(job, n);
+        let after: Vec<usize> = case.shards.values().map(|s| s.running(job).len()).collect();
+        assert!(
+            before.iter().zip(&after).all(|(a, b)| a <= b),
+            "{before:?} -> {after:?}"
+        );
+        before = after;
+    }
+    assert_eq!(before, [9, 5, 3]);
+}
+
+#[test]
+fn a_newer_wish_supersedes_at_any_point() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, service(6).spread());
+    case.shard("a").stubborn = true;
+    case.scale(job, 2);
+    case.scale(job, 6);
+    assert_eq!(
+        case.total_active(job),
+        6,
+        "the mark is withdrawn before it took anything at a"
+    );
+    case.scale(job, 1);
+    case.want(job, Desired::Stopped);
+    case.want(job, Desired::Running);
+    case.shard("a").stubborn = false;
+    case.at("a", |s, now| s.work(now));
+    case.run_for(Span::seconds(2));
+    case.want(job, Desired::Deleted);
+    case.run_for(Span::seconds(5));
+    assert_eq!(
+        (case.head(job), case.assignment(job), case.total_active(job)),
+        (None, None, 0)
+    );
+}
+
+#[test]
+fn an_unknown_pool_waits_until_it_is_there() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(3).pool("/nowhere"));
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.waiting(job), [(ReasonCode::PoolNotFound, 3)]);
+    case.set_pool("/nowhere", 9);
+    case.run_for(Span::seconds(6));
+    assert_eq!((case.total_active(job), case.waiting(job)), (3, vec![]));
+}
+
+#[test]
+fn a_void_head_never_runs() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.store_job(1, batch(3));
+    case.change_head(job, |h| h.void = true);
+    case.hint(job);
+    assert_eq!((case.assignment(job), case.progress(job)), (None, None));
+}
+
+#[test]
+fn what_happened_to_a_job_is_told_as_events() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(1));
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.run_for(Span::seconds(1));
+    let query = Query::Events {
+        job,
+        after: None,
+        limit: 9,
+    };
+    let Answer::Events(events) = case.store.read(&query) else {
+        panic!()
+    };
+    let told: Vec<ReasonCode> = events.into_iter().map(|(_, e)| e.reason.code).collect();
+    assert_eq!(
+        told,
+        [ReasonCode::Accepted, ReasonCode::Running, ReasonCode::Succeeded]
+    );
+}

@@ -1,0 +1,320 @@
+//! Taking, keeping and losing the leadership, and what a new leader makes of what it finds.
+
+use super::case::{Case, batch, service};
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::{Config, ResourceManager};
+use echelon_core_model::cluster::Contact;
+use echelon_core_model::directive::{Report, ReportPart};
+use echelon_core_model::store::{Answer, Decision, Leadership, Op, OpFailure, OpResult, Query, Role};
+use echelon_core_model::{ClusterId, Epoch, ReasonCode, Span, Timestamp};
+
+fn take_epoch(case: &mut Case, epoch: u64) {
+    let Answer::Leadership(l) = case.store.read(&Query::Leadership(Role::ResourceManager)) else {
+        panic!()
+    };
+    case.store.perform(Op::Decide(Decision::TakeEpoch {
+        role: Role::ResourceManager,
+        next: Leadership {
+            epoch: Epoch(epoch),
+            holder: "another".to_owned(),
+        },
+        expected: l.epoch,
+    }));
+}
+
+#[test]
+fn a_new_leader_rebuilds_and_changes_nothing() {
+    let mut case = Case::with(&[("a", 8), ("b", 4)]);
+    let jobs = [
+        case.job(1, batch(9).spread()),
+        case.job(2, service(2)),
+        case.job(3, batch(40).max_running(2)),
+    ];
+    case.run_for(Span::seconds(3));
+    let assignments = jobs.map(|j| case.assignment(j));
+    let states = jobs.map(|j| case.state(j));
+    let active = jobs.map(|j| case.shards.values().map(|s| s.running(j)).collect::<Vec<_>>());
+    case.trace.clear();
+    for _ in 0..3 {
+        case.fail_over();
+        case.run_for(Span::seconds(3));
+    }
+    assert_eq!(jobs.map(|j| case.assignment(j)), assignments);
+    assert_eq!(jobs.map(|j| case.state(j)), states);
+    assert_eq!(
+        jobs.map(|j| case.shards.values().map(|s| s.running(j)).collect::<Vec<_>>()),
+        active
+    );
+    assert!(
+        case.trace.iter().all(|t| !t.starts_with("store")),
+        "{:#?}",
+        case.trace
+    );
+    assert_eq!(case.rm.leading(), Some(Epoch(4)));
+}
+
+#[test]
+fn a_new_leader_counts_what_an_older_one_granted_until_the_shard_obeys_it() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.set_pool("/small", 4);
+    case.run_for(Span::seconds(6));
+    // Four are granted at a, none of them begun; the pool has nothing for b.
+    case.shard("a").unplaceable = Some(ReasonCode::AwaitingOffer);
+    let first = case.job(1, batch(4).only(&["a"]).pool("/small"));
+    let second = case.job(2, batch(4).only(&["b"]).pool("/small").priority(9));
+    assert_eq!((case.total_active(first), case.total_active(second)), (0, 0));
+    // The new leader's first order is still on its way when the shard begins all four by the old leader's grant.
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    case.fail_over();
+    case.run_for(Span::seconds(2));
+    let now = case.now;
+    case.shard("a").unplaceable = None;
+    case.shard("a").work(now);
+    case.run_for(Span::seconds(3));
+    case.arrive();
+    case.run_for(Span::seconds(5));
+    assert_eq!((case.total_active(first), case.total_active(second)), (4, 0));
+    assert_eq!(case.waiting(second), [(ReasonCode::PoolLimit, 4)]);
+}
+
+#[test]
+fn a_deposed_leader_steps_down_when_its_write_is_refused() {
+    let mut case = Case::with(&[("a", 8)]);
+    for partition in 0..64 {
+        case.store.perform(Op::Decide(Decision::RaisePartition {
+            partition,
+            epoch: Epoch(2),
+            expected: Epoch(1),
+        }));
+    }
+    let job = case.job(1, batch(2));
+    assert!(
+        case.stepped_down
+            .as_ref()
+            .unwrap()
+            .contains("belongs to another resource manager")
+    );
+    assert_eq!((case.assignment(job), case.rm.leading()), (None, None));
+    assert_eq!(case.rm.next_wake(), None, "it wants nothing any more");
+}
+
+#[test]
+fn a_leader_that_reads_another_s_epoch_steps_down() {
+    let mut case = Case::with(&[("a", 8)]);
+    take_epoch(&mut case, 2);
+    case.run_for(Span::seconds(4));
+    assert_eq!(
+        case.stepped_down.as_deref(),
+        Some("resource manager epoch 2 was taken by another")
+    );
+}
+
+#[test]
+fn a_leader_without_storage_stops_acting_within_its_lease() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.stalled = Some(Vec::new());
+    case.run_for(Span::seconds(11));
+    assert!(
+        case.stepped_down
+            .as_ref()
+            .unwrap()
+            .contains("could not be read for 10s")
+    );
+}
+
+#[test]
+fn a_shard_that_obeys_a_newer_leader_ends_this_one() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.shard("a").obeyed = Epoch(9);
+    case.run_for(Span::seconds(8));
+    assert!(
+        case.stepped_down
+            .as_ref()
+            .unwrap()
+            .contains("obeys resource manager epoch 9")
+    );
+}
+
+#[test]
+fn rolled_back_storage_freezes_until_it_is_resumed() {
+    let mut case = Case::new().pool("/default", 9).cluster("a", 8);
+    case.published = Epoch(5);
+    case.elect();
+    case.run_for(Span::seconds(20));
+    assert_eq!((case.rm.leading(), case.published), (None, Epoch(5)));
+    assert!(
+        case.alarms[0].contains("storage was rolled back"),
+        "{:?}",
+        case.alarms
+    );
+    take_epoch(&mut case, 50);
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.rm.leading(), Some(Epoch(51)));
+}
+
+#[test]
+fn failed_operations_are_repeated_unchanged() {
+    let mut rm = ResourceManager::new(Config::new("one", 1));
+    let mut out = Vec::new();
+    rm.step(Event::Elected { published: Epoch(0) }, Timestamp(1000), &mut out);
+    let Some(Effect::Storage(id, op)) = out.pop() else {
+        panic!()
+    };
+    let failed = OpResult::Failed(OpFailure {
+        may_be_done: true,
+        why: "timed out".to_owned(),
+    });
+    rm.step(Event::Storage(id, failed), Timestamp(1001), &mut out);
+    assert_eq!(out, [], "not at once");
+    let wake = rm.next_wake().unwrap();
+    rm.step(Event::Wake, wake, &mut out);
+    assert_eq!(out, [Effect::Storage(id, op)]);
+}
+
+#[test]
+fn late_results_after_a_deposition_do_nothing() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.stalled = Some(Vec::new());
+    case.job(1, batch(2));
+    let kept = case.stalled.take().unwrap();
+    assert!(!kept.is_empty());
+    case.step(Event::Deposed);
+    for (id, op) in kept {
+        let result = case.store.perform(op);
+        case.step(Event::Storage(id, result));
+    }
+    assert_eq!((case.rm.leading(), case.events.len()), (None, 0));
+}
+
+#[test]
+fn stale_reports_are_dropped() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(4));
+    let a = ClusterId::new("a");
+    let before = case.rm.picture().clusters[&a].reports.clone();
+    let old = before.values().next().unwrap().clone();
+    let stale = |epoch, sequence| Report {
+        cluster: a.clone(),
+        epoch: Epoch(epoch),
+        sequence,
+        part: ReportPart::Slices(vec![echelon_core_model::directive::SliceReport {
+            active: 0,
+            ..old.clone()
+        }]),
+    };
+    for report in [stale(1, 1), stale(0, 999)] {
+        case.bring(&a, vec![report]);
+        case.settle();
+    }
+    assert_eq!(case.rm.picture().clusters[&a].reports, before);
+    assert_eq!(case.total_active(job), 4);
+}
+
+#[test]
+fn what_a_report_leaves_out_is_not_denied() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, service(4));
+    let a = ClusterId::new("a");
+    // Another leader of the shard, with an empty full report.
+    let part = |sequence, part| Report {
+        cluster: ClusterId::new("a"),
+        epoch: Epoch(2),
+        sequence,
+        part,
+    };
+    case.bring(&a, vec![part(1, ReportPart::FullStart)]);
+    case.settle();
+    assert_eq!(
+        case.rm.picture().clusters[&a].reports.len(),
+        1,
+        "until the end the picture holds"
+    );
+    let assigned = case.assignment(job);
+    case.bring(&a, vec![part(2, ReportPart::FullEnd)]);
+    case.settle();
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.assignment(job), assigned);
+    assert!(case.head(job).is_some() && case.total_active(job) == 4);
+}
+
+#[test]
+fn a_head_that_vanishes_deletes_nothing() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, service(4));
+    let version = case.head(job).unwrap().version;
+    case.store.perform(Op::Decide(Decision::RemoveHead {
+        job,
+        expected: version,
+    }));
+    case.run_for(Span::seconds(130));
+    assert_eq!((case.total_active(job), case.alarms.len()), (4, 1));
+    assert!(case.alarms[0].contains("what runs of it is kept"));
+    assert!(case.assignment(job).is_some());
+}
+
+#[test]
+fn an_interrupted_delete_is_finished_by_the_next_leader() {
+    for stop_after in ["remove head", "remove assignment", "progress deleted"] {
+        let mut case = Case::with(&[("a", 8)]);
+        let job = case.job(1, service(2));
+        case.change_head(job, |h| {
+            h.goal.desired = echelon_core_model::job::Desired::Deleted
+        });
+        case.events.push_back(Event::Hint(job));
+        while !case.trace.iter().any(|t| t == stop_after) {
+            match case.events.pop_front() {
+                Some(event) => case.step(event),
+                None => {
+                    case.now = case.rm.next_wake().unwrap();
+                    case.step(Event::Wake);
+                }
+            }
+        }
+        case.fail_over();
+        case.run_for(Span::seconds(10));
+        assert_eq!(
+            (case.head(job), case.progress(job), case.assignment(job)),
+            (None, None, None),
+            "{stop_after}"
+        );
+        assert!(case.shards.values().all(|s| s.active() == 0));
+    }
+}
+
+#[test]
+fn every_silence_is_told_and_moves_nothing() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, service(4).spread());
+    let contact = |case: &Case| {
+        let Answer::ClusterStates(rows) = case.store.read(&Query::ClusterStates) else {
+            panic!()
+        };
+        rows.into_iter().map(|s| s.contact).collect::<Vec<_>>()
+    };
+    case.run_for(Span::seconds(8));
+    assert_eq!(contact(&case), [Contact::Fresh, Contact::Fresh]);
+    case.cut("b");
+    case.shard("b").cores = 0;
+    case.run_for(Span::seconds(8));
+    assert_eq!(contact(&case), [Contact::Fresh, Contact::Silent]);
+    case.run_for(Span::seconds(60));
+    assert_eq!(contact(&case), [Contact::Fresh, Contact::Unreachable]);
+    assert_eq!(case.active(job), [("a", 2), ("b", 2)]);
+    case.shard("b").cores = 8;
+    case.run_for(Span::seconds(10));
+    assert_eq!(contact(&case), [Contact::Fresh, Contact::Fresh]);
+}
+
+#[test]
+fn another_shard_leader_is_believed_from_its_first_word() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(20));
+    case.cut("a");
+    case.shard("a").fail_over();
+    case.run_for(Span::seconds(6));
+    case.at("a", |s, now| {
+        s.finish(5, echelon_core_model::RunState::Succeeded, now)
+    });
+    assert_eq!(case.total_active(job), 8);
+}

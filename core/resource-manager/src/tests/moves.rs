@@ -1,0 +1,254 @@
+//! The two-step move: mark, release, next generation; marks withdrawn in time and too late; spill-over and draining.
+
+use super::case::{Case, batch, service};
+use crate::event::Event;
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::job::Desired;
+use echelon_core_model::store::{OpId, OpResult};
+use echelon_core_model::{ReasonCode, RunState, Span};
+
+/// A cluster with the home of job 1 full, and one with room: waiting instances of it have to go there.
+fn spilling() -> (Case, echelon_core_model::JobId) {
+    let mut case = Case::with(&[("a", 4), ("b", 4)]);
+    // Fills both; whatever ends makes room at one of them.
+    let filler = case.job(9, service(8).spread());
+    assert_eq!(case.active(filler), [("a", 4), ("b", 4)]);
+    let job = case.job(1, batch(3));
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.total_active(job), 0);
+    (case, job)
+}
+
+#[test]
+fn what_cannot_run_at_home_moves_by_count_once_there_is_room_elsewhere() {
+    let (mut case, job) = spilling();
+    let home = if case.ranges(job).contains("@a") { "a" } else { "b" };
+    let other = if home == "a" { "b" } else { "a" };
+    assert_eq!(case.waiting(job), [(ReasonCode::NoClusterCapacity, 3)]);
+    case.run_for(Span::seconds(20));
+    assert_eq!(
+        case.ranges(job),
+        format!("0-2@{home}.1"),
+        "there is no room anywhere"
+    );
+    // Two instances of room elsewhere: two go there, in two steps, with the number's history behind them.
+    case.shard(other).cores += 2;
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.ranges(job), format!("0@{home}.1 1-2@{other}.2"));
+    assert_eq!(case.active(job), [(other, 2)]);
+    let assignment = case.assignment(job).unwrap();
+    let moved = &assignment.groups.values().next().unwrap()[1];
+    assert_eq!(
+        moved.former.as_ref().map(|(c, g)| (c.as_str(), g.0)),
+        Some((home, 1))
+    );
+    assert_eq!(assignment.holders.len(), 2);
+}
+
+#[test]
+fn what_a_shard_cannot_place_goes_elsewhere_and_not_back_for_a_rule() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, batch(2));
+    let home = if case.ranges(job).contains("@a") { "a" } else { "b" };
+    let other = if home == "a" { "b" } else { "a" };
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.shard(home).unplaceable = Some(ReasonCode::HostConstraint);
+    let job2 = case.job(1, batch(2));
+    assert_eq!(job, job2);
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.waiting(job), [(ReasonCode::HostConstraint, 2)]);
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.active(job), [(other, 2)]);
+    case.at(other, |s, now| s.finish(2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(1));
+    assert_eq!(
+        case.state(job),
+        Some(echelon_core_model::job::JobState::Succeeded)
+    );
+}
+
+#[test]
+fn a_mark_is_stored_before_it_is_ordered_and_released_before_it_is_assigned() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, service(4).spread());
+    case.shard("b").stubborn = true;
+    case.wish("b", Wish::Draining);
+    case.run_for(Span::seconds(3));
+    assert_eq!(
+        case.ranges(job),
+        "0-1@a.1 2@b.1 3@b.1>a",
+        "one at a time, and it waits for b"
+    );
+    assert_eq!(case.active(job), [("a", 2), ("b", 2)]);
+    case.shard("b").stubborn = false;
+    case.at("b", |s, now| s.work(now));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.ranges(job), "0-1@a.1 2-3@a.2");
+    assert_eq!(case.active(job), [("a", 4)]);
+}
+
+#[test]
+fn a_mark_withdrawn_in_time_leaves_all_as_it_was() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, service(4));
+    case.shard("a").stubborn = true;
+    case.scale(job, 2);
+    assert_eq!(case.ranges(job), "0-1@a.1 2-3@a.1>nowhere");
+    case.scale(job, 4);
+    case.shard("a").stubborn = false;
+    case.at("a", |s, now| s.work(now));
+    assert_eq!(
+        (case.ranges(job).as_str(), case.total_active(job)),
+        ("0-3@a.1", 4)
+    );
+}
+
+#[test]
+fn a_mark_withdrawn_too_late_gives_the_next_generation_to_the_same_cluster() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, service(4));
+    case.shard("a").stubborn = true;
+    case.scale(job, 2);
+    // The shard releases, its word is on its way; the withdrawal is decided meanwhile.
+    let now = case.now;
+    case.shard("a").stubborn = false;
+    let late = case.shard("a").work(now);
+    case.scale(job, 4);
+    case.bring(&echelon_core_model::ClusterId::new("a"), late);
+    case.settle();
+    case.run_for(Span::seconds(8));
+    assert_eq!(case.ranges(job), "0-1@a.1 2-3@a.2");
+    assert_eq!(case.total_active(job), 4);
+    let former = case.assignment(job).unwrap().groups.values().next().unwrap()[1]
+        .former
+        .clone();
+    assert_eq!(
+        former.map(|(c, g)| (c.to_string(), g.0)),
+        Some(("a".to_owned(), 1))
+    );
+}
+
+#[test]
+fn the_goal_wins_over_a_move() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, service(4).spread());
+    case.shard("b").stubborn = true;
+    case.wish("b", Wish::Draining);
+    case.run_for(Span::seconds(2));
+    assert!(case.ranges(job).contains("3@b.1>a"));
+    case.scale(job, 3);
+    assert!(case.ranges(job).contains(">nowhere"), "{}", case.ranges(job));
+    case.want(job, Desired::Stopped);
+    case.shard("b").stubborn = false;
+    case.at("b", |s, now| s.work(now));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.total_active(job), 0);
+    assert_eq!(case.state(job), Some(echelon_core_model::job::JobState::Stopped));
+}
+
+#[test]
+fn what_is_released_for_good_is_never_given_out_at_its_generation_again() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, service(6).spread());
+    for (cluster, wish) in [
+        ("a", Wish::Draining),
+        ("a", Wish::Active),
+        ("b", Wish::Draining),
+        ("b", Wish::Active),
+    ] {
+        case.wish(cluster, wish);
+        case.run_for(Span::seconds(12));
+        case.scale(job, 2);
+        case.run_for(Span::seconds(3));
+        case.scale(job, 6);
+        case.run_for(Span::seconds(3));
+    }
+    assert_eq!(case.total_active(job), 6);
+    for shard in case.shards.values() {
+        for ((_, _, _), slice) in &shard.slices {
+            assert!(slice.active.intersect(&slice.released).is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_cordoned_cluster_gets_nothing_new_and_keeps_what_runs() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let old = case.job(1, service(4).spread());
+    case.wish("a", Wish::Cordoned);
+    let new = case.job(2, service(4).spread());
+    assert_eq!(case.active(old), [("a", 2), ("b", 2)]);
+    assert_eq!(case.active(new), [("b", 4)]);
+    case.wish("b", Wish::Cordoned);
+    let none = case.job(3, service(1));
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.waiting(none), [(ReasonCode::ClusterCordoned, 1)]);
+}
+
+#[test]
+fn a_drained_cluster_is_empty_in_the_end() {
+    let mut case = Case::with(&[("a", 20), ("b", 20)]);
+    let jobs = [
+        case.job(1, service(6).spread()),
+        case.job(2, batch(6).spread().max_running(4)),
+    ];
+    case.wish("a", Wish::Draining);
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.active(jobs[0]), [("b", 6)]);
+    assert_eq!(case.active(jobs[1]), [("b", 4)]);
+    case.wish("a", Wish::Active);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.active(jobs[0]), [("b", 6)], "running work stays where it is");
+}
+
+#[test]
+fn a_cluster_more_moves_nothing() {
+    let mut case = Case::with(&[("a", 20)]);
+    let jobs: Vec<_> = (1..9).map(|n| case.job(n, service(2))).collect();
+    let before: Vec<_> = jobs.iter().map(|j| case.assignment(*j)).collect();
+    case = case.cluster("b", 20);
+    case.run_for(Span::seconds(40));
+    assert_eq!(
+        jobs.iter().map(|j| case.assignment(*j)).collect::<Vec<_>>(),
+        before
+    );
+    let new: Vec<_> = (20..36).map(|n| case.job(n, service(1))).collect();
+    assert!(new.iter().any(|j| case.ranges(*j).contains("@b")));
+}
+
+#[test]
+fn one_write_a_partition_at_a_time() {
+    let mut case = Case::with(&[("a", 40)]);
+    let job = case.store_job(1, service(4));
+    case.events.push_back(Event::Hint(job));
+    case.settle();
+    let puts = |ops: &[(OpId, echelon_core_model::store::Op)]| {
+        ops.iter()
+            .filter(|(_, op)| {
+                matches!(
+                    op,
+                    echelon_core_model::store::Op::Decide(
+                        echelon_core_model::store::Decision::PutAssignments { .. }
+                    )
+                )
+            })
+            .count()
+    };
+    case.stalled = Some(Vec::new());
+    case.now = case.now.plus(Span::millis(60));
+    case.step(Event::Wake);
+    let kept = case.stalled.take().unwrap();
+    assert_eq!(puts(&kept), 1);
+    // A newer wish while the write is under way: it is decided, and waits.
+    case.scale(job, 6);
+    assert_eq!(case.assignment(job), None);
+    for (id, op) in kept {
+        case.remember(&op);
+        let result = case.store.perform(op);
+        assert!(!matches!(result, OpResult::Failed(_)));
+        case.events.push_back(Event::Storage(id, result));
+    }
+    case.trace.push("stored late".to_owned());
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(job), 6);
+}

@@ -1,0 +1,344 @@
+//! A shard as the resource manager sees it: what it was ordered, what it has begun, ended and released for good. It starts only what
+//! its grants allow, releases only what is marked, and its memory survives its process.
+
+use echelon_core_model::directive::{
+    Capacity, Directive, Order, Report, ReportPart, SliceOrder, SliceReport,
+};
+use echelon_core_model::instance::Counts;
+use echelon_core_model::job::Desired;
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, GroupName, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, Resources,
+    RunState, Timestamp,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Key = (JobId, GroupName, Generation);
+
+#[derive(Debug, Clone, Default)]
+pub struct Slice {
+    pub active: RangeSet,
+    pub succeeded: RangeSet,
+    pub failed: RangeSet,
+    pub stopped: RangeSet,
+    pub released: RangeSet,
+    grant: u64,
+    granted: u64,
+    grant_epoch: Epoch,
+    waits_since: Option<Timestamp>,
+}
+
+impl Slice {
+    fn ended(&self) -> RangeSet {
+        self.succeeded.union(&self.failed).union(&self.stopped)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct ModelShard {
+    pub id: ClusterId,
+    pub epoch: Epoch,
+    pub obeyed: Epoch,
+    pub orders: BTreeMap<(JobId, GroupName), SliceOrder>,
+    pub slices: BTreeMap<Key, Slice>,
+    pub archived: BTreeSet<JobId>,
+    /// How many instances of one core its hosts hold.
+    pub cores: u64,
+    /// Cores of its largest host.
+    pub host_cores: u64,
+    /// Places nothing, whatever room it has, for this reason.
+    pub unplaceable: Option<ReasonCode>,
+    /// Stops nothing: a kill takes for ever.
+    pub stubborn: bool,
+    sequence: u64,
+    last_directive: (Epoch, u64),
+    reported: BTreeMap<Key, SliceReport>,
+}
+
+impl ModelShard {
+    pub fn new(id: ClusterId, cores: u64) -> Self {
+        Self {
+            id,
+            epoch: Epoch(1),
+            obeyed: Epoch(0),
+            orders: BTreeMap::new(),
+            slices: BTreeMap::new(),
+            archived: BTreeSet::new(),
+            cores,
+            host_cores: cores.clamp(1, 4),
+            unplaceable: None,
+            stubborn: false,
+            sequence: 0,
+            last_directive: (Epoch(0), 0),
+            reported: BTreeMap::new(),
+        }
+    }
+
+    fn report(&mut self, part: ReportPart) -> Report {
+        self.sequence += 1;
+        Report {
+            cluster: self.id.clone(),
+            epoch: self.epoch,
+            sequence: self.sequence,
+            part,
+        }
+    }
+
+    /// Another leader of the same shard: what is stored stays.
+    pub fn fail_over(&mut self) {
+        self.epoch = self.epoch.next();
+        self.sequence = 0;
+        self.last_directive = (Epoch(0), 0);
+    }
+
+    pub fn on_directive(&mut self, d: Directive, now: Timestamp) -> Vec<Report> {
+        if d.epoch < self.obeyed {
+            let newer = self.obeyed;
+            return vec![self.report(ReportPart::Superseded(newer))];
+        }
+        if (d.epoch, d.sequence) <= self.last_directive {
+            return Vec::new();
+        }
+        self.obeyed = d.epoch;
+        self.last_directive = (d.epoch, d.sequence);
+        match d.order {
+            Order::Report => self.full(now),
+            Order::Archive(job) => {
+                self.archived.insert(job);
+                self.orders.retain(|(j, _), _| *j != job);
+                self.slices.retain(|(j, _, _), _| *j != job);
+                self.reported.retain(|(j, _, _), _| *j != job);
+                Vec::new()
+            }
+            Order::Slices(orders) => {
+                for order in orders {
+                    self.obey(order);
+                }
+                self.work(now)
+            }
+        }
+    }
+
+    fn obey(&mut self, order: SliceOrder) {
+        for (generation, grant) in &order.grants {
+            let slice = self
+                .slices
+                .entry((order.job, order.group.clone(), *generation))
+                .or_default();
+            if (grant.epoch, grant.number) >= (slice.grant_epoch, slice.grant) {
+                slice.grant = grant.number;
+                slice.granted = grant.active;
+                slice.grant_epoch = grant.epoch;
+            }
+        }
+        for r in &order.ranges {
+            self.slices
+                .entry((order.job, order.group.clone(), r.generation))
+                .or_default();
+        }
+        if order.ranges.is_empty()
+            && !self
+                .slices
+                .keys()
+                .any(|(j, g, _)| *j == order.job && *g == order.group)
+        {
+            self.slices
+                .insert((order.job, order.group.clone(), Generation(0)), Slice::default());
+        }
+        self.orders.insert((order.job, order.group.clone()), order);
+    }
+
+    pub fn full(&mut self, now: Timestamp) -> Vec<Report> {
+        let mut out = vec![self.report(ReportPart::FullStart)];
+        self.reported.clear();
+        out.extend(self.work(now));
+        let capacity = self.capacity(now);
+        out.push(self.report(ReportPart::Capacity(capacity)));
+        out.push(self.report(ReportPart::FullEnd));
+        out
+    }
+
+    fn capacity(&self, now: Timestamp) -> Capacity {
+        let of = |cores: u64| Resources {
+            cpus: cores * 1000,
+            memory: cores * 10_000,
+            disk: 0,
+            gpus: 0,
+        };
+        let used = self.active();
+        Capacity {
+            total: of(self.cores),
+            used: of(used),
+            largest_free: of(self.host_cores.min(self.cores.saturating_sub(used))),
+            largest_host: of(self.host_cores),
+            hosts: u32::try_from(self.cores.div_ceil(self.host_cores)).unwrap(),
+            mesos_contact: Some(now),
+        }
+    }
+
+    pub fn active(&self) -> u64 {
+        self.slices.values().map(|s| s.active.count()).sum()
+    }
+
+    /// Does what its orders say, and tells what changed.
+    pub fn work(&mut self, now: Timestamp) -> Vec<Report> {
+        let keys: Vec<Key> = self.slices.keys().cloned().collect();
+        for key in &keys {
+            self.stop_and_release(key);
+        }
+        for key in &keys {
+            self.start(key, now);
+        }
+        let mut changed = Vec::new();
+        for key in keys {
+            let report = self.slice_report(&key);
+            if self.reported.get(&key) != Some(&report) {
+                self.reported.insert(key, report.clone());
+                changed.push(report);
+            }
+        }
+        if changed.is_empty() {
+            return Vec::new();
+        }
+        vec![self.report(ReportPart::Slices(changed))]
+    }
+
+    fn stop_and_release(&mut self, key: &Key) {
+        let Some(order) = self.orders.get(&(key.0, key.1.clone())) else {
+            return;
+        };
+        let slice = self.slices.get_mut(key).unwrap();
+        let ranges = order.ranges.iter().filter(|r| r.generation == key.2);
+        if order.goal.desired != Desired::Running {
+            let all: RangeSet = ranges.map(|r| r.range).collect();
+            let open = all.minus(&slice.ended()).minus(&slice.released);
+            if !self.stubborn {
+                slice.stopped = slice.stopped.union(&open);
+                slice.active = RangeSet::new();
+            }
+            return;
+        }
+        for r in ranges {
+            let held: RangeSet = std::iter::once(r.range).collect();
+            match r.releasing.as_ref().map(|m| m.count) {
+                Some(None) if !self.stubborn => {
+                    slice.active = slice.active.minus(&held);
+                    slice.released = slice.released.union(&held);
+                }
+                Some(Some(n)) => {
+                    let done = held.intersect(&slice.released).count();
+                    let unstarted = held
+                        .minus(&slice.released)
+                        .minus(&slice.active)
+                        .minus(&slice.ended());
+                    let go = unstarted.highest(n.saturating_sub(done));
+                    slice.released = slice.released.union(&go);
+                }
+                _ => {}
+            }
+        }
+        // Only a smaller grant of the newest epoch stops anything.
+        if slice.grant_epoch == self.obeyed && slice.grant > 0 && slice.active.count() > slice.granted {
+            let surplus = slice.active.highest(slice.active.count() - slice.granted);
+            slice.active = slice.active.minus(&surplus);
+        }
+    }
+
+    fn start(&mut self, key: &Key, now: Timestamp) {
+        let free = self.cores.saturating_sub(self.active());
+        let unplaceable = self.unplaceable;
+        let Some(order) = self.orders.get(&(key.0, key.1.clone())) else {
+            return;
+        };
+        if order.goal.desired != Desired::Running {
+            return;
+        }
+        let slice = self.slices.get_mut(key).unwrap();
+        let may = order
+            .ranges
+            .iter()
+            .filter(|r| r.generation == key.2 && r.releasing.is_none());
+        let may: RangeSet = may.map(|r| r.range).collect();
+        let may = may
+            .minus(&slice.released)
+            .minus(&slice.active)
+            .minus(&slice.ended());
+        let allowed = if slice.grant_epoch == self.obeyed {
+            slice.granted
+        } else {
+            0
+        };
+        let wanted = allowed.saturating_sub(slice.active.count()).min(may.count());
+        let n = if unplaceable.is_some() {
+            0
+        } else {
+            wanted.min(free)
+        };
+        slice.active = slice.active.union(&may.lowest(n));
+        slice.waits_since = (n < wanted).then(|| slice.waits_since.unwrap_or(now));
+    }
+
+    fn slice_report(&self, key: &Key) -> SliceReport {
+        let slice = &self.slices[key];
+        let order = self.orders.get(&(key.0, key.1.clone()));
+        let ranges = order
+            .into_iter()
+            .flat_map(|o| &o.ranges)
+            .filter(|r| r.generation == key.2);
+        let held: RangeSet = ranges.map(|r| r.range).collect();
+        let held = held.minus(&slice.released);
+        let count = |set: &RangeSet| set.intersect(&held).count();
+        let unstarted = held.minus(&slice.active).minus(&slice.ended()).count();
+        let mut counts = Counts::default();
+        counts.add(RunState::Pending, unstarted);
+        counts.add(RunState::Running, slice.active.count());
+        counts.add(RunState::Succeeded, count(&slice.succeeded));
+        counts.add(RunState::Failed, count(&slice.failed));
+        counts.add(RunState::Killed, count(&slice.stopped));
+        let why = Reason::new(self.unplaceable.unwrap_or(ReasonCode::HostResources));
+        let waits = slice.granted.saturating_sub(slice.active.count()).min(unstarted);
+        SliceReport {
+            job: key.0,
+            group: key.1.clone(),
+            generation: key.2,
+            head_version: order.map(|o| o.head_version).unwrap_or_default(),
+            grant_number: slice.grant,
+            held: held.clone(),
+            released: slice.released.clone(),
+            active: slice.active.count(),
+            unstarted,
+            counts,
+            succeeded: count(&slice.succeeded),
+            failed: count(&slice.failed),
+            stopped: count(&slice.stopped),
+            live: slice.active.count(),
+            waiting: slice
+                .waits_since
+                .map(|since| (why, waits, since))
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// Ends up to `n` active instances, the lowest numbers first.
+    pub fn finish(&mut self, n: u64, state: RunState, now: Timestamp) -> Vec<Report> {
+        let mut left = n;
+        for slice in self.slices.values_mut() {
+            let done = slice.active.lowest(left);
+            left -= done.count();
+            slice.active = slice.active.minus(&done);
+            match state {
+                RunState::Succeeded => slice.succeeded = slice.succeeded.union(&done),
+                _ => slice.failed = slice.failed.union(&done),
+            }
+        }
+        self.work(now)
+    }
+
+    /// The numbers of a job that are active, with their generations.
+    pub fn running(&self, job: JobId) -> Vec<(InstanceNumber, Generation)> {
+        let of_job = self.slices.iter().filter(|((j, _, _), _)| *j == job);
+        of_job
+            .flat_map(|((_, _, g), s)| s.active.numbers().map(|n| (n, *g)).collect::<Vec<_>>())
+            .collect()
+    }
+}

@@ -1,0 +1,197 @@
+//! `echelon bench ...`: measurements as commands. Each prints a table for people and ends with one line of JSON.
+
+use crate::standalone;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use echelon_clients_rust::{self as client, Client, v1};
+use echelon_core_model::Resources;
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_io_process::Shutdown;
+use echelon_proto::convert;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// One service of many instances, from submit to all running, through every part of the system
+    E2e(E2e),
+}
+
+/// Flags.
+#[derive(Debug, Args)]
+pub struct E2e {
+    /// Instances
+    #[arg(long, default_value_t = 20_000)]
+    instances: u32,
+    /// Virtual tasks on simulated clusters; real processes otherwise
+    #[arg(long = "virtual")]
+    is_virtual: bool,
+}
+
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Runs a measurement.
+///
+/// # Errors
+/// When something could not be started or did not come to its end.
+pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
+    match bench {
+        Bench::E2e(flags) => e2e(flags, shutdown).await,
+    }
+}
+
+async fn e2e(flags: E2e, shutdown: Shutdown) -> Result<()> {
+    let folder = tempfile::Builder::new()
+        .prefix("echelon-bench-")
+        .tempdir()
+        .context("make a temporary folder")?;
+    let config = standalone::Config::bench(folder.path(), flags.instances, flags.is_virtual);
+    let running = standalone::start(config, shutdown).await?;
+    let gateway = Client::connect(&format!("http://{}", running.address()), DEADLINE).await?;
+    let (memory_before, writes_before) = (resident_bytes(), running.store_writes());
+    let began = Instant::now();
+    let submitted_ms = wall_ms();
+    let job = gateway
+        .create_job(convert::spec::spec(&spec(flags.instances)))
+        .await?;
+    until_all_run(&gateway, &job).await?;
+    let seconds = began.elapsed().as_secs_f64();
+    let writes = running.store_writes().saturating_sub(writes_before);
+    let memory = resident_bytes().saturating_sub(memory_before);
+    let latencies = latencies(&gateway, &job, submitted_ms).await?;
+    let n = f64::from(flags.instances);
+    let figures = [
+        ("tasks_per_s", n / seconds),
+        ("submit_to_running_p50_ms", percentile(&latencies, 50)),
+        ("submit_to_running_p99_ms", percentile(&latencies, 99)),
+        ("bytes_per_task", as_float(memory) / n),
+        ("writes_per_task", as_float(writes) / n),
+    ];
+    print("e2e", &figures);
+    running.stop().await;
+    Ok(())
+}
+
+fn spec(instances: u32) -> JobSpec {
+    JobSpec {
+        name: "bench".to_owned(),
+        pool: defaults::POOL.to_owned(),
+        kind: JobKind::Service,
+        owner: String::new(),
+        labels: BTreeMap::new(),
+        priority: 0,
+        clusters: ClusterChoice {
+            only: Vec::new(),
+            spread: Spread::Even,
+        },
+        on_unreachable: defaults::ON_UNREACHABLE,
+        on_cluster_loss: defaults::ON_CLUSTER_LOSS,
+        groups: vec![GroupSpec {
+            name: echelon_core_model::GroupName::new(echelon_core_model::GroupName::DEFAULT),
+            instances,
+            max_running: None,
+            command: "sleep 3600".to_owned(),
+            env: BTreeMap::new(),
+            resources: Resources {
+                cpus: 100,
+                memory: 32,
+                disk: 0,
+                gpus: 0,
+            },
+            constraints: Vec::new(),
+            retry: defaults::retry(JobKind::Service),
+            grace: defaults::GRACE,
+            max_run: None,
+            max_unavailable: 1,
+        }],
+    }
+}
+
+async fn until_all_run(gateway: &Client, job: &v1::Job) -> Result<()> {
+    let all = job.instances;
+    let watched = gateway.watch_job(&job.job_id, |change| {
+        let counts = change.job.iter().flat_map(|j| &j.groups).flat_map(|g| &g.counts);
+        let running: u64 = counts
+            .filter(|c| c.state() == v1::RunState::Running)
+            .map(|c| c.count)
+            .sum();
+        running >= all
+    });
+    match tokio::time::timeout(DEADLINE, watched).await {
+        Ok(done) => Ok(done?),
+        Err(_) => bail!("not all instances ran within {} s", DEADLINE.as_secs()),
+    }
+}
+
+/// From the submit to each instance's running, as stored, in milliseconds, sorted.
+async fn latencies(gateway: &Client, job: &v1::Job, submitted_ms: u64) -> Result<Vec<u64>> {
+    let request = v1::ListInstancesRequest {
+        parent: format!("jobs/{}", job.job_id),
+        ..v1::ListInstancesRequest::default()
+    };
+    let all = client::instances(gateway, request, usize::MAX).await?;
+    let since = |i: &v1::Instance| {
+        let at = i.run.as_ref()?.start_time.or(i.since)?;
+        let ms = u64::try_from(at.seconds).ok()? * 1000 + u64::try_from(at.nanos).ok()? / 1_000_000;
+        Some(ms.saturating_sub(submitted_ms))
+    };
+    let mut out: Vec<u64> = all.iter().filter_map(since).collect();
+    out.sort_unstable();
+    Ok(out)
+}
+
+fn percentile(sorted: &[u64], p: usize) -> f64 {
+    let at = sorted.len().saturating_mul(p).div_ceil(100).saturating_sub(1);
+    sorted.get(at).copied().map_or(0.0, as_float)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+fn as_float(n: u64) -> f64 {
+    n as f64
+}
+
+fn wall_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Resident memory of this process; 0 where the system does not tell.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kib = line
+        .and_then(|l| l.split_whitespace().next())
+        .and_then(|n| n.parse::<u64>().ok());
+    kib.unwrap_or_default() * 1024
+}
+
+fn print(bench: &str, figures: &[(&str, f64)]) {
+    for (name, figure) in figures {
+        println!("{name:<28} {figure:>14.2}");
+    }
+    let figures: serde_json::Map<String, serde_json::Value> = figures
+        .iter()
+        .map(|(name, figure)| ((*name).to_owned(), json!((figure * 100.0).round() / 100.0)))
+        .collect();
+    println!(
+        "{}",
+        json!({"bench": bench, "figures": figures, "machine": machine()})
+    );
+}
+
+fn machine() -> serde_json::Value {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu
+        .lines()
+        .find_map(|l| l.strip_prefix("model name"))
+        .map(|l| l.trim_start_matches([' ', '\t', ':']).to_owned());
+    json!({
+        "os": std::env::consts::OS,
+        "arch": std::env::consts::ARCH,
+        "cores": std::thread::available_parallelism().map_or(1, usize::from),
+        "cpu": model.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,11 @@
+//! The program behind `echelon`: joins the command line with the roles, and runs a whole federation in one process. It
+//! decides nothing about jobs; each role does what its own crate says.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod demo;
+pub mod examples;
+pub mod process;
+pub mod roles;
+pub mod standalone;
+pub mod storage;

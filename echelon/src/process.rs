@@ -1,0 +1,191 @@
+//! What the roles of one process share: the end, the clock, the conditions, storage and membership.
+
+use anyhow::{Context, Result, bail};
+use echelon_cli::exit::Exit;
+use echelon_io_membership::{Membership, MembershipError};
+use echelon_io_process::config::{Common, ConfigError};
+use echelon_io_process::http::Admin;
+use echelon_io_process::metrics::{LATENCY_S, MetricError};
+use echelon_io_process::shutdown::End;
+use echelon_io_process::{Clock, Metrics, Readiness, Shutdown, logs};
+use echelon_io_storage::{Observation, Observed, Store, StoreError};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// This build's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A leader that ZooKeeper does not hear for this long is replaced.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often a storage that does not answer yet is asked again at the start.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// A process that has begun.
+#[derive(Clone)]
+pub struct Process {
+    /// Its time.
+    pub clock: Clock,
+    /// Its conditions.
+    pub readiness: Readiness,
+    /// Its end.
+    pub shutdown: Shutdown,
+}
+
+impl Process {
+    /// Begins logging and listening for signals. From here on a panic anywhere ends the process.
+    ///
+    /// # Errors
+    /// The log filter is wrong, or the system refuses signals.
+    pub fn begin(common: &Common) -> Result<Self> {
+        watch_panics();
+        logs::init(&common.log, common.log_format)?;
+        let process = Self::within(Shutdown::new(Duration::from_secs(common.grace_s.into())));
+        process.shutdown.on_signals()?;
+        Ok(process)
+    }
+
+    /// One whose end is somebody else's.
+    #[must_use]
+    pub fn within(shutdown: Shutdown) -> Self {
+        Self {
+            clock: Clock::new(),
+            readiness: Readiness::default(),
+            shutdown,
+        }
+    }
+
+    /// Serves metrics and conditions, where a port is given.
+    ///
+    /// # Errors
+    /// The port is taken.
+    pub async fn serve_admin(&self, listen: Option<SocketAddr>, metrics: Vec<Metrics>) -> Result<()> {
+        let Some(listen) = listen else {
+            return Ok(());
+        };
+        let admin = Admin {
+            metrics,
+            readiness: self.readiness.clone(),
+        };
+        let (address, serving) = admin.serve(listen, self.shutdown.token()).await?;
+        tracing::info!(%address, "metrics and health");
+        self.shutdown.spawn(serving);
+        Ok(())
+    }
+
+    /// Opens a storage, waiting for one that does not answer yet, and observes it.
+    ///
+    /// # Errors
+    /// The URL is wrong, or the process ends before the storage answers.
+    pub async fn storage(&self, url: &str, metrics: &Metrics) -> Result<Arc<dyn Store>> {
+        let stop = self.shutdown.token();
+        loop {
+            match echelon_io_storage::open(url).await {
+                Ok(store) => return Ok(observed(store, metrics)?),
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(error = error.chain(), "storage does not answer yet; trying again");
+                }
+                Err(error) => return Err(error).with_context(|| format!("open the storage {url}")),
+            }
+            let waited = stop.run_until_cancelled(tokio::time::sleep(ASK_EVERY)).await;
+            if waited.is_none() {
+                bail!("stopped before the storage {url} answered");
+            }
+        }
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// Not everything ended within the grace.
+    pub async fn ended(&self) -> Result<()> {
+        match self.shutdown.finished().await {
+            End::Drained => {
+                tracing::info!("ended");
+                Ok(())
+            }
+            End::Abandoned { n_tasks } => bail!("ended with {n_tasks} tasks still at work"),
+        }
+    }
+}
+
+/// The membership of a URL.
+///
+/// # Errors
+/// The URL is wrong.
+pub fn membership(url: &str) -> Result<Arc<dyn Membership>> {
+    Ok(echelon_io_membership::open(url, SESSION_TIMEOUT)?)
+}
+
+/// A store that tells a role's metrics about each operation.
+///
+/// # Errors
+/// The metrics' names are taken: a mistake in this program.
+pub fn observed(store: Arc<dyn Store>, metrics: &Metrics) -> Result<Arc<dyn Store>, MetricError> {
+    let seconds = metrics.histograms(
+        "echelon_storage_operation_seconds",
+        "How long an operation on storage took, by its kind and what became of it.",
+        LATENCY_S,
+        &["operation", "outcome"],
+    )?;
+    let rows = metrics.counter(
+        "echelon_storage_rows_written_total",
+        "Rows that were given to storage to write, retries included.",
+    )?;
+    let observer = move |seen: Observation| {
+        seconds
+            .with_label_values(&[seen.operation, seen.outcome.word()])
+            .observe(seen.took.as_secs_f64());
+        rows.inc_by(u64::try_from(seen.writes).unwrap_or_default());
+    };
+    Ok(Arc::new(Observed::new(store, observer)))
+}
+
+/// A panic is a broken rule of this program; what goes on after one cannot be trusted. So it is told and ends the process,
+/// whichever thread or task it was in; what was running is adopted by the next process.
+pub fn watch_panics() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        eprintln!("echelon: a panic ends this process; please report it with the lines above");
+        std::process::abort();
+    }));
+}
+
+/// The exit code of an error of a role.
+#[must_use]
+pub fn exit_of(error: &anyhow::Error) -> Exit {
+    let is_input = |cause: &(dyn std::error::Error + 'static)| {
+        cause.is::<ConfigError>()
+            || cause.is::<logs::LogError>()
+            || matches!(cause.downcast_ref(), Some(MembershipError::Url { .. }))
+            || matches!(cause.downcast_ref(), Some(StoreError::Url { .. }))
+            || cause.is::<crate::roles::WrongOption>()
+    };
+    let is_away = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(StoreError::Unavailable { .. }))
+    };
+    if error.chain().any(is_input) {
+        Exit::Wrong
+    } else if error.chain().any(is_away) {
+        Exit::Unavailable
+    } else {
+        Exit::Failed
+    }
+}
+
+/// Names this process among all: host, process id and chance.
+#[must_use]
+pub fn unique_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .unwrap_or_default();
+    format!(
+        "{}-{}-{:08x}",
+        host.trim(),
+        std::process::id(),
+        rand::random::<u32>()
+    )
+}

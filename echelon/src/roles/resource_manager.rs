@@ -1,0 +1,71 @@
+//! `echelon resource-manager`.
+
+use super::options::{self, Options};
+use crate::process::{Process, VERSION, membership, unique_name};
+use anyhow::Result;
+use clap::Args;
+use echelon_io_process::Metrics;
+use echelon_io_process::config::Common;
+use echelon_resource_manager::{Config, DriverConfig, Parts, serve};
+use serde::Deserialize;
+use std::net::SocketAddr;
+
+/// What a resource manager is told.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResourceManagerOptions {
+    #[arg(skip)]
+    process: Common,
+    /// Where facts are kept: cassandra://h1:9042,h2:9042/keyspace?replication=3
+    #[arg(long, value_name = "URL", env = "ECHELON_STORAGE")]
+    storage: Option<String>,
+    /// Where processes meet: zookeeper://h1:2181,h2:2181/echelon
+    #[arg(long, value_name = "URL", env = "ECHELON_MEMBERSHIP")]
+    membership: Option<String>,
+    /// host:port by which others reach it, where that is not the address it listens on
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<String>,
+    /// Address of metrics and health
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
+}
+
+impl Options for ResourceManagerOptions {
+    fn over(self, file: Self) -> Self {
+        Self {
+            process: file.process,
+            storage: self.storage.or(file.storage),
+            membership: self.membership.or(file.membership),
+            advertise: self.advertise.or(file.advertise),
+            admin: self.admin.or(file.admin),
+        }
+    }
+
+    fn process(&mut self) -> &mut Common {
+        &mut self.process
+    }
+}
+
+pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
+    let storage_url = options::storage(options.storage)?;
+    let membership = membership(&options::membership(options.membership)?)?;
+    let process = Process::begin(&options.process)?;
+    let metrics = Metrics::new(&[("role", "resource-manager")], VERSION)?;
+    process.serve_admin(options.admin, vec![metrics.clone()]).await?;
+    let parts = Parts {
+        store: process.storage(&storage_url, &metrics).await?,
+        membership,
+        clock: process.clock.clone(),
+        metrics,
+        readiness: process.readiness.clone(),
+        shutdown: process.shutdown.clone(),
+    };
+    let config = Config {
+        listen: options.process.listen,
+        advertise: options.advertise,
+        driver: DriverConfig::new(unique_name(), rand::random()),
+    };
+    let running = serve(config, parts).await?;
+    tracing::info!(address = %running.address, "the resource manager stands for election");
+    process.ended().await
+}

@@ -1,0 +1,206 @@
+//! `echelon shard`.
+
+use super::options::{self, Options, WrongOption};
+use crate::process::{Process, VERSION, membership, unique_name};
+use anyhow::{Context, Result};
+use clap::Args;
+use echelon_core_model::Span;
+use echelon_io_process::Metrics;
+use echelon_io_process::config::Common;
+use echelon_shard::mesos::{Credential, Framework, Limits, Timing};
+use echelon_shard::{Config, DriverTiming, Mesos, Parts, serve};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Mesos kills all our tasks when no shard has subscribed for this long: weeks, since a restored storage or a long repair
+/// must not cost what runs.
+const FAILOVER_TIMEOUT: Span = Span::minutes(60 * 24 * 28);
+
+/// What a shard is told.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShardOptions {
+    #[arg(skip)]
+    process: Common,
+    /// The cluster's name: 1 to 63 characters of a-z, 0-9 and `-`. It is added where there is none of this name
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Its Mesos masters: host:5050, several with commas between them
+    #[arg(long, value_name = "MASTERS")]
+    mesos: Option<String>,
+    /// Where facts are kept: cassandra://h1:9042,h2:9042/keyspace?replication=3
+    #[arg(long, value_name = "URL", env = "ECHELON_STORAGE")]
+    storage: Option<String>,
+    /// Where processes meet: zookeeper://h1:2181,h2:2181/echelon
+    #[arg(long, value_name = "URL", env = "ECHELON_MEMBERSHIP")]
+    membership: Option<String>,
+    /// host:port by which others reach it, where that is not the address it listens on
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<String>,
+    /// Address of metrics and health
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
+    /// The user that tasks run as on the agents; else the one that runs this process
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// The Mesos role whose resources are used; else `*`
+    #[arg(long, value_name = "ROLE")]
+    mesos_role: Option<String>,
+    /// The principal, for masters that authenticate frameworks
+    #[arg(long, value_name = "NAME")]
+    principal: Option<String>,
+    /// A file with the principal's secret
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+}
+
+impl Options for ShardOptions {
+    fn over(self, file: Self) -> Self {
+        Self {
+            process: file.process,
+            cluster: self.cluster.or(file.cluster),
+            mesos: self.mesos.or(file.mesos),
+            storage: self.storage.or(file.storage),
+            membership: self.membership.or(file.membership),
+            advertise: self.advertise.or(file.advertise),
+            admin: self.admin.or(file.admin),
+            user: self.user.or(file.user),
+            mesos_role: self.mesos_role.or(file.mesos_role),
+            principal: self.principal.or(file.principal),
+            secret_file: self.secret_file.or(file.secret_file),
+        }
+    }
+
+    fn process(&mut self) -> &mut Common {
+        &mut self.process
+    }
+}
+
+impl ShardOptions {
+    fn mesos(&self) -> Result<Mesos> {
+        let masters = options::required(self.mesos.clone(), "mesos", "master1:5050,master2:5050")?;
+        let mut mesos = plain_mesos(&masters)?;
+        if let Some(user) = &self.user {
+            mesos.framework.user.clone_from(user);
+        }
+        if let Some(role) = &self.mesos_role {
+            mesos.framework.role.clone_from(role);
+        }
+        mesos.framework.principal.clone_from(&self.principal);
+        mesos.credential = self.credential()?;
+        Ok(mesos)
+    }
+
+    fn credential(&self) -> Result<Option<Credential>> {
+        match (&self.principal, &self.secret_file) {
+            (_, None) => Ok(None),
+            (None, Some(_)) => {
+                Err(WrongOption("`--secret-file` needs `--principal`: whose secret is it?".into()).into())
+            }
+            (Some(principal), Some(path)) => {
+                let secret = std::fs::read_to_string(path)
+                    .with_context(|| format!("read the secret of {principal} from {}", path.display()))?;
+                Ok(Some(Credential {
+                    principal: principal.clone(),
+                    secret: secret.trim_end().to_owned(),
+                }))
+            }
+        }
+    }
+}
+
+/// Masters that ask for nothing, with our usual bounds.
+pub(crate) fn plain_mesos(masters: &str) -> Result<Mesos> {
+    Ok(Mesos {
+        masters: masters
+            .parse()
+            .map_err(|error| WrongOption(format!("`--mesos`: {error}")))?,
+        framework: Framework {
+            name: "echelon".to_owned(),
+            user: std::env::var("USER").unwrap_or_else(|_| "root".to_owned()),
+            role: "*".to_owned(),
+            failover_timeout: FAILOVER_TIMEOUT,
+            principal: None,
+        },
+        credential: None,
+        timing: Timing::usual(),
+        limits: Limits::usual(),
+    })
+}
+
+/// A cluster's name that job files, metrics and paths can carry.
+pub(crate) fn cluster_name(name: String) -> Result<String, WrongOption> {
+    let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=63).contains(&name.len()) && name.chars().all(is_good) {
+        Ok(name)
+    } else {
+        Err(WrongOption(format!(
+            "`{name}` is no name of a cluster: use 1 to 63 characters of a-z, 0-9 and `-`"
+        )))
+    }
+}
+
+pub(super) async fn run(options: ShardOptions) -> Result<()> {
+    let mesos = options.mesos()?;
+    let cluster = cluster_name(options::required(options.cluster, "cluster", "east")?)?;
+    let storage_url = options::storage(options.storage)?;
+    let membership = membership(&options::membership(options.membership)?)?;
+    let process = Process::begin(&options.process)?;
+    let metrics = Metrics::new(&[("role", "shard"), ("cluster", &cluster)], VERSION)?;
+    process.serve_admin(options.admin, vec![metrics.clone()]).await?;
+    let parts = Parts {
+        store: process.storage(&storage_url, &metrics).await?,
+        membership,
+        clock: process.clock.clone(),
+        metrics,
+        readiness: process.readiness.clone(),
+        shutdown: process.shutdown.clone(),
+    };
+    let config = Config {
+        listen: options.process.listen,
+        advertise: options.advertise,
+        cluster,
+        mesos,
+        holder: unique_name(),
+        seed: rand::random(),
+        timing: DriverTiming::default(),
+    };
+    let running = serve(config, parts).await?;
+    tracing::info!(address = %running.address, cluster = %running.cluster, "the shard stands for election");
+    process.ended().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clusters_are_plain() {
+        for good in ["a", "east-1", "0"] {
+            assert!(cluster_name(good.into()).is_ok(), "{good}");
+        }
+        for bad in ["", "East", "a.b", "a/b", "ä", &"a".repeat(64)] {
+            assert!(cluster_name(bad.into()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_shard_needs_is_asked_for() {
+        let error = ShardOptions::default().mesos().unwrap_err().to_string();
+        assert!(
+            error.contains("`--mesos` is missing") && error.contains("mesos = \""),
+            "{error}"
+        );
+        let of = |masters: &str| ShardOptions {
+            mesos: Some(masters.into()),
+            ..ShardOptions::default()
+        };
+        assert!(of("zk://h:2181/mesos").mesos().is_err());
+        let secret = ShardOptions {
+            secret_file: Some("nowhere".into()),
+            ..of("h:5050")
+        };
+        assert!(secret.mesos().unwrap_err().to_string().contains("whose secret"));
+    }
+}

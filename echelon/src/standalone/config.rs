@@ -1,0 +1,106 @@
+//! What a federation in one process consists of.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// How a simulated cluster runs tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tasks {
+    /// As real processes of this machine, which outlive this one.
+    Processes,
+    /// Not at all: they only count.
+    Virtual,
+}
+
+/// A cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cluster {
+    /// A simulated one.
+    Simulated {
+        /// Its name.
+        name: String,
+        /// Hosts of 4 CPUs and 4 GiB.
+        hosts: usize,
+        /// How it runs tasks.
+        tasks: Tasks,
+    },
+    /// A real one.
+    Real {
+        /// Its name.
+        name: String,
+        /// `host:port`, several with commas between them.
+        masters: String,
+    },
+}
+
+/// What a federation in one process consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Folder of everything that is kept.
+    pub data_dir: PathBuf,
+    /// Where the gateway listens.
+    pub listen: SocketAddr,
+    /// The clusters.
+    pub clusters: Vec<Cluster>,
+}
+
+impl Cluster {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Simulated { name, .. } | Self::Real { name, .. } => name,
+        }
+    }
+}
+
+impl Config {
+    /// Two simulated clusters of three hosts, with real processes, on a free port.
+    #[must_use]
+    pub fn new(data_dir: &Path) -> Self {
+        let simulated = |name: &str| Cluster::Simulated {
+            name: name.to_owned(),
+            hosts: 3,
+            tasks: Tasks::Processes,
+        };
+        Self {
+            data_dir: data_dir.to_owned(),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            clusters: ["east", "west"].map(simulated).into(),
+        }
+    }
+
+    /// As `echelon demo` runs it.
+    #[must_use]
+    pub fn demo(data_dir: &Path) -> Self {
+        Self::new(data_dir)
+    }
+
+    /// As `echelon bench` runs it: two clusters with room for `instances` small tasks.
+    #[must_use]
+    pub fn bench(data_dir: &Path, instances: u32, is_virtual: bool) -> Self {
+        let mut config = Self::new(data_dir);
+        config.simulate(if is_virtual {
+            Tasks::Virtual
+        } else {
+            Tasks::Processes
+        });
+        // 40 tasks of 0.1 CPU fill a host; a tenth is left free, and each cluster takes half.
+        let wanted = usize::try_from(instances.div_ceil(72)).unwrap_or(3).max(3);
+        for cluster in &mut config.clusters {
+            if let Cluster::Simulated { hosts, .. } = cluster {
+                *hosts = wanted;
+            }
+        }
+        config
+    }
+
+    /// Lets every simulated cluster run tasks this way.
+    pub fn simulate(&mut self, how: Tasks) {
+        for cluster in &mut self.clusters {
+            if let Cluster::Simulated { tasks, .. } = cluster {
+                *tasks = how;
+            }
+        }
+    }
+}

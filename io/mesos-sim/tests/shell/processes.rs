@@ -1,0 +1,178 @@
+//! Tasks as processes: they run, end, fail, are killed, and their files are read.
+
+use crate::client::{Framework, cluster, file, get, operate, task, with_grace};
+use echelon_proto::mesos::v1::TaskState;
+use echelon_proto::mesos::v1::task_status::Reason;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_task_runs_in_its_sandbox_and_its_output_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    let line = "echo \"$GREETING from $MESOS_TASK_ID\"; echo oops >&2; test \"$PWD\" = \"$MESOS_SANDBOX\" && echo here";
+    let agent = framework.launch(task("hello", line)).await;
+    let status = framework.state("hello", TaskState::TaskRunning).await;
+    assert_eq!(status.agent_id, Some(agent));
+    assert!(status.container_status.unwrap().executor_pid.unwrap() > 1);
+    let status = framework.state("hello", TaskState::TaskFinished).await;
+    assert_eq!(status.message(), "Command exited with status 0");
+    assert_eq!(
+        file(&running, &framework.id, "hello", "stdout").await,
+        "hello from hello\nhere\n"
+    );
+    assert_eq!(file(&running, &framework.id, "hello", "stderr").await, "oops\n");
+}
+
+#[tokio::test]
+async fn files_are_listed_and_read_by_the_v1_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    framework
+        .launch(task("files", "printf 0123456789; echo x > made"))
+        .await;
+    framework.state("files", TaskState::TaskFinished).await;
+    let (_, agent) = running.agents[0];
+    let sandbox = format!("/frameworks/{}/executors/files/runs/latest", framework.id.value);
+    let body = format!(r#"{{"type":"LIST_FILES","list_files":{{"path":"{sandbox}"}}}}"#);
+    let listed = operate(agent, &body).await.text();
+    for name in ["stdout", "stderr", "made"] {
+        assert!(listed.contains(&format!("{sandbox}/{name}\"")), "{listed}");
+    }
+    let read = |offset| {
+        let part = format!(r#"{{"path":"{sandbox}/stdout","offset":{offset},"length":4}}"#);
+        format!(r#"{{"type":"READ_FILE","read_file":{part}}}"#)
+    };
+    let answer = operate(agent, &read(3)).await.text();
+    assert!(
+        answer.contains(r#""data":"MzQ1Ng==""#) && answer.contains(r#""size":10"#),
+        "{answer}"
+    );
+    assert_eq!(get(agent, "/files/read?path=/../../etc/passwd").await.status, 404);
+    assert_eq!(
+        operate(agent, &read(3).replace("stdout", "nothing")).await.status,
+        404
+    );
+    let size = get(agent, &format!("/files/read?path={sandbox}/stdout&offset=-1"))
+        .await
+        .text();
+    assert!(size.contains(r#""offset":10"#), "{size}");
+}
+
+#[tokio::test]
+async fn failures_say_how_a_task_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    for (name, line, words) in [
+        ("code", "exit 3", "Command exited with status 3"),
+        ("signal", "kill -9 $$", "Command terminated with signal Killed"),
+        ("missing", "/no/such/program", "Command exited with status 127"),
+    ] {
+        framework.launch(task(name, line)).await;
+        let status = framework.state(name, TaskState::TaskFailed).await;
+        assert_eq!(status.message(), words);
+        assert_eq!(status.reason, None);
+    }
+    let mut no_shell = task("no-shell", "/no/such/program");
+    no_shell.command.as_mut().unwrap().shell = Some(false);
+    framework.launch(no_shell).await;
+    let status = framework.state("no-shell", TaskState::TaskFailed).await;
+    assert_eq!(status.reason(), Reason::ContainerLaunchFailed);
+    assert!(
+        status.message().contains("/no/such/program"),
+        "{}",
+        status.message()
+    );
+}
+
+#[tokio::test]
+async fn a_killed_task_has_its_grace_and_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    let polite = "trap 'echo cleaned; exit 0' TERM; echo ready; for i in $(seq 1000); do sleep 0.05; done";
+    // What the shell starts ignores SIGTERM as well: the whole group must go.
+    let stubborn = "trap '' TERM; echo ready; for i in $(seq 1000); do sleep 0.05; done";
+    for (name, line, grace, words) in [
+        (
+            "polite",
+            polite,
+            Duration::from_secs(20),
+            "Command exited with status 0",
+        ),
+        (
+            "stubborn",
+            stubborn,
+            Duration::from_millis(200),
+            "Command terminated with signal Killed",
+        ),
+    ] {
+        framework.launch(with_grace(task(name, line), grace)).await;
+        framework.state(name, TaskState::TaskRunning).await;
+        wait_until_ready(&running, &framework, name).await;
+        framework.kill(name).await;
+        framework.state(name, TaskState::TaskKilling).await;
+        assert_eq!(
+            framework.state(name, TaskState::TaskKilled).await.message(),
+            words
+        );
+    }
+    assert_eq!(
+        file(&running, &framework.id, "polite", "stdout").await,
+        "ready\ncleaned\n"
+    );
+}
+
+#[tokio::test]
+async fn teardown_ends_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    framework
+        .launch(with_grace(
+            task("left", "trap '' TERM; sleep 60"),
+            Duration::from_secs(300),
+        ))
+        .await;
+    let status = framework.state("left", TaskState::TaskRunning).await;
+    let pid = status.container_status.unwrap().executor_pid.unwrap();
+    assert!(process_lives(pid));
+    let body = format!(
+        r#"{{"type":"TEARDOWN","teardown":{{"framework_id":{{"value":"{}"}}}}}}"#,
+        framework.id.value
+    );
+    assert_eq!(operate(running.address, &body).await.status, 200);
+    assert!(framework.next().await.is_none_or(|event| event.update.is_none()));
+    until(|| !process_lives(pid)).await;
+}
+
+/// Whether a process runs, by asking `ps`.
+pub fn process_lives(pid: u32) -> bool {
+    let output = std::process::Command::new("ps")
+        .args(["-o", "state=", "-p", &pid.to_string()])
+        .output()
+        .unwrap();
+    let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    !state.is_empty() && !state.starts_with('Z')
+}
+
+/// Waits for something that real processes do in their own time.
+pub async fn until(mut holds: impl FnMut() -> bool) {
+    let waited = tokio::time::timeout(Duration::from_secs(30), async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    waited.await.expect("it does not come true");
+}
+
+async fn wait_until_ready(running: &echelon_io_mesos_sim::Running, framework: &Framework, name: &str) {
+    let waited = tokio::time::timeout(Duration::from_secs(30), async {
+        while file(running, &framework.id, name, "stdout").await != "ready\n" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    waited.await.expect("the task does not begin");
+}

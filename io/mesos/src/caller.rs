@@ -1,0 +1,171 @@
+//! Calls in order, on one connection of their own, one at a time (R11): the next leaves when the one before was answered. A
+//! good answer means taken in, not done (R12), and is not told to anybody.
+
+use crate::config::Config;
+use crate::dial::Dial;
+use crate::http::{Channel, HttpError, text};
+use crate::master::Endpoint;
+use crate::open::request;
+use bytes::Bytes;
+use echelon_core_hosts::Call;
+use echelon_proto::convert::mesos::call_to_wire;
+use http::StatusCode;
+use prost::Message as _;
+use std::collections::VecDeque;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What the master says to a stale stream id (R29), and to a framework that it does not know (R30, R118).
+const STALE: &str = "didn't match the stream ID";
+const UNKNOWN_FRAMEWORK: &str = "Framework cannot be found";
+
+/// What became of a call that was not taken in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// Refused as it stands; the subscription is not touched by it.
+    Refused(String),
+    /// A newer subscription of the framework took over.
+    Superseded(String),
+    /// The subscription is of no use any more.
+    Lost {
+        /// Why.
+        why: String,
+        /// Whether the master certainly did not take the call in.
+        refused: bool,
+    },
+}
+
+/// Who is called, and how.
+pub struct Line {
+    /// Opens connections.
+    pub dial: Arc<dyn Dial>,
+    /// Bounds and framework.
+    pub config: Arc<Config>,
+    /// The leading master.
+    pub endpoint: Endpoint,
+    /// The stream that calls belong to.
+    pub stream_id: String,
+    /// Our framework id.
+    pub framework: String,
+}
+
+type Answer = Pin<Box<dyn Future<Output = (Option<Channel>, Option<Fate>)> + Send>>;
+
+/// The calls of one subscription.
+pub struct Caller {
+    line: Arc<Line>,
+    waiting: VecDeque<Call>,
+    under_way: Option<(Call, Answer)>,
+    channel: Option<Channel>,
+}
+
+impl Caller {
+    /// No calls yet; the connection is opened with the first.
+    pub const fn new(line: Arc<Line>) -> Self {
+        Self {
+            line,
+            waiting: VecDeque::new(),
+            under_way: None,
+            channel: None,
+        }
+    }
+
+    /// Puts a call at the end of the queue.
+    pub fn push(&mut self, call: Call) {
+        self.waiting.push_back(call);
+    }
+
+    /// How many wait for the one under way.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Makes calls until one is not taken in. Nothing is lost when this is dropped before it is done.
+    pub async fn next(&mut self) -> (Call, Fate) {
+        loop {
+            if self.under_way.is_none() {
+                let Some(call) = self.waiting.pop_front() else {
+                    return pending().await;
+                };
+                let answer = make(Arc::clone(&self.line), self.channel.take(), call.clone());
+                self.under_way = Some((call, Box::pin(answer)));
+            }
+            let Some((_, answer)) = &mut self.under_way else {
+                continue;
+            };
+            let (channel, fate) = answer.await;
+            self.channel = channel;
+            if let Some((call, _)) = self.under_way.take()
+                && let Some(fate) = fate
+            {
+                return (call, fate);
+            }
+        }
+    }
+
+    /// The calls that were not answered, in order, and whether they certainly did not leave.
+    pub fn unanswered(self) -> impl Iterator<Item = (Call, bool)> {
+        let under_way = self.under_way.map(|(call, _)| (call, false));
+        under_way
+            .into_iter()
+            .chain(self.waiting.into_iter().map(|call| (call, true)))
+    }
+}
+
+async fn make(line: Arc<Line>, channel: Option<Channel>, call: Call) -> (Option<Channel>, Option<Fate>) {
+    let wire = call_to_wire(&call, &line.config.framework, Some(&line.framework));
+    let body = Bytes::from(wire.encode_to_vec());
+    // A connection that the master closed while nothing was under way is opened again: the order of calls is kept.
+    let mut old = channel.filter(|c| !c.is_closed());
+    loop {
+        let reused = old.is_some();
+        match send(&line, old.take(), body.clone()).await {
+            Ok((channel, fate)) => return (Some(channel), fate),
+            Err(HttpError::NotSent) if reused => {}
+            Err(error) => {
+                let fate = Fate::Lost {
+                    why: format!("{}: {}", line.endpoint, error.chain()),
+                    refused: !error.may_have_arrived(),
+                };
+                return (None, Some(fate));
+            }
+        }
+    }
+}
+
+async fn send(
+    line: &Line,
+    channel: Option<Channel>,
+    body: Bytes,
+) -> Result<(Channel, Option<Fate>), HttpError> {
+    let timing = &line.config.timing;
+    let mut channel = match channel {
+        Some(channel) => channel,
+        None => Channel::connect(line.dial.as_ref(), line.endpoint.authority(), timing.connect).await?,
+    };
+    let request = request(&line.config, &line.endpoint, Some(&line.stream_id), body);
+    let answer = channel.send(request, timing.answer).await?;
+    let status = answer.status();
+    let said = text(answer.into_body(), timing.connect).await;
+    Ok((channel, fate(line, status, &said)))
+}
+
+fn fate(line: &Line, status: StatusCode, said: &str) -> Option<Fate> {
+    let why = format!("{}: {} {said}", line.endpoint, status.as_u16());
+    let lost = |refused| {
+        Some(Fate::Lost {
+            why: why.clone(),
+            refused,
+        })
+    };
+    match status.as_u16() {
+        200..=299 => None,
+        400 if said.contains(STALE) => Some(Fate::Superseded(why)),
+        // Not subscribed any more, or not the leader any more: what follows would be refused as well.
+        400 if said.contains(UNKNOWN_FRAMEWORK) => lost(true),
+        403 | 307 | 503 => lost(true),
+        400..=499 => Some(Fate::Refused(why)),
+        _ => lost(false),
+    }
+}

@@ -1,0 +1,324 @@
+//! The connection of a shard to its cluster: one task that opens streams when it is told to, reads always, calls in order,
+//! and passes on what it hears.
+
+use crate::caller::{Caller, Fate, Line};
+use crate::config::Config;
+use crate::dial::{Dial, Tcp};
+use crate::master::Endpoint;
+use crate::open::{OpenError, Session, open};
+use crate::stream::{EventStream, StreamEnd};
+use echelon_core_hosts::{Call, Event};
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+use std::collections::VecDeque;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::task::JoinHandle;
+
+/// Speaks with a cluster's masters until the sender of `calls` or the receiver of `events` is dropped; then the stream is
+/// closed at once, and nothing more is said.
+///
+/// `Call::Subscribe` opens the stream, in place of one that is open. After `Disconnected` and `Refused` nothing happens until
+/// the next one; a row of them is slowed down here, with jitter. A call that cannot be made, or whose outcome is unknown, comes
+/// back as `CallFailed`; when its loss means that the order of calls is lost too, `Disconnected` follows.
+pub fn spawn(config: Config, calls: mpsc::Receiver<Call>, events: mpsc::Sender<Event>) -> JoinHandle<()> {
+    spawn_over(Arc::new(Tcp), config, calls, events)
+}
+
+/// The same over another network.
+pub fn spawn_over(
+    dial: Arc<dyn Dial>,
+    config: Config,
+    calls: mpsc::Receiver<Call>,
+    events: mpsc::Sender<Event>,
+) -> JoinHandle<()> {
+    let connection = Connection {
+        dial,
+        random: SmallRng::seed_from_u64(config.seed),
+        config: Arc::new(config),
+        events,
+        outbox: VecDeque::new(),
+        state: State::Idle,
+        leader: None,
+        failures: 0,
+    };
+    tokio::spawn(connection.run(calls))
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Session, OpenError>> + Send>>;
+
+enum State {
+    Idle,
+    Opening(Opening),
+    Open(Box<Open>),
+}
+
+/// An open stream. Calls can be made once it has told our framework id.
+struct Open {
+    endpoint: Endpoint,
+    stream_id: String,
+    stream: EventStream,
+    caller: Option<Caller>,
+}
+
+/// What happened next.
+enum Next {
+    Call(Option<Call>),
+    Opened(Result<Session, OpenError>),
+    Heard(Result<Event, StreamEnd>),
+    Unmade(Call, Fate),
+    Room(bool),
+}
+
+struct Connection {
+    dial: Arc<dyn Dial>,
+    config: Arc<Config>,
+    events: mpsc::Sender<Event>,
+    /// Events that their reader has no room for yet.
+    outbox: VecDeque<Event>,
+    state: State,
+    /// The master that led last; it is asked first.
+    leader: Option<Endpoint>,
+    /// Attempts in a row without a subscription.
+    failures: u32,
+    random: SmallRng,
+}
+
+impl Connection {
+    async fn run(mut self, mut calls: mpsc::Receiver<Call>) {
+        loop {
+            match self.next(&mut calls).await {
+                Next::Call(None) | Next::Room(false) => return,
+                Next::Call(Some(call)) => self.on_call(call),
+                Next::Opened(Ok(session)) => self.on_opened(session),
+                Next::Opened(Err(OpenError::NoLeader(why))) => self.lost(why),
+                Next::Opened(Err(OpenError::Refused(message))) => self.refused(message, false),
+                Next::Heard(Ok(event)) => self.on_heard(event),
+                Next::Heard(Err(end)) => self.lost(end.to_string()),
+                Next::Unmade(call, fate) => self.on_unmade(call, fate),
+                Next::Room(true) => {}
+            }
+            if !self.pass_on() {
+                return;
+            }
+        }
+    }
+
+    async fn next(&mut self, calls: &mut mpsc::Receiver<Call>) -> Next {
+        let Self {
+            state,
+            events,
+            outbox,
+            config,
+            ..
+        } = self;
+        let waiting = match state {
+            State::Open(open) => open.caller.as_ref().map_or(0, Caller::waiting),
+            _ => 0,
+        };
+        tokio::select! {
+            call = calls.recv(), if waiting < config.limits.calls => Next::Call(call),
+            permit = events.reserve(), if !outbox.is_empty() => match permit {
+                Ok(permit) => {
+                    if let Some(event) = outbox.pop_front() {
+                        permit.send(event);
+                    }
+                    Next::Room(true)
+                }
+                Err(_) => Next::Room(false),
+            },
+            () = events.closed() => Next::Room(false),
+            next = progress(state) => next,
+        }
+    }
+
+    /// Hands events over while there is room; false when nobody reads them any more.
+    fn pass_on(&mut self) -> bool {
+        while let Some(event) = self.outbox.pop_front() {
+            match self.events.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event)) => {
+                    self.outbox.push_front(event);
+                    return true;
+                }
+                Err(TrySendError::Closed(_)) => return false,
+            }
+        }
+        true
+    }
+
+    fn on_call(&mut self, call: Call) {
+        if let Call::Subscribe { framework } = call {
+            self.close();
+            self.state = State::Opening(self.opening(framework));
+            return;
+        }
+        match self.caller() {
+            Some(caller) => caller.push(call),
+            None => self.outbox.push_back(Event::CallFailed {
+                call,
+                why: "there is no subscription".to_owned(),
+                refused: true,
+            }),
+        }
+    }
+
+    fn caller(&mut self) -> Option<&mut Caller> {
+        match &mut self.state {
+            State::Open(open) => open.caller.as_mut(),
+            State::Idle | State::Opening(_) => None,
+        }
+    }
+
+    fn opening(&mut self, framework: Option<String>) -> Opening {
+        let wait = self.wait();
+        let (dial, config, leader) = (
+            Arc::clone(&self.dial),
+            Arc::clone(&self.config),
+            self.leader.clone(),
+        );
+        Box::pin(async move {
+            tokio::time::sleep(wait).await;
+            open(dial.as_ref(), &config, leader.as_ref(), framework).await
+        })
+    }
+
+    /// None before the first attempt in a row.
+    fn wait(&mut self) -> Duration {
+        let timing = &self.config.timing;
+        let Some(doublings) = self.failures.checked_sub(1) else {
+            return Duration::ZERO;
+        };
+        let bound = timing.first_wait.saturating_mul(1 << doublings.min(16));
+        bound
+            .min(timing.longest_wait)
+            .mul_f64(self.random.random_range(0.0..=1.0))
+    }
+
+    fn on_opened(&mut self, session: Session) {
+        let Session {
+            endpoint,
+            stream_id,
+            stream,
+        } = session;
+        self.state = State::Open(Box::new(Open {
+            endpoint,
+            stream_id,
+            stream,
+            caller: None,
+        }));
+    }
+
+    fn on_heard(&mut self, event: Event) {
+        match event {
+            Event::Refused { message, superseded } => return self.refused(message, superseded),
+            Event::Subscribed { ref framework, .. } => self.on_subscribed(framework.clone()),
+            _ => {}
+        }
+        self.outbox.push_back(event);
+        let most = self.config.limits.events;
+        if self.outbox.len() > most {
+            self.lost(format!(
+                "more than {most} events wait to be taken in; the stream is dropped rather than left unread"
+            ));
+        }
+    }
+
+    fn on_subscribed(&mut self, framework: String) {
+        self.failures = 0;
+        let State::Open(open) = &mut self.state else {
+            return;
+        };
+        let Open {
+            endpoint,
+            stream_id,
+            caller,
+            ..
+        } = open.as_mut();
+        if caller.is_some() {
+            return;
+        }
+        tracing::info!(master = %endpoint, framework, "subscribed");
+        self.leader = Some(endpoint.clone());
+        let line = Line {
+            dial: Arc::clone(&self.dial),
+            config: Arc::clone(&self.config),
+            endpoint: endpoint.clone(),
+            stream_id: stream_id.clone(),
+            framework,
+        };
+        *caller = Some(Caller::new(Arc::new(line)));
+    }
+
+    fn on_unmade(&mut self, call: Call, fate: Fate) {
+        let (why, refused) = match &fate {
+            Fate::Refused(why) | Fate::Superseded(why) => (why.clone(), true),
+            Fate::Lost { why, refused } => (why.clone(), *refused),
+        };
+        let failed = Event::CallFailed {
+            call,
+            why: why.clone(),
+            refused,
+        };
+        self.outbox.push_back(failed);
+        match fate {
+            Fate::Refused(_) => tracing::warn!(why, "a call was refused"),
+            Fate::Superseded(_) => self.refused(why, true),
+            Fate::Lost { .. } => self.lost(format!("a call was lost: {why}")),
+        }
+    }
+
+    fn lost(&mut self, why: String) {
+        self.failures = self.failures.saturating_add(1);
+        tracing::warn!(why, "no subscription");
+        self.close();
+        self.outbox.push_back(Event::Disconnected { why });
+    }
+
+    fn refused(&mut self, message: String, superseded: bool) {
+        self.failures = self.failures.saturating_add(1);
+        tracing::warn!(message, superseded, "the subscription was refused");
+        self.close();
+        self.outbox.push_back(Event::Refused { message, superseded });
+    }
+
+    /// Closes the stream. Calls without an answer are told: one may be under way, the others did not leave.
+    fn close(&mut self) {
+        let State::Open(open) = std::mem::replace(&mut self.state, State::Idle) else {
+            return;
+        };
+        if let Some(caller) = open.caller {
+            let failed = caller.unanswered().map(|(call, refused)| Event::CallFailed {
+                call,
+                why: "the subscription ended before an answer".to_owned(),
+                refused,
+            });
+            self.outbox.extend(failed);
+        }
+    }
+}
+
+/// What the state waits for.
+async fn progress(state: &mut State) -> Next {
+    match state {
+        State::Idle => pending().await,
+        State::Opening(opening) => Next::Opened(opening.await),
+        State::Open(open) => {
+            let Open { stream, caller, .. } = open.as_mut();
+            let unmade = async {
+                match caller {
+                    Some(caller) => caller.next().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                heard = stream.next() => Next::Heard(heard),
+                (call, fate) = unmade => Next::Unmade(call, fate),
+            }
+        }
+    }
+}

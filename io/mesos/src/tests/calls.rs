@@ -1,0 +1,183 @@
+use super::net::{Answer, Net};
+use super::{Shard, config, kill, subscribed};
+use bytes::Bytes;
+use echelon_core_hosts::{Call, Event};
+use tokio::sync::mpsc::UnboundedSender;
+
+async fn ready(net: &Net) -> (Shard, UnboundedSender<Bytes>) {
+    let stream = net.stream("m:5050", subscribed());
+    let mut shard = Shard::over(net, config("m"));
+    shard.subscribe().await;
+    shard.hear_subscribed().await;
+    (shard, stream)
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_arrive_in_order_over_one_connection() {
+    let net = Net::with(&["m:5050"]);
+    let (mut shard, _stream) = ready(&net).await;
+    for n in 0..50 {
+        shard.say(kill(&format!("t{n}"))).await;
+    }
+    for _ in 0..50 {
+        net.answer("m:5050", Answer::Text(202, ""));
+    }
+    net.answer("m:5050", Answer::Text(400, "enough"));
+    shard.say(Call::Revive).await;
+    shard.hear_failed().await;
+    let killed: Vec<String> = net
+        .look(|s| s.call().kill.map(|k| k.task_id.value))
+        .into_iter()
+        .flatten()
+        .collect();
+    let wanted: Vec<String> = (0..50).map(|n| format!("t{n}")).collect();
+    assert_eq!(killed, wanted);
+    assert_eq!(
+        net.dialled(),
+        2,
+        "the stream and the calls have a connection each"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_the_master_closed_while_idle_is_opened_again() {
+    let net = Net::with(&["m:5050"]);
+    let (mut shard, _stream) = ready(&net).await;
+    net.answer("m:5050", Answer::Last);
+    net.answer("m:5050", Answer::Last);
+    net.answer("m:5050", Answer::Text(400, "enough"));
+    for call in [kill("a"), kill("b"), Call::Suppress] {
+        shard.say(call).await;
+    }
+    assert_eq!(shard.hear_failed().await, (Call::Suppress, true));
+    assert_eq!(net.look(|_| ()).len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_call_leaves_the_subscription_alone() {
+    for (status, text) in [
+        (400, "Failed to validate scheduler::Call: Not a valid UUID"),
+        (404, ""),
+        (413, "too large"),
+    ] {
+        let net = Net::with(&["m:5050"]);
+        let (mut shard, stream) = ready(&net).await;
+        net.answer("m:5050", Answer::Text(status, text));
+        shard.say(kill("t")).await;
+        assert_eq!(shard.hear_failed().await, (kill("t"), true));
+        stream.send(Bytes::from(super::heartbeat())).unwrap();
+        assert_eq!(shard.hear().await, Event::Heartbeat);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_stream_id_means_that_another_took_over() {
+    let net = Net::with(&["m:5050"]);
+    let (mut shard, stream) = ready(&net).await;
+    let stale = "The stream ID 'x' included in this request didn't match the stream ID currently associated with framework ID y";
+    net.answer("m:5050", Answer::Text(400, stale));
+    shard.say(kill("t")).await;
+    shard.say(Call::Revive).await;
+    assert_eq!(shard.hear_failed().await, (kill("t"), true));
+    // What waited behind it certainly did not leave.
+    let mut rest = vec![shard.hear().await, shard.hear().await];
+    rest.sort_by_key(|e| matches!(e, Event::Refused { .. }));
+    assert!(
+        matches!(
+            &rest[0],
+            Event::CallFailed {
+                call: Call::Revive,
+                refused: true,
+                ..
+            }
+        ),
+        "{rest:?}"
+    );
+    assert!(
+        matches!(&rest[1], Event::Refused { superseded: true, message } if message.contains("didn't match"))
+    );
+    stream.closed().await;
+    assert_eq!(net.look(|_| ()).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_master_that_does_not_know_us_any_more_ends_the_subscription() {
+    for (status, text) in [
+        (403, "Framework is not subscribed"),
+        (400, "Framework cannot be found"),
+        (503, "Master has not finished recovery"),
+    ] {
+        let net = Net::with(&["m:5050"]);
+        let (mut shard, stream) = ready(&net).await;
+        net.answer("m:5050", Answer::Text(status, text));
+        shard.say(kill("t")).await;
+        assert_eq!(shard.hear_failed().await, (kill("t"), true));
+        let why = shard.hear_disconnected().await;
+        assert_eq!(why, format!("a call was lost: m:5050: {status} {text}"));
+        stream.closed().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_unknown_outcome_is_told_as_such() {
+    for (answer, hint) in [
+        (Answer::Hang, "no answer within 75s"),
+        (Answer::Cut, "the connection broke"),
+        (Answer::Text(500, "oops"), "500 oops"),
+    ] {
+        let net = Net::with(&["m:5050"]);
+        let (mut shard, stream) = ready(&net).await;
+        net.answer("m:5050", answer);
+        shard.say(kill("a")).await;
+        shard.say(kill("b")).await;
+        if hint.starts_with("no answer") {
+            // The stream lives meanwhile.
+            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+            stream.send(Bytes::from(super::heartbeat())).unwrap();
+            assert_eq!(shard.hear().await, Event::Heartbeat);
+        }
+        assert_eq!(shard.hear_failed().await, (kill("a"), false), "{hint}");
+        assert_eq!(
+            shard.hear_failed().await,
+            (kill("b"), true),
+            "{hint}: it did not leave"
+        );
+        let why = shard.hear_disconnected().await;
+        assert!(why.contains(hint), "{hint}: {why}");
+        stream.closed().await;
+        assert_eq!(net.look(|_| ()).len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_stream_tells_what_became_of_calls() {
+    let net = Net::with(&["m:5050"]);
+    let (mut shard, stream) = ready(&net).await;
+    net.answer("m:5050", Answer::Hang);
+    shard.say(kill("a")).await;
+    shard.say(kill("b")).await;
+    // The first is under way when the master has seen it.
+    while net.look(|_| ()).len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    drop(stream);
+    assert_eq!(shard.hear_failed().await, (kill("a"), false));
+    assert_eq!(shard.hear_failed().await, (kill("b"), true));
+    assert_eq!(shard.hear_disconnected().await, "the event stream ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_subscription_no_call_is_made() {
+    let net = Net::with(&["m:5050"]);
+    let mut shard = Shard::over(&net, config("m"));
+    shard.say(kill("t")).await;
+    assert_eq!(shard.hear_failed().await, (kill("t"), true));
+    // Nor before the first event of the stream.
+    let stream = net.stream("m:5050", Vec::new());
+    shard.subscribe().await;
+    shard.say(Call::Revive).await;
+    assert_eq!(shard.hear_failed().await, (Call::Revive, true));
+    stream.send(Bytes::from(subscribed())).unwrap();
+    shard.hear_subscribed().await;
+    assert_eq!(net.look(|_| ()).len(), 1);
+}

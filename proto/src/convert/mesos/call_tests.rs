@@ -1,0 +1,208 @@
+//! What we say, field by field.
+
+use super::*;
+use crate::mesos::v1::scheduler::call::Type;
+use echelon_core_hosts::{Call, Launch, OfferId};
+use echelon_core_model::{HostId, Resources, Span};
+
+fn framework() -> Framework {
+    Framework {
+        role: "ours".to_owned(),
+        ..Framework::named("echelon")
+    }
+}
+
+#[test]
+fn a_framework_subscribes_first_without_an_id_and_then_with_it_in_both_places() {
+    for id in [None, Some("f-1")] {
+        let stored = id.map(str::to_owned);
+        let wire = call_to_wire(
+            &Call::Subscribe {
+                framework: stored.clone(),
+            },
+            &framework(),
+            Some("ignored"),
+        );
+        let info = wire.subscribe.as_ref().unwrap().framework_info.clone();
+        assert_eq!(wire.r#type(), Type::Subscribe);
+        assert_eq!(wire.framework_id.clone().map(|id| id.value), stored, "R23");
+        assert_eq!(info.id.clone().map(|id| id.value), stored, "R23");
+        assert!(info.failover_timeout() >= 14.0 * 24.0 * 3600.0, "R32");
+        assert!(info.checkpoint(), "R36");
+        assert_eq!(info.roles, ["ours"]);
+        #[allow(deprecated, reason = "R25: refused beside `roles`")]
+        {
+            assert_eq!(info.role, None);
+        }
+        let capabilities: Vec<&str> = info
+            .capabilities
+            .iter()
+            .map(|c| c.r#type().as_str_name())
+            .collect();
+        for needed in [
+            "MULTI_ROLE",
+            "PARTITION_AWARE",
+            "TASK_KILLING_STATE",
+            "RESERVATION_REFINEMENT",
+            "GPU_RESOURCES",
+        ] {
+            assert!(capabilities.contains(&needed), "R35: {needed}");
+        }
+    }
+}
+
+#[test]
+fn a_launch_says_all_that_its_task_needs() {
+    let launch = Launch {
+        task: "0000000000000000000000000a.main.0.1.1".parse().unwrap(),
+        name: "web 0".to_owned(),
+        command: "sleep 1".to_owned(),
+        env: [("A".to_owned(), "b".to_owned())].into(),
+        resources: Resources {
+            cpus: 1500,
+            memory: 64,
+            disk: 0,
+            gpus: 2000,
+        },
+        grace: Span::millis(1500),
+        max_run: Some(Span::seconds(60)),
+        labels: [("k".to_owned(), "v".to_owned())].into(),
+    };
+    let call = Call::Accept {
+        offers: vec![OfferId("o1".into()), OfferId("o2".into())],
+        host: HostId::new("agent"),
+        launches: vec![launch],
+        refuse: Span::millis(500),
+    };
+    let wire = call_to_wire(&call, &framework(), Some("f-1"));
+    assert_eq!(wire.framework_id.clone().unwrap().value, "f-1");
+    let accept = wire.accept.unwrap();
+    assert_eq!(
+        accept
+            .offer_ids
+            .iter()
+            .map(|o| o.value.as_str())
+            .collect::<Vec<_>>(),
+        ["o1", "o2"]
+    );
+    assert_eq!(accept.filters.unwrap().refuse_seconds(), 0.5);
+    let task = &accept.operations[0].launch.as_ref().unwrap().task_infos[0];
+    assert_eq!(task.task_id.value, "0000000000000000000000000a.main.0.1.1");
+    assert_eq!(task.agent_id.value, "agent");
+    assert_eq!(
+        task.kill_policy
+            .as_ref()
+            .unwrap()
+            .grace_period
+            .unwrap()
+            .nanoseconds,
+        1_500_000_000,
+        "R85"
+    );
+    assert_eq!(
+        task.max_completion_time.unwrap().nanoseconds,
+        60_000_000_000,
+        "R89"
+    );
+    let command = task.command.as_ref().unwrap();
+    assert_eq!((command.value(), command.shell()), ("sleep 1", true));
+    let amounts: Vec<(&str, f64)> = task
+        .resources
+        .iter()
+        .map(|r| (r.name.as_str(), r.scalar.as_ref().unwrap().value))
+        .collect();
+    assert_eq!(
+        amounts,
+        [("cpus", 1.5), ("mem", 64.0), ("gpus", 2.0)],
+        "R79: zero is invalid"
+    );
+    let roles: Vec<&str> = task
+        .resources
+        .iter()
+        .map(|r| r.allocation_info.as_ref().unwrap().role())
+        .collect();
+    assert_eq!(roles, ["ours"; 3]);
+    assert_eq!(
+        from_resources(&task.resources),
+        Resources {
+            cpus: 1500,
+            memory: 64,
+            disk: 0,
+            gpus: 2000
+        }
+    );
+}
+
+#[test]
+fn other_calls_name_what_they_are_about() {
+    let (host, uuid) = (HostId::new("agent"), [3; 16]);
+    let say = |call: Call| call_to_wire(&call, &framework(), Some("f-1"));
+    let killed = say(Call::Kill {
+        task: "t".to_owned(),
+        host: Some(host.clone()),
+        grace: Span::seconds(2),
+    });
+    let kill = killed.kill.clone().unwrap();
+    assert_eq!(
+        (kill.task_id.value.as_str(), kill.agent_id.unwrap().value.as_str()),
+        ("t", "agent"),
+        "R104"
+    );
+    assert_eq!(
+        kill.kill_policy.unwrap().grace_period.unwrap().nanoseconds,
+        2_000_000_000
+    );
+    let acknowledged = say(Call::Acknowledge {
+        task: "t".to_owned(),
+        host: host.clone(),
+        uuid,
+    });
+    let acknowledge = acknowledged.acknowledge.clone().unwrap();
+    assert_eq!(
+        (acknowledge.agent_id.value.as_str(), acknowledge.uuid),
+        ("agent", uuid.to_vec()),
+        "R96"
+    );
+    let declined = say(Call::Decline {
+        offers: vec![OfferId("o".into())],
+        refuse: Span::minutes(60),
+    });
+    assert_eq!(
+        declined
+            .decline
+            .clone()
+            .unwrap()
+            .filters
+            .unwrap()
+            .refuse_seconds(),
+        3600.0
+    );
+    let asked = say(Call::Reconcile {
+        tasks: vec![("t".to_owned(), Some(host)), ("u".to_owned(), None)],
+    });
+    let tasks = asked.reconcile.clone().unwrap().tasks;
+    assert_eq!(tasks[0].agent_id.clone().unwrap().value, "agent");
+    assert_eq!(tasks[1].agent_id, None);
+    // The sub-message must be there even when it is empty (R57).
+    assert!(say(Call::Reconcile { tasks: Vec::new() }).reconcile.is_some());
+    let types = [
+        killed,
+        acknowledged,
+        declined,
+        asked,
+        say(Call::Revive),
+        say(Call::Suppress),
+    ]
+    .map(|w| w.r#type());
+    assert_eq!(
+        types,
+        [
+            Type::Kill,
+            Type::Acknowledge,
+            Type::Decline,
+            Type::Reconcile,
+            Type::Revive,
+            Type::Suppress
+        ]
+    );
+}

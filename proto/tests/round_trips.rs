@@ -1,0 +1,354 @@
+//! Every stored and sent type survives its bytes; what bytes cannot mean is told with its field's path.
+#![cfg(test)]
+
+mod strategies;
+
+use echelon_core_model::JobId;
+use echelon_core_model::directive::{
+    Capacity, Directive, Order, Report, ReportPart, SliceOrder, SliceReport,
+};
+use echelon_core_model::instance::Block;
+use echelon_core_testkit::build::JobBuilder;
+use echelon_proto::convert::shard::Changed;
+use echelon_proto::convert::{FieldError, FieldProblem, Wire, decode, encode};
+use echelon_proto::echelon::shard::v1 as shard;
+use echelon_proto::echelon::storage::v1 as stored;
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use std::fmt::Debug;
+use strategies as any_of;
+
+fn returns<T: Wire + Clone + PartialEq + Debug>(value: T) -> Result<(), TestCaseError> {
+    let bytes = encode(&value);
+    let read: T = decode(&bytes).map_err(|e| TestCaseError::fail(e.to_string()))?;
+    prop_assert_eq!(&read, &value);
+    prop_assert_eq!(encode(&read), bytes, "the same value has the same bytes");
+    Ok(())
+}
+
+fn slice_order() -> impl Strategy<Value = SliceOrder> {
+    let first = (
+        any_of::job(),
+        any_of::group(),
+        any_of::version(),
+        any_of::goal(),
+        any::<u32>(),
+    );
+    let grants = vec((any_of::generation(), any_of::grant()), 0..3);
+    let rest = (vec(any_of::assigned(), 0..3), grants, any::<u32>());
+    (first, rest).prop_map(|((job, group, head_version, goal, spec_version), rest)| {
+        let (ranges, grants, max_unavailable) = rest;
+        SliceOrder {
+            job,
+            group,
+            head_version,
+            goal,
+            spec_version,
+            ranges,
+            grants,
+            max_unavailable,
+        }
+    })
+}
+
+fn directive() -> impl Strategy<Value = Directive> {
+    let order = prop_oneof![
+        Just(Order::Report),
+        vec(slice_order(), 0..3).prop_map(Order::Slices),
+        any_of::job().prop_map(Order::Archive),
+    ];
+    (any_of::epoch(), any::<u64>(), order).prop_map(|(epoch, sequence, order)| Directive {
+        epoch,
+        sequence,
+        order,
+    })
+}
+
+fn slice_report() -> impl Strategy<Value = SliceReport> {
+    let ids = (
+        any_of::job(),
+        any_of::group(),
+        any_of::generation(),
+        any_of::version(),
+        any::<u64>(),
+    );
+    let waiting = vec((any_of::reason(), any::<u64>(), any_of::at()), 0..3);
+    let rest = (
+        any_of::ranges(),
+        any_of::ranges(),
+        any_of::counts(),
+        any::<[u64; 6]>(),
+        waiting,
+    );
+    (ids, rest).prop_map(|((job, group, generation, head_version, grant_number), rest)| {
+        let (held, released, counts, [active, unstarted, succeeded, failed, stopped, live], waiting) = rest;
+        SliceReport {
+            job,
+            group,
+            generation,
+            head_version,
+            grant_number,
+            held,
+            released,
+            active,
+            unstarted,
+            counts,
+            succeeded,
+            failed,
+            stopped,
+            live,
+            waiting,
+        }
+    })
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let r = any_of::resources;
+    let capacity = (r(), r(), r(), r(), any::<u32>(), of(any_of::at()));
+    let capacity = capacity.prop_map(
+        |(total, used, largest_free, largest_host, hosts, mesos_contact)| {
+            ReportPart::Capacity(Capacity {
+                total,
+                used,
+                largest_free,
+                largest_host,
+                hosts,
+                mesos_contact,
+            })
+        },
+    );
+    let part = prop_oneof![
+        Just(ReportPart::FullStart),
+        Just(ReportPart::FullEnd),
+        vec(slice_report(), 0..3).prop_map(ReportPart::Slices),
+        any_of::epoch().prop_map(ReportPart::Superseded),
+        capacity,
+    ];
+    (any_of::cluster_id(), any_of::epoch(), any::<u64>(), part).prop_map(
+        |(cluster, epoch, sequence, part)| Report {
+            cluster,
+            epoch,
+            sequence,
+            part,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn decided_rows_return(
+        head in any_of::head(),
+        holder in any_of::holder(),
+        planned in any_of::planned(),
+        pools in any_of::pools(),
+        cluster in any_of::cluster(),
+        leadership in any_of::leadership(),
+        assignment in any_of::assignment(),
+    ) {
+        returns(head)?;
+        returns(holder)?;
+        returns(planned)?;
+        returns(pools)?;
+        returns(cluster)?;
+        returns(leadership)?;
+        returns(assignment)?;
+    }
+
+    #[test]
+    fn owned_rows_return(
+        progress in any_of::progress(),
+        state in any_of::cluster_state(),
+        heartbeat in any_of::heartbeat(),
+        host in any_of::host(),
+        shard_row in any_of::shard_row(),
+        slice in any_of::slice_row(),
+        event in any_of::event(),
+    ) {
+        returns(progress)?;
+        returns(state)?;
+        returns(heartbeat)?;
+        returns(host)?;
+        returns(shard_row)?;
+        returns(slice)?;
+        returns(event)?;
+    }
+
+    #[test]
+    fn blocks_return(block in any_of::block()) {
+        returns(block)?;
+    }
+
+    #[test]
+    fn directives_and_reports_return(directive in directive(), report in report(), job in any_of::job()) {
+        returns(directive)?;
+        returns(report)?;
+        returns(Changed::Head(job))?;
+        returns(Changed::Pools)?;
+    }
+
+    #[test]
+    fn specs_return(n in 1u32..9, command in ".{1,9}", key in "[A-Z]{1,3}", value in ".{0,4}") {
+        returns(JobBuilder::batch("b", n).command(&command).env(&key, &value).spread().build())?;
+        returns(JobBuilder::service("s", n).max_running(n).only(&["c1"]).priority(n).build())?;
+    }
+
+    #[test]
+    fn bytes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
+        drop(decode::<Block>(&bytes));
+        drop(decode::<Directive>(&bytes));
+        drop(decode::<Report>(&bytes));
+    }
+}
+
+fn told<T: Wire + Debug>(message: T::Message, path: &str, problem: FieldProblem) {
+    let path = path.to_owned();
+    assert_eq!(T::from_wire(message).unwrap_err(), FieldError { path, problem });
+}
+
+#[test]
+fn what_a_block_cannot_mean_is_told_with_its_path() {
+    let record = |number, run| stored::InstanceRecord {
+        number,
+        run,
+        ..Default::default()
+    };
+    let run = |state, host| stored::Run {
+        state,
+        host,
+        reason: Some(stored::Reason {
+            code: 58,
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let block = |instances| stored::Block {
+        job: vec![0; 16],
+        group: "main".to_owned(),
+        host_ids: vec!["h".to_owned()],
+        hostnames: vec!["h".to_owned()],
+        instances,
+        ..Default::default()
+    };
+    let good = || record(1, Some(run(4, 0)));
+    assert!(Block::from_wire(block(vec![good()])).is_ok());
+    for (instances, path, problem) in [
+        (
+            vec![good(), record(2, Some(run(4, 1)))],
+            "instances[1].run.host",
+            FieldProblem::OutOfRange(1),
+        ),
+        (
+            vec![record(1, Some(run(99, 0)))],
+            "instances[0].run.state",
+            FieldProblem::Unknown(99),
+        ),
+        (
+            vec![good(), good()],
+            "instances",
+            FieldProblem::Repeated("1".to_owned()),
+        ),
+        (
+            vec![record(
+                1,
+                Some(stored::Run {
+                    reason: None,
+                    ..run(4, 0)
+                }),
+            )],
+            "instances[0].run.reason",
+            FieldProblem::Missing,
+        ),
+    ] {
+        told::<Block>(block(instances), path, problem);
+    }
+    let short = stored::Block {
+        job: vec![0; 15],
+        ..block(Vec::new())
+    };
+    told::<Block>(short, "job", FieldProblem::JobId(15));
+}
+
+#[test]
+fn what_a_stream_cannot_mean_is_told_with_its_path() {
+    use shard::direct_request::Order as Sent;
+    let directive = |order| shard::DirectRequest {
+        epoch: 1,
+        sequence: 1,
+        order,
+    };
+    told::<Directive>(directive(None), "order", FieldProblem::Missing);
+    let slice = shard::SliceOrder {
+        job: vec![0; 16],
+        group: "main".to_owned(),
+        goal: Some(stored::Goal {
+            desired: 1,
+            restarts: 0,
+        }),
+        ..Default::default()
+    };
+    let backwards = stored::AssignedRange {
+        range: Some(stored::InstanceRange { first: 3, last: 2 }),
+        cluster: "c1".to_owned(),
+        ..Default::default()
+    };
+    let empty = FieldProblem::Range { first: 3, last: 2 };
+    for (slice, path, problem) in [
+        (
+            shard::SliceOrder {
+                goal: None,
+                ..slice.clone()
+            },
+            "slices.slices[0].goal",
+            FieldProblem::Missing,
+        ),
+        (
+            shard::SliceOrder {
+                goal: Some(stored::Goal::default()),
+                ..slice.clone()
+            },
+            "slices.slices[0].goal.desired",
+            FieldProblem::Unknown(0),
+        ),
+        (
+            shard::SliceOrder {
+                ranges: vec![backwards],
+                ..slice.clone()
+            },
+            "slices.slices[0].ranges[0].range.first",
+            empty,
+        ),
+    ] {
+        let slices = vec![slice];
+        told::<Directive>(
+            directive(Some(Sent::Slices(shard::SlicesOrder { slices }))),
+            path,
+            problem,
+        );
+    }
+    let report = shard::DirectResponse {
+        cluster: String::new(),
+        part: Some(shard::direct_response::Part::Superseded(2)),
+        ..Default::default()
+    };
+    told::<Report>(report, "cluster", FieldProblem::Missing);
+    told::<Changed>(
+        shard::HintRequest { changed: None },
+        "changed",
+        FieldProblem::Missing,
+    );
+}
+
+#[test]
+fn an_error_reads_as_a_sentence() {
+    let error = Block::from_wire(stored::Block {
+        job: JobId(1).0.to_be_bytes().to_vec(),
+        group: "Main".to_owned(),
+        ..Default::default()
+    })
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "field `group` is malformed: `Main` is not a group name: expected 1 to 63 characters of a-z, 0-9 and `-`"
+    );
+}

@@ -1,0 +1,402 @@
+//! Any value of the stored and sent types, small but with every corner: absent, empty, largest.
+
+use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
+use echelon_core_model::directive::Grant;
+use echelon_core_model::instance::{Block, BlockKey, Counts, Ended, InstanceRecord, Run, SliceRow, Stopping};
+use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::reason::Shortfall;
+use echelon_core_model::spec::JobKind;
+use echelon_core_model::store::{Event, Leadership, NameHolder, PlannedRequest, ShardRow};
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Kind, PoolId,
+    RangeSet, Reason, ReasonCode, Resources, RunNumber, RunState, Span, Timestamp, Version,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::collections::BTreeMap;
+
+pub fn job() -> impl Strategy<Value = JobId> {
+    any::<u128>().prop_map(JobId)
+}
+
+pub fn group() -> impl Strategy<Value = GroupName> {
+    "[a-z0-9-]{1,8}".prop_map(GroupName::new)
+}
+
+pub fn cluster_id() -> impl Strategy<Value = ClusterId> {
+    "[a-z0-9]{1,4}".prop_map(ClusterId::new)
+}
+
+fn host_id() -> impl Strategy<Value = HostId> {
+    "[a-c]{0,2}".prop_map(HostId::new)
+}
+
+pub fn at() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![Just(0), Just(u64::MAX), any::<u64>()].prop_map(Timestamp)
+}
+
+pub fn span() -> impl Strategy<Value = Span> {
+    any::<u64>().prop_map(Span)
+}
+
+pub fn generation() -> impl Strategy<Value = Generation> {
+    (0..5u32).prop_map(Generation)
+}
+
+pub fn version() -> impl Strategy<Value = Version> {
+    any::<u64>().prop_map(Version)
+}
+
+pub fn epoch() -> impl Strategy<Value = Epoch> {
+    any::<u64>().prop_map(Epoch)
+}
+
+fn text() -> impl Strategy<Value = String> {
+    ".{0,6}"
+}
+
+fn labels() -> impl Strategy<Value = BTreeMap<String, String>> {
+    btree_map(text(), text(), 0..3)
+}
+
+pub fn resources() -> impl Strategy<Value = Resources> {
+    let n = || prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
+    (n(), n(), n(), n()).prop_map(|(cpus, memory, disk, gpus)| Resources {
+        cpus,
+        memory,
+        disk,
+        gpus,
+    })
+}
+
+fn range() -> impl Strategy<Value = InstanceRange> {
+    (any::<u32>(), any::<u32>()).prop_map(|(a, b)| InstanceRange {
+        first: a.min(b),
+        last: a.max(b),
+    })
+}
+
+pub fn ranges() -> impl Strategy<Value = RangeSet> {
+    vec(range(), 0..4).prop_map(|ranges| ranges.into_iter().collect())
+}
+
+fn code() -> impl Strategy<Value = ReasonCode> {
+    select(ReasonCode::ALL)
+}
+
+pub fn reason() -> impl Strategy<Value = Reason> {
+    let shortfall = (select(Kind::ALL.to_vec()), any::<u64>(), any::<u64>())
+        .prop_map(|(kind, have, need)| Shortfall { kind, have, need });
+    (code(), of(shortfall), of(text())).prop_map(|(code, shortfall, detail)| Reason {
+        code,
+        shortfall,
+        detail: detail.map(String::into_boxed_str),
+    })
+}
+
+pub fn goal() -> impl Strategy<Value = Goal> {
+    let desired = select(vec![Desired::Running, Desired::Stopped, Desired::Deleted]);
+    (desired, any::<u32>()).prop_map(|(desired, restarts)| Goal { desired, restarts })
+}
+
+pub fn head() -> impl Strategy<Value = Head> {
+    let ids = (job(), version(), any::<bool>(), goal(), any::<u32>());
+    let kind = select(vec![JobKind::Batch, JobKind::Service]);
+    let rest = (text(), text(), kind, text(), labels(), any::<u64>(), at());
+    (ids, rest).prop_map(|((job, version, void, goal, spec_version), rest)| {
+        let (name, pool, kind, owner, labels, instances, updated_at) = rest;
+        Head {
+            job,
+            version,
+            void,
+            goal,
+            spec_version,
+            name,
+            pool,
+            kind,
+            owner,
+            labels,
+            instances,
+            updated_at,
+        }
+    })
+}
+
+pub fn holder() -> impl Strategy<Value = NameHolder> {
+    (job(), version()).prop_map(|(job, version)| NameHolder { job, version })
+}
+
+pub fn planned() -> impl Strategy<Value = PlannedRequest> {
+    (job(), any::<u64>(), at()).prop_map(|(job, hash, at)| PlannedRequest { job, hash, at })
+}
+
+pub fn counts() -> impl Strategy<Value = Counts> {
+    any::<[u64; 12]>().prop_map(|by_state| Counts { by_state })
+}
+
+fn waiting() -> impl Strategy<Value = Waiting> {
+    let fields = (group(), of(cluster_id()), reason(), any::<u64>(), at());
+    fields.prop_map(|(group, cluster, reason, count, since)| Waiting {
+        group,
+        cluster,
+        reason,
+        count,
+        since,
+    })
+}
+
+pub fn progress() -> impl Strategy<Value = Progress> {
+    let state = select(JobState::ALL.to_vec());
+    let first = (job(), state, at(), of(reason()), of(version()));
+    let groups = btree_map(group(), counts(), 0..3);
+    let rest = (groups, vec(waiting(), 0..3), vec(cluster_id(), 0..3), at());
+    (first, rest).prop_map(|((job, state, since, reason, ended_version), rest)| {
+        let (groups, waiting, awaited, created_at) = rest;
+        Progress {
+            job,
+            state,
+            since,
+            reason,
+            ended_version,
+            groups,
+            waiting,
+            awaited,
+            created_at,
+        }
+    })
+}
+
+pub fn assigned() -> impl Strategy<Value = AssignedRange> {
+    let releasing = (of(cluster_id()), code(), of(any::<u64>()));
+    let releasing = releasing.prop_map(|(to, why, count)| Releasing { to, why, count });
+    let former = (cluster_id(), generation());
+    let fields = (range(), cluster_id(), generation(), of(former), of(releasing));
+    fields.prop_map(|(range, cluster, generation, former, releasing)| AssignedRange {
+        range,
+        cluster,
+        generation,
+        former,
+        releasing,
+    })
+}
+
+pub fn assignment() -> impl Strategy<Value = Assignment> {
+    let groups = btree_map(group(), vec(assigned(), 0..3), 0..3);
+    let removed = btree_map(group(), btree_map(generation(), ranges(), 0..3), 0..3);
+    let holders = btree_map(cluster_id(), generation(), 0..3);
+    (job(), groups, removed, holders).prop_map(|(job, groups, removed, holders)| Assignment {
+        job,
+        groups,
+        removed,
+        holders,
+    })
+}
+
+pub fn grant() -> impl Strategy<Value = Grant> {
+    let fields = (epoch(), any::<u64>(), any::<u64>(), span());
+    fields.prop_map(|(epoch, number, active, lease)| Grant {
+        epoch,
+        number,
+        active,
+        lease,
+    })
+}
+
+fn run() -> impl Strategy<Value = Run> {
+    let stopping = (reason(), span(), at());
+    let stopping = stopping.prop_map(|(reason, grace, since)| Stopping { reason, grace, since });
+    let state = select(RunState::ALL.to_vec());
+    let first = (
+        generation(),
+        any::<u32>(),
+        state,
+        at(),
+        reason(),
+        host_id(),
+        "[a-c]{0,2}",
+    );
+    let rest = (
+        any::<u32>(),
+        any::<u32>(),
+        of(at()),
+        of(at()),
+        of(any::<i32>()),
+        of(stopping),
+    );
+    (first, rest).prop_map(|((generation, number, state, since, reason, host, name), rest)| {
+        let (spec_version, restarts, started_at, ended_at, exit_code, stopping) = rest;
+        Run {
+            generation,
+            number: RunNumber(number),
+            state,
+            since,
+            reason,
+            host,
+            hostname: name.into(),
+            spec_version,
+            restarts,
+            started_at,
+            ended_at,
+            exit_code,
+            stopping,
+        }
+    })
+}
+
+fn record() -> impl Strategy<Value = InstanceRecord> {
+    let ended = of(select(vec![Ended::Succeeded, Ended::Failed, Ended::Stopped]));
+    let fields = (
+        generation(),
+        of(run()),
+        vec(run(), 0..3),
+        any::<u32>(),
+        at(),
+        ended,
+        vec(host_id(), 0..3),
+    );
+    fields.prop_map(
+        |(generation, run, older, attempts, not_before, ended, avoid)| InstanceRecord {
+            generation,
+            run,
+            older,
+            attempts,
+            not_before,
+            ended,
+            avoid,
+        },
+    )
+}
+
+pub fn block() -> impl Strategy<Value = Block> {
+    let records = btree_map(any::<u32>().prop_map(InstanceNumber), record(), 0..5);
+    let fields = (job(), group(), any::<u32>(), records);
+    fields.prop_map(|(job, group, number, instances)| Block {
+        key: BlockKey { job, group, number },
+        instances,
+    })
+}
+
+pub fn slice_row() -> impl Strategy<Value = SliceRow> {
+    let sets = || btree_map(generation(), ranges(), 0..3);
+    let grants = btree_map(generation(), grant(), 0..3);
+    let fields = (job(), group(), vec(assigned(), 0..3), sets(), sets(), grants);
+    fields.prop_map(|(job, group, ranges, released, taken_over, grants)| SliceRow {
+        job,
+        group,
+        ranges,
+        released,
+        taken_over,
+        grants,
+    })
+}
+
+pub fn cluster() -> impl Strategy<Value = Cluster> {
+    let wish = select(vec![Wish::Active, Wish::Cordoned, Wish::Draining, Wish::Left]);
+    let fields = (cluster_id(), text(), version(), wish, text(), labels());
+    fields.prop_map(|(id, name, version, wish, mesos, labels)| Cluster {
+        id,
+        name,
+        version,
+        wish,
+        mesos,
+        labels,
+    })
+}
+
+pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
+    let contact = select(vec![
+        Contact::Joining,
+        Contact::Fresh,
+        Contact::Silent,
+        Contact::Unreachable,
+    ]);
+    let fields = (
+        cluster_id(),
+        contact,
+        at(),
+        resources(),
+        resources(),
+        any::<u32>(),
+    );
+    fields.prop_map(|(cluster, contact, since, capacity, used, hosts)| ClusterState {
+        cluster,
+        contact,
+        since,
+        capacity,
+        used,
+        hosts,
+    })
+}
+
+pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
+    let fields = (cluster_id(), epoch(), at(), of(at()), text());
+    fields.prop_map(|(cluster, epoch, at, mesos_contact, address)| Heartbeat {
+        cluster,
+        epoch,
+        at,
+        mesos_contact,
+        address,
+    })
+}
+
+pub fn host() -> impl Strategy<Value = Host> {
+    let first = (host_id(), text(), text(), resources(), resources());
+    let rest = (any::<u32>(), labels(), any::<bool>(), at());
+    (first, rest).prop_map(|((id, hostname, address, capacity, used), rest)| {
+        let (tasks, attributes, reachable, seen_at) = rest;
+        Host {
+            id,
+            hostname,
+            address,
+            capacity,
+            used,
+            tasks,
+            attributes,
+            reachable,
+            seen_at,
+        }
+    })
+}
+
+pub fn shard_row() -> impl Strategy<Value = ShardRow> {
+    (of(text()), epoch()).prop_map(|(framework, obeyed)| ShardRow { framework, obeyed })
+}
+
+pub fn leadership() -> impl Strategy<Value = Leadership> {
+    (epoch(), text()).prop_map(|(epoch, holder)| Leadership { epoch, holder })
+}
+
+pub fn pools() -> impl Strategy<Value = PoolTree> {
+    let fields = (text(), text(), resources(), resources(), resources(), version());
+    let pool = fields.prop_map(|(id, path, reservation, limit, share, version)| Pool {
+        id: PoolId::new(id),
+        path,
+        reservation,
+        limit,
+        share,
+        version,
+    });
+    (version(), vec(pool, 0..4)).prop_map(|(version, pools)| PoolTree {
+        version,
+        pools: pools.into_iter().map(|p| (p.path.clone(), p)).collect(),
+    })
+}
+
+pub fn event() -> impl Strategy<Value = Event> {
+    let state = of(select(RunState::ALL.to_vec()));
+    let instance = of((group(), any::<u32>()));
+    let fields = (job(), at(), instance, state, reason(), of(text()), of(text()));
+    fields.prop_map(|(job, at, instance, state, reason, hostname, task)| Event {
+        job,
+        at,
+        instance,
+        state,
+        reason,
+        hostname,
+        task,
+    })
+}

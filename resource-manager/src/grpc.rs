@@ -1,0 +1,86 @@
+//! What gateways call: hints and plans; and the health service.
+
+use crate::plan;
+use crate::run::Input;
+use echelon_io_process::Shutdown;
+use echelon_proto::convert::shard::Changed;
+use echelon_proto::convert::{Wire, spec};
+use echelon_proto::echelon::shard::v1::resource_manager_service_server::{
+    ResourceManagerService, ResourceManagerServiceServer,
+};
+use echelon_proto::echelon::shard::v1::{HintRequest, HintResponse, PlanRequest, PlanResponse};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+/// A plan takes one cycle; longer means that the loop is not itself.
+const PLAN_WITHIN: Duration = Duration::from_secs(5);
+
+/// The service. Clones share the loop's queue.
+pub(crate) struct Service {
+    inbox: mpsc::Sender<Input>,
+}
+
+impl Service {
+    pub(crate) const fn new(inbox: mpsc::Sender<Input>) -> Self {
+        Self { inbox }
+    }
+}
+
+/// Serves on a port until the shutdown begins, then lets calls under way end.
+pub(crate) fn serve(service: Service, listener: TcpListener, shutdown: &Shutdown) {
+    let stop = shutdown.token();
+    shutdown.spawn(async move {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health
+            .set_serving::<ResourceManagerServiceServer<Service>>()
+            .await;
+        let served = tonic::transport::Server::builder()
+            .add_service(health_service)
+            .add_service(ResourceManagerServiceServer::new(service))
+            .serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                stop.clone().cancelled_owned(),
+            )
+            .await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the resource manager's port broke off; ending the process: one that cannot be reached must not lead");
+            stop.cancel();
+        }
+    });
+}
+
+#[tonic::async_trait]
+impl ResourceManagerService for Service {
+    async fn hint(&self, request: Request<HintRequest>) -> Result<Response<HintResponse>, Status> {
+        let changed = Changed::from_wire(request.into_inner())
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        // A hint that finds the queue full is lost: what it is about is read again within a minute.
+        let _ = self.inbox.try_send(Input::Changed(changed));
+        Ok(Response::new(HintResponse {}))
+    }
+
+    async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
+        let sent = request.into_inner().spec.unwrap_or_default();
+        let spec =
+            spec::from_wire(sent).map_err(|problems| Status::invalid_argument(problems.to_string()))?;
+        let (answer, planned) = oneshot::channel();
+        let asked = Input::Plan(Box::new(spec), answer);
+        self.inbox.try_send(asked).map_err(|_| {
+            Status::unavailable("the resource manager has too much to do: ask again in a second")
+        })?;
+        match tokio::time::timeout(PLAN_WITHIN, planned).await {
+            Ok(Ok(Some(planned))) => Ok(Response::new(PlanResponse {
+                plan: Some(plan::to_wire(&planned)),
+            })),
+            Ok(Ok(None)) => Err(Status::unavailable(
+                "this resource manager does not lead now, or still reads storage: ask again in a second",
+            )),
+            Ok(Err(_)) | Err(_) => Err(Status::unavailable(
+                "the resource manager did not answer: ask again in a second",
+            )),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The loop: one `select!` over what may happen, one `match` over what is to be done. It never waits for anything but
+//! the next event, so a turn takes as long as the driver's step.
+
+use crate::link::{Keeper, Links};
+use crate::measure::Measures;
+use crate::serve::Parts;
+use echelon_core_model::directive::Report;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{Op, OpId, OpResult};
+use echelon_core_model::{ClusterId, Timestamp};
+use echelon_core_resource_manager::{Effect, Event, LinkId, Plan, PlanToken, ResourceManager};
+use echelon_io_membership::{Office, Role, Sighting, Verdict};
+use echelon_io_process::health::Condition;
+use echelon_proto::convert::shard::Changed;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+/// Inputs that may wait. Reports are the bulk: this is a few seconds of them from a hundred shards; who sends waits then.
+pub(crate) const QUEUE: usize = 4096;
+
+/// Inputs taken in at once: a turn stays within a few milliseconds.
+const BATCH: usize = 64;
+
+/// A loop without a timer looks around this often.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What reaches the loop from tasks.
+pub(crate) enum Input {
+    /// An operation on storage has a result.
+    Storage(OpId, OpResult),
+    /// A stream to a shard's leader is open.
+    Linked(LinkId, ClusterId, crate::link::Sender),
+    /// A shard told something.
+    Report(LinkId, Report),
+    /// A stream has ended.
+    Unlinked(LinkId),
+    /// Something was written to storage.
+    Changed(Changed),
+    /// Somebody asks for a plan.
+    Plan(Box<JobSpec>, oneshot::Sender<Option<Box<Plan>>>),
+}
+
+/// The loop's state: the driver, and handles of what it may ask for.
+pub(crate) struct Loop {
+    driver: ResourceManager,
+    parts: Parts,
+    measures: Measures,
+    inbox: mpsc::Sender<Input>,
+    links: Links,
+    plans: BTreeMap<PlanToken, oneshot::Sender<Option<Box<Plan>>>>,
+    last_token: u64,
+    seed: u64,
+    led: Condition,
+}
+
+impl Loop {
+    pub(crate) fn new(
+        driver: ResourceManager,
+        parts: Parts,
+        measures: Measures,
+        (inbox, seed): (mpsc::Sender<Input>, u64),
+    ) -> Self {
+        let led = parts
+            .readiness
+            .condition("resource-manager", "no resource manager leads yet");
+        Self {
+            driver,
+            parts,
+            measures,
+            inbox,
+            links: Links::default(),
+            plans: BTreeMap::new(),
+            last_token: 0,
+            seed,
+            led,
+        }
+    }
+
+    /// Runs until the shutdown begins, then leaves the election.
+    pub(crate) async fn run(mut self, mut office: Office, mut inputs: mpsc::Receiver<Input>) {
+        let stop = self.parts.shutdown.token();
+        let mut sightings = self.parts.membership.watch(&Role::ResourceManager);
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut events = Vec::new();
+        loop {
+            self.note_leader(&sightings.borrow_and_update());
+            tokio::select! {
+                () = stop.cancelled() => break,
+                verdict = office.verdict() => events.push(self.on_verdict(verdict)),
+                _ = inputs.recv_many(&mut batch, BATCH) => {
+                    events.extend(batch.drain(..).map(|input| self.on_input(input)));
+                }
+                () = tokio::time::sleep(self.time_to_wake()) => events.push(Event::Wake),
+                Ok(()) = sightings.changed() => continue,
+            }
+            self.turn(events.drain(..), &mut office);
+        }
+        self.links.clear();
+        office.resign().await;
+    }
+
+    fn note_leader(&self, sighting: &Sighting) {
+        match sighting {
+            Sighting::Held(_) => self.led.ready(),
+            Sighting::Vacant => self.led.not_ready("no resource manager leads now"),
+            Sighting::Unknown => self.led.not_ready("the membership servers have not answered yet"),
+        }
+    }
+
+    fn time_to_wake(&self) -> Duration {
+        self.driver.next_wake().map_or(IDLE, |at| {
+            Duration::from_millis(at.since(self.parts.clock.now()).0)
+        })
+    }
+
+    fn on_verdict(&mut self, verdict: Verdict) -> Event {
+        match verdict {
+            Verdict::Elected { published } => {
+                tracing::info!(%published, "elected");
+                Event::Elected { published }
+            }
+            Verdict::Deposed => {
+                tracing::warn!("deposed");
+                self.follow();
+                Event::Deposed
+            }
+        }
+    }
+
+    /// What belongs to a leadership ends with it.
+    fn follow(&mut self) {
+        self.links.clear();
+        self.measures.leads(None);
+    }
+
+    fn on_input(&mut self, input: Input) -> Event {
+        match input {
+            Input::Storage(id, result) => Event::Storage(id, result),
+            Input::Linked(link, cluster, sender) => {
+                self.links.opened(link, sender);
+                Event::ShardOpened { cluster, link }
+            }
+            Input::Report(link, report) => Event::Report(link, report),
+            Input::Unlinked(link) => {
+                self.links.closed(link);
+                Event::ShardClosed { link }
+            }
+            Input::Changed(Changed::Head(job)) => Event::Hint(job),
+            Input::Changed(Changed::Pools) => Event::PoolsHint,
+            Input::Plan(spec, answer) => {
+                self.last_token += 1;
+                let token = PlanToken(self.last_token);
+                self.plans.insert(token, answer);
+                Event::Plan { token, spec: *spec }
+            }
+        }
+    }
+
+    /// One turn: the driver decides about the events in their order, then what it asks for is done.
+    fn turn(&mut self, events: impl Iterator<Item = Event>, office: &mut Office) {
+        let began = Instant::now();
+        let now = self.parts.clock.now();
+        let mut effects = Vec::new();
+        for event in events {
+            self.driver.step(event, now, &mut effects);
+        }
+        self.perform_all(effects, now, office);
+        self.measures.turn.observe(began.elapsed().as_secs_f64());
+        self.measures.look(&self.driver, now);
+    }
+
+    fn perform_all(&mut self, effects: Vec<Effect>, now: Timestamp, office: &mut Office) {
+        for effect in effects {
+            if is_act_of_a_leader(&effect) && !office.may_act() {
+                tracing::warn!("cannot tell whether this process still leads; it stops acting");
+                return self.renounce(now, office);
+            }
+            self.perform(effect, office);
+        }
+    }
+
+    fn renounce(&mut self, now: Timestamp, office: &mut Office) {
+        office.renounce();
+        self.follow();
+        let mut rest = Vec::new();
+        self.driver.step(Event::Deposed, now, &mut rest);
+        for effect in rest.into_iter().filter(|effect| !is_act_of_a_leader(effect)) {
+            self.perform(effect, office);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect, office: &mut Office) {
+        match effect {
+            Effect::Storage(id, op) => self.operate(id, op),
+            Effect::Send(link, directive) => self.links.send(link, directive),
+            Effect::Watch(cluster) => self.watch(cluster),
+            Effect::Unwatch(cluster) => self.links.unwatch(&cluster),
+            Effect::Publish(epoch) => {
+                tracing::info!(%epoch, "leading");
+                self.measures.leads(Some(epoch));
+                office.publish(epoch);
+            }
+            Effect::StepDown { why } => {
+                tracing::warn!(%why, "gave the leadership up");
+                self.follow();
+                office.step_down();
+            }
+            Effect::PlanAnswer { token, plan } => {
+                // Who asked may be gone.
+                let _ = self.plans.remove(&token).map(|answer| answer.send(plan));
+            }
+            Effect::Alarm(alarm) => {
+                self.measures.alarms.inc();
+                tracing::error!(%alarm, "an operator must look");
+            }
+        }
+    }
+
+    fn operate(&self, id: OpId, op: Op) {
+        let (store, inbox) = (self.parts.store.clone(), self.inbox.clone());
+        self.parts.shutdown.spawn(async move {
+            let result = store.perform(op).await;
+            // The loop is gone only when the process ends.
+            let _ = inbox.send(Input::Storage(id, result)).await;
+        });
+    }
+
+    fn watch(&mut self, cluster: ClusterId) {
+        let sightings = self.parts.membership.watch(&Role::Shard(cluster.clone()));
+        let (inbox, ids) = (self.inbox.clone(), self.links.ids());
+        if let Some(stop) = self.links.watch(&cluster) {
+            let keeper = Keeper {
+                cluster,
+                sightings,
+                inbox,
+                ids,
+                seed: self.seed,
+                stop,
+            };
+            self.parts.shutdown.spawn(keeper.keep());
+        }
+    }
+}
+
+/// What only a leader may do. The others answer callers, give up, or tell people.
+const fn is_act_of_a_leader(effect: &Effect) -> bool {
+    match effect {
+        Effect::Storage(..)
+        | Effect::Send(..)
+        | Effect::Watch(_)
+        | Effect::Unwatch(_)
+        | Effect::Publish(_) => true,
+        Effect::StepDown { .. } | Effect::PlanAnswer { .. } | Effect::Alarm(_) => false,
+    }
+}

@@ -1,0 +1,131 @@
+//! What the resource manager and gateways call: the stream of directives and reports, and logs; and the health service.
+
+use crate::job_manager::Input;
+use crate::links::REPORTS;
+use crate::log::Logs;
+use echelon_core_model::directive::Directive;
+use echelon_core_shard::LinkId;
+use echelon_io_process::Shutdown;
+use echelon_proto::convert::Wire;
+use echelon_proto::echelon::shard::v1::shard_service_server::{ShardService, ShardServiceServer};
+use echelon_proto::echelon::shard::v1::{DirectRequest, DirectResponse, ReadLogRequest, ReadLogResponse};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Largest message: a directive or report about thousands of slices.
+const MAX_MESSAGE: usize = 64 << 20;
+
+/// A connection that says nothing for this long is asked for a sign of life, and given up after as long again.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// The service.
+pub(crate) struct Service {
+    inbox: mpsc::Sender<Input>,
+    logs: Logs,
+    links: AtomicU64,
+    stop: CancellationToken,
+}
+
+impl Service {
+    pub(crate) const fn new(inbox: mpsc::Sender<Input>, logs: Logs, stop: CancellationToken) -> Self {
+        Self {
+            inbox,
+            logs,
+            links: AtomicU64::new(1),
+            stop,
+        }
+    }
+}
+
+/// Serves on a port until the shutdown begins, then lets calls under way end.
+pub(crate) fn serve(service: Service, listener: TcpListener, shutdown: &Shutdown) {
+    let stop = shutdown.token();
+    shutdown.spawn(async move {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_serving::<ShardServiceServer<Service>>().await;
+        let service = ShardServiceServer::new(service)
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE);
+        let served = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(KEEP_ALIVE))
+            .http2_keepalive_timeout(Some(KEEP_ALIVE))
+            .add_service(health_service)
+            .add_service(service)
+            .serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                stop.clone().cancelled_owned(),
+            )
+            .await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the shard's port broke off; ending the process: one that cannot be reached must not lead");
+            stop.cancel();
+        }
+    });
+}
+
+#[tonic::async_trait]
+impl ShardService for Service {
+    type DirectStream = BoxStream<'static, Result<DirectResponse, Status>>;
+    type ReadLogStream = BoxStream<'static, Result<ReadLogResponse, Status>>;
+
+    async fn direct(
+        &self,
+        request: Request<Streaming<DirectRequest>>,
+    ) -> Result<Response<Self::DirectStream>, Status> {
+        let link = LinkId(self.links.fetch_add(1, Ordering::Relaxed));
+        let (sender, reports) = mpsc::channel(REPORTS);
+        let opened = Input::LinkOpened(link, sender);
+        let ending = || Status::unavailable("this shard is ending");
+        self.inbox.send(opened).await.map_err(|_| ending())?;
+        let (inbox, stop) = (self.inbox.clone(), self.stop.clone());
+        tokio::spawn(async move {
+            stop.run_until_cancelled(hear(link, request.into_inner(), &inbox))
+                .await;
+            let _ = inbox.send(Input::LinkClosed(link)).await;
+        });
+        let told = ReceiverStream::new(reports).map(|report| Ok(report.to_wire()));
+        Ok(Response::new(told.boxed()))
+    }
+
+    async fn read_log(
+        &self,
+        request: Request<ReadLogRequest>,
+    ) -> Result<Response<Self::ReadLogStream>, Status> {
+        let pieces = self.logs.read(request.into_inner()).await?;
+        let stopped = self.stop.clone().cancelled_owned();
+        Ok(Response::new(pieces.take_until(stopped).boxed()))
+    }
+}
+
+/// Hands directives to the loop until the stream ends.
+async fn hear(link: LinkId, mut directives: Streaming<DirectRequest>, inbox: &mpsc::Sender<Input>) {
+    loop {
+        let directive = match directives.message().await {
+            Ok(Some(message)) => Directive::from_wire(message),
+            Ok(None) => return,
+            Err(status) => {
+                tracing::info!(link = link.0, %status, "the stream of a resource manager broke");
+                return;
+            }
+        };
+        match directive {
+            Ok(directive) => {
+                if inbox.send(Input::Directive(link, directive)).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::error!(link = link.0, %error, "a directive cannot be understood; ending its stream");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The host manager's contact with Mesos: a connection that stands while this process leads. What to call and what an
+//! event means is decided in `core/hosts`.
+
+use echelon_core_hosts::{Call, Event};
+use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Timing};
+use tokio::sync::mpsc;
+
+/// Calls that may wait for the connection; with more they count as not made, and the driver makes them again.
+const CALLS: usize = 20_000;
+
+/// Events that may wait for the loop; the connection itself holds more.
+const EVENTS: usize = 1024;
+
+/// A cluster's Mesos, and who we are there.
+#[derive(Debug, Clone)]
+pub struct Mesos {
+    /// Its masters.
+    pub masters: Masters,
+    /// What our framework says of itself.
+    pub framework: Framework,
+    /// For masters that authenticate frameworks.
+    pub credential: Option<Credential>,
+    /// Bounds in time.
+    pub timing: Timing,
+    /// Bounds in size.
+    pub limits: Limits,
+}
+
+/// The connection.
+pub(crate) struct HostManager {
+    config: Config,
+    open: Option<(mpsc::Sender<Call>, mpsc::Receiver<Event>)>,
+}
+
+impl HostManager {
+    pub(crate) fn new(mesos: Mesos, seed: u64) -> Self {
+        let Mesos {
+            masters,
+            framework,
+            credential,
+            timing,
+            limits,
+        } = mesos;
+        let config = Config {
+            masters,
+            framework,
+            credential,
+            timing,
+            limits,
+            seed,
+        };
+        Self { config, open: None }
+    }
+
+    /// Hands a call over without waiting; what cannot be handed over comes back as an event. A subscription makes the
+    /// connection.
+    pub(crate) fn call(&mut self, call: Call) -> Option<Event> {
+        if matches!(call, Call::Subscribe { .. }) && self.open.is_none() {
+            let (calls, called) = mpsc::channel(CALLS);
+            let (told, events) = mpsc::channel(EVENTS);
+            // It ends when the sender is dropped.
+            let _detached = echelon_io_mesos::spawn(self.config.clone(), called, told);
+            self.open = Some((calls, events));
+        }
+        let failed = |call, why: &str| Event::CallFailed {
+            call,
+            why: why.to_owned(),
+            refused: true,
+        };
+        match &self.open {
+            None => Some(failed(call, "there is no connection to Mesos")),
+            Some((calls, _)) => calls
+                .try_send(call)
+                .err()
+                .map(|error| failed(error.into_inner(), "too many calls wait for Mesos")),
+        }
+    }
+
+    /// Waits for events and appends them; for ever while there is no connection.
+    pub(crate) async fn events(&mut self, batch: &mut Vec<Event>, most: usize) {
+        let Some((_, events)) = &mut self.open else {
+            return std::future::pending().await;
+        };
+        if events.recv_many(batch, most).await == 0 {
+            self.open = None;
+            batch.push(Event::Disconnected {
+                why: "the connection to Mesos broke off".to_owned(),
+            });
+        }
+    }
+
+    /// Ends the connection at once, without a word to Mesos: our tasks run on.
+    pub(crate) fn close(&mut self) {
+        self.open = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use echelon_core_model::time::Span;
+
+    #[tokio::test]
+    async fn without_a_connection_calls_come_back() {
+        let mesos = Mesos {
+            masters: "127.0.0.1:1".parse().unwrap(),
+            framework: Framework {
+                name: "echelon".into(),
+                user: "nobody".into(),
+                role: "*".into(),
+                failover_timeout: Span::seconds(1),
+                principal: None,
+            },
+            credential: None,
+            timing: Timing::usual(),
+            limits: Limits::usual(),
+        };
+        let mut hosts = HostManager::new(mesos, 1);
+        assert!(matches!(
+            hosts.call(Call::Revive),
+            Some(Event::CallFailed {
+                call: Call::Revive,
+                refused: true,
+                ..
+            })
+        ));
+        assert_eq!(hosts.call(Call::Subscribe { framework: None }), None);
+        let mut batch = Vec::new();
+        hosts.events(&mut batch, 8).await;
+        assert!(
+            matches!(batch.first(), Some(Event::Disconnected { .. })),
+            "{batch:?}"
+        );
+        hosts.close();
+        assert!(hosts.call(Call::Suppress).is_some());
+    }
+}

@@ -1,0 +1,228 @@
+//! The job manager's loop: one `select!` over what may happen, one `match` over what is to be done. It never waits for
+//! anything but the next event, so a turn takes as long as the driver's step.
+
+use crate::host_manager::HostManager;
+use crate::links::Links;
+use crate::measure::Measures;
+use crate::placement_engine;
+use crate::serve::Parts;
+use echelon_core_hosts as hosts;
+use echelon_core_model::Timestamp;
+use echelon_core_model::directive::{Directive, Report};
+use echelon_core_model::store::{Op, OpId, OpResult};
+use echelon_core_placement::Answer;
+use echelon_core_shard::{Effect, Event, LinkId, Shard};
+use echelon_io_membership::{Office, Role, Sighting, Verdict};
+use echelon_io_process::health::Condition;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Inputs that may wait; who sends waits then.
+pub(crate) const QUEUE: usize = 4096;
+
+/// Inputs taken in at once: a turn stays within a few milliseconds.
+const BATCH: usize = 64;
+
+/// A loop without a timer looks around this often.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What reaches the loop from tasks.
+pub(crate) enum Input {
+    /// An operation on storage has a result.
+    Storage(OpId, OpResult),
+    /// Placement has chosen hosts.
+    Placed(Answer),
+    /// A resource manager opened its stream; reports go there.
+    LinkOpened(LinkId, mpsc::Sender<Report>),
+    /// A directive came.
+    Directive(LinkId, Directive),
+    /// A stream has ended.
+    LinkClosed(LinkId),
+}
+
+/// The loop's state: the driver, and handles of what it may ask for.
+pub(crate) struct JobManager {
+    driver: Shard,
+    hosts: HostManager,
+    measures: Measures,
+    inbox: mpsc::Sender<Input>,
+    parts: Parts,
+    links: Links,
+    led: Condition,
+}
+
+impl JobManager {
+    pub(crate) fn new(
+        driver: Shard,
+        hosts: HostManager,
+        measures: Measures,
+        inbox: mpsc::Sender<Input>,
+        (parts, cluster): (Parts, &str),
+    ) -> Self {
+        let led = parts.readiness.condition(
+            &format!("shard of {cluster}"),
+            "the membership servers have not answered yet",
+        );
+        Self {
+            driver,
+            hosts,
+            measures,
+            inbox,
+            parts,
+            links: Links::default(),
+            led,
+        }
+    }
+
+    /// Runs until the shutdown begins, then leaves Mesos and the election without a word about tasks: they run on.
+    pub(crate) async fn run(mut self, role: Role, mut office: Office, mut inputs: mpsc::Receiver<Input>) {
+        let stop = self.parts.shutdown.token();
+        let mut sightings = self.parts.membership.watch(&role);
+        let (mut batch, mut heard) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+        let mut events = Vec::new();
+        loop {
+            self.note_leader(&sightings.borrow_and_update());
+            tokio::select! {
+                () = stop.cancelled() => break,
+                verdict = office.verdict() => events.push(self.on_verdict(verdict)),
+                _ = inputs.recv_many(&mut batch, BATCH) => {
+                    events.extend(batch.drain(..).map(|input| self.on_input(input)));
+                }
+                () = self.hosts.events(&mut heard, BATCH) => {
+                    events.extend(heard.drain(..).map(|event| self.measures.heard(event)));
+                }
+                () = tokio::time::sleep(time_to_wake(&self.driver, &self.parts)) => events.push(Event::Wake),
+                Ok(()) = sightings.changed() => continue,
+            }
+            self.turn(&mut events, &mut office);
+        }
+        self.links.clear();
+        self.hosts.close();
+        office.resign().await;
+    }
+
+    fn note_leader(&self, sighting: &Sighting) {
+        match sighting {
+            Sighting::Held(_) => self.led.ready(),
+            Sighting::Vacant => self.led.not_ready("nobody leads this shard now"),
+            Sighting::Unknown => self.led.not_ready("the membership servers have not answered yet"),
+        }
+    }
+
+    fn on_verdict(&mut self, verdict: Verdict) -> Event {
+        match verdict {
+            Verdict::Elected { published } => {
+                tracing::info!(%published, "elected");
+                Event::Elected { published }
+            }
+            Verdict::Deposed => {
+                tracing::warn!("deposed");
+                self.follow();
+                Event::Deposed
+            }
+        }
+    }
+
+    /// What belongs to a leadership ends with it. A new leader's subscription must not meet ours.
+    fn follow(&mut self) {
+        self.hosts.close();
+        self.measures.leads(None);
+    }
+
+    fn on_input(&mut self, input: Input) -> Event {
+        match input {
+            Input::Storage(id, result) => Event::Storage(id, result),
+            Input::Placed(answer) => Event::Placed(answer),
+            Input::LinkOpened(link, reports) => {
+                self.links.opened(link, reports);
+                Event::LinkOpened(link)
+            }
+            Input::Directive(link, directive) => Event::Directive(link, directive),
+            Input::LinkClosed(link) => {
+                self.links.closed(link);
+                Event::LinkClosed(link)
+            }
+        }
+    }
+
+    /// One turn: the driver decides about the events in their order, then what it asks for is done. What could not be
+    /// handed on is an event again.
+    fn turn(&mut self, events: &mut Vec<Event>, office: &mut Office) {
+        let began = Instant::now();
+        let now = self.parts.clock.now();
+        let mut effects = Vec::new();
+        while !events.is_empty() {
+            for event in events.drain(..) {
+                self.driver.step(event, now, &mut effects);
+            }
+            for effect in effects.drain(..) {
+                if is_act_of_a_leader(&effect) && !office.may_act() {
+                    tracing::warn!("cannot tell whether this process still leads; it stops acting");
+                    office.renounce();
+                    self.follow();
+                    events.clear();
+                    events.push(Event::Deposed);
+                    break;
+                }
+                events.extend(self.perform(effect, office));
+            }
+        }
+        self.measures.turn.observe(began.elapsed().as_secs_f64());
+        self.measures.look(&self.driver, now);
+    }
+
+    /// Does one thing; what failed on the spot comes back.
+    fn perform(&mut self, effect: Effect, office: &mut Office) -> Option<Event> {
+        match effect {
+            Effect::Storage(id, op) => self.operate(id, op),
+            Effect::Cluster(call) => return self.call(call),
+            Effect::Report(link, report) => self.links.send(link, report),
+            Effect::Place(problem) => {
+                let took = self.measures.placement.clone();
+                placement_engine::solve(problem, took, self.inbox.clone(), &self.parts.shutdown);
+            }
+            Effect::Publish(epoch) => {
+                tracing::info!(%epoch, "leading");
+                self.measures.leads(Some(epoch));
+                office.publish(epoch);
+            }
+            Effect::StepDown { why } => {
+                tracing::warn!(%why, "gave the leadership up");
+                self.follow();
+                office.step_down();
+            }
+            Effect::Alarm(alarm) => {
+                self.measures.alarms.inc();
+                tracing::error!(%alarm, "an operator must look");
+            }
+        }
+        None
+    }
+
+    fn call(&mut self, call: hosts::Call) -> Option<Event> {
+        self.measures.called(&call);
+        self.hosts.call(call).map(Event::Cluster)
+    }
+
+    fn operate(&self, id: OpId, op: Op) {
+        let (store, inbox) = (self.parts.store.clone(), self.inbox.clone());
+        self.parts.shutdown.spawn(async move {
+            let result = store.perform(op).await;
+            // The loop is gone only when the process ends.
+            let _ = inbox.send(Input::Storage(id, result)).await;
+        });
+    }
+}
+
+fn time_to_wake(driver: &Shard, parts: &Parts) -> Duration {
+    let until = |at: Timestamp| Duration::from_millis(at.since(parts.clock.now()).0);
+    driver.next_wake().map_or(IDLE, until)
+}
+
+/// What only a leader may do. The others answer the resource manager, compute, give up, or tell people.
+const fn is_act_of_a_leader(effect: &Effect) -> bool {
+    match effect {
+        Effect::Storage(..) | Effect::Cluster(_) | Effect::Report(..) | Effect::Publish(_) => true,
+        Effect::Place(_) | Effect::StepDown { .. } | Effect::Alarm(_) => false,
+    }
+}

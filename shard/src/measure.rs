@@ -1,0 +1,185 @@
+//! What a shard tells in numbers. Never by job, instance or host: labels have few values.
+
+use echelon_core_hosts::event::TaskState;
+use echelon_core_hosts::{Call, Event as Heard};
+use echelon_core_model::run::RunState;
+use echelon_core_model::time::Span;
+use echelon_core_model::{Epoch, Timestamp};
+use echelon_core_shard::{Event, Shard};
+use echelon_io_process::Metrics;
+use echelon_io_process::metrics::{LATENCY_S, MetricError, WAIT_S};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Counting instances walks over all of them.
+const LOOK_EVERY: Span = Span::seconds(5);
+
+/// Launches that are timed at once; more are not timed.
+const TIMED: usize = 100_000;
+
+/// The handles.
+pub(crate) struct Measures {
+    /// One turn of the loop.
+    pub(crate) turn: Histogram,
+    /// One placement problem.
+    pub(crate) placement: Histogram,
+    /// Alarms raised.
+    pub(crate) alarms: IntCounter,
+    launch: Histogram,
+    launched: BTreeMap<String, Instant>,
+    calls: IntCounterVec,
+    events: IntCounterVec,
+    leading: IntGauge,
+    epoch: IntGauge,
+    journal_lag_ms: IntGauge,
+    open_offers: IntGauge,
+    instances: IntGaugeVec,
+    operations: IntGauge,
+    next_look: Timestamp,
+}
+
+impl Measures {
+    pub(crate) fn new(metrics: &Metrics) -> Result<Self, MetricError> {
+        let gauge = |name, help| metrics.gauge(name, help);
+        Ok(Self {
+            turn: metrics.histogram(
+                "echelon_loop_turn_seconds",
+                "How long one turn of the role's loop took, from its events to the last effect handed on.",
+                LATENCY_S,
+            )?,
+            placement: metrics.histogram(
+                "echelon_shard_placement_seconds",
+                "How long one placement problem took on its worker thread.",
+                LATENCY_S,
+            )?,
+            alarms: metrics.counter(
+                "echelon_alarms_total",
+                "Alarms that an operator must look at; the log tells each.",
+            )?,
+            launch: metrics.histogram(
+                "echelon_shard_launch_seconds",
+                "From the stored intent of a run to Mesos' word that it runs.",
+                WAIT_S,
+            )?,
+            launched: BTreeMap::new(),
+            calls: metrics.counters(
+                "echelon_mesos_calls_total",
+                "Calls handed to Mesos, by kind.",
+                &["kind"],
+            )?,
+            events: metrics.counters(
+                "echelon_mesos_events_total",
+                "Events heard from Mesos, by kind.",
+                &["kind"],
+            )?,
+            leading: gauge("echelon_leading", "1 while this process leads its role.")?,
+            epoch: gauge(
+                "echelon_epoch",
+                "Epoch of this process's leadership; 0 while it does not lead.",
+            )?,
+            journal_lag_ms: gauge(
+                "echelon_shard_journal_lag_milliseconds",
+                "Age of the oldest commit that is not known to be durable; 0 when there is none.",
+            )?,
+            open_offers: gauge("echelon_shard_open_offers", "Offers neither used nor given back.")?,
+            instances: metrics.gauges(
+                "echelon_shard_instances",
+                "Instances with a record, by state.",
+                &["state"],
+            )?,
+            operations: gauge(
+                "echelon_storage_operations_pending",
+                "Operations on storage without an answer yet.",
+            )?,
+            next_look: Timestamp(0),
+        })
+    }
+
+    /// The leadership has begun or ended.
+    pub(crate) fn leads(&mut self, epoch: Option<Epoch>) {
+        self.leading.set(epoch.is_some().into());
+        self.epoch
+            .set(i64::try_from(epoch.unwrap_or_default().0).unwrap_or(i64::MAX));
+        if epoch.is_none() {
+            self.launched.clear();
+        }
+    }
+
+    /// A call goes out.
+    pub(crate) fn called(&mut self, call: &Call) {
+        self.calls.with_label_values(&[call_kind(call)]).inc();
+        if let Call::Accept { launches, .. } = call {
+            let began = Instant::now();
+            let room = TIMED.saturating_sub(self.launched.len());
+            self.launched.extend(
+                launches
+                    .iter()
+                    .take(room)
+                    .map(|launch| (launch.task.to_string(), began)),
+            );
+        }
+    }
+
+    /// An event comes in.
+    pub(crate) fn heard(&mut self, event: Heard) -> Event {
+        self.events.with_label_values(&[event_kind(&event)]).inc();
+        if let Heard::Update(status) = &event
+            && !matches!(status.state, TaskState::Staging | TaskState::Starting)
+            && let Some(began) = self.launched.remove(&status.task)
+            && status.state == TaskState::Running
+        {
+            self.launch.observe(began.elapsed().as_secs_f64());
+        }
+        Event::Cluster(event)
+    }
+
+    /// Looks at the driver, from time to time.
+    pub(crate) fn look(&mut self, driver: &Shard, now: Timestamp) {
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let lag = driver.oldest_commit().map_or(0, |at| now.since(at).0);
+        self.journal_lag_ms.set(i64::try_from(lag).unwrap_or(i64::MAX));
+        self.operations.set(count(driver.pending_operations()));
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now.plus(LOOK_EVERY);
+        self.open_offers.set(count(driver.open_offers()));
+        let mut by_state = [0; RunState::ALL.len()];
+        for (_, record) in driver.instances() {
+            if let Some(n) = by_state.get_mut(usize::from(record.state().number())) {
+                *n += 1;
+            }
+        }
+        for (state, n) in RunState::ALL.into_iter().zip(by_state) {
+            self.instances.with_label_values(&[state.word()]).set(n);
+        }
+    }
+}
+
+const fn call_kind(call: &Call) -> &'static str {
+    match call {
+        Call::Subscribe { .. } => "subscribe",
+        Call::Accept { .. } => "accept",
+        Call::Decline { .. } => "decline",
+        Call::Revive => "revive",
+        Call::Suppress => "suppress",
+        Call::Kill { .. } => "kill",
+        Call::Acknowledge { .. } => "acknowledge",
+        Call::Reconcile { .. } => "reconcile",
+    }
+}
+
+const fn event_kind(event: &Heard) -> &'static str {
+    match event {
+        Heard::Subscribed { .. } => "subscribed",
+        Heard::Offers(_) => "offers",
+        Heard::Rescind(_) => "rescind",
+        Heard::Update(_) => "update",
+        Heard::Failure { .. } => "failure",
+        Heard::Heartbeat => "heartbeat",
+        Heard::Disconnected { .. } => "disconnected",
+        Heard::Refused { .. } => "refused",
+        Heard::CallFailed { .. } => "call_failed",
+    }
+}

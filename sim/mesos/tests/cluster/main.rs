@@ -1,0 +1,12 @@
+//! The simulated cluster under faults and load, in virtual time: what the recordings do not show.
+#![cfg(test)]
+#![allow(
+    clippy::disallowed_macros,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test says what it counted"
+)]
+
+mod faults;
+mod framework;
+mod laws;
