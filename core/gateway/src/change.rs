@@ -193,3 +193,7 @@ pub async fn view<F: Facts>(facts: &F, at: Present) -> Result<JobView, ApiError>
     let federation = Federation::read(facts).await?;
     Ok(JobView::new(at.head, Some(at.spec), at.progress, &federation))
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;
