@@ -46,9 +46,16 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
 }
 
 async fn list(context: &Context) -> Result<(), Failure> {
-    let all = client::clusters(&context.client().await?, v1::ListClustersRequest::default(), usize::MAX).await?;
+    let all = client::clusters(
+        &context.client().await?,
+        v1::ListClustersRequest::default(),
+        usize::MAX,
+    )
+    .await?;
     let listing = Listing {
-        columns: &["CLUSTER", "WISH", "CONTACT", "SINCE", "HOSTS", "USED", "CAPACITY", "EPOCH", "SHARD", "MESOS"],
+        columns: &[
+            "CLUSTER", "WISH", "CONTACT", "SINCE", "HOSTS", "USED", "CAPACITY", "EPOCH", "SHARD", "MESOS",
+        ],
         narrow: 7,
         rows: all.iter().map(row).collect(),
         names: all.iter().map(|c| c.display_name.clone()).collect(),
@@ -75,7 +82,9 @@ fn row(c: &v1::Cluster) -> Vec<String> {
 
 async fn get(context: &Context, cluster: &str) -> Result<(), Failure> {
     let client = context.client().await?;
-    let request = v1::GetClusterRequest { name: format!("clusters/{cluster}") };
+    let request = v1::GetClusterRequest {
+        name: format!("clusters/{cluster}"),
+    };
     let got = client.repeat(|| {
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.get_cluster(request).await }
@@ -100,7 +109,15 @@ fn show(context: &Context, c: &v1::Cluster) {
         output::escape(&c.mesos_address),
         shape::ago(c.mesos_contact_time.as_ref()),
     );
-    print!("{}", output::one(&output::message("Cluster", c), &c.display_name, &people, context.format()));
+    print!(
+        "{}",
+        output::one(
+            &output::message("Cluster", c),
+            &c.display_name,
+            &people,
+            context.format()
+        )
+    );
 }
 
 async fn wish(context: &Context, cluster: &str, wish: v1::ClusterWish) -> Result<(), Failure> {
@@ -111,7 +128,9 @@ async fn wish(context: &Context, cluster: &str, wish: v1::ClusterWish) -> Result
             wish: i32::from(wish),
             ..v1::Cluster::default()
         }),
-        update_mask: Some(prost_types::FieldMask { paths: vec!["wish".to_owned()] }),
+        update_mask: Some(prost_types::FieldMask {
+            paths: vec!["wish".to_owned()],
+        }),
     };
     let changed = client.repeat(|| {
         let (mut service, request) = (client.cluster_service(), request.clone());

@@ -11,7 +11,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, Args)]
 pub struct Global {
     /// Address of a gateway
-    #[arg(long, global = true, env = "ECHELON_ADDRESS", default_value = "http://127.0.0.1:7070", value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "ECHELON_ADDRESS",
+        default_value = "http://127.0.0.1:7070",
+        value_name = "URL"
+    )]
     pub address: String,
     /// How to print
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]

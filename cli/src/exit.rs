@@ -37,7 +37,10 @@ impl Failure {
     /// A failure.
     #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into() }
+        Self {
+            exit,
+            message: message.into(),
+        }
     }
 
     /// Wrong input.
@@ -64,7 +67,10 @@ impl From<Error> for Failure {
             _ => Exit::Failed,
         };
         let reason = error.reason().map(|r| format!(" [{r}]")).unwrap_or_default();
-        Self { exit, message: format!("{error}{reason}") }
+        Self {
+            exit,
+            message: format!("{error}{reason}"),
+        }
     }
 }
 

@@ -45,14 +45,30 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
     };
     let mut all = Vec::new();
     for cluster in clusters {
-        let request = v1::ListHostsRequest { parent: format!("clusters/{cluster}"), ..v1::ListHostsRequest::default() };
+        let request = v1::ListHostsRequest {
+            parent: format!("clusters/{cluster}"),
+            ..v1::ListHostsRequest::default()
+        };
         all.extend(client::hosts(&client, request, limit.saturating_sub(all.len())).await?);
     }
     let listing = Listing {
-        columns: &["CLUSTER", "HOST", "TASKS", "USED", "CAPACITY", "REACHABLE", "SEEN", "ID", "ADDRESS"],
+        columns: &[
+            "CLUSTER",
+            "HOST",
+            "TASKS",
+            "USED",
+            "CAPACITY",
+            "REACHABLE",
+            "SEEN",
+            "ID",
+            "ADDRESS",
+        ],
         narrow: 6,
         rows: all.iter().map(row).collect(),
-        names: all.iter().map(|h| format!("{}/{}", h.cluster, h.host_id)).collect(),
+        names: all
+            .iter()
+            .map(|h| format!("{}/{}", h.cluster, h.host_id))
+            .collect(),
         values: all.iter().map(|h| output::message("Host", h)).collect(),
     };
     print!("{}", output::list(&listing, context.format()));
@@ -75,10 +91,14 @@ fn row(h: &v1::Host) -> Vec<String> {
 
 async fn get(context: &Context, host: &str) -> Result<(), Failure> {
     let Some((cluster, id)) = host.split_once('/') else {
-        return Err(Failure::wrong(format!("`{host}` is not CLUSTER/HOST; `echelon host list -o name` shows them")));
+        return Err(Failure::wrong(format!(
+            "`{host}` is not CLUSTER/HOST; `echelon host list -o name` shows them"
+        )));
     };
     let client = context.client().await?;
-    let request = v1::GetHostRequest { name: format!("clusters/{cluster}/hosts/{id}") };
+    let request = v1::GetHostRequest {
+        name: format!("clusters/{cluster}/hosts/{id}"),
+    };
     let got = client.repeat(|| {
         let (mut service, request) = (client.host_service(), request.clone());
         async move { service.get_host(request).await }
@@ -98,6 +118,14 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
         shape::ago(h.seen_time.as_ref()),
         output::escape(&attributes.join(" ")),
     );
-    print!("{}", output::one(&output::message("Host", &h), &format!("{}/{}", h.cluster, h.host_id), &people, context.format()));
+    print!(
+        "{}",
+        output::one(
+            &output::message("Host", &h),
+            &format!("{}/{}", h.cluster, h.host_id),
+            &people,
+            context.format()
+        )
+    );
     Ok(())
 }

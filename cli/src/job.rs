@@ -92,7 +92,11 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Explain { job } => explain::explain(context, &job).await,
         Command::Stop(which) => change::stop(context, which).await,
         Command::Restart(which) => change::restart(context, which).await,
-        Command::Scale { which, instances, group } => change::scale(context, which, group, instances).await,
+        Command::Scale {
+            which,
+            instances,
+            group,
+        } => change::scale(context, which, group, instances).await,
         Command::Delete(which) => change::delete(context, which).await,
     }
 }

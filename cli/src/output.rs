@@ -65,7 +65,9 @@ pub fn one(value: &Json, name: &str, people: &str, format: Format) -> String {
 
 fn table(listing: &Listing, columns: usize) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(listing.columns.iter().take(columns));
     for row in &listing.rows {
         table.add_row(row.iter().take(columns).map(|cell| escape(cell)));
@@ -86,7 +88,9 @@ fn yaml(value: &Json) -> String {
 /// A message as a value for programs: field names as in the API, states as lower-case words, times as text.
 #[must_use]
 pub fn message<M: prost::Message>(name: &str, message: &M) -> Json {
-    let Some(descriptor) = pool().get_message_by_name(&format!("echelon.v1.{name}")) else { return Json::Null };
+    let Some(descriptor) = pool().get_message_by_name(&format!("echelon.v1.{name}")) else {
+        return Json::Null;
+    };
     match DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()) {
         Ok(dynamic) => json(&dynamic),
         Err(_) => Json::Null,
@@ -101,11 +105,21 @@ fn pool() -> &'static DescriptorPool {
 /// Control characters shown, not obeyed.
 #[must_use]
 pub fn escape(text: &str) -> String {
-    let plain = |c: char| !c.is_control() && !('\u{202a}'..='\u{202e}').contains(&c) && !('\u{2066}'..='\u{2069}').contains(&c);
+    let plain = |c: char| {
+        !c.is_control() && !('\u{202a}'..='\u{202e}').contains(&c) && !('\u{2066}'..='\u{2069}').contains(&c)
+    };
     if text.chars().all(plain) {
         return text.to_owned();
     }
-    text.chars().map(|c| if plain(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
+    text.chars()
+        .map(|c| {
+            if plain(c) {
+                c.to_string()
+            } else {
+                c.escape_default().to_string()
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -61,13 +61,19 @@ pub struct Amounts {
 fn amounts(text: &str) -> Result<v1::ResourceLimit, String> {
     let mut out = v1::ResourceLimit::default();
     for part in text.split(',').filter(|p| !p.is_empty()) {
-        let (kind, amount) = part.split_once('=').ok_or(format!("`{part}` is not KIND=AMOUNT"))?;
+        let (kind, amount) = part
+            .split_once('=')
+            .ok_or(format!("`{part}` is not KIND=AMOUNT"))?;
         match kind {
             "cpus" => out.cpus_milli = Some(quantity::thousandths(amount)?),
             "gpus" => out.gpus_milli = Some(quantity::thousandths(amount)?),
             "memory" => out.memory_mib = Some(quantity::mebibytes(amount)?),
             "disk" => out.disk_mib = Some(quantity::mebibytes(amount)?),
-            _ => return Err(format!("`{kind}` is not a kind of resource: use cpus, memory, disk or gpus")),
+            _ => {
+                return Err(format!(
+                    "`{kind}` is not a kind of resource: use cpus, memory, disk or gpus"
+                ));
+            }
         }
     }
     Ok(out)
@@ -75,12 +81,25 @@ fn amounts(text: &str) -> Result<v1::ResourceLimit, String> {
 
 impl Amounts {
     fn mask(&self) -> Vec<String> {
-        let named = [("reservation", self.reservation.is_some()), ("limit", self.limit.is_some()), ("share", self.share.is_some())];
-        named.into_iter().filter(|(_, is)| *is).map(|(name, _)| name.to_owned()).collect()
+        let named = [
+            ("reservation", self.reservation.is_some()),
+            ("limit", self.limit.is_some()),
+            ("share", self.share.is_some()),
+        ];
+        named
+            .into_iter()
+            .filter(|(_, is)| *is)
+            .map(|(name, _)| name.to_owned())
+            .collect()
     }
 
     fn pool(self, path: &str, etag: String) -> v1::Pool {
-        let all = |n: u64| v1::Resources { cpus_milli: n, memory_mib: n, disk_mib: n, gpus_milli: n };
+        let all = |n: u64| v1::Resources {
+            cpus_milli: n,
+            memory_mib: n,
+            disk_mib: n,
+            gpus_milli: n,
+        };
         v1::Pool {
             name: name_of(path),
             path: path.to_owned(),
@@ -107,7 +126,9 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     let client = context.client().await?;
     match command {
         Command::Create { path, amounts } => {
-            let request = v1::CreatePoolRequest { pool: Some(amounts.pool(&path, String::new())) };
+            let request = v1::CreatePoolRequest {
+                pool: Some(amounts.pool(&path, String::new())),
+            };
             let made = client.once(client.pool_service().create_pool(request)).await?;
             show(context, &made.pool.unwrap_or_default());
         }
@@ -123,7 +144,9 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Update { path, amounts, etag } => {
             let paths = amounts.mask();
             if paths.is_empty() {
-                return Err(Failure::wrong("say what to change: --reservation, --limit or --share"));
+                return Err(Failure::wrong(
+                    "say what to change: --reservation, --limit or --share",
+                ));
             }
             let request = v1::UpdatePoolRequest {
                 pool: Some(amounts.pool(&path, etag)),
@@ -133,7 +156,10 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             show(context, &changed.pool.unwrap_or_default());
         }
         Command::Delete { path, etag } => {
-            let request = v1::DeletePoolRequest { name: name_of(&path), etag };
+            let request = v1::DeletePoolRequest {
+                name: name_of(&path),
+                etag,
+            };
             client.once(client.pool_service().delete_pool(request)).await?;
             println!("pool {} deleted", output::escape(&path));
         }
@@ -173,5 +199,8 @@ fn show(context: &Context, p: &v1::Pool) {
         shape::resources(p.share.as_ref()),
         p.etag,
     );
-    print!("{}", output::one(&output::message("Pool", p), &p.path, &people, context.format()));
+    print!(
+        "{}",
+        output::one(&output::message("Pool", p), &p.path, &people, context.format())
+    );
 }

@@ -9,7 +9,13 @@ pub fn resources(r: Option<&v1::Resources>) -> String {
     r.map_or_else(
         || "nothing".to_owned(),
         |r| {
-            Resources { cpus: r.cpus_milli, memory: r.memory_mib, disk: r.disk_mib, gpus: r.gpus_milli }.to_string()
+            Resources {
+                cpus: r.cpus_milli,
+                memory: r.memory_mib,
+                disk: r.disk_mib,
+                gpus: r.gpus_milli,
+            }
+            .to_string()
         },
     )
 }
@@ -23,14 +29,23 @@ pub fn limit(l: Option<&v1::ResourceLimit>) -> String {
         (echelon_core_model::Kind::Disk, l.disk_mib),
         (echelon_core_model::Kind::Gpus, l.gpus_milli),
     ];
-    let each: Vec<String> = kinds.iter().filter_map(|(k, q)| q.map(|q| format!("{k} {}", k.show(q)))).collect();
-    if each.is_empty() { "none".to_owned() } else { each.join(", ") }
+    let each: Vec<String> = kinds
+        .iter()
+        .filter_map(|(k, q)| q.map(|q| format!("{k} {}", k.show(q))))
+        .collect();
+    if each.is_empty() {
+        "none".to_owned()
+    } else {
+        each.join(", ")
+    }
 }
 
 /// How long ago: `12s`, `5m`, `3h`, `2d`; nothing for a moment that is not told.
 pub fn ago(at: Option<&prost_types::Timestamp>) -> String {
     let Some(at) = at else { return String::new() };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs());
     let then = u64::try_from(at.seconds).unwrap_or_default();
     match now.saturating_sub(then) {
         s if s < 60 => format!("{s}s"),
@@ -42,7 +57,9 @@ pub fn ago(at: Option<&prost_types::Timestamp>) -> String {
 
 /// A moment of the day, in UTC.
 pub fn time(at: Option<&prost_types::Timestamp>) -> String {
-    at.and_then(|at| jiff::Timestamp::new(at.seconds, at.nanos).ok()).map(|t| format!("{t:.3}")).unwrap_or_default()
+    at.and_then(|at| jiff::Timestamp::new(at.seconds, at.nanos).ok())
+        .map(|t| format!("{t:.3}"))
+        .unwrap_or_default()
 }
 
 /// A reason as a sentence.

@@ -43,14 +43,19 @@ pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
 }
 
 async fn e2e(flags: E2e, shutdown: Shutdown) -> Result<()> {
-    let folder = tempfile::Builder::new().prefix("echelon-bench-").tempdir().context("make a temporary folder")?;
+    let folder = tempfile::Builder::new()
+        .prefix("echelon-bench-")
+        .tempdir()
+        .context("make a temporary folder")?;
     let config = standalone::Config::bench(folder.path(), flags.instances, flags.is_virtual);
     let running = standalone::start(config, shutdown).await?;
     let gateway = Client::connect(&format!("http://{}", running.address()), DEADLINE).await?;
     let (memory_before, writes_before) = (resident_bytes(), running.store_writes());
     let began = Instant::now();
     let submitted_ms = wall_ms();
-    let job = gateway.create_job(convert::spec::spec(&spec(flags.instances))).await?;
+    let job = gateway
+        .create_job(convert::spec::spec(&spec(flags.instances)))
+        .await?;
     until_all_run(&gateway, &job).await?;
     let seconds = began.elapsed().as_secs_f64();
     let writes = running.store_writes().saturating_sub(writes_before);
@@ -77,7 +82,10 @@ fn spec(instances: u32) -> JobSpec {
         owner: String::new(),
         labels: BTreeMap::new(),
         priority: 0,
-        clusters: ClusterChoice { only: Vec::new(), spread: Spread::Even },
+        clusters: ClusterChoice {
+            only: Vec::new(),
+            spread: Spread::Even,
+        },
         on_unreachable: defaults::ON_UNREACHABLE,
         on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![GroupSpec {
@@ -86,7 +94,12 @@ fn spec(instances: u32) -> JobSpec {
             max_running: None,
             command: "sleep 3600".to_owned(),
             env: BTreeMap::new(),
-            resources: Resources { cpus: 100, memory: 32, disk: 0, gpus: 0 },
+            resources: Resources {
+                cpus: 100,
+                memory: 32,
+                disk: 0,
+                gpus: 0,
+            },
             constraints: Vec::new(),
             retry: defaults::retry(JobKind::Service),
             grace: defaults::GRACE,
@@ -100,7 +113,10 @@ async fn until_all_run(gateway: &Client, job: &v1::Job) -> Result<()> {
     let all = job.instances;
     let watched = gateway.watch_job(&job.job_id, |change| {
         let counts = change.job.iter().flat_map(|j| &j.groups).flat_map(|g| &g.counts);
-        let running: u64 = counts.filter(|c| c.state() == v1::RunState::Running).map(|c| c.count).sum();
+        let running: u64 = counts
+            .filter(|c| c.state() == v1::RunState::Running)
+            .map(|c| c.count)
+            .sum();
         running >= all
     });
     match tokio::time::timeout(DEADLINE, watched).await {
@@ -111,7 +127,10 @@ async fn until_all_run(gateway: &Client, job: &v1::Job) -> Result<()> {
 
 /// From the submit to each instance's running, as stored, in milliseconds, sorted.
 async fn latencies(gateway: &Client, job: &v1::Job, submitted_ms: u64) -> Result<Vec<u64>> {
-    let request = v1::ListInstancesRequest { parent: format!("jobs/{}", job.job_id), ..v1::ListInstancesRequest::default() };
+    let request = v1::ListInstancesRequest {
+        parent: format!("jobs/{}", job.job_id),
+        ..v1::ListInstancesRequest::default()
+    };
     let all = client::instances(gateway, request, usize::MAX).await?;
     let since = |i: &v1::Instance| {
         let at = i.run.as_ref()?.start_time.or(i.since)?;
@@ -134,14 +153,18 @@ fn as_float(n: u64) -> f64 {
 }
 
 fn wall_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Resident memory of this process; 0 where the system does not tell.
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok());
+    let kib = line
+        .and_then(|l| l.split_whitespace().next())
+        .and_then(|n| n.parse::<u64>().ok());
     kib.unwrap_or_default() * 1024
 }
 
@@ -149,14 +172,22 @@ fn print(bench: &str, figures: &[(&str, f64)]) {
     for (name, figure) in figures {
         println!("{name:<28} {figure:>14.2}");
     }
-    let figures: serde_json::Map<String, serde_json::Value> =
-        figures.iter().map(|(name, figure)| ((*name).to_owned(), json!((figure * 100.0).round() / 100.0))).collect();
-    println!("{}", json!({"bench": bench, "figures": figures, "machine": machine()}));
+    let figures: serde_json::Map<String, serde_json::Value> = figures
+        .iter()
+        .map(|(name, figure)| ((*name).to_owned(), json!((figure * 100.0).round() / 100.0)))
+        .collect();
+    println!(
+        "{}",
+        json!({"bench": bench, "figures": figures, "machine": machine()})
+    );
 }
 
 fn machine() -> serde_json::Value {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).map(|l| l.trim_start_matches([' ', '\t', ':']).to_owned());
+    let model = cpu
+        .lines()
+        .find_map(|l| l.strip_prefix("model name"))
+        .map(|l| l.trim_start_matches([' ', '\t', ':']).to_owned());
     json!({
         "os": std::env::consts::OS,
         "arch": std::env::consts::ARCH,

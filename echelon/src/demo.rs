@@ -31,10 +31,15 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// When an instance did not succeed, or something could not be started.
 pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
     let began = Instant::now();
-    let folder = tempfile::Builder::new().prefix("echelon-demo-").tempdir().context("make a temporary folder")?;
+    let folder = tempfile::Builder::new()
+        .prefix("echelon-demo-")
+        .tempdir()
+        .context("make a temporary folder")?;
     let running = standalone::start(standalone::Config::demo(folder.path()), shutdown.clone()).await?;
     let address = format!("http://{}", running.address());
-    eprintln!("two simulated clusters of three hosts, a gateway, a resource manager and two shards are up at {address}");
+    eprintln!(
+        "two simulated clusters of three hosts, a gateway, a resource manager and two shards are up at {address}"
+    );
     let gateway = Client::connect(&address, DEADLINE).await?;
     let sources = sources(folder.path())?;
     let stop = shutdown.token();
@@ -43,7 +48,10 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
         () = stop.cancelled() => bail!("interrupted"),
     };
     let instances = done?;
-    let good = instances.iter().filter(|(_, i, _)| i.state() == v1::RunState::Succeeded).count();
+    let good = instances
+        .iter()
+        .filter(|(_, i, _)| i.state() == v1::RunState::Succeeded)
+        .count();
     print_all(&instances);
     println!(
         "demo: {good} of {} instances succeeded on {} clusters in {:.1} s",
@@ -56,7 +64,11 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
     }
     running.stop().await;
     if good != instances.len() {
-        bail!("{} of {} instances did not succeed", instances.len() - good, instances.len());
+        bail!(
+            "{} of {} instances did not succeed",
+            instances.len() - good,
+            instances.len()
+        );
     }
     Ok(())
 }
@@ -83,44 +95,71 @@ async fn follow(gateway: &Client, file: &str, sources: &Path, bars: &MultiProgre
     let spec = example(file, sources)?;
     let job = gateway.create_job(convert::spec::spec(&spec)).await?;
     let bar = bars.add(ProgressBar::new(job.instances));
-    bar.set_style(ProgressStyle::with_template("{prefix:10} {bar:30} {pos}/{len} {elapsed}")?);
+    bar.set_style(ProgressStyle::with_template(
+        "{prefix:10} {bar:30} {pos}/{len} {elapsed}",
+    )?);
     bar.set_prefix(job.display_name.clone());
     let mut last = job.clone();
     let watched = gateway.watch_job(&job.job_id, |change| {
         if let Some(job) = &change.job {
             last = job.clone();
             let counts = job.groups.iter().flat_map(|g| &g.counts);
-            bar.set_position(counts.filter(|c| c.state() == v1::RunState::Succeeded).map(|c| c.count).sum());
+            bar.set_position(
+                counts
+                    .filter(|c| c.state() == v1::RunState::Succeeded)
+                    .map(|c| c.count)
+                    .sum(),
+            );
         }
-        matches!(last.state(), v1::JobState::Succeeded | v1::JobState::Failed | v1::JobState::Stopped)
+        matches!(
+            last.state(),
+            v1::JobState::Succeeded | v1::JobState::Failed | v1::JobState::Stopped
+        )
     });
-    tokio::time::timeout(DEADLINE, watched).await.with_context(|| format!("{file} did not end within a minute"))??;
+    tokio::time::timeout(DEADLINE, watched)
+        .await
+        .with_context(|| format!("{file} did not end within a minute"))??;
     bar.finish_and_clear();
     Ok(last)
 }
 
 fn example(file: &str, sources: &Path) -> Result<JobSpec> {
-    let text = examples::FILES.iter().find(|(name, _)| *name == file).map(|(_, text)| *text);
-    let mut spec = job_file::parse(text.unwrap_or_default().as_bytes()).with_context(|| format!("read the example {file}"))?;
+    let text = examples::FILES
+        .iter()
+        .find(|(name, _)| *name == file)
+        .map(|(_, text)| *text);
+    let mut spec = job_file::parse(text.unwrap_or_default().as_bytes())
+        .with_context(|| format!("read the example {file}"))?;
     for group in &mut spec.groups {
-        group.env.insert("SOURCES".to_owned(), sources.display().to_string());
+        group
+            .env
+            .insert("SOURCES".to_owned(), sources.display().to_string());
     }
     Ok(spec)
 }
 
 async fn collect(gateway: &Client, job: &v1::Job) -> Result<Vec<Row>> {
-    let request = v1::ListInstancesRequest { parent: format!("jobs/{}", job.job_id), ..v1::ListInstancesRequest::default() };
+    let request = v1::ListInstancesRequest {
+        parent: format!("jobs/{}", job.job_id),
+        ..v1::ListInstancesRequest::default()
+    };
     let instances = client::instances(gateway, request, usize::MAX).await?;
     let mut rows = Vec::with_capacity(instances.len());
     for instance in instances {
-        let output = output(gateway, &instance).await.unwrap_or_else(|e| format!("(no output: {e})"));
+        let output = output(gateway, &instance)
+            .await
+            .unwrap_or_else(|e| format!("(no output: {e})"));
         rows.push((job.display_name.clone(), instance, output));
     }
     Ok(rows)
 }
 
 async fn output(gateway: &Client, instance: &v1::Instance) -> Result<String> {
-    let request = v1::ReadLogRequest { name: instance.name.clone(), limit_bytes: Some(4096), ..v1::ReadLogRequest::default() };
+    let request = v1::ReadLogRequest {
+        name: instance.name.clone(),
+        limit_bytes: Some(4096),
+        ..v1::ReadLogRequest::default()
+    };
     let mut stream = gateway.instance_service().read_log(request).await?.into_inner();
     let mut bytes = Vec::new();
     while let Some(chunk) = stream.message().await? {
@@ -132,9 +171,20 @@ async fn output(gateway: &Client, instance: &v1::Instance) -> Result<String> {
 fn print_all(rows: &[Row]) {
     let columns = &["JOB", "INSTANCE", "STATE", "CLUSTER", "HOST", "OUTPUT"];
     let cells = rows.iter().map(|(job, i, output)| {
-        let state = i.state().as_str_name().trim_start_matches("RUN_STATE_").to_lowercase();
+        let state = i
+            .state()
+            .as_str_name()
+            .trim_start_matches("RUN_STATE_")
+            .to_lowercase();
         let host = i.run.as_ref().map(|r| r.hostname.clone()).unwrap_or_default();
-        vec![job.clone(), i.number.to_string(), state, i.cluster.clone(), host, output.clone()]
+        vec![
+            job.clone(),
+            i.number.to_string(),
+            state,
+            i.cluster.clone(),
+            host,
+            output.clone(),
+        ]
     });
     let listing = echelon_cli::output::Listing {
         columns,
@@ -142,11 +192,17 @@ fn print_all(rows: &[Row]) {
         rows: cells.collect(),
         ..echelon_cli::output::Listing::default()
     };
-    print!("{}", echelon_cli::output::list(&listing, echelon_cli::output::Format::Table));
+    print!(
+        "{}",
+        echelon_cli::output::list(&listing, echelon_cli::output::Format::Table)
+    );
 }
 
 fn clusters(rows: &[Row]) -> usize {
-    rows.iter().map(|(_, i, _)| i.cluster_id.as_str()).collect::<std::collections::BTreeSet<_>>().len()
+    rows.iter()
+        .map(|(_, i, _)| i.cluster_id.as_str())
+        .collect::<std::collections::BTreeSet<_>>()
+        .len()
 }
 
 /// The project's own source files when run from a clone, else the examples inside the program.
@@ -165,6 +221,8 @@ fn sources(folder: &Path) -> Result<PathBuf> {
 
 async fn stay(running: &Running, shutdown: &Shutdown) {
     let address = running.address();
-    println!("\nlook at  http://{address}/\nor       export ECHELON_ADDRESS=http://{address}; echelon job list\nCtrl-C ends it");
+    println!(
+        "\nlook at  http://{address}/\nor       export ECHELON_ADDRESS=http://{address}; echelon job list\nCtrl-C ends it"
+    );
     shutdown.token().cancelled().await;
 }

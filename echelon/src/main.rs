@@ -12,7 +12,12 @@ use std::time::Duration;
 
 /// One scheduler over many Mesos clusters
 #[derive(Debug, Parser)]
-#[command(name = "echelon", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(
+    name = "echelon",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -46,7 +51,12 @@ fn main() -> ExitCode {
     }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
-        Err(error) => return end(&Failure::new(Exit::Failed, format!("cannot start threads: {error}"))),
+        Err(error) => {
+            return end(&Failure::new(
+                Exit::Failed,
+                format!("cannot start threads: {error}"),
+            ));
+        }
     };
     let done = runtime.block_on(run(cli));
     // Nobody waits for what was abandoned.

@@ -163,8 +163,9 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
             || matches!(cause.downcast_ref(), Some(StoreError::Url { .. }))
             || cause.is::<crate::roles::WrongOption>()
     };
-    let is_away =
-        |cause: &(dyn std::error::Error + 'static)| matches!(cause.downcast_ref(), Some(StoreError::Unavailable { .. }));
+    let is_away = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(StoreError::Unavailable { .. }))
+    };
     if error.chain().any(is_input) {
         Exit::Wrong
     } else if error.chain().any(is_away) {
@@ -181,5 +182,10 @@ pub fn unique_name() -> String {
         .ok()
         .or_else(|| std::env::var("HOSTNAME").ok())
         .unwrap_or_default();
-    format!("{}-{}-{:08x}", host.trim(), std::process::id(), rand::random::<u32>())
+    format!(
+        "{}-{}-{:08x}",
+        host.trim(),
+        std::process::id(),
+        rand::random::<u32>()
+    )
 }

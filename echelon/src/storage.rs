@@ -26,12 +26,17 @@ pub struct Which {
 /// When the storage cannot be reached, or was written by a newer program.
 pub async fn run(storage: Storage) -> Result<()> {
     let (Storage::Migrate(which) | Storage::Status(which)) = &storage;
-    let store = echelon_io_storage::open(&which.storage).await.with_context(|| format!("open {}", which.storage))?;
+    let store = echelon_io_storage::open(&which.storage)
+        .await
+        .with_context(|| format!("open {}", which.storage))?;
     let status = match &storage {
         Storage::Migrate(_) => store.migrate().await.context("carry out the migrations")?,
         Storage::Status(_) => store.status().await.context("ask how the storage stands")?,
     };
-    println!("storage:   {}\nmigration: {} of {}", status.place, status.version, status.latest);
+    println!(
+        "storage:   {}\nmigration: {} of {}",
+        status.place, status.version, status.latest
+    );
     if status.version < status.latest {
         println!("to do:     echelon storage migrate --storage {}", which.storage);
     }

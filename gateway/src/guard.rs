@@ -113,8 +113,7 @@ mod tests {
         let check = |host: &str, origin: Option<&str>| {
             let mut list = vec![("host", host)];
             list.extend(origin.map(|o| ("origin", o)));
-            check_origin(Version::HTTP_11, None, &headers(&list), &allowed)
-                .map_err(|r| r.reason)
+            check_origin(Version::HTTP_11, None, &headers(&list), &allowed).map_err(|r| r.reason)
         };
         for (host, origin, expected) in [
             ("localhost:1", None, Ok(())),

@@ -3,8 +3,8 @@
 
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
-use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::ClusterId;
+use echelon_core_model::cluster::Heartbeat;
 use echelon_io_membership::{Membership, Role};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::wire::Wire;
@@ -35,7 +35,11 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn new(membership: Arc<dyn Membership>, telemetry: Telemetry, stop: CancellationToken) -> Self {
+    pub(crate) fn new(
+        membership: Arc<dyn Membership>,
+        telemetry: Telemetry,
+        stop: CancellationToken,
+    ) -> Self {
         let (hints, queue) = mpsc::channel(WAITING_HINTS);
         let links = Self {
             membership,

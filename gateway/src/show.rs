@@ -95,9 +95,7 @@ pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
         number: view.number,
     };
     let record = view.record.as_ref();
-    let state = view
-        .state
-        .map_or(v1::RunState::Unspecified, instance::run_state);
+    let state = view.state.map_or(v1::RunState::Unspecified, instance::run_state);
     v1::Instance {
         name: format!("jobs/{job}/groups/{}/instances/{}", view.group, view.number),
         job_id: job.to_string(),
@@ -121,7 +119,9 @@ pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
             .map(|r| instance::run(r, id.clone()))
             .collect(),
         attempts: record.map_or(0, |r| r.attempts),
-        not_before: record.filter(|r| r.not_before.0 > 0).map(|r| timestamp(r.not_before)),
+        not_before: record
+            .filter(|r| r.not_before.0 > 0)
+            .map(|r| timestamp(r.not_before)),
         ended: view.ended,
         stale: view.state.is_none() || view.cluster.as_ref().is_some_and(Part::is_stale),
     }

@@ -64,12 +64,13 @@ impl ResourceManagerService for Service {
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
         let sent = request.into_inner().spec.unwrap_or_default();
-        let spec = spec::from_wire(sent).map_err(|problems| Status::invalid_argument(problems.to_string()))?;
+        let spec =
+            spec::from_wire(sent).map_err(|problems| Status::invalid_argument(problems.to_string()))?;
         let (answer, planned) = oneshot::channel();
         let asked = Input::Plan(Box::new(spec), answer);
-        self.inbox
-            .try_send(asked)
-            .map_err(|_| Status::unavailable("the resource manager has too much to do: ask again in a second"))?;
+        self.inbox.try_send(asked).map_err(|_| {
+            Status::unavailable("the resource manager has too much to do: ask again in a second")
+        })?;
         match tokio::time::timeout(PLAN_WITHIN, planned).await {
             Ok(Ok(Some(planned))) => Ok(Response::new(PlanResponse {
                 plan: Some(plan::to_wire(&planned)),

@@ -58,8 +58,7 @@ impl Links {
             return None;
         }
         let stop = CancellationToken::new();
-        self.keepers
-            .insert(cluster.clone(), stop.clone().drop_guard());
+        self.keepers.insert(cluster.clone(), stop.clone().drop_guard());
         Some(stop)
     }
 
@@ -145,11 +144,7 @@ impl Keeper {
                 Ok(()) => {}
             }
             let wait = waits.next().unwrap_or(BACKOFF.max);
-            if stop
-                .run_until_cancelled(tokio::time::sleep(wait))
-                .await
-                .is_none()
-            {
+            if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return;
             }
         }

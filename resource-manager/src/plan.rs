@@ -97,7 +97,13 @@ mod tests {
         let clusters: Vec<_> = told
             .clusters
             .iter()
-            .map(|c| (c.cluster.as_str(), c.instances, c.reason.as_ref().map(|r| r.code.as_str())))
+            .map(|c| {
+                (
+                    c.cluster.as_str(),
+                    c.instances,
+                    c.reason.as_ref().map(|r| r.code.as_str()),
+                )
+            })
             .collect();
         assert_eq!(
             clusters,

@@ -66,7 +66,9 @@ pub enum ServeError {
         source: std::io::Error,
     },
     /// Others cannot reach an address that stands for all.
-    #[error("the resource manager listens on {0}, which names no machine: set `advertise` to the host:port that others reach it by")]
+    #[error(
+        "the resource manager listens on {0}, which names no machine: set `advertise` to the host:port that others reach it by"
+    )]
     Advertise(SocketAddr),
     /// A mistake in this program.
     #[error(transparent)]

@@ -156,12 +156,19 @@ mod tests {
         let mut hosts = HostManager::new(mesos, 1, Addresses::default());
         assert!(matches!(
             hosts.call(Call::Revive),
-            Some(Event::CallFailed { call: Call::Revive, refused: true, .. })
+            Some(Event::CallFailed {
+                call: Call::Revive,
+                refused: true,
+                ..
+            })
         ));
         assert_eq!(hosts.call(Call::Subscribe { framework: None }), None);
         let mut batch = Vec::new();
         hosts.events(&mut batch, 8).await;
-        assert!(matches!(batch.first(), Some(Event::Disconnected { .. })), "{batch:?}");
+        assert!(
+            matches!(batch.first(), Some(Event::Disconnected { .. })),
+            "{batch:?}"
+        );
         hosts.close();
         assert!(hosts.call(Call::Suppress).is_some());
     }

@@ -59,9 +59,10 @@ impl JobManager {
         inbox: mpsc::Sender<Input>,
         (parts, cluster): (Parts, &str),
     ) -> Self {
-        let led = parts
-            .readiness
-            .condition(&format!("shard of {cluster}"), "the membership servers have not answered yet");
+        let led = parts.readiness.condition(
+            &format!("shard of {cluster}"),
+            "the membership servers have not answered yet",
+        );
         Self {
             driver,
             hosts,

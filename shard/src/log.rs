@@ -100,7 +100,9 @@ impl Logs {
     async fn run(&self, instance: &InstanceId, (generation, number): (u32, u32)) -> Result<Run, Status> {
         let record = self.record(instance).await?;
         let latest = record.run.ok_or_else(|| {
-            Status::failed_precondition(format!("instance {instance} has not begun yet, so it has written nothing"))
+            Status::failed_precondition(format!(
+                "instance {instance} has not begun yet, so it has written nothing"
+            ))
         })?;
         if (generation, number) == (0, 0) {
             return Ok(latest);
@@ -147,7 +149,10 @@ impl Logs {
             let Answer::Hosts(hosts) = self.ask(query).await? else {
                 return Err(unexpected());
             };
-            if let Some(found) = hosts.iter().find(|row| row.id == *host && !row.address.is_empty()) {
+            if let Some(found) = hosts
+                .iter()
+                .find(|row| row.id == *host && !row.address.is_empty())
+            {
                 return Ok(found.address.clone());
             }
             after = hosts.last().map(|last| last.id.clone());
@@ -161,9 +166,9 @@ impl Logs {
 
     async fn framework(&self) -> Result<String, Status> {
         match self.ask(Query::Shard(self.cluster.clone())).await? {
-            Answer::Shard(row) => row
-                .framework
-                .ok_or_else(|| Status::failed_precondition("this cluster's shard has never subscribed to Mesos")),
+            Answer::Shard(row) => row.framework.ok_or_else(|| {
+                Status::failed_precondition("this cluster's shard has never subscribed to Mesos")
+            }),
             _ => Err(unexpected()),
         }
     }
@@ -172,7 +177,9 @@ impl Logs {
         let answer = self.store.read(query, Consistency::Quorum).await;
         answer.map_err(|error: StoreError| {
             tracing::warn!(error = error.chain(), "cannot look up a log");
-            Status::unavailable("storage does not answer, so the log cannot be found: ask again in a few seconds")
+            Status::unavailable(
+                "storage does not answer, so the log cannot be found: ask again in a few seconds",
+            )
         })
     }
 }
@@ -257,7 +264,8 @@ impl Reading {
 fn instance(request: &ReadLogRequest) -> Result<InstanceId, Status> {
     let job = <[u8; 16]>::try_from(request.job.as_slice())
         .map_err(|_| Status::invalid_argument("job: expected the 16 bytes of a job id"))?;
-    let group = GroupName::parse(&request.group).map_err(|error| Status::invalid_argument(format!("group: {error}")))?;
+    let group = GroupName::parse(&request.group)
+        .map_err(|error| Status::invalid_argument(format!("group: {error}")))?;
     Ok(InstanceId {
         job: JobId(u128::from_be_bytes(job)),
         group,

@@ -64,7 +64,11 @@ impl Measures {
                 WAIT_S,
             )?,
             launched: BTreeMap::new(),
-            calls: metrics.counters("echelon_mesos_calls_total", "Calls handed to Mesos, by kind.", &["kind"])?,
+            calls: metrics.counters(
+                "echelon_mesos_calls_total",
+                "Calls handed to Mesos, by kind.",
+                &["kind"],
+            )?,
             events: metrics.counters(
                 "echelon_mesos_events_total",
                 "Events heard from Mesos, by kind.",
@@ -113,8 +117,12 @@ impl Measures {
         if let Call::Accept { launches, .. } = call {
             let began = Instant::now();
             let room = TIMED.saturating_sub(self.launched.len());
-            self.launched
-                .extend(launches.iter().take(room).map(|launch| (launch.task.to_string(), began)));
+            self.launched.extend(
+                launches
+                    .iter()
+                    .take(room)
+                    .map(|launch| (launch.task.to_string(), began)),
+            );
         }
     }
 

@@ -15,7 +15,10 @@ pub(crate) fn solve(problem: Problem, took: Histogram, inbox: mpsc::Sender<Input
             let (answer, report) = place(&problem);
             took.observe(began.elapsed().as_secs_f64());
             for flaw in &report.problems {
-                tracing::error!(?flaw, "a placement problem was not sound; the rest of it was solved");
+                tracing::error!(
+                    ?flaw,
+                    "a placement problem was not sound; the rest of it was solved"
+                );
             }
             answer
         });

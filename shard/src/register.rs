@@ -64,15 +64,15 @@ pub(crate) async fn ensure(
             // Somebody else wrote the row meanwhile: look again.
             Ok(None) => {}
             Err(RegisterError::Storage { source, .. }) if source.is_retryable() => {
-                tracing::warn!(cluster = name, error = source.chain(), "storage does not know this cluster yet; trying again");
+                tracing::warn!(
+                    cluster = name,
+                    error = source.chain(),
+                    "storage does not know this cluster yet; trying again"
+                );
             }
             Err(error) => return Err(error),
         }
-        if stop
-            .run_until_cancelled(tokio::time::sleep(wait))
-            .await
-            .is_none()
-        {
+        if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
             break;
         }
     }
@@ -183,18 +183,34 @@ mod tests {
         let cases = [
             ("nobody is there", vec![], Some(("a", None))),
             ("it is there", vec![cluster("a", "a", "m:1", Cordoned)], None),
-            ("its master moved", vec![cluster("a", "a", "m:2", Active)], Some(("a", Some(1)))),
-            ("one of its name has left", vec![cluster("a", "a", "m:1", Left)], Some(("a-2", None))),
+            (
+                "its master moved",
+                vec![cluster("a", "a", "m:2", Active)],
+                Some(("a", Some(1))),
+            ),
+            (
+                "one of its name has left",
+                vec![cluster("a", "a", "m:1", Left)],
+                Some(("a-2", None)),
+            ),
             (
                 "two of its name have left",
                 vec![cluster("a", "a", "m:1", Left), cluster("a-2", "a", "m:1", Left)],
                 Some(("a-3", None)),
             ),
-            ("another has its own", vec![cluster("b", "b", "m:2", Active)], Some(("a", None))),
+            (
+                "another has its own",
+                vec![cluster("b", "b", "m:2", Active)],
+                Some(("a", None)),
+            ),
         ];
         for (what, known, expected) in cases {
             let expected = expected.map(|(id, over)| (id.to_owned(), over));
-            assert_eq!(id_and_version(row(&known, "a", "m:1").unwrap()), expected, "{what}");
+            assert_eq!(
+                id_and_version(row(&known, "a", "m:1").unwrap()),
+                expected,
+                "{what}"
+            );
         }
     }
 

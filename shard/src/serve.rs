@@ -82,7 +82,9 @@ pub enum ServeError {
         source: std::io::Error,
     },
     /// Others cannot reach an address that stands for all.
-    #[error("the shard listens on {0}, which names no machine: set `advertise` to the host:port that others reach it by")]
+    #[error(
+        "the shard listens on {0}, which names no machine: set `advertise` to the host:port that others reach it by"
+    )]
     Advertise(SocketAddr),
     /// The cluster cannot be added.
     #[error(transparent)]
@@ -113,7 +115,13 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let measures = Measures::new(&parts.metrics)?;
     let stop = parts.shutdown.token();
     let masters = config.mesos.masters.to_string();
-    let cluster = register::ensure(parts.store.as_ref(), &config.cluster, &masters, (config.seed, &stop)).await?;
+    let cluster = register::ensure(
+        parts.store.as_ref(),
+        &config.cluster,
+        &masters,
+        (config.seed, &stop),
+    )
+    .await?;
 
     let (inbox, inputs) = mpsc::channel(QUEUE);
     let addresses = Addresses::default();

@@ -57,7 +57,14 @@ fn play(first: u64, count: u64, options: &Options) -> Option<(u64, Outcome)> {
 /// One seed in all detail where `ECHELON_SEED` asks for it, else `count` seeds.
 fn chosen(count: u64, options: Options) -> Option<(u64, Outcome)> {
     match number("ECHELON_SEED") {
-        Some(seed) => play(seed, 1, &Options { detailed: true, ..options }),
+        Some(seed) => play(
+            seed,
+            1,
+            &Options {
+                detailed: true,
+                ..options
+            },
+        ),
         None => play(1, count, &options),
     }
 }

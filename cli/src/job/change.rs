@@ -30,7 +30,10 @@ fn told(context: &Context, job: Option<v1::Job>) {
 /// Stops a job.
 pub async fn stop(context: &Context, which: Which) -> Result<(), Failure> {
     let client = context.client().await?;
-    let request = v1::StopJobRequest { name: which.name(), etag: which.etag };
+    let request = v1::StopJobRequest {
+        name: which.name(),
+        etag: which.etag,
+    };
     let answer = client.repeat(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.stop_job(request).await }
@@ -42,15 +45,26 @@ pub async fn stop(context: &Context, which: Which) -> Result<(), Failure> {
 /// Restarts a job. Not repeated by itself: two restarts are two restarts.
 pub async fn restart(context: &Context, which: Which) -> Result<(), Failure> {
     let client = context.client().await?;
-    let request = v1::RestartJobRequest { name: which.name(), etag: which.etag };
-    told(context, client.once(client.job_service().restart_job(request)).await?.job);
+    let request = v1::RestartJobRequest {
+        name: which.name(),
+        etag: which.etag,
+    };
+    told(
+        context,
+        client.once(client.job_service().restart_job(request)).await?.job,
+    );
     Ok(())
 }
 
 /// Scales a job.
 pub async fn scale(context: &Context, which: Which, group: String, instances: u32) -> Result<(), Failure> {
     let client = context.client().await?;
-    let request = v1::ScaleJobRequest { name: which.name(), group, instances: Some(instances), etag: which.etag };
+    let request = v1::ScaleJobRequest {
+        name: which.name(),
+        group,
+        instances: Some(instances),
+        etag: which.etag,
+    };
     let answer = client.repeat(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.scale_job(request).await }
@@ -62,7 +76,10 @@ pub async fn scale(context: &Context, which: Which, group: String, instances: u3
 /// Deletes a job.
 pub async fn delete(context: &Context, which: Which) -> Result<(), Failure> {
     let client = context.client().await?;
-    let request = v1::DeleteJobRequest { name: which.name(), etag: which.etag };
+    let request = v1::DeleteJobRequest {
+        name: which.name(),
+        etag: which.etag,
+    };
     let answer = client.repeat(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.delete_job(request).await }

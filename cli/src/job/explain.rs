@@ -9,14 +9,20 @@ use echelon_clients_rust::v1;
 /// Explains a job.
 pub async fn explain(context: &Context, job: &str) -> Result<(), Failure> {
     let client = context.client().await?;
-    let request = v1::ExplainJobRequest { name: format!("jobs/{job}") };
+    let request = v1::ExplainJobRequest {
+        name: format!("jobs/{job}"),
+    };
     let answer = client.repeat(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.explain_job(request).await }
     });
     let told = answer.await?;
     let value = output::message("ExplainJobResponse", &told);
-    let name = told.job.as_ref().map(|j| j.display_name.clone()).unwrap_or_default();
+    let name = told
+        .job
+        .as_ref()
+        .map(|j| j.display_name.clone())
+        .unwrap_or_default();
     print!("{}", output::one(&value, &name, &people(&told), context.format()));
     Ok(())
 }
@@ -32,9 +38,18 @@ fn people(told: &v1::ExplainJobResponse) -> String {
     lines.extend(told.waiting.iter().map(show::waiting));
     lines.extend(told.instances.iter().map(|i| {
         let reason = output::escape(&shape::reason(i.reason.as_ref()));
-        format!("instance:  {}/{} is {}: {reason}", output::escape(&i.group), i.number, shape::run_state(i.state()))
+        format!(
+            "instance:  {}/{} is {}: {reason}",
+            output::escape(&i.group),
+            i.number,
+            shape::run_state(i.state())
+        )
     }));
-    lines.extend(told.advice.iter().map(|a| format!("try:       {}", output::escape(a))));
+    lines.extend(
+        told.advice
+            .iter()
+            .map(|a| format!("try:       {}", output::escape(a))),
+    );
     if told.waiting.is_empty() && told.instances.is_empty() {
         lines.push("nothing of it waits".to_owned());
     }

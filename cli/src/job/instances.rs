@@ -44,7 +44,16 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
     };
     let all = client::instances(&context.client().await?, request, filter.limit).await?;
     let listing = Listing {
-        columns: &["INSTANCE", "STATE", "CLUSTER", "HOST", "SINCE", "WHY", "FAILED RUNS", "TASK"],
+        columns: &[
+            "INSTANCE",
+            "STATE",
+            "CLUSTER",
+            "HOST",
+            "SINCE",
+            "WHY",
+            "FAILED RUNS",
+            "TASK",
+        ],
         narrow: 6,
         rows: all.iter().map(row).collect(),
         names: all.iter().map(|i| format!("{}/{}", i.group, i.number)).collect(),

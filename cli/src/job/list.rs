@@ -35,7 +35,9 @@ fn state(text: &str) -> Result<v1::JobState, String> {
     let name = format!("JOB_STATE_{}", text.to_uppercase());
     v1::JobState::from_str_name(&name)
         .filter(|s| *s != v1::JobState::Unspecified)
-        .ok_or(format!("`{text}` is not a state: use waiting, running, stopping, succeeded, failed, stopped or deleted"))
+        .ok_or(format!(
+            "`{text}` is not a state: use waiting, running, stopping, succeeded, failed, stopped or deleted"
+        ))
 }
 
 /// Lists jobs, newest last.
@@ -52,7 +54,17 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
     // The gateway pages in an order of its own; ids are ordered by time of creation.
     all.sort_by(|a, b| a.job_id.cmp(&b.job_id));
     let listing = Listing {
-        columns: &["NAME", "STATE", "KIND", "POOL", "INSTANCES", "COUNTS", "SINCE", "ID", "OWNER"],
+        columns: &[
+            "NAME",
+            "STATE",
+            "KIND",
+            "POOL",
+            "INSTANCES",
+            "COUNTS",
+            "SINCE",
+            "ID",
+            "OWNER",
+        ],
         narrow: 7,
         rows: all.iter().map(row).collect(),
         names: all.iter().map(|j| j.display_name.clone()).collect(),
@@ -78,7 +90,10 @@ fn row(j: &v1::Job) -> Vec<String> {
 
 /// Lists what happened.
 pub async fn events(context: &Context, job: &str, limit: usize) -> Result<(), Failure> {
-    let request = v1::ListEventsRequest { parent: format!("jobs/{job}"), ..v1::ListEventsRequest::default() };
+    let request = v1::ListEventsRequest {
+        parent: format!("jobs/{job}"),
+        ..v1::ListEventsRequest::default()
+    };
     let all = client::events(&context.client().await?, request, limit).await?;
     let listing = Listing {
         columns: &["TIME", "INSTANCE", "STATE", "HOST", "WHY", "TASK"],
@@ -93,6 +108,17 @@ pub async fn events(context: &Context, job: &str, limit: usize) -> Result<(), Fa
 
 fn event_row(e: &v1::Event) -> Vec<String> {
     let instance = e.instance.map(|n| format!("{}/{n}", e.group)).unwrap_or_default();
-    let state = if e.state() == v1::RunState::Unspecified { String::new() } else { shape::run_state(e.state()) };
-    vec![shape::time(e.time.as_ref()), instance, state, e.hostname.clone(), shape::reason(e.reason.as_ref()), e.task_id.clone()]
+    let state = if e.state() == v1::RunState::Unspecified {
+        String::new()
+    } else {
+        shape::run_state(e.state())
+    };
+    vec![
+        shape::time(e.time.as_ref()),
+        instance,
+        state,
+        e.hostname.clone(),
+        shape::reason(e.reason.as_ref()),
+        e.task_id.clone(),
+    ]
 }

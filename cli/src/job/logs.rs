@@ -34,15 +34,27 @@ pub struct Which {
 /// Prints a log.
 pub async fn logs(context: &Context, which: Which) -> Result<(), Failure> {
     let request = v1::ReadLogRequest {
-        name: format!("jobs/{}/groups/{}/instances/{}", which.job, which.group, which.instance),
-        stream: i32::from(if which.stderr { v1::LogStream::Stderr } else { v1::LogStream::Stdout }),
+        name: format!(
+            "jobs/{}/groups/{}/instances/{}",
+            which.job, which.group, which.instance
+        ),
+        stream: i32::from(if which.stderr {
+            v1::LogStream::Stderr
+        } else {
+            v1::LogStream::Stdout
+        }),
         tail_bytes: which.tail,
         follow: which.follow,
         task_id: which.task,
         ..v1::ReadLogRequest::default()
     };
     let client = context.client().await?;
-    let mut stream = client.instance_service().read_log(request).await.map_err(echelon_clients_rust::Error::from)?.into_inner();
+    let mut stream = client
+        .instance_service()
+        .read_log(request)
+        .await
+        .map_err(echelon_clients_rust::Error::from)?
+        .into_inner();
     let mut out = std::io::stdout();
     loop {
         let chunk = tokio::select! {

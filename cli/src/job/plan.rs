@@ -42,9 +42,21 @@ fn people(told: &v1::PlanJobResponse) -> String {
         ));
     }
     for c in &told.clusters {
-        let reason = c.reason.as_ref().map(|r| format!(": {}", output::escape(&r.message))).unwrap_or_default();
-        let group = if c.group.is_empty() { String::new() } else { format!(" of group {}", output::escape(&c.group)) };
-        lines.push(format!("cluster:   {} gets {}{group}{reason}", output::escape(&c.cluster), c.instances));
+        let reason = c
+            .reason
+            .as_ref()
+            .map(|r| format!(": {}", output::escape(&r.message)))
+            .unwrap_or_default();
+        let group = if c.group.is_empty() {
+            String::new()
+        } else {
+            format!(" of group {}", output::escape(&c.group))
+        };
+        lines.push(format!(
+            "cluster:   {} gets {}{group}{reason}",
+            output::escape(&c.cluster),
+            c.instances
+        ));
     }
     lines.extend(told.waiting.iter().map(show::waiting));
     lines.push("nothing was changed; `-o yaml` shows the job with every default filled in".to_owned());

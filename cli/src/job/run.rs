@@ -32,5 +32,10 @@ pub fn read(file: &Path) -> Result<JobSpec, Failure> {
         std::fs::File::open(file).and_then(|f| f.take(most).read_to_end(&mut bytes))
     };
     read.map_err(|e| Failure::wrong(format!("{shown} cannot be read: {e}")))?;
-    job_file::parse(&bytes).map_err(|e| Failure::wrong(format!("{shown}: {}", e.to_string().replace('\n', &format!("\n{shown}: ")))))
+    job_file::parse(&bytes).map_err(|e| {
+        Failure::wrong(format!(
+            "{shown}: {}",
+            e.to_string().replace('\n', &format!("\n{shown}: "))
+        ))
+    })
 }

@@ -15,14 +15,28 @@ pub async fn get(context: &Context, job: &str) -> Result<(), Failure> {
 /// Prints a job as the flags say.
 pub fn print(context: &Context, job: &v1::Job) {
     let value = output::message("Job", job);
-    print!("{}", output::one(&value, &job.display_name, &people(job), context.format()));
+    print!(
+        "{}",
+        output::one(&value, &job.display_name, &people(job), context.format())
+    );
 }
 
 fn people(job: &v1::Job) -> String {
     let mut lines = vec![
-        format!("job:       {} ({})", output::escape(&job.display_name), job.job_id),
-        format!("state:     {} for {}", shape::job_state(job.state()), shape::ago(job.since.as_ref())),
-        format!("kind:      {}", shape::word(job.kind().as_str_name(), "JOB_KIND_")),
+        format!(
+            "job:       {} ({})",
+            output::escape(&job.display_name),
+            job.job_id
+        ),
+        format!(
+            "state:     {} for {}",
+            shape::job_state(job.state()),
+            shape::ago(job.since.as_ref())
+        ),
+        format!(
+            "kind:      {}",
+            shape::word(job.kind().as_str_name(), "JOB_KIND_")
+        ),
         format!("pool:      {}", output::escape(&job.pool)),
         format!("instances: {}  {}", job.instances, counts(job)),
         format!("spec:      version {}, etag {}", job.spec_version, job.etag),
@@ -32,7 +46,10 @@ fn people(job: &v1::Job) -> String {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }
     if !job.awaited_clusters.is_empty() {
-        lines.push(format!("awaits:    {}", output::escape(&job.awaited_clusters.join(", "))));
+        lines.push(format!(
+            "awaits:    {}",
+            output::escape(&job.awaited_clusters.join(", "))
+        ));
     }
     if job.wish_too_late {
         lines.push("note:      the last wish came after the job had ended; it has no effect".to_owned());
@@ -44,16 +61,29 @@ fn people(job: &v1::Job) -> String {
 
 /// Why some instances wait.
 pub fn waiting(w: &v1::Waiting) -> String {
-    let place = if w.cluster.is_empty() { String::new() } else { format!(" on {}", output::escape(&w.cluster)) };
+    let place = if w.cluster.is_empty() {
+        String::new()
+    } else {
+        format!(" on {}", output::escape(&w.cluster))
+    };
     let reason = output::escape(&shape::reason(w.reason.as_ref()));
-    format!("waiting:   {} of group {}{place}: {reason} ({})", w.count, output::escape(&w.group), shape::ago(w.since.as_ref()))
+    format!(
+        "waiting:   {} of group {}{place}: {reason} ({})",
+        w.count,
+        output::escape(&w.group),
+        shape::ago(w.since.as_ref())
+    )
 }
 
 fn unseen(part: &v1::Part) -> Option<String> {
     if part.unseen.is_empty() && !matches!(part.contact(), v1::Contact::Silent | v1::Contact::Unreachable) {
         return None;
     }
-    let what = if part.unseen.is_empty() { format!("is {}", shape::contact(part.contact())) } else { part.unseen.clone() };
+    let what = if part.unseen.is_empty() {
+        format!("is {}", shape::contact(part.contact()))
+    } else {
+        part.unseen.clone()
+    };
     Some(format!(
         "note:      cluster {} {} for {}: what is shown of it is as last heard",
         output::escape(&part.cluster),
@@ -71,6 +101,10 @@ pub fn counts(job: &v1::Job) -> String {
             None => all.push((c.state(), c.count)),
         }
     }
-    let each: Vec<String> = all.iter().filter(|(_, n)| *n > 0).map(|(s, n)| format!("{n} {}", shape::run_state(*s))).collect();
+    let each: Vec<String> = all
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(s, n)| format!("{n} {}", shape::run_state(*s)))
+        .collect();
     each.join(", ")
 }

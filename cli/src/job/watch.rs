@@ -35,8 +35,15 @@ fn print_event(context: &Context, e: &v1::Event) {
         println!("{}", output::message("Event", e));
         return;
     }
-    let instance = e.instance.map(|n| format!(" {}/{n}", e.group)).unwrap_or_default();
-    let state = if e.state() == v1::RunState::Unspecified { String::new() } else { format!(" {}", shape::run_state(e.state())) };
+    let instance = e
+        .instance
+        .map(|n| format!(" {}/{n}", e.group))
+        .unwrap_or_default();
+    let state = if e.state() == v1::RunState::Unspecified {
+        String::new()
+    } else {
+        format!(" {}", shape::run_state(e.state()))
+    };
     println!(
         "{}{}{state} {} {}",
         shape::time(e.time.as_ref()),
@@ -47,7 +54,12 @@ fn print_event(context: &Context, e: &v1::Event) {
 }
 
 /// Follows a job to its end, or a service until all of it runs, with a progress bar.
-pub async fn to_the_end(context: &Context, client: &Client, job: &str, instances: u64) -> Result<(), Failure> {
+pub async fn to_the_end(
+    context: &Context,
+    client: &Client,
+    job: &str,
+    instances: u64,
+) -> Result<(), Failure> {
     let bar = bar(instances);
     let mut last = v1::Job::default();
     let follow = client.watch_job(job, |change| {
@@ -71,7 +83,11 @@ pub async fn to_the_end(context: &Context, client: &Client, job: &str, instances
 }
 
 fn bar(instances: u64) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
     let bar = ProgressBar::with_draw_target(Some(instances), target);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}") {
         bar.set_style(style);
@@ -82,12 +98,24 @@ fn bar(instances: u64) -> ProgressBar {
 
 /// Instances that are where they should be: succeeded, or running for a service.
 fn arrived(job: &v1::Job) -> u64 {
-    let good = if job.kind() == v1::JobKind::Service { v1::RunState::Running } else { v1::RunState::Succeeded };
-    job.groups.iter().flat_map(|g| &g.counts).filter(|c| c.state() == good).map(|c| c.count).sum()
+    let good = if job.kind() == v1::JobKind::Service {
+        v1::RunState::Running
+    } else {
+        v1::RunState::Succeeded
+    };
+    job.groups
+        .iter()
+        .flat_map(|g| &g.counts)
+        .filter(|c| c.state() == good)
+        .map(|c| c.count)
+        .sum()
 }
 
 fn has_ended(state: v1::JobState) -> bool {
-    matches!(state, v1::JobState::Succeeded | v1::JobState::Failed | v1::JobState::Stopped | v1::JobState::Deleted)
+    matches!(
+        state,
+        v1::JobState::Succeeded | v1::JobState::Failed | v1::JobState::Stopped | v1::JobState::Deleted
+    )
 }
 
 fn verdict(context: &Context, job: &v1::Job) -> Result<(), Failure> {
@@ -95,7 +123,11 @@ fn verdict(context: &Context, job: &v1::Job) -> Result<(), Failure> {
     match job.state() {
         v1::JobState::Failed | v1::JobState::Stopped | v1::JobState::Deleted => Err(Failure::new(
             Exit::Failed,
-            format!("job {} {}", output::escape(&job.display_name), shape::job_state(job.state())),
+            format!(
+                "job {} {}",
+                output::escape(&job.display_name),
+                shape::job_state(job.state())
+            ),
         )),
         _ => Ok(()),
     }

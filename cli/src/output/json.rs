@@ -47,7 +47,8 @@ fn of_value(value: &Value, kind: &Kind) -> Json {
         Value::Message(m) => json(m),
         Value::List(all) => all.iter().map(|v| of_value(v, kind)).collect(),
         Value::Map(map) => {
-            let mut sorted: Vec<(String, Json)> = map.iter().map(|(k, v)| (key(k), of_value(v, kind))).collect();
+            let mut sorted: Vec<(String, Json)> =
+                map.iter().map(|(k, v)| (key(k), of_value(v, kind))).collect();
             sorted.sort_by(|a, b| a.0.cmp(&b.0));
             Json::Object(sorted.into_iter().collect())
         }
@@ -67,9 +68,18 @@ fn key(key: &MapKey) -> String {
 
 /// `RUN_STATE_SUCCEEDED` of `RunState` is `succeeded`. A value that this build does not know is its number.
 fn word(descriptor: &EnumDescriptor, number: i32) -> String {
-    let Some(value) = descriptor.get_value(number) else { return number.to_string() };
-    let prefix = descriptor.get_value(0).map(|v| v.name().trim_end_matches("UNSPECIFIED").to_owned()).unwrap_or_default();
-    value.name().strip_prefix(prefix.as_str()).unwrap_or(value.name()).to_lowercase()
+    let Some(value) = descriptor.get_value(number) else {
+        return number.to_string();
+    };
+    let prefix = descriptor
+        .get_value(0)
+        .map(|v| v.name().trim_end_matches("UNSPECIFIED").to_owned())
+        .unwrap_or_default();
+    value
+        .name()
+        .strip_prefix(prefix.as_str())
+        .unwrap_or(value.name())
+        .to_lowercase()
 }
 
 fn parts(message: &DynamicMessage) -> (i64, i32) {
@@ -81,7 +91,9 @@ fn parts(message: &DynamicMessage) -> (i64, i32) {
 
 fn moment(message: &DynamicMessage) -> String {
     let (seconds, nanos) = parts(message);
-    jiff::Timestamp::new(seconds, nanos).map(|t| format!("{t:.3}")).unwrap_or_default()
+    jiff::Timestamp::new(seconds, nanos)
+        .map(|t| format!("{t:.3}"))
+        .unwrap_or_default()
 }
 
 fn span(message: &DynamicMessage) -> String {
@@ -100,7 +112,10 @@ mod tests {
         let instance = v1::Instance {
             number: 3,
             state: i32::from(v1::RunState::Succeeded),
-            since: Some(prost_types::Timestamp { seconds: 1_795_246_364, nanos: 718_000_000 }),
+            since: Some(prost_types::Timestamp {
+                seconds: 1_795_246_364,
+                nanos: 718_000_000,
+            }),
             ..v1::Instance::default()
         };
         let json = message("Instance", &instance);
@@ -109,7 +124,10 @@ mod tests {
         assert_eq!(json["since"], "2026-11-21T07:32:44.718Z");
         assert!(json.get("run").is_none());
         let spec = v1::GroupSpec {
-            grace: Some(prost_types::Duration { seconds: 1, nanos: 500_000_000 }),
+            grace: Some(prost_types::Duration {
+                seconds: 1,
+                nanos: 500_000_000,
+            }),
             ..v1::GroupSpec::default()
         };
         assert_eq!(message("GroupSpec", &spec)["grace"], "1.5s");

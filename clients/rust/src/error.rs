@@ -26,7 +26,9 @@ pub enum Error {
         source: tonic::transport::Error,
     },
     /// Nobody answers.
-    #[error("no gateway answers at {address}: start one (`echelon standalone`), or say where it is with --address or ECHELON_ADDRESS")]
+    #[error(
+        "no gateway answers at {address}: start one (`echelon standalone`), or say where it is with --address or ECHELON_ADDRESS"
+    )]
     Unreachable {
         /// Where.
         address: String,
@@ -46,7 +48,12 @@ fn said(status: &Status) -> String {
     let details = status.get_error_details();
     let fields: Vec<String> = details
         .bad_request()
-        .map(|b| b.field_violations.iter().map(|v| format!("{}: {}", v.field, v.description)).collect())
+        .map(|b| {
+            b.field_violations
+                .iter()
+                .map(|v| format!("{}: {}", v.field, v.description))
+                .collect()
+        })
         .unwrap_or_default();
     let message = status.message();
     match fields.as_slice() {
@@ -71,17 +78,28 @@ impl Error {
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         let Self::Status(status) = self else { return None };
-        status.get_error_details().error_info().map(|info| info.reason.clone())
+        status
+            .get_error_details()
+            .error_info()
+            .map(|info| info.reason.clone())
     }
 
     /// The wrong fields, when the gateway named some.
     #[must_use]
     pub fn violations(&self) -> Vec<FieldViolation> {
-        let Self::Status(status) = self else { return Vec::new() };
+        let Self::Status(status) = self else {
+            return Vec::new();
+        };
         let details = status.get_error_details();
-        let Some(bad) = details.bad_request() else { return Vec::new() };
+        let Some(bad) = details.bad_request() else {
+            return Vec::new();
+        };
         let each = bad.field_violations.iter();
-        each.map(|v| FieldViolation { field: v.field.clone(), description: v.description.clone() }).collect()
+        each.map(|v| FieldViolation {
+            field: v.field.clone(),
+            description: v.description.clone(),
+        })
+        .collect()
     }
 }
 

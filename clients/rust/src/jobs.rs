@@ -14,7 +14,10 @@ impl Client {
     /// What the gateway says.
     pub async fn create_job(&self, spec: v1::JobSpec) -> Result<v1::Job, Error> {
         let request = v1::CreateJobRequest {
-            job: Some(v1::Job { spec: Some(spec), ..v1::Job::default() }),
+            job: Some(v1::Job {
+                spec: Some(spec),
+                ..v1::Job::default()
+            }),
             request_id: Uuid::now_v7().to_string(),
         };
         let made = self.repeat(|| {
@@ -29,7 +32,9 @@ impl Client {
     /// # Errors
     /// What the gateway says.
     pub async fn get_job(&self, job: &str) -> Result<v1::Job, Error> {
-        let request = v1::GetJobRequest { name: format!("jobs/{job}") };
+        let request = v1::GetJobRequest {
+            name: format!("jobs/{job}"),
+        };
         let got = self.repeat(|| {
             let (mut service, request) = (self.job_service(), request.clone());
             async move { service.get_job(request).await }
@@ -42,10 +47,17 @@ impl Client {
     ///
     /// # Errors
     /// What the gateway says, other than that it is away.
-    pub async fn watch_job(&self, job: &str, mut seen: impl FnMut(&v1::WatchJobResponse) -> bool) -> Result<(), Error> {
+    pub async fn watch_job(
+        &self,
+        job: &str,
+        mut seen: impl FnMut(&v1::WatchJobResponse) -> bool,
+    ) -> Result<(), Error> {
         let mut resume_token = String::new();
         loop {
-            let request = v1::WatchJobRequest { name: format!("jobs/{job}"), resume_token: resume_token.clone() };
+            let request = v1::WatchJobRequest {
+                name: format!("jobs/{job}"),
+                resume_token: resume_token.clone(),
+            };
             match self.watch_once(request, &mut resume_token, &mut seen).await {
                 Ok(true) => return Ok(()),
                 Err(error) if error.code() != tonic::Code::Unavailable => return Err(error),

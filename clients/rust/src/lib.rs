@@ -37,17 +37,24 @@ impl Client {
     /// # Errors
     /// `Error::Address` when the text is no address, `Error::Unreachable` when nobody answers there.
     pub async fn connect(address: &str, deadline: Duration) -> Result<Self, Error> {
-        let with_scheme = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+        let with_scheme = if address.contains("://") {
+            address.to_owned()
+        } else {
+            format!("http://{address}")
+        };
         let endpoint = Endpoint::from_shared(with_scheme)
-            .map_err(|source| Error::Address { address: address.to_owned(), source })?
+            .map_err(|source| Error::Address {
+                address: address.to_owned(),
+                source,
+            })?
             .connect_timeout(deadline)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(Duration::from_secs(10))
             .keep_alive_timeout(Duration::from_secs(10));
-        let channel = endpoint
-            .connect()
-            .await
-            .map_err(|source| Error::Unreachable { address: address.to_owned(), source })?;
+        let channel = endpoint.connect().await.map_err(|source| Error::Unreachable {
+            address: address.to_owned(),
+            source,
+        })?;
         Ok(Self { channel, deadline })
     }
 

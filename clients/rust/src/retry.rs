@@ -25,7 +25,9 @@ impl Client {
             let status = match answer {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
                 Ok(Err(status)) => status,
-                Err(_) => Status::deadline_exceeded("the gateway did not answer in time; is it overloaded or cut off?"),
+                Err(_) => Status::deadline_exceeded(
+                    "the gateway did not answer in time; is it overloaded or cut off?",
+                ),
             };
             let pause = jittered(wait);
             if status.code() != Code::Unavailable || Instant::now() + pause >= end {
@@ -53,6 +55,12 @@ impl Client {
 
 /// Between half and all of `wait`, so that many clients do not come back at once.
 fn jittered(wait: Duration) -> Duration {
-    let random = u32::from(uuid::Uuid::new_v4().as_bytes().first().copied().unwrap_or_default());
+    let random = u32::from(
+        uuid::Uuid::new_v4()
+            .as_bytes()
+            .first()
+            .copied()
+            .unwrap_or_default(),
+    );
     wait / 2 + wait * random / 512
 }

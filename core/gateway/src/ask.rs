@@ -59,7 +59,11 @@ async fn perform<F: Facts>(facts: &F, op: Op) -> Result<OpResult, OpFailure> {
 ///
 /// # Errors
 /// When storage did not answer: an unknown, never an absence.
-pub async fn try_read<F: Facts>(facts: &F, query: Query, how: Consistency) -> Result<Option<Answer>, OpFailure> {
+pub async fn try_read<F: Facts>(
+    facts: &F,
+    query: Query,
+    how: Consistency,
+) -> Result<Option<Answer>, OpFailure> {
     match perform(facts, Op::Read(query, how)).await? {
         OpResult::Answer(answer) => Ok(Some(answer)),
         _ => Ok(None),
@@ -70,7 +74,12 @@ pub async fn try_read<F: Facts>(facts: &F, query: Query, how: Consistency) -> Re
 ///
 /// # Errors
 /// `StorageUnavailable` when storage did not answer.
-pub async fn read<F: Facts>(facts: &F, query: Query, how: Consistency, what: &str) -> Result<Answer, ApiError> {
+pub async fn read<F: Facts>(
+    facts: &F,
+    query: Query,
+    how: Consistency,
+    what: &str,
+) -> Result<Answer, ApiError> {
     try_read(facts, query, how)
         .await
         .map_err(|failure| unavailable(&format!("{what} was read"), failure))?

@@ -57,11 +57,7 @@ pub async fn present<F: Facts>(facts: &F, change: &Change) -> Result<Present, Ap
     let spec = ask::spec(facts, head.job, head.spec_version)
         .await?
         .ok_or_else(|| ask::broken_conflict("the spec of a job that exists"))?;
-    Ok(Present {
-        head,
-        progress,
-        spec,
-    })
+    Ok(Present { head, progress, spec })
 }
 
 /// Whether an etag, if one was given, is that of `version`.
@@ -134,12 +130,7 @@ pub async fn change_goal<F: Facts>(
 /// The goal after a wish, `None` when it is the wish already.
 fn next_goal(at: &Present, wish: Wish) -> Result<Option<Goal>, ApiError> {
     let goal = at.head.goal;
-    let to = |desired| {
-        Ok(Some(Goal {
-            desired,
-            ..goal
-        }))
-    };
+    let to = |desired| Ok(Some(Goal { desired, ..goal }));
     match wish {
         Wish::Delete if goal.desired == Desired::Deleted => Ok(None),
         Wish::Delete => to(Desired::Deleted),
@@ -200,10 +191,9 @@ pub fn contention(job: &JobRef) -> ApiError {
 /// Storage.
 pub async fn view<F: Facts>(facts: &F, at: Present) -> Result<JobView, ApiError> {
     let federation = Federation::read(facts).await?;
-    Ok(JobView::new(
-        at.head,
-        Some(at.spec),
-        at.progress,
-        &federation,
-    ))
+    Ok(JobView::new(at.head, Some(at.spec), at.progress, &federation))
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

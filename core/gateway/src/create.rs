@@ -100,7 +100,13 @@ async fn made<F: Facts>(facts: &F, request: &CreateJob) -> Result<Option<JobView
 async fn check<F: Facts>(facts: &F, request: &CreateJob) -> Result<(), ApiError> {
     let mut out = Violations(request.violations.clone());
     validate::request_id(&request.request_id, &mut out);
-    validate::spec(&request.spec, request.bytes, Purpose::Create, "job.spec", &mut out);
+    validate::spec(
+        &request.spec,
+        request.bytes,
+        Purpose::Create,
+        "job.spec",
+        &mut out,
+    );
     let pools = ask::pools(facts).await?;
     validate::in_pools(&request.spec.pool, &pools, "job.spec", &mut out);
     out.done()
@@ -230,7 +236,12 @@ async fn take_name<F: Facts>(facts: &F, name: &str, planned: &PlannedRequest) ->
 }
 
 /// Makes sure that the present holder of a name is no live job and never will be one.
-async fn free<F: Facts>(facts: &F, name: &str, holder: JobId, planned: &PlannedRequest) -> Result<(), ApiError> {
+async fn free<F: Facts>(
+    facts: &F,
+    name: &str,
+    holder: JobId,
+    planned: &PlannedRequest,
+) -> Result<(), ApiError> {
     let head = match ask::settled_head(facts, holder).await? {
         Some(head) => head,
         None => match bar(facts, name, holder, planned).await? {

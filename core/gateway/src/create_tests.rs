@@ -107,7 +107,10 @@ fn check(store: &Memory, answers: &[(&str, Answered)]) {
                 assert_eq!(store.names["hello"].job, view.head.job, "{id} lost its name");
             }
             Err(error) => assert!(
-                matches!(error.reason, ErrorReason::JobNameTaken | ErrorReason::CreateOvertaken),
+                matches!(
+                    error.reason,
+                    ErrorReason::JobNameTaken | ErrorReason::CreateOvertaken
+                ),
                 "{id}: {error}"
             ),
         }

@@ -59,7 +59,11 @@ pub async fn events_after<F: Facts>(
 ///
 /// # Errors
 /// No such job, a wrong page token or size, or storage.
-pub async fn list_events<F: Facts>(facts: &F, job: &JobRef, page: PageRequest) -> Result<Page<Event>, ApiError> {
+pub async fn list_events<F: Facts>(
+    facts: &F,
+    job: &JobRef,
+    page: PageRequest,
+) -> Result<Page<Event>, ApiError> {
     let limit = page.limit()?;
     let head = lookup::job(facts, job).await?;
     let asked = format!("events {}", head.job);

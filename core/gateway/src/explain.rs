@@ -72,12 +72,12 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
         say("no resource manager has looked at the job yet; if that lasts, check that one is running and leads".to_owned());
     }
     if view.head.goal.desired == Desired::Running {
-        waiting.iter().for_each(|w| say(advice(&w.reason, &view.head.pool)));
+        waiting
+            .iter()
+            .for_each(|w| say(advice(&w.reason, &view.head.pool)));
     }
     for part in view.parts.iter().filter(|p| p.is_stale()) {
-        let age = part
-            .age
-            .map_or("never".to_owned(), |age| format!("{age} ago"));
+        let age = part.age.map_or("never".to_owned(), |age| format!("{age} ago"));
         say(format!(
             "cluster {} is {} and its shard was last heard {age}: what is shown of it may be old",
             part.name, part.contact
@@ -100,7 +100,9 @@ fn advice(reason: &Reason, pool: &str) -> String {
     });
     let what = match reason.code {
         ReasonCode::PoolNotFound => format!("create pool {pool}, or delete the job"),
-        ReasonCode::PoolLimit => format!("raise the limit of pool {pool}{short}, or wait until others of it end"),
+        ReasonCode::PoolLimit => {
+            format!("raise the limit of pool {pool}{short}, or wait until others of it end")
+        }
         ReasonCode::PoolEntitlement => {
             format!("raise the reservation or share of pool {pool}{short}, or wait until others end")
         }

@@ -62,14 +62,20 @@ fn view(cluster: &Cluster, host: Host) -> HostView {
 ///
 /// # Errors
 /// No such cluster, a wrong page token or size, or storage.
-pub async fn list_hosts<F: Facts>(facts: &F, wanted: &str, page: PageRequest) -> Result<Page<HostView>, ApiError> {
+pub async fn list_hosts<F: Facts>(
+    facts: &F,
+    wanted: &str,
+    page: PageRequest,
+) -> Result<Page<HostView>, ApiError> {
     let limit = page.limit()?;
     let cluster = cluster(facts, wanted).await?;
     let asked = format!("hosts {}", cluster.id);
     let after = page.position(&asked)?.map(HostId::new);
     let rows = read(facts, &cluster.id, after, limit.saturating_add(1)).await?;
     let rows = rows.into_iter().map(|h| view(&cluster, h)).collect();
-    Ok(page::cut(rows, limit, &asked, |h: &HostView| h.host.id.to_string()))
+    Ok(page::cut(rows, limit, &asked, |h: &HostView| {
+        h.host.id.to_string()
+    }))
 }
 
 /// One host, by id or hostname.

@@ -68,7 +68,8 @@ async fn latest_of_name<F: Facts>(facts: &F, name: &str) -> Result<Option<Head>,
             after,
             limit: SCAN,
         };
-        let Answer::Jobs(rows) = ask::read(facts, query, Consistency::Quorum, "jobs of that name").await? else {
+        let Answer::Jobs(rows) = ask::read(facts, query, Consistency::Quorum, "jobs of that name").await?
+        else {
             return Err(ask::broken_conflict("jobs of that name"));
         };
         let full = rows.len() >= usize::try_from(SCAN).unwrap_or(usize::MAX);

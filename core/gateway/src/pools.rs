@@ -108,10 +108,7 @@ async fn has_jobs<F: Facts>(facts: &F, path: &str) -> Result<bool, ApiError> {
 }
 
 fn in_use(path: &str, by: &str, next: &str) -> ApiError {
-    ApiError::new(
-        ErrorReason::PoolInUse,
-        format!("pool `{path}` has {by}; {next}"),
-    )
+    ApiError::new(ErrorReason::PoolInUse, format!("pool `{path}` has {by}; {next}"))
 }
 
 /// Makes a pool. `id` is 128 random bits.

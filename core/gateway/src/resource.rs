@@ -50,7 +50,13 @@ pub fn job(name: &str, field: &str) -> Result<JobRef, ApiError> {
 /// # Errors
 /// When it does not look so.
 pub fn job_or_group(name: &str, field: &str) -> Result<(JobRef, Option<GroupName>), ApiError> {
-    let wrong = || wrong(field, "jobs/{id or name} or jobs/{id or name}/groups/{group}", name);
+    let wrong = || {
+        wrong(
+            field,
+            "jobs/{id or name} or jobs/{id or name}/groups/{group}",
+            name,
+        )
+    };
     let parts: Vec<&str> = name.split('/').collect();
     match parts.as_slice() {
         ["jobs", job] => Ok((job_ref(job).ok_or_else(wrong)?, None)),
@@ -67,13 +73,7 @@ pub fn job_or_group(name: &str, field: &str) -> Result<(JobRef, Option<GroupName
 /// # Errors
 /// When it does not look so.
 pub fn instance(name: &str, field: &str) -> Result<(JobRef, GroupName, InstanceNumber), ApiError> {
-    let wrong = || {
-        wrong(
-            field,
-            "jobs/{id or name}/groups/{group}/instances/{number}",
-            name,
-        )
-    };
+    let wrong = || wrong(field, "jobs/{id or name}/groups/{group}/instances/{number}", name);
     let parts: Vec<&str> = name.split('/').collect();
     let ["jobs", job, "groups", group, "instances", number] = parts.as_slice() else {
         return Err(wrong());
@@ -114,12 +114,10 @@ pub fn cluster<'a>(name: &'a str, field: &str) -> Result<&'a str, ApiError> {
 pub fn host<'a>(name: &'a str, field: &str) -> Result<(&'a str, &'a str), ApiError> {
     let parts: Vec<&str> = name.split('/').collect();
     match parts.as_slice() {
-        ["clusters", cluster, "hosts", host] if !cluster.is_empty() && !host.is_empty() => Ok((cluster, host)),
-        _ => Err(wrong(
-            field,
-            "clusters/{id or name}/hosts/{id or hostname}",
-            name,
-        )),
+        ["clusters", cluster, "hosts", host] if !cluster.is_empty() && !host.is_empty() => {
+            Ok((cluster, host))
+        }
+        _ => Err(wrong(field, "clusters/{id or name}/hosts/{id or hostname}", name)),
     }
 }
 
@@ -132,7 +130,15 @@ mod tests {
         let id = JobId(77);
         assert_eq!(job(&format!("jobs/{id}"), "name"), Ok(JobRef::Id(id)));
         assert_eq!(job("jobs/hello", "name"), Ok(JobRef::Name("hello".into())));
-        for bad in ["", "hello", "jobs/", "jobs/a/b", "jobs/Hello", "job/hello", "jobs/a b"] {
+        for bad in [
+            "",
+            "hello",
+            "jobs/",
+            "jobs/a/b",
+            "jobs/Hello",
+            "job/hello",
+            "jobs/a b",
+        ] {
             assert_eq!(job(bad, "name").unwrap_err().violations[0].field, "name", "{bad}");
         }
         let (j, g, n) = instance("jobs/hello/groups/main/instances/7", "name").unwrap();

@@ -171,11 +171,7 @@ impl Memory {
                     .cloned()
                     .collect(),
             ),
-            Query::Jobs {
-                filter,
-                after,
-                limit,
-            } => Answer::Jobs(
+            Query::Jobs { filter, after, limit } => Answer::Jobs(
                 self.heads
                     .values()
                     .map(|h| (h.clone(), self.progress.get(&h.job).cloned()))
@@ -225,8 +221,13 @@ impl Memory {
         match decision {
             Decision::PutHead { head, expected } => {
                 let there = self.heads.get(&head.job).cloned();
-                put(&there, &head, there.as_ref().map(|h| h.version) == expected, Answer::Head)
-                    .unwrap_or_else(|| insert(&mut self.heads, head.job, head))
+                put(
+                    &there,
+                    &head,
+                    there.as_ref().map(|h| h.version) == expected,
+                    Answer::Head,
+                )
+                .unwrap_or_else(|| insert(&mut self.heads, head.job, head))
             }
             Decision::PutSpec { job, version, spec } => {
                 let there = self.specs.get(&(job, version)).cloned();
@@ -239,8 +240,13 @@ impl Memory {
                 expected,
             } => {
                 let there = self.names.get(&name).cloned();
-                put(&there, &holder, there.as_ref().map(|h| h.version) == expected, Answer::Name)
-                    .unwrap_or_else(|| insert(&mut self.names, name, holder))
+                put(
+                    &there,
+                    &holder,
+                    there.as_ref().map(|h| h.version) == expected,
+                    Answer::Name,
+                )
+                .unwrap_or_else(|| insert(&mut self.names, name, holder))
             }
             Decision::PlanRequest { id, planned } => {
                 let there = self.requests.get(&id).cloned();
@@ -257,8 +263,13 @@ impl Memory {
             Decision::PutCluster { cluster, expected } => {
                 let there = self.clusters.get(&cluster.id).cloned();
                 let all = |_| Answer::Clusters(vec![]);
-                put(&there, &cluster, there.as_ref().map(|c| c.version) == expected, all)
-                    .unwrap_or_else(|| insert(&mut self.clusters, cluster.id.clone(), cluster))
+                put(
+                    &there,
+                    &cluster,
+                    there.as_ref().map(|c| c.version) == expected,
+                    all,
+                )
+                .unwrap_or_else(|| insert(&mut self.clusters, cluster.id.clone(), cluster))
             }
             other => panic!("no method decides {other:?}"),
         }

@@ -85,8 +85,8 @@ pub async fn scale_job<F: Facts>(
             (None, _) => None,
             (Some(name), groups) => groups.iter_mut().find(|g| g.name == *name),
         };
-        let found = found
-            .ok_or_else(|| ApiError::field("group", format!("must be one of {}", names.join(", "))))?;
+        let found =
+            found.ok_or_else(|| ApiError::field("group", format!("must be one of {}", names.join(", "))))?;
         found.instances = instances;
         let mut out = Violations::default();
         validate::instances(found, spec.kind, "instances", &mut out);

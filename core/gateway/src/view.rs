@@ -61,10 +61,7 @@ impl Federation {
         Ok(Self {
             clusters: clusters.into_iter().map(|c| (c.id.clone(), c)).collect(),
             states: states.into_iter().map(|s| (s.cluster.clone(), s)).collect(),
-            heartbeats: heartbeats
-                .into_iter()
-                .map(|h| (h.cluster.clone(), h))
-                .collect(),
+            heartbeats: heartbeats.into_iter().map(|h| (h.cluster.clone(), h)).collect(),
         })
     }
 
@@ -133,7 +130,12 @@ impl JobView {
 
     /// Assembles it, with the names of the clusters it speaks of.
     #[must_use]
-    pub fn new(head: Head, spec: Option<JobSpec>, progress: Option<Progress>, federation: &Federation) -> Self {
+    pub fn new(
+        head: Head,
+        spec: Option<JobSpec>,
+        progress: Option<Progress>,
+        federation: &Federation,
+    ) -> Self {
         let waiting = progress
             .iter()
             .flat_map(|p| p.waiting.iter().filter_map(|w| w.cluster.as_ref()));

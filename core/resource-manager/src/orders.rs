@@ -139,6 +139,9 @@ pub fn has_confirmed(picture: &Picture, id: JobId, job: &JobView, cluster: &Clus
         let said: Vec<&SliceReport> = reports(picture, id, cluster, group).collect();
         // A generation of which nothing is held any more is not reported again: its last word stands.
         let heard = |r: &&SliceReport| r.head_version >= head.version;
-        said.iter().any(heard) && said.iter().all(|r| r.live == 0 && (heard(r) || r.held.is_empty()))
+        said.iter().any(heard)
+            && said
+                .iter()
+                .all(|r| r.live == 0 && (heard(r) || r.held.is_empty()))
     })
 }

@@ -66,8 +66,7 @@ pub(super) async fn run(options: GatewayOptions) -> Result<()> {
         metrics: vec![store_metrics],
         readiness: process.readiness.clone(),
     };
-    let running =
-        echelon_gateway::serve(config, store, membership, process.shutdown.clone(), admin).await?;
+    let running = echelon_gateway::serve(config, store, membership, process.shutdown.clone(), admin).await?;
     tracing::info!(address = %running.address, "the gateway serves");
     process.ended().await
 }

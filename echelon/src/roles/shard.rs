@@ -95,7 +95,9 @@ impl ShardOptions {
     fn credential(&self) -> Result<Option<Credential>> {
         match (&self.principal, &self.secret_file) {
             (_, None) => Ok(None),
-            (None, Some(_)) => Err(WrongOption("`--secret-file` needs `--principal`: whose secret is it?".into()).into()),
+            (None, Some(_)) => {
+                Err(WrongOption("`--secret-file` needs `--principal`: whose secret is it?".into()).into())
+            }
             (Some(principal), Some(path)) => {
                 let secret = std::fs::read_to_string(path)
                     .with_context(|| format!("read the secret of {principal} from {}", path.display()))?;
@@ -111,7 +113,9 @@ impl ShardOptions {
 /// Masters that ask for nothing, with our usual bounds.
 pub(crate) fn plain_mesos(masters: &str) -> Result<Mesos> {
     Ok(Mesos {
-        masters: masters.parse().map_err(|error| WrongOption(format!("`--mesos`: {error}")))?,
+        masters: masters
+            .parse()
+            .map_err(|error| WrongOption(format!("`--mesos`: {error}")))?,
         framework: Framework {
             name: "echelon".to_owned(),
             user: std::env::var("USER").unwrap_or_else(|_| "root".to_owned()),
@@ -184,7 +188,10 @@ mod tests {
     #[test]
     fn what_a_shard_needs_is_asked_for() {
         let error = ShardOptions::default().mesos().unwrap_err().to_string();
-        assert!(error.contains("`--mesos` is missing") && error.contains("mesos = \""), "{error}");
+        assert!(
+            error.contains("`--mesos` is missing") && error.contains("mesos = \""),
+            "{error}"
+        );
         let of = |masters: &str| ShardOptions {
             mesos: Some(masters.into()),
             ..ShardOptions::default()

@@ -80,7 +80,11 @@ impl Config {
     #[must_use]
     pub fn bench(data_dir: &Path, instances: u32, is_virtual: bool) -> Self {
         let mut config = Self::new(data_dir);
-        config.simulate(if is_virtual { Tasks::Virtual } else { Tasks::Processes });
+        config.simulate(if is_virtual {
+            Tasks::Virtual
+        } else {
+            Tasks::Processes
+        });
         // 40 tasks of 0.1 CPU fill a host; a tenth is left free, and each cluster takes half.
         let wanted = usize::try_from(instances.div_ceil(72)).unwrap_or(3).max(3);
         for cluster in &mut config.clusters {

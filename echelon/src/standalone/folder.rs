@@ -64,7 +64,11 @@ impl Folder {
     /// Where a simulated cluster's master listened last: it is taken again if it is free, so that a cluster keeps its
     /// address.
     pub(super) fn last_address(&self, cluster: &str) -> Option<SocketAddr> {
-        fs::read_to_string(self.address_file(cluster)).ok()?.trim().parse().ok()
+        fs::read_to_string(self.address_file(cluster))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
     }
 
     pub(super) fn keep_address(&self, cluster: &str, address: SocketAddr) -> Result<(), FolderError> {

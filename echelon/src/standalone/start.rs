@@ -92,7 +92,9 @@ pub async fn start(config: Config, shutdown: Shutdown) -> Result<Running> {
 pub async fn start_in(config: Config, process: Process) -> Result<Running> {
     let folder = Folder::take(&config.data_dir)?;
     let url = folder.storage();
-    let opened = echelon_io_storage::open(&url).await.with_context(|| format!("open {url}"))?;
+    let opened = echelon_io_storage::open(&url)
+        .await
+        .with_context(|| format!("open {url}"))?;
     let writes = Arc::new(AtomicU64::new(0));
     let hub = Hub::new(SESSION_TIMEOUT);
     let mut shared = Shared {
@@ -152,7 +154,10 @@ async fn simulate(
     };
     let free = mesos_sim::cluster(name.to_owned(), hosts, mode);
     if let Some(listen) = folder.last_address(name) {
-        let again = sim::Config { listen, ..free.clone() };
+        let again = sim::Config {
+            listen,
+            ..free.clone()
+        };
         match sim::serve(again, shutdown).await {
             Err(sim::ServeError::Listen { .. }) => {}
             served => return served.with_context(|| format!("serve the simulated cluster {name}")),
@@ -218,8 +223,7 @@ impl Shared {
         };
         admin.metrics.push(metrics);
         let shutdown = self.process.shutdown.clone();
-        let running =
-            echelon_gateway::serve(config, store, self.membership.clone(), shutdown, admin).await?;
+        let running = echelon_gateway::serve(config, store, self.membership.clone(), shutdown, admin).await?;
         Ok(running.address)
     }
 
@@ -231,7 +235,10 @@ impl Shared {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
-        match stop.run_until_cancelled(tokio::time::timeout(READY_WITHIN, all_hold)).await {
+        match stop
+            .run_until_cancelled(tokio::time::timeout(READY_WITHIN, all_hold))
+            .await
+        {
             Some(Ok(())) => Ok(()),
             Some(Err(_)) => {
                 let report = self.process.readiness.report();
@@ -239,7 +246,10 @@ impl Shared {
                     let reason = c.reason.as_ref()?;
                     Some(format!("{}: {reason}", c.name))
                 });
-                bail!("not ready within a minute: {}", missing.collect::<Vec<_>>().join("; "))
+                bail!(
+                    "not ready within a minute: {}",
+                    missing.collect::<Vec<_>>().join("; ")
+                )
             }
             None => bail!("stopped before it was ready"),
         }

@@ -3,7 +3,9 @@
 use super::{page, shown};
 use crate::context::Gateway;
 use crate::error::missing;
-use echelon_core_gateway::clusters::{ClusterChange, ClusterView, get_cluster, list_clusters, update_cluster};
+use echelon_core_gateway::clusters::{
+    ClusterChange, ClusterView, get_cluster, list_clusters, update_cluster,
+};
 use echelon_core_gateway::{ApiError, resource};
 use echelon_proto::convert::cluster::{cluster, read_wish};
 use echelon_proto::echelon::v1;
@@ -81,14 +83,15 @@ fn read_change(wanted: &v1::Cluster, mask: &[String]) -> Result<ClusterChange, A
             mask.iter().any(|p| p == field || p == "*")
         }
     };
-    let wish = if named("wish", wanted.wish != 0) {
-        let wish = read_wish(wanted.wish);
-        Some(wish.ok_or_else(|| {
-            ApiError::field("cluster.wish", "must be active, cordoned, draining or left")
-        })?)
-    } else {
-        None
-    };
+    let wish =
+        if named("wish", wanted.wish != 0) {
+            let wish = read_wish(wanted.wish);
+            Some(wish.ok_or_else(|| {
+                ApiError::field("cluster.wish", "must be active, cordoned, draining or left")
+            })?)
+        } else {
+            None
+        };
     Ok(ClusterChange {
         wish,
         labels: named("labels", !wanted.labels.is_empty()).then(|| wanted.labels.clone()),

@@ -35,7 +35,9 @@ pub(super) fn spec(wanted: v1::JobSpec, mask: Option<FieldMask>) -> Result<impl 
         match path.as_str() {
             "spec" | "*" => fields.extend(FIELDS),
             other => {
-                let known = FIELDS.into_iter().find(|f| other.strip_prefix("spec.") == Some(f));
+                let known = FIELDS
+                    .into_iter()
+                    .find(|f| other.strip_prefix("spec.") == Some(f));
                 let wrong = || {
                     ApiError::field(
                         "update_mask",

@@ -41,7 +41,10 @@ impl JobService for Gateway {
         .await
     }
 
-    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::GetJobResponse>, Status> {
+    async fn get_job(
+        &self,
+        request: Request<v1::GetJobRequest>,
+    ) -> Result<Response<v1::GetJobResponse>, Status> {
         self.call("JobService/GetJob", async {
             let job = resource::job(&request.into_inner().name, "name")?;
             let view = get_job(&self.facts, &job, self.now()).await?;
@@ -146,8 +149,11 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::WatchJobRequest>,
     ) -> Result<Response<Self::WatchJobStream>, Status> {
-        self.call("JobService/WatchJob", watch::start(self.clone(), request.into_inner()))
-            .await
+        self.call(
+            "JobService/WatchJob",
+            watch::start(self.clone(), request.into_inner()),
+        )
+        .await
     }
 
     async fn explain_job(
@@ -173,10 +179,7 @@ impl JobService for Gateway {
         request: Request<v1::PlanJobRequest>,
     ) -> Result<Response<v1::PlanJobResponse>, Status> {
         self.call("JobService/PlanJob", async {
-            let wanted = request
-                .into_inner()
-                .spec
-                .ok_or_else(|| missing("spec"))?;
+            let wanted = request.into_inner().spec.ok_or_else(|| missing("spec"))?;
             let (read, found, bytes) = read_spec(wanted, "spec");
             validate::planned(&self.facts, &read, found, bytes).await?;
             let full = spec::spec(&read);
@@ -218,10 +221,7 @@ fn read_spec(wanted: v1::JobSpec, path: &str) -> (JobSpec, Vec<echelon_core_gate
 }
 
 fn read_create(r: v1::CreateJobRequest) -> Result<CreateJob, ApiError> {
-    let wanted = r
-        .job
-        .and_then(|j| j.spec)
-        .ok_or_else(|| missing("job.spec"))?;
+    let wanted = r.job.and_then(|j| j.spec).ok_or_else(|| missing("job.spec"))?;
     let hash = fnv1a(&wanted.encode_to_vec());
     let (read, violations, bytes) = read_spec(wanted, "job.spec");
     let request_id = if r.request_id.is_empty() {
@@ -244,14 +244,12 @@ fn read_filter(r: v1::ListJobsRequest) -> Result<JobFilter, ApiError> {
     let labels: Option<_> = r
         .labels
         .iter()
-        .map(|l| {
-            l.split_once('=')
-                .map(|(k, v)| (k.to_owned(), v.to_owned()))
-        })
+        .map(|l| l.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
         .collect();
     Ok(JobFilter {
         pool: some(r.pool),
-        states: states.ok_or_else(|| ApiError::field("states", "must be states of jobs, such as JOB_STATE_RUNNING"))?,
+        states: states
+            .ok_or_else(|| ApiError::field("states", "must be states of jobs, such as JOB_STATE_RUNNING"))?,
         owner: some(r.owner),
         labels: labels.ok_or_else(|| ApiError::field("labels", "must be like `key=value`"))?,
         name_prefix: some(r.name_prefix),

@@ -122,7 +122,8 @@ impl Copy {
     }
 
     fn cut(&mut self, mut part: wire::ReadLogResponse) -> v1::ReadLogResponse {
-        part.data.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        part.data
+            .truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left = self
             .left
             .saturating_sub(u64::try_from(part.data.len()).unwrap_or(u64::MAX));

@@ -23,10 +23,7 @@ impl PoolService for Gateway {
         request: Request<v1::CreatePoolRequest>,
     ) -> Result<Response<v1::CreatePoolResponse>, Status> {
         self.call("PoolService/CreatePool", async {
-            let wanted = request
-                .into_inner()
-                .pool
-                .ok_or_else(|| missing("pool"))?;
+            let wanted = request.into_inner().pool.ok_or_else(|| missing("pool"))?;
             let made = create_pool(&self.facts, read_new(wanted), Self::chance()).await?;
             self.links.hint(Changed::Pools);
             Ok(v1::CreatePoolResponse {
@@ -134,7 +131,9 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
     if let Some(unknown) = mask.iter().find(|p| !known(p)) {
         return Err(ApiError::field(
             "update_mask",
-            format!("`{unknown}` cannot be changed; name reservation, limit or share, whole or by kind (limit.cpus_milli)"),
+            format!(
+                "`{unknown}` cannot be changed; name reservation, limit or share, whole or by kind (limit.cpus_milli)"
+            ),
         ));
     }
     let pick = |field: &str, from: Resources, given: bool| -> Vec<(Kind, u64)> {
@@ -180,7 +179,10 @@ mod tests {
         assert_eq!(change(&["limit.cpus_milli"]).unwrap().limit, [(Kind::Cpus, 5)]);
         assert_eq!(change(&["limit"]).unwrap().limit[1], (Kind::Memory, u64::MAX));
         let all = change(&[]).unwrap();
-        assert_eq!((all.limit.len(), all.reservation.len(), all.share.len()), (4, 0, 0));
+        assert_eq!(
+            (all.limit.len(), all.reservation.len(), all.share.len()),
+            (4, 0, 0)
+        );
         assert!(change(&["path"]).is_err());
     }
 }

@@ -51,7 +51,8 @@ pub(super) async fn unary_or_stream(
 }
 
 fn frame(message: &[u8]) -> Result<Bytes, Status> {
-    let length = u32::try_from(message.len()).map_err(|_| Status::out_of_range("the message is too large"))?;
+    let length =
+        u32::try_from(message.len()).map_err(|_| Status::out_of_range("the message is too large"))?;
     let mut out = BytesMut::with_capacity(message.len() + 5);
     out.put_u8(0);
     out.put_u32(length);

@@ -69,7 +69,12 @@ fn one(value: &mut Value, kind: &Kind, path: &str, out: &mut Vec<Violation>) {
 }
 
 /// Adds the fields in a query string.
-pub(super) fn query(desc: &MessageDescriptor, text: &str, into: &mut Map<String, Value>, out: &mut Vec<Violation>) {
+pub(super) fn query(
+    desc: &MessageDescriptor,
+    text: &str,
+    into: &mut Map<String, Value>,
+    out: &mut Vec<Violation>,
+) {
     for pair in text.split('&').filter(|p| !p.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let plain = |t: &str| decode(&t.replace('+', " "));

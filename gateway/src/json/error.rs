@@ -21,7 +21,9 @@ const fn http_status(code: Code) -> StatusCode {
         Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        Code::Cancelled | Code::Unknown | Code::Internal | Code::DataLoss => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::Cancelled | Code::Unknown | Code::Internal | Code::DataLoss => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }
 
@@ -123,7 +125,9 @@ pub(super) fn no_route(path: &str) -> Response {
         StatusCode::NOT_FOUND,
         Code::NotFound,
         "ROUTE_NOT_FOUND",
-        &format!("there is nothing at {shown}; jobs are at /v1/jobs, pools at /v1/pools, clusters at /v1/clusters"),
+        &format!(
+            "there is nothing at {shown}; jobs are at /v1/jobs, pools at /v1/pools, clusters at /v1/clusters"
+        ),
     )
 }
 

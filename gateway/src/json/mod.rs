@@ -88,7 +88,9 @@ impl Json {
             (Wants::All, Some(Value::Object(fields))) => fields,
             (Wants::All, None) | (Wants::Nothing, _) => Map::new(),
             (Wants::Field(name), Some(value)) => [((*name).to_owned(), value)].into_iter().collect(),
-            (Wants::Field(_), None) => return Err(ApiError::field("body", "must be a JSON object, and is empty")),
+            (Wants::Field(_), None) => {
+                return Err(ApiError::field("body", "must be a JSON object, and is empty"));
+            }
             (Wants::All, Some(_)) => return Err(ApiError::field("body", "must be a JSON object")),
         };
         check::query(&desc, query, &mut whole, &mut wrong);
@@ -142,7 +144,12 @@ async fn read_body(route: &Route, body: Body) -> Result<Option<Value>, ApiError>
     let bytes = limited
         .collect()
         .await
-        .map_err(|_| ApiError::field("body", format!("is larger than {MAX_MESSAGE} bytes, or broke off")))?
+        .map_err(|_| {
+            ApiError::field(
+                "body",
+                format!("is larger than {MAX_MESSAGE} bytes, or broke off"),
+            )
+        })?
         .to_bytes();
     if bytes.trim_ascii().is_empty() {
         return Ok(None);

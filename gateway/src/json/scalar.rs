@@ -53,7 +53,12 @@ pub(super) fn word(value: &mut Value, desc: &EnumDescriptor, path: &str, out: &m
     let spelt = match value {
         Value::String(text) if known(text) => return,
         Value::String(text) => format!("{prefix}{}", text.to_ascii_uppercase().replace('-', "_")),
-        Value::Number(n) if n.as_i64().is_some_and(|n| desc.values().any(|v| i64::from(v.number()) == n)) => return,
+        Value::Number(n)
+            if n.as_i64()
+                .is_some_and(|n| desc.values().any(|v| i64::from(v.number()) == n)) =>
+        {
+            return;
+        }
         _ => String::new(),
     };
     if known(&spelt) {
@@ -73,6 +78,9 @@ pub(super) fn word(value: &mut Value, desc: &EnumDescriptor, path: &str, out: &m
 
 /// Checks a well-known type, which JSON writes as a text (a duration, a time, a field mask) or an empty object.
 pub(super) fn well_known(value: &mut Value, desc: &MessageDescriptor, path: &str, out: &mut Vec<Violation>) {
+    if let (Value::String(mask), "FieldMask") = (&mut *value, desc.name()) {
+        *mask = camel(mask);
+    }
     let wanted = match desc.name() {
         "Duration" if !is_duration(value) => "must be a time like \"10s\" or \"0.500s\"",
         "Timestamp" if !value.is_string() => "must be a time like \"2026-01-31T12:00:00Z\"",
@@ -81,6 +89,21 @@ pub(super) fn well_known(value: &mut Value, desc: &MessageDescriptor, path: &str
         _ => return,
     };
     out.push(violation(path, format!("{wanted}, not {}", shown(value))));
+}
+
+/// `limit.cpus_milli` as `limit.cpusMilli`, which is how JSON writes a field mask; people may write either.
+fn camel(mask: &str) -> String {
+    let mut out = String::with_capacity(mask.len());
+    let mut up = false;
+    for c in mask.chars() {
+        if c == '_' {
+            up = true;
+        } else {
+            out.push(if up { c.to_ascii_uppercase() } else { c });
+            up = false;
+        }
+    }
+    out
 }
 
 fn is_duration(value: &Value) -> bool {

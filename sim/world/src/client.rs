@@ -47,7 +47,10 @@ pub struct User {
 
 impl fmt::Debug for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("User").field("job", &self.job).field("acknowledged", &self.acknowledged).finish_non_exhaustive()
+        f.debug_struct("User")
+            .field("job", &self.job)
+            .field("acknowledged", &self.acknowledged)
+            .finish_non_exhaustive()
     }
 }
 
@@ -56,7 +59,13 @@ impl World {
     pub(crate) fn plan_users(&mut self) {
         for n in 0..self.options.jobs {
             let (spec, plans) = self.think(n);
-            self.users.0.push(User { spec, plans, job: None, acknowledged: Vec::new(), call: None });
+            self.users.0.push(User {
+                spec,
+                plans,
+                job: None,
+                acknowledged: Vec::new(),
+                call: None,
+            });
             let at = self.dice.users.span(Span::ZERO, Span(self.options.faulty.0 / 2));
             self.queue.plan(BEGIN.plus(at), Item::User(n));
         }
@@ -103,16 +112,25 @@ impl World {
     pub(crate) fn user_acts(&mut self, n: usize) {
         let now = self.now;
         let chance = self.dice.users.bits();
-        let Some(user) = self.users.0.get_mut(n) else { return };
-        let Some(asked) = user.plans.front().copied() else { return };
+        let Some(user) = self.users.0.get_mut(n) else {
+            return;
+        };
+        let Some(asked) = user.plans.front().copied() else {
+            return;
+        };
         if user.call.is_some() {
             // The answer is under way; a pause of the call ends now.
             let next = user.call.as_mut().map(Call::on_pause);
             self.user_goes_on(n, next);
             return;
         }
-        let job = user.job.map_or_else(|| JobRef::Name(user.spec.name.clone()), JobRef::Id);
-        let change = Change { job, etag: String::new() };
+        let job = user
+            .job
+            .map_or_else(|| JobRef::Name(user.spec.name.clone()), JobRef::Id);
+        let change = Change {
+            job,
+            etag: String::new(),
+        };
         let spec = user.spec.clone();
         let (call, next) = Call::start(move |facts| async move {
             match asked {
@@ -139,7 +157,9 @@ impl World {
     /// Storage answered a user's gateway; one time in fifty the gateway has died meanwhile.
     pub(crate) fn user_hears(&mut self, n: usize, result: OpResult) {
         let dies = self.is_faulty() && self.dice.losses.chance(20);
-        let Some(user) = self.users.0.get_mut(n) else { return };
+        let Some(user) = self.users.0.get_mut(n) else {
+            return;
+        };
         if dies {
             user.call = None;
             self.queue.plan(self.now.plus(Span::seconds(1)), Item::User(n));
@@ -160,12 +180,18 @@ impl World {
     }
 
     fn user_is_answered(&mut self, n: usize, job: JobId) {
-        let pause = self.dice.users.span(Span::seconds(2), Span(self.options.faulty.0 / 2));
-        let Some(user) = self.users.0.get_mut(n) else { return };
+        let pause = self
+            .dice
+            .users
+            .span(Span::seconds(2), Span(self.options.faulty.0 / 2));
+        let Some(user) = self.users.0.get_mut(n) else {
+            return;
+        };
         user.call = None;
         user.job = Some(job);
         if let Some(asked) = user.plans.pop_front() {
-            self.trace.line(self.now, &format!("user{n}: {asked:?} acknowledged for {job}"));
+            self.trace
+                .line(self.now, &format!("user{n}: {asked:?} acknowledged for {job}"));
             user.acknowledged.push(asked);
         }
         self.queue.plan(self.now.plus(pause), Item::User(n));
@@ -173,15 +199,24 @@ impl World {
             // A hint, to whoever listens; half of them are lost.
             let life = self.managers.get(manager).map_or(0, |p| p.life);
             if !self.dice.losses.chance(500) {
-                self.to_manager((manager, life), self.now.plus(Span::millis(2)), echelon_core_resource_manager::Event::Hint(job));
+                self.to_manager(
+                    (manager, life),
+                    self.now.plus(Span::millis(2)),
+                    echelon_core_resource_manager::Event::Hint(job),
+                );
             }
         }
     }
 
     fn user_is_refused(&mut self, n: usize, error: &ApiError) {
-        let Some(user) = self.users.0.get_mut(n) else { return };
+        let Some(user) = self.users.0.get_mut(n) else {
+            return;
+        };
         user.call = None;
-        self.trace.line(self.now, &format!("user{n}: {:?}: {}", error.reason, error.message));
+        self.trace.line(
+            self.now,
+            &format!("user{n}: {:?}: {}", error.reason, error.message),
+        );
         if error.is_retryable() {
             self.queue.plan(self.now.plus(Span::seconds(2)), Item::User(n));
         } else {

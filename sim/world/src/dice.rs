@@ -1,9 +1,9 @@
 //! Seeded randomness, one stream for each purpose, so that one more draw for a delay does not change which process
 //! crashes.
 
+use echelon_core_model::Span;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use echelon_core_model::Span;
 
 /// The streams of a run.
 #[derive(Debug)]
@@ -28,15 +28,29 @@ impl Dice {
     /// The streams of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let die = |purpose: u64| Die(SmallRng::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose));
-        Self { delays: die(1), losses: die(2), faults: die(3), users: die(4), seeds: die(5) }
+        let die = |purpose: u64| {
+            Die(SmallRng::seed_from_u64(
+                seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose,
+            ))
+        };
+        Self {
+            delays: die(1),
+            losses: die(2),
+            faults: die(3),
+            users: die(4),
+            seeds: die(5),
+        }
     }
 }
 
 impl Die {
     /// A number below `bound`; 0 when the bound is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.0.random_range(0..bound) }
+        if bound == 0 {
+            0
+        } else {
+            self.0.random_range(0..bound)
+        }
     }
 
     /// An index into something of that length.

@@ -59,7 +59,8 @@ impl World {
             let seed = self.dice.seeds.below(u64::MAX);
             let (id, mesos) = mesos::cluster(&format!("c{n}"), self.options.hosts, seed);
             self.store_cluster(&id);
-            self.elections.insert(Role::Shard(id.clone()), Election::default());
+            self.elections
+                .insert(Role::Shard(id.clone()), Election::default());
             self.clusters.push(ClusterWorld {
                 framework: mesos::framework(&id),
                 id,
@@ -92,11 +93,22 @@ impl World {
             path: "/default".to_owned(),
             reservation: Resources::ZERO,
             limit: Resources::MAX,
-            share: Resources { cpus: 1, memory: 1, disk: 1, gpus: 1 },
+            share: Resources {
+                cpus: 1,
+                memory: 1,
+                disk: 1,
+                gpus: 1,
+            },
             version: Version(1),
         };
-        let tree = PoolTree { version: Version(1), pools: [(pool.path.clone(), pool)].into_iter().collect() };
-        self.store.perform(Op::Decide(Decision::PutPools { tree, expected: Version(0) }));
+        let tree = PoolTree {
+            version: Version(1),
+            pools: [(pool.path.clone(), pool)].into_iter().collect(),
+        };
+        self.store.perform(Op::Decide(Decision::PutPools {
+            tree,
+            expected: Version(0),
+        }));
     }
 
     fn store_cluster(&mut self, id: &ClusterId) {
@@ -108,11 +120,17 @@ impl World {
             mesos: String::new(),
             labels: BTreeMap::new(),
         };
-        self.store.perform(Op::Decide(Decision::PutCluster { cluster, expected: None }));
+        self.store.perform(Op::Decide(Decision::PutCluster {
+            cluster,
+            expected: None,
+        }));
     }
 
     fn new_manager(&mut self, index: usize, life: u64) -> ResourceManager {
-        ResourceManager::new(rm::Config::new(format!("rm{index}.{life}"), self.dice.seeds.below(u64::MAX)))
+        ResourceManager::new(rm::Config::new(
+            format!("rm{index}.{life}"),
+            self.dice.seeds.below(u64::MAX),
+        ))
     }
 
     fn new_shard(&mut self, cluster: usize, index: usize, life: u64) -> Shard {
@@ -129,7 +147,8 @@ impl World {
 
     /// Every process.
     pub(crate) fn everyone(&self) -> impl Iterator<Item = Who> + use<> {
-        let (managers, clusters, shards) = (self.options.managers, self.options.clusters, self.options.shards);
+        let (managers, clusters, shards) =
+            (self.options.managers, self.options.clusters, self.options.shards);
         let of = move |cluster| (0..shards).map(move |index| Who::Shard { cluster, index });
         (0..managers).map(Who::Manager).chain((0..clusters).flat_map(of))
     }
@@ -159,12 +178,23 @@ impl World {
     /// A manager hears something and acts.
     pub(crate) fn manager_hears(&mut self, index: usize, life: u64, event: rm::Event) {
         let now = self.now;
-        let Some(process) = self.managers.get_mut(index).filter(|p| p.life == life) else { return };
+        let Some(process) = self.managers.get_mut(index).filter(|p| p.life == life) else {
+            return;
+        };
         if let Some(until) = process.pause_at(now) {
-            self.queue.plan(until, Item::Manager { index, life, event: Box::new(event) });
+            self.queue.plan(
+                until,
+                Item::Manager {
+                    index,
+                    life,
+                    event: Box::new(event),
+                },
+            );
             return;
         }
-        let Some(driver) = process.driver.as_mut() else { return };
+        let Some(driver) = process.driver.as_mut() else {
+            return;
+        };
         let mut effects = Vec::new();
         driver.step(event, now, &mut effects);
         for effect in effects {
@@ -180,7 +210,11 @@ impl World {
             rm::Effect::Send(link, directive) => self.send_directive(link.0, directive),
             rm::Effect::Watch(cluster) => {
                 if let Some(n) = self.clusters.iter().position(|c| c.id == cluster) {
-                    self.links.watches.entry((index, life)).or_insert_with(BTreeSet::new).insert(n);
+                    self.links
+                        .watches
+                        .entry((index, life))
+                        .or_insert_with(BTreeSet::new)
+                        .insert(n);
                 }
             }
             rm::Effect::Unwatch(cluster) => {
@@ -207,12 +241,16 @@ impl World {
     /// A shard's process hears something and acts.
     pub(crate) fn shard_hears(&mut self, (cluster, index, life): (usize, usize, u64), event: shard::Event) {
         let now = self.now;
-        let Some(process) = self.shard_process_mut(cluster, index).filter(|p| p.life == life) else { return };
+        let Some(process) = self.shard_process_mut(cluster, index).filter(|p| p.life == life) else {
+            return;
+        };
         if let Some(until) = process.pause_at(now) {
             self.to_shard((cluster, index, life), until, event);
             return;
         }
-        let Some(driver) = process.driver.as_mut() else { return };
+        let Some(driver) = process.driver.as_mut() else {
+            return;
+        };
         let mut effects = Vec::new();
         driver.step(event, now, &mut effects);
         for effect in effects {
@@ -230,7 +268,9 @@ impl World {
             shard::Effect::Report(link, report) => self.send_report(link.0, report),
             shard::Effect::Place(problem) => {
                 let (answer, _) = placement::place(&problem);
-                let soon = self.now.plus(self.dice.delays.span(Span::millis(1), Span::millis(5)));
+                let soon = self
+                    .now
+                    .plus(self.dice.delays.span(Span::millis(1), Span::millis(5)));
                 self.to_shard(at, soon, shard::Event::Placed(answer));
             }
             shard::Effect::Publish(epoch) => {
@@ -248,10 +288,13 @@ impl World {
     fn plan_wake(&mut self, who: Who, life: u64) {
         let now = self.now;
         let wanted = match who {
-            Who::Manager(i) => self.managers.get_mut(i).and_then(|p| wake_of(p, now, ResourceManager::next_wake)),
-            Who::Shard { cluster, index } => {
-                self.shard_process_mut(cluster, index).and_then(|p| wake_of(p, now, Shard::next_wake))
-            }
+            Who::Manager(i) => self
+                .managers
+                .get_mut(i)
+                .and_then(|p| wake_of(p, now, ResourceManager::next_wake)),
+            Who::Shard { cluster, index } => self
+                .shard_process_mut(cluster, index)
+                .and_then(|p| wake_of(p, now, Shard::next_wake)),
         };
         if let Some(at) = wanted {
             self.queue.plan(at, Item::Wake(who, life));
@@ -307,7 +350,10 @@ impl World {
             }
             Who::Shard { cluster, index } => {
                 let driver = self.new_shard(cluster, index, life);
-                if let Some(p) = self.shard_process_mut(cluster, index).filter(|p| p.driver.is_none()) {
+                if let Some(p) = self
+                    .shard_process_mut(cluster, index)
+                    .filter(|p| p.driver.is_none())
+                {
                     p.start(driver);
                 }
             }
@@ -325,7 +371,10 @@ impl World {
                 }
             }
             Who::Shard { cluster, index } => {
-                if let Some(p) = self.shard_process_mut(cluster, index).filter(|p| p.driver.is_some()) {
+                if let Some(p) = self
+                    .shard_process_mut(cluster, index)
+                    .filter(|p| p.driver.is_some())
+                {
                     p.paused_until = Some(until);
                 }
             }
@@ -340,9 +389,9 @@ impl World {
         let role = self.role_of(who);
         let alive = match who {
             Who::Manager(i) => self.managers.get(i).is_some_and(|p| p.driver.is_some()),
-            Who::Shard { cluster, index } => {
-                self.shard_process(cluster, index).is_some_and(|p| p.driver.is_some())
-            }
+            Who::Shard { cluster, index } => self
+                .shard_process(cluster, index)
+                .is_some_and(|p| p.driver.is_some()),
         };
         if let Some(election) = self.elections.get_mut(&role).filter(|_| alive) {
             election.heard(who);
@@ -351,7 +400,11 @@ impl World {
 }
 
 /// The wake-up to plan, if an earlier one is not planned already.
-fn wake_of<D>(process: &mut Process<D>, now: Timestamp, next: impl Fn(&D) -> Option<Timestamp>) -> Option<Timestamp> {
+fn wake_of<D>(
+    process: &mut Process<D>,
+    now: Timestamp,
+    next: impl Fn(&D) -> Option<Timestamp>,
+) -> Option<Timestamp> {
     let at = next(process.driver.as_ref()?)?.max(now);
     if process.wake_at.is_some_and(|planned| planned <= at) {
         return None;

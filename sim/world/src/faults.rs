@@ -36,17 +36,27 @@ impl World {
     pub(crate) fn plan_faults(&mut self) {
         let rates = self.options.faults;
         for _ in 0..rates.crashes {
-            let (who, span) = (self.any_process(), self.dice.faults.span(Span::millis(100), Span::seconds(20)));
+            let (who, span) = (
+                self.any_process(),
+                self.dice.faults.span(Span::millis(100), Span::seconds(20)),
+            );
             self.plan_fault(Fault::Crash(who, span));
         }
         for _ in 0..rates.pauses {
-            let (who, span) = (self.any_process(), self.dice.faults.span(Span::seconds(1), Span(SESSION.0 * 4)));
+            let (who, span) = (
+                self.any_process(),
+                self.dice.faults.span(Span::seconds(1), Span(SESSION.0 * 4)),
+            );
             self.plan_fault(Fault::Pause(who, span));
         }
         for i in 0..rates.links {
             let n = self.dice.faults.index(16);
             let silent = self.dice.faults.span(Span::seconds(5), Span::seconds(60));
-            self.plan_fault(if i % 2 == 0 { Fault::CutLink(n) } else { Fault::SilentLink(n, silent) });
+            self.plan_fault(if i % 2 == 0 {
+                Fault::CutLink(n)
+            } else {
+                Fault::SilentLink(n, silent)
+            });
         }
         for _ in 0..rates.streams {
             let cluster = self.dice.faults.index(self.options.clusters);
@@ -98,7 +108,8 @@ impl World {
             Fault::CutStream(cluster) => self.cut_streams(cluster),
             Fault::LoseAgent { cluster, agent, span } => {
                 if self.lose_agent(cluster, agent) {
-                    self.queue.plan(self.now.plus(span), Item::ReturnAgent { cluster, agent });
+                    self.queue
+                        .plan(self.now.plus(span), Item::ReturnAgent { cluster, agent });
                 }
             }
             Fault::FailMaster(cluster) => self.fail_master(cluster),

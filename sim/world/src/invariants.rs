@@ -69,7 +69,9 @@ impl Facts {
     pub fn judge_call(world: &mut World, cluster: usize, call: &Call) {
         let id = world.cluster_id(cluster);
         let wrong = match call {
-            Call::Accept { launches, .. } => launches.iter().find_map(|l| launched_without_intent(world, &id, &l.task)),
+            Call::Accept { launches, .. } => launches
+                .iter()
+                .find_map(|l| launched_without_intent(world, &id, &l.task)),
             Call::Acknowledge { task, uuid, .. } => acknowledged_too_early(world, &id, task, uuid),
             Call::Kill { task, .. } => killed_without_evidence(world, &id, task),
             _ => None,
@@ -88,7 +90,9 @@ fn stored(world: &World, cluster: &ClusterId, instance: &InstanceId) -> Option<I
         last: key.number,
     };
     match world.store.read(&query) {
-        Answer::Blocks(blocks, _) => blocks.into_iter().find_map(|mut b| b.instances.remove(&instance.number)),
+        Answer::Blocks(blocks, _) => blocks
+            .into_iter()
+            .find_map(|mut b| b.instances.remove(&instance.number)),
         _ => None,
     }
 }
@@ -107,7 +111,10 @@ fn superseded(record: &InstanceRecord, task: &TaskId) -> bool {
 fn launched_without_intent(world: &World, cluster: &ClusterId, task: &TaskId) -> Option<Broken> {
     let record = stored(world, cluster, &task.instance);
     let known = record.is_some_and(|r| stored_run(&r, task).is_some() || superseded(&r, task));
-    (!known).then(|| Broken { invariant: 5, what: format!("ACCEPT of {task} without a stored intent") })
+    (!known).then(|| Broken {
+        invariant: 5,
+        what: format!("ACCEPT of {task} without a stored intent"),
+    })
 }
 
 fn acknowledged_too_early(world: &World, cluster: &ClusterId, task: &str, uuid: &[u8; 16]) -> Option<Broken> {
@@ -118,7 +125,11 @@ fn acknowledged_too_early(world: &World, cluster: &ClusterId, task: &str, uuid: 
         return None;
     }
     let state = stored_run(&record, &task)?.state;
-    let reflected = if told.is_proof_of_death() { state.is_ended() } else { state != RunState::Launching };
+    let reflected = if told.is_proof_of_death() {
+        state.is_ended()
+    } else {
+        state != RunState::Launching
+    };
     (!reflected).then(|| Broken {
         invariant: 5,
         what: format!("ACKNOWLEDGE of {told:?} for {task} while storage says {state}"),
@@ -126,8 +137,15 @@ fn acknowledged_too_early(world: &World, cluster: &ClusterId, task: &str, uuid: 
 }
 
 fn killed_without_evidence(world: &World, cluster: &ClusterId, task: &str) -> Option<Broken> {
-    let wrong = |why: &str| Some(Broken { invariant: 7, what: format!("KILL of {task}: {why}") });
-    let Ok(task) = task.parse::<TaskId>() else { return wrong("not our naming") };
+    let wrong = |why: &str| {
+        Some(Broken {
+            invariant: 7,
+            what: format!("KILL of {task}: {why}"),
+        })
+    };
+    let Ok(task) = task.parse::<TaskId>() else {
+        return wrong("not our naming");
+    };
     let head = match world.store.read(&Query::Head(task.instance.job)) {
         Answer::Head(head) => head,
         _ => None,
@@ -135,7 +153,9 @@ fn killed_without_evidence(world: &World, cluster: &ClusterId, task: &str) -> Op
     if head.is_some_and(|h| h.goal.desired != Desired::Running) || moved_away(world, cluster, &task) {
         return None;
     }
-    let Some(record) = stored(world, cluster, &task.instance) else { return wrong("no record of its instance") };
+    let Some(record) = stored(world, cluster, &task.instance) else {
+        return wrong("no record of its instance");
+    };
     match stored_run(&record, &task) {
         Some(run) if run.stopping.is_some() => None,
         Some(run) if run.state == RunState::Lost => None,
@@ -146,7 +166,9 @@ fn killed_without_evidence(world: &World, cluster: &ClusterId, task: &str) -> Op
 }
 
 fn moved_away(world: &World, cluster: &ClusterId, task: &TaskId) -> bool {
-    let Answer::Assignments(_, all) = world.store.read(&Query::Assignment(task.instance.job)) else { return false };
+    let Answer::Assignments(_, all) = world.store.read(&Query::Assignment(task.instance.job)) else {
+        return false;
+    };
     let mut ranges = all.iter().flat_map(|a| a.ranges(&task.instance.group));
     match ranges.find(|r| r.range.contains(task.instance.number)) {
         None => true,
@@ -161,12 +183,18 @@ impl World {
         for c in &self.clusters {
             for shard in c.shards.iter().filter_map(|p| p.driver.as_ref()) {
                 let found = echelon_core_shard::check(shard);
-                self.broken.extend(found.into_iter().map(|b| Broken { invariant: 4, what: format!("{}: {b}", c.id) }));
+                self.broken.extend(found.into_iter().map(|b| Broken {
+                    invariant: 4,
+                    what: format!("{}: {b}", c.id),
+                }));
             }
         }
         for manager in self.managers.iter().filter_map(|p| p.driver.as_ref()) {
             let found = echelon_core_resource_manager::check(manager.picture());
-            self.broken.extend(found.into_iter().map(|b| Broken { invariant: 4, what: format!("resource manager: {b}") }));
+            self.broken.extend(found.into_iter().map(|b| Broken {
+                invariant: 4,
+                what: format!("resource manager: {b}"),
+            }));
         }
     }
 
@@ -176,12 +204,17 @@ impl World {
         for c in &self.clusters {
             for (agent, task) in c.mesos.live_tasks() {
                 if let Ok(id) = task.as_str().parse::<TaskId>() {
-                    live.entry(id.instance.clone()).or_default().push((id, agent.as_str().to_owned()));
+                    live.entry(id.instance.clone())
+                        .or_default()
+                        .push((id, agent.as_str().to_owned()));
                 }
             }
         }
         for (instance, runs) in live.into_iter().filter(|(_, runs)| runs.len() > 1) {
-            let inexcusable = runs.iter().filter(|(_, agent)| !self.facts.excused(agent, self.now)).count();
+            let inexcusable = runs
+                .iter()
+                .filter(|(_, agent)| !self.facts.excused(agent, self.now))
+                .count();
             if inexcusable > 1 {
                 let what = format!("{instance} has {} live runs: {runs:?}", runs.len());
                 self.broken.push(Broken { invariant: 1, what });
@@ -194,24 +227,50 @@ impl World {
         if !self.broken.is_empty() {
             return;
         }
-        let wrong: Vec<Broken> = (0..self.users.0.len()).filter_map(|n| self.judge_user(n)).collect();
+        let wrong: Vec<Broken> = (0..self.users.0.len())
+            .filter_map(|n| self.judge_user(n))
+            .collect();
         self.broken.extend(wrong);
     }
 
     fn judge_user(&self, n: usize) -> Option<Broken> {
         let user = self.users.0.get(n)?;
-        let lost = |invariant, what: String| Some(Broken { invariant, what: format!("user{n}: {what}") });
-        let Some(job) = user.job else { return lost(3, "the job was never taken, although faults have stopped".to_owned()) };
+        let lost = |invariant, what: String| {
+            Some(Broken {
+                invariant,
+                what: format!("user{n}: {what}"),
+            })
+        };
+        let Some(job) = user.job else {
+            return lost(
+                3,
+                "the job was never taken, although faults have stopped".to_owned(),
+            );
+        };
         let deleted = user.acknowledged.contains(&Asked::Goal(Wish::Delete));
         let stopped = user.acknowledged.contains(&Asked::Goal(Wish::Stop));
-        let Answer::Head(head) = self.store.read(&Query::Head(job)) else { return None };
-        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else { return None };
+        let Answer::Head(head) = self.store.read(&Query::Head(job)) else {
+            return None;
+        };
+        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else {
+            return None;
+        };
         let state = progress.first().map(|p| p.state);
         let Some(head) = head else {
-            return if deleted { None } else { lost(2, format!("job {job} was acknowledged and is gone")) };
+            return if deleted {
+                None
+            } else {
+                lost(2, format!("job {job} was acknowledged and is gone"))
+            };
         };
         if deleted {
-            return lost(3, format!("job {job} was deleted and is still {state:?}; awaited {:?}", progress.first().map(|p| p.awaited.clone())));
+            return lost(
+                3,
+                format!(
+                    "job {job} was deleted and is still {state:?}; awaited {:?}",
+                    progress.first().map(|p| p.awaited.clone())
+                ),
+            );
         }
         if stopped && head.goal.desired != Desired::Stopped {
             return lost(2, format!("the stop of {job} was acknowledged and is lost"));
@@ -222,13 +281,18 @@ impl World {
             (Some(s), _) if s.is_ended() && live == 0 => None,
             (Some(JobState::Running), false) if live == wanted => None,
             (_, false) if wanted == 0 && live == 0 => None,
-            _ => lost(3, format!("job {job} is {state:?} with {live} of {wanted} instances live")),
+            _ => lost(
+                3,
+                format!("job {job} is {state:?} with {live} of {wanted} instances live"),
+            ),
         }
     }
 
     /// Instances that should run at once.
     fn wanted(&self, job: JobId, version: u32) -> u64 {
-        let Answer::Spec(Some(spec)) = self.store.read(&Query::Spec(job, version)) else { return 0 };
+        let Answer::Spec(Some(spec)) = self.store.read(&Query::Spec(job, version)) else {
+            return 0;
+        };
         spec.groups.iter().map(|g| u64::from(g.most_active())).sum()
     }
 
@@ -240,6 +304,11 @@ impl World {
 
     /// Jobs that came to a good end, and instances that run.
     pub(crate) fn fulfilled(&self) -> u64 {
-        self.users.0.iter().filter_map(|u| u.job).map(|job| 1 + self.live_instances(job)).sum()
+        self.users
+            .0
+            .iter()
+            .filter_map(|u| u.job)
+            .map(|job| 1 + self.live_instances(job))
+            .sum()
     }
 }

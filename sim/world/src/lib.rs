@@ -3,11 +3,16 @@
 //! invariants of ARCHITECTURE.md are checked. The same seed gives the same trace, byte for byte.
 //!
 //! Nothing here has a socket, a clock or a thread. Callers: `tests/tests/simulation.rs` and `tests/tests/walk.rs`.
-#![forbid(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
 
 mod client;
-mod drivers;
 mod dice;
+mod drivers;
 mod faults;
 mod invariants;
 mod links;

@@ -45,8 +45,12 @@ impl World {
             .map(|(id, _)| *id)
             .collect();
         stale.into_iter().for_each(|id| self.close_link(id));
-        let wanted: Vec<((usize, u64), usize)> =
-            self.links.watches.iter().flat_map(|(m, cs)| cs.iter().map(|c| (*m, *c))).collect();
+        let wanted: Vec<((usize, u64), usize)> = self
+            .links
+            .watches
+            .iter()
+            .flat_map(|(m, cs)| cs.iter().map(|c| (*m, *c)))
+            .collect();
         for (manager, cluster) in wanted {
             self.open_link(manager, cluster);
         }
@@ -57,35 +61,75 @@ impl World {
         let (m, m_life) = link.manager;
         let found = self.election(&self.shard_role(cluster)).and_then(|e| e.found());
         found == Some((Who::Shard { cluster, index }, life))
-            && self.managers.get(m).is_some_and(|p| p.life == m_life && p.driver.is_some())
+            && self
+                .managers
+                .get(m)
+                .is_some_and(|p| p.life == m_life && p.driver.is_some())
     }
 
     fn open_link(&mut self, manager: (usize, u64), cluster: usize) {
-        let have = self.links.open.values().any(|l| l.manager == manager && l.shard.0 == cluster);
+        let have = self
+            .links
+            .open
+            .values()
+            .any(|l| l.manager == manager && l.shard.0 == cluster);
         let found = self.election(&self.shard_role(cluster)).and_then(|e| e.found());
-        let Some((Who::Shard { index, .. }, life)) = found.filter(|_| !have) else { return };
+        let Some((Who::Shard { index, .. }, life)) = found.filter(|_| !have) else {
+            return;
+        };
         self.links.made += 1;
         let id = self.links.made;
         let begin = self.now.plus(Span::millis(2));
-        let link = Link { manager, shard: (cluster, index, life), silent_until: Timestamp(0), down: begin, up: begin };
+        let link = Link {
+            manager,
+            shard: (cluster, index, life),
+            silent_until: Timestamp(0),
+            down: begin,
+            up: begin,
+        };
         self.links.open.insert(id, link);
         let name = self.cluster_id(cluster);
-        self.to_manager(manager, begin, rm::Event::ShardOpened { cluster: name, link: rm::LinkId(id) });
-        self.to_shard((cluster, index, life), begin, shard::Event::LinkOpened(shard::LinkId(id)));
+        self.to_manager(
+            manager,
+            begin,
+            rm::Event::ShardOpened {
+                cluster: name,
+                link: rm::LinkId(id),
+            },
+        );
+        self.to_shard(
+            (cluster, index, life),
+            begin,
+            shard::Event::LinkOpened(shard::LinkId(id)),
+        );
     }
 
     /// Breaks a stream; both ends learn of it.
     pub(crate) fn close_link(&mut self, id: u64) {
-        let Some(link) = self.links.open.remove(&id) else { return };
-        let soon = self.now.plus(self.dice.delays.span(Span::millis(1), Span::millis(50)));
-        self.to_manager(link.manager, soon.max(link.up), rm::Event::ShardClosed { link: rm::LinkId(id) });
-        self.to_shard(link.shard, soon.max(link.down), shard::Event::LinkClosed(shard::LinkId(id)));
+        let Some(link) = self.links.open.remove(&id) else {
+            return;
+        };
+        let soon = self
+            .now
+            .plus(self.dice.delays.span(Span::millis(1), Span::millis(50)));
+        self.to_manager(
+            link.manager,
+            soon.max(link.up),
+            rm::Event::ShardClosed { link: rm::LinkId(id) },
+        );
+        self.to_shard(
+            link.shard,
+            soon.max(link.down),
+            shard::Event::LinkClosed(shard::LinkId(id)),
+        );
     }
 
     /// A directive goes down.
     pub(crate) fn send_directive(&mut self, id: u64, directive: Directive) {
         let delay = self.dice.delays.span(Span::millis(1), Span::millis(10));
-        let Some(link) = self.links.open.get_mut(&id) else { return };
+        let Some(link) = self.links.open.get_mut(&id) else {
+            return;
+        };
         if self.now < link.silent_until {
             return;
         }
@@ -98,7 +142,9 @@ impl World {
     /// A report goes up.
     pub(crate) fn send_report(&mut self, id: u64, report: Report) {
         let delay = self.dice.delays.span(Span::millis(1), Span::millis(10));
-        let Some(link) = self.links.open.get_mut(&id) else { return };
+        let Some(link) = self.links.open.get_mut(&id) else {
+            return;
+        };
         if self.now < link.silent_until {
             return;
         }
@@ -109,11 +155,31 @@ impl World {
     }
 
     pub(crate) fn to_manager(&mut self, (index, life): (usize, u64), at: Timestamp, event: rm::Event) {
-        self.queue.plan(at, Item::Manager { index, life, event: Box::new(event) });
+        self.queue.plan(
+            at,
+            Item::Manager {
+                index,
+                life,
+                event: Box::new(event),
+            },
+        );
     }
 
-    pub(crate) fn to_shard(&mut self, (cluster, index, life): (usize, usize, u64), at: Timestamp, event: shard::Event) {
-        self.queue.plan(at, Item::Shard { cluster, index, life, event: Box::new(event) });
+    pub(crate) fn to_shard(
+        &mut self,
+        (cluster, index, life): (usize, usize, u64),
+        at: Timestamp,
+        event: shard::Event,
+    ) {
+        self.queue.plan(
+            at,
+            Item::Shard {
+                cluster,
+                index,
+                life,
+                event: Box::new(event),
+            },
+        );
     }
 
     pub(crate) fn shard_role(&self, cluster: usize) -> Role {

@@ -40,7 +40,14 @@ pub enum Told {
 impl Election {
     /// A process joins, or joins again after a restart.
     pub fn join(&mut self, who: Who, life: u64, now: Timestamp) {
-        self.sessions.insert(who, Session { life, silent_since: None, not_before: now });
+        self.sessions.insert(
+            who,
+            Session {
+                life,
+                silent_since: None,
+                not_before: now,
+            },
+        );
     }
 
     /// A process died or was paused.
@@ -123,7 +130,10 @@ mod tests {
         election.publish(a, 1, Epoch(3));
         election.silent(a, Timestamp(10));
         assert!(election.tick(Timestamp(SESSION.0)).is_empty());
-        assert_eq!(election.tick(Timestamp(10 + SESSION.0)), [Told::Deposed(a, 1), Told::Elected(b, 1)]);
+        assert_eq!(
+            election.tick(Timestamp(10 + SESSION.0)),
+            [Told::Deposed(a, 1), Told::Elected(b, 1)]
+        );
         assert_eq!((election.found(), election.published()), (None, Epoch(3)));
     }
 }

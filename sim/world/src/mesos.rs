@@ -45,12 +45,18 @@ impl World {
     /// A process calls its master.
     pub(crate) fn call_mesos(&mut self, who: (usize, usize, u64), call: Call) {
         let (cluster, index, life) = who;
-        let rate = if self.is_faulty() { self.options.faults.calls } else { 0 };
+        let rate = if self.is_faulty() {
+            self.options.faults.calls
+        } else {
+            0
+        };
         let lost = self.dice.losses.chance(rate);
         let arrives = !lost || self.dice.losses.chance(500);
         let delay = self.dice.delays.span(Span::millis(1), Span::millis(10));
         let now = self.now;
-        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        let Some(c) = self.clusters.get_mut(cluster) else {
+            return;
+        };
         let connection = c.connections.entry((index, life)).or_default();
         if matches!(call, Call::Subscribe { .. }) {
             connection.attempt += 1;
@@ -59,10 +65,21 @@ impl World {
         connection.down = connection.down.max(now.plus(delay));
         let (at, attempt) = (connection.down, connection.attempt);
         if arrives {
-            self.queue.plan(at, Item::Call { who, attempt, call: Box::new(call.clone()) });
+            self.queue.plan(
+                at,
+                Item::Call {
+                    who,
+                    attempt,
+                    call: Box::new(call.clone()),
+                },
+            );
         }
         if lost {
-            let failed = Event::CallFailed { call, why: "connection broke".to_owned(), refused: false };
+            let failed = Event::CallFailed {
+                call,
+                why: "connection broke".to_owned(),
+                refused: false,
+            };
             self.tell(who, failed);
             self.break_connection(who, "connection broke");
         }
@@ -74,8 +91,12 @@ impl World {
         let now = self.now;
         Facts::judge_call(self, cluster, &call);
         self.detail(|| format!("c{cluster}.shard{index} calls {call:?}"));
-        let Some(c) = self.clusters.get_mut(cluster) else { return };
-        let Some(connection) = c.connections.get_mut(&(index, life)) else { return };
+        let Some(c) = self.clusters.get_mut(cluster) else {
+            return;
+        };
+        let Some(connection) = c.connections.get_mut(&(index, life)) else {
+            return;
+        };
         if connection.attempt != attempt {
             return;
         }
@@ -99,17 +120,32 @@ impl World {
         let why = format!("{} {}", response.status, response.body);
         let superseded = response.body.contains("didn't match the stream ID");
         if superseded {
-            self.tell(who, Event::Refused { message: why, superseded });
+            self.tell(
+                who,
+                Event::Refused {
+                    message: why,
+                    superseded,
+                },
+            );
         } else if matches!(call, Call::Subscribe { .. }) || matches!(response.status, 400 | 403) {
             self.break_connection(who, &why);
         } else {
-            self.tell(who, Event::CallFailed { call, why, refused: true });
+            self.tell(
+                who,
+                Event::CallFailed {
+                    call,
+                    why,
+                    refused: true,
+                },
+            );
         }
     }
 
     /// Carries a cluster's outputs to whom they belong, and plans its next tick.
     pub(crate) fn flush_mesos(&mut self, cluster: usize) {
-        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        let Some(c) = self.clusters.get_mut(cluster) else {
+            return;
+        };
         for output in c.mesos.drain() {
             match output {
                 sim::Output::Event { stream, event } => self.event_leaves(cluster, &stream, &event),
@@ -121,7 +157,9 @@ impl World {
     }
 
     fn plan_tick(&mut self, cluster: usize) {
-        let Some(c) = self.clusters.get_mut(cluster) else { return };
+        let Some(c) = self.clusters.get_mut(cluster) else {
+            return;
+        };
         let Some(at) = c.mesos.next_wake() else { return };
         if c.tick_at.is_none_or(|t| at < t) {
             c.tick_at = Some(at);
@@ -141,7 +179,10 @@ impl World {
 
     fn owner_of(&self, cluster: usize, stream: &sim::StreamId) -> Option<(usize, usize, u64)> {
         let c = self.clusters.get(cluster)?;
-        let ((index, life), _) = c.connections.iter().find(|(_, conn)| conn.stream.as_ref() == Some(stream))?;
+        let ((index, life), _) = c
+            .connections
+            .iter()
+            .find(|(_, conn)| conn.stream.as_ref() == Some(stream))?;
         Some((cluster, *index, *life))
     }
 
@@ -151,7 +192,9 @@ impl World {
         stream: &sim::StreamId,
         event: &echelon_proto::mesos::v1::scheduler::Event,
     ) {
-        let Some(who) = self.owner_of(cluster, stream) else { return };
+        let Some(who) = self.owner_of(cluster, stream) else {
+            return;
+        };
         for event in event_from_wire(event) {
             if let Event::Subscribed { framework, .. } = &event
                 && let Some(connection) = self.connection(who)
@@ -170,19 +213,29 @@ impl World {
             if let Some(connection) = self.connection(who) {
                 connection.stream = None;
             }
-            self.tell(who, Event::Disconnected { why: "the stream ended".to_owned() });
+            self.tell(
+                who,
+                Event::Disconnected {
+                    why: "the stream ended".to_owned(),
+                },
+            );
         }
     }
 
     fn connection(&mut self, (cluster, index, life): (usize, usize, u64)) -> Option<&mut Connection> {
-        self.clusters.get_mut(cluster)?.connections.get_mut(&(index, life))
+        self.clusters
+            .get_mut(cluster)?
+            .connections
+            .get_mut(&(index, life))
     }
 
     /// An event reaches a process, after all that were sent to it before.
     fn tell(&mut self, who: (usize, usize, u64), event: Event) {
         let delay = self.dice.delays.span(Span::millis(1), Span::millis(10));
         let at = self.now.plus(delay);
-        let Some(connection) = self.connection(who) else { return };
+        let Some(connection) = self.connection(who) else {
+            return;
+        };
         connection.up = connection.up.max(at);
         let at = connection.up;
         self.detail(|| format!("c{}.shard{} is told {event:?}", who.0, who.1));
@@ -192,7 +245,9 @@ impl World {
     /// A connection breaks; both ends learn of it.
     pub(crate) fn break_connection(&mut self, who: (usize, usize, u64), why: &str) {
         let now = self.now;
-        let Some(connection) = self.connection(who) else { return };
+        let Some(connection) = self.connection(who) else {
+            return;
+        };
         connection.attempt += 1;
         let stream = connection.stream.take();
         self.tell(who, Event::Disconnected { why: why.to_owned() });
@@ -204,8 +259,11 @@ impl World {
 
     /// Every subscription of a cluster breaks.
     pub(crate) fn cut_streams(&mut self, cluster: usize) {
-        let all: Vec<(usize, u64)> =
-            self.clusters.get(cluster).map(|c| c.connections.keys().copied().collect()).unwrap_or_default();
+        let all: Vec<(usize, u64)> = self
+            .clusters
+            .get(cluster)
+            .map(|c| c.connections.keys().copied().collect())
+            .unwrap_or_default();
         for (index, life) in all {
             self.break_connection((cluster, index, life), "connection reset");
         }
@@ -213,10 +271,19 @@ impl World {
 
     /// A process died: its connection breaks, and nobody is told.
     pub(crate) fn drop_connections(&mut self, who: Who) {
-        let Who::Shard { cluster, index } = who else { return };
+        let Who::Shard { cluster, index } = who else {
+            return;
+        };
         let now = self.now;
-        let Some(c) = self.clusters.get_mut(cluster) else { return };
-        let gone: Vec<(usize, u64)> = c.connections.keys().filter(|(i, _)| *i == index).copied().collect();
+        let Some(c) = self.clusters.get_mut(cluster) else {
+            return;
+        };
+        let gone: Vec<(usize, u64)> = c
+            .connections
+            .keys()
+            .filter(|(i, _)| *i == index)
+            .copied()
+            .collect();
         for key in gone {
             if let Some(stream) = c.connections.remove(&key).and_then(|conn| conn.stream) {
                 c.mesos.close_stream(&stream, now);
@@ -229,8 +296,12 @@ impl World {
     pub(crate) fn lose_agent(&mut self, cluster: usize, agent: usize) -> bool {
         let now = self.now;
         let how = self.dice.faults.below(3);
-        let Some(c) = self.clusters.get_mut(cluster) else { return false };
-        let Some(id) = c.mesos.agent_ids().nth(agent).cloned() else { return false };
+        let Some(c) = self.clusters.get_mut(cluster) else {
+            return false;
+        };
+        let Some(id) = c.mesos.agent_ids().nth(agent).cloned() else {
+            return false;
+        };
         let done = match how {
             0 => c.mesos.stop_agent(&id, sim::Tasks::Die, now),
             1 => c.mesos.stop_agent(&id, sim::Tasks::Live, now),
@@ -244,8 +315,12 @@ impl World {
     /// It comes back, whatever had become of it.
     pub(crate) fn return_agent(&mut self, cluster: usize, agent: usize) {
         let now = self.now;
-        let Some(c) = self.clusters.get_mut(cluster) else { return };
-        let Some(id) = c.mesos.agent_ids().nth(agent).cloned() else { return };
+        let Some(c) = self.clusters.get_mut(cluster) else {
+            return;
+        };
+        let Some(id) = c.mesos.agent_ids().nth(agent).cloned() else {
+            return;
+        };
         c.mesos.start_agent(&id, now);
         c.mesos.heal_agent(&id, now);
         self.facts.agent_back(id.as_str(), now);

@@ -62,7 +62,14 @@ impl Options {
             faulty: Span::seconds(60),
             settle: Span::minutes(4),
             faults: FaultRates {
-                crashes: 0, pauses: 0, links: 0, streams: 0, agents: 0, masters: 0, storage: 0, calls: 0,
+                crashes: 0,
+                pauses: 0,
+                links: 0,
+                streams: 0,
+                agents: 0,
+                masters: 0,
+                storage: 0,
+                calls: 0,
             },
             detailed: false,
         }
@@ -81,7 +88,14 @@ impl Options {
             faulty: Span::minutes(4),
             settle: Span::minutes(16),
             faults: FaultRates {
-                crashes: 6, pauses: 3, links: 3, streams: 3, agents: 2, masters: 1, storage: 20, calls: 20,
+                crashes: 6,
+                pauses: 3,
+                links: 3,
+                streams: 3,
+                agents: 2,
+                masters: 1,
+                storage: 20,
+                calls: 20,
             },
             detailed: false,
         }

@@ -43,7 +43,12 @@ pub struct Process<D> {
 impl<D> Process<D> {
     /// One that lives.
     pub const fn new(driver: D) -> Self {
-        Self { life: 1, driver: Some(driver), paused_until: None, wake_at: None }
+        Self {
+            life: 1,
+            driver: Some(driver),
+            paused_until: None,
+            wake_at: None,
+        }
     }
 
     /// Kills it.

@@ -12,7 +12,10 @@ pub struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), planned: 0 }
+        Self {
+            items: BTreeMap::new(),
+            planned: 0,
+        }
     }
 }
 
@@ -43,7 +46,9 @@ mod tests {
         for (at, item) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b'), (9, 'z')] {
             queue.plan(Timestamp(at), item);
         }
-        let order: String = std::iter::from_fn(|| queue.pop(Timestamp(8))).map(|(_, item)| item).collect();
+        let order: String = std::iter::from_fn(|| queue.pop(Timestamp(8)))
+            .map(|(_, item)| item)
+            .collect();
         assert_eq!(order, "abcd");
     }
 }

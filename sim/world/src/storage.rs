@@ -36,22 +36,50 @@ impl World {
         let delay = self.dice.delays.span(QUICK.0, QUICK.1);
         let at = self.now.plus(delay);
         match self.luck() {
-            Luck::Good => self.queue.plan(at, Item::Storage { asker, id, op, answered: true }),
+            Luck::Good => self.queue.plan(
+                at,
+                Item::Storage {
+                    asker,
+                    id,
+                    op,
+                    answered: true,
+                },
+            ),
             Luck::AnswerLost => {
-                self.queue.plan(at, Item::Storage { asker, id, op, answered: false });
+                self.queue.plan(
+                    at,
+                    Item::Storage {
+                        asker,
+                        id,
+                        op,
+                        answered: false,
+                    },
+                );
                 self.fail(asker, id, true);
             }
             Luck::Lost => self.fail(asker, id, true),
             Luck::Refused => self.fail(asker, id, false),
             Luck::Late(by) => {
-                self.queue.plan(at.plus(by), Item::Storage { asker, id, op, answered: false });
+                self.queue.plan(
+                    at.plus(by),
+                    Item::Storage {
+                        asker,
+                        id,
+                        op,
+                        answered: false,
+                    },
+                );
                 self.fail(asker, id, true);
             }
         }
     }
 
     fn luck(&mut self) -> Luck {
-        let rate = if self.is_faulty() { self.options.faults.storage } else { 0 };
+        let rate = if self.is_faulty() {
+            self.options.faults.storage
+        } else {
+            0
+        };
         if !self.dice.losses.chance(rate) {
             return Luck::Good;
         }
@@ -65,8 +93,12 @@ impl World {
 
     fn fail(&mut self, asker: Asker, id: OpId, may_be_done: bool) {
         let timeout = self.dice.delays.span(Span::millis(100), Span::seconds(2));
-        let result = OpResult::Failed(OpFailure { may_be_done, why: "simulated".to_owned() });
-        self.queue.plan(self.now.plus(timeout), Item::Answer { asker, id, result });
+        let result = OpResult::Failed(OpFailure {
+            may_be_done,
+            why: "simulated".to_owned(),
+        });
+        self.queue
+            .plan(self.now.plus(timeout), Item::Answer { asker, id, result });
     }
 
     /// An operation arrives.
@@ -74,7 +106,8 @@ impl World {
         let result = self.store.perform(op);
         if answered {
             let delay = self.dice.delays.span(QUICK.0, QUICK.1);
-            self.queue.plan(self.now.plus(delay), Item::Answer { asker, id, result });
+            self.queue
+                .plan(self.now.plus(delay), Item::Answer { asker, id, result });
         }
     }
 }

@@ -16,7 +16,11 @@ pub struct Trace {
 impl Trace {
     /// One that keeps the last `keep` lines.
     pub const fn new(keep: usize) -> Self {
-        Self { hash: 0, lines: VecDeque::new(), keep }
+        Self {
+            hash: 0,
+            lines: VecDeque::new(),
+            keep,
+        }
     }
 
     /// Adds a line.

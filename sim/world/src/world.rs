@@ -36,15 +36,37 @@ pub enum Item {
     /// A process wanted to be woken.
     Wake(Who, u64),
     /// A manager is told something.
-    Manager { index: usize, life: u64, event: Box<rm::Event> },
+    Manager {
+        index: usize,
+        life: u64,
+        event: Box<rm::Event>,
+    },
     /// A shard's process is told something.
-    Shard { cluster: usize, index: usize, life: u64, event: Box<shard::Event> },
+    Shard {
+        cluster: usize,
+        index: usize,
+        life: u64,
+        event: Box<shard::Event>,
+    },
     /// An operation reaches storage.
-    Storage { asker: Asker, id: OpId, op: Op, answered: bool },
+    Storage {
+        asker: Asker,
+        id: OpId,
+        op: Op,
+        answered: bool,
+    },
     /// Its result reaches who asked.
-    Answer { asker: Asker, id: OpId, result: OpResult },
+    Answer {
+        asker: Asker,
+        id: OpId,
+        result: OpResult,
+    },
     /// A call reaches a master.
-    Call { who: (usize, usize, u64), attempt: u64, call: Box<Call> },
+    Call {
+        who: (usize, usize, u64),
+        attempt: u64,
+        call: Box<Call>,
+    },
     /// A master has something to do.
     MesosTick(usize),
     /// Elections and streams are looked at.
@@ -118,7 +140,9 @@ impl World {
     /// Lets things happen until a moment, or until something is broken.
     pub fn run_until(&mut self, until: Timestamp) {
         while self.broken.is_empty() {
-            let Some((at, item)) = self.queue.pop(until) else { break };
+            let Some((at, item)) = self.queue.pop(until) else {
+                break;
+            };
             self.now = self.now.max(at);
             self.steps += 1;
             if self.steps > MOST_STEPS {
@@ -150,8 +174,18 @@ impl World {
         match item {
             Item::Wake(who, life) => self.wake(who, life),
             Item::Manager { index, life, event } => self.manager_hears(index, life, *event),
-            Item::Shard { cluster, index, life, event } => self.shard_hears((cluster, index, life), *event),
-            Item::Storage { asker, id, op, answered } => self.storage_arrives(asker, id, op, answered),
+            Item::Shard {
+                cluster,
+                index,
+                life,
+                event,
+            } => self.shard_hears((cluster, index, life), *event),
+            Item::Storage {
+                asker,
+                id,
+                op,
+                answered,
+            } => self.storage_arrives(asker, id, op, answered),
             Item::Answer { asker, id, result } => self.answer(asker, id, result),
             Item::Call { who, attempt, call } => self.call_arrives(who, attempt, *call),
             Item::MesosTick(cluster) => self.mesos_tick(cluster),
@@ -181,7 +215,12 @@ impl World {
         let told: Vec<(Role, Told)> = self
             .elections
             .iter_mut()
-            .flat_map(|(role, e)| e.tick(self.now).into_iter().map(|t| (role.clone(), t)).collect::<Vec<_>>())
+            .flat_map(|(role, e)| {
+                e.tick(self.now)
+                    .into_iter()
+                    .map(|t| (role.clone(), t))
+                    .collect::<Vec<_>>()
+            })
             .collect();
         for (role, told) in told {
             self.spread_word(&role, told);
@@ -192,10 +231,14 @@ impl World {
 
     fn spread_word(&mut self, role: &Role, told: Told) {
         let published = self.election(role).map(Election::published).unwrap_or_default();
-        let soon = self.now.plus(self.dice.delays.span(Span::millis(1), Span::millis(500)));
+        let soon = self
+            .now
+            .plus(self.dice.delays.span(Span::millis(1), Span::millis(500)));
         self.trace.line(self.now, &format!("{told:?}"));
         match told {
-            Told::Elected(Who::Manager(i), life) => self.to_manager((i, life), soon, rm::Event::Elected { published }),
+            Told::Elected(Who::Manager(i), life) => {
+                self.to_manager((i, life), soon, rm::Event::Elected { published })
+            }
             Told::Deposed(Who::Manager(i), life) => self.to_manager((i, life), soon, rm::Event::Deposed),
             Told::Elected(Who::Shard { cluster, index }, life) => {
                 self.to_shard((cluster, index, life), soon, shard::Event::Elected { published });
@@ -209,7 +252,10 @@ impl World {
     pub(crate) fn step_down(&mut self, who: Who, life: u64, why: &str) {
         self.trace.line(self.now, &format!("{who} steps down: {why}"));
         let (role, until) = (self.role_of(who), self.now.plus(STAY_BACK));
-        let told = self.elections.get_mut(&role).and_then(|e| e.step_down(who, life, until));
+        let told = self
+            .elections
+            .get_mut(&role)
+            .and_then(|e| e.step_down(who, life, until));
         if let Some(told) = told {
             self.spread_word(&role, told);
         }
@@ -227,6 +273,8 @@ impl World {
     }
 
     pub(crate) fn cluster_id(&self, cluster: usize) -> ClusterId {
-        self.clusters.get(cluster).map_or_else(|| ClusterId::new("none"), |c| c.id.clone())
+        self.clusters
+            .get(cluster)
+            .map_or_else(|| ClusterId::new("none"), |c| c.id.clone())
     }
 }

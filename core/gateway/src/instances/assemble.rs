@@ -59,7 +59,12 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Reads the blocks of every holder, and of former holders where the new one may not have taken over yet.
-    pub(super) async fn read<F: Facts>(facts: &F, scene: &Scene, group: &GroupName, window: &RangeSet) -> Self {
+    pub(super) async fn read<F: Facts>(
+        facts: &F,
+        scene: &Scene,
+        group: &GroupName,
+        window: &RangeSet,
+    ) -> Self {
         let mut wanted: BTreeMap<ClusterId, RangeSet> = BTreeMap::new();
         for r in scene.assignment.ranges(group) {
             let range: RangeSet = std::iter::once(r.range).collect();
@@ -97,7 +102,8 @@ impl Blocks {
             first: first.first / BLOCK_SIZE,
             last: last.last / BLOCK_SIZE,
         };
-        let Ok(Some(Answer::Blocks(blocks, rows))) = ask::try_read(facts, query, Consistency::Quorum).await else {
+        let Ok(Some(Answer::Blocks(blocks, rows))) = ask::try_read(facts, query, Consistency::Quorum).await
+        else {
             self.unseen.insert(cluster, numbers);
             return;
         };
@@ -186,11 +192,7 @@ impl Scene {
     }
 
     pub(super) fn instance(&self, group: &GroupName, n: InstanceNumber, blocks: &Blocks) -> InstanceView {
-        let range = self
-            .assignment
-            .ranges(group)
-            .iter()
-            .find(|r| r.range.contains(n));
+        let range = self.assignment.ranges(group).iter().find(|r| r.range.contains(n));
         let cluster = range.map(|r| self.part(&r.cluster));
         let record = match range.map(|r| blocks.record(r, n)) {
             None => None,
@@ -286,4 +288,3 @@ impl Scene {
         }
     }
 }
-

@@ -150,8 +150,8 @@ impl Walk {
             let view = self.scene.instance(group, n, &blocks);
             let on = |c: &Part| c.name == self.filter.cluster || c.id.as_str() == self.filter.cluster;
             let here = self.filter.cluster.is_empty() || view.cluster.as_ref().is_some_and(on);
-            let state = self.filter.states.is_empty()
-                || view.state.is_none_or(|s| self.filter.states.contains(&s));
+            let state =
+                self.filter.states.is_empty() || view.state.is_none_or(|s| self.filter.states.contains(&s));
             if here && state {
                 self.found.push(view);
             }

@@ -33,13 +33,7 @@ mod tests {
     #[test]
     fn wanted_numbers_fill_the_gaps() {
         let held: RangeSet = [0, 1, 5].into_iter().map(InstanceNumber).collect();
-        for (wanted, numbers) in [
-            (0, "0-1,5"),
-            (3, "0-1,5"),
-            (4, "0-2,5"),
-            (6, "0-5"),
-            (8, "0-7"),
-        ] {
+        for (wanted, numbers) in [(0, "0-1,5"), (3, "0-1,5"), (4, "0-2,5"), (6, "0-5"), (8, "0-7")] {
             assert_eq!(of(&held, wanted).to_string(), numbers, "{wanted}");
         }
         assert_eq!(from(&held, 1).to_string(), "1,5");

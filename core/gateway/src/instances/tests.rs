@@ -1,0 +1,336 @@
+use super::*;
+use crate::error::Code;
+use crate::testing::{Memory, NOW, run};
+use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::cluster::Contact;
+use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
+use echelon_core_model::job::{Goal, JobState, Waiting};
+use echelon_core_model::{
+    ClusterId, Generation, HostId, InstanceRange, JobId, Reason, ReasonCode, RunNumber, Span, Version,
+};
+use echelon_core_testkit::build::{JobBuilder, job_id, main_group};
+use std::collections::BTreeMap;
+
+const JOB: JobId = job_id(7);
+
+/// A job with an assignment and what clusters stored of it.
+struct Case {
+    store: Memory,
+    assignment: Assignment,
+}
+
+impl Case {
+    fn new(instances: u32) -> Self {
+        let mut store = Memory::new();
+        let spec = JobBuilder::batch("hello", instances).build();
+        let head = Head {
+            job: JOB,
+            version: Version(1),
+            void: false,
+            goal: Goal::default(),
+            spec_version: 1,
+            name: "hello".into(),
+            pool: spec.pool.clone(),
+            kind: spec.kind,
+            owner: String::new(),
+            labels: BTreeMap::new(),
+            instances: u64::from(instances),
+            updated_at: NOW,
+        };
+        store.heads.insert(JOB, head);
+        store.specs.insert((JOB, 1), spec);
+        for name in ["a", "b"] {
+            store.add_cluster(name);
+        }
+        Self {
+            store,
+            assignment: Assignment::new(JOB),
+        }
+    }
+
+    fn held(
+        mut self,
+        first: u32,
+        last: u32,
+        cluster: &str,
+        generation: u32,
+        former: Option<(&str, u32)>,
+    ) -> Self {
+        let range = AssignedRange {
+            range: InstanceRange { first, last },
+            cluster: ClusterId::new(cluster),
+            generation: Generation(generation),
+            former: former.map(|(c, g)| (ClusterId::new(c), Generation(g))),
+            releasing: None,
+        };
+        self.assignment
+            .groups
+            .entry(main_group())
+            .or_default()
+            .push(range);
+        self
+    }
+
+    fn record(mut self, cluster: &str, n: u32, record: InstanceRecord) -> Self {
+        let place = (ClusterId::new(cluster), JOB, main_group());
+        self.store
+            .blocks
+            .entry(place)
+            .or_default()
+            .insert(InstanceNumber(n), record);
+        self
+    }
+
+    fn list(&mut self, filter: InstanceFilter, size: i32, token: Option<String>) -> InstancePage {
+        self.store.assignments.insert(JOB, self.assignment.clone());
+        let page = PageRequest {
+            size,
+            token: token.unwrap_or_default(),
+        };
+        run(&mut self.store, move |facts| async move {
+            list_instances(&facts, &JobRef::Id(JOB), filter, page, NOW).await
+        })
+        .unwrap()
+    }
+
+    /// Numbers with states and clusters: `0 running a`.
+    fn shown(&mut self) -> Vec<String> {
+        let show = |v: &InstanceView| {
+            let state = v.state.map_or("unknown".into(), |s| s.to_string());
+            let cluster = v.cluster.as_ref().map_or("-", |c| c.name.as_str());
+            format!("{} {state} {cluster}", v.number)
+        };
+        self.list(InstanceFilter::default(), 1000, None)
+            .page
+            .items
+            .iter()
+            .map(show)
+            .collect()
+    }
+}
+
+fn in_state(state: RunState, generation: u32) -> InstanceRecord {
+    InstanceRecord {
+        generation: Generation(generation),
+        run: Some(Run {
+            generation: Generation(generation),
+            number: RunNumber(1),
+            state,
+            since: NOW,
+            reason: Reason::new(ReasonCode::Running),
+            host: HostId::new("h"),
+            hostname: "host".into(),
+            spec_version: 1,
+            restarts: 0,
+            started_at: None,
+            ended_at: None,
+            exit_code: None,
+            stopping: None,
+        }),
+        ..InstanceRecord::default()
+    }
+}
+
+#[test]
+fn the_holder_speaks_for_its_instances() {
+    let mut case = Case::new(4)
+        .held(0, 1, "a", 1, None)
+        .held(2, 2, "b", 1, None)
+        .record("a", 0, in_state(RunState::Running, 1))
+        .record("b", 2, in_state(RunState::Succeeded, 1))
+        // What a cluster stored of numbers that it does not hold says nothing.
+        .record("b", 0, in_state(RunState::Failed, 1));
+    case.store
+        .blocks
+        .get_mut(&(ClusterId::new("b"), JOB, main_group()))
+        .unwrap()
+        .get_mut(&InstanceNumber(2))
+        .unwrap()
+        .ended = Some(Ended::Succeeded);
+    assert_eq!(
+        case.shown(),
+        ["0 running a", "1 pending a", "2 succeeded b", "3 pending -"]
+    );
+}
+
+#[test]
+fn a_former_holder_speaks_until_the_new_one_has_taken_over() {
+    let mut case =
+        Case::new(1)
+            .held(0, 0, "b", 2, Some(("a", 1)))
+            .record("a", 0, in_state(RunState::Running, 1));
+    assert_eq!(case.shown(), ["0 running b"]);
+    let mut row = SliceRow::new(JOB, main_group());
+    let zero = || InstanceRange { first: 0, last: 0 };
+    row.taken_over
+        .insert(Generation(1), [zero()].into_iter().collect());
+    let place = (ClusterId::new("b"), JOB, main_group());
+    case.store.rows.insert(place.clone(), row.clone());
+    assert_eq!(
+        case.shown(),
+        ["0 running b"],
+        "an older generation's taking over says nothing"
+    );
+    row.taken_over
+        .insert(Generation(2), [zero()].into_iter().collect());
+    case.store.rows.insert(place, row);
+    assert_eq!(
+        case.shown(),
+        ["0 pending b"],
+        "taken over, and nothing was worth keeping"
+    );
+    let mut case = case.record("b", 0, in_state(RunState::Starting, 2));
+    assert_eq!(case.shown(), ["0 starting b"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_unknown_and_said() {
+    let mut case = Case::new(3)
+        .held(0, 0, "a", 1, None)
+        .held(1, 2, "b", 1, None)
+        .record("a", 0, in_state(RunState::Running, 1));
+    case.store.broken.insert(ClusterId::new("b"));
+    assert_eq!(case.shown(), ["0 running a", "1 unknown b", "2 unknown b"]);
+    let seen = case.list(InstanceFilter::default(), 10, None);
+    let unseen: Vec<_> = seen
+        .parts
+        .iter()
+        .map(|p| (p.name.as_str(), p.unseen.as_deref()))
+        .collect();
+    assert_eq!(unseen, [("a", None), ("b", Some("main 1-2"))]);
+    let running = InstanceFilter {
+        states: [RunState::Running].into(),
+        ..InstanceFilter::default()
+    };
+    assert_eq!(
+        case.list(running, 10, None).page.items.len(),
+        3,
+        "unknown may be running"
+    );
+}
+
+#[test]
+fn silence_is_shown_with_its_age() {
+    let mut case = Case::new(1).held(0, 0, "a", 1, None);
+    let a = ClusterId::new("a");
+    for (contact, ago, stale) in [
+        (Contact::Fresh, Span::seconds(3), false),
+        (Contact::Fresh, Span::seconds(60), true),
+        (Contact::Silent, Span::seconds(3), true),
+        (Contact::Unreachable, Span::seconds(3), true),
+    ] {
+        case.store.contact(&a, contact, Timestamp(NOW.0 - ago.0));
+        let seen = case.list(InstanceFilter::default(), 10, None);
+        let part = seen.page.items[0].cluster.as_ref().unwrap();
+        assert_eq!((part.is_stale(), part.age), (stale, Some(ago)), "{contact}");
+        let silent = contact == Contact::Unreachable;
+        assert_eq!(
+            seen.page.items[0].reason.code == ReasonCode::ClusterSilent,
+            silent
+        );
+    }
+}
+
+#[test]
+fn every_pending_instance_has_its_reason() {
+    let reason = |case: &mut Case| {
+        case.list(InstanceFilter::default(), 1, None).page.items[0]
+            .reason
+            .code
+    };
+    let mut case = Case::new(1);
+    assert_eq!(reason(&mut case), ReasonCode::Accepted);
+    case.store.ended(JOB, JobState::Waiting);
+    let told = |cluster: Option<&str>, code| Waiting {
+        group: main_group(),
+        cluster: cluster.map(ClusterId::new),
+        reason: Reason::new(code),
+        count: 1,
+        since: NOW,
+    };
+    let progress = case.store.progress.get_mut(&JOB).unwrap();
+    progress.waiting = vec![
+        told(None, ReasonCode::PoolLimit),
+        told(Some("a"), ReasonCode::HostResources),
+    ];
+    assert_eq!(reason(&mut case), ReasonCode::PoolLimit);
+    let mut case = case.held(0, 0, "a", 1, None);
+    assert_eq!(reason(&mut case), ReasonCode::HostResources);
+    case.store.progress.get_mut(&JOB).unwrap().waiting.clear();
+    assert_eq!(reason(&mut case), ReasonCode::AwaitingGrant);
+    let backing_off = InstanceRecord {
+        not_before: NOW.plus(Span::seconds(5)),
+        ..in_state(RunState::Failed, 1)
+    };
+    let mut case = case.record("a", 0, backing_off);
+    assert_eq!(reason(&mut case), ReasonCode::Backoff);
+    case.store.ended(JOB, JobState::Stopped);
+    let mut case = case.record("a", 0, InstanceRecord::default());
+    assert_eq!(reason(&mut case), ReasonCode::StopRequested);
+    assert!(case.list(InstanceFilter::default(), 1, None).page.items[0].ended);
+}
+
+#[test]
+fn pages_cover_all_instances_once() {
+    let mut case = Case::new(2500)
+        .held(0, 999, "a", 1, None)
+        .held(1000, 1999, "b", 1, None)
+        .record("b", 1500, in_state(RunState::Failed, 1));
+    for size in [1, 7, 999, 1000] {
+        let (mut numbers, mut token) = (Vec::new(), None);
+        loop {
+            let found = case.list(InstanceFilter::default(), size, token).page;
+            assert!(found.items.len() <= usize::try_from(size).unwrap());
+            numbers.extend(found.items.iter().map(|i| i.number.0));
+            token = found.next;
+            if token.is_none() || (size == 1 && numbers.len() > 50) {
+                break;
+            }
+        }
+        let all = if size == 1 { 51 } else { 2500 };
+        assert_eq!(numbers, (0..all).collect::<Vec<u32>>(), "{size}");
+    }
+    let on_b = InstanceFilter {
+        cluster: "b".into(),
+        ..InstanceFilter::default()
+    };
+    assert_eq!(case.list(on_b, 1000, None).page.items.len(), 1000);
+}
+
+#[test]
+fn a_window_of_ten_million_ends_and_goes_on() {
+    let mut case = Case::new(10_000_000).held(0, 9_999_999, "a", 1, None);
+    let failed = || InstanceFilter {
+        states: [RunState::Failed].into(),
+        ..InstanceFilter::default()
+    };
+    let first = case.list(failed(), 10, None).page;
+    assert!(first.items.is_empty() && first.next.is_some());
+    let mut case = case.record("a", 20_000, in_state(RunState::Failed, 1));
+    case.store
+        .blocks
+        .get_mut(&(ClusterId::new("a"), JOB, main_group()))
+        .unwrap()
+        .get_mut(&InstanceNumber(20_000))
+        .unwrap()
+        .ended = Some(Ended::Failed);
+    let second = case.list(failed(), 10, first.next).page;
+    assert_eq!(second.items[0].number.0, 20_000);
+}
+
+#[test]
+fn one_instance_is_found_or_is_not() {
+    let mut case = Case::new(2).held(0, 1, "a", 1, None);
+    case.store.assignments.insert(JOB, case.assignment.clone());
+    let mut get = |group: &str, n: u32| {
+        let group = GroupName::new(group);
+        run(&mut case.store, move |facts| async move {
+            get_instance(&facts, &JobRef::Id(JOB), &group, InstanceNumber(n), NOW).await
+        })
+        .map(|seen| seen.instance.number.0)
+        .map_err(|e| e.code())
+    };
+    assert_eq!(get("main", 1), Ok(1));
+    assert_eq!(get("main", 2), Err(Code::NotFound));
+    assert_eq!(get("other", 0), Err(Code::NotFound));
+}

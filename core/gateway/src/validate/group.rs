@@ -1,8 +1,8 @@
 //! Rules of one group.
 
+use super::Violations;
 use super::spec::Purpose;
 use super::text::{LABEL_FORM, is_label, is_line, is_variable};
-use super::Violations;
 use echelon_core_model::Span;
 use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{Constraint, GroupSpec, JobKind, MAX_INSTANCES};
@@ -27,11 +27,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
         at("max_running"),
         "must be 1 or more; leave it out to run all at once",
     );
-    out.check(
-        !g.command.trim().is_empty(),
-        at("command"),
-        "must not be empty",
-    );
+    out.check(!g.command.trim().is_empty(), at("command"), "must not be empty");
     let whole = g.command.len() <= COMMAND && !g.command.contains('\0');
     out.check(
         whole,

@@ -70,3 +70,6 @@ pub async fn planned<F: Facts>(
     in_pools(&wanted.pool, &ask::pools(facts).await?, "spec", &mut out);
     out.done()
 }
+
+#[cfg(test)]
+mod tests;

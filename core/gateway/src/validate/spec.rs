@@ -129,7 +129,10 @@ pub fn in_pools(pool: &str, pools: &PoolTree, path: &str, out: &mut Violations) 
         out.check(
             below.is_empty(),
             field,
-            format!("`{pool}` has pools below it and takes no jobs; use one of {}", below.join(", ")),
+            format!(
+                "`{pool}` has pools below it and takes no jobs; use one of {}",
+                below.join(", ")
+            ),
         );
     } else {
         let known: Vec<&str> = pools.pools.keys().take(10).map(String::as_str).collect();

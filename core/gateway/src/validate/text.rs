@@ -24,7 +24,8 @@ pub fn is_pool_path(path: &str) -> bool {
 }
 
 /// What `is_pool_path` asks for, in words.
-pub const POOL_FORM: &str = "must be a path like `/ml/training`: 1 to 8 names of a-z, 0-9 and `-`, each after a `/`";
+pub const POOL_FORM: &str =
+    "must be a path like `/ml/training`: 1 to 8 names of a-z, 0-9 and `-`, each after a `/`";
 
 /// No control characters, at most `most` bytes.
 #[must_use]
@@ -64,7 +65,14 @@ mod tests {
             assert!(is_pool_path(good), "{good}");
         }
         for bad in [
-            "", "/", "default", "/a/", "//a", "/A", "/1/2/3/4/5/6/7/8/9", "/a/../b",
+            "",
+            "/",
+            "default",
+            "/a/",
+            "//a",
+            "/A",
+            "/1/2/3/4/5/6/7/8/9",
+            "/a/../b",
         ] {
             assert!(!is_pool_path(bad), "{bad}");
         }

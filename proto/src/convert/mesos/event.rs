@@ -14,7 +14,9 @@ const HEARTBEAT: Span = Span::seconds(15);
 /// Our events of one event of the wire.
 #[must_use]
 pub fn event_from_wire(wire: &Wire) -> Vec<Event> {
-    let Ok(kind) = event::Type::try_from(wire.r#type.unwrap_or_default()) else { return Vec::new() };
+    let Ok(kind) = event::Type::try_from(wire.r#type.unwrap_or_default()) else {
+        return Vec::new();
+    };
     match kind {
         event::Type::Subscribed => wire.subscribed.iter().map(subscribed).collect(),
         event::Type::Offers => wire
@@ -22,10 +24,16 @@ pub fn event_from_wire(wire: &Wire) -> Vec<Event> {
             .iter()
             .map(|offers| Event::Offers(offers.offers.iter().map(offer).collect()))
             .collect(),
-        event::Type::Rescind => {
-            wire.rescind.iter().map(|r| Event::Rescind(OfferId(r.offer_id.value.as_str().into()))).collect()
-        }
-        event::Type::Update => wire.update.iter().map(|u| Event::Update(status_from_wire(&u.status))).collect(),
+        event::Type::Rescind => wire
+            .rescind
+            .iter()
+            .map(|r| Event::Rescind(OfferId(r.offer_id.value.as_str().into())))
+            .collect(),
+        event::Type::Update => wire
+            .update
+            .iter()
+            .map(|u| Event::Update(status_from_wire(&u.status)))
+            .collect(),
         event::Type::Failure => wire.failure.iter().map(failure).collect(),
         event::Type::Error => wire.error.iter().map(|e| refused(&e.message)).collect(),
         event::Type::Heartbeat => vec![Event::Heartbeat],
@@ -35,7 +43,10 @@ pub fn event_from_wire(wire: &Wire) -> Vec<Event> {
 
 fn subscribed(s: &event::Subscribed) -> Event {
     let heartbeat = s.heartbeat_interval_seconds.map_or(HEARTBEAT, span);
-    Event::Subscribed { framework: s.framework_id.value.clone(), heartbeat }
+    Event::Subscribed {
+        framework: s.framework_id.value.clone(),
+        heartbeat,
+    }
 }
 
 fn failure(f: &event::Failure) -> Event {
@@ -47,7 +58,10 @@ fn failure(f: &event::Failure) -> Event {
 
 /// An ERROR ends the stream; the only one after SUBSCRIBED means that a newer subscription took over (R28, R38).
 fn refused(message: &str) -> Event {
-    Event::Refused { message: message.to_owned(), superseded: message.contains("failed over") }
+    Event::Refused {
+        message: message.to_owned(),
+        superseded: message.contains("failed over"),
+    }
 }
 
 fn offer(offer: &WireOffer) -> Offer {
@@ -64,8 +78,14 @@ fn offer(offer: &WireOffer) -> Offer {
 /// The IP where both are told: it needs no resolver.
 fn address(url: &Url) -> String {
     let known = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
-    let host = known(&url.address.ip).or_else(|| known(&url.address.hostname)).unwrap_or_default();
-    if host.contains(':') { format!("[{host}]:{}", url.address.port) } else { format!("{host}:{}", url.address.port) }
+    let host = known(&url.address.ip)
+        .or_else(|| known(&url.address.hostname))
+        .unwrap_or_default();
+    if host.contains(':') {
+        format!("[{host}]:{}", url.address.port)
+    } else {
+        format!("{host}:{}", url.address.port)
+    }
 }
 
 /// Attributes as text. Their names need not be unique (R60): several values of a name are joined by a comma.
@@ -101,5 +121,9 @@ fn text(a: &Attribute) -> Option<String> {
     reason = "clamped to an hour before the cast"
 )]
 fn span(seconds: f64) -> Span {
-    if seconds.is_finite() { Span((seconds.clamp(0.001, 3600.0) * 1000.0) as u64) } else { HEARTBEAT }
+    if seconds.is_finite() {
+        Span((seconds.clamp(0.001, 3600.0) * 1000.0) as u64)
+    } else {
+        HEARTBEAT
+    }
 }

@@ -1,0 +1,198 @@
+use super::*;
+use echelon_core_model::Span;
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::resources::Resources;
+use echelon_core_model::spec::{Constraint, JobKind, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::{GroupName, PoolId, Version};
+use echelon_core_testkit::build::JobBuilder;
+
+fn fields(s: &JobSpec, bytes: usize, purpose: Purpose) -> Vec<String> {
+    let mut out = Violations::default();
+    spec(s, bytes, purpose, "spec", &mut out);
+    out.0.into_iter().map(|v| v.field).collect()
+}
+
+/// Checks that one change makes exactly this field wrong.
+fn check(change: impl FnOnce(&mut JobSpec), field: &str) {
+    let mut s = JobBuilder::batch("hello", 8).build();
+    change(&mut s);
+    assert_eq!(fields(&s, 100, Purpose::Create), [field], "{s:?}");
+}
+
+#[test]
+fn a_plain_job_is_fine() {
+    let s = JobBuilder::batch("hello", MAX_INSTANCES).build();
+    assert!(fields(&s, MAX_SPEC_BYTES, Purpose::Create).is_empty());
+    assert_eq!(fields(&s, MAX_SPEC_BYTES + 1, Purpose::Create), ["spec"]);
+}
+
+#[test]
+fn each_rule_names_its_field() {
+    check(|s| s.name.clear(), "spec.name");
+    check(|s| s.name = "Hello".into(), "spec.name");
+    check(|s| s.name = "0".repeat(26), "spec.name");
+    check(|s| s.pool = "default".into(), "spec.pool");
+    check(|s| s.owner = "a\nb".into(), "spec.owner");
+    check(
+        |s| drop(s.labels.insert("a b".into(), String::new())),
+        "spec.labels[a b]",
+    );
+    check(
+        |s| drop(s.labels.insert("a".into(), "\u{7}".into())),
+        "spec.labels[a]",
+    );
+    check(
+        |s| s.clusters.only = vec!["a".into(), "a".into()],
+        "spec.clusters.only",
+    );
+    check(|s| s.clusters.only = vec![String::new()], "spec.clusters.only");
+    check(
+        |s| s.on_unreachable = OnSilence::Replace(Span::ZERO),
+        "spec.on_unreachable.replace_after",
+    );
+    check(
+        |s| s.on_cluster_loss = OnSilence::Replace(Span(u64::MAX)),
+        "spec.on_cluster_loss.replace_after",
+    );
+    check(|s| s.groups.clear(), "spec.groups");
+    check(|s| s.groups.push(s.groups[0].clone()), "spec.groups[1].name");
+    check(|s| s.groups[0].name = GroupName::new("-a"), "spec.groups[0].name");
+    check(|s| s.groups[0].instances = 0, "spec.groups[0].instances");
+    check(
+        |s| s.groups[0].instances = MAX_INSTANCES + 1,
+        "spec.groups[0].instances",
+    );
+    check(
+        |s| s.groups[0].max_running = Some(0),
+        "spec.groups[0].max_running",
+    );
+    check(|s| s.groups[0].command = " \n".into(), "spec.groups[0].command");
+    check(|s| s.groups[0].command = "a\0".into(), "spec.groups[0].command");
+    check(
+        |s| s.groups[0].command = "x".repeat(65_537),
+        "spec.groups[0].command",
+    );
+    check(
+        |s| drop(s.groups[0].env.insert("ECHELON_JOB".into(), String::new())),
+        "spec.groups[0].env[ECHELON_JOB]",
+    );
+    check(
+        |s| s.groups[0].resources.cpus = 0,
+        "spec.groups[0].resources.cpus_milli",
+    );
+    check(
+        |s| s.groups[0].resources.memory = 1 << 31,
+        "spec.groups[0].resources.memory_mib",
+    );
+    check(
+        |s| s.groups[0].resources.gpus = 500,
+        "spec.groups[0].resources.gpus_milli",
+    );
+    check(|s| s.groups[0].retry.limit = 0, "spec.groups[0].retry.limit");
+    check(
+        |s| s.groups[0].retry.backoff = Span::minutes(6),
+        "spec.groups[0].retry.backoff",
+    );
+    check(
+        |s| s.groups[0].retry.max_backoff = Span::minutes(25 * 60),
+        "spec.groups[0].retry.max_backoff",
+    );
+    check(
+        |s| s.groups[0].grace = Span::minutes(25 * 60),
+        "spec.groups[0].grace",
+    );
+    check(
+        |s| s.groups[0].max_run = Some(Span::ZERO),
+        "spec.groups[0].max_run",
+    );
+    check(
+        |s| s.groups[0].max_unavailable = 0,
+        "spec.groups[0].max_unavailable",
+    );
+    let rule = |attribute: &str, values: &[&str]| Constraint {
+        attribute: attribute.into(),
+        values: values.iter().map(|v| (*v).to_owned()).collect(),
+        negate: false,
+    };
+    check(
+        |s| s.groups[0].constraints = vec![rule("", &["a"])],
+        "spec.groups[0].constraints[0].attribute",
+    );
+    check(
+        |s| s.groups[0].constraints = vec![rule("rack", &[])],
+        "spec.groups[0].constraints[0].values",
+    );
+}
+
+#[test]
+fn only_a_service_may_be_scaled_to_nothing() {
+    for (kind, purpose, wrong) in [
+        (JobKind::Batch, Purpose::Create, 1),
+        (JobKind::Batch, Purpose::Change, 1),
+        (JobKind::Service, Purpose::Create, 1),
+        (JobKind::Service, Purpose::Change, 0),
+    ] {
+        let mut s = JobBuilder::batch("hello", 0).build();
+        s.kind = kind;
+        assert_eq!(fields(&s, 1, purpose).len(), wrong, "{kind} {purpose:?}");
+    }
+}
+
+fn pool(path: &str, reserved: u64, limit: u64) -> Pool {
+    let cpus = |cpus| Resources {
+        cpus,
+        ..Resources::ZERO
+    };
+    Pool {
+        id: PoolId::new(path),
+        path: path.into(),
+        reservation: cpus(reserved),
+        limit: cpus(limit),
+        share: cpus(1),
+        version: Version(1),
+    }
+}
+
+fn tree(pools: &[Pool]) -> PoolTree {
+    PoolTree {
+        version: Version(1),
+        pools: pools.iter().map(|p| (p.path.clone(), p.clone())).collect(),
+    }
+}
+
+#[test]
+fn jobs_go_into_pools_that_exist_and_have_none_below() {
+    let tree = tree(&[pool("/a", 0, 0), pool("/a/b", 0, 0)]);
+    let wrong = |path: &str| {
+        let mut out = Violations::default();
+        in_pools(path, &tree, "spec", &mut out);
+        out.0.into_iter().map(|v| v.problem).collect::<Vec<_>>().join("")
+    };
+    assert_eq!(wrong("/a/b"), "");
+    assert!(wrong("/a").contains("/a/b"));
+    assert!(wrong("/c").contains("echelon pool create /c"));
+}
+
+#[test]
+fn reservations_fit_into_limit_parent_and_hold_children() {
+    let tree = tree(&[pool("/a", 10, 100), pool("/a/b", 6, 100), pool("/a/c", 4, 100)]);
+    for (changed, told) in [
+        (pool("/a/b", 6, 100), None),
+        (pool("/a/b", 7, 100), Some("/a` has only 0.006 left")),
+        (pool("/a", 9, 100), Some("have 0.01 reserved")),
+        (pool("/x", 101, 100), Some("more than the pool's limit of 0.1")),
+        (pool("/x", 1 << 60, u64::MAX), Some("at most")),
+        (pool("/x", 1000, u64::MAX), None),
+    ] {
+        let mut out = Violations::default();
+        pool::check(&changed, &tree, &mut out);
+        let problems: Vec<String> = out.0.into_iter().map(|v| v.problem).collect();
+        match told {
+            None => assert!(problems.is_empty(), "{changed:?}: {problems:?}"),
+            Some(text) => assert!(
+                problems.iter().any(|p| p.contains(text)),
+                "{changed:?}: {problems:?}"
+            ),
+        }
+    }
+}

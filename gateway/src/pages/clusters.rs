@@ -1,0 +1,114 @@
+//! Clusters and their hosts.
+
+use super::Fields;
+use super::layout::Page;
+use super::part::{contact, page_request, pager, quantity, time};
+use crate::context::Gateway;
+use echelon_core_gateway::ApiError;
+use echelon_core_gateway::clusters::{ClusterView, get_cluster, list_clusters};
+use echelon_core_gateway::hosts::list_hosts;
+use echelon_core_model::cluster::Contact;
+use echelon_core_model::resources::{Kind, Resources};
+use maud::{Markup, html};
+
+fn room(kind: Kind, used: &Resources, of: &Resources) -> String {
+    format!("{} / {}", quantity(kind, used), quantity(kind, of))
+}
+
+fn heard(view: &ClusterView) -> Markup {
+    let state = view.state.as_ref();
+    html! {
+        (contact(state.map_or(Contact::Joining, |s| s.contact)))
+        @if let Some(state) = state { " since " (time(state.since)) }
+    }
+}
+
+pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiError> {
+    let found = list_clusters(&gateway.facts, page_request(fields, "page")).await?;
+    let row = |view: &ClusterView| {
+        let state = view.state.as_ref();
+        let used = state.map_or(Resources::ZERO, |s| s.used);
+        let capacity = state.map_or(Resources::ZERO, |s| s.capacity);
+        html! {
+            tr {
+                td { a #{ "c-" (view.cluster.id) } href={ "/clusters/" (view.cluster.id) } { (view.cluster.name) } }
+                td { (view.cluster.wish.word()) }
+                td { (heard(view)) }
+                td.number { (state.map_or(0, |s| s.hosts)) }
+                td.number { (room(Kind::Cpus, &used, &capacity)) }
+                td.number { (room(Kind::Memory, &used, &capacity)) }
+            }
+        }
+    };
+    let live = html! {
+        @if found.items.is_empty() { p { "There is no cluster yet. A cluster appears when its shard starts." } }
+        @else {
+            div.table { table {
+                thead { tr {
+                    th { "Cluster" } th { "Wish" } th { "Contact" } th.number { "Hosts" }
+                    th.number { "Cpus used / all" } th.number { "Memory used / all" }
+                } }
+                tbody { @for view in &found.items { (row(view)) } }
+            } }
+        }
+        (pager("/clusters", fields, "page", found.next.as_ref()))
+    };
+    Ok(Page {
+        title: "Clusters".to_owned(),
+        command: Some("echelon cluster list".to_owned()),
+        head: html! {},
+        live,
+    })
+}
+
+pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Result<Page, ApiError> {
+    let view = get_cluster(&gateway.facts, wanted).await?;
+    let hosts = list_hosts(
+        &gateway.facts,
+        view.cluster.id.as_str(),
+        page_request(fields, "page"),
+    )
+    .await?;
+    let path = format!("/clusters/{}", view.cluster.id);
+    let live = html! {
+        dl {
+            dt { "Id" } dd { code { (view.cluster.id) } }
+            dt { "Wish" } dd { (view.cluster.wish.word()) }
+            dt { "Contact" } dd { (heard(&view)) }
+            dt { "Mesos" } dd { (view.cluster.mesos) }
+            @if let Some(beat) = &view.heartbeat {
+                dt { "Shard" } dd { (beat.address) ", epoch " (beat.epoch) }
+                dt { "Mesos last heard" }
+                dd { @match beat.mesos_contact { Some(at) => (time(at)), None => "never" } }
+            }
+        }
+        h2 { "Hosts" }
+        @if hosts.items.is_empty() { p { "No host has been seen yet." } }
+        @else {
+            div.table { table {
+                thead { tr {
+                    th { "Host" } th { "State" } th.number { "Tasks" } th.number { "Cpus used / all" }
+                    th.number { "Memory used / all" } th { "Last seen" }
+                } }
+                tbody { @for host in hosts.items.iter().map(|h| &h.host) { tr {
+                    td { (host.hostname) }
+                    td { @if host.reachable { span.ok { "reachable" } } @else { span.bad { "silent" } } }
+                    td.number { (host.tasks) }
+                    td.number { (room(Kind::Cpus, &host.used, &host.capacity)) }
+                    td.number { (room(Kind::Memory, &host.used, &host.capacity)) }
+                    td { (time(host.seen_at)) }
+                } } }
+            } }
+        }
+        (pager(&path, fields, "page", hosts.next.as_ref()))
+    };
+    Ok(Page {
+        title: format!("Cluster {}", view.cluster.name),
+        command: Some(format!(
+            "echelon cluster get {0}; echelon host list {0}",
+            view.cluster.name
+        )),
+        head: html! {},
+        live,
+    })
+}

@@ -1,0 +1,88 @@
+//! A gateway on a free port over a storage in memory.
+
+use crate::http::{Answer, ask};
+use echelon_gateway::{Config, serve};
+use echelon_io_membership::{Membership, in_process::Hub};
+use echelon_io_process::Shutdown;
+use echelon_io_process::http::Admin;
+use echelon_io_storage::{MemoryStore, Store};
+use echelon_proto::echelon::v1;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::transport::Channel;
+
+pub struct World {
+    pub address: SocketAddr,
+    pub membership: Arc<dyn Membership>,
+    pub shutdown: Shutdown,
+}
+
+impl World {
+    pub async fn start() -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let membership: Arc<dyn Membership> = Arc::new(Hub::new(Duration::from_secs(10)).connect("test"));
+        let shutdown = Shutdown::new(Duration::from_secs(5));
+        let mut config = Config::loopback(0, "test");
+        config.watch_interval = Duration::from_millis(20);
+        let running = serve(
+            config,
+            store,
+            Arc::clone(&membership),
+            shutdown.clone(),
+            Admin::default(),
+        )
+        .await
+        .unwrap();
+        let world = Self {
+            address: running.address,
+            membership,
+            shutdown,
+        };
+        // The first pool is made soon after the start; readiness says when.
+        while world.get("/readyz").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+        world
+    }
+
+    pub async fn channel(&self) -> Channel {
+        Channel::from_shared(format!("http://{}", self.address))
+            .unwrap()
+            .connect()
+            .await
+            .unwrap()
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        ask(self.address, "GET", path, &[], "").await
+    }
+
+    pub async fn change(&self, verb: &str, path: &str, body: &str) -> Answer {
+        let json = [("content-type", "application/json")];
+        ask(self.address, verb, path, &json, body).await
+    }
+}
+
+/// The smallest job.
+pub fn hello() -> v1::JobSpec {
+    v1::JobSpec {
+        name: "hello".into(),
+        kind: v1::JobKind::Batch.into(),
+        groups: vec![v1::GroupSpec {
+            instances: 8,
+            command: "echo hello".into(),
+            resources: Some(v1::Resources {
+                cpus_milli: 100,
+                memory_mib: 32,
+                ..Default::default()
+            }),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// The same as JSON.
+pub const HELLO: &str = r#"{"spec": {"name": "hello", "kind": "batch", "groups": [
+    {"instances": 8, "command": "echo hello", "resources": {"cpusMilli": 100, "memoryMib": 32}}]}}"#;
