@@ -24,7 +24,9 @@ impl Standalone {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         let shown = folder.canonicalize().unwrap();
         let address = line
             .strip_prefix("echelon standalone: ready at ")
@@ -37,7 +39,11 @@ impl Standalone {
     }
 
     fn echelon(&self, args: &[&str]) -> Output {
-        plain().args(args).env("ECHELON_ADDRESS", &self.address).output().unwrap()
+        plain()
+            .args(args)
+            .env("ECHELON_ADDRESS", &self.address)
+            .output()
+            .unwrap()
     }
 
     /// What a command that succeeds prints.
@@ -54,7 +60,12 @@ impl Standalone {
         loop {
             let listed = self.printed(&["job", "instances", job, "-o", "json"]);
             let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
-            let listed = listed.get("instances").unwrap_or(&listed).as_array().unwrap().clone();
+            let listed = listed
+                .get("instances")
+                .unwrap_or(&listed)
+                .as_array()
+                .unwrap()
+                .clone();
             let running = listed.iter().filter(|i| i["state"] == "running");
             let tasks: Vec<String> = running.map(|i| i["run"]["task_id"].to_string()).collect();
             if tasks.len() == n_instances {
@@ -67,7 +78,13 @@ impl Standalone {
 
     fn interrupt(&mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
         self.child.wait().unwrap().code()
     }
 }
@@ -82,7 +99,13 @@ impl Drop for Standalone {
 /// Without the developer's own settings.
 fn plain() -> Command {
     let mut command = Command::new(BINARY);
-    for name in ["ECHELON_ADDRESS", "ECHELON_CONFIG", "ECHELON_LOG", "ECHELON_STORAGE", "ECHELON_MEMBERSHIP"] {
+    for name in [
+        "ECHELON_ADDRESS",
+        "ECHELON_CONFIG",
+        "ECHELON_LOG",
+        "ECHELON_STORAGE",
+        "ECHELON_MEMBERSHIP",
+    ] {
         command.env_remove(name);
     }
     command
@@ -102,15 +125,26 @@ fn everything_outlives_the_process() {
     first.printed(&["job", "run", &example("service")]);
     let before = first.running("ticker", 2);
 
-    let second = plain().args(["standalone", "--data-dir"]).arg(folder.path()).output().unwrap();
+    let second = plain()
+        .args(["standalone", "--data-dir"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
     assert!(!second.status.success());
     let refused = String::from_utf8_lossy(&second.stderr);
-    assert!(refused.contains("is in use by another `echelon standalone`"), "{refused}");
+    assert!(
+        refused.contains("is in use by another `echelon standalone`"),
+        "{refused}"
+    );
 
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     let mut again = Standalone::start(folder.path());
-    assert_eq!(again.running("ticker", 2), before, "the service's tasks were touched");
+    assert_eq!(
+        again.running("ticker", 2),
+        before,
+        "the service's tasks were touched"
+    );
     let hello = again.printed(&["job", "get", "hello"]);
     assert!(hello.contains("succeeded"), "{hello}");
 
@@ -122,12 +156,24 @@ fn everything_outlives_the_process() {
 fn a_wrong_command_says_what_to_do() {
     let cases = [
         (vec!["shard"], "`--mesos` is missing"),
-        (vec!["shard", "--mesos", "zk://h:1/mesos"], "cannot be found by ZooKeeper yet"),
+        (
+            vec!["shard", "--mesos", "zk://h:1/mesos"],
+            "cannot be found by ZooKeeper yet",
+        ),
         (vec!["gateway"], "`--storage` is missing"),
-        (vec!["gateway", "--storage", "memory:"], "`--membership` is missing"),
-        (vec!["gateway", "--storage", "memory:", "--membership", "etcd:"], "is not a membership URL"),
+        (
+            vec!["gateway", "--storage", "memory:"],
+            "`--membership` is missing",
+        ),
+        (
+            vec!["gateway", "--storage", "memory:", "--membership", "etcd:"],
+            "is not a membership URL",
+        ),
         (vec!["standalone", "--clusters", "m:5050"], "write name=host:5050"),
-        (vec!["gateway", "--config", "nowhere.toml"], "cannot read the configuration file nowhere.toml"),
+        (
+            vec!["gateway", "--config", "nowhere.toml"],
+            "cannot read the configuration file nowhere.toml",
+        ),
     ];
     for (args, expected) in cases {
         let output = plain().args(&args).output().unwrap();

@@ -2,8 +2,8 @@
 //! event means is decided in `core/hosts`.
 
 use echelon_core_hosts::{Call, Event};
-use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Timing};
 use echelon_core_model::HostId;
+use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Timing};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;

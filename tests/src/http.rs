@@ -14,7 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// No connection, no answer in time, or an answer that is not HTTP.
 pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
-    let answer = exchange(address, "GET", path, "\r\n").with_context(|| format!("GET http://{address}{path}"))?;
+    let answer =
+        exchange(address, "GET", path, "\r\n").with_context(|| format!("GET http://{address}{path}"))?;
     parse(&answer).with_context(|| format!("GET http://{address}{path} answered no HTTP"))
 }
 

@@ -33,11 +33,21 @@ fn jobs_outlive_the_kill_of_every_process() {
     federation.wait_for(&long, "JOB_STATE_SUCCEEDED").unwrap();
     federation.wait_for(&last, "JOB_STATE_SUCCEEDED").unwrap();
     assert_eq!(marks.done("long"), 12, "each instance is done once");
-    assert_eq!(marks.twice(), Vec::<String>::new(), "instances that ran twice at a time");
+    assert_eq!(
+        marks.twice(),
+        Vec::<String>::new(),
+        "instances that ran twice at a time"
+    );
     let after = federation.all_running(&service, 4).unwrap();
     assert_eq!(before, after, "the service's tasks were touched");
-    assert_eq!(marks.begun("service"), 4, "the service's commands were started again");
+    assert_eq!(
+        marks.begun("service"),
+        4,
+        "the service's commands were started again"
+    );
 
-    let wrong = federation.post("jobs", &json!({"spec": {"name": "Not A Name"}})).unwrap();
+    let wrong = federation
+        .post("jobs", &json!({"spec": {"name": "Not A Name"}}))
+        .unwrap();
     assert_eq!(wrong.0, 400, "{}", wrong.1);
 }

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn deploy(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(folder)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../deploy")
+        .join(folder)
 }
 
 fn files(folder: &str) -> Vec<PathBuf> {
@@ -69,13 +71,22 @@ fn every_unit_starts_what_there_is() {
     assert_eq!(units.len(), 4);
     for unit in units {
         let text = std::fs::read_to_string(&unit).unwrap();
-        let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/echelon "));
+        let start = text
+            .lines()
+            .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/echelon "));
         understood(start.unwrap_or_else(|| panic!("{} starts something else", unit.display())));
-        let known = Path::new(text.split_once("--config /etc/echelon/").unwrap().1.split('\n').next().unwrap())
-            .file_stem()
-            .unwrap()
-            .to_string_lossy()
-            .replace("-%i", "");
+        let known = Path::new(
+            text.split_once("--config /etc/echelon/")
+                .unwrap()
+                .1
+                .split('\n')
+                .next()
+                .unwrap(),
+        )
+        .file_stem()
+        .unwrap()
+        .to_string_lossy()
+        .replace("-%i", "");
         assert!(deploy("config").join(format!("{known}.toml")).exists(), "{known}");
     }
 }
@@ -93,12 +104,19 @@ fn compose_starts_what_there_is() {
     }
     let text = std::fs::read_to_string(deploy("compose.yaml")).unwrap();
     let compose: Compose = serde_saphyr::from_str(&text).unwrap();
-    let ours = compose.services.values().filter(|service| !service.command.is_empty());
+    let ours = compose
+        .services
+        .values()
+        .filter(|service| !service.command.is_empty());
     let commands: Vec<String> = ours.map(|service| service.command.join(" ")).collect();
     assert_eq!(commands.len(), 7, "{commands:?}");
     // The address comes from the environment there.
     for command in commands {
-        let where_from = if command.starts_with("storage") { " --storage memory:" } else { "" };
+        let where_from = if command.starts_with("storage") {
+            " --storage memory:"
+        } else {
+            ""
+        };
         understood(&format!("{command}{where_from}"));
     }
 }
@@ -107,7 +125,11 @@ fn compose_starts_what_there_is() {
 fn flags_win_over_files() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("shard.toml");
-    std::fs::write(&file, "cluster = \"a\"\nmesos = \"m:1\"\n[process]\nlisten = \"127.0.0.1:9\"\n").unwrap();
+    std::fs::write(
+        &file,
+        "cluster = \"a\"\nmesos = \"m:1\"\n[process]\nlisten = \"127.0.0.1:9\"\n",
+    )
+    .unwrap();
     let command = format!("shard --config {} --cluster b", file.display());
     let words = std::iter::once("echelon").chain(command.split_whitespace());
     let Understood::Role(Role::Shard(flags)) = Program::try_parse_from(words).unwrap().command else {
@@ -116,7 +138,10 @@ fn flags_win_over_files() {
     let mut options = flags.resolve().unwrap();
     assert_eq!(options.process().listen.port(), 9);
     let told = format!("{options:?}");
-    assert!(told.contains("cluster: Some(\"b\")") && told.contains("mesos: Some(\"m:1\")"), "{told}");
+    assert!(
+        told.contains("cluster: Some(\"b\")") && told.contains("mesos: Some(\"m:1\")"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -125,5 +150,8 @@ fn a_wrong_line_is_named() {
     let file = folder.path().join("shard.toml");
     std::fs::write(&file, "cluster = \"a\"\nmesoss = \"m:1\"\n").unwrap();
     let error = config::load::<ShardOptions>(&file).unwrap_err().to_string();
-    assert!(error.contains("shard.toml:2") && error.contains("did you mean `mesos`"), "{error}");
+    assert!(
+        error.contains("shard.toml:2") && error.contains("did you mean `mesos`"),
+        "{error}"
+    );
 }

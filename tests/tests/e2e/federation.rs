@@ -46,12 +46,21 @@ impl Federation {
         let places = Places {
             net: &net,
             work: &work,
-            storage: format!("cassandra://{}/e2e_{name}?replication=1", cassandra.contact_points()),
+            storage: format!(
+                "cassandra://{}/e2e_{name}?replication=1",
+                cassandra.contact_points()
+            ),
             membership: format!("zookeeper://{}/e2e-{name}", zookeeper.contact_points()),
         };
         let mut migrate = process::command()?;
-        let migrated = migrate.args(["storage", "migrate", "--storage", &places.storage]).output()?;
-        ensure!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+        let migrated = migrate
+            .args(["storage", "migrate", "--storage", &places.storage])
+            .output()?;
+        ensure!(
+            migrated.status.success(),
+            "{}",
+            String::from_utf8_lossy(&migrated.stderr)
+        );
 
         let mut processes = BTreeMap::new();
         for (number, cluster) in (10..).zip(CLUSTERS) {
@@ -91,7 +100,9 @@ impl Federation {
     }
 
     fn process(&mut self, name: &str) -> Result<&mut Process> {
-        self.processes.get_mut(name).with_context(|| format!("no process {name}"))
+        self.processes
+            .get_mut(name)
+            .with_context(|| format!("no process {name}"))
     }
 
     /// Submits a job and gives its resource name.
@@ -99,7 +110,10 @@ impl Federation {
         let (status, body) = self.post("jobs", job)?;
         ensure!(status == 200, "{status}: {body}");
         let job: Value = serde_json::from_str(&body)?;
-        Ok(job["name"].as_str().with_context(|| format!("a job without a name: {body}"))?.to_owned())
+        Ok(job["name"]
+            .as_str()
+            .with_context(|| format!("a job without a name: {body}"))?
+            .to_owned())
     }
 
     pub fn post(&self, path: &str, body: &Value) -> Result<(u16, String)> {
@@ -209,7 +223,11 @@ impl Places<'_> {
         let args = [role.to_owned(), "--config".to_owned(), file.display().to_string()];
         let process = Role::new(name).args(args);
         // A simulated master has no readiness of its own.
-        let process = if role == "mesos-sim" { process } else { process.ready_at(ready_at) };
+        let process = if role == "mesos-sim" {
+            process
+        } else {
+            process.ready_at(ready_at)
+        };
         process.start(self.work)
     }
 }

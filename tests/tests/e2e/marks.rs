@@ -19,9 +19,7 @@ impl Marks {
 
     /// A job whose instances end after some seconds.
     pub fn batch(&self, name: &str, instances: u32, seconds: u32) -> Value {
-        let end = format!(
-            "sleep {seconds}; rmdir \"$me.lock\"; echo done >> \"$me.done\"",
-        );
+        let end = format!("sleep {seconds}; rmdir \"$me.lock\"; echo done >> \"$me.done\"",);
         self.job(name, ("JOB_KIND_BATCH", instances), &end)
     }
 
@@ -71,6 +69,10 @@ impl Marks {
             name.starts_with(job) && name.ends_with(&format!(".{kind}"))
         });
         let texts: Vec<String> = wanted.map(|path| fs::read_to_string(path).unwrap()).collect();
-        texts.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+        texts
+            .iter()
+            .flat_map(|text| text.lines())
+            .map(str::to_owned)
+            .collect()
     }
 }

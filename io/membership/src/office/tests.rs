@@ -16,7 +16,9 @@ fn stand(hub: &Hub, name: &str) -> Office {
 }
 
 async fn verdict(office: &mut Office) -> Verdict {
-    timeout(Duration::from_secs(60), office.verdict()).await.expect("no verdict came")
+    timeout(Duration::from_secs(60), office.verdict())
+        .await
+        .expect("no verdict came")
 }
 
 async fn nothing_for(office: &mut Office, span: Duration) {
@@ -96,5 +98,9 @@ async fn an_epoch_that_was_published_before_deposes() {
     assert_eq!(verdict(&mut second).await, elected(9));
     second.publish(Epoch(9));
     assert_eq!(verdict(&mut second).await, Verdict::Deposed);
-    assert_eq!(verdict(&mut second).await, elected(9), "its driver sees that storage is behind");
+    assert_eq!(
+        verdict(&mut second).await,
+        elected(9),
+        "its driver sees that storage is behind"
+    );
 }
