@@ -116,11 +116,15 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         };
         clusters.push((cluster.name().to_owned(), address));
     }
-    shared.serve_resource_manager().await?;
     for (name, masters) in clusters {
         shared.serve_shard(name, &masters).await?;
     }
+    let resource_manager = Metrics::new(&[("role", "resource-manager")], VERSION)?;
+    shared.metrics.push(resource_manager.clone());
     let address = shared.serve_gateway(config.listen).await?;
+    // Clusters and the first pool are stored then: the resource manager finds them in its first look, not in its second.
+    shared.ready().await?;
+    shared.serve_resource_manager(resource_manager).await?;
     shared.ready().await?;
     Ok(Running {
         address,
@@ -166,17 +170,15 @@ async fn simulate(
 }
 
 impl Shared {
-    async fn serve_resource_manager(&mut self) -> Result<()> {
-        let metrics = Metrics::new(&[("role", "resource-manager")], VERSION)?;
+    async fn serve_resource_manager(&self, metrics: Metrics) -> Result<()> {
         let parts = resource_manager::Parts {
             store: observed(self.store.clone(), &metrics)?,
             membership: self.membership.clone(),
             clock: self.process.clock.clone(),
-            metrics: metrics.clone(),
+            metrics,
             readiness: self.process.readiness.clone(),
             shutdown: self.process.shutdown.clone(),
         };
-        self.metrics.push(metrics);
         let config = resource_manager::Config {
             listen: Common::default().listen,
             advertise: None,
