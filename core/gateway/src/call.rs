@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug, PartialEq)]
 pub enum Next<T> {
     /// Perform this and give the result to [`Call::on`].
-    Do(Op),
+    Do(Box<Op>),
     /// Call [`Call::on_pause`] after this long.
     Wait(Span),
     /// It is done.
@@ -99,7 +99,7 @@ impl<T> Call<T> {
         }
         let asked = std::mem::replace(&mut *self.slot.borrow_mut(), Slot::Idle);
         match asked {
-            Slot::Asked(op) => Next::Do(op),
+            Slot::Asked(op) => Next::Do(Box::new(op)),
             Slot::Pausing(span) => Next::Wait(span),
             // A method waits for nothing but its port; whoever repeats an event gets a pause that it may repeat.
             Slot::Idle | Slot::Answered(_) | Slot::Paused => Next::Wait(Span::ZERO),
