@@ -55,3 +55,6 @@ impl Role {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

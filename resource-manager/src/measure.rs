@@ -1,10 +1,23 @@
 //! What the resource manager tells in numbers. Never by job: labels have few values.
 
+use echelon_core_model::cluster::Contact;
+use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
-use echelon_core_resource_manager::ResourceManager;
+use echelon_core_resource_manager::{Picture, ResourceManager};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
-use prometheus::{Histogram, IntCounter, IntGauge};
+use prometheus::{Histogram, IntCounter, IntGauge, IntGaugeVec};
+use std::collections::BTreeMap;
+
+/// Counting walks over all jobs.
+const LOOK_EVERY: Span = Span::seconds(5);
+
+const CONTACTS: [Contact; 4] = [
+    Contact::Joining,
+    Contact::Fresh,
+    Contact::Silent,
+    Contact::Unreachable,
+];
 
 /// The handles.
 pub(crate) struct Measures {
@@ -14,6 +27,11 @@ pub(crate) struct Measures {
     pub(crate) alarms: IntCounter,
     leading: IntGauge,
     epoch: IntGauge,
+    jobs: IntGaugeVec,
+    slices: IntGauge,
+    waiting: IntGaugeVec,
+    clusters: IntGaugeVec,
+    next_look: Timestamp,
 }
 
 impl Measures {
@@ -33,6 +51,26 @@ impl Measures {
                 "echelon_epoch",
                 "Epoch of this process's leadership; 0 while it does not lead.",
             )?,
+            jobs: metrics.gauges(
+                "echelon_resource_manager_jobs",
+                "Jobs that are known, ended ones included, by state.",
+                &["state"],
+            )?,
+            slices: metrics.gauge(
+                "echelon_resource_manager_slices",
+                "Slices: parts of groups of jobs at clusters.",
+            )?,
+            waiting: metrics.gauges(
+                "echelon_resource_manager_waiting_instances",
+                "Instances that wait, by the code of their reason.",
+                &["reason"],
+            )?,
+            clusters: metrics.gauges(
+                "echelon_resource_manager_clusters",
+                "Clusters, by how their shards are heard.",
+                &["contact"],
+            )?,
+            next_look: Timestamp(0),
         })
     }
 
@@ -44,5 +82,48 @@ impl Measures {
     }
 
     /// Looks at the driver, from time to time.
-    pub(crate) fn look(&mut self, _driver: &ResourceManager, _now: Timestamp) {}
+    pub(crate) fn look(&mut self, driver: &ResourceManager, now: Timestamp) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now.plus(LOOK_EVERY);
+        let picture = driver.picture();
+        self.look_at_jobs(picture);
+        for contact in CONTACTS {
+            let heard = picture.clusters.values().filter(|c| c.contact() == contact);
+            self.clusters
+                .with_label_values(&[contact.word()])
+                .set(count(heard.count()));
+        }
+    }
+
+    fn look_at_jobs(&self, picture: &Picture) {
+        let (mut states, mut reasons, mut slices) = (BTreeMap::new(), BTreeMap::new(), 0);
+        for job in picture.jobs.values() {
+            slices += job.durable.groups.values().map(Vec::len).sum::<usize>();
+            let Some(progress) = &job.progress else {
+                continue;
+            };
+            *states.entry(progress.state.word()).or_default() += 1;
+            for waiting in &progress.waiting {
+                let n = i64::try_from(waiting.count).unwrap_or(i64::MAX);
+                let known: &mut i64 = reasons.entry(waiting.reason.code.word()).or_default();
+                *known = known.saturating_add(n);
+            }
+        }
+        self.slices.set(count(slices));
+        // What is not there any more must not be shown on.
+        self.jobs.reset();
+        for (state, n) in states {
+            self.jobs.with_label_values(&[state]).set(n);
+        }
+        self.waiting.reset();
+        for (reason, n) in reasons {
+            self.waiting.with_label_values(&[reason.as_str()]).set(n);
+        }
+    }
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
 }

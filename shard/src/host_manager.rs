@@ -2,7 +2,10 @@
 //! event means is decided in `core/hosts`.
 
 use echelon_core_hosts::{Call, Event};
+use echelon_core_model::HostId;
 use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Timing};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
 /// Calls that may wait for the connection; with more they count as not made, and the driver makes them again.
@@ -26,14 +29,44 @@ pub struct Mesos {
     pub limits: Limits,
 }
 
+/// Where agents listen, as their offers told. Clones share it; logs are read there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Addresses(Arc<Mutex<BTreeMap<HostId, String>>>);
+
+impl Addresses {
+    /// Where a host's agent listens, if it was heard.
+    pub(crate) fn get(&self, host: &HostId) -> Option<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(host)
+            .cloned()
+    }
+
+    fn learn(&self, events: &[Event]) {
+        let offers = events.iter().filter_map(|event| match event {
+            Event::Offers(offers) => Some(offers),
+            _ => None,
+        });
+        let told = offers.flatten().filter(|offer| !offer.address.is_empty());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for offer in told {
+            if known.get(&offer.host) != Some(&offer.address) {
+                known.insert(offer.host.clone(), offer.address.clone());
+            }
+        }
+    }
+}
+
 /// The connection.
 pub(crate) struct HostManager {
     config: Config,
+    addresses: Addresses,
     open: Option<(mpsc::Sender<Call>, mpsc::Receiver<Event>)>,
 }
 
 impl HostManager {
-    pub(crate) fn new(mesos: Mesos, seed: u64) -> Self {
+    pub(crate) fn new(mesos: Mesos, seed: u64, addresses: Addresses) -> Self {
         let Mesos {
             masters,
             framework,
@@ -49,7 +82,11 @@ impl HostManager {
             limits,
             seed,
         };
-        Self { config, open: None }
+        Self {
+            config,
+            addresses,
+            open: None,
+        }
     }
 
     /// Hands a call over without waiting; what cannot be handed over comes back as an event. A subscription makes the
@@ -87,6 +124,7 @@ impl HostManager {
                 why: "the connection to Mesos broke off".to_owned(),
             });
         }
+        self.addresses.learn(batch);
     }
 
     /// Ends the connection at once, without a word to Mesos: our tasks run on.
@@ -115,7 +153,7 @@ mod tests {
             timing: Timing::usual(),
             limits: Limits::usual(),
         };
-        let mut hosts = HostManager::new(mesos, 1);
+        let mut hosts = HostManager::new(mesos, 1, Addresses::default());
         assert!(matches!(
             hosts.call(Call::Revive),
             Some(Event::CallFailed {

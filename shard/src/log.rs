@@ -1,6 +1,6 @@
 //! What runs have written: finds a run's host in storage, and reads the file from its Mesos agent piece by piece.
 
-use crate::host_manager::Mesos;
+use crate::host_manager::{Addresses, Mesos};
 use crate::serve::Parts;
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::run::RunState;
@@ -29,6 +29,7 @@ const HOSTS_PAGE: u32 = 1000;
 pub(crate) struct Logs {
     store: Arc<dyn Store>,
     cluster: ClusterId,
+    addresses: Addresses,
     credential: Option<Credential>,
     timing: Timing,
 }
@@ -52,10 +53,11 @@ enum Look {
 }
 
 impl Logs {
-    pub(crate) fn new(parts: &Parts, cluster: ClusterId, mesos: &Mesos) -> Self {
+    pub(crate) fn new(parts: &Parts, cluster: ClusterId, (mesos, addresses): (&Mesos, Addresses)) -> Self {
         Self {
             store: parts.store.clone(),
             cluster,
+            addresses,
             credential: mesos.credential.clone(),
             timing: mesos.timing,
         }
@@ -132,8 +134,11 @@ impl Logs {
             .unwrap_or_default())
     }
 
-    /// Where a host's agent listens.
+    /// Where a host's agent listens: as this leader heard it, else as its row says.
     async fn agent(&self, host: &HostId) -> Result<String, Status> {
+        if let Some(address) = self.addresses.get(host) {
+            return Ok(address);
+        }
         let mut after = None;
         loop {
             let query = Query::Hosts {

@@ -5,7 +5,7 @@ use echelon_core_hosts::{Call, Event as Heard};
 use echelon_core_model::run::RunState;
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
-use echelon_core_shard::{Event, Shard};
+use echelon_core_shard::{Event, Mode, Shard};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError, WAIT_S};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
@@ -31,6 +31,7 @@ pub(crate) struct Measures {
     calls: IntCounterVec,
     events: IntCounterVec,
     leading: IntGauge,
+    frozen: IntGauge,
     epoch: IntGauge,
     journal_lag_ms: IntGauge,
     open_offers: IntGauge,
@@ -72,6 +73,10 @@ impl Measures {
                 "echelon_mesos_events_total",
                 "Events heard from Mesos, by kind.",
                 &["kind"],
+            )?,
+            frozen: gauge(
+                "echelon_frozen",
+                "1 while this leader starts and kills nothing, since what it sees cannot be right.",
             )?,
             leading: gauge("echelon_leading", "1 while this process leads its role.")?,
             epoch: gauge(
@@ -139,6 +144,7 @@ impl Measures {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let lag = driver.oldest_commit().map_or(0, |at| now.since(at).0);
         self.journal_lag_ms.set(i64::try_from(lag).unwrap_or(i64::MAX));
+        self.frozen.set((driver.mode() == Mode::Frozen).into());
         self.operations.set(count(driver.pending_operations()));
         if now < self.next_look {
             return;

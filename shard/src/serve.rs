@@ -1,7 +1,7 @@
 //! Puts the process together: its cluster's row, its port, its candidacy, its loop.
 
 use crate::grpc::{self, Service};
-use crate::host_manager::{HostManager, Mesos};
+use crate::host_manager::{Addresses, HostManager, Mesos};
 use crate::job_manager::{JobManager, QUEUE};
 use crate::log::Logs;
 use crate::measure::Measures;
@@ -124,7 +124,8 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     .await?;
 
     let (inbox, inputs) = mpsc::channel(QUEUE);
-    let logs = Logs::new(&parts, cluster.clone(), &config.mesos);
+    let addresses = Addresses::default();
+    let logs = Logs::new(&parts, cluster.clone(), (&config.mesos, addresses.clone()));
     grpc::serve(Service::new(inbox.clone(), logs, stop), listener, &parts.shutdown);
     let role = Role::Shard(cluster.clone());
     let member = Member {
@@ -140,7 +141,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         seed: config.seed,
         timing: config.timing,
     });
-    let hosts = HostManager::new(config.mesos, config.seed);
+    let hosts = HostManager::new(config.mesos, config.seed, addresses);
     let shutdown = parts.shutdown.clone();
     let job_manager = JobManager::new(driver, hosts, measures, inbox, (parts, cluster.as_str()));
     shutdown.spawn(job_manager.run(role, office, inputs));

@@ -1,4 +1,4 @@
-//! One blocking HTTP GET, enough to ask a server under test whether it is ready or what it measures.
+//! One blocking HTTP request, enough to ask a server under test whether it is ready or what it measures, or to give it a job.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,16 +14,33 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// No connection, no answer in time, or an answer that is not HTTP.
 pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
-    let answer = exchange(address, path).with_context(|| format!("GET http://{address}{path}"))?;
+    let answer =
+        exchange(address, "GET", path, "\r\n").with_context(|| format!("GET http://{address}{path}"))?;
     parse(&answer).with_context(|| format!("GET http://{address}{path} answered no HTTP"))
 }
 
-/// HTTP/1.0, so that the answer ends with the connection and is never sent in chunks.
-fn exchange(address: SocketAddr, path: &str) -> Result<String> {
+/// Status and body of `POST path` with a JSON body.
+///
+/// # Errors
+/// As [`get`].
+pub fn post(address: SocketAddr, path: &str, body: &serde_json::Value) -> Result<(u16, String)> {
+    let body = body.to_string();
+    let more = format!(
+        "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer =
+        exchange(address, "POST", path, &more).with_context(|| format!("POST http://{address}{path}"))?;
+    parse(&answer).with_context(|| format!("POST http://{address}{path} answered no HTTP"))
+}
+
+/// HTTP/1.0, so that the answer ends with the connection and is never sent in chunks. `more` is what follows the first
+/// headers.
+fn exchange(address: SocketAddr, verb: &str, path: &str, more: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     // in one piece, as any client sends so small a request
-    let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    let request = format!("{verb} {path} HTTP/1.0\r\nhost: {address}\r\nconnection: close\r\n{more}");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

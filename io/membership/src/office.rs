@@ -286,3 +286,6 @@ impl Clerk {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

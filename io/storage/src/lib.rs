@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cassandra;
+mod check;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod error;
@@ -23,6 +24,7 @@ mod rows;
 mod store;
 
 pub use cassandra::CassandraStore;
+pub use check::check;
 pub use error::StoreError;
 pub use file::FileStore;
 pub use memory::MemoryStore;

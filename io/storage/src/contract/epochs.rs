@@ -93,23 +93,23 @@ fn assign(epoch: u64, cluster: &str, put: &[JobId], remove: &[JobId]) -> Decisio
 /// A deposed resource manager's assignments are refused, whichever came first.
 pub async fn an_older_epoch_assigns_nothing(case: &Case) {
     let jobs = jobs_of_partition(PARTITION, 2);
-    let conflict = |epoch| Decided::Conflict(Box::new(Answer::Assignments(Epoch(epoch), Vec::new())));
-    assert_eq!(
-        case.decide(assign(1, "c1", &jobs, &[])).await,
-        conflict(0),
-        "never raised"
-    );
+    // A conflict tells the epoch; whether it tells the rows too differs by backend.
+    let beaten = async |decision, epoch| match case.decide(decision).await {
+        Decided::Conflict(there) => assert!(
+            matches!(&*there, Answer::Assignments(at, _) if *at == Epoch(epoch)),
+            "{there:?}"
+        ),
+        Decided::Applied => panic!("it was applied at epoch {epoch}"),
+    };
+    beaten(assign(1, "c1", &jobs, &[]), 0).await;
     case.decides(raise(1, 0)).await;
     case.decides(assign(1, "c1", &jobs[..1], &[])).await;
     case.decides(raise(4, 1)).await;
-    assert_eq!(case.decide(assign(1, "late", &jobs, &[])).await, conflict(4));
-    assert_eq!(case.decide(assign(1, "late", &[], &jobs)).await, conflict(4));
-    assert_eq!(case.decide(assign(9, "early", &jobs, &[])).await, conflict(4));
-    assert_eq!(
-        case.decide(raise(3, 1)).await,
-        conflict(4),
-        "an epoch never falls"
-    );
+    beaten(assign(1, "late", &jobs, &[]), 4).await;
+    beaten(assign(1, "late", &[], &jobs), 4).await;
+    beaten(assign(9, "early", &jobs, &[]), 4).await;
+    // An epoch never falls.
+    beaten(raise(3, 1), 4).await;
     let kept = Answer::Assignments(Epoch(4), vec![assignment(jobs[0], "c1")]);
     assert_eq!(case.settled(Query::Assignments(PARTITION)).await, kept);
     let other = case.settled(Query::Assignments(PARTITION + 1)).await;

@@ -1,0 +1,184 @@
+//! `echelon standalone` as a process: a job from file to output, kill -9 and the same folder again, and who may use it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_echelon");
+
+/// Kills its process when the test ends, in whatever way.
+struct Standalone {
+    child: Child,
+    address: String,
+}
+
+impl Standalone {
+    /// Starts on a folder and reads the line that says where it is.
+    fn start(folder: &Path) -> Self {
+        let mut child = plain()
+            .args(["standalone", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let shown = folder.canonicalize().unwrap();
+        let address = line
+            .strip_prefix("echelon standalone: ready at ")
+            .and_then(|rest| rest.strip_suffix(&format!(" (data in {})\n", shown.display())))
+            .unwrap_or_else(|| panic!("it said {line:?}"));
+        Self {
+            address: address.to_owned(),
+            child,
+        }
+    }
+
+    fn echelon(&self, args: &[&str]) -> Output {
+        plain()
+            .args(args)
+            .env("ECHELON_ADDRESS", &self.address)
+            .output()
+            .unwrap()
+    }
+
+    /// What a command that succeeds prints.
+    fn printed(&self, args: &[&str]) -> String {
+        let output = self.echelon(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Task ids of the running instances of a job, in order, once there are so many.
+    fn running(&self, job: &str, n_instances: usize) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let listed = self.printed(&["job", "instances", job, "-o", "json"]);
+            let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+            let listed = listed
+                .get("instances")
+                .unwrap_or(&listed)
+                .as_array()
+                .unwrap()
+                .clone();
+            let running = listed.iter().filter(|i| i["state"] == "running");
+            let tasks: Vec<String> = running.map(|i| i["run"]["task_id"].to_string()).collect();
+            if tasks.len() == n_instances {
+                return tasks;
+            }
+            assert!(Instant::now() < deadline, "{listed:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn interrupt(&mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Without the developer's own settings.
+fn plain() -> Command {
+    let mut command = Command::new(BINARY);
+    for name in [
+        "ECHELON_ADDRESS",
+        "ECHELON_CONFIG",
+        "ECHELON_LOG",
+        "ECHELON_STORAGE",
+        "ECHELON_MEMBERSHIP",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn example(name: &str) -> String {
+    format!("{}/../examples/{name}.yaml", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn everything_outlives_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = Standalone::start(folder.path());
+    first.printed(&["job", "run", &example("hello"), "--wait"]);
+    let log = first.printed(&["job", "logs", "hello", "3"]);
+    assert!(log.contains("hello from instance 3 on "), "{log}");
+    first.printed(&["job", "run", &example("service")]);
+    let before = first.running("ticker", 2);
+
+    let second = plain()
+        .args(["standalone", "--data-dir"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert!(!second.status.success());
+    let refused = String::from_utf8_lossy(&second.stderr);
+    assert!(
+        refused.contains("is in use by another `echelon standalone`"),
+        "{refused}"
+    );
+
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let mut again = Standalone::start(folder.path());
+    assert_eq!(
+        again.running("ticker", 2),
+        before,
+        "the service's tasks were touched"
+    );
+    let hello = again.printed(&["job", "get", "hello"]);
+    assert!(hello.contains("succeeded"), "{hello}");
+
+    again.printed(&["job", "stop", "ticker", "--wait"]);
+    assert_eq!(again.interrupt(), Some(0), "Ctrl-C ends it cleanly");
+}
+
+#[test]
+fn a_wrong_command_says_what_to_do() {
+    let cases = [
+        (vec!["shard"], "`--mesos` is missing"),
+        (
+            vec!["shard", "--mesos", "zk://h:1/mesos"],
+            "cannot be found by ZooKeeper yet",
+        ),
+        (vec!["gateway"], "`--storage` is missing"),
+        (
+            vec!["gateway", "--storage", "memory:"],
+            "`--membership` is missing",
+        ),
+        (
+            vec!["gateway", "--storage", "memory:", "--membership", "etcd:"],
+            "is not a membership URL",
+        ),
+        (vec!["standalone", "--clusters", "m:5050"], "write name=host:5050"),
+        (
+            vec!["gateway", "--config", "nowhere.toml"],
+            "cannot read the configuration file nowhere.toml",
+        ),
+    ];
+    for (args, expected) in cases {
+        let output = plain().args(&args).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains(expected), "{args:?}: {told}");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+    }
+}
