@@ -12,9 +12,10 @@ use std::task::{Context, Poll, Waker};
 
 /// What a call does next.
 #[derive(Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "one at a time, and taken apart at once")]
 pub enum Next<T> {
     /// Perform this and give the result to [`Call::on`].
-    Do(Box<Op>),
+    Do(Op),
     /// Call [`Call::on_pause`] after this long.
     Wait(Span),
     /// It is done.
@@ -99,7 +100,7 @@ impl<T> Call<T> {
         }
         let asked = std::mem::replace(&mut *self.slot.borrow_mut(), Slot::Idle);
         match asked {
-            Slot::Asked(op) => Next::Do(Box::new(op)),
+            Slot::Asked(op) => Next::Do(op),
             Slot::Pausing(span) => Next::Wait(span),
             // A method waits for nothing but its port; whoever repeats an event gets a pause that it may repeat.
             Slot::Idle | Slot::Answered(_) | Slot::Paused => Next::Wait(Span::ZERO),

@@ -307,7 +307,7 @@ pub fn run<T, M: Future<Output = T> + 'static>(store: &mut Memory, method: impl 
     loop {
         next = match next {
             Next::Done(answer) => return answer,
-            Next::Do(op) => call.on(store.perform(*op)),
+            Next::Do(op) => call.on(store.perform(op)),
             Next::Wait(_) => call.on_pause(),
         };
     }
@@ -346,7 +346,7 @@ impl<T> Running<T> {
     pub fn step(&mut self, store: &mut Memory, lost: bool) {
         self.next = Some(match self.next.take() {
             Some(Next::Do(op)) => {
-                let mut result = store.perform(*op);
+                let mut result = store.perform(op);
                 if lost {
                     result = OpResult::Failed(OpFailure {
                         may_be_done: true,
