@@ -131,7 +131,8 @@ fn scaling_writes_a_new_version_and_keeps_the_old() {
 
 #[test]
 fn what_cannot_be_changed_is_refused_by_name() {
-    let changes: [(fn(&mut JobSpec), &str); 5] = [
+    type Spoil = fn(&mut JobSpec);
+    let changes: [(Spoil, &str); 5] = [
         (|s| s.name = "other".into(), "job.spec.name"),
         (|s| s.pool = "/other".into(), "job.spec.pool"),
         (

@@ -38,9 +38,7 @@ pub(super) async fn one(
     };
     Ok(Page {
         title: format!("Instance {number} of group {group}"),
-        command: Some(format!(
-            "echelon job logs {job} --group {group} --instance {number}"
-        )),
+        command: Some(format!("echelon job logs {job} {number} --group {group}")),
         head: html! { p { a href={ "/jobs/" (job) } { "Back to the job" } } },
         live,
     })

@@ -13,7 +13,7 @@ use echelon_core_model::job::{Desired, Head, Progress};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{
-    ClusterId, GroupName, InstanceNumber, RangeSet, Reason, ReasonCode, RunState, Timestamp,
+    ClusterId, GroupName, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,8 @@ impl Blocks {
         }
         let mut out = Self::default();
         for (cluster, numbers) in wanted {
-            out.read_cluster(facts, scene, group, cluster, numbers).await;
+            out.read_cluster(facts, (scene.head.job, group), cluster, numbers)
+                .await;
         }
         out
     }
@@ -86,8 +87,7 @@ impl Blocks {
     async fn read_cluster<F: Facts>(
         &mut self,
         facts: &F,
-        scene: &Scene,
-        group: &GroupName,
+        (job, group): (JobId, &GroupName),
         cluster: ClusterId,
         numbers: RangeSet,
     ) {
@@ -97,7 +97,7 @@ impl Blocks {
         };
         let query = Query::GroupBlocks {
             cluster: cluster.clone(),
-            job: scene.head.job,
+            job,
             group: group.clone(),
             first: first.first / BLOCK_SIZE,
             last: last.last / BLOCK_SIZE,

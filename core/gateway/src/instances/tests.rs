@@ -50,8 +50,7 @@ impl Case {
 
     fn held(
         mut self,
-        first: u32,
-        last: u32,
+        (first, last): (u32, u32),
         cluster: &str,
         generation: u32,
         former: Option<(&str, u32)>,
@@ -134,8 +133,8 @@ fn in_state(state: RunState, generation: u32) -> InstanceRecord {
 #[test]
 fn the_holder_speaks_for_its_instances() {
     let mut case = Case::new(4)
-        .held(0, 1, "a", 1, None)
-        .held(2, 2, "b", 1, None)
+        .held((0, 1), "a", 1, None)
+        .held((2, 2), "b", 1, None)
         .record("a", 0, in_state(RunState::Running, 1))
         .record("b", 2, in_state(RunState::Succeeded, 1))
         // What a cluster stored of numbers that it does not hold says nothing.
@@ -157,7 +156,7 @@ fn the_holder_speaks_for_its_instances() {
 fn a_former_holder_speaks_until_the_new_one_has_taken_over() {
     let mut case =
         Case::new(1)
-            .held(0, 0, "b", 2, Some(("a", 1)))
+            .held((0, 0), "b", 2, Some(("a", 1)))
             .record("a", 0, in_state(RunState::Running, 1));
     assert_eq!(case.shown(), ["0 running b"]);
     let mut row = SliceRow::new(JOB, main_group());
@@ -186,8 +185,8 @@ fn a_former_holder_speaks_until_the_new_one_has_taken_over() {
 #[test]
 fn what_cannot_be_read_is_unknown_and_said() {
     let mut case = Case::new(3)
-        .held(0, 0, "a", 1, None)
-        .held(1, 2, "b", 1, None)
+        .held((0, 0), "a", 1, None)
+        .held((1, 2), "b", 1, None)
         .record("a", 0, in_state(RunState::Running, 1));
     case.store.broken.insert(ClusterId::new("b"));
     assert_eq!(case.shown(), ["0 running a", "1 unknown b", "2 unknown b"]);
@@ -211,7 +210,7 @@ fn what_cannot_be_read_is_unknown_and_said() {
 
 #[test]
 fn silence_is_shown_with_its_age() {
-    let mut case = Case::new(1).held(0, 0, "a", 1, None);
+    let mut case = Case::new(1).held((0, 0), "a", 1, None);
     let a = ClusterId::new("a");
     for (contact, ago, stale) in [
         (Contact::Fresh, Span::seconds(3), false),
@@ -254,7 +253,7 @@ fn every_pending_instance_has_its_reason() {
         told(Some("a"), ReasonCode::HostResources),
     ];
     assert_eq!(reason(&mut case), ReasonCode::PoolLimit);
-    let mut case = case.held(0, 0, "a", 1, None);
+    let mut case = case.held((0, 0), "a", 1, None);
     assert_eq!(reason(&mut case), ReasonCode::HostResources);
     case.store.progress.get_mut(&JOB).unwrap().waiting.clear();
     assert_eq!(reason(&mut case), ReasonCode::AwaitingGrant);
@@ -273,8 +272,8 @@ fn every_pending_instance_has_its_reason() {
 #[test]
 fn pages_cover_all_instances_once() {
     let mut case = Case::new(2500)
-        .held(0, 999, "a", 1, None)
-        .held(1000, 1999, "b", 1, None)
+        .held((0, 999), "a", 1, None)
+        .held((1000, 1999), "b", 1, None)
         .record("b", 1500, in_state(RunState::Failed, 1));
     for size in [1, 7, 999, 1000] {
         let (mut numbers, mut token) = (Vec::new(), None);
@@ -299,7 +298,7 @@ fn pages_cover_all_instances_once() {
 
 #[test]
 fn a_window_of_ten_million_ends_and_goes_on() {
-    let mut case = Case::new(10_000_000).held(0, 9_999_999, "a", 1, None);
+    let mut case = Case::new(10_000_000).held((0, 9_999_999), "a", 1, None);
     let failed = || InstanceFilter {
         states: [RunState::Failed].into(),
         ..InstanceFilter::default()
@@ -320,7 +319,7 @@ fn a_window_of_ten_million_ends_and_goes_on() {
 
 #[test]
 fn one_instance_is_found_or_is_not() {
-    let mut case = Case::new(2).held(0, 1, "a", 1, None);
+    let mut case = Case::new(2).held((0, 1), "a", 1, None);
     case.store.assignments.insert(JOB, case.assignment.clone());
     let mut get = |group: &str, n: u32| {
         let group = GroupName::new(group);

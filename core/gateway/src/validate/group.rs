@@ -100,7 +100,7 @@ fn resources(g: &GroupSpec, path: &str, out: &mut Violations) {
     }
     // Mesos rule R90.
     out.check(
-        g.resources.gpus % 1000 == 0,
+        g.resources.gpus.is_multiple_of(1000),
         field("gpus_milli"),
         "must be whole GPUs: Mesos does not share one",
     );

@@ -27,7 +27,7 @@ fn a_plain_job_is_fine() {
 }
 
 #[test]
-fn each_rule_names_its_field() {
+fn each_rule_of_a_job_names_its_field() {
     check(|s| s.name.clear(), "spec.name");
     check(|s| s.name = "Hello".into(), "spec.name");
     check(|s| s.name = "0".repeat(26), "spec.name");
@@ -54,6 +54,10 @@ fn each_rule_names_its_field() {
         |s| s.on_cluster_loss = OnSilence::Replace(Span(u64::MAX)),
         "spec.on_cluster_loss.replace_after",
     );
+}
+
+#[test]
+fn each_rule_of_a_group_names_its_field() {
     check(|s| s.groups.clear(), "spec.groups");
     check(|s| s.groups.push(s.groups[0].clone()), "spec.groups[1].name");
     check(|s| s.groups[0].name = GroupName::new("-a"), "spec.groups[0].name");
