@@ -54,18 +54,25 @@ impl fmt::Debug for User {
     }
 }
 
+impl User {
+    /// A user who will ask for these things in order.
+    pub fn new(spec: JobSpec, plans: impl IntoIterator<Item = Asked>) -> Self {
+        Self {
+            spec,
+            plans: plans.into_iter().collect(),
+            job: None,
+            acknowledged: Vec::new(),
+            call: None,
+        }
+    }
+}
+
 impl World {
     /// Thinks of users and of what they will ask for.
     pub(crate) fn plan_users(&mut self) {
         for n in 0..self.options.jobs {
             let (spec, plans) = self.think(n);
-            self.users.0.push(User {
-                spec,
-                plans,
-                job: None,
-                acknowledged: Vec::new(),
-                call: None,
-            });
+            self.users.0.push(User::new(spec, plans));
             let at = self.dice.users.span(Span::ZERO, Span(self.options.faulty.0 / 2));
             self.queue.plan(BEGIN.plus(at), Item::User(n));
         }

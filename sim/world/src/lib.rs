@@ -23,6 +23,7 @@ mod process;
 mod queue;
 mod storage;
 mod trace;
+mod walk;
 mod world;
 
 pub use faults::Fault;

@@ -33,6 +33,9 @@ const QUICK: (Span, Span) = (Span::millis(1), Span::millis(15));
 impl World {
     /// Sends an operation on its way.
     pub(crate) fn ask_storage(&mut self, asker: Asker, id: OpId, op: Op) {
+        if !matches!(op, Op::Read(..)) {
+            self.detail(|| format!("{asker:?} stores {op:?}"));
+        }
         let delay = self.dice.delays.span(QUICK.0, QUICK.1);
         let at = self.now.plus(delay);
         match self.luck() {

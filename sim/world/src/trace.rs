@@ -35,6 +35,11 @@ impl Trace {
         self.lines.push_back(format!("{:>9.3}s {text}", Seconds(now)));
     }
 
+    /// Forgets the lines so far.
+    pub fn forget(&mut self) {
+        self.lines.clear();
+    }
+
     /// The hash of all lines.
     pub const fn hash(&self) -> u64 {
         self.hash
