@@ -196,9 +196,13 @@ impl World {
         let Some(driver) = process.driver.as_mut() else {
             return;
         };
+        let deposed = matches!(event, rm::Event::Deposed);
         let mut effects = Vec::new();
         driver.step(event, now, &mut effects);
         self.touched.processes.insert(Who::Manager(index));
+        if deposed {
+            self.leave_links((index, life));
+        }
         for effect in effects {
             self.manager_acts(index, life, effect);
         }
@@ -232,7 +236,7 @@ impl World {
                 }
             }
             rm::Effect::StepDown { why } => {
-                self.links.watches.remove(&(index, life));
+                self.leave_links((index, life));
                 self.step_down(who, life, &why);
             }
             rm::Effect::PlanAnswer { .. } => {}
