@@ -60,6 +60,8 @@ impl ResourceManager {
         let mut at: Vec<Timestamp> = self.ops.next_due().into_iter().collect();
         match self.phase {
             Phase::Follower => return None,
+            // While the read is under way, what is due next is its repetition.
+            Phase::Frozen(_) if self.ops.has(&ops::Purpose::ReadLeadership) => {}
             Phase::Frozen(since) => at.push(since.plus(self.config.reread)),
             Phase::Taking => {}
             Phase::Recovering | Phase::Leading => {

@@ -2,7 +2,7 @@
 
 use crate::client::Users;
 use crate::dice::Dice;
-use crate::invariants::Facts;
+use crate::invariants::{Facts, Touched};
 use crate::links::Links;
 use crate::members::Election;
 use crate::mesos::{self, ClusterWorld};
@@ -41,6 +41,7 @@ impl World {
             links: Links::default(),
             users: Users::default(),
             facts: Facts::default(),
+            touched: Touched::default(),
             broken: Vec::new(),
             steps: 0,
             options,
@@ -195,8 +196,13 @@ impl World {
         let Some(driver) = process.driver.as_mut() else {
             return;
         };
+        let deposed = matches!(event, rm::Event::Deposed);
         let mut effects = Vec::new();
         driver.step(event, now, &mut effects);
+        self.touched.processes.insert(Who::Manager(index));
+        if deposed {
+            self.leave_links((index, life));
+        }
         for effect in effects {
             self.manager_acts(index, life, effect);
         }
@@ -230,7 +236,7 @@ impl World {
                 }
             }
             rm::Effect::StepDown { why } => {
-                self.links.watches.remove(&(index, life));
+                self.leave_links((index, life));
                 self.step_down(who, life, &why);
             }
             rm::Effect::PlanAnswer { .. } => {}
@@ -253,6 +259,7 @@ impl World {
         };
         let mut effects = Vec::new();
         driver.step(event, now, &mut effects);
+        self.touched.processes.insert(Who::Shard { cluster, index });
         for effect in effects {
             self.shard_acts((cluster, index, life), effect);
         }
@@ -301,19 +308,26 @@ impl World {
         }
     }
 
+    /// A wake-up that an earlier one replaced is none: if it counted, every replacement would add a chain of wake-ups for good.
     pub(crate) fn wake(&mut self, who: Who, life: u64) {
+        let now = self.now;
         match who {
             Who::Manager(index) => {
-                if let Some(p) = self.managers.get_mut(index).filter(|p| p.life == life) {
-                    p.wake_at = None;
+                if self
+                    .managers
+                    .get_mut(index)
+                    .is_some_and(|p| p.life == life && p.woken(now))
+                {
+                    self.manager_hears(index, life, rm::Event::Wake);
                 }
-                self.manager_hears(index, life, rm::Event::Wake);
             }
             Who::Shard { cluster, index } => {
-                if let Some(p) = self.shard_process_mut(cluster, index).filter(|p| p.life == life) {
-                    p.wake_at = None;
+                if self
+                    .shard_process_mut(cluster, index)
+                    .is_some_and(|p| p.life == life && p.woken(now))
+                {
+                    self.shard_hears((cluster, index, life), shard::Event::Wake);
                 }
-                self.shard_hears((cluster, index, life), shard::Event::Wake);
             }
         }
     }

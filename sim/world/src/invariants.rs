@@ -2,6 +2,7 @@
 //! agents' own tasks, from what storage holds, and from what users were told.
 
 use crate::client::Asked;
+use crate::process::Who;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
 use echelon_core_hosts::{Call, TaskState, TaskStatus};
@@ -9,7 +10,7 @@ use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{ClusterId, InstanceId, JobId, RunState, Span, TaskId, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// An older run that is just back may live this long beside the newer one.
@@ -37,6 +38,15 @@ pub struct Facts {
     updates: BTreeMap<[u8; 16], (String, TaskState)>,
     /// Agents that were away, and when they came back.
     away: BTreeMap<String, Option<Timestamp>>,
+}
+
+/// What a step may have changed, and so is to be judged after it.
+#[derive(Debug, Clone, Default)]
+pub struct Touched {
+    /// Which tasks live, or whether their agents are excused.
+    pub runs: bool,
+    /// Processes whose drivers took a step.
+    pub processes: BTreeSet<Who>,
 }
 
 impl Facts {
@@ -177,19 +187,35 @@ fn moved_away(world: &World, cluster: &ClusterId, task: &TaskId) -> bool {
 }
 
 impl World {
-    /// After each step.
+    /// After a step: looks at what it may have changed.
     pub(crate) fn judge_step(&mut self) {
-        self.judge_double_runs();
-        for c in &self.clusters {
-            for shard in c.shards.iter().filter_map(|p| p.driver.as_ref()) {
-                let found = echelon_core_shard::check(shard);
-                self.broken.extend(found.into_iter().map(|b| Broken {
-                    invariant: 4,
-                    what: format!("{}: {b}", c.id),
-                }));
+        let touched = std::mem::take(&mut self.touched);
+        if touched.runs {
+            self.judge_double_runs();
+        }
+        for who in touched.processes {
+            match who {
+                Who::Manager(index) => self.judge_manager(index),
+                Who::Shard { cluster, index } => self.judge_shard(cluster, index),
             }
         }
-        for manager in self.managers.iter().filter_map(|p| p.driver.as_ref()) {
+    }
+
+    fn judge_shard(&mut self, cluster: usize, index: usize) {
+        let Some(c) = self.clusters.get(cluster) else {
+            return;
+        };
+        if let Some(shard) = c.shards.get(index).and_then(|p| p.driver.as_ref()) {
+            let found = echelon_core_shard::check(shard);
+            self.broken.extend(found.into_iter().map(|b| Broken {
+                invariant: 4,
+                what: format!("{}: {b}", c.id),
+            }));
+        }
+    }
+
+    fn judge_manager(&mut self, index: usize) {
+        if let Some(manager) = self.managers.get(index).and_then(|p| p.driver.as_ref()) {
             let found = echelon_core_resource_manager::check(manager.picture());
             self.broken.extend(found.into_iter().map(|b| Broken {
                 invariant: 4,

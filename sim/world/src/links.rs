@@ -104,6 +104,17 @@ impl World {
         );
     }
 
+    /// A manager leads no more: its streams end with its leadership, as those of the real process do.
+    pub(crate) fn leave_links(&mut self, manager: (usize, u64)) {
+        self.links.watches.remove(&manager);
+        let open = self.links.open.iter();
+        let own: Vec<u64> = open
+            .filter(|(_, l)| l.manager == manager)
+            .map(|(id, _)| *id)
+            .collect();
+        own.into_iter().for_each(|id| self.close_link(id));
+    }
+
     /// Breaks a stream; both ends learn of it.
     pub(crate) fn close_link(&mut self, id: u64) {
         let Some(link) = self.links.open.remove(&id) else {

@@ -143,6 +143,7 @@ impl World {
 
     /// Carries a cluster's outputs to whom they belong, and plans its next tick.
     pub(crate) fn flush_mesos(&mut self, cluster: usize) {
+        self.touched.runs = true;
         let Some(c) = self.clusters.get_mut(cluster) else {
             return;
         };
@@ -160,21 +161,24 @@ impl World {
         let Some(c) = self.clusters.get_mut(cluster) else {
             return;
         };
-        let Some(at) = c.mesos.next_wake() else { return };
+        let Some(at) = c.mesos.next_wake().map(|at| at.max(self.now)) else {
+            return;
+        };
         if c.tick_at.is_none_or(|t| at < t) {
             c.tick_at = Some(at);
-            self.queue.plan(at.max(self.now), Item::MesosTick(cluster));
+            self.queue.plan(at, Item::MesosTick(cluster));
         }
     }
 
     /// The master does what is due.
     pub(crate) fn mesos_tick(&mut self, cluster: usize) {
         let now = self.now;
-        if let Some(c) = self.clusters.get_mut(cluster) {
+        // A tick that an earlier one replaced is none.
+        if let Some(c) = self.clusters.get_mut(cluster).filter(|c| c.tick_at == Some(now)) {
             c.tick_at = None;
             c.mesos.tick(now);
+            self.flush_mesos(cluster);
         }
-        self.flush_mesos(cluster);
     }
 
     fn owner_of(&self, cluster: usize, stream: &sim::StreamId) -> Option<(usize, usize, u64)> {

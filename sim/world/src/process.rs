@@ -64,8 +64,30 @@ impl<D> Process<D> {
         self.driver = Some(driver);
     }
 
+    /// Whether the wake-up that is planned is for this moment; it is planned no more then.
+    pub fn woken(&mut self, now: Timestamp) -> bool {
+        let due = self.wake_at == Some(now);
+        if due {
+            self.wake_at = None;
+        }
+        due
+    }
+
     /// Whether it is paused at that moment, and until when.
     pub fn pause_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.paused_until.filter(|until| now < *until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_wake_up_that_is_planned_wakes() {
+        let mut process = Process::new(());
+        process.wake_at = Some(Timestamp(5));
+        let woken = [3, 5, 5, 9].map(|at| process.woken(Timestamp(at)));
+        assert_eq!(woken, [false, true, false, false]);
     }
 }

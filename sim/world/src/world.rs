@@ -3,7 +3,7 @@
 use crate::client::Users;
 use crate::dice::Dice;
 use crate::faults::Fault;
-use crate::invariants::{Broken, Facts};
+use crate::invariants::{Broken, Facts, Touched};
 use crate::links::Links;
 use crate::members::{Election, Told};
 use crate::mesos::ClusterWorld;
@@ -101,6 +101,7 @@ pub struct World {
     pub(crate) links: Links,
     pub(crate) users: Users,
     pub(crate) facts: Facts,
+    pub(crate) touched: Touched,
     pub(crate) broken: Vec<Broken>,
     pub(crate) steps: u64,
 }
