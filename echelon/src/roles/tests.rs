@@ -34,7 +34,7 @@ struct Program {
 #[allow(clippy::large_enum_variant, reason = "made once, of one command line")]
 enum Understood {
     #[command(flatten)]
-    Role(Role),
+    Role(Box<Role>),
     #[command(subcommand)]
     Storage(Storage),
 }
@@ -133,7 +133,10 @@ fn flags_win_over_files() {
     .unwrap();
     let command = format!("shard --config {} --cluster b", file.display());
     let words = std::iter::once("echelon").chain(command.split_whitespace());
-    let Understood::Role(Role::Shard(flags)) = Program::try_parse_from(words).unwrap().command else {
+    let Understood::Role(role) = Program::try_parse_from(words).unwrap().command else {
+        panic!("no role");
+    };
+    let Role::Shard(flags) = *role else {
         panic!("another role");
     };
     let mut options = flags.resolve().unwrap();
