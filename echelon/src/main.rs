@@ -1,6 +1,6 @@
 //! `echelon`: reads the command line, runs the one thing it asks for, and turns what became of it into an exit code.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use echelon::roles::Role;
 use echelon::{bench, demo, storage};
 use echelon_cli::exit::Exit;
@@ -39,6 +39,11 @@ enum Command {
     /// Look at a storage's schema and bring it up to date
     #[command(subcommand)]
     Storage(storage::Storage),
+    /// Print the completion script of a shell
+    Completion {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
     /// Print the version
     Version,
 }
@@ -72,6 +77,10 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Demo(flags) => until_done(async |shutdown| demo::run(flags, shutdown).await).await,
         Command::Bench(which) => until_done(async |shutdown| bench::run(which, shutdown).await).await,
         Command::Storage(verb) => storage::run(verb).await.map_err(|error| failure(&error)),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "echelon", &mut std::io::stdout());
+            Ok(())
+        }
         Command::Version => {
             println!("echelon {}", env!("CARGO_PKG_VERSION"));
             Ok(())

@@ -100,13 +100,21 @@ impl Process {
     /// # Errors
     /// Not everything ended within the grace.
     pub async fn ended(&self) -> Result<()> {
-        match self.shutdown.finished().await {
-            End::Drained => {
-                tracing::info!("ended");
-                Ok(())
-            }
-            End::Abandoned { n_tasks } => bail!("ended with {n_tasks} tasks still at work"),
+        told(self.shutdown.finished().await)
+    }
+}
+
+/// Tells how a process ended.
+///
+/// # Errors
+/// Not everything ended within the grace.
+pub fn told(end: End) -> Result<()> {
+    match end {
+        End::Drained => {
+            tracing::info!("ended");
+            Ok(())
         }
+        End::Abandoned { n_tasks } => bail!("ended with {n_tasks} tasks still at work"),
     }
 }
 

@@ -75,7 +75,7 @@ struct App {
 }
 
 /// Serves until `shutdown` begins; the answers under way then end within its grace. `admin` tells the metrics and conditions
-/// of the other roles in this process.
+/// of this process; its last set of metrics is taken as the gateway's own.
 ///
 /// # Errors
 /// When the address cannot be listened on, or the build is broken.
@@ -92,9 +92,15 @@ pub async fn serve(
     };
     let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    let metrics = Metrics::new(&[("role", "gateway")], &config.version)?;
+    // The caller's last set is the gateway's own, shared with its storage: two sets with one label would be told twice.
+    let metrics = match admin.metrics.last() {
+        Some(own) => own.clone(),
+        None => Metrics::new(&[("role", "gateway")], &config.version)?,
+    };
+    if admin.metrics.is_empty() {
+        admin.metrics.push(metrics.clone());
+    }
     let telemetry = Telemetry::new(&metrics)?;
-    admin.metrics.push(metrics.clone());
     let storage = admin
         .readiness
         .condition("storage", "storage has not answered yet");

@@ -2,6 +2,7 @@
 //! is printed as the command that replays it, with the last lines of what happened.
 //!
 //! `ECHELON_SEED=17` plays that seed alone; `ECHELON_SEEDS=100000` plays more.
+#![cfg(test)]
 
 use echelon_sim_world::{Options, Outcome, World};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 
 use super::options::{Options, WrongOption};
 use super::shard::cluster_name;
-use crate::process::Process;
+use crate::process::{Process, told};
 use crate::standalone::{Cluster, Config, Tasks, start_in};
 use anyhow::Result;
 use clap::Args;
@@ -71,13 +71,13 @@ fn real(text: &str) -> Result<Cluster, WrongOption> {
 pub(super) async fn run(mut options: StandaloneOptions) -> Result<()> {
     let process = Process::begin(options.process())?;
     let config = options.config()?;
-    let running = start_in(config, process.clone()).await?;
+    let running = start_in(config, process).await?;
     println!(
         "echelon standalone: ready at http://{} (data in {})",
         running.address(),
         running.data_dir().display()
     );
-    process.ended().await
+    told(running.ended().await)
 }
 
 #[cfg(test)]

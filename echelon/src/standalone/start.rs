@@ -10,6 +10,7 @@ use echelon_io_membership::in_process::Hub;
 use echelon_io_mesos_sim as sim;
 use echelon_io_process::config::Common;
 use echelon_io_process::http::Admin;
+use echelon_io_process::shutdown::End;
 use echelon_io_process::{Metrics, Shutdown};
 use echelon_io_storage::{Observation, Observed, Store};
 use echelon_resource_manager as resource_manager;
@@ -25,6 +26,9 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reading a large storage takes its time; an empty one takes a tenth of a second.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
+/// Nobody listens to a simulated master any more when it ends.
+const MASTERS_GRACE: Duration = Duration::from_secs(2);
+
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A federation that serves, until its shutdown begins.
@@ -32,6 +36,8 @@ pub struct Running {
     address: SocketAddr,
     writes: Arc<AtomicU64>,
     shutdown: Shutdown,
+    /// The end of the simulated masters: after everybody who listens to them.
+    masters_end: Shutdown,
     /// The simulated masters; they hold their work folders.
     masters: Vec<sim::Running>,
     folder: Folder,
@@ -65,7 +71,15 @@ impl Running {
     /// Ends everything; tasks that are processes run on.
     pub async fn stop(self) {
         self.shutdown.begin();
-        self.shutdown.finished().await;
+        self.ended().await;
+    }
+
+    /// Waits for the end of the shutdown, and ends the simulated masters after it.
+    pub async fn ended(self) -> End {
+        let end = self.shutdown.finished().await;
+        self.masters_end.begin();
+        self.masters_end.finished().await;
+        end
     }
 }
 
@@ -103,12 +117,13 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         metrics: Vec::new(),
         process,
     };
+    let masters_end = Shutdown::new(MASTERS_GRACE);
     let (mut masters, mut clusters) = (Vec::new(), Vec::new());
     for cluster in &config.clusters {
         let address = match cluster {
             Cluster::Real { masters, .. } => masters.clone(),
             Cluster::Simulated { name, hosts, tasks } => {
-                let master = simulate(&folder, (name, *hosts, *tasks), &shared.process.shutdown).await?;
+                let master = simulate(&folder, (name, *hosts, *tasks), &masters_end).await?;
                 let address = master.address.to_string();
                 masters.push(master);
                 address
@@ -116,16 +131,21 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         };
         clusters.push((cluster.name().to_owned(), address));
     }
-    shared.serve_resource_manager().await?;
     for (name, masters) in clusters {
         shared.serve_shard(name, &masters).await?;
     }
+    let resource_manager = Metrics::new(&[("role", "resource-manager")], VERSION)?;
+    shared.metrics.push(resource_manager.clone());
     let address = shared.serve_gateway(config.listen).await?;
+    // Clusters and the first pool are stored then: the resource manager finds them in its first look, not in its second.
+    shared.ready().await?;
+    shared.serve_resource_manager(resource_manager).await?;
     shared.ready().await?;
     Ok(Running {
         address,
         writes,
         shutdown: shared.process.shutdown,
+        masters_end,
         masters,
         folder,
     })
@@ -166,17 +186,15 @@ async fn simulate(
 }
 
 impl Shared {
-    async fn serve_resource_manager(&mut self) -> Result<()> {
-        let metrics = Metrics::new(&[("role", "resource-manager")], VERSION)?;
+    async fn serve_resource_manager(&self, metrics: Metrics) -> Result<()> {
         let parts = resource_manager::Parts {
             store: observed(self.store.clone(), &metrics)?,
             membership: self.membership.clone(),
             clock: self.process.clock.clone(),
-            metrics: metrics.clone(),
+            metrics,
             readiness: self.process.readiness.clone(),
             shutdown: self.process.shutdown.clone(),
         };
-        self.metrics.push(metrics);
         let config = resource_manager::Config {
             listen: Common::default().listen,
             advertise: None,
