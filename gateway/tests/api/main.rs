@@ -12,5 +12,6 @@ mod grpc;
 mod http;
 mod json;
 mod links;
+mod log;
 mod pages;
 mod world;

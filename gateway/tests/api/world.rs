@@ -14,6 +14,7 @@ use tonic::transport::Channel;
 
 pub struct World {
     pub address: SocketAddr,
+    pub store: Arc<dyn Store>,
     pub membership: Arc<dyn Membership>,
     pub shutdown: Shutdown,
 }
@@ -27,7 +28,7 @@ impl World {
         config.watch_interval = Duration::from_millis(20);
         let running = serve(
             config,
-            store,
+            Arc::clone(&store),
             Arc::clone(&membership),
             shutdown.clone(),
             Admin::default(),
@@ -36,6 +37,7 @@ impl World {
         .unwrap();
         let world = Self {
             address: running.address,
+            store,
             membership,
             shutdown,
         };

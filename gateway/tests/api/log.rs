@@ -1,0 +1,243 @@
+//! Logs: from the cluster's shard, found through membership or its heartbeat.
+
+use crate::world::{HELLO, World};
+use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::bucket::assignment_partition;
+use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
+use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
+use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Reason,
+    ReasonCode, RunNumber, RunState, Timestamp, Version,
+};
+use echelon_proto::echelon::shard::v1 as wire;
+use echelon_proto::echelon::v1;
+use std::collections::BTreeMap;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status};
+use v1::instance_service_client::InstanceServiceClient;
+use wire::shard_service_server::{ShardService, ShardServiceServer};
+
+/// Tells what it was asked, then breaks off when asked for standard error.
+struct Shard;
+
+type Sent<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl ShardService for Shard {
+    type DirectStream = Sent<wire::DirectResponse>;
+    type ReadLogStream = Sent<wire::ReadLogResponse>;
+
+    async fn direct(
+        &self,
+        _: Request<tonic::Streaming<wire::DirectRequest>>,
+    ) -> Result<Response<Self::DirectStream>, Status> {
+        Err(Status::internal("nobody directs here"))
+    }
+
+    async fn read_log(
+        &self,
+        request: Request<wire::ReadLogRequest>,
+    ) -> Result<Response<Self::ReadLogStream>, Status> {
+        let r = request.into_inner();
+        if r.run == 9 {
+            return Err(Status::not_found("its sandbox is gone"));
+        }
+        let said = format!(
+            "{}.{}.{}.{} <b>\u{1b}[1m",
+            r.group, r.instance, r.generation, r.run
+        );
+        let mut parts = vec![Ok(wire::ReadLogResponse {
+            data: said.into_bytes(),
+            offset: r.offset,
+        })];
+        if r.stream() == wire::LogStream::Stderr {
+            parts.push(Err(Status::unavailable("the agent is gone")));
+        }
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
+    }
+}
+
+async fn shard() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tonic::transport::Server::builder()
+        .add_service(ShardServiceServer::new(Shard))
+        .serve_with_incoming(TcpListenerStream::new(listener));
+    tokio::spawn(serving);
+    address
+}
+
+fn running(number: u32) -> Run {
+    Run {
+        generation: Generation(1),
+        number: RunNumber(number),
+        state: RunState::Running,
+        since: Timestamp(1),
+        reason: Reason::new(ReasonCode::Running),
+        host: HostId::new("h"),
+        hostname: "host-1".into(),
+        spec_version: 1,
+        restarts: 0,
+        started_at: Some(Timestamp(1)),
+        ended_at: None,
+        exit_code: None,
+        stopping: None,
+    }
+}
+
+/// Instance 0 of `hello` runs on cluster `c`, whose shard listens at `address`.
+async fn place(world: &World, job: JobId, address: String) {
+    let (cluster, main, epoch) = (ClusterId::new("c"), GroupName::new("main"), Epoch(1));
+    let added = Cluster {
+        id: cluster.clone(),
+        name: "east".into(),
+        version: Version(1),
+        wish: Wish::Active,
+        mesos: "http://127.0.0.1:1".into(),
+        labels: BTreeMap::new(),
+    };
+    let mut assignment = Assignment::new(job);
+    let range = AssignedRange {
+        range: InstanceRange { first: 0, last: 0 },
+        cluster: cluster.clone(),
+        generation: Generation(1),
+        former: None,
+        releasing: None,
+    };
+    assignment.groups.insert(main.clone(), vec![range]);
+    assignment.holders.insert(cluster.clone(), Generation(1));
+    let partition = assignment_partition(job);
+    for decision in [
+        Decision::PutCluster {
+            cluster: added,
+            expected: None,
+        },
+        Decision::RaisePartition {
+            partition,
+            epoch,
+            expected: Epoch(0),
+        },
+        Decision::PutAssignments {
+            partition,
+            epoch,
+            put: vec![assignment],
+            remove: vec![],
+        },
+    ] {
+        world.store.decide(decision).await.unwrap();
+    }
+    let record = InstanceRecord {
+        generation: Generation(1),
+        run: Some(running(3)),
+        ..InstanceRecord::default()
+    };
+    let block = Block {
+        key: BlockKey::of(job, &main, InstanceNumber(0)),
+        instances: [(InstanceNumber(0), record)].into(),
+    };
+    let heartbeat = Heartbeat {
+        cluster: cluster.clone(),
+        epoch,
+        at: Timestamp(1),
+        mesos_contact: None,
+        address,
+    };
+    let batch = Batch {
+        owner: Role::Shard(cluster),
+        stamp: Stamp { epoch, sequence: 1 },
+        writes: vec![Write::Block(block), Write::Heartbeat(heartbeat)],
+    };
+    world.store.commit(batch).await.unwrap();
+}
+
+async fn read(world: &World, ask: v1::ReadLogRequest) -> (String, Option<tonic::Code>) {
+    let mut client = InstanceServiceClient::new(world.channel().await);
+    let mut parts = match client.read_log(ask).await {
+        Ok(parts) => parts.into_inner(),
+        Err(status) => return (status.message().to_owned(), Some(status.code())),
+    };
+    let mut text = Vec::new();
+    while let Some(part) = parts.next().await {
+        match part {
+            Ok(part) => text.extend(part.data),
+            Err(status) => return (String::from_utf8(text).unwrap(), Some(status.code())),
+        }
+    }
+    (String::from_utf8(text).unwrap(), None)
+}
+
+#[tokio::test]
+async fn a_log_comes_from_the_shard_that_holds_the_instance() {
+    let world = World::start().await;
+    let made = world.change("POST", "/v1/jobs", HELLO).await.json();
+    let job: JobId = made["jobId"].as_str().unwrap().parse().unwrap();
+    place(&world, job, shard().await).await;
+    let ask = || v1::ReadLogRequest {
+        name: "jobs/hello/groups/main/instances/0".into(),
+        ..Default::default()
+    };
+    assert_eq!(
+        read(&world, ask()).await,
+        ("main.0.1.3 <b>\u{1b}[1m".to_owned(), None)
+    );
+    let earlier = v1::ReadLogRequest {
+        task_id: format!("{job}.main.0.1.2"),
+        limit_bytes: Some(10),
+        ..ask()
+    };
+    assert_eq!(read(&world, earlier).await, ("main.0.1.2".to_owned(), None));
+    let foreign = v1::ReadLogRequest {
+        task_id: format!("{job}.main.1.1.2"),
+        ..ask()
+    };
+    assert_eq!(read(&world, foreign).await.1, Some(tonic::Code::InvalidArgument));
+    let gone = v1::ReadLogRequest {
+        task_id: format!("{job}.main.0.1.9"),
+        ..ask()
+    };
+    assert_eq!(read(&world, gone).await.1, Some(tonic::Code::NotFound));
+    let broken = v1::ReadLogRequest {
+        stream: v1::LogStream::Stderr.into(),
+        ..ask()
+    };
+    assert_eq!(read(&world, broken).await.1, Some(tonic::Code::Unavailable));
+
+    let lines = world
+        .get("/v1/jobs/hello/groups/main/instances/0:readLog?limitBytes=4")
+        .await;
+    assert_eq!(lines.json()["data"], "bWFpbg==");
+    let page = world.get("/jobs/hello/main/0").await.body;
+    assert!(
+        page.contains("main.0.1.3 &lt;b&gt;") && page.contains("host-1"),
+        "{page}"
+    );
+    let instance = world.get("/v1/jobs/hello/groups/main/instances/0").await.json();
+    assert_eq!(
+        (
+            instance["instance"]["state"].as_str(),
+            instance["instance"]["cluster"].as_str()
+        ),
+        (Some("RUN_STATE_RUNNING"), Some("east"))
+    );
+    assert_eq!(instance["instance"]["stale"], true, "its heartbeat is from 1970");
+}
+
+#[tokio::test]
+async fn a_shard_that_does_not_answer_is_named() {
+    let world = World::start().await;
+    let made = world.change("POST", "/v1/jobs", HELLO).await.json();
+    let job: JobId = made["jobId"].as_str().unwrap().parse().unwrap();
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    place(&world, job, address).await;
+    let ask = v1::ReadLogRequest {
+        name: "jobs/hello/groups/main/instances/0".into(),
+        ..Default::default()
+    };
+    let (told, code) = read(&world, ask).await;
+    assert_eq!(code, Some(tonic::Code::Unavailable));
+    assert!(told.contains("east"), "{told}");
+}
