@@ -1,6 +1,5 @@
 //! `echelon standalone` as a process: a job from file to output, kill -9 and the same folder again, and who may use it.
 #![cfg(test)]
-
 #![cfg(test)]
 
 use std::io::{BufRead, BufReader};

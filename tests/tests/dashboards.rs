@@ -12,18 +12,27 @@ const JOB: &str = "name: probe\ninstances: 4\ncommand: echo hello\nresources: {c
 
 fn dashboards() -> Vec<(PathBuf, serde_json::Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboards");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let read = |path: PathBuf| {
         let json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         (path, json)
     };
-    files.filter(|path| path.extension().is_some_and(|e| e == "json")).map(read).collect()
+    files
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .map(read)
+        .collect()
 }
 
 fn expressions(dashboard: &serde_json::Value) -> Vec<String> {
     let panels = dashboard["panels"].as_array().unwrap();
-    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
-    targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
+    let targets = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap());
+    targets
+        .map(|target| target["expr"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -32,7 +41,13 @@ fn every_expression_of_every_dashboard_gives_a_number() {
     let listen = format!("127.0.0.1:{}", free_port().unwrap());
     let data = work.path().join("data");
     let standalone = Role::new("standalone")
-        .args(["standalone", "--listen", &listen, "--data-dir", data.to_str().unwrap()])
+        .args([
+            "standalone",
+            "--listen",
+            &listen,
+            "--data-dir",
+            data.to_str().unwrap(),
+        ])
         .ready_at(listen.parse::<std::net::SocketAddr>().unwrap());
     let _running = standalone.start(&work).unwrap();
     let job = work.path().join("job.yaml");
@@ -53,7 +68,11 @@ fn every_expression_of_every_dashboard_gives_a_number() {
     for (path, dashboard) in &all {
         for expression in expressions(dashboard) {
             let samples = prometheus.query_until_answered(&expression);
-            assert!(samples.is_ok_and(|s| !s.is_empty()), "{}: {expression}", path.display());
+            assert!(
+                samples.is_ok_and(|s| !s.is_empty()),
+                "{}: {expression}",
+                path.display()
+            );
             n_expressions += 1;
         }
     }

@@ -10,8 +10,16 @@ const RECURRING: [&str; 4] = ["Capacity(", "Heartbeat", "Elected", "FullStart"];
 
 #[test]
 fn one_job_from_submit_to_its_end() {
-    let job = JobBuilder::batch("hello", 2).env("SIM_RUNTIME_MS", "1000").build();
-    let options = Options { clusters: 1, hosts: 1, jobs: 0, detailed: true, ..Options::calm() };
+    let job = JobBuilder::batch("hello", 2)
+        .env("SIM_RUNTIME_MS", "1000")
+        .build();
+    let options = Options {
+        clusters: 1,
+        hosts: 1,
+        jobs: 0,
+        detailed: true,
+        ..Options::calm()
+    };
     let trace = World::walk(1, options, job);
     let lines: Vec<&str> = trace
         .iter()
