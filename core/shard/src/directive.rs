@@ -132,7 +132,7 @@ impl Shard {
         let reranged = ranges.filter(|r| *r != group.row.ranges);
         let changed = rewish || reranged.is_some();
         if let Some(ranges) = reranged {
-            self.edit_row(number, |row| row.ranges = ranges);
+            self.set_ranges(number, ranges);
         }
         self.want_spec(number);
         if changed && self.phase == Phase::Serving {

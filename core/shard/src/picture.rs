@@ -9,7 +9,7 @@ use echelon_core_model::instance::{InstanceRecord, Run, SliceRow};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::Event;
 use echelon_core_model::{
-    Generation, GroupName, InstanceNumber, JobId, RunNumber, RunState, TaskId, Timestamp,
+    AssignedRange, Generation, GroupName, InstanceNumber, JobId, RunNumber, RunState, TaskId, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -175,6 +175,15 @@ impl Shard {
         self.picture.restless.insert(number);
         self.picture.unreported.insert(number);
         Some(result)
+    }
+
+    /// Gives a group other ranges and counts it by them: while the picture is still being read, too, or whoever asks meanwhile
+    /// is told of numbers that are not ours.
+    pub(crate) fn set_ranges(&mut self, number: u32, ranges: Vec<AssignedRange>) {
+        self.edit_row(number, |row| row.ranges = ranges);
+        if let Some(group) = self.picture.groups.get_mut(&number) {
+            group.recount();
+        }
     }
 
     /// Writes an event about an older run, which is not the face of its instance.

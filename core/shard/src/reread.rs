@@ -83,9 +83,7 @@ impl Shard {
         group.assigned_at = since;
         match group.wish.clone() {
             Some(wish) => self.want(number, wish, Some(ours), Timestamp(0)),
-            None if group.row.ranges != ours => {
-                self.edit_row(number, |row| row.ranges = ours);
-            }
+            None if group.row.ranges != ours => self.set_ranges(number, ours),
             None => {}
         }
     }
