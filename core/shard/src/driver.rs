@@ -265,7 +265,7 @@ impl Shard {
             self.hosts
                 .next_wake(self.placing.is_hungry())
                 .filter(|_| self.contact.subscribed),
-            self.telling.due,
+            self.telling.due.filter(|_| self.telling.batches.is_empty()),
             Some(self.telling.capacity_at),
             Some(self.reread_at),
             Some(self.host_rows_at),

@@ -79,6 +79,8 @@ impl Shard {
         }
         self.report_capacity();
         if self.picture.unreported.is_empty() {
+            // What was to be told may have gone to the archive: a time that nothing waits for would wake us for ever.
+            self.telling.due = None;
             return;
         }
         let due = *self

@@ -206,7 +206,7 @@ impl World {
             // A hint, to whoever listens; half of them are lost.
             let life = self.managers.get(manager).map_or(0, |p| p.life);
             if !self.dice.losses.chance(500) {
-                self.to_manager(
+                self.tell_manager(
                     (manager, life),
                     self.now.plus(Span::millis(2)),
                     echelon_core_resource_manager::Event::Hint(job),

@@ -20,7 +20,7 @@ use echelon_core_placement as placement;
 use echelon_core_resource_manager::{self as rm, ResourceManager};
 use echelon_core_shard::{self as shard, Shard};
 use echelon_core_testkit::store::ModelStore;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Lines of the trace that a failure shows.
 const TAIL: usize = 400;
@@ -216,11 +216,7 @@ impl World {
             rm::Effect::Send(link, directive) => self.send_directive(link.0, directive),
             rm::Effect::Watch(cluster) => {
                 if let Some(n) = self.clusters.iter().position(|c| c.id == cluster) {
-                    self.links
-                        .watches
-                        .entry((index, life))
-                        .or_insert_with(BTreeSet::new)
-                        .insert(n);
+                    self.links.watches.entry((index, life)).or_default().insert(n);
                 }
             }
             rm::Effect::Unwatch(cluster) => {
@@ -251,7 +247,7 @@ impl World {
             return;
         };
         if let Some(until) = process.pause_at(now) {
-            self.to_shard((cluster, index, life), until, event);
+            self.tell_shard((cluster, index, life), until, event);
             return;
         }
         let Some(driver) = process.driver.as_mut() else {
@@ -278,7 +274,7 @@ impl World {
                 let soon = self
                     .now
                     .plus(self.dice.delays.span(Span::millis(1), Span::millis(5)));
-                self.to_shard(at, soon, shard::Event::Placed(answer));
+                self.tell_shard(at, soon, shard::Event::Placed(answer));
             }
             shard::Effect::Publish(epoch) => {
                 let role = self.shard_role(cluster);

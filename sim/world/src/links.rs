@@ -89,7 +89,7 @@ impl World {
         };
         self.links.open.insert(id, link);
         let name = self.cluster_id(cluster);
-        self.to_manager(
+        self.tell_manager(
             manager,
             begin,
             rm::Event::ShardOpened {
@@ -97,7 +97,7 @@ impl World {
                 link: rm::LinkId(id),
             },
         );
-        self.to_shard(
+        self.tell_shard(
             (cluster, index, life),
             begin,
             shard::Event::LinkOpened(shard::LinkId(id)),
@@ -123,12 +123,12 @@ impl World {
         let soon = self
             .now
             .plus(self.dice.delays.span(Span::millis(1), Span::millis(50)));
-        self.to_manager(
+        self.tell_manager(
             link.manager,
             soon.max(link.up),
             rm::Event::ShardClosed { link: rm::LinkId(id) },
         );
-        self.to_shard(
+        self.tell_shard(
             link.shard,
             soon.max(link.down),
             shard::Event::LinkClosed(shard::LinkId(id)),
@@ -147,7 +147,7 @@ impl World {
         link.down = link.down.max(self.now.plus(delay));
         let (to, at) = (link.shard, link.down);
         self.detail(|| format!("link {id} down: {directive:?}"));
-        self.to_shard(to, at, shard::Event::Directive(shard::LinkId(id), directive));
+        self.tell_shard(to, at, shard::Event::Directive(shard::LinkId(id), directive));
     }
 
     /// A report goes up.
@@ -162,10 +162,10 @@ impl World {
         link.up = link.up.max(self.now.plus(delay));
         let (to, at) = (link.manager, link.up);
         self.detail(|| format!("link {id} up: {report:?}"));
-        self.to_manager(to, at, rm::Event::Report(rm::LinkId(id), report));
+        self.tell_manager(to, at, rm::Event::Report(rm::LinkId(id), report));
     }
 
-    pub(crate) fn to_manager(&mut self, (index, life): (usize, u64), at: Timestamp, event: rm::Event) {
+    pub(crate) fn tell_manager(&mut self, (index, life): (usize, u64), at: Timestamp, event: rm::Event) {
         self.queue.plan(
             at,
             Item::Manager {
@@ -176,7 +176,7 @@ impl World {
         );
     }
 
-    pub(crate) fn to_shard(
+    pub(crate) fn tell_shard(
         &mut self,
         (cluster, index, life): (usize, usize, u64),
         at: Timestamp,

@@ -243,7 +243,7 @@ impl World {
         connection.up = connection.up.max(at);
         let at = connection.up;
         self.detail(|| format!("c{}.shard{} is told {event:?}", who.0, who.1));
-        self.to_shard(who, at, shard::Event::Cluster(event));
+        self.tell_shard(who, at, shard::Event::Cluster(event));
     }
 
     /// A connection breaks; both ends learn of it.

@@ -238,14 +238,14 @@ impl World {
         self.trace.line(self.now, &format!("{told:?}"));
         match told {
             Told::Elected(Who::Manager(i), life) => {
-                self.to_manager((i, life), soon, rm::Event::Elected { published })
+                self.tell_manager((i, life), soon, rm::Event::Elected { published })
             }
-            Told::Deposed(Who::Manager(i), life) => self.to_manager((i, life), soon, rm::Event::Deposed),
+            Told::Deposed(Who::Manager(i), life) => self.tell_manager((i, life), soon, rm::Event::Deposed),
             Told::Elected(Who::Shard { cluster, index }, life) => {
-                self.to_shard((cluster, index, life), soon, shard::Event::Elected { published });
+                self.tell_shard((cluster, index, life), soon, shard::Event::Elected { published });
             }
             Told::Deposed(Who::Shard { cluster, index }, life) => {
-                self.to_shard((cluster, index, life), soon, shard::Event::Deposed);
+                self.tell_shard((cluster, index, life), soon, shard::Event::Deposed);
             }
         }
     }
