@@ -18,7 +18,7 @@ const SLICES_A_PART: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Telling {
     /// Batches in order; the first waits until everything written before it was made is durable.
-    batches: VecDeque<Vec<(LinkId, ReportPart)>>,
+    pub(crate) batches: VecDeque<Vec<(LinkId, ReportPart)>>,
     waiting: bool,
     sequence: u64,
     /// When changes are told next.
