@@ -1,4 +1,4 @@
-//! The contract of [`Membership`], as functions that any backend's tests run. A [`Ground`] says how to connect a named
+//! The contract of [`Membership`](crate::Membership), as functions that any backend's tests run. A [`Ground`] says how to connect a named
 //! process, and how to silence it; each case gets a fresh one.
 #![allow(
     clippy::unwrap_used,
