@@ -61,7 +61,13 @@ pub enum Command {
         job: String,
     },
     /// Stop a job; its record stays
-    Stop(change::Which),
+    Stop {
+        #[command(flatten)]
+        which: change::Which,
+        /// Wait until nothing of it runs
+        #[arg(long)]
+        wait: bool,
+    },
     /// Replace every run, within max_unavailable
     Restart(change::Which),
     /// Change the number of instances
@@ -90,7 +96,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Logs(which) => logs::logs(context, which).await,
         Command::Events { job, limit } => list::events(context, &job, limit).await,
         Command::Explain { job } => explain::explain(context, &job).await,
-        Command::Stop(which) => change::stop(context, which).await,
+        Command::Stop { which, wait } => change::stop(context, which, wait).await,
         Command::Restart(which) => change::restart(context, which).await,
         Command::Scale {
             which,

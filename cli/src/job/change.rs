@@ -1,7 +1,7 @@
 //! `echelon job stop|restart|scale|delete`: changes of what is wanted. They answer at once; `job watch` shows what becomes
 //! of them.
 
-use super::show;
+use super::{show, watch};
 use crate::context::Context;
 use crate::exit::Failure;
 use clap::Args;
@@ -27,8 +27,8 @@ fn told(context: &Context, job: Option<v1::Job>) {
     show::print(context, &job.unwrap_or_default());
 }
 
-/// Stops a job.
-pub async fn stop(context: &Context, which: Which) -> Result<(), Failure> {
+/// Stops a job, and with `wait` follows it until nothing of it runs.
+pub async fn stop(context: &Context, which: Which, wait: bool) -> Result<(), Failure> {
     let client = context.client().await?;
     let request = v1::StopJobRequest {
         name: which.name(),
@@ -38,7 +38,16 @@ pub async fn stop(context: &Context, which: Which) -> Result<(), Failure> {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.stop_job(request).await }
     });
-    told(context, answer.await?.job);
+    let mut job = answer.await?.job.unwrap_or_default();
+    if wait {
+        let id = job.job_id.clone();
+        let follow = client.watch_job(&id, |change| {
+            job = change.job.clone().unwrap_or_else(|| job.clone());
+            watch::has_ended(job.state())
+        });
+        follow.await?;
+    }
+    show::print(context, &job);
     Ok(())
 }
 

@@ -111,7 +111,8 @@ fn arrived(job: &v1::Job) -> u64 {
         .sum()
 }
 
-fn has_ended(state: v1::JobState) -> bool {
+/// Whether nothing of the job runs any more.
+pub fn has_ended(state: v1::JobState) -> bool {
     matches!(
         state,
         v1::JobState::Succeeded | v1::JobState::Failed | v1::JobState::Stopped | v1::JobState::Deleted
