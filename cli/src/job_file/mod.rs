@@ -40,8 +40,8 @@ impl fmt::Display for Problems {
 #[derive(Debug, Error)]
 pub enum JobFileError {
     /// Too large to be one.
-    #[error("the file has {0} bytes; a job file has at most {MAX_FILE_BYTES}")]
-    TooLarge(usize),
+    #[error("the file is larger than {MAX_FILE_BYTES} bytes, the most that a job file may have")]
+    TooLarge,
     /// Not text.
     #[error("the file is not UTF-8: byte {0} begins no character")]
     NotUtf8(usize),
@@ -74,7 +74,7 @@ pub enum JobFileError {
 /// What is wrong with it; see `JobFileError`.
 pub fn parse(bytes: &[u8]) -> Result<JobSpec, JobFileError> {
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(JobFileError::TooLarge(bytes.len()));
+        return Err(JobFileError::TooLarge);
     }
     let text = std::str::from_utf8(bytes).map_err(|e| JobFileError::NotUtf8(e.valid_up_to()))?;
     let options = serde_saphyr::options! {

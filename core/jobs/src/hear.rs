@@ -147,7 +147,7 @@ fn apply(run: &mut Run, news: &News, now: Timestamp) -> bool {
         return false;
     }
     run.reason = match next {
-        RunState::Starting => ReasonCode::Launching.into(),
+        RunState::Starting => ReasonCode::Starting.into(),
         RunState::Running => ReasonCode::Running.into(),
         _ => news.reason.clone(),
     };

@@ -73,6 +73,8 @@ pub enum ReasonCode {
     LaunchDropped = 41,
     /// Mesos refused the task as invalid.
     LaunchInvalid = 42,
+    /// The host has the run and prepares it: fetches, mounts, starts its command.
+    Starting = 43,
     /// A retry waits for its backoff.
     Backoff = 50,
     /// The command ended with status 0.
@@ -139,6 +141,7 @@ impl ReasonCode {
         Self::Launching,
         Self::LaunchDropped,
         Self::LaunchInvalid,
+        Self::Starting,
         Self::Backoff,
         Self::Succeeded,
         Self::Failed,
@@ -227,6 +230,7 @@ impl ReasonCode {
             Self::Launching => "the launch is on its way to Mesos",
             Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
             Self::LaunchInvalid => "Mesos refused the task as invalid",
+            Self::Starting => "its host prepares it",
             Self::Backoff => "waits before the next try",
             Self::Succeeded => "the command ended with status 0",
             Self::Failed => "the command failed",

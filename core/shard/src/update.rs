@@ -155,7 +155,7 @@ pub(crate) fn is_dead(status: &TaskStatus) -> bool {
 fn reason(status: &TaskStatus, told: Told) -> Reason {
     let by_host = status.reason.starts_with("CONTAINER_LIMITATION") || status.reason == "AGENT_DRAINING";
     let code = match told {
-        Told::Preparing => ReasonCode::Launching,
+        Told::Preparing => ReasonCode::Starting,
         Told::Running | Told::Ending => ReasonCode::Running,
         Told::Succeeded => ReasonCode::Succeeded,
         Told::Failed if status.reason == "MAX_COMPLETION_TIME_REACHED" => ReasonCode::DeadlineExceeded,

@@ -34,7 +34,7 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/assets/style.css", get(style))
         .route("/assets/live.js", get(script))
         .route(
-            "/live",
+            "/live/",
             get(|state, query| live::serve(state, Path(String::new()), query)),
         )
         .route("/live/{*path}", get(live::serve))

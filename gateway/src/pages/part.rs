@@ -37,7 +37,7 @@ const fn job_class(state: JobState) -> &'static str {
 
 /// A job's state.
 pub(super) fn job_state(state: JobState) -> Markup {
-    html! { span.state class=(job_class(state)) { (state) } }
+    html! { span class={ "state " (job_class(state)) } { (state) } }
 }
 
 const fn run_class(state: RunState) -> &'static str {
@@ -56,7 +56,7 @@ const fn run_class(state: RunState) -> &'static str {
 /// An instance's state; unknown is a state of its own.
 pub(super) fn run_state(state: Option<RunState>) -> Markup {
     match state {
-        Some(state) => html! { span.state class=(run_class(state)) { (state) } },
+        Some(state) => html! { span class={ "state " (run_class(state)) } { (state) } },
         None => html! { span.state.bad { "unknown" } },
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn contact(contact: Contact) -> Markup {
         Contact::Silent => "warn",
         Contact::Unreachable => "bad",
     };
-    html! { span.state class=(class) { (contact) } }
+    html! { span class={ "state " (class) } { (contact) } }
 }
 
 /// The page that the query asks for.

@@ -47,6 +47,10 @@ async fn every_page_is_whole_and_tells_its_command() {
             !page.body.contains("http://") && !page.body.contains("https://"),
             "{path} asks elsewhere"
         );
+        assert!(
+            !page.body.contains("\" class=\""),
+            "{path}: a second class of an element is ignored by browsers"
+        );
         let head = page.head.to_ascii_lowercase();
         assert!(
             head.contains("content-security-policy: default-src 'none'"),
@@ -95,6 +99,19 @@ async fn a_page_is_sent_again_when_it_changes() {
     world.shutdown.begin();
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_first_page_is_live_too() {
+    // The script asks for "/live" and the page's own path, which is "/" here.
+    let world = World::start().await;
+    let mut stream = tokio::net::TcpStream::connect(world.address).await.unwrap();
+    let ask = format!("GET /live/ HTTP/1.1\r\nhost: {}\r\n\r\n", world.address);
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let mut seen = String::new();
+    read_until(&mut stream, &mut seen, "text/event-stream").await;
+    assert!(seen.starts_with("HTTP/1.1 200"), "{seen}");
+    world.shutdown.begin();
 }
 
 async fn read_until(stream: &mut tokio::net::TcpStream, seen: &mut String, text: &str) {
