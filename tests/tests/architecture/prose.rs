@@ -25,6 +25,39 @@ fn architecture_md_names_every_folder() {
 }
 
 #[test]
+fn every_law_names_tests_that_exist() {
+    let tree = tree();
+    let text = tree.text("ARCHITECTURE.md").unwrap();
+    let sources = tree.rust_files().unwrap();
+    let is_test = |name: &str| {
+        let signature = format!("fn {name}(");
+        let with_tests = sources.iter().filter(|file| file.text.contains("test]"));
+        with_tests.into_iter().any(|file| file.text.contains(&signature))
+    };
+    let laws = laws(&text);
+    assert_eq!(laws.len(), 12, "twelve laws");
+    let faults = laws.iter().flat_map(|(law, tests)| {
+        let none = tests.is_empty().then(|| format!("law {law} has no test"));
+        let gone = tests.iter().filter(|test| !is_test(test));
+        none.into_iter()
+            .chain(gone.map(move |test| format!("{test} of law {law}")))
+    });
+    none("tests of ARCHITECTURE.md's laws that are not there", faults.collect());
+}
+
+/// Number of each law, with the tests in its row's last cell.
+fn laws(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let section = text.split("\n## ").find(|section| section.starts_with("Laws\n"));
+    let rows = section.into_iter().flat_map(str::lines).filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        let number = cells.next().filter(|cell| cell.parse::<u8>().is_ok())?;
+        let tests = cells.next_back()?.split('`').skip(1).step_by(2);
+        Some((number, tests.collect()))
+    });
+    rows.collect()
+}
+
+#[test]
 fn every_metric_of_a_dashboard_exists() {
     let tree = tree();
     let sources = tree.rust_files().unwrap();
