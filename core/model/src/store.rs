@@ -11,7 +11,7 @@ use crate::pool::PoolTree;
 use crate::reason::Reason;
 use crate::run::RunState;
 use crate::spec::JobSpec;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Who owns facts, and who may lead.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +58,9 @@ pub struct NameHolder {
     pub version: Version,
 }
 
+/// How long storage keeps what was planned for a request id.
+pub const REQUEST_IDS_KEPT: Span = Span::minutes(24 * 60);
+
 /// What was planned for a request id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRequest {
@@ -65,7 +68,7 @@ pub struct PlannedRequest {
     pub job: JobId,
     /// Hash of the request's content.
     pub hash: u64,
-    /// When it was planned; kept for 24 h.
+    /// When it was planned; kept for [`REQUEST_IDS_KEPT`].
     pub at: Timestamp,
 }
 

@@ -1,6 +1,7 @@
 //! Timings and bounds of a resource manager. The tested program is the shipped one: tests change values here, nothing else.
 
 use echelon_core_model::Span;
+use echelon_core_model::store::REQUEST_IDS_KEPT;
 
 /// What the shell chooses. There is no `Default`: holder and seed must be its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Config {
     pub spill_after: Span,
     /// Shortest time between two writes of one job's progress.
     pub progress_every: Span,
+    /// How long after its creation the head of a deleted job stays, so that no repeated create makes the job again.
+    pub tombstones: Span,
     /// Most instances that leave draining clusters in one `reread`.
     pub drain_batch: u64,
     /// Most reads and raises under way while recovering.
@@ -53,6 +56,8 @@ impl Config {
             unreachable_after: Span::seconds(30),
             spill_after: Span::seconds(15),
             progress_every: Span::millis(250),
+            // The hour is for clocks that differ: those of gateways, which make ids, of storage, which forgets requests, and ours.
+            tombstones: Span(REQUEST_IDS_KEPT.0 + Span::minutes(60).0),
             drain_batch: 200,
             reads_at_once: 32,
             backoff: Span::millis(100),

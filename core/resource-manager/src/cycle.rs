@@ -45,6 +45,7 @@ impl ResourceManager {
             self.timers.full_cycle = now;
             self.due = true;
             self.contacts(now, out);
+            self.remove_tombstones(now, out);
             self.dirty.extend(self.picture.live().map(|(id, _)| id));
         }
         if self.due && now.since(self.timers.cycle) >= self.config.cycle {

@@ -13,6 +13,7 @@ mod config;
 mod contact;
 mod cycle;
 mod effect;
+mod ends;
 mod event;
 mod manager;
 mod moves;
@@ -28,6 +29,7 @@ mod reads;
 mod recover;
 mod reports;
 mod store;
+mod tombstones;
 mod waiting;
 
 pub use check::{Broken, check};

@@ -6,6 +6,7 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::ops::Ops;
 use crate::picture::Picture;
+use crate::tombstones::Tombstone;
 use crate::{plan, reports};
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Op, Stamp, Write};
@@ -62,6 +63,8 @@ pub struct ResourceManager {
     pub(crate) writes: Vec<Write>,
     /// Jobs whose rows the commit under way writes.
     pub(crate) committing: Option<Vec<JobId>>,
+    /// Heads that are left of jobs, by id and so by the time they were made.
+    pub(crate) tombstones: BTreeMap<JobId, Tombstone>,
     numbers: Numbers,
 }
 
@@ -92,6 +95,7 @@ impl ResourceManager {
             putting: BTreeMap::new(),
             writes: Vec::new(),
             committing: None,
+            tombstones: BTreeMap::new(),
             numbers: Numbers::default(),
         }
     }
@@ -227,6 +231,7 @@ impl ResourceManager {
         self.putting.clear();
         self.writes.clear();
         self.committing = None;
+        self.tombstones.clear();
         self.due = false;
         self.numbers = Numbers::default();
     }

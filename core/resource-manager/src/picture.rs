@@ -30,7 +30,7 @@ pub struct Picture {
     pub clusters: BTreeMap<ClusterId, ClusterView>,
     /// The pool tree.
     pub pools: PoolTree,
-    /// All jobs, ended ones included until their tombstone is gone.
+    /// All jobs, ended ones included; a deleted one until only its tombstone is left.
     pub jobs: BTreeMap<JobId, JobView>,
     /// Pools in which the last step raised grants.
     pub raised: BTreeSet<String>,
@@ -123,8 +123,8 @@ pub struct JobView {
     pub written_at: Timestamp,
     /// The head version that a read at SERIAL confirmed before the job ends.
     pub confirmed: Option<Version>,
-    /// The tombstone's head is gone: the rest follows.
-    pub head_removed: bool,
+    /// Its end as deleted is stored: the assignment goes, and then only the tombstone is left.
+    pub tombstone: bool,
     /// An unexplained absence of the head was told.
     pub alarmed: bool,
 }
@@ -149,7 +149,7 @@ impl JobView {
             progress: None,
             written_at: Timestamp(0),
             confirmed: None,
-            head_removed: false,
+            tombstone: false,
             alarmed: false,
         }
     }

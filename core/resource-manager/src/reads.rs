@@ -138,7 +138,7 @@ impl ResourceManager {
             .jobs
             .iter()
             .filter(|(id, job)| job_bucket(**id) == bucket && job.head.is_some() && !found.contains(*id))
-            .filter(|(_, job)| !job.head_removed)
+            .filter(|(_, job)| !job.tombstone)
             .map(|(id, _)| *id)
             .collect();
         if self.phase == Phase::Leading {
@@ -149,6 +149,9 @@ impl ResourceManager {
     /// A head, from wherever it was read. Only a newer one says anything.
     pub(crate) fn head_read(&mut self, head: Head, now: Timestamp, out: &mut Vec<Effect>) {
         let id = head.job;
+        if self.is_tombstone(&head) {
+            return;
+        }
         let job = self.picture.jobs.entry(id).or_insert_with(|| JobView::new(id));
         let known = job.head.is_some() || job.next_head.is_some();
         if !known || head.version > job.newest_version() {
@@ -223,7 +226,7 @@ impl ResourceManager {
                 .as_ref()
                 .is_some_and(|p| p.state == JobState::Deleted);
             if deleted {
-                job.head_removed = true;
+                job.tombstone = true;
             } else if !job.alarmed {
                 job.alarmed = true;
                 out.push(Effect::Alarm(Alarm::HeadMissing(id)));

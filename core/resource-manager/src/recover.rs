@@ -128,6 +128,7 @@ impl ResourceManager {
             return;
         }
         self.phase = Phase::Leading;
+        self.sort_out_tombstones();
         self.timers.bucket = now;
         self.timers.reread = now;
         self.dirty.extend(self.picture.jobs.keys().copied());
@@ -142,7 +143,7 @@ impl ResourceManager {
             let Some(job) = self.picture.jobs.get(&id) else {
                 continue;
             };
-            if job.head.is_none() && job.next_head.is_none() && !job.alarmed && !job.head_removed {
+            if job.head.is_none() && job.next_head.is_none() && !job.alarmed && !job.tombstone {
                 let op = Op::Read(Query::Head(id), Consistency::Serial);
                 self.todo.push_back((Purpose::SettleHead(id), op));
             } else {
@@ -248,8 +249,8 @@ impl ResourceManager {
             (Purpose::ConfirmEpoch, OpResult::Answer(Answer::Leadership(l))) => self.epoch_confirmed(&l, out),
             (Purpose::RaisePartition(p), OpResult::Decided(d)) => self.partition_raised(p, d, now, out),
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),
-            (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d, now, out),
-            (Purpose::Commit, OpResult::Committed) => self.committed(now, out),
+            (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
+            (Purpose::Commit, OpResult::Committed) => self.committed(out),
             (purpose, OpResult::Answer(answer)) => self.read(purpose, answer, now, out),
             // An answer that does not belong to its question is no answer; the next re-read asks again.
             _ => {}

@@ -4,11 +4,11 @@
 use crate::effect::Effect;
 use crate::manager::ResourceManager;
 use crate::ops::Purpose;
-use crate::progress::{outcome, progress};
+use crate::progress::progress;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::directive::Order;
-use echelon_core_model::job::{Desired, JobState, Progress};
+use echelon_core_model::job::{JobState, Progress};
 use echelon_core_model::store::{Batch, Decided, Decision, Event, Op, Role, Write};
 use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ impl ResourceManager {
         for (id, job) in &self.picture.jobs {
             let partition = assignment_partition(*id);
             let changed = job.decided != job.durable;
-            if self.putting.contains_key(&partition) || !(changed || job.head_removed) {
+            if self.putting.contains_key(&partition) || !(changed || job.tombstone) {
                 continue;
             }
             let (batch, weight) = due.entry(partition).or_default();
@@ -41,7 +41,7 @@ impl ResourceManager {
             if *weight > PUT_WEIGHT && !batch.put.is_empty() {
                 continue;
             }
-            if job.head_removed {
+            if job.tombstone {
                 batch.remove.push(*id);
             } else {
                 batch.put.push(job.decided.clone());
@@ -79,17 +79,7 @@ impl ResourceManager {
             }
         }
         for id in batch.remove {
-            let holders: Vec<_> = match self.picture.jobs.remove(&id) {
-                Some(job) => job.durable.holders.into_keys().collect(),
-                None => Vec::new(),
-            };
-            self.writes.push(Write::RemoveProgress(id));
-            for view in self.picture.clusters.values_mut() {
-                view.reports.retain(|(job, _, _), _| *job != id);
-            }
-            for cluster in holders {
-                self.send(&cluster, Order::Archive(id), out);
-            }
+            self.assignment_removed(id, out);
         }
         self.due = true;
     }
@@ -162,7 +152,7 @@ impl ResourceManager {
         row
     }
 
-    pub(crate) fn committed(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+    pub(crate) fn committed(&mut self, out: &mut Vec<Effect>) {
         for id in self.committing.take().unwrap_or_default() {
             let Some(job) = self.picture.jobs.get(&id) else {
                 continue;
@@ -171,7 +161,7 @@ impl ResourceManager {
                 continue;
             };
             if state == JobState::Deleted {
-                self.remove_head(id, now, out);
+                self.entomb(id);
             } else if state.is_ended() {
                 let holders: Vec<_> = job.durable.holders.keys().cloned().collect();
                 for cluster in holders {
@@ -180,101 +170,6 @@ impl ResourceManager {
             }
         }
         self.due = true;
-    }
-
-    /// Removes the head of a tombstone whose end is stored.
-    pub(crate) fn remove_head(&mut self, id: JobId, now: Timestamp, out: &mut Vec<Effect>) {
-        let Some(job) = self.picture.jobs.get(&id).filter(|j| !j.head_removed) else {
-            return;
-        };
-        let Some(head) = &job.head else { return };
-        if self.ops.has(&Purpose::RemoveHead(id)) {
-            return;
-        }
-        let decision = Decision::RemoveHead {
-            job: id,
-            expected: head.version,
-        };
-        self.ops
-            .start(Purpose::RemoveHead(id), Op::Decide(decision), now, out);
-    }
-
-    pub(crate) fn head_removed(
-        &mut self,
-        id: JobId,
-        decided: Decided,
-        now: Timestamp,
-        out: &mut Vec<Effect>,
-    ) {
-        match decided {
-            Decided::Applied => {
-                if let Some(job) = self.picture.jobs.get_mut(&id) {
-                    job.head_removed = true;
-                }
-                self.due = true;
-            }
-            // A wish came after the end: it is too late for it, but its version is the one to remove.
-            Decided::Conflict(_) => self.settle_head(id, now, out),
-        }
-    }
-
-    /// Jobs that would end now, and tombstones: reads and removals that have to be under way for them.
-    pub(crate) fn follow_ends(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        let ids: Vec<JobId> = self.dirty.iter().copied().collect();
-        for id in ids {
-            let Some(job) = self.picture.jobs.get(&id).filter(|j| j.is_live()) else {
-                continue;
-            };
-            let state = job.progress.as_ref().map(|p| p.state);
-            if state == Some(JobState::Deleted) {
-                if self.committing.as_ref().is_none_or(|c| !c.contains(&id)) {
-                    self.remove_head(id, now, out);
-                }
-                continue;
-            }
-            let version = job.head.as_ref().map(|h| h.version);
-            if outcome(&self.picture, id, job).is_some() && job.confirmed != version {
-                self.settle_head(id, now, out);
-            }
-        }
-    }
-
-    /// A shard told of jobs that have ended, or that nobody knows: it may archive them once that is sure.
-    pub(crate) fn after_ended(
-        &mut self,
-        cluster: &echelon_core_model::ClusterId,
-        jobs: &BTreeSet<JobId>,
-        now: Timestamp,
-        out: &mut Vec<Effect>,
-    ) {
-        if self.leading().is_none() {
-            return;
-        }
-        for id in jobs {
-            match self.picture.jobs.get(id) {
-                None => self.settle_head(*id, now, out),
-                Some(job) => {
-                    let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
-                    let stored = self.committing.as_ref().is_none_or(|c| !c.contains(id));
-                    if ended && stored && job.desired() != Desired::Deleted {
-                        self.send(cluster, Order::Archive(*id), out);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Nobody knows the job, at SERIAL: every shard that told of it may archive it.
-    pub(crate) fn archive_unknown(&mut self, id: JobId, out: &mut Vec<Effect>) {
-        let told = self
-            .picture
-            .clusters
-            .iter()
-            .filter(|(_, c)| c.reports.keys().any(|(job, _, _)| *job == id));
-        let told: Vec<_> = told.map(|(c, _)| c.clone()).collect();
-        for cluster in told {
-            self.send(&cluster, Order::Archive(id), out);
-        }
     }
 }
 

@@ -9,3 +9,4 @@ mod look;
 mod moves;
 mod quota;
 mod shard;
+mod tombstones;

@@ -23,6 +23,8 @@ pub struct Case {
     pub shards: BTreeMap<ClusterId, ModelShard>,
     pub links: BTreeMap<ClusterId, LinkId>,
     pub now: Timestamp,
+    /// When the next jobs were made, by their ids.
+    pub born: Timestamp,
     pub published: Epoch,
     /// What is on its way to the resource manager.
     pub events: VecDeque<Event>,
@@ -48,7 +50,9 @@ impl Case {
             store: ModelStore::new(),
             shards: BTreeMap::new(),
             links: BTreeMap::new(),
-            now: Timestamp(1_000_000),
+            // Late enough that jobs which are not `born` later are older than any tombstone.
+            now: Timestamp(100_000_000),
+            born: Timestamp(0),
             published: Epoch(0),
             events: VecDeque::new(),
             trace: Vec::new(),
@@ -168,7 +172,7 @@ impl Case {
     /// Stores a job without telling anybody.
     pub fn store_job(&mut self, n: u128, spec: JobBuilder) -> JobId {
         let spec: JobSpec = spec.build();
-        let job = JobId(n << 64);
+        let job = JobId::new(self.born, n << 64);
         self.decide(Decision::PutSpec {
             job,
             version: 1,

@@ -55,7 +55,7 @@ pub(crate) enum Table {
 }
 
 /// Request ids are kept for 24 h.
-pub(crate) const REQUEST_KEEP_MS: u64 = 24 * 3600 * 1000;
+pub(crate) const REQUEST_KEEP_MS: u64 = echelon_core_model::store::REQUEST_IDS_KEPT.0;
 /// Events are kept for 30 days: long enough to explain last month's incident.
 pub(crate) const EVENT_KEEP_MS: u64 = 30 * 24 * 3600 * 1000;
 /// Deletions of owned rows are remembered for a day, longer than any late write may be under way.
