@@ -77,6 +77,7 @@ impl Shard {
             Order::Report => self.report_fully(link),
             Order::Slices(orders) => orders.into_iter().for_each(|o| self.obey_slice(o)),
             Order::Archive(job) => {
+                self.archived.insert(job);
                 for number in self.picture.groups_of(job) {
                     if let Some(group) = self.picture.groups.get_mut(&number) {
                         group.archive = true;
@@ -88,6 +89,7 @@ impl Shard {
     }
 
     fn obey_slice(&mut self, order: SliceOrder) {
+        self.archived.remove(&order.job);
         let number = self.picture.number_or_new(order.job, &order.group);
         let wish = Wish {
             head_version: order.head_version,
@@ -170,26 +172,19 @@ impl Shard {
             return;
         };
         let active = group.tallies.get(&generation).map_or(0, |t| t.active);
-        let mut excess = usize::try_from(active.saturating_sub(granted)).unwrap_or(usize::MAX);
-        if excess == 0 || self.frozen {
+        if active <= granted || self.frozen {
             return;
         }
-        let mut victims: Vec<InstanceNumber> = Vec::new();
-        let mut all: Vec<_> = group
+        // What is marked to leave is stopped by its mark, for the mark's reason: it counts as taken back.
+        let leaves = |n: InstanceNumber| group.mark_of(n).is_some_and(|m| m.count.is_none());
+        let staying: Vec<InstanceNumber> = group
             .records()
-            .filter(|(_, r)| r.generation == generation)
+            .filter(|(n, r)| r.generation == generation && group.holds(*n, generation) && !leaves(*n))
+            .filter(|(_, r)| standing(r) == Standing::Active)
+            .map(|(n, _)| n)
             .collect();
-        all.reverse();
-        for (n, record) in all {
-            if excess == 0 {
-                break;
-            }
-            if standing(record) == Standing::Active && group.holds(n, generation) {
-                excess -= 1;
-                victims.push(n);
-            }
-        }
-        for n in victims {
+        let kept = usize::try_from(granted).unwrap_or(usize::MAX);
+        for n in staying.into_iter().skip(kept).rev() {
             self.take_back_one(number, n);
         }
     }

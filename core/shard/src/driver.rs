@@ -95,6 +95,8 @@ pub struct Shard {
     pub(crate) orders: Orders,
     pub(crate) telling: Telling,
     pub(crate) archiving: BTreeSet<u32>,
+    /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
+    pub(crate) archived: BTreeSet<JobId>,
     pub(crate) beat_at: Timestamp,
     pub(crate) reread_at: Timestamp,
     pub(crate) host_rows_at: Timestamp,
@@ -147,6 +149,7 @@ impl Shard {
             orders: Orders::default(),
             telling: Telling::default(),
             archiving: BTreeSet::new(),
+            archived: BTreeSet::new(),
             beat_at: Timestamp(0),
             reread_at: Timestamp(0),
             host_rows_at: Timestamp(0),
@@ -256,15 +259,21 @@ impl Shard {
             self.journal.oldest_flight().map(|at| at.plus(lease)),
             Some(self.beat_at),
         ];
+        // What may not be done now is no reason to wake: its time may have passed long ago.
+        let subscribed = self.contact.subscribed;
+        let acting = self.may_act() && subscribed;
         let serving = [
             self.picture.timers.first().map(|(at, _)| *at),
             self.launch_due.first().map(|(at, _)| *at),
-            self.kills.next_due().map(|at| at.max(self.kill_pause)),
-            self.reconcile.next_due().filter(|_| self.contact.subscribed),
-            self.placing.next_due(),
+            self.kills
+                .next_due()
+                .map(|at| at.max(self.kill_pause))
+                .filter(|_| acting),
+            self.reconcile.next_due().filter(|_| subscribed),
+            self.placing.next_due(acting),
             self.hosts
                 .next_wake(self.placing.is_hungry())
-                .filter(|_| self.contact.subscribed),
+                .filter(|_| subscribed && !self.suspended),
             self.telling.due.filter(|_| self.telling.batches.is_empty()),
             Some(self.telling.capacity_at),
             Some(self.reread_at),

@@ -51,10 +51,11 @@ impl Placing {
         !self.hungry.is_empty()
     }
 
-    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+    /// When placement is asked next, if it may be, or not waited for any more.
+    pub(crate) fn next_due(&self, acting: bool) -> Option<Timestamp> {
         match self.asked_at {
             Some(at) => Some(at.plus(LOST)),
-            None if !self.hungry.is_empty() => self.round_at,
+            None if acting && !self.hungry.is_empty() => self.round_at,
             None => None,
         }
     }

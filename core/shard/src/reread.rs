@@ -64,7 +64,8 @@ impl Shard {
     fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) {
         for (group, ranges) in &assignment.groups {
             let ours = ranges_at(ranges, &self.config.cluster);
-            if ours.is_empty() && self.picture.number_of(assignment.job, group).is_none() {
+            let done = ours.is_empty() || self.archived.contains(&assignment.job);
+            if done && self.picture.number_of(assignment.job, group).is_none() {
                 continue;
             }
             let number = self.picture.number_or_new(assignment.job, group);
@@ -90,6 +91,9 @@ impl Shard {
 
     /// Groups whose assignment is not in its partition hold nothing that they could begin; what runs is not touched.
     fn on_absent(&mut self, partition: u16, all: &[Assignment], since: Timestamp) {
+        // Its tombstone is older than its assignment's end: nobody adopts it again.
+        self.archived
+            .retain(|j| assignment_partition(*j) != partition || all.iter().any(|a| a.job == *j));
         let jobs = self.picture.jobs();
         let absent = jobs.into_iter().filter(|j| assignment_partition(*j) == partition);
         for job in absent

@@ -33,6 +33,8 @@ pub struct Cluster {
     pub framework: String,
     pub subscribed: bool,
     pub suppressed: bool,
+    /// Hears no call.
+    pub deaf: bool,
     /// Sends no heartbeats.
     pub mute: bool,
     pub out: VecDeque<Event>,
@@ -137,6 +139,9 @@ impl Cluster {
     }
 
     pub fn call(&mut self, call: &Call) {
+        if self.deaf {
+            return;
+        }
         match call {
             Call::Subscribe { framework } => {
                 self.subscribed = true;

@@ -66,6 +66,24 @@ fn a_smaller_grant_stops_the_highest_and_a_larger_one_brings_them_back() {
 }
 
 #[test]
+fn what_is_marked_is_stopped_by_its_mark_and_not_by_the_smaller_grant() {
+    use crate::world::marked;
+    let mut w = granted(6, 6);
+    let mut away = marked(range(2, 5), None, None);
+    away.releasing.as_mut().unwrap().why = ReasonCode::ScaledDown;
+    w.order(&[range(0, 1), away], 2);
+    w.run(seconds(3));
+    assert_eq!(running(&w, 6), [0, 1]);
+    let wish = |n| w.record(n).unwrap().run.unwrap().stopping.unwrap();
+    let why: Vec<ReasonCode> = (2..6).map(|n| wish(n).reason.code).collect();
+    assert_eq!(why, [ReasonCode::ScaledDown; 4]);
+    // A grant that is smaller still takes from what stays, the highest first.
+    w.send_order(&[range(0, 1)], &[(1, 1)], 1);
+    w.run(seconds(3));
+    assert_eq!(running(&w, 6), [0]);
+}
+
+#[test]
 fn a_late_grant_is_dropped() {
     let mut w = granted(6, 4);
     let late = w.sequence;

@@ -26,4 +26,6 @@ mod restarts;
 #[cfg(test)]
 mod trace;
 #[cfg(test)]
+mod wakes;
+#[cfg(test)]
 mod world;

@@ -288,6 +288,30 @@ fn an_ended_job_goes_to_the_archive_and_is_forgotten_here() {
 }
 
 #[test]
+fn what_went_to_the_archive_is_not_adopted_again() {
+    use echelon_core_model::directive::{Order, ReportPart};
+    use echelon_core_model::store::Query;
+    let mut w = web(2, 2);
+    for n in 0..2 {
+        w.cluster.set(&task(n, 1, 1), TaskState::Finished);
+    }
+    w.run(seconds(2));
+    w.direct(Order::Archive(job()));
+    w.run(seconds(2));
+    w.reports.clear();
+    w.ops.clear();
+    // The assignment stays, and is read again and again while no resource manager is heard.
+    w.run(seconds(120));
+    assert!(w.count_reads(|q| matches!(q, Query::Assignments(_))) > 0);
+    assert_eq!(w.shard.slices().count(), 0);
+    let told = |r: &&echelon_core_model::directive::Report| matches!(r.part, ReportPart::Slices(_));
+    assert_eq!(w.reports.iter().filter(told).count(), 0);
+    // Wanted again, it is followed again.
+    w.order(&[range(0, 1)], 2);
+    assert_eq!(w.shard.slices().count(), 1);
+}
+
+#[test]
 fn what_lives_is_not_archived() {
     use echelon_core_model::directive::Order;
     let mut w = web(2, 2);

@@ -52,6 +52,8 @@ pub struct World {
     pub rm: Epoch,
     pub trace: Vec<String>,
     pub events: VecDeque<Event>,
+    /// How often the shard asked to be woken.
+    pub wakes: u64,
 }
 
 pub fn c1() -> ClusterId {
@@ -124,6 +126,7 @@ impl World {
             rm: Epoch(1),
             trace: Vec::new(),
             events: VecDeque::new(),
+            wakes: 0,
         }
     }
 
@@ -506,6 +509,7 @@ impl World {
             }
             let wake = self.shard.next_wake().unwrap_or(end);
             let next = wake.min(offer_at).min(end).max(Timestamp(self.now.0 + 1));
+            self.wakes += u64::from(wake <= next);
             self.now = next;
             self.step(Event::Wake);
         }
