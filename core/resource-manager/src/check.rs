@@ -1,7 +1,7 @@
 //! The checker: what is broken in a picture, told independently of how it came about. Runs after every step of tests and
 //! simulation, sampled in production.
 
-use crate::picture::{Picture, SliceKey};
+use crate::picture::{Picture, SliceKey, slices_of};
 use crate::quota::totals;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
@@ -135,9 +135,8 @@ fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
     let groups = spec.groups.iter().filter_map(|group| {
         let lines = job.grants.iter().filter(|(k, _)| k.group == group.name);
         let granted: u64 = lines.map(|(_, line)| line.granted()).sum();
-        // What leaves keeps its grant until it has left.
-        let leaving: u64 = job
-            .slices()
+        // What leaves keeps its grant until its mark is stored and it has left.
+        let leaving: u64 = slices_of(&job.decided)
             .iter()
             .filter(|(k, _)| k.group == group.name)
             .map(|(k, ranges)| picture.count(id, k, ranges).leaving)

@@ -4,10 +4,11 @@
 
 use crate::contact::{changed_state, contact};
 use crate::effect::Effect;
+use crate::grants::{grants, taken_back};
 use crate::manager::{Phase, ResourceManager};
 use crate::orders::{has_confirmed, listeners, orders, say_the_same};
 use crate::place::{Leave, candidates, route_missing, spoken_for};
-use crate::quota::{admissions, entitlements, grants, requests, rooms, taken_back, totals};
+use crate::quota::{admissions, entitlements, requests, rooms, totals};
 use crate::{moves, ops};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
@@ -251,6 +252,14 @@ impl ResourceManager {
         }
     }
 
+    /// An order of nothing: a shard that hears none believes itself alone and reads all assignments again.
+    fn give_sign_of_life(&mut self, out: &mut Vec<Effect>) {
+        let linked = self.picture.clusters.iter().filter(|(_, c)| c.link.is_some());
+        for cluster in linked.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.send(&cluster, Order::Slices(Vec::new()), out);
+        }
+    }
+
     /// How each cluster is heard: stored when it changes, asked when it is quiet.
     fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let third = Span(self.config.silent_after.0 / 3);
@@ -278,6 +287,9 @@ impl ResourceManager {
         }
         for id in quiet {
             self.ask(&id, now, out);
+        }
+        if rested {
+            self.give_sign_of_life(out);
         }
     }
 }

@@ -15,6 +15,7 @@ mod cycle;
 mod effect;
 mod ends;
 mod event;
+mod grants;
 mod manager;
 mod moves;
 mod ops;

@@ -1,14 +1,11 @@
-//! How much may be active: demand and allocation by pool, entitlement, admission, and from these the grants of every slice. A
-//! grant never goes below what is known to be active, except to follow `max_running`; it is not raised while allocated and
-//! raise together exceed pool, entitlement, group or cluster.
+//! How much may be active: demand and allocation by pool, entitlement, and admission: nothing is admitted while what is allocated
+//! and what is raised together exceed pool, entitlement, group or cluster.
 
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
 use crate::place::total;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
-use echelon_core_model::spec::GroupSpec;
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Span, Timestamp};
-use echelon_core_pools::fill::{Taker, fill};
 use echelon_core_pools::{Admission, Entitlements, Request, Rooms, SliceRequest, admit, entitle};
 use std::collections::BTreeMap;
 
@@ -25,13 +22,13 @@ pub struct Totals {
 
 /// A slice with its numbers, as admission needs it.
 #[derive(Debug, Clone)]
-struct Line {
-    key: SliceKey,
-    count: SliceCount,
-    allocated: u64,
+pub(crate) struct Line {
+    pub(crate) key: SliceKey,
+    pub(crate) count: SliceCount,
+    pub(crate) allocated: u64,
 }
 
-fn lines(picture: &Picture, id: JobId, job: &JobView, group: &GroupName) -> Vec<Line> {
+pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView, group: &GroupName) -> Vec<Line> {
     let slices = job.slices().into_iter().filter(|(key, _)| key.group == *group);
     slices
         .map(|(key, ranges)| Line {
@@ -273,95 +270,4 @@ fn note_refusals(picture: &mut Picture, admissions: &[Admission]) {
                 .insert(key(&r.cluster, r.generation), (r.reason.clone(), r.count));
         }
     }
-}
-
-/// Raises and shrinks grants: the new value of every slice whose grant changes.
-#[must_use]
-pub fn grants(picture: &Picture, admissions: &[Admission]) -> BTreeMap<(JobId, SliceKey), u64> {
-    let mut more: BTreeMap<(JobId, SliceKey), u64> = BTreeMap::new();
-    for a in admissions {
-        for (cluster, generation, n) in &a.more {
-            let key = SliceKey {
-                group: a.group.clone(),
-                cluster: cluster.clone(),
-                generation: *generation,
-            };
-            *more.entry((a.job, key)).or_default() += n;
-        }
-    }
-    let mut out = BTreeMap::new();
-    for (id, job) in picture.live() {
-        for group in job.groups() {
-            let spec = job.spec.as_ref().and_then(|s| s.group(&group));
-            let lines = lines(picture, id, job, &group);
-            let targets = targets(job, spec, &lines, |key| {
-                more.get(&(id, key.clone())).copied().unwrap_or_default()
-            });
-            out.extend(targets.into_iter().map(|(key, n)| ((id, key), n)));
-        }
-    }
-    out
-}
-
-fn targets(
-    job: &JobView,
-    spec: Option<&GroupSpec>,
-    lines: &[Line],
-    more: impl Fn(&SliceKey) -> u64,
-) -> Vec<(SliceKey, u64)> {
-    let granted = |l: &Line| {
-        job.grants
-            .get(&l.key)
-            .filter(|g| !g.is_new())
-            .map(|g| g.granted())
-    };
-    // The first grant of this leader takes over what is active.
-    let now: Vec<u64> = lines
-        .iter()
-        .map(|l| {
-            let base = granted(l).unwrap_or(l.count.active).saturating_add(more(&l.key));
-            base.min(l.count.unended().max(l.count.active))
-        })
-        .collect();
-    let most = spec.map_or(u64::MAX, |g| u64::from(g.most_active()));
-    let takers: Vec<Taker> = now.iter().map(|n| Taker { weight: 1, most: *n }).collect();
-    // A smaller max_running is the user's wish; nothing else takes active instances away.
-    let capped = fill(most, &takers);
-    let pairs = lines.iter().zip(capped).filter(|(l, n)| granted(l) != Some(*n));
-    pairs.map(|(l, n)| (l.key.clone(), n)).collect()
-}
-
-/// Slices whose unused grants nothing can be placed by, while their pool refuses others: the grant goes back to what is active.
-#[must_use]
-pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId, SliceKey, u64, Reason)> {
-    let starved = |pool: &str| {
-        picture.live().any(|(_, j)| {
-            let refused = j.refused.values().any(|(r, _)| r.code.layer() == Layer::Pool);
-            refused && j.spec.as_ref().is_some_and(|s| top(&s.pool) == top(pool))
-        })
-    };
-    let mut out = Vec::new();
-    for (id, job) in picture.live() {
-        let Some(spec) = job.running_spec() else { continue };
-        for (key, line) in &job.grants {
-            let Some(report) = picture.report(id, key) else {
-                continue;
-            };
-            let settled = report.grant_number >= line.number() && line.granted() > report.active;
-            let unplaced = report.waiting.iter().find(|(r, _, since)| {
-                let placement = r.code.layer() == Layer::Placement && r.code != ReasonCode::AwaitingOffer;
-                placement && now.since(*since) >= after
-            });
-            if let (true, Some((reason, _, _))) = (settled, unplaced)
-                && starved(&spec.pool)
-            {
-                out.push((id, key.clone(), report.active, reason.clone()));
-            }
-        }
-    }
-    out
-}
-
-fn top(path: &str) -> &str {
-    path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }

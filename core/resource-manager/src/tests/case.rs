@@ -39,6 +39,8 @@ pub struct Case {
     pub limits: BTreeMap<String, u64>,
     /// Every range that was ever stored.
     stored: Vec<(JobId, AssignedRange)>,
+    /// How often it was woken.
+    pub wakes: u64,
     next_link: u64,
     beats: u64,
 }
@@ -62,6 +64,7 @@ impl Case {
             held: None,
             limits: BTreeMap::new(),
             stored: Vec::new(),
+            wakes: 0,
             next_link: 1,
             beats: 0,
         }
@@ -436,6 +439,7 @@ impl Case {
             };
             assert!(wake >= self.now || wake <= self.now);
             self.now = self.now.max(wake);
+            self.wakes += 1;
             self.beat();
             self.step(Event::Wake);
         }

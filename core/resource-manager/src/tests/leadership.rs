@@ -154,6 +154,39 @@ fn rolled_back_storage_freezes_until_it_is_resumed() {
 }
 
 #[test]
+fn a_frozen_one_looks_now_and_then_and_does_not_spin() {
+    let mut case = Case::new().pool("/default", 9).cluster("a", 8);
+    case.published = Epoch(5);
+    case.elect();
+    assert_eq!(case.rm.next_wake(), Some(case.now.plus(Span::seconds(3))));
+    case.wakes = 0;
+    case.run_for(Span::seconds(60));
+    assert_eq!((case.wakes, case.alarms.len()), (12, 13));
+    // Also while its question gets no answer, or a failure for one.
+    case.stalled = Some(Vec::new());
+    case.wakes = 0;
+    case.run_for(Span::seconds(60));
+    assert!(case.wakes <= 12, "{} turns", case.wakes);
+}
+
+#[test]
+fn an_idle_leader_turns_only_to_read_again() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.born = case.now;
+    case.job(1, service(4).spread());
+    case.job(2, batch(2));
+    let deleted = case.job(3, batch(2));
+    case.want(deleted, echelon_core_model::job::Desired::Deleted);
+    case.run_for(Span::seconds(30));
+    case.wakes = 0;
+    case.trace.clear();
+    case.run_for(Span::seconds(60));
+    // Each of 1,024 buckets once, a full cycle a second, pools and clusters every five, the epoch every three, and cycles after
+    // what the shards tell.
+    assert!(case.wakes < 1_024 + 400, "{} turns", case.wakes);
+}
+
+#[test]
 fn failed_operations_are_repeated_unchanged() {
     let mut rm = ResourceManager::new(Config::new("one", 1));
     let mut out = Vec::new();

@@ -103,6 +103,7 @@ impl Case {
             .map_or("?", |(c, _)| c.as_str());
         match &directive.order {
             Order::Report => {}
+            Order::Slices(orders) if orders.is_empty() => {}
             Order::Archive(_) => self.trace.push(format!("{cluster}: archive")),
             Order::Slices(orders) => {
                 let text: Vec<String> = orders.iter().map(order_text).collect();

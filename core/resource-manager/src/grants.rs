@@ -1,0 +1,129 @@
+//! The grants of every slice, made of what was admitted and what is active. A grant never goes below what is known to be active,
+//! except to follow `max_running` and the marks of numbers that are wanted no more.
+
+use crate::picture::{JobView, Picture, SliceKey, slices_of};
+use crate::quota::{Line, lines};
+use echelon_core_model::reason::Layer;
+use echelon_core_model::spec::GroupSpec;
+use echelon_core_model::{JobId, Reason, ReasonCode, Span, Timestamp};
+use echelon_core_pools::Admission;
+use echelon_core_pools::fill::{Taker, fill};
+use std::collections::BTreeMap;
+
+/// Raises and shrinks grants: the new value of every slice whose grant changes.
+#[must_use]
+pub fn grants(picture: &Picture, admissions: &[Admission]) -> BTreeMap<(JobId, SliceKey), u64> {
+    let mut more: BTreeMap<(JobId, SliceKey), u64> = BTreeMap::new();
+    for a in admissions {
+        for (cluster, generation, n) in &a.more {
+            let key = SliceKey {
+                group: a.group.clone(),
+                cluster: cluster.clone(),
+                generation: *generation,
+            };
+            *more.entry((a.job, key)).or_default() += n;
+        }
+    }
+    let mut out = BTreeMap::new();
+    for (id, job) in picture.live() {
+        for group in job.groups() {
+            let spec = job.spec.as_ref().and_then(|s| s.group(&group));
+            let lines = lines(picture, id, job, &group);
+            let targets = targets(job, spec, &lines, |key| {
+                more.get(&(id, key.clone())).copied().unwrap_or_default()
+            });
+            out.extend(targets.into_iter().map(|(key, n)| ((id, key), n)));
+        }
+    }
+    out
+}
+
+fn targets(
+    job: &JobView,
+    spec: Option<&GroupSpec>,
+    lines: &[Line],
+    more: impl Fn(&SliceKey) -> u64,
+) -> Vec<(SliceKey, u64)> {
+    let granted = |l: &Line| {
+        job.grants
+            .get(&l.key)
+            .filter(|g| !g.is_new())
+            .map(|g| g.granted())
+    };
+    // The first grant of this leader takes over what is active.
+    let now: Vec<u64> = lines
+        .iter()
+        .map(|l| {
+            let base = granted(l).unwrap_or(l.count.active).saturating_add(more(&l.key));
+            base.min(l.count.unended().max(l.count.active))
+        })
+        .collect();
+    let most = spec.map_or(u64::MAX, |g| u64::from(g.most_active()));
+    let capped = capped(job, lines, &now, most);
+    let pairs = lines.iter().zip(capped).filter(|(l, n)| granted(l) != Some(*n));
+    pairs.map(|(l, n)| (l.key.clone(), n)).collect()
+}
+
+/// Grants `now` cut down to `most` in sum. A smaller max_running is the user's wish; nothing else takes active instances away.
+/// Where fewer instances are wanted, the marks say which go: they go first, and not before the marks are stored, or the shard
+/// would stop whatever it has most of.
+fn capped(job: &JobView, lines: &[Line], now: &[u64], most: u64) -> Vec<u64> {
+    let decided = slices_of(&job.decided);
+    let unstored = |l: &Line| {
+        let marked = decided.get(&l.key).into_iter().flatten();
+        let marked = marked.filter(|r| r.releasing.as_ref().is_some_and(|m| m.count.is_none()));
+        let marked: u64 = marked.map(|r| r.range.count()).sum();
+        marked.saturating_sub(l.count.leaving)
+    };
+    let sum = now.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
+    if sum <= most {
+        return now.to_vec();
+    }
+    let kept: Vec<u64> = lines.iter().zip(now).map(|(l, n)| unstored(l).min(*n)).collect();
+    let takers: Vec<Taker> = lines
+        .iter()
+        .zip(now)
+        .zip(&kept)
+        .map(|((l, n), kept)| Taker {
+            weight: 1,
+            most: n.saturating_sub(l.count.leaving).saturating_sub(*kept),
+        })
+        .collect();
+    let stay = fill(most, &takers);
+    stay.into_iter().zip(kept).map(|(n, kept)| n + kept).collect()
+}
+
+/// Slices whose unused grants nothing can be placed by, while their pool refuses others: the grant goes back to what is active.
+#[must_use]
+pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId, SliceKey, u64, Reason)> {
+    let starved = |pool: &str| {
+        picture.live().any(|(_, j)| {
+            let refused = j.refused.values().any(|(r, _)| r.code.layer() == Layer::Pool);
+            refused && j.spec.as_ref().is_some_and(|s| top(&s.pool) == top(pool))
+        })
+    };
+    let mut out = Vec::new();
+    for (id, job) in picture.live() {
+        let Some(spec) = job.running_spec() else { continue };
+        for (key, line) in &job.grants {
+            let Some(report) = picture.report(id, key) else {
+                continue;
+            };
+            let settled = report.grant_number >= line.number() && line.granted() > report.active;
+            let unplaced = report.waiting.iter().find(|(r, _, since)| {
+                let placement = r.code.layer() == Layer::Placement && r.code != ReasonCode::AwaitingOffer;
+                placement && now.since(*since) >= after
+            });
+            if let (true, Some((reason, _, _))) = (settled, unplaced)
+                && starved(&spec.pool)
+            {
+                out.push((id, key.clone(), report.active, reason.clone()));
+            }
+        }
+    }
+    out
+}
+
+fn top(path: &str) -> &str {
+    path.trim_start_matches('/').split('/').next().unwrap_or_default()
+}
