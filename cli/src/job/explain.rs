@@ -50,7 +50,7 @@ fn people(told: &v1::ExplainJobResponse) -> String {
             .iter()
             .map(|a| format!("try:       {}", output::escape(a))),
     );
-    if told.waiting.is_empty() && told.instances.is_empty() {
+    if told.waiting.is_empty() && told.advice.is_empty() {
         lines.push("nothing of it waits".to_owned());
     }
     lines.join("\n") + "\n"

@@ -26,6 +26,9 @@ pub struct Filter {
     /// Only with names that begin so
     #[arg(long, default_value = "")]
     name_prefix: String,
+    /// Deleted ones too; their records are kept for a day after their creation
+    #[arg(long)]
+    deleted: bool,
     /// At most this many
     #[arg(long, default_value_t = 1000)]
     limit: usize,
@@ -48,6 +51,7 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
         owner: filter.owner,
         labels: filter.label,
         name_prefix: filter.name_prefix,
+        show_deleted: filter.deleted,
         ..v1::ListJobsRequest::default()
     };
     let mut all = client::jobs(&context.client().await?, request, filter.limit).await?;

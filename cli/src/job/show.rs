@@ -67,11 +67,15 @@ pub fn waiting(w: &v1::Waiting) -> String {
         format!(" on {}", output::escape(&w.cluster))
     };
     let reason = output::escape(&shape::reason(w.reason.as_ref()));
+    // A plan has no since: nothing of it has begun to wait.
+    let since = match shape::ago(w.since.as_ref()) {
+        ago if ago.is_empty() => String::new(),
+        ago => format!(" ({ago})"),
+    };
     format!(
-        "waiting:   {} of group {}{place}: {reason} ({})",
+        "waiting:   {} of group {}{place}: {reason}{since}",
         w.count,
-        output::escape(&w.group),
-        shape::ago(w.since.as_ref())
+        output::escape(&w.group)
     )
 }
 

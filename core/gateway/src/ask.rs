@@ -124,6 +124,8 @@ reads! {
     name(name: &str) = Query::Name(name.to_owned()) => Name as Option<NameHolder>, Quorum, "the name";
     /// The pool tree, to decide by.
     pools() = Query::Pools => Pools as PoolTree, Serial, "the pools";
+    /// All clusters, to decide by.
+    settled_clusters() = Query::Clusters => Clusters as Vec<Cluster>, Serial, "the clusters";
     /// All clusters.
     clusters() = Query::Clusters => Clusters as Vec<Cluster>, Quorum, "the clusters";
     /// Contact of all clusters.

@@ -109,6 +109,7 @@ async fn check<F: Facts>(facts: &F, request: &CreateJob) -> Result<(), ApiError>
     );
     let pools = ask::pools(facts).await?;
     validate::in_pools(&request.spec.pool, &pools, "job.spec", &mut out);
+    validate::in_clusters(facts, &request.spec, "job.spec", &mut out).await?;
     out.done()
 }
 

@@ -80,6 +80,49 @@ fn a_name_is_free_once_its_job_has_ended_or_is_deleted() {
 }
 
 #[test]
+fn a_create_that_is_repeated_after_the_delete_answers_the_deleted_job() {
+    let mut store = Memory::new();
+    let first = create(&mut store, "r1", 3, 1).unwrap().head.job;
+    store.heads.get_mut(&first).unwrap().goal.desired = Desired::Deleted;
+    store.ended(first, JobState::Deleted);
+    let again = create(&mut store, "r1", 3, 2).unwrap();
+    assert_eq!((again.head.job, again.state()), (first, JobState::Deleted));
+    assert!(again.spec.is_some());
+    // The name is free, and the repetition takes it from nobody.
+    let second = create(&mut store, "r2", 3, 3).unwrap().head.job;
+    let again = create(&mut store, "r1", 3, 4).unwrap();
+    assert_eq!(again.head.job, first);
+    assert_eq!(store.names["hello"].job, second);
+    assert_eq!(store.heads.len(), 2);
+}
+
+#[test]
+fn an_unknown_cluster_is_refused_unless_the_job_is_made_already() {
+    let mut store = Memory::new();
+    store.add_cluster("east");
+    let only = |id: &str, name: &str| {
+        let mut request = request(id, 1);
+        request.spec.clusters.only = vec![name.to_owned()];
+        request
+    };
+    let create = |store: &mut Memory, r: CreateJob| {
+        run(
+            store,
+            move |facts| async move { create_job(&facts, r, 1, NOW).await },
+        )
+    };
+    let wrong = create(&mut store, only("r1", "eats")).unwrap_err();
+    assert_eq!(
+        (wrong.code(), wrong.violations[0].field.as_str()),
+        (Code::InvalidArgument, "job.spec.clusters.only[0]")
+    );
+    assert!(wrong.violations[0].problem.contains("did you mean `east`?"));
+    let made = create(&mut store, only("r1", "east")).unwrap().head.job;
+    store.clusters.clear();
+    assert_eq!(create(&mut store, only("r1", "east")).unwrap().head.job, made);
+}
+
+#[test]
 fn nothing_is_stored_of_a_wrong_request() {
     let mut store = Memory::new();
     let mut wrong = request("r 1", 0);

@@ -65,10 +65,8 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
             out.push(text);
         }
     };
-    let state = view.state();
-    if state.is_ended() {
-        say(format!("the job has ended: {state}; nothing of it waits"));
-    } else if view.progress.is_none() {
+    let ended = view.state().is_ended();
+    if view.progress.is_none() {
         say("no resource manager has looked at the job yet; if that lasts, check that one is running and leads".to_owned());
     }
     if view.head.goal.desired == Desired::Running {
@@ -76,14 +74,18 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
             .iter()
             .for_each(|w| say(advice(&w.reason, &view.head.pool)));
     }
-    for part in view.parts.iter().filter(|p| p.is_stale()) {
+    // What an ended job became is stored: no cluster's word can change it.
+    for part in view.parts.iter().filter(|p| !ended && p.is_stale()) {
         let age = part.age.map_or("never".to_owned(), |age| format!("{age} ago"));
         say(format!(
             "cluster {} is {} and its shard was last heard {age}: what is shown of it may be old",
             part.name, part.contact
         ));
     }
-    for view in instances.iter().filter(|i| i.ended) {
+    let failed = |i: &&InstanceView| {
+        i.ended && i.state != Some(RunState::Killed) && i.state != Some(RunState::Pending)
+    };
+    for view in instances.iter().filter(failed) {
         say(format!(
             "instance {} of group {}: {}; see `echelon job logs`",
             view.number, view.group, view.reason

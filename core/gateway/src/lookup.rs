@@ -58,6 +58,7 @@ fn present(head: Option<Head>, job: &JobRef) -> Result<Head, ApiError> {
 async fn latest_of_name<F: Facts>(facts: &F, name: &str) -> Result<Option<Head>, ApiError> {
     let filter = JobFilter {
         name_prefix: Some(name.to_owned()),
+        show_deleted: true,
         ..JobFilter::default()
     };
     let mut best: Option<Head> = None;

@@ -185,6 +185,8 @@ pub struct JobFilter {
     pub labels: BTreeMap<String, String>,
     /// Start of the name.
     pub name_prefix: Option<String>,
+    /// Deleted jobs too, of which only the tombstone is left. Who asks for the state `deleted` need not say so.
+    pub show_deleted: bool,
 }
 
 impl JobFilter {
@@ -197,7 +199,9 @@ impl JobFilter {
             owner,
             labels,
             name_prefix,
+            show_deleted,
         } = self;
+        let hidden = state == JobState::Deleted && !show_deleted && states.is_empty();
         let below = |path: &String| {
             head.pool == *path
                 || head
@@ -206,6 +210,7 @@ impl JobFilter {
                     .is_some_and(|r| r.starts_with('/'))
         };
         !head.void
+            && !hidden
             && pool.as_ref().is_none_or(below)
             && (states.is_empty() || states.contains(&state))
             && owner.as_ref().is_none_or(|o| head.owner == *o)

@@ -24,6 +24,7 @@ fn filter(fields: &Fields) -> JobFilter {
         owner: field(fields, "owner").cloned(),
         labels: std::collections::BTreeMap::new(),
         name_prefix: field(fields, "name").cloned(),
+        show_deleted: false,
     }
 }
 

@@ -289,6 +289,10 @@ impl World {
                 lost(2, format!("job {job} was acknowledged and is gone"))
             };
         };
+        // The tombstone stays for a day, and nothing runs.
+        if deleted && state == Some(JobState::Deleted) && self.live_instances(job) == 0 {
+            return None;
+        }
         if deleted {
             return lost(
                 3,

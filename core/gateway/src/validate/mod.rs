@@ -1,11 +1,13 @@
 //! What a request may contain. Every rule names the field and what would be right, and all problems are told at once. The
 //! methods call this before they store anything.
 
+mod clusters;
 mod group;
 pub mod pool;
 mod spec;
 pub mod text;
 
+pub use clusters::in_clusters;
 pub use group::instances;
 pub use spec::{Purpose, in_pools, spec};
 
@@ -68,6 +70,7 @@ pub async fn planned<F: Facts>(
     let mut out = Violations(found);
     spec(wanted, bytes, Purpose::Create, "spec", &mut out);
     in_pools(&wanted.pool, &ask::pools(facts).await?, "spec", &mut out);
+    in_clusters(facts, wanted, "spec", &mut out).await?;
     out.done()
 }
 

@@ -58,6 +58,7 @@ pub async fn jobs_are_found_by_what_they_are(case: &Case) {
         ("/ml/train", "ann", "b", Some(JobState::Failed)),
         ("/mlx", "bob", "a", None),
         ("/ml/train", "bob", "a", Some(JobState::Running)),
+        ("/gone", "eve", "b", Some(JobState::Deleted)),
     ];
     for (n, (pool, owner, label, state)) in (1..).zip(jobs_written) {
         let mut head = head(job(n), 1);
@@ -103,6 +104,19 @@ pub async fn jobs_are_found_by_what_they_are(case: &Case) {
             vec![4],
         ),
         ("nothing", by(&|f| f.owner = Some("eve".to_owned())), vec![]),
+        (
+            "deleted too",
+            by(&|f| {
+                f.owner = Some("eve".to_owned());
+                f.show_deleted = true;
+            }),
+            vec![5],
+        ),
+        (
+            "deleted by name",
+            by(&|f| f.states = vec![JobState::Deleted]),
+            vec![5],
+        ),
     ] {
         let mut expected: Vec<JobId> = expected.into_iter().map(job).collect();
         expected.sort_by_key(|j| (job_bucket(*j), *j));
