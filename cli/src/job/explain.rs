@@ -55,3 +55,29 @@ fn people(told: &v1::ExplainJobResponse) -> String {
     }
     lines.join("\n") + "\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(state: v1::JobState, advice: &[&str]) -> String {
+        let job = v1::Job {
+            display_name: "hello".to_owned(),
+            state: state.into(),
+            ..v1::Job::default()
+        };
+        people(&v1::ExplainJobResponse {
+            job: Some(job),
+            advice: advice.iter().map(|a| (*a).to_owned()).collect(),
+            ..v1::ExplainJobResponse::default()
+        })
+    }
+
+    #[test]
+    fn only_what_is_true_is_told() {
+        let ended = told(v1::JobState::Succeeded, &[]);
+        assert_eq!(ended, "job hello is succeeded: \nnothing of it waits\n");
+        let failed = told(v1::JobState::Failed, &["see its log"]);
+        assert_eq!(failed, "job hello is failed: \ntry:       see its log\n");
+    }
+}

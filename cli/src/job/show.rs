@@ -112,3 +112,27 @@ pub fn counts(job: &v1::Job) -> String {
         .collect();
     each.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_told_with_its_time_if_there_is_one() {
+        let mut w = v1::Waiting {
+            group: "main".to_owned(),
+            count: 3,
+            reason: Some(v1::Reason {
+                code: "MAX_RUNNING".to_owned(),
+                message: "max_running is reached".to_owned(),
+                ..v1::Reason::default()
+            }),
+            ..v1::Waiting::default()
+        };
+        let planned = waiting(&w);
+        assert!(planned.starts_with("waiting:   3 of group main: "), "{planned}");
+        assert!(planned.ends_with("max_running is reached"), "{planned}");
+        w.since = Some(prost_types::Timestamp { seconds: 1, nanos: 0 });
+        assert!(waiting(&w).ends_with("d)"));
+    }
+}

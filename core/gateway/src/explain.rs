@@ -138,3 +138,39 @@ fn advice(reason: &Reason, pool: &str) -> String {
 const fn kind_word(kind: Kind) -> &'static str {
     kind.word()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::create::{CreateJob, create_job};
+    use crate::testing::{Memory, NOW, run};
+    use echelon_core_model::job::JobState;
+    use echelon_core_testkit::build::JobBuilder;
+
+    #[test]
+    fn an_ended_job_needs_no_advice() {
+        let mut store = Memory::new();
+        let request = CreateJob {
+            spec: JobBuilder::batch("hello", 2).build(),
+            hash: 1,
+            bytes: 1,
+            violations: Vec::new(),
+            request_id: "r".to_owned(),
+        };
+        let made = run(&mut store, |facts| async move {
+            create_job(&facts, request, 1, NOW).await
+        });
+        let job = made.unwrap().head.job;
+        let advice = |store: &mut Memory| {
+            let told = run(store, move |facts| async move {
+                explain_job(&facts, &JobRef::Id(job), NOW).await
+            });
+            told.unwrap().advice
+        };
+        assert!(advice(&mut store)[0].contains("no resource manager"));
+        for state in [JobState::Succeeded, JobState::Stopped, JobState::Deleted] {
+            store.ended(job, state);
+            assert_eq!(advice(&mut store), Vec::<String>::new(), "{state}");
+        }
+    }
+}

@@ -17,7 +17,7 @@ pub enum Desired {
     Running,
     /// Stop it; its record stays.
     Stopped,
-    /// Stop it and remove its record once every cluster has confirmed.
+    /// Stop it; it is deleted once every cluster has confirmed, and its record goes when no create can be repeated any more.
     Deleted,
 }
 

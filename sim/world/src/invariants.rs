@@ -283,13 +283,9 @@ impl World {
         };
         let state = progress.first().map(|p| p.state);
         let Some(head) = head else {
-            return if deleted {
-                None
-            } else {
-                lost(2, format!("job {job} was acknowledged and is gone"))
-            };
+            // A deleted one, too: no world lasts as long as a create may be repeated.
+            return lost(2, format!("job {job} was acknowledged and is gone"));
         };
-        // The tombstone stays for a day, and nothing runs.
         if deleted && state == Some(JobState::Deleted) && self.live_instances(job) == 0 {
             return None;
         }

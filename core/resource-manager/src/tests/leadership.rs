@@ -33,7 +33,8 @@ fn a_new_leader_rebuilds_and_changes_nothing() {
     ];
     case.run_for(Span::seconds(3));
     let assignments = jobs.map(|j| case.assignment(j));
-    let states = jobs.map(|j| case.state(j));
+    let state = |case: &Case, j| case.progress(j).map(|p| (p.state, p.since));
+    let states = jobs.map(|j| state(&case, j));
     let active = jobs.map(|j| case.shards.values().map(|s| s.running(j)).collect::<Vec<_>>());
     case.trace.clear();
     for _ in 0..3 {
@@ -41,7 +42,7 @@ fn a_new_leader_rebuilds_and_changes_nothing() {
         case.run_for(Span::seconds(3));
     }
     assert_eq!(jobs.map(|j| case.assignment(j)), assignments);
-    assert_eq!(jobs.map(|j| case.state(j)), states);
+    assert_eq!(jobs.map(|j| state(&case, j)), states, "since the state began");
     assert_eq!(
         jobs.map(|j| case.shards.values().map(|s| s.running(j)).collect::<Vec<_>>()),
         active
