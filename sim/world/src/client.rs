@@ -1,6 +1,7 @@
 //! Users: each submits a job through a gateway and later changes its mind. A gateway may die under a call; the user then
 //! repeats the same request. What was acknowledged is remembered and judged at the end.
 
+use crate::invariants::Broken;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -111,6 +112,8 @@ impl World {
         }
         if die.chance(200) {
             plans.push_back(Asked::Goal(Wish::Delete));
+            // A retry that comes late, as from a queue: it must not make the job again.
+            plans.push_back(Asked::Create);
         }
         (job.build(), plans)
     }
@@ -195,7 +198,10 @@ impl World {
             return;
         };
         user.call = None;
-        user.job = Some(job);
+        if let Some(before) = user.job.replace(job).filter(|before| *before != job) {
+            let what = format!("user{n}: the request that made {before} made {job} too");
+            self.broken.push(Broken { invariant: 2, what });
+        }
         if let Some(asked) = user.plans.pop_front() {
             self.trace
                 .line(self.now, &format!("user{n}: {asked:?} acknowledged for {job}"));
