@@ -6,7 +6,7 @@ use echelon_core_testkit::build::JobBuilder;
 use echelon_sim_world::{Options, World};
 
 /// What recurs whatever jobs there are.
-const RECURRING: [&str; 4] = ["Capacity(", "Heartbeat", "Elected", "FullStart"];
+const RECURRING: [&str; 5] = ["Capacity(", "Heartbeat", "Elected", "FullStart", "Slices([])"];
 
 #[test]
 fn one_job_from_submit_to_its_end() {
