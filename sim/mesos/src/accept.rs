@@ -1,5 +1,5 @@
 //! ACCEPT: the offers are judged as a whole, then the operations in order, then the rest is declined (rules R64, R67,
-//! R68, R71). LAUNCH is simulated; of other operations only the refusal is.
+//! R68, R71). LAUNCH is here, operations on resources are in `operation`.
 
 use crate::bundle::Bundle;
 use crate::cluster::Cluster;
@@ -10,11 +10,10 @@ use crate::offer::Offer;
 use crate::refuse::refusal;
 use crate::validate;
 use echelon_core_model::time::Timestamp;
-use echelon_proto::mesos::v1;
 use echelon_proto::mesos::v1::offer::{Operation, operation};
-use echelon_proto::mesos::v1::scheduler::{Event, call, event as scheduler_event};
+use echelon_proto::mesos::v1::scheduler::call;
 use echelon_proto::mesos::v1::task_status::{Reason, Source};
-use echelon_proto::mesos::v1::{OperationState, TaskInfo, TaskState, TaskStatus};
+use echelon_proto::mesos::v1::{TaskInfo, TaskState, TaskStatus};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -140,8 +139,7 @@ impl Cluster {
                 Reason::TaskGroupInvalid,
                 "Task groups are not simulated".to_owned(),
             )),
-            // Operations on resources fail silently unless they have an id (rule R124).
-            _ => return self.refuse_operation(framework, operation, "This operation is not simulated"),
+            _ => return self.transform(framework, operation, rest, now),
         };
         for task in tasks_of(operation) {
             let verdict = match &refused {
@@ -207,22 +205,6 @@ impl Cluster {
             known.unreachable.remove(&id);
             known.tasks.insert(id, task);
         }
-    }
-
-    fn refuse_operation(&mut self, framework: &FrameworkId, operation: &Operation, why: &str) {
-        let Some(id) = &operation.id else { return };
-        let status = v1::OperationStatus {
-            operation_id: Some(id.clone()),
-            state: OperationState::OperationError.into(),
-            message: Some(why.to_owned()),
-            ..Default::default()
-        };
-        let event = Event {
-            r#type: Some(scheduler_event::Type::UpdateOperationStatus.into()),
-            update_operation_status: Some(scheduler_event::UpdateOperationStatus { status }),
-            ..Default::default()
-        };
-        self.send(framework, event);
     }
 }
 

@@ -3,7 +3,10 @@
 
 use crate::bundle::Bundle;
 use crate::config::AgentSpec;
+use crate::drain::Drain;
+use crate::feedback::Confirmation;
 use crate::id::{AgentId, Container, FrameworkId, TaskId};
+use crate::inverse_offer::InverseAnswer;
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::task_status::{Reason, Source};
 use echelon_proto::mesos::v1::{FrameworkInfo, TaskState};
@@ -17,6 +20,7 @@ pub(crate) type TaskKey = (FrameworkId, TaskId);
 #[derive(Debug)]
 pub(crate) struct Agent {
     pub id: AgentId,
+    /// Operations change its resources: an agent writes down what is reserved and which volumes it has.
     pub spec: AgentSpec,
     /// Its process lives.
     pub up: bool,
@@ -25,6 +29,8 @@ pub(crate) struct Agent {
     pub tasks: BTreeMap<TaskKey, AgentTask>,
     /// The frameworks whose tasks it runs, to tell a new master about them.
     pub frameworks: BTreeMap<FrameworkId, Arc<FrameworkInfo>>,
+    /// Ends of operations that nobody has acknowledged, by the uuid of the update.
+    pub confirmations: BTreeMap<[u8; 16], Confirmation>,
 }
 
 /// A task on an agent.
@@ -95,6 +101,14 @@ pub(crate) struct Member {
     pub offers: BTreeSet<u64>,
     /// KILLs to deliver when it is back (rule R87).
     pub kills: BTreeSet<TaskKey>,
+    /// Its inverse offers that are open.
+    pub inverse_offers: BTreeSet<u64>,
+    /// What frameworks answered to inverse offers.
+    pub answers: BTreeMap<FrameworkId, InverseAnswer>,
+    /// An operator wants it empty.
+    pub drain: Option<Drain>,
+    /// An operator wants nothing of it offered.
+    pub deactivated: bool,
 }
 
 /// The master's contact with an agent.
@@ -127,7 +141,16 @@ impl Member {
             tasks: BTreeSet::new(),
             offers: BTreeSet::new(),
             kills: BTreeSet::new(),
+            inverse_offers: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            drain: None,
+            deactivated: false,
         }
+    }
+
+    /// Whether its resources may be offered.
+    pub(crate) const fn is_offerable(&self) -> bool {
+        matches!(self.contact, Contact::Connected) && self.drain.is_none() && !self.deactivated
     }
 
     pub(crate) fn recovered() -> Self {
@@ -147,6 +170,7 @@ impl Agent {
             linked: true,
             tasks: BTreeMap::new(),
             frameworks: BTreeMap::new(),
+            confirmations: BTreeMap::new(),
         }
     }
 

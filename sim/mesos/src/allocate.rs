@@ -1,30 +1,37 @@
 //! Who is offered what: in batches and at once after some events, agent by agent, to the role and framework with the
-//! smallest dominant share; what a filter hides is offered to the next (rules R65, R66, R69; S9, S10).
+//! smallest dominant share. Of an agent a role gets what is free, not reserved for others, and left by its quotas; what a
+//! filter hides is offered to the next (rules R65, R66, R69, R132, R133; S9, S10).
 
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, Mark};
 use crate::cluster::Cluster;
+use crate::framework::Framework;
 use crate::id::{AgentId, FrameworkId};
 use crate::offer::Offer;
+use crate::quota::is_within;
+use crate::share::Claim;
 use crate::timers::Timer;
 use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1;
 use echelon_proto::mesos::v1::framework_info::capability;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// A role that a framework wants offers for, with its part of the cluster in billionths.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Claim {
-    role_share: u128,
-    role: Arc<str>,
-    framework_share: u128,
-    framework: FrameworkId,
+/// Whether a role of a framework is offered an agent.
+enum Verdict {
+    Offered(Bundle),
+    /// A filter hides it until then.
+    Hidden(Timestamp),
+    Nothing,
 }
 
 impl Cluster {
     /// Has offers made at the next batch.
     pub(crate) fn want_allocation(&mut self, now: Timestamp) {
-        self.allocate_at(self.batch_after(Timestamp(now.0.saturating_add(1))));
+        self.look_again(Timestamp(now.0.saturating_add(1)));
+    }
+
+    /// Has offers made at the first batch at or after a moment.
+    pub(crate) fn look_again(&mut self, at: Timestamp) {
+        self.allocate_at(self.batch_after(at));
     }
 
     fn allocate_at(&mut self, at: Timestamp) {
@@ -60,128 +67,87 @@ impl Cluster {
         }
     }
 
-    /// Offers everything that is free and wanted. O(agents * claims).
+    /// Offers everything that is free and wanted, then asks back what is planned to go. O(agents * claims).
     pub(crate) fn allocate(&mut self, now: Timestamp) {
         let mut made: BTreeMap<FrameworkId, Vec<v1::Offer>> = BTreeMap::new();
-        let mut look_again: Option<Timestamp> = None;
+        let mut hidden_until: Option<Timestamp> = None;
         let total = self.total();
+        let mut claims = self.claims(&total);
         for agent in self.offerable_agents() {
-            let Some(free) = self.master.members.get(&agent).map(|member| member.free.clone()) else {
-                continue;
-            };
-            for claim in self.claims(&total) {
-                match self.may_offer(&claim, &agent, &free, now) {
-                    Ok(false) => {}
-                    Err(until) => look_again = Some(look_again.map_or(until, |at| at.min(until))),
-                    Ok(true) => {
-                        let Claim { framework, role, .. } = claim;
+            self.settle_revocable(&agent);
+            let mut n_made = 0;
+            for claim in &claims {
+                match self.judge_claim(claim, &agent, now) {
+                    Verdict::Nothing => {}
+                    Verdict::Hidden(until) => {
+                        hidden_until = Some(hidden_until.map_or(until, |at| at.min(until)));
+                    }
+                    Verdict::Offered(resources) => {
+                        let framework = claim.framework.clone();
                         let offer = Offer {
                             framework: framework.clone(),
-                            agent,
-                            role,
-                            resources: free,
+                            agent: agent.clone(),
+                            role: claim.role.clone(),
+                            resources,
                         };
-                        made.entry(framework).or_default().extend(self.make_offer(offer));
-                        break;
+                        made.entry(framework)
+                            .or_default()
+                            .extend(self.make_offer(offer, now));
+                        n_made += 1;
                     }
                 }
+            }
+            if n_made > 0 {
+                claims = self.claims(&total);
             }
         }
         for (framework, offers) in made {
             self.send_offers(&framework, offers);
         }
-        if let Some(until) = look_again {
-            self.allocate_at(self.batch_after(until));
+        if let Some(until) = hidden_until {
+            self.look_again(until);
         }
+        self.allocate_inverse(now);
     }
 
-    /// Whether this role of this framework may have the agent; `Err` says until when a filter hides it.
-    fn may_offer(
-        &mut self,
-        claim: &Claim,
-        agent: &AgentId,
-        free: &Bundle,
-        now: Timestamp,
-    ) -> Result<bool, Timestamp> {
+    fn judge_claim(&mut self, claim: &Claim, agent: &AgentId, now: Timestamp) -> Verdict {
+        let Some(member) = self
+            .master
+            .members
+            .get(agent)
+            .filter(|member| member.free.is_allocatable())
+        else {
+            return Verdict::Nothing;
+        };
+        let Some(framework) = self.master.frameworks.get(&claim.framework) else {
+            return Verdict::Nothing;
+        };
         let has_gpus = self
             .agents
             .get(agent)
-            .is_some_and(|agent| agent.spec.resources.gpus > 0);
-        let Some(framework) = self.master.frameworks.get_mut(&claim.framework) else {
-            return Ok(false);
-        };
+            .is_some_and(|agent| agent.spec.resources.plain.gpus > 0);
         if has_gpus && !framework.can(capability::Type::GpuResources) {
-            return Ok(false);
+            return Verdict::Nothing;
         }
-        match framework.filtered_until(&claim.role, agent, free, now) {
-            Some(until) => Err(until),
-            None => Ok(true),
+        let mut part = member.free.only(|mark| may_have(framework, &claim.role, mark));
+        self.chop(&claim.role, &mut part);
+        if !part.is_allocatable() {
+            return Verdict::Nothing;
         }
-    }
-
-    /// The roles that want offers, the poorest first.
-    fn claims(&self, total: &Bundle) -> Vec<Claim> {
-        let mut by_role: BTreeMap<&str, Bundle> = BTreeMap::new();
-        for framework in self.master.frameworks.values() {
-            for (role, amount) in &framework.allocated {
-                by_role.entry(role).or_default().add(amount);
-            }
+        let framework = self.master.frameworks.get_mut(&claim.framework);
+        match framework.and_then(|framework| framework.filtered_until(&claim.role, agent, &part, now)) {
+            Some(until) => Verdict::Hidden(until),
+            None => Verdict::Offered(part),
         }
-        let mut claims = Vec::new();
-        for framework in self
-            .master
-            .frameworks
-            .values()
-            .filter(|framework| framework.stream.is_some())
-        {
-            for role in framework
-                .roles()
-                .into_iter()
-                .filter(|role| !framework.suppressed.contains(role))
-            {
-                let own = framework.allocated.get(&role);
-                claims.push(Claim {
-                    role_share: by_role
-                        .get(role.as_str())
-                        .map_or(0, |amount| share(amount, total)),
-                    framework_share: own.map_or(0, |amount| share(amount, total)),
-                    role: Arc::from(role),
-                    framework: framework.id.clone(),
-                });
-            }
-        }
-        claims.sort();
-        claims
-    }
-
-    fn total(&self) -> Bundle {
-        let registered = self
-            .master
-            .members
-            .iter()
-            .filter(|(_, member)| member.contact.is_registered());
-        let mut total = Bundle::default();
-        for spec in registered
-            .filter_map(|(agent, _)| self.agents.get(agent))
-            .map(|agent| &agent.spec)
-        {
-            let scalars = Bundle {
-                ports: Vec::new(),
-                ..spec.resources
-            };
-            total.add(&scalars);
-        }
-        total
     }
 }
 
-/// The largest part of any kind, in billionths.
-fn share(amount: &Bundle, total: &Bundle) -> u128 {
-    let parts = amount.scalars().into_iter().zip(total.scalars());
-    parts
-        .filter_map(|((_, part), (_, whole))| {
-            (u128::from(part) * 1_000_000_000).checked_div(u128::from(whole))
-        })
-        .max()
-        .unwrap_or_default()
+/// Whether resources with a mark may be offered to a role of a framework: nobody else's reservation, and nothing that the
+/// framework would not understand (rule R35).
+fn may_have(framework: &Framework, role: &str, mark: &Mark) -> bool {
+    mark.reserved_for()
+        .is_none_or(|reserved| is_within(role, reserved))
+        && (!mark.revocable || framework.can(capability::Type::RevocableResources))
+        && (!mark.shared || framework.can(capability::Type::SharedResources))
+        && (mark.reservations.len() <= 1 || framework.can(capability::Type::ReservationRefinement))
 }

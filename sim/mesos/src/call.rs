@@ -5,6 +5,7 @@ use crate::cluster::Cluster;
 use crate::id::FrameworkId;
 use crate::request::Response;
 use echelon_core_model::time::Timestamp;
+use echelon_proto::mesos::v1::master::inverse_offer_status::Status;
 use echelon_proto::mesos::v1::scheduler::{Call, call};
 
 impl Cluster {
@@ -55,8 +56,24 @@ impl Cluster {
                 .reconcile
                 .iter()
                 .for_each(|part| self.reconcile(framework, part, now)),
-            // Taken in without effect: what they act on (custom executors, operations, inverse offers) is not simulated,
-            // so they always meet the case of "unknown", which a real master answers by silence.
+            call::Type::AcknowledgeOperationStatus => call
+                .acknowledge_operation_status
+                .iter()
+                .for_each(|part| self.acknowledge_operation(framework, part)),
+            call::Type::ReconcileOperations => call
+                .reconcile_operations
+                .iter()
+                .for_each(|part| self.reconcile_operations(framework, part)),
+            call::Type::AcceptInverseOffers => call.accept_inverse_offers.iter().for_each(|part| {
+                let answer = (Status::Accept, part.filters.as_ref());
+                self.answer_inverse_offers(framework, &part.inverse_offer_ids, answer, now);
+            }),
+            call::Type::DeclineInverseOffers => call.decline_inverse_offers.iter().for_each(|part| {
+                let answer = (Status::Decline, part.filters.as_ref());
+                self.answer_inverse_offers(framework, &part.inverse_offer_ids, answer, now);
+            }),
+            // Taken in without effect: what they act on (custom executors) is not simulated, so they always meet the case
+            // of "unknown", which a real master answers by silence.
             _ => {}
         }
     }

@@ -6,8 +6,11 @@ use crate::check::Verdict;
 use crate::config::{AgentSpec, Config};
 use crate::framework::Framework;
 use crate::id::{AgentId, FrameworkId, Run, StreamId};
+use crate::inverse_offer::InverseOffer;
+use crate::maintenance::Maintenance;
 use crate::offer::Offer;
 use crate::output::{Output, StreamEnd};
+use crate::quota::Quotas;
 use crate::random::{Random, uuid_text};
 use crate::request::{Request, Response};
 use crate::store::StoreKey;
@@ -46,6 +49,19 @@ pub(crate) struct Master {
     pub streams: BTreeMap<StreamId, FrameworkId>,
     /// When offers are made next; nothing is due while nothing has changed.
     pub allocation_at: Option<Timestamp>,
+    /// By number, which they share with offers (rule R60).
+    pub inverse_offers: BTreeMap<u64, InverseOffer>,
+    /// What operators decided; the registry keeps it over masters.
+    pub decrees: Decrees,
+    /// What killed it (rule S25).
+    pub crashed: Option<String>,
+}
+
+/// What operators decided about the cluster as a whole.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Decrees {
+    pub quotas: Quotas,
+    pub maintenance: Maintenance,
 }
 
 /// Who leads, as the asked master sees it.
@@ -75,6 +91,9 @@ impl Master {
             n_offers: 0,
             streams: BTreeMap::new(),
             allocation_at: None,
+            inverse_offers: BTreeMap::new(),
+            decrees: Decrees::default(),
+            crashed: None,
         }
     }
 }
@@ -99,6 +118,7 @@ impl Cluster {
 
     /// Starts a new agent, which registers at once.
     pub fn add_agent(&mut self, spec: AgentSpec, now: Timestamp) -> AgentId {
+        self.replace_agent_at(&spec, now);
         let id = AgentId::new(format!("{}-S{}", self.master.id, self.n_agents));
         self.n_agents += 1;
         self.master
@@ -112,11 +132,12 @@ impl Cluster {
 
     /// Answers a request to `/api/v1/scheduler`.
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> Response {
-        match self.check(request) {
+        let response = match self.check(request) {
             Verdict::Refused(response) => response,
             Verdict::Subscribe(call) => self.subscribe(call, now),
             Verdict::Call(framework, call) => self.call(&framework, call, now),
-        }
+        };
+        self.last_words().unwrap_or(response)
     }
 
     /// Answers a request as [`Cluster::handle`] would and then loses it: a master may die after 202 (rule R12).
@@ -180,6 +201,8 @@ impl Cluster {
             Timer::VirtualEnd(run) => self.virtual_end(&run, now),
             Timer::VirtualDeath(run) => self.virtual_death(&run, now),
             Timer::Retry(run) => self.retry(&run, now),
+            Timer::RetryOperation(agent, uuid) => self.retry_operation(&agent, uuid, now),
+            Timer::OfferTimeout(number) => self.offer_timed_out(number, now),
             Timer::Allocation => self.allocation_due(now),
             Timer::Heartbeat(stream) => self.heartbeat(stream, now),
         }

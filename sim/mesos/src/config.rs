@@ -15,6 +15,8 @@ pub struct Config {
     pub port: u16,
     /// Time between two batches of offers (`--allocation_interval`, 1 s).
     pub allocation_interval: Span,
+    /// How long an offer stays open (`--offer_timeout`, for ever).
+    pub offer_timeout: Option<Span>,
     /// Time between two HEARTBEATs; 15 s in a real master, not configurable there (rule R24).
     pub heartbeat: Span,
     /// Time without contact after which an agent is unreachable (`--agent_ping_timeout` times
@@ -73,6 +75,7 @@ impl Default for Config {
             ip: [127, 0, 0, 1],
             port: 5050,
             allocation_interval: Span::seconds(1),
+            offer_timeout: None,
             heartbeat: Span::seconds(15),
             agent_timeout: Span::seconds(75),
             agent_reregister_timeout: Span::minutes(10),

@@ -4,7 +4,9 @@ use crate::config::Config;
 use crate::id::{AgentId, FrameworkId};
 use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1::scheduler::{Event, event};
-use echelon_proto::mesos::v1::{Address, MasterInfo, Offer, OfferId, TaskStatus, master_info};
+use echelon_proto::mesos::v1::{
+    Address, InverseOffer, MasterInfo, Offer, OfferId, OperationStatus, TaskStatus, master_info,
+};
 
 /// The version that the simulated master gives itself: the one that was recorded.
 pub(crate) const VERSION: &str = "1.12.0";
@@ -74,6 +76,30 @@ pub(crate) fn rescind(offer: String) -> Event {
     Event {
         rescind: Some(rescind),
         ..of(event::Type::Rescind)
+    }
+}
+
+pub(crate) fn inverse_offers(inverse_offers: Vec<InverseOffer>) -> Event {
+    Event {
+        inverse_offers: Some(event::InverseOffers { inverse_offers }),
+        ..of(event::Type::InverseOffers)
+    }
+}
+
+pub(crate) fn rescind_inverse(offer: String) -> Event {
+    let rescind = event::RescindInverseOffer {
+        inverse_offer_id: OfferId { value: offer },
+    };
+    Event {
+        rescind_inverse_offer: Some(rescind),
+        ..of(event::Type::RescindInverseOffer)
+    }
+}
+
+pub(crate) fn operation(status: OperationStatus) -> Event {
+    Event {
+        update_operation_status: Some(event::UpdateOperationStatus { status }),
+        ..of(event::Type::UpdateOperationStatus)
     }
 }
 

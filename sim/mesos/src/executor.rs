@@ -102,11 +102,12 @@ impl Cluster {
         now: Timestamp,
     ) {
         let uuid = self.random.uuid();
+        let (state, reason) = self.while_draining(run, state);
         let update = Update {
             uuid,
             state,
             source: Source::Executor,
-            reason: None,
+            reason,
             message,
             at: now,
         };

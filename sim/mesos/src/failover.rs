@@ -17,8 +17,10 @@ impl Cluster {
             self.close(stream, StreamEnd::Broken);
         }
         let registry = self.registry();
+        let decrees = std::mem::take(&mut self.master.decrees);
         self.master = Master::new(&mut self.random, Leadership::Recovering, now);
         self.master.members = registry;
+        self.master.decrees = decrees;
         self.timers.set(now.plus(recovery), Timer::RecoveryDone);
     }
 
@@ -34,6 +36,8 @@ impl Cluster {
                 id.clone(),
                 Member {
                     contact,
+                    drain: member.drain.clone(),
+                    deactivated: member.deactivated,
                     ..Member::recovered()
                 },
             )

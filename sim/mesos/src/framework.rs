@@ -25,6 +25,8 @@ pub(crate) struct Framework {
     pub offers: BTreeSet<u64>,
     /// What its offers and tasks hold, by role, for fair shares.
     pub allocated: BTreeMap<String, Bundle>,
+    /// Operations of which it wants to hear: where they are done, and the uuid of their end (rule R125).
+    pub operations: BTreeMap<String, (AgentId, [u8; 16])>,
 }
 
 /// A task as the master tracks it (rule R108).
@@ -66,6 +68,7 @@ impl Framework {
             filters: BTreeMap::new(),
             offers: BTreeSet::new(),
             allocated: BTreeMap::new(),
+            operations: BTreeMap::new(),
         }
     }
 
@@ -117,14 +120,13 @@ impl Framework {
     }
 
     pub(crate) fn charge(&mut self, role: &str, amount: &Bundle) {
-        let mut scalars = amount.clone();
-        scalars.ports.clear();
-        self.allocated.entry(role.to_owned()).or_default().add(&scalars);
+        let allocated = self.allocated.entry(role.to_owned()).or_default();
+        allocated.add(&amount.exclusive_scalars());
     }
 
     pub(crate) fn discharge(&mut self, role: &str, amount: &Bundle) {
         if let Some(allocated) = self.allocated.get_mut(role) {
-            allocated.subtract(amount);
+            allocated.subtract(&amount.exclusive_scalars());
             if allocated.is_empty() {
                 self.allocated.remove(role);
             }

@@ -104,6 +104,7 @@ impl Cluster {
 
     /// An agent hears that a framework is removed: its tasks are killed and forgotten without an update.
     pub(crate) fn drop_framework(&mut self, agent: &AgentId, framework: &FrameworkId) {
+        self.drop_operations(agent, framework);
         let Some(known) = self.agents.get_mut(agent) else {
             return;
         };

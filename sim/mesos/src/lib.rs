@@ -3,14 +3,17 @@
 //! is to hold; `io/mesos-sim` serves it over HTTP, `sim/world` calls it in virtual time. Rule numbers (R1, S1, H1) are
 //! those of the facts about Mesos that recordings of a real master confirm.
 //!
-//! Simulated: subscription, failover, streams and heartbeats; offers by role with filters, SUPPRESS and REVIVE; LAUNCH of
-//! command tasks, their updates, retries, acknowledgements, KILL; reconciliation; agents that disconnect, fall silent,
-//! return or are marked gone; master failover and redirects; UPDATE_FRAMEWORK; TEARDOWN.
+//! Simulated: subscription, failover, streams and heartbeats; offers by role with filters, SUPPRESS and REVIVE, shared
+//! fairly (dominant resources, tree of roles) within quota limits, with time-outs; LAUNCH of command tasks, their updates,
+//! retries, acknowledgements, KILL; reservations, persistent and shared volumes and revocable resources, operations with
+//! feedback; reconciliation; agents that disconnect, fall silent, return, are marked gone, drained, deactivated, removed;
+//! maintenance with inverse offers; master failover and redirects; UPDATE_FRAMEWORK; TEARDOWN; the death of a master whose
+//! framework triggers one of its assertions.
 //!
-//! Deliberately left out, refused in the way a master refuses what it cannot do: task groups and custom executors,
-//! reservations, volumes and their operations, revocable resources, quota and weights, health checks (they are validated,
-//! not run), `max_completion_time`, offer constraints and time-outs, maintenance and inverse offers, draining,
-//! authentication, and the closing time of executors (rule R75).
+//! Deliberately left out, refused in the way a master refuses what it cannot do: task groups and custom executors, disks
+//! and operations of resource providers, quota guarantees and weights, the QoS controller's preemption, health checks
+//! (they are validated, not run), `max_completion_time`, offer constraints, authentication, and the closing time of
+//! executors (rule R75). An operation on an agent that is cut off arrives at once; only its feedback waits.
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,
@@ -21,27 +24,40 @@
 mod accept;
 mod agent;
 mod allocate;
+mod amount;
 mod bundle;
 mod call;
 mod check;
 mod cluster;
 mod config;
+mod crash;
+mod departure;
+mod drain;
 mod event;
 mod executor;
 mod failover;
+mod feedback;
 mod framework;
 mod framework_info;
 mod id;
+mod inverse_offer;
 mod kill;
 mod launch;
+mod maintenance;
 mod membership;
 mod offer;
+mod operation;
+mod operator;
 mod output;
+mod quota;
 mod random;
 mod reconcile;
 mod refuse;
 mod registration;
 mod request;
+mod resource;
+mod revocable;
+mod share;
 mod store;
 mod subscribe;
 mod timers;

@@ -137,7 +137,7 @@ impl Cluster {
     }
 
     /// An agent that is marked gone must end, with everything on it.
-    fn shut_agent_down(&mut self, id: &AgentId) {
+    pub(crate) fn shut_agent_down(&mut self, id: &AgentId) {
         let Some(agent) = self.agents.get_mut(id) else {
             return;
         };
@@ -198,7 +198,9 @@ impl Cluster {
         if since.is_none() {
             self.tell_unreachable_gone(id, words, now);
         }
+        self.forget_operations(id);
         self.rescind_agent(id);
+        self.rescind_inverse_of(id);
         if was_registered {
             self.tell_failure(id);
         }
@@ -283,7 +285,7 @@ impl Cluster {
 }
 
 /// An update that the master makes about a task that it can no longer see: without uuid (rule R93).
-fn lost_status(
+pub(crate) fn lost_status(
     task: &TaskId,
     agent: &AgentId,
     state: TaskState,

@@ -1,11 +1,14 @@
 //! Offers: making them, taking them back, and where their resources go (rules R59 to R63).
 
-use crate::agent::Contact;
 use crate::bundle::Bundle;
 use crate::cluster::Cluster;
+use crate::config::AgentSpec;
 use crate::event;
 use crate::id::{AgentId, FrameworkId};
 use crate::output::Output;
+use crate::resource::unrefined;
+use crate::timers::Timer;
+use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1;
 use echelon_proto::mesos::v1::framework_info::capability;
 use std::sync::Arc;
@@ -24,18 +27,22 @@ impl Cluster {
         format!("{}-O{number}", self.master.id)
     }
 
-    /// The open offer that a text names.
-    pub(crate) fn offer_number(&self, text: &str) -> Option<u64> {
-        let number = text
-            .strip_prefix(&self.master.id)?
+    /// The number of an offer or inverse offer of this master.
+    pub(crate) fn number_of(&self, text: &str) -> Option<u64> {
+        text.strip_prefix(&self.master.id)?
             .strip_prefix("-O")?
             .parse()
-            .ok()?;
+            .ok()
+    }
+
+    /// The open offer that a text names.
+    pub(crate) fn offer_number(&self, text: &str) -> Option<u64> {
+        let number = self.number_of(text)?;
         self.master.offers.contains_key(&number).then_some(number)
     }
 
     /// Takes resources from an agent into a new offer.
-    pub(crate) fn make_offer(&mut self, offer: Offer) -> Option<v1::Offer> {
+    pub(crate) fn make_offer(&mut self, offer: Offer, now: Timestamp) -> Option<v1::Offer> {
         let number = self.master.n_offers;
         let member = self.master.members.get_mut(&offer.agent)?;
         let framework = self.master.frameworks.get_mut(&offer.framework)?;
@@ -46,22 +53,25 @@ impl Cluster {
         let message = self.offer_message(number, &offer)?;
         self.master.n_offers += 1;
         self.master.offers.insert(number, offer);
+        self.limit_offer(number, now);
         Some(message)
+    }
+
+    /// An offer that nobody answers ends by itself, where the master is told so (rule R62).
+    pub(crate) fn limit_offer(&mut self, number: u64, now: Timestamp) {
+        if let Some(timeout) = self.config.offer_timeout {
+            self.timers.set(now.plus(timeout), Timer::OfferTimeout(number));
+        }
+    }
+
+    pub(crate) fn offer_timed_out(&mut self, number: u64, now: Timestamp) {
+        self.rescind(number);
+        self.rescind_inverse(number);
+        self.want_allocation(now);
     }
 
     fn offer_message(&self, number: u64, offer: &Offer) -> Option<v1::Offer> {
         let spec = &self.agents.get(&offer.agent)?.spec;
-        let address = v1::Address {
-            hostname: Some(spec.hostname.clone()),
-            ip: Some(spec.ip.clone()),
-            port: i32::from(spec.port),
-        };
-        let url = v1::Url {
-            scheme: "http".to_owned(),
-            address,
-            path: Some("/slave(1)".to_owned()),
-            ..Default::default()
-        };
         let allocation = v1::resource::AllocationInfo {
             role: Some(offer.role.to_string()),
         };
@@ -72,28 +82,22 @@ impl Cluster {
             framework_id: offer.framework.proto(),
             agent_id: offer.agent.proto(),
             hostname: spec.hostname.clone(),
-            url: Some(url),
+            url: Some(agent_url(spec)),
             resources: self.resources_for(offer),
             attributes: spec.attributes.clone(),
             allocation_info: Some(allocation),
+            unavailability: self.unavailability(spec),
             ..Default::default()
         })
     }
 
     /// Frameworks without RESERVATION_REFINEMENT see the older form, with a role of its own (rule R7).
-    #[allow(deprecated, reason = "the older form is the deprecated one")]
     fn resources_for(&self, offer: &Offer) -> Vec<v1::Resource> {
         let mut resources = offer.resources.write(Some(&offer.role));
         let refined = capability::Type::ReservationRefinement;
-        if self
-            .master
-            .frameworks
-            .get(&offer.framework)
-            .is_some_and(|framework| !framework.can(refined))
-        {
-            for resource in &mut resources {
-                resource.role = Some("*".to_owned());
-            }
+        let framework = self.master.frameworks.get(&offer.framework);
+        if framework.is_some_and(|framework| !framework.can(refined)) {
+            resources.iter_mut().for_each(unrefined);
         }
         resources
     }
@@ -123,6 +127,7 @@ impl Cluster {
         for number in numbers {
             self.end_offer(number);
         }
+        self.take_back_inverse_offers(framework);
     }
 
     /// Ends all offers of an agent with RESCIND (rule R63).
@@ -158,7 +163,7 @@ impl Cluster {
         }
     }
 
-    fn rescind(&mut self, number: u64) {
+    pub(crate) fn rescind(&mut self, number: u64) {
         let text = self.offer_text(number);
         if let Some(offer) = self.end_offer(number) {
             self.send(&offer.framework, event::rescind(text));
@@ -177,7 +182,7 @@ impl Cluster {
         self.master
             .members
             .iter()
-            .filter(|(_, member)| member.contact == Contact::Connected && member.free.is_allocatable())
+            .filter(|(_, member)| member.is_offerable() && member.free.is_allocatable())
             .map(|(agent, _)| agent.clone())
             .collect()
     }
@@ -189,5 +194,19 @@ impl Cluster {
             .iter()
             .filter(|output| matches!(output, Output::Event { .. }))
             .count()
+    }
+}
+
+/// Where an agent answers, as offers and inverse offers say it.
+pub(crate) fn agent_url(spec: &AgentSpec) -> v1::Url {
+    v1::Url {
+        scheme: "http".to_owned(),
+        address: v1::Address {
+            hostname: Some(spec.hostname.clone()),
+            ip: Some(spec.ip.clone()),
+            port: i32::from(spec.port),
+        },
+        path: Some("/slave(1)".to_owned()),
+        ..Default::default()
     }
 }

@@ -30,6 +30,12 @@ pub enum Output {
         /// How it ends.
         end: StreamEnd,
     },
+    /// The master died of its own assertion, as a real one would: the framework has sent what it must never send (rules
+    /// H1, H2, S25). Whoever holds the cluster is to stop and say so.
+    Crash {
+        /// What brought it down.
+        why: String,
+    },
     /// Run a task, then report [`crate::Cluster::started`] and [`crate::Cluster::exited`].
     Launch(Box<Launch>),
     /// End a task: SIGTERM, and SIGKILL after the grace.

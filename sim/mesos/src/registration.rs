@@ -19,7 +19,8 @@ impl Cluster {
             return;
         }
         let Some(was) = self.contact(id) else { return };
-        if was == Contact::Gone {
+        let down = self.agents.get(id).is_some_and(|agent| self.is_down(&agent.spec));
+        if was == Contact::Gone || down {
             if let Some(agent) = self.agents.get_mut(id) {
                 agent.up = false;
             }
@@ -31,6 +32,7 @@ impl Cluster {
         self.set_contact(id, Contact::Connected);
         self.meet_frameworks(id);
         self.report_tasks(id, was, now);
+        self.report_operations(id);
         self.drop_unknown(id, now);
         if was.is_registered() {
             self.want_allocation(now);
@@ -38,16 +40,21 @@ impl Cluster {
             self.allocate(now);
         }
         self.resume_agent(id, now);
+        self.resume_operations(id, now);
         self.deliver_kills(id, now);
+        self.drain_on(id, now);
     }
 
     /// The agent is new to this master: all it has is free until its tasks are counted.
     fn admit(&mut self, id: &AgentId) {
-        if let Some(agent) = self.agents.get(id) {
-            self.master
-                .members
-                .insert(id.clone(), Member::new(&agent.spec.resources));
-        }
+        let Some(agent) = self.agents.get(id) else { return };
+        let was = self.master.members.remove(id);
+        let member = Member {
+            drain: was.as_ref().and_then(|was| was.drain.clone()),
+            deactivated: was.is_some_and(|was| was.deactivated),
+            ..Member::new(&agent.spec.resources)
+        };
+        self.master.members.insert(id.clone(), member);
     }
 
     /// Frameworks that the master has removed are dropped by the agent; those it has not met yet are only recovered.

@@ -5,6 +5,7 @@ use crate::agent::{Agent, AgentTask, Contact, Life, Member, Phase, Update};
 use crate::bundle::Bundle;
 use crate::cluster::{Cluster, Leadership};
 use crate::config::{AgentSpec, Config};
+use crate::feedback::Confirmation;
 use crate::id::{AgentId, Container, FrameworkId, TaskId};
 use crate::output::Output;
 use echelon_core_model::time::{Span, Timestamp};
@@ -69,6 +70,18 @@ struct AgentRecord {
     frameworks: Vec<FrameworkInfo>,
     #[prost(bool, tag = "7")]
     gone: bool,
+    #[prost(message, repeated, tag = "8")]
+    confirmations: Vec<ConfirmationRecord>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ConfirmationRecord {
+    #[prost(bytes = "vec", tag = "1")]
+    uuid: Vec<u8>,
+    #[prost(string, tag = "2")]
+    framework: String,
+    #[prost(string, tag = "3")]
+    operation: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -215,6 +228,15 @@ impl Cluster {
                 .ok_or_else(|| bad("framework id"))?;
             agent.frameworks.insert(framework, Arc::new(info));
         }
+        for one in record.confirmations {
+            let uuid = one.uuid.try_into().map_err(|_| bad("uuid"))?;
+            let confirmation = Confirmation {
+                framework: FrameworkId::new(one.framework),
+                operation: one.operation,
+                retry: None,
+            };
+            agent.confirmations.insert(uuid, confirmation);
+        }
         let contact = if record.gone {
             Contact::Gone
         } else {
@@ -240,14 +262,21 @@ fn key_text(key: &StoreKey) -> String {
 }
 
 fn agent_record(agent: &Agent, gone: bool) -> AgentRecord {
+    let confirmations = agent.confirmations.iter().map(|(uuid, one)| ConfirmationRecord {
+        uuid: uuid.to_vec(),
+        framework: one.framework.to_string(),
+        operation: one.operation.clone(),
+    });
     AgentRecord {
         hostname: agent.spec.hostname.clone(),
         ip: agent.spec.ip.clone(),
         port: u32::from(agent.spec.port),
-        resources: agent.spec.resources.write(None),
+        // An estimate is made anew by an agent that starts.
+        resources: agent.spec.resources.only(|mark| !mark.revocable).write(None),
         attributes: agent.spec.attributes.clone(),
         frameworks: agent.frameworks.values().map(|info| (**info).clone()).collect(),
         gone,
+        confirmations: confirmations.collect(),
     }
 }
 

@@ -26,6 +26,10 @@ pub(crate) enum Timer {
     VirtualDeath(Run),
     /// An update has not been acknowledged.
     Retry(Run),
+    /// The end of an operation has not been acknowledged.
+    RetryOperation(AgentId, [u8; 16]),
+    /// An offer or inverse offer has been open for too long.
+    OfferTimeout(u64),
     /// Offers are made.
     Allocation,
     /// A stream needs a sign of life.

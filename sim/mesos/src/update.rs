@@ -15,10 +15,10 @@ use echelon_proto::mesos::v1::{
 };
 
 /// The first gap before an update is sent again.
-const FIRST_GAP: Span = Span::seconds(10);
+pub(crate) const FIRST_GAP: Span = Span::seconds(10);
 
 /// The longest.
-const LAST_GAP: Span = Span::minutes(10);
+pub(crate) const LAST_GAP: Span = Span::minutes(10);
 
 impl Cluster {
     /// The agent takes an update from an executor, or makes one.
@@ -189,6 +189,7 @@ impl Cluster {
         if let Some(framework) = self.master.frameworks.get_mut(&run.framework) {
             framework.tasks.remove(&run.task);
         }
+        self.drained(&run.agent, now);
     }
 
     fn status(&self, run: &Run, update: &Update, pid: u32) -> TaskStatus {

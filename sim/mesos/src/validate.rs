@@ -2,7 +2,8 @@
 //! R71 to R79).
 
 use crate::accept::Remainder;
-use crate::bundle::{Bundle, to_thousandths};
+use crate::amount::to_thousandths;
+use crate::bundle::Bundle;
 use crate::framework_info::check_id;
 use echelon_proto::mesos::v1::{
     CheckInfo, CommandInfo, HealthCheck, TaskInfo, Volume, check_info, environment, health_check,
@@ -27,6 +28,7 @@ pub(crate) fn task(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Resu
         return Err("Task uses no resources".to_owned());
     }
     let resources = Bundle::read(&task.resources)?;
+    one_kind_of_each(&resources)?;
     task.command.as_ref().map_or(Ok(()), command)?;
     let volumes = task
         .container
@@ -38,6 +40,22 @@ pub(crate) fn task(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Resu
     executor(task)?;
     fits(task, &resources, rest)?;
     Ok(resources)
+}
+
+/// Revocable and regular resources of one kind do not mix in a task (rule R91).
+fn one_kind_of_each(resources: &Bundle) -> Result<(), String> {
+    let revocable = resources.only(|mark| mark.revocable).sum();
+    let regular = resources.only(|mark| !mark.revocable).sum();
+    let mixed = revocable
+        .kinds()
+        .find(|kind| regular.kinds().any(|other| other == *kind));
+    match mixed {
+        Some(kind) => Err(format!(
+            "Task mixes revocable and non-revocable resources: Cannot use both revocable and non-revocable '{kind}' at \
+             the same time"
+        )),
+        None => Ok(()),
+    }
 }
 
 fn times(task: &TaskInfo) -> Result<(), String> {

@@ -150,12 +150,14 @@ impl Cluster {
         {
             offered.add(&offer.resources);
         }
-        let mut allocated = agent.spec.resources.clone();
+        let mut allocated = agent.spec.resources.only(|mark| !mark.shared);
         allocated.subtract(&member.free);
         allocated.subtract(&offered);
         get_agents::Agent {
             agent_info: agent_info(agent),
-            active: member.contact == Contact::Connected,
+            active: member.is_offerable(),
+            deactivated: Some(member.deactivated || member.drain.is_some()),
+            drain_info: member.drain_info(),
             version: event::VERSION.to_owned(),
             pid: Some(format!("slave(1)@{}:{}", agent.spec.ip, agent.spec.port)),
             total_resources: agent.spec.resources.write(None),

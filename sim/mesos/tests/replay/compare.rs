@@ -33,7 +33,13 @@ impl Seen {
                 let offers = array(&event["offers"]["offers"]).map(|offer| anonymous(&sorted(offer), master));
                 self.offers.extend(offers);
             }
-            _ => self.others.push(anonymous(event, master)),
+            _ => {
+                let mut event = anonymous(event, master);
+                if let Some(uuid) = event.pointer_mut("/update_operation_status/status/uuid/value") {
+                    *uuid = json!(self.name(text(uuid), "uuid"));
+                }
+                self.others.push(event);
+            }
         }
     }
 
@@ -137,7 +143,7 @@ pub fn anonymous(value: &Value, master: &str) -> Value {
 fn sorted(offer: &Value) -> Value {
     let mut offer = offer.clone();
     if let Some(resources) = offer["resources"].as_array_mut() {
-        resources.sort_by_key(|resource| text(&resource["name"]).to_owned());
+        resources.sort_by_key(ToString::to_string);
     }
     offer
 }

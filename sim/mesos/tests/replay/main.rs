@@ -13,6 +13,7 @@
 )]
 
 mod compare;
+mod outside;
 mod player;
 mod recording;
 
@@ -41,6 +42,16 @@ const SCENARIOS: &[&str] = &[
     "subscribe-errors",
     "stale-offers",
     "subscribe-heartbeat",
+    "reserve-volume",
+    "shared-volume",
+    "operation-feedback",
+    "hazard-operation-ack-agent",
+    "revocable",
+    "quota",
+    "maintenance",
+    "agent-drain",
+    "agent-leaves",
+    "offer-timeout",
 ];
 
 /// Batches come every 250 ms in the recordings; a step of 10 ms is finer than anything that depends on it.

@@ -1,12 +1,12 @@
 //! Plays a recording into a simulated cluster.
 
 use crate::compare::{Seen, anonymous};
-use crate::recording::{Recording, bytes, text};
+use crate::recording::{Recording, text};
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::scheduler::Call;
 use echelon_sim_mesos::{
-    AgentId, AgentSpec, Bundle, Cluster, Config, Executors, Exit, FrameworkId, Output, Request, Response,
-    Run, StreamEnd, StreamId, Tasks,
+    AgentId, AgentSpec, Bundle, Cluster, Config, Executors, Exit, Output, Request, Response, Run, StreamEnd,
+    StreamId, Tasks,
 };
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
@@ -19,25 +19,25 @@ pub struct Outcome {
     pub differences: Vec<String>,
 }
 
-struct Player<'a> {
-    recording: &'a Recording,
-    cluster: Cluster,
-    now: Timestamp,
-    pool: DescriptorPool,
+pub struct Player<'a> {
+    pub recording: &'a Recording,
+    pub cluster: Cluster,
+    pub now: Timestamp,
+    pub pool: DescriptorPool,
     /// The recorded master's id.
-    recorded_master: String,
+    pub recorded_master: String,
     /// Recorded stream ids and those that stand for them.
     stream_ids: BTreeMap<String, StreamId>,
     /// Who reads which stream.
     readers: BTreeMap<StreamId, String>,
-    open: BTreeMap<String, StreamId>,
-    agents: Vec<AgentId>,
+    pub open: BTreeMap<String, StreamId>,
+    pub agents: Vec<AgentId>,
     runs: BTreeMap<String, Run>,
     /// Simulated updates that carry a uuid: (task, state) to uuid, the newest.
     uuids: BTreeMap<(String, String), String>,
     recorded: BTreeMap<String, Seen>,
     simulated: BTreeMap<String, Seen>,
-    outcome: Outcome,
+    pub outcome: Outcome,
 }
 
 /// Plays a recording; `phase` is when batches of offers are due.
@@ -57,6 +57,7 @@ pub fn play(recording: &Recording, phase: u64) -> Outcome {
         agent_timeout: Span::seconds(
             seconds("agent_ping_timeout", 15) * seconds("max_agent_ping_timeouts", 5),
         ),
+        offer_timeout: (seconds("offer_timeout", 0) > 0).then(|| Span::seconds(seconds("offer_timeout", 0))),
         executors: Executors::External,
         ..Config::default()
     };
@@ -113,6 +114,9 @@ fn steps(recording: &Recording) -> Vec<(u64, Step<'_>)> {
                     sign_of_life(recording, i),
                     Step::StartAgent(rest[..1].parse().unwrap()),
                 )),
+                None if text(&line["text"]).starts_with("the agent's estimator") => {
+                    steps.push((first_revocable(recording), Step::Note(text(&line["text"]))));
+                }
                 None => steps.push((at, Step::Note(text(&line["text"])))),
             },
             "closed" if text(&line["why"]).starts_with("IncompleteRead") => {
@@ -148,6 +152,29 @@ fn sign_of_life(recording: &Recording, note: usize) -> u64 {
     sign.unwrap()["ms"].as_u64().unwrap() - 1
 }
 
+/// Just before the first offer of revocable resources: an agent makes its estimates at moments of its own.
+fn first_revocable(recording: &Recording) -> u64 {
+    let mut offers = recording.of_kind("event").filter(|line| line["type"] == "OFFERS");
+    let first = offers.find(|line| line["event"].to_string().contains("revocable"));
+    first.unwrap()["ms"].as_u64().unwrap() - 1
+}
+
+/// What an update is about and how far that is, with its uuid, when it has one.
+fn identity(event: &Value) -> Option<((String, String), String)> {
+    let (of_task, of_operation) = (
+        &event["update"]["status"],
+        &event["update_operation_status"]["status"],
+    );
+    let task = of_task["uuid"]
+        .as_str()
+        .map(|uuid| (of_task, &of_task["task_id"], uuid));
+    let operation = of_operation["uuid"]["value"].as_str();
+    let operation = operation.map(|uuid| (of_operation, &of_operation["operation_id"], uuid));
+    let (status, id, uuid) = task.or(operation)?;
+    let key = (text(&id["value"]).to_owned(), text(&status["state"]).to_owned());
+    Some((key, uuid.to_owned()))
+}
+
 impl Player<'_> {
     fn advance(&mut self, to: Timestamp) {
         while let Some(wake) = self.cluster.next_wake().filter(|wake| *wake <= to) {
@@ -175,6 +202,9 @@ impl Player<'_> {
     }
 
     fn note(&mut self, note: &str) {
+        if self.happen(note) {
+            return;
+        }
         if note.starts_with("agent start (agent") {
             let spec = self.agent_spec(note);
             self.agents.push(self.cluster.add_agent(spec, self.now));
@@ -191,18 +221,15 @@ impl Player<'_> {
     }
 
     fn agent_spec(&self, note: &str) -> AgentSpec {
-        let mut resources = Bundle::default();
-        for part in Recording::flag(note, "resources").unwrap().split(';') {
-            let (name, amount) = part.split_once(':').unwrap();
-            match (name, amount.parse::<u64>()) {
-                ("cpus", Ok(n)) => resources.cpus = n * 1000,
-                ("mem", Ok(n)) => resources.mem = n * 1000,
-                ("disk", Ok(n)) => resources.disk = n * 1000,
-                _ => {
-                    let (a, b) = amount.trim_matches(['[', ']']).split_once('-').unwrap();
-                    resources = resources.with_ports(a.parse().unwrap(), b.parse().unwrap());
-                }
-            }
+        let flag = Recording::flag(note, "resources").unwrap();
+        let parts: BTreeMap<&str, &str> = flag.split(';').filter_map(|part| part.split_once(':')).collect();
+        let whole = |name| parts.get(name).map_or(0, |n| n.parse::<u64>().unwrap());
+        let mut resources = Bundle::of(whole("cpus"), whole("mem"), whole("disk")).with_gpus(whole("gpus"));
+        if let Some((first, last)) = parts
+            .get("ports")
+            .and_then(|ports| ports.trim_matches(['[', ']']).split_once('-'))
+        {
+            resources = resources.with_ports(first.parse().unwrap(), last.parse().unwrap());
         }
         let mut spec = AgentSpec::new("127.0.0.1", resources);
         spec.port = self
@@ -272,32 +299,13 @@ impl Player<'_> {
         }
     }
 
-    fn operate(&mut self, line: &Value) {
-        let body = String::from_utf8(bytes(&line["body_b64"])).unwrap();
-        let body = body.replace(&self.recorded_master, self.cluster.master_id());
-        let good = if let Some(framework) = body.strip_prefix("frameworkId=") {
-            self.cluster.teardown(&FrameworkId::new(framework), self.now)
-        } else {
-            let call: Value = serde_json::from_str(&body).unwrap();
-            assert_eq!(call["type"], "MARK_AGENT_GONE");
-            self.cluster.mark_agent_gone(
-                &AgentId::new(text(&call["mark_agent_gone"]["agent_id"]["value"])),
-                self.now,
-            )
-        };
-        self.outcome.n_compared += 1;
-        if !good {
-            self.outcome
-                .differences
-                .push(format!("operator call refused: {body}"));
-        }
-    }
-
     /// The recorded call with the ids of the simulated run.
     fn call(&self, recorded: &Value) -> Call {
         let mut call = anonymous(recorded, &self.recorded_master);
-        if let Some(uuid) = call.pointer_mut("/acknowledge/uuid") {
-            *uuid = Value::from(self.simulated_uuid(text(uuid)));
+        for part in ["/acknowledge/uuid", "/acknowledge_operation_status/uuid"] {
+            if let Some(uuid) = call.pointer_mut(part) {
+                *uuid = Value::from(self.simulated_uuid(text(uuid)));
+            }
         }
         let call =
             serde_json::from_str::<Value>(&call.to_string().replace("MASTER", self.cluster.master_id()))
@@ -308,19 +316,24 @@ impl Player<'_> {
     }
 
     fn simulated_uuid(&self, recorded: &str) -> String {
-        let mut updates = self
+        let mut identities = self
             .recording
             .of_kind("event")
-            .map(|line| &line["event"]["update"]["status"]);
-        let status = updates.find(|status| status["uuid"] == recorded);
-        let key = status.map(|s| {
-            (
-                text(&s["task_id"]["value"]).to_owned(),
-                text(&s["state"]).to_owned(),
-            )
-        });
+            .filter_map(|line| identity(&line["event"]));
+        let key = identities.find(|(_, uuid)| uuid == recorded).map(|(key, _)| key);
         key.and_then(|key| self.uuids.get(&key).cloned())
             .unwrap_or_else(|| recorded.to_owned())
+    }
+
+    /// The uuid of the newest simulated update of this state.
+    pub fn simulated_uuid_of(&self, id: &str, state: &str) -> String {
+        self.uuids[&(id.to_owned(), state.to_owned())].clone()
+    }
+
+    /// Sends a call that is in no recording, on an open stream.
+    pub fn send(&mut self, who: &str, call: &Value) -> Response {
+        let request = Request::post(self.call(call), self.open.get(who));
+        self.cluster.handle(&request, self.now)
     }
 
     fn compare_answer(&mut self, line: &Value, response: &Response) {
@@ -356,26 +369,21 @@ impl Player<'_> {
                     self.see(&stream, &value);
                 }
                 Output::Close { stream, end } => {
-                    assert!(end == StreamEnd::Finished || self.now > Timestamp(1000));
+                    let broke = self.cluster.crashed().is_some() || self.now > Timestamp(1000);
+                    assert!(end == StreamEnd::Finished || broke);
                     self.open.retain(|_, open| *open != stream);
                 }
                 Output::Launch(launch) => {
                     self.runs.insert(launch.run.task.to_string(), launch.run);
                 }
-                Output::Kill { .. } | Output::Store { .. } => {}
+                // Whether it died is compared at the end.
+                Output::Crash { .. } | Output::Kill { .. } | Output::Store { .. } => {}
             }
         }
     }
 
     fn see(&mut self, stream: &StreamId, event: &Value) {
-        let status = &event["update"]["status"];
-        if let Some(uuid) = status["uuid"].as_str() {
-            let key = (
-                text(&status["task_id"]["value"]).to_owned(),
-                text(&status["state"]).to_owned(),
-            );
-            self.uuids.insert(key, uuid.to_owned());
-        }
+        self.uuids.extend(identity(event));
         // A refused subscription speaks before its answer is returned.
         let who = self.readers.get(stream).cloned().unwrap_or_default();
         let seen = self.simulated.entry(who).or_default();
@@ -390,6 +398,17 @@ impl Player<'_> {
                 line["ms"].as_u64().unwrap(),
                 &self.recorded_master,
             );
+        }
+        let died = self
+            .recording
+            .of_kind("note")
+            .any(|line| line["text"] == "master alive: False");
+        if died != self.cluster.crashed().is_some() {
+            let words = format!(
+                "master died: {died} recorded, {:?} simulated",
+                self.cluster.crashed()
+            );
+            self.outcome.differences.push(words);
         }
         let empty = Seen::default();
         let all: std::collections::BTreeSet<&String> =

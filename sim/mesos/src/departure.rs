@@ -1,0 +1,65 @@
+//! Agents that are removed rather than lost: their machine goes down for maintenance, they unregister, or a new agent
+//! takes their address. The master forgets them, so their tasks are unknown from then on (rules R115, R130, S22b).
+
+use crate::cluster::Cluster;
+use crate::config::AgentSpec;
+use crate::event;
+use crate::id::AgentId;
+use crate::membership::lost_status;
+use crate::store::StoreKey;
+use echelon_core_model::time::Timestamp;
+use echelon_proto::mesos::v1::TaskState;
+use echelon_proto::mesos::v1::task_status::Reason;
+
+impl Cluster {
+    /// An agent is told to end (SIGUSR1): it unregisters and takes its tasks with it. False when there is no such agent.
+    pub fn unregister_agent(&mut self, id: &AgentId, now: Timestamp) -> bool {
+        if !self.talks_to(id) {
+            return false;
+        }
+        self.remove_agent(id, "the agent unregistered", now);
+        true
+    }
+
+    /// A new agent takes the address of one whose process has died: the older will never be back.
+    pub(crate) fn replace_agent_at(&mut self, spec: &AgentSpec, now: Timestamp) {
+        let registered = self
+            .master
+            .members
+            .iter()
+            .filter(|(_, member)| member.contact.is_registered());
+        let replaced = registered.filter(|(id, _)| {
+            let agent = self.agents.get(*id).filter(|agent| !agent.up);
+            agent.is_some_and(|agent| (&agent.spec.ip, agent.spec.port) == (&spec.ip, spec.port))
+        });
+        for id in replaced.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.remove_agent(&id, "a new agent registered at the same address", now);
+        }
+    }
+
+    /// TASK_LOST for each task, whatever the framework is capable of, then the offers, then FAILURE.
+    pub(crate) fn remove_agent(&mut self, id: &AgentId, why: &str, now: Timestamp) {
+        let was_registered = self.contact(id).is_some_and(crate::agent::Contact::is_registered);
+        let Some(agent) = self.agents.get(id) else { return };
+        let words = format!("Agent {} removed: {why}", agent.spec.hostname);
+        for (framework, task) in self.tasks_on(id) {
+            let lost = (Reason::AgentRemoved, words.as_str(), now);
+            let status = lost_status(&task, id, TaskState::TaskLost, lost);
+            self.untrack(&framework, &task);
+            self.send(&framework, event::update(status));
+        }
+        self.rescind_agent(id);
+        self.rescind_inverse_of(id);
+        self.forget_operations(id);
+        if was_registered {
+            self.tell_failure(id);
+        }
+        self.shut_agent_down(id);
+        self.agents.remove(id);
+        self.master.members.remove(id);
+        for framework in self.master.frameworks.values_mut() {
+            framework.unreachable.retain(|_, agent| agent != id);
+        }
+        self.dirty.insert(StoreKey::Agent(id.clone()));
+    }
+}

@@ -1,0 +1,77 @@
+//! Oversubscription: an agent's estimator says how much of what is in use may be given out a second time, revocably (rules
+//! R63, R91, S24).
+
+use crate::amount::Amount;
+use crate::bundle::{Bundle, Mark};
+use crate::cluster::Cluster;
+use crate::id::AgentId;
+use echelon_core_model::time::Timestamp;
+
+static REVOCABLE: Mark = Mark {
+    reservations: Vec::new(),
+    volume: None,
+    shared: false,
+    revocable: true,
+};
+
+impl Cluster {
+    /// An agent's new estimate of its revocable resources. Open offers with any, their regular part included, are
+    /// rescinded. False when the master has no contact with the agent.
+    pub fn set_revocable(&mut self, id: &AgentId, estimate: &Bundle, now: Timestamp) -> bool {
+        if !self.talks_to(id) {
+            return false;
+        }
+        for number in self.offers_with_revocable(id) {
+            self.rescind(number);
+        }
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.spec.resources.marked.remove(&REVOCABLE);
+            agent.spec.resources.add_part(&REVOCABLE, &estimate.plain);
+        }
+        self.settle_revocable(id);
+        self.allocate(now);
+        true
+    }
+
+    /// Frees what the estimate leaves beside tasks and offers: it may have shrunk below what they hold.
+    pub(crate) fn settle_revocable(&mut self, id: &AgentId) {
+        let Some(agent) = self.agents.get(id) else { return };
+        let estimate = agent.spec.resources.marked.get(&REVOCABLE).cloned();
+        let Some(member) = self.master.members.get(id) else {
+            return;
+        };
+        if estimate.is_none() && !member.free.marked.contains_key(&REVOCABLE) {
+            return;
+        }
+        let mut left = estimate.unwrap_or(Amount::default());
+        let tasks = member
+            .tasks
+            .iter()
+            .filter_map(|(framework, task)| self.master.frameworks.get(framework)?.tasks.get(task));
+        let offers = member
+            .offers
+            .iter()
+            .filter_map(|number| self.master.offers.get(number));
+        let held = tasks
+            .filter(|task| !task.freed)
+            .map(|task| &task.resources)
+            .chain(offers.map(|offer| &offer.resources));
+        held.filter_map(|held| held.marked.get(&REVOCABLE))
+            .for_each(|held| left.subtract(held));
+        if let Some(member) = self.master.members.get_mut(id) {
+            member.free.marked.remove(&REVOCABLE);
+            member.free.add_part(&REVOCABLE, &left);
+        }
+    }
+
+    fn offers_with_revocable(&self, id: &AgentId) -> Vec<u64> {
+        let Some(member) = self.master.members.get(id) else {
+            return Vec::new();
+        };
+        let has = |number: &&u64| {
+            let offer = self.master.offers.get(number);
+            offer.is_some_and(|offer| offer.resources.marked.keys().any(|mark| mark.revocable))
+        };
+        member.offers.iter().filter(has).copied().collect()
+    }
+}
