@@ -145,6 +145,10 @@ impl Engine {
                     }
                     Output::Event { stream, event } => self.tell(state, &stream, &event),
                     Output::Close { stream, end } => close(state, &stream, end),
+                    Output::Crash { why } => {
+                        tracing::error!(%why, "a framework killed the simulated master; ending");
+                        self.shutdown.begin();
+                    }
                     Output::Launch(launch) => {
                         self.runner.iter().for_each(|runner| runner.launch(self, &launch))
                     }

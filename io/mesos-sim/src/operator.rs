@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::http::{Answer, Refusal, body, bytes, header_text, text};
 use crate::scheduler;
 use echelon_proto::mesos::v1::master::{Call, Response, call, response};
-use echelon_sim_mesos::{Accept, AgentId, Cluster, FrameworkId};
+use echelon_sim_mesos::{Accept, Cluster, FrameworkId};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use std::net::SocketAddr;
@@ -116,40 +116,24 @@ fn act(engine: &Arc<Engine>, call: &Call) -> Result<Option<Response>, Refusal> {
         call::Type::GetAgents => engine.view(Cluster::get_agents),
         call::Type::GetFrameworks => engine.view(Cluster::get_frameworks),
         call::Type::GetTasks => engine.view(Cluster::get_tasks),
-        call::Type::MarkAgentGone => {
-            let part = call
-                .mark_agent_gone
-                .as_ref()
-                .ok_or_else(|| missing("mark_agent_gone"))?;
-            let id = AgentId::from(&part.agent_id);
-            return done(
-                engine.with(|cluster, now| cluster.mark_agent_gone(&id, now)),
-                "Agent not found",
-            );
-        }
-        call::Type::Teardown => {
-            let part = call.teardown.as_ref().ok_or_else(|| missing("teardown"))?;
-            let id = FrameworkId::from(&part.framework_id);
-            return done(
-                engine.with(|cluster, now| cluster.teardown(&id, now)),
-                "Framework not found",
-            );
-        }
+        call::Type::GetMaintenanceStatus => engine.view(Cluster::get_maintenance_status),
         call::Type::Unknown if call.r#type.is_none() => return Err(missing("type")),
         other => {
-            let words = format!("The simulated master does not serve {}", other.as_str_name());
-            return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, words));
+            let words = || format!("The simulated master does not serve {}", other.as_str_name());
+            let changed = engine.with(|cluster, now| cluster.operator_call(call, now));
+            let changed = changed.ok_or_else(|| Refusal::new(StatusCode::NOT_IMPLEMENTED, words()))?;
+            return done(changed);
         }
     };
     Ok(Some(response))
 }
 
-fn done(known: bool, words: &str) -> Result<Option<Response>, Refusal> {
-    if known {
-        Ok(None)
-    } else {
-        Err(Refusal::new(StatusCode::NOT_FOUND, words))
+fn done(changed: echelon_sim_mesos::Response) -> Result<Option<Response>, Refusal> {
+    if changed.is_success() {
+        return Ok(None);
     }
+    let status = StatusCode::from_u16(changed.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Err(Refusal::new(status, changed.body))
 }
 
 fn missing(name: &str) -> Refusal {

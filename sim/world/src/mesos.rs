@@ -1,7 +1,7 @@
 //! A cluster's Mesos and the connections of its shard's processes to it. A connection keeps order both ways; when a call
 //! is lost its connection is lost with it, and nobody knows whether the call arrived.
 
-use crate::invariants::Facts;
+use crate::invariants::{Broken, Facts};
 use crate::process::{Process, Who};
 use crate::world::{BEGIN, Item, World};
 use echelon_core_hosts::{Call, Event};
@@ -151,6 +151,10 @@ impl World {
             match output {
                 sim::Output::Event { stream, event } => self.event_leaves(cluster, &stream, &event),
                 sim::Output::Close { stream, .. } => self.stream_closed(cluster, &stream),
+                sim::Output::Crash { why } => self.broken.push(Broken {
+                    invariant: 9,
+                    what: why,
+                }),
                 sim::Output::Store { .. } | sim::Output::Launch(_) | sim::Output::Kill { .. } => {}
             }
         }
