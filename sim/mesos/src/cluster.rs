@@ -116,15 +116,18 @@ impl Cluster {
         }
     }
 
-    /// Starts a new agent, which registers at once.
+    /// Starts a new agent, which registers at once. On a machine that is down for maintenance it ends again: start it later.
     pub fn add_agent(&mut self, spec: AgentSpec, now: Timestamp) -> AgentId {
         self.replace_agent_at(&spec, now);
         let id = AgentId::new(format!("{}-S{}", self.master.id, self.n_agents));
         self.n_agents += 1;
-        self.master
-            .members
-            .insert(id.clone(), Member::new(&spec.resources));
-        self.agents.insert(id.clone(), Agent::new(id.clone(), spec));
+        let mut agent = Agent::new(id.clone(), spec);
+        agent.up = !self.is_down(&agent.spec);
+        if agent.up {
+            let member = Member::new(&agent.spec.resources);
+            self.master.members.insert(id.clone(), member);
+        }
+        self.agents.insert(id.clone(), agent);
         self.dirty.insert(StoreKey::Agent(id.clone()));
         self.allocate(now);
         id

@@ -50,6 +50,7 @@ impl Cluster {
         if let Some(known) = self.agents.get_mut(agent) {
             known.confirmations.insert(uuid, confirmation);
         }
+        self.introduce(framework, agent);
         self.track_operation(framework, operation.value.clone(), (agent, uuid));
         self.dirty.insert(StoreKey::Agent(agent.clone()));
         self.send_confirmation(agent, uuid, FIRST_GAP, now);

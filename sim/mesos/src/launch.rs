@@ -69,23 +69,25 @@ impl Cluster {
 
     /// The agent notes the task, and its framework for a later master.
     fn note(&mut self, run: &Run, task: AgentTask) {
-        let info = self
-            .master
-            .frameworks
-            .get(&run.framework)
-            .map(|framework| framework.info.clone());
-        let Some(agent) = self.agents.get_mut(&run.agent) else {
+        if let Some(agent) = self.agents.get_mut(&run.agent) {
+            agent
+                .tasks
+                .insert((run.framework.clone(), run.task.clone()), task);
+            self.introduce(&run.framework, &run.agent);
+            self.touch(run);
+        }
+    }
+
+    /// The agent notes a framework that uses it.
+    pub(crate) fn introduce(&mut self, framework: &FrameworkId, agent: &AgentId) {
+        let Some(known) = self.master.frameworks.get(framework) else {
             return;
         };
-        agent
-            .tasks
-            .insert((run.framework.clone(), run.task.clone()), task);
-        if let Some(info) = info
-            && agent.frameworks.insert(run.framework.clone(), info).is_none()
-        {
-            self.dirty.insert(StoreKey::Agent(run.agent.clone()));
+        let info = known.info.clone();
+        let agent_known = self.agents.get_mut(agent);
+        if agent_known.is_some_and(|known| known.frameworks.insert(framework.clone(), info).is_none()) {
+            self.dirty.insert(StoreKey::Agent(agent.clone()));
         }
-        self.touch(run);
     }
 
     fn life(&self, info: &TaskInfo, command: &CommandInfo) -> Life {

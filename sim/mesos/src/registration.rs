@@ -18,7 +18,8 @@ impl Cluster {
         if !reachable || self.master.leadership != Leadership::Leads {
             return;
         }
-        let Some(was) = self.contact(id) else { return };
+        // An agent that was refused until now is new.
+        let was = self.contact(id).unwrap_or(Contact::Recovered);
         let down = self.agents.get(id).is_some_and(|agent| self.is_down(&agent.spec));
         if was == Contact::Gone || down {
             if let Some(agent) = self.agents.get_mut(id) {

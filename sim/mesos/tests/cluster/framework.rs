@@ -12,6 +12,7 @@ use echelon_sim_mesos::{
     AgentId, AgentSpec, Bundle, Cluster, Config, Executors, FrameworkId, Output, Request, Response, StreamId,
     TaskId, Virtual,
 };
+use std::collections::BTreeMap;
 
 /// A cluster, a framework on it, and the time.
 pub struct World {
@@ -24,6 +25,9 @@ pub struct World {
     pub updates: Vec<TaskStatus>,
     pub events: Vec<Event>,
     pub acknowledges: bool,
+    pub roles: Vec<String>,
+    /// What a shell would keep.
+    pub records: BTreeMap<String, Vec<u8>>,
     /// Every output as text, to compare runs.
     pub trace: Vec<String>,
 }
@@ -45,6 +49,14 @@ impl World {
     }
 
     pub fn with(config: Config, n_agents: usize) -> Self {
+        Self::of(config, &["r"], n_agents)
+    }
+
+    pub fn with_roles(roles: &[&str], n_agents: usize) -> Self {
+        Self::of(Config::default(), roles, n_agents)
+    }
+
+    fn of(config: Config, roles: &[&str], n_agents: usize) -> Self {
         let mut world = Self {
             cluster: Cluster::new(config, 1, Timestamp(0)),
             now: Timestamp(0),
@@ -55,6 +67,8 @@ impl World {
             updates: Vec::new(),
             events: Vec::new(),
             acknowledges: true,
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            records: BTreeMap::new(),
             trace: Vec::new(),
         };
         for n in 0..n_agents {
@@ -74,12 +88,14 @@ impl World {
             capability::Type::PartitionAware,
             capability::Type::TaskKillingState,
             capability::Type::ReservationRefinement,
+            capability::Type::SharedResources,
+            capability::Type::RevocableResources,
         ];
         let framework_info = FrameworkInfo {
             user: "u".to_owned(),
             name: "n".to_owned(),
             id: self.id.as_ref().map(FrameworkId::proto),
-            roles: vec!["*".to_owned()],
+            roles: self.roles.clone(),
             checkpoint: Some(true),
             failover_timeout: Some(3600.0),
             capabilities: capabilities
@@ -145,9 +161,13 @@ impl World {
             launch: Some(operation::Launch { task_infos: tasks }),
             ..Default::default()
         };
+        self.accept_operations(std::slice::from_ref(offer), vec![launch])
+    }
+
+    pub fn accept_operations(&mut self, offers: &[Offer], operations: Vec<Operation>) -> Response {
         let accept = Some(call::Accept {
-            offer_ids: vec![offer.id.clone()],
-            operations: vec![launch],
+            offer_ids: offers.iter().map(|offer| offer.id.clone()).collect(),
+            operations,
             filters: Some(Filters {
                 refuse_seconds: Some(0.0),
             }),
@@ -159,6 +179,24 @@ impl World {
                 ..Default::default()
             },
         )
+    }
+
+    pub fn suppress(&mut self, roles: &[&str]) {
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        let call = Call {
+            suppress: Some(call::Suppress { roles }),
+            ..Default::default()
+        };
+        assert_eq!(self.call(call::Type::Suppress, call).status, 202);
+    }
+
+    pub fn revive(&mut self, roles: &[&str]) {
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        let call = Call {
+            revive: Some(call::Revive { roles }),
+            ..Default::default()
+        };
+        assert_eq!(self.call(call::Type::Revive, call).status, 202);
     }
 
     /// Launches one task on the first offer of an agent.
@@ -241,6 +279,13 @@ impl World {
             Output::Close { stream, .. } if self.stream.as_ref() == Some(&stream) => {
                 self.stream = None;
                 return self.offers.clear();
+            }
+            Output::Store { key, value } => {
+                match value {
+                    Some(value) => self.records.insert(key, value),
+                    None => self.records.remove(&key),
+                };
+                return;
             }
             _ => return,
         };

@@ -7,6 +7,9 @@
     reason = "a test says what it counted"
 )]
 
+mod fairness;
 mod faults;
 mod framework;
 mod laws;
+mod operations;
+mod operators;
