@@ -1,6 +1,7 @@
 //! What holds whatever happens: nothing is given twice, nothing is lost, and the same seed tells the same story.
 
 use crate::framework::{World, amount, task_info};
+use crate::operations::{create, destroy, named, reserve, reserved, scalar, shared, unreserve, volume};
 use echelon_core_model::time::Span;
 use echelon_proto::mesos::v1::TaskState;
 use echelon_proto::mesos::v1::scheduler::{Call, call};
@@ -21,6 +22,10 @@ enum Step {
     Start { agent: usize },
     Cut { agent: usize },
     Heal { agent: usize },
+    Operate { which: usize, amount: u8, id: bool },
+    Drain { agent: usize },
+    Reactivate { agent: usize },
+    Limit { cpus: u8 },
     FailOver,
     Wait { ms: u64 },
 }
@@ -39,7 +44,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (agent.clone(), any::<bool>()).prop_map(|(agent, die)| Step::Stop { agent, die }),
         2 => agent.clone().prop_map(|agent| Step::Start { agent }),
         1 => agent.clone().prop_map(|agent| Step::Cut { agent }),
-        2 => agent.prop_map(|agent| Step::Heal { agent }),
+        2 => agent.clone().prop_map(|agent| Step::Heal { agent }),
+        4 => (0..6usize, 1..5u8, any::<bool>()).prop_map(|(which, amount, id)| Step::Operate { which, amount, id }),
+        1 => agent.clone().prop_map(|agent| Step::Drain { agent }),
+        1 => agent.prop_map(|agent| Step::Reactivate { agent }),
+        1 => (0..12u8).prop_map(|cpus| Step::Limit { cpus }),
         1 => Just(Step::FailOver),
         6 => (1..20_000u64).prop_map(|ms| Step::Wait { ms }),
     ]
@@ -112,6 +121,21 @@ impl Run {
             Step::Start { agent } => drop(world.cluster.start_agent(&world.agents[*agent], world.now)),
             Step::Cut { agent } => drop(world.cluster.cut_agent(&world.agents[*agent], world.now)),
             Step::Heal { agent } => drop(world.cluster.heal_agent(&world.agents[*agent], world.now)),
+            Step::Operate { which, amount, id } => self.operate(*which, *amount, *id),
+            Step::Drain { agent } => {
+                world
+                    .cluster
+                    .drain_agent(&world.agents[*agent], None, false, world.now);
+            }
+            Step::Reactivate { agent } => {
+                world.cluster.reactivate_agent(&world.agents[*agent], world.now);
+            }
+            Step::Limit { cpus } => {
+                let limits = (*cpus > 0).then(|| ("cpus".to_owned(), f64::from(*cpus)));
+                world
+                    .cluster
+                    .set_quota("r", &limits.into_iter().collect(), world.now);
+            }
             Step::FailOver => world.cluster.fail_over(Span::seconds(1), world.now),
             Step::Wait { ms } => world.pass(Span(*ms)),
         }
@@ -133,6 +157,32 @@ impl Run {
         }
     }
 
+    /// Some operation on an open offer; many are refused, which must harm nothing either.
+    fn operate(&mut self, which: usize, amount: u8, id: bool) {
+        let Some(offer) = self.world.offers.pop() else {
+            return;
+        };
+        let size = f64::from(amount);
+        let disk = || reserved(scalar("disk", size), &["r"]);
+        let name = format!("v{amount}");
+        let mut operation = match which {
+            0 => reserve(reserved(scalar("cpus", size), &["r"])),
+            1 => unreserve(reserved(scalar("cpus", size), &["r"])),
+            2 => reserve(disk()),
+            3 => create(volume(&name, size)),
+            4 => create(shared(volume(&name, size))),
+            _ => destroy(if id {
+                volume(&name, size)
+            } else {
+                shared(volume(&name, size))
+            }),
+        };
+        if id {
+            operation = named(&format!("op-{}", self.world.events.len()), operation);
+        }
+        self.world.accept_operations(&[offer], vec![operation]);
+    }
+
     /// No agent has given more than it has: offers, tasks and what is free add up.
     fn check(&self) {
         let response = self.world.cluster.get_state();
@@ -151,13 +201,19 @@ impl Run {
                 allocated + amount(&agent.offered_resources, "cpus") <= 4000,
                 "{id} is over-committed"
             );
+            let total = |name| amount(&agent.total_resources, name);
+            assert_eq!((total("cpus"), total("disk")), (4000, 1_000_000), "{id}");
         }
     }
 
     /// All faults stop; the framework listens; long enough passes.
     fn settle(&mut self) {
         self.world.pass(Span::seconds(5));
+        self.world
+            .cluster
+            .set_quota("r", &BTreeMap::new(), self.world.now);
         for agent in self.world.agents.clone() {
+            self.world.cluster.reactivate_agent(&agent, self.world.now);
             self.world.cluster.heal_agent(&agent, self.world.now);
             self.world.cluster.start_agent(&agent, self.world.now);
             self.world.take();

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 const LONG: Span = Span::minutes(30);
 
-fn scalar(name: &str, value: f64) -> Resource {
+pub fn scalar(name: &str, value: f64) -> Resource {
     Resource {
         name: name.to_owned(),
         r#type: value::Type::Scalar.into(),
@@ -24,7 +24,7 @@ fn scalar(name: &str, value: f64) -> Resource {
     }
 }
 
-fn reserved(resource: Resource, roles: &[&str]) -> Resource {
+pub fn reserved(resource: Resource, roles: &[&str]) -> Resource {
     let level = |role: &&str| ReservationInfo {
         role: Some((*role).to_owned()),
         r#type: Some(Dynamic.into()),
@@ -36,7 +36,7 @@ fn reserved(resource: Resource, roles: &[&str]) -> Resource {
     }
 }
 
-fn volume(id: &str, size: f64) -> Resource {
+pub fn volume(id: &str, size: f64) -> Resource {
     let volume = Volume {
         container_path: "data".to_owned(),
         mode: volume::Mode::Rw.into(),
@@ -55,14 +55,14 @@ fn volume(id: &str, size: f64) -> Resource {
     }
 }
 
-fn shared(volume: Resource) -> Resource {
+pub fn shared(volume: Resource) -> Resource {
     Resource {
         shared: Some(SharedInfo::default()),
         ..volume
     }
 }
 
-fn reserve(resource: Resource) -> Operation {
+pub fn reserve(resource: Resource) -> Operation {
     Operation {
         r#type: Some(operation::Type::Reserve.into()),
         reserve: Some(operation::Reserve {
@@ -73,7 +73,7 @@ fn reserve(resource: Resource) -> Operation {
     }
 }
 
-fn unreserve(resource: Resource) -> Operation {
+pub fn unreserve(resource: Resource) -> Operation {
     Operation {
         r#type: Some(operation::Type::Unreserve.into()),
         unreserve: Some(operation::Unreserve {
@@ -83,7 +83,7 @@ fn unreserve(resource: Resource) -> Operation {
     }
 }
 
-fn create(volume: Resource) -> Operation {
+pub fn create(volume: Resource) -> Operation {
     Operation {
         r#type: Some(operation::Type::Create.into()),
         create: Some(operation::Create {
@@ -93,7 +93,7 @@ fn create(volume: Resource) -> Operation {
     }
 }
 
-fn destroy(volume: Resource) -> Operation {
+pub fn destroy(volume: Resource) -> Operation {
     Operation {
         r#type: Some(operation::Type::Destroy.into()),
         destroy: Some(operation::Destroy {
@@ -103,7 +103,7 @@ fn destroy(volume: Resource) -> Operation {
     }
 }
 
-fn named(id: &str, operation: Operation) -> Operation {
+pub fn named(id: &str, operation: Operation) -> Operation {
     Operation {
         id: Some(OperationId { value: id.to_owned() }),
         ..operation
