@@ -69,15 +69,23 @@ impl Cluster {
 
     /// Offers everything that is free and wanted, then asks back what is planned to go. O(agents * claims).
     pub(crate) fn allocate(&mut self, now: Timestamp) {
+        self.allocate_on(&self.offerable_agents(), now);
+    }
+
+    /// Offers what is free and wanted of some agents.
+    pub(crate) fn allocate_on(&mut self, agents: &[AgentId], now: Timestamp) {
         let mut made: BTreeMap<FrameworkId, Vec<v1::Offer>> = BTreeMap::new();
         let mut hidden_until: Option<Timestamp> = None;
+        if self.master.streams.is_empty() || agents.is_empty() {
+            return self.allocate_inverse(now);
+        }
         let total = self.total();
         let mut claims = self.claims(&total);
-        for agent in self.offerable_agents() {
-            self.settle_revocable(&agent);
+        for agent in agents {
+            self.settle_revocable(agent);
             let mut n_made = 0;
             for claim in &claims {
-                match self.judge_claim(claim, &agent, now) {
+                match self.judge_claim(claim, agent, now) {
                     Verdict::Nothing => {}
                     Verdict::Hidden(until) => {
                         hidden_until = Some(hidden_until.map_or(until, |at| at.min(until)));
@@ -97,7 +105,7 @@ impl Cluster {
                     }
                 }
             }
-            if n_made > 0 {
+            if n_made > 0 && claims.len() > 1 {
                 claims = self.claims(&total);
             }
         }
@@ -115,7 +123,7 @@ impl Cluster {
             .master
             .members
             .get(agent)
-            .filter(|member| member.free.is_allocatable())
+            .filter(|member| member.is_offerable() && member.free.is_allocatable())
         else {
             return Verdict::Nothing;
         };

@@ -42,11 +42,15 @@ impl Amount {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
+        self.add_scalars(other);
+        self.add_ports(&other.ports);
+    }
+
+    pub(crate) const fn add_scalars(&mut self, other: &Self) {
         self.cpus = self.cpus.saturating_add(other.cpus);
         self.mem = self.mem.saturating_add(other.mem);
         self.disk = self.disk.saturating_add(other.disk);
         self.gpus = self.gpus.saturating_add(other.gpus);
-        self.add_ports(&other.ports);
     }
 
     pub(crate) fn add_ports(&mut self, ports: &[(u64, u64)]) {

@@ -29,6 +29,8 @@ pub struct Cluster {
     pub(crate) timers: Timers,
     pub(crate) out: Vec<Output>,
     pub(crate) dirty: BTreeSet<StoreKey>,
+    /// The agent that was last started at an address.
+    pub(crate) addresses: BTreeMap<(String, u16), AgentId>,
     /// The agents' numbers go on over masters, since their ids live on.
     pub(crate) n_agents: u64,
 }
@@ -112,15 +114,16 @@ impl Cluster {
             timers: Timers::default(),
             out: Vec::new(),
             dirty: BTreeSet::new(),
+            addresses: BTreeMap::new(),
             n_agents: 0,
         }
     }
 
     /// Starts a new agent, which registers at once. On a machine that is down for maintenance it ends again: start it later.
     pub fn add_agent(&mut self, spec: AgentSpec, now: Timestamp) -> AgentId {
-        self.replace_agent_at(&spec, now);
         let id = AgentId::new(format!("{}-S{}", self.master.id, self.n_agents));
         self.n_agents += 1;
+        self.replace_agent_at(&spec, &id, now);
         let mut agent = Agent::new(id.clone(), spec);
         agent.up = !self.is_down(&agent.spec);
         if agent.up {
@@ -129,7 +132,7 @@ impl Cluster {
         }
         self.agents.insert(id.clone(), agent);
         self.dirty.insert(StoreKey::Agent(id.clone()));
-        self.allocate(now);
+        self.allocate_on(std::slice::from_ref(&id), now);
         id
     }
 

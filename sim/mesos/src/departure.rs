@@ -1,6 +1,7 @@
 //! Agents that are removed rather than lost: their machine goes down for maintenance, they unregister, or a new agent
 //! takes their address. The master forgets them, so their tasks are unknown from then on (rules R115, R130, S22b).
 
+use crate::agent::Contact;
 use crate::cluster::Cluster;
 use crate::config::AgentSpec;
 use crate::event;
@@ -22,24 +23,20 @@ impl Cluster {
     }
 
     /// A new agent takes the address of one whose process has died: the older will never be back.
-    pub(crate) fn replace_agent_at(&mut self, spec: &AgentSpec, now: Timestamp) {
-        let registered = self
-            .master
-            .members
-            .iter()
-            .filter(|(_, member)| member.contact.is_registered());
-        let replaced = registered.filter(|(id, _)| {
-            let agent = self.agents.get(*id).filter(|agent| !agent.up);
-            agent.is_some_and(|agent| (&agent.spec.ip, agent.spec.port) == (&spec.ip, spec.port))
-        });
-        for id in replaced.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
-            self.remove_agent(&id, "a new agent registered at the same address", now);
+    pub(crate) fn replace_agent_at(&mut self, spec: &AgentSpec, new: &AgentId, now: Timestamp) {
+        let address = (spec.ip.clone(), spec.port);
+        let Some(old) = self.addresses.insert(address, new.clone()) else {
+            return;
+        };
+        let registered = self.contact(&old).is_some_and(Contact::is_registered);
+        if registered && self.agents.get(&old).is_some_and(|agent| !agent.up) {
+            self.remove_agent(&old, "a new agent registered at the same address", now);
         }
     }
 
     /// TASK_LOST for each task, whatever the framework is capable of, then the offers, then FAILURE.
     pub(crate) fn remove_agent(&mut self, id: &AgentId, why: &str, now: Timestamp) {
-        let was_registered = self.contact(id).is_some_and(crate::agent::Contact::is_registered);
+        let was_registered = self.contact(id).is_some_and(Contact::is_registered);
         let Some(agent) = self.agents.get(id) else { return };
         let words = format!("Agent {} removed: {why}", agent.spec.hostname);
         for (framework, task) in self.tasks_on(id) {

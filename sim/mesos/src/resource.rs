@@ -1,5 +1,4 @@
-//! Bundles on the wire: read from a framework's resources, written into offers, printed in messages (rules R7, R79,
-//! R128).
+//! Bundles on the wire: read from a framework's resources, written into offers (rules R7, R79, R128).
 
 use crate::amount::{Amount, from_thousandths, to_thousandths};
 use crate::bundle::{Bundle, Disk, Mark, Reservation};
@@ -7,7 +6,6 @@ use echelon_proto::mesos::v1::resource::{
     AllocationInfo, DiskInfo, ReservationInfo, RevocableInfo, SharedInfo, disk_info, reservation_info,
 };
 use echelon_proto::mesos::v1::{Label, Labels, Resource, Volume, value, volume};
-use std::fmt::Write as _;
 
 /// What is wrong with resources, in Mesos' words.
 pub(crate) type Problem = String;
@@ -41,12 +39,6 @@ impl Bundle {
             resource.allocation_info.clone_from(&allocation);
         }
         resources
-    }
-
-    /// As Mesos prints it in messages: `cpus(allocated: *):0.1; mem(allocated: *):32`.
-    pub(crate) fn text(&self, role: &str) -> String {
-        let parts: Vec<String> = self.write(Some(role)).iter().map(resource_text).collect();
-        parts.join("; ")
     }
 }
 
@@ -246,58 +238,6 @@ fn write_disk(disk: &Disk) -> DiskInfo {
         }),
         source: None,
     }
-}
-
-/// One resource as Mesos prints it. Writing to a `String` cannot fail.
-fn resource_text(resource: &Resource) -> String {
-    let mut text = resource.name.clone();
-    if let Some(role) = resource
-        .allocation_info
-        .as_ref()
-        .and_then(|info| info.role.as_ref())
-    {
-        let _ = write!(text, "(allocated: {role})");
-    }
-    let stack: Vec<String> = resource.reservations.iter().map(reservation_text).collect();
-    if !stack.is_empty() {
-        let _ = write!(text, "(reservations: [{}])", stack.join(","));
-    }
-    if let Some(DiskInfo {
-        persistence: Some(persistence),
-        volume: Some(volume),
-        ..
-    }) = &resource.disk
-    {
-        let mode = volume.mode().as_str_name().to_lowercase();
-        let _ = write!(text, "[{}:{}:{mode}]", persistence.id, volume.container_path);
-    }
-    if resource.revocable.is_some() {
-        text.push_str("{REV}");
-    }
-    if resource.shared.is_some() {
-        text.push_str("<SHARED>");
-    }
-    if let Some(scalar) = &resource.scalar {
-        let _ = write!(text, ":{}", scalar.value);
-    }
-    if let Some(ranges) = &resource.ranges {
-        let ranges: Vec<String> = ranges
-            .range
-            .iter()
-            .map(|r| format!("{}-{}", r.begin, r.end))
-            .collect();
-        let _ = write!(text, ":[{}]", ranges.join(", "));
-    }
-    text
-}
-
-fn reservation_text(reservation: &ReservationInfo) -> String {
-    let mut text = format!("({},{}", reservation.r#type().as_str_name(), reservation.role());
-    if let Some(principal) = &reservation.principal {
-        let _ = write!(text, ",{principal}");
-    }
-    text.push(')');
-    text
 }
 
 #[cfg(test)]

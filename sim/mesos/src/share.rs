@@ -17,20 +17,14 @@ pub(crate) struct Claim {
 }
 
 impl Cluster {
-    /// The roles that want offers, the poorest first.
+    /// The roles that want offers, the poorest first. `total` is that of [`Cluster::total`].
     pub(crate) fn claims(&self, total: &Amount) -> Vec<Claim> {
         let held = self.held_by_roles();
         let mut claims = Vec::new();
-        let subscribed = self
-            .master
-            .frameworks
-            .values()
-            .filter(|framework| framework.stream.is_some());
-        for framework in subscribed {
-            let wanted = framework
-                .roles()
-                .into_iter()
-                .filter(|role| !framework.suppressed.contains(role));
+        let frameworks = self.master.frameworks.values();
+        for framework in frameworks.filter(|framework| framework.stream.is_some()) {
+            let mut wanted = framework.roles();
+            wanted.retain(|role| !framework.suppressed.contains(role));
             for role in wanted {
                 let own = framework.allocated.get(&role);
                 let path = nodes(&role).map(|node| {
@@ -63,16 +57,19 @@ impl Cluster {
         held
     }
 
-    /// The scalars of all registered agents.
+    /// The scalars of all registered agents. O(agents).
     pub(crate) fn total(&self) -> Amount {
         let registered = self
             .master
             .members
             .iter()
             .filter(|(_, member)| member.contact.is_registered());
+        let agents = registered.filter_map(|(id, _)| self.agents.get(id));
         let mut total = Amount::default();
-        for agent in registered.filter_map(|(id, _)| self.agents.get(id)) {
-            total.add(&agent.spec.resources.exclusive_scalars().sum());
+        for (mark, amount) in agents.flat_map(|agent| agent.spec.resources.parts()) {
+            if !mark.shared {
+                total.add_scalars(amount);
+            }
         }
         total
     }

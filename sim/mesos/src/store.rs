@@ -175,6 +175,7 @@ impl Cluster {
     pub fn move_agent(&mut self, id: &AgentId, port: u16) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.spec.port = port;
+            self.addresses.insert((agent.spec.ip.clone(), port), id.clone());
             self.dirty.insert(StoreKey::Agent(id.clone()));
         }
     }
@@ -249,6 +250,8 @@ impl Cluster {
                 ..Member::recovered()
             },
         );
+        self.addresses
+            .insert((agent.spec.ip.clone(), agent.spec.port), id.clone());
         self.agents.insert(id, agent);
         Ok(())
     }

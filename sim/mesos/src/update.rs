@@ -14,6 +14,8 @@ use echelon_proto::mesos::v1::{
     ContainerId, ContainerStatus, NetworkInfo, TaskState, TaskStatus, network_info,
 };
 
+use std::collections::VecDeque;
+
 /// The first gap before an update is sent again.
 pub(crate) const FIRST_GAP: Span = Span::seconds(10);
 
@@ -165,6 +167,10 @@ impl Cluster {
             .updates
             .pop_front()
             .is_some_and(|update| is_terminal(update.state));
+        if waiting.updates.is_empty() {
+            // Of a million tasks that run, few have an update to send: keep no room for it.
+            waiting.updates = VecDeque::new();
+        }
         let run = run_of(&agent, framework, &task, waiting);
         self.touch(&run);
         if ended {
