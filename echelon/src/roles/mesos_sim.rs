@@ -66,6 +66,7 @@ pub(crate) fn cluster(name: String, hosts: usize, mode: Mode) -> Config {
         agents: vec![AgentShape::small(); hosts],
         mode,
         allocation_interval: ALLOCATION_INTERVAL,
+        credentials: Vec::new(),
         stream_bound: STREAM_BOUND,
         seed: rand::random(),
     }

@@ -19,6 +19,8 @@ pub struct Config {
     pub mode: Mode,
     /// Time between two batches of offers.
     pub allocation_interval: Span,
+    /// Principals and their secrets. Where there are any, every scheduler request needs them (rule R5).
+    pub credentials: Vec<(String, String)>,
     /// Events that may wait for a slow reader before its stream is cut (S27).
     pub stream_bound: usize,
     /// What random ids are made from; a cluster that is started again should get another.

@@ -152,6 +152,8 @@ impl Engine {
                     Output::Launch(launch) => {
                         self.runner.iter().for_each(|runner| runner.launch(self, &launch))
                     }
+                    // For custom executors, of which none is run.
+                    Output::Shutdown(_) | Output::Message { .. } => {}
                     Output::Kill { run, grace } => {
                         self.runner.iter().for_each(|runner| runner.kill(&run, grace))
                     }

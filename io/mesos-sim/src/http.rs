@@ -101,6 +101,10 @@ impl Refusal {
                 .headers_mut()
                 .insert(header::ALLOW, http::HeaderValue::from_static("POST"));
         }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let realm = http::HeaderValue::from_static(r#"Basic realm="mesos-master-scheduler""#);
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+        }
         answer
     }
 }

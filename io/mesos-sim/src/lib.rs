@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod authentication;
 mod codec;
 mod config;
 mod engine;

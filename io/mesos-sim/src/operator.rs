@@ -1,23 +1,29 @@
 //! The master's other paths: operator calls at `/api/v1`, `/master/teardown`, `/redirect`, `/health`.
 
+use crate::authentication::Credentials;
 use crate::codec::{self, Encoding};
 use crate::engine::Engine;
 use crate::http::{Answer, Refusal, body, bytes, header_text, text};
 use crate::scheduler;
 use echelon_proto::mesos::v1::master::{Call, Response, call, response};
 use echelon_sim_mesos::{Accept, Cluster, FrameworkId};
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Answers one request to the master's port.
-pub(crate) async fn handle(engine: Arc<Engine>, address: SocketAddr, request: Request<Incoming>) -> Answer {
+pub(crate) async fn handle(
+    engine: Arc<Engine>,
+    credentials: Arc<Credentials>,
+    request: Request<Incoming>,
+) -> Answer {
     let path = request.uri().path().to_owned();
     match path.as_str() {
-        "/api/v1/scheduler" | "/master/api/v1/scheduler" => scheduler::handle(engine, request).await,
+        "/api/v1/scheduler" | "/master/api/v1/scheduler" => {
+            scheduler::handle(engine, credentials, request).await
+        }
         "/master/teardown" | "/teardown" => teardown(&engine, request).await,
-        "/redirect" | "/master/redirect" => redirect(address),
+        "/redirect" | "/master/redirect" => scheduler::plain(&engine.view(Cluster::redirect)),
         "/health" | "/master/health" => text(StatusCode::OK, ""),
         // The longest known prefix decides, so that a misspelt path lands here (rule R1).
         path if path.starts_with("/api/v1") || path.starts_with("/master/api/v1") => {
@@ -25,14 +31,6 @@ pub(crate) async fn handle(engine: Arc<Engine>, address: SocketAddr, request: Re
         }
         _ => text(StatusCode::NOT_FOUND, ""),
     }
-}
-
-fn redirect(address: SocketAddr) -> Answer {
-    let mut answer = text(StatusCode::TEMPORARY_REDIRECT, "");
-    if let Ok(location) = HeaderValue::from_str(&format!("//{address}")) {
-        answer.headers_mut().insert(header::LOCATION, location);
-    }
-    answer
 }
 
 async fn teardown(engine: &Arc<Engine>, request: Request<Incoming>) -> Answer {

@@ -1,5 +1,6 @@
 //! `/api/v1/scheduler`: headers and bytes become a request to the cluster, its answer and events become bytes.
 
+use crate::authentication::Credentials;
 use crate::codec::{self, Encoding};
 use crate::engine::{Engine, Records};
 use crate::http::{Answer, BoxError, body, header_text, text};
@@ -11,7 +12,15 @@ use hyper::body::{Frame, Incoming};
 use std::sync::Arc;
 
 /// Answers one request.
-pub(crate) async fn handle(engine: Arc<Engine>, incoming: http::Request<Incoming>) -> Answer {
+pub(crate) async fn handle(
+    engine: Arc<Engine>,
+    credentials: Arc<Credentials>,
+    incoming: http::Request<Incoming>,
+) -> Answer {
+    let principal = match credentials.principal(header_text(&incoming, "authorization")) {
+        Ok(principal) => principal,
+        Err(refusal) => return refusal.answer(),
+    };
     let method = incoming.method().to_string();
     let accept = accepted(header_text(&incoming, "accept"));
     let stream_id = header_text(&incoming, "mesos-stream-id").map(str::to_owned);
@@ -35,6 +44,7 @@ pub(crate) async fn handle(engine: Arc<Engine>, incoming: http::Request<Incoming
             body,
             accept,
             stream_id,
+            principal,
         },
         encoding,
     );
@@ -77,7 +87,7 @@ pub(crate) fn accepted(header: Option<&str>) -> Accept {
     }
 }
 
-fn plain(response: &Response) -> Answer {
+pub(crate) fn plain(response: &Response) -> Answer {
     let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = text(status, &response.body);
     add_headers(&mut answer, response);

@@ -1,6 +1,7 @@
 //! Puts a simulated cluster together: its work folder, its records, its agents and their ports, its master's port.
 
 use crate::agent::{self, AgentApi};
+use crate::authentication::Credentials;
 use crate::config::{Config, Exec, Mode, ServeError};
 use crate::engine::Engine;
 use crate::exec::{Runner, Sandbox};
@@ -62,9 +63,10 @@ pub async fn serve(config: Config, shutdown: &Shutdown) -> Result<Running, Serve
     let engine = Engine::new(cluster, journal, runner, (config.stream_bound, clock), shutdown);
     let agents = start_agents(&engine, &config, shutdown).await?;
     shutdown.spawn(engine.clone().keep_time());
+    let credentials = Arc::new(Credentials(config.credentials));
     http::serve(
         listener,
-        move |request| operator::handle(engine.clone(), address, request),
+        move |request| operator::handle(engine.clone(), credentials.clone(), request),
         shutdown,
     );
     Ok(Running {

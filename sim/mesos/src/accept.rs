@@ -1,13 +1,15 @@
 //! ACCEPT: the offers are judged as a whole, then the operations in order, then the rest is declined (rules R64, R67,
-//! R68, R71). LAUNCH is here, operations on resources are in `operation`.
+//! R68, R71). LAUNCH is here, LAUNCH_GROUP in `group`, operations on resources are in `operation`.
 
 use crate::bundle::Bundle;
 use crate::cluster::Cluster;
 use crate::event;
+use crate::executor_info::check_custom;
 use crate::framework::Task;
-use crate::id::{AgentId, FrameworkId, TaskId};
+use crate::id::{AgentId, ExecutorId, FrameworkId, TaskId};
 use crate::offer::Offer;
 use crate::refuse::refusal;
+use crate::shared_executor::Place;
 use crate::validate;
 use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1::offer::{Operation, operation};
@@ -23,6 +25,9 @@ pub(crate) struct Remainder {
     pub role: Arc<str>,
     pub resources: Bundle,
 }
+
+/// The executor that a task shares with others, and its place there once the agent has it.
+pub(crate) type Home = (ExecutorId, Option<Arc<Place>>);
 
 impl Cluster {
     pub(crate) fn accept(&mut self, framework: &FrameworkId, accept: &call::Accept, now: Timestamp) {
@@ -129,28 +134,27 @@ impl Cluster {
         rest: &mut Remainder,
         now: Timestamp,
     ) {
-        let error = |why: &str| Some((Reason::TaskInvalid, why.to_owned()));
-        let refused = match operation.r#type() {
-            operation::Type::Launch if operation.id.is_some() => {
-                error("The `id` field cannot be set on LAUNCH operations")
-            }
-            operation::Type::Launch => None,
-            operation::Type::LaunchGroup => Some((
-                Reason::TaskGroupInvalid,
-                "Task groups are not simulated".to_owned(),
-            )),
+        match operation.r#type() {
+            operation::Type::Launch => {}
+            operation::Type::LaunchGroup => return self.launch_group(framework, operation, rest, now),
             _ => return self.transform(framework, operation, rest, now),
-        };
+        }
         for task in tasks_of(operation) {
-            let verdict = match &refused {
-                Some(refused) => Err(refused.clone()),
-                None => self
-                    .judge(framework, task, rest)
-                    .map_err(|why| (Reason::TaskInvalid, why)),
+            let verdict = if operation.id.is_some() {
+                Err("The `id` field cannot be set on LAUNCH operations".to_owned())
+            } else {
+                self.judge(framework, task, rest)
             };
             match verdict {
-                Ok(resources) => self.place(framework, task, resources, (rest, now)),
-                Err((reason, why)) => {
+                Ok(resources) => {
+                    let home = task.executor.as_ref().map(|info| {
+                        let place = self.seat(framework, info, rest, false);
+                        (ExecutorId::from(&info.executor_id), place)
+                    });
+                    self.place(framework, task, (resources, home), (rest, now));
+                }
+                Err(why) => {
+                    let reason = Reason::TaskInvalid;
                     let status = master_status(task, TaskState::TaskError, reason, why, now);
                     self.send(framework, event::update(status));
                 }
@@ -159,18 +163,29 @@ impl Cluster {
     }
 
     fn judge(&self, framework: &FrameworkId, task: &TaskInfo, rest: &Remainder) -> Result<Bundle, String> {
-        let known = self.master.frameworks.get(framework);
+        let resources = validate::task(task, self.is_taken(framework, task), rest)?;
+        let mut total = resources.clone();
+        if let Some(info) = &task.executor {
+            check_custom(info, framework)?;
+            total.add(&self.executor_needs(framework, info, rest)?);
+        }
+        validate::fits(task, &total, rest)?;
+        Ok(resources)
+    }
+
+    /// Whether a task of this name is known (rule R74).
+    pub(crate) fn is_taken(&self, framework: &FrameworkId, task: &TaskInfo) -> bool {
         let id = TaskId::new(&task.task_id.value);
-        let taken = known.is_some_and(|f| f.tasks.contains_key(&id) || f.unreachable.contains_key(&id));
-        validate::task(task, taken, rest)
+        let known = self.master.frameworks.get(framework);
+        known.is_some_and(|f| f.tasks.contains_key(&id) || f.unreachable.contains_key(&id))
     }
 
     /// Tracks a good task and sends it to its agent (rule R108).
-    fn place(
+    pub(crate) fn place(
         &mut self,
         framework: &FrameworkId,
         info: &TaskInfo,
-        resources: Bundle,
+        (resources, home): (Bundle, Option<Home>),
         (rest, now): (&mut Remainder, Timestamp),
     ) {
         rest.resources.subtract(&resources);
@@ -183,11 +198,13 @@ impl Cluster {
             state: TaskState::TaskStaging,
             forwarded: TaskState::TaskStaging,
             uuid: None,
+            executor: home.as_ref().map(|(executor, _)| executor.clone()),
             container: None,
             freed: false,
         };
         self.track(framework, id, task);
-        self.launch(framework, info, rest, now);
+        let place = home.and_then(|(_, place)| place);
+        self.launch(framework, info, (rest, place), now);
     }
 
     /// Adds a task to what the master knows, with its resources taken from the agent.
@@ -235,7 +252,7 @@ fn tasks_of(operation: &Operation) -> &[TaskInfo] {
 }
 
 /// An update that the master makes itself: without uuid, sent once (rule R93).
-fn master_status(
+pub(crate) fn master_status(
     task: &TaskInfo,
     state: TaskState,
     reason: Reason,

@@ -5,16 +5,21 @@ use crate::bundle::Bundle;
 use crate::config::AgentSpec;
 use crate::drain::Drain;
 use crate::feedback::Confirmation;
-use crate::id::{AgentId, Container, FrameworkId, TaskId};
+use crate::health::Watch;
+use crate::id::{AgentId, Container, ExecutorId, FrameworkId, TaskId};
 use crate::inverse_offer::InverseAnswer;
+use crate::shared_executor::{AgentExecutor, Place, SharedExecutor};
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::task_status::{Reason, Source};
-use echelon_proto::mesos::v1::{FrameworkInfo, TaskState};
+use echelon_proto::mesos::v1::{FrameworkInfo, Labels, TaskState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A task's name on an agent.
 pub(crate) type TaskKey = (FrameworkId, TaskId);
+
+/// An executor's name on an agent.
+pub(crate) type ExecutorKey = (FrameworkId, ExecutorId);
 
 /// An agent.
 #[derive(Debug)]
@@ -27,10 +32,14 @@ pub(crate) struct Agent {
     /// The network lets it talk to the master.
     pub linked: bool,
     pub tasks: BTreeMap<TaskKey, AgentTask>,
+    /// Executors that live on for more than one task.
+    pub executors: BTreeMap<ExecutorKey, AgentExecutor>,
     /// The frameworks whose tasks it runs, to tell a new master about them.
     pub frameworks: BTreeMap<FrameworkId, Arc<FrameworkInfo>>,
     /// Ends of operations that nobody has acknowledged, by the uuid of the update.
     pub confirmations: BTreeMap<[u8; 16], Confirmation>,
+    /// Executors of command tasks that have ended but are still closing, with the time at which they are gone (rule R75).
+    pub closing: VecDeque<(Timestamp, TaskKey)>,
 }
 
 /// A task on an agent.
@@ -50,8 +59,14 @@ pub(crate) struct AgentTask {
     pub retry: Option<(Timestamp, Span)>,
     /// From SIGTERM to SIGKILL.
     pub grace: Span,
+    /// When it got its SIGTERM.
+    pub term_at: Option<Timestamp>,
+    /// What its executor watches beside its process.
+    pub watch: Option<Box<Watch>>,
     /// How it lives, where tasks are virtual.
     pub life: Life,
+    /// Where it belongs; `None` has an executor of its own.
+    pub place: Option<Arc<Place>>,
 }
 
 /// How far an executor has come with a task.
@@ -81,7 +96,7 @@ pub(crate) struct Life {
 }
 
 /// A status update of an agent or executor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Update {
     pub uuid: [u8; 16],
     pub state: TaskState,
@@ -89,6 +104,18 @@ pub(crate) struct Update {
     pub reason: Option<Reason>,
     pub message: Option<String>,
     pub at: Timestamp,
+    /// What few updates carry.
+    pub extra: Option<Box<Extra>>,
+}
+
+/// Parts of an update that are mostly absent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Extra {
+    /// What the health check says.
+    pub healthy: Option<bool>,
+    /// What a custom executor adds.
+    pub data: Option<Vec<u8>>,
+    pub labels: Option<Labels>,
 }
 
 /// What the master holds about an agent.
@@ -98,6 +125,8 @@ pub(crate) struct Member {
     /// Neither offered nor used.
     pub free: Bundle,
     pub tasks: BTreeSet<TaskKey>,
+    /// Executors whose resources are taken beside those of their tasks.
+    pub executors: BTreeMap<ExecutorKey, SharedExecutor>,
     pub offers: BTreeSet<u64>,
     /// KILLs to deliver when it is back (rule R87).
     pub kills: BTreeSet<TaskKey>,
@@ -139,6 +168,7 @@ impl Member {
             contact: Contact::Connected,
             free: total.clone(),
             tasks: BTreeSet::new(),
+            executors: BTreeMap::new(),
             offers: BTreeSet::new(),
             kills: BTreeSet::new(),
             inverse_offers: BTreeSet::new(),
@@ -169,8 +199,10 @@ impl Agent {
             up: true,
             linked: true,
             tasks: BTreeMap::new(),
+            executors: BTreeMap::new(),
             frameworks: BTreeMap::new(),
             confirmations: BTreeMap::new(),
+            closing: VecDeque::new(),
         }
     }
 

@@ -72,6 +72,13 @@ impl Cluster {
         self.allocate_on(&self.offerable_agents(), now);
     }
 
+    /// Offers what one agent has: it has just registered, the others wait for the next batch.
+    pub(crate) fn allocate_agent(&mut self, agent: &AgentId, now: Timestamp) {
+        if self.is_offerable(agent) {
+            self.allocate_on(std::slice::from_ref(agent), now);
+        }
+    }
+
     /// Offers what is free and wanted of some agents.
     pub(crate) fn allocate_on(&mut self, agents: &[AgentId], now: Timestamp) {
         let mut made: BTreeMap<FrameworkId, Vec<v1::Offer>> = BTreeMap::new();

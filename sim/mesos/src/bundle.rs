@@ -106,6 +106,22 @@ impl Bundle {
         self
     }
 
+    /// Reserves plain resources for a role, as an agent's flags do (`cpus(role):1`).
+    #[must_use]
+    pub fn with_reserved(mut self, role: &str, part: &Self) -> Self {
+        let mark = Mark {
+            reservations: vec![Reservation {
+                role: role.to_owned(),
+                principal: None,
+                labels: Vec::new(),
+                dynamic: false,
+            }],
+            ..Mark::plain()
+        };
+        self.add_part(&mark, &part.plain);
+        self
+    }
+
     /// All parts with their marks: plain ones first.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&Mark, &Amount)> {
         let plain = (!self.plain.is_empty()).then_some((&PLAIN, &self.plain));

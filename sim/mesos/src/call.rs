@@ -72,8 +72,17 @@ impl Cluster {
                 let answer = (Status::Decline, part.filters.as_ref());
                 self.answer_inverse_offers(framework, &part.inverse_offer_ids, answer, now);
             }),
-            // Taken in without effect: what they act on (custom executors) is not simulated, so they always meet the case
-            // of "unknown", which a real master answers by silence.
+            call::Type::Shutdown => {
+                call.shutdown
+                    .iter()
+                    .for_each(|part| self.shut_executor_down(framework, part, now));
+            }
+            call::Type::Message => {
+                call.message
+                    .iter()
+                    .for_each(|part| self.message_executor(framework, part));
+            }
+            // REQUEST has no effect in a real master either (rule R52).
             _ => {}
         }
     }

@@ -30,6 +30,10 @@ impl Cluster {
         let call = parsed(&request.body)?;
         let kind = check_parts(call)
             .map_err(|why| Response::bad(format!("Failed to validate scheduler::Call: {why}")))?;
+        let principal = request.principal.as_deref();
+        let info = call.subscribe.as_ref().map(|part| &part.framework_info);
+        check_principal(principal, info.and_then(|info| info.principal.as_deref()))
+            .map_err(|why| Response::bad(format!("Failed to validate scheduler::Call: {why}")))?;
         let streams = matches!(kind, call::Type::Subscribe | call::Type::ReconcileOperations);
         if streams && request.accept == Accept::Nothing {
             let words = "Expecting 'Accept' to allow 'application/x-protobuf' or 'application/json'";
@@ -43,7 +47,7 @@ impl Cluster {
             }
             return Ok(Verdict::Subscribe(call));
         }
-        self.check_framework(call, request.stream_id.as_deref())
+        self.check_framework(call, principal, request.stream_id.as_deref())
             .map(|id| Verdict::Call(id, call))
     }
 
@@ -57,10 +61,16 @@ impl Cluster {
         }
     }
 
-    fn check_framework(&self, call: &Call, stream_id: Option<&str>) -> Result<FrameworkId, Response> {
+    fn check_framework(
+        &self,
+        call: &Call,
+        principal: Option<&str>,
+        stream_id: Option<&str>,
+    ) -> Result<FrameworkId, Response> {
         let id = call.framework_id.as_ref().map(FrameworkId::from);
         let framework = id.as_ref().and_then(|id| self.master.frameworks.get(id));
         let framework = framework.ok_or_else(|| Response::bad("Framework cannot be found"))?;
+        check_principal(principal, framework.info.principal.as_deref()).map_err(Response::bad)?;
         let Some(open) = &framework.stream else {
             return Err(Response::text(403, "Framework is not subscribed"));
         };
@@ -87,6 +97,16 @@ fn parsed(body: &Body) -> Result<&Call, Response> {
             "Expecting 'Content-Type' of application/json or application/x-protobuf",
         )),
         Body::Malformed(why) => Err(Response::bad(why.clone())),
+    }
+}
+
+/// A framework with a principal is called by that principal only.
+fn check_principal(authenticated: Option<&str>, named: Option<&str>) -> Result<(), String> {
+    match (authenticated, named) {
+        (Some(authenticated), Some(named)) if authenticated != named => Err(format!(
+            "Authenticated principal '{authenticated}' does not match principal '{named}' set in `FrameworkInfo`"
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -132,7 +132,7 @@ impl Cluster {
         }
         self.agents.insert(id.clone(), agent);
         self.dirty.insert(StoreKey::Agent(id.clone()));
-        self.allocate_on(std::slice::from_ref(&id), now);
+        self.allocate_agent(&id, now);
         id
     }
 
@@ -140,7 +140,7 @@ impl Cluster {
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> Response {
         let response = match self.check(request) {
             Verdict::Refused(response) => response,
-            Verdict::Subscribe(call) => self.subscribe(call, now),
+            Verdict::Subscribe(call) => self.subscribe(call, request.principal.as_deref(), now),
             Verdict::Call(framework, call) => self.call(&framework, call, now),
         };
         self.last_words().unwrap_or(response)
@@ -180,9 +180,22 @@ impl Cluster {
         all
     }
 
-    /// What the master says about leadership from now on.
-    pub fn set_leadership(&mut self, leadership: Leadership) {
-        self.master.leadership = leadership;
+    /// What the master says about leadership from now on, and what it said before.
+    pub const fn set_leadership(&mut self, leadership: Leadership) -> Leadership {
+        std::mem::replace(&mut self.master.leadership, leadership)
+    }
+
+    /// Answers `/master/redirect` of whichever master is asked (rule R19).
+    #[must_use]
+    pub fn redirect(&self) -> Response {
+        let to = |leader: &str| Response::text(307, "").with_header("Location", format!("//{leader}"));
+        match &self.master.leadership {
+            Leadership::Leads | Leadership::Recovering => {
+                to(&format!("{}:{}", self.config.hostname, self.config.port))
+            }
+            Leadership::Follows(leader) => to(leader),
+            Leadership::Nobody => Response::text(503, "No leader elected"),
+        }
     }
 
     /// The master's id, which offers, frameworks and agents of its time begin with.
@@ -206,6 +219,8 @@ impl Cluster {
             Timer::VirtualStart(run) => self.virtual_start(&run, now),
             Timer::VirtualEnd(run) => self.virtual_end(&run, now),
             Timer::VirtualDeath(run) => self.virtual_death(&run, now),
+            Timer::ExecutorEnd(executor) => self.end_idle_executor(&executor, now),
+            Timer::MaxCompletion(run) => self.out_of_time(&run, now),
             Timer::Retry(run) => self.retry(&run, now),
             Timer::RetryOperation(agent, uuid) => self.retry_operation(&agent, uuid, now),
             Timer::OfferTimeout(number) => self.offer_timed_out(number, now),

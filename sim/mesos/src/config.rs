@@ -66,6 +66,8 @@ pub struct AgentSpec {
     pub resources: Bundle,
     /// Its attributes, in order.
     pub attributes: Vec<Attribute>,
+    /// Whether command tasks have an executor that obeys the grace of a KILL (`--http_command_executor`, rule R85).
+    pub http_command_executor: bool,
 }
 
 impl Default for Config {
@@ -106,6 +108,7 @@ impl AgentSpec {
             port: 5051,
             resources,
             attributes: Vec::new(),
+            http_command_executor: false,
         }
     }
 }

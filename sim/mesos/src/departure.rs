@@ -45,6 +45,7 @@ impl Cluster {
             self.untrack(&framework, &task);
             self.send(&framework, event::update(status));
         }
+        self.untrack_executors(id, None);
         self.rescind_agent(id);
         self.rescind_inverse_of(id);
         self.forget_operations(id);

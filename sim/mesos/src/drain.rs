@@ -102,7 +102,7 @@ impl Cluster {
             }
         }
         for key in doomed {
-            self.kill_at_agent(id, &key, now);
+            self.kill_at_agent(id, &key, None, now);
         }
         self.drained(id, now);
     }

@@ -1,7 +1,7 @@
 //! Events of the stream, made in one place.
 
 use crate::config::Config;
-use crate::id::{AgentId, FrameworkId};
+use crate::id::{AgentId, ExecutorRun, FrameworkId};
 use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1::scheduler::{Event, event};
 use echelon_proto::mesos::v1::{
@@ -118,6 +118,31 @@ pub(crate) fn agent_failure(agent: &AgentId) -> Event {
     Event {
         failure: Some(failure),
         ..of(event::Type::Failure)
+    }
+}
+
+/// An executor has ended, with what wait(2) gives (rule R119).
+pub(crate) fn executor_failure(run: &ExecutorRun, status: i32) -> Event {
+    let failure = event::Failure {
+        agent_id: Some(run.agent.proto()),
+        executor_id: Some(run.executor.proto()),
+        status: Some(status),
+    };
+    Event {
+        failure: Some(failure),
+        ..of(event::Type::Failure)
+    }
+}
+
+pub(crate) fn message(run: &ExecutorRun, data: Vec<u8>) -> Event {
+    let message = event::Message {
+        agent_id: run.agent.proto(),
+        executor_id: run.executor.proto(),
+        data,
+    };
+    Event {
+        message: Some(message),
+        ..of(event::Type::Message)
     }
 }
 

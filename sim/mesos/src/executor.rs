@@ -1,15 +1,17 @@
 //! What executors report: a task runs, a task has ended. Reports come from outside, or from timers where tasks are
 //! virtual (S13).
 
-use crate::agent::{Phase, Update};
+use crate::agent::{Extra, Phase, Update};
 use crate::cluster::Cluster;
 use crate::config::{Executors, Virtual};
+use crate::framework::is_terminal;
+use crate::health::Watch;
 use crate::id::Run;
 use crate::output::Output;
 use crate::timers::Timer;
 use echelon_core_model::time::{Span, Timestamp};
-use echelon_proto::mesos::v1::TaskState;
 use echelon_proto::mesos::v1::task_status::{Reason, Source};
+use echelon_proto::mesos::v1::{TaskState, TaskStatus};
 
 /// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +37,16 @@ impl Cluster {
         }
         task.phase = Phase::Running;
         task.pid = pid;
+        if task.place.as_ref().is_some_and(|place| place.is_custom()) {
+            // What a custom executor says is its own affair; a virtual one says the least.
+            if matches!(self.config.executors, Executors::Virtual(_)) {
+                self.executor_says(run, TaskState::TaskRunning, None, now);
+            }
+            return;
+        }
         self.executor_says(run, TaskState::TaskStarting, None, now);
         self.executor_says(run, TaskState::TaskRunning, None, now);
+        self.watch_over(run, now);
     }
 
     /// Reports that a task has ended.
@@ -48,19 +58,16 @@ impl Cluster {
             return;
         }
         task.phase = Phase::Ended;
-        let ended = |good: bool| match (killed, good) {
-            (true, _) => TaskState::TaskKilled,
-            (false, true) => TaskState::TaskFinished,
-            (false, false) => TaskState::TaskFailed,
-        };
+        let end = End::of(task.watch.as_deref(), killed);
+        let place = task.place.clone();
         match exit {
             Exit::Code(code) => {
                 let message = format!("Command exited with status {code}");
-                self.executor_says(run, ended(*code == 0), Some(message), now);
+                self.executor_ends_task(run, (&end, *code == 0), message, now);
             }
             Exit::Signal(signal) => {
                 let message = format!("Command terminated with signal {}", signal_text(*signal));
-                self.executor_says(run, ended(false), Some(message), now);
+                self.executor_ends_task(run, (&end, false), message, now);
             }
             Exit::Lost if !began => {
                 let words = "The agent restarted before the task reached its executor";
@@ -82,6 +89,47 @@ impl Cluster {
                 );
             }
         }
+        match place {
+            Some(place) => {
+                let good = !killed && *exit == Exit::Code(0);
+                self.leave_executor(run, &place, good, now);
+            }
+            None if matches!(exit, Exit::Code(_) | Exit::Signal(_)) => self.close_executor(run, now),
+            None => {}
+        }
+    }
+
+    /// Reports what a custom executor says about one of its tasks.
+    pub fn reported(&mut self, run: &Run, status: &TaskStatus, now: Timestamp) {
+        let Some(task) = self.agent_task(run) else { return };
+        let Some(place) = task.place.clone().filter(|place| place.is_custom()) else {
+            return;
+        };
+        if task.phase == Phase::Ended {
+            return;
+        }
+        let over = is_terminal(status.state());
+        if over {
+            task.phase = Phase::Ended;
+        } else if task.phase == Phase::Launching {
+            task.phase = Phase::Running;
+        }
+        let extra = Extra {
+            healthy: status.healthy,
+            data: status.data.clone(),
+            labels: status.labels.clone(),
+        };
+        let reason = status.reason.and_then(|reason| Reason::try_from(reason).ok());
+        let words = (reason, status.message.clone(), Some(Box::new(extra)));
+        self.executor_reports(run, status.state(), words, now);
+        if over {
+            self.leave_executor(run, &place, true, now);
+        }
+    }
+
+    fn executor_ends_task(&mut self, run: &Run, (end, good): (&End, bool), message: String, now: Timestamp) {
+        let (reason, extra) = (end.reason, end.extra.clone());
+        self.executor_reports(run, end.state(good), (reason, Some(message), extra), now);
     }
 
     /// A process runs that nobody wants any more: its task was killed or forgotten while it started.
@@ -101,15 +149,26 @@ impl Cluster {
         message: Option<String>,
         now: Timestamp,
     ) {
+        self.executor_reports(run, state, (None, message, None), now);
+    }
+
+    pub(crate) fn executor_reports(
+        &mut self,
+        run: &Run,
+        state: TaskState,
+        (reason, message, extra): (Option<Reason>, Option<String>, Option<Box<Extra>>),
+        now: Timestamp,
+    ) {
         let uuid = self.random.uuid();
-        let (state, reason) = self.while_draining(run, state);
+        let (state, drained) = self.while_draining(run, state);
         let update = Update {
             uuid,
             state,
             source: Source::Executor,
-            reason,
+            reason: drained.or(reason),
             message,
             at: now,
+            extra,
         };
         self.enqueue(run, update, now);
     }
@@ -130,6 +189,7 @@ impl Cluster {
             reason: Some(reason),
             message,
             at: now,
+            extra: None,
         };
         self.enqueue(run, update, now);
     }
@@ -154,12 +214,12 @@ impl Cluster {
     }
 
     /// A virtual task is told to end: it obeys SIGTERM, or waits for SIGKILL.
-    pub(crate) fn virtual_kill(&mut self, run: &Run, how: &Virtual, now: Timestamp) {
+    pub(crate) fn virtual_kill(&mut self, run: &Run, how: &Virtual, grace: Span, now: Timestamp) {
         let Some(task) = self.agent_task(run) else { return };
         let after = if task.life.ignores_term {
-            task.grace
+            grace
         } else {
-            how.term_delay.min(task.grace)
+            how.term_delay.min(grace)
         };
         self.timers.set(now.plus(after), Timer::VirtualDeath(run.clone()));
     }
@@ -169,6 +229,40 @@ impl Cluster {
         if task.phase == Phase::Killing {
             let signal = if task.life.ignores_term { SIGKILL } else { SIGTERM };
             self.exited(run, &Exit::Signal(signal), now);
+        }
+    }
+}
+
+/// What an end means, by what came before it.
+struct End {
+    killed: bool,
+    reason: Option<Reason>,
+    extra: Option<Box<Extra>>,
+}
+
+impl End {
+    fn of(watch: Option<&Watch>, killed: bool) -> Self {
+        let overdue = watch.is_some_and(|watch| watch.overdue);
+        let unhealthy = watch.is_some_and(|watch| watch.condemned);
+        let extra = unhealthy.then(|| {
+            Box::new(Extra {
+                healthy: Some(false),
+                ..Extra::default()
+            })
+        });
+        Self {
+            // A task that is out of time has failed (rule R89).
+            killed: killed && !overdue,
+            reason: overdue.then_some(Reason::MaxCompletionTimeReached),
+            extra,
+        }
+    }
+
+    fn state(&self, good: bool) -> TaskState {
+        match (self.killed, good && self.reason.is_none()) {
+            (true, _) => TaskState::TaskKilled,
+            (false, true) => TaskState::TaskFinished,
+            (false, false) => TaskState::TaskFailed,
         }
     }
 }

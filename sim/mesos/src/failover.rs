@@ -24,6 +24,11 @@ impl Cluster {
         self.timers.set(now.plus(recovery), Timer::RecoveryDone);
     }
 
+    /// The master that leads from now on listens elsewhere than the one before it.
+    pub const fn move_master(&mut self, port: u16) {
+        self.config.port = port;
+    }
+
     /// What the registry keeps over masters: which agents there are, and which are unreachable or gone.
     fn registry(&self) -> BTreeMap<AgentId, Member> {
         let kept = self.master.members.iter().map(|(id, member)| {

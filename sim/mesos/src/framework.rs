@@ -1,7 +1,8 @@
 //! What the master knows of a framework: its wishes, its stream, its tasks, its filters.
 
 use crate::bundle::Bundle;
-use crate::id::{AgentId, Container, FrameworkId, StreamId, TaskId};
+use crate::containment::Containment;
+use crate::id::{AgentId, ExecutorId, FrameworkId, StreamId, TaskId};
 use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1::framework_info::capability;
 use echelon_proto::mesos::v1::{FrameworkInfo, TaskState};
@@ -42,8 +43,10 @@ pub(crate) struct Task {
     pub forwarded: TaskState,
     /// The update of that state.
     pub uuid: Option<[u8; 16]>,
+    /// The executor that it shares with others.
+    pub executor: Option<ExecutorId>,
     /// The container behind it, once known.
-    pub container: Option<(Container, u32)>,
+    pub container: Option<Containment>,
     /// Its resources went back to the agent.
     pub freed: bool,
 }

@@ -63,6 +63,11 @@ mesos_id!(
     TaskId
 );
 
+mesos_id!(
+    /// An executor, named by its framework.
+    ExecutorId
+);
+
 /// A subscription's stream, as the header `Mesos-Stream-Id` names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(Arc<str>);
@@ -105,5 +110,18 @@ pub struct Run {
     /// Its name.
     pub task: TaskId,
     /// Which attempt.
+    pub container: Container,
+}
+
+/// An executor of several tasks on an agent. The container tells it from an older one of the same name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExecutorRun {
+    /// Where it runs.
+    pub agent: AgentId,
+    /// Whose it is.
+    pub framework: FrameworkId,
+    /// Its name.
+    pub executor: ExecutorId,
+    /// Which of that name.
     pub container: Container,
 }

@@ -5,7 +5,8 @@ use crate::agent::{Contact, Phase, TaskKey};
 use crate::cluster::Cluster;
 use crate::config::Executors;
 use crate::framework::has;
-use crate::id::{AgentId, FrameworkId, TaskId};
+use crate::id::{AgentId, FrameworkId, Run, TaskId};
+use crate::launch::grace;
 use crate::output::Output;
 use crate::update::run_of;
 use echelon_core_model::time::{Span, Timestamp};
@@ -35,12 +36,19 @@ impl Cluster {
                 member.kills.insert(key);
             }
         } else if self.talks_to(&agent) {
-            self.kill_at_agent(&agent, &key, now);
+            let asked = grace(kill.kill_policy.as_ref());
+            self.kill_at_agent(&agent, &key, asked, now);
         }
     }
 
-    /// The agent gets a KILL. Its executor keeps the task's own grace: an override does not reach it (rule R85).
-    pub(crate) fn kill_at_agent(&mut self, agent: &AgentId, key: &TaskKey, now: Timestamp) {
+    /// The agent gets a KILL, which may bring a grace of its own.
+    pub(crate) fn kill_at_agent(
+        &mut self,
+        agent: &AgentId,
+        key: &TaskKey,
+        asked: Option<Span>,
+        now: Timestamp,
+    ) {
         let Some(known) = self.agents.get_mut(agent) else {
             return;
         };
@@ -48,40 +56,81 @@ impl Cluster {
             .frameworks
             .get(&key.0)
             .is_some_and(|info| has(info, capability::Type::TaskKillingState));
+        let http = known.spec.http_command_executor;
         let Some(task) = known.tasks.get_mut(key) else {
             return;
         };
+        let place = task.place.as_ref();
+        // What a custom executor says to a KILL is its own affair.
+        let tells = tells && place.is_none_or(|place| !place.is_custom());
+        let obeys = place.map_or(http, |place| !place.is_custom());
         let run = run_of(agent, &key.0, &key.1, task);
-        let grace = task.grace;
+        // Most executors of command tasks do not hear of it (rule R85).
+        let asked = asked.filter(|_| obeys);
         match task.phase {
-            Phase::Launching => {
-                task.phase = Phase::Ended;
-                if matches!(self.config.executors, Executors::External) {
-                    self.out.push(Output::Kill {
-                        run: run.clone(),
-                        grace: Span::ZERO,
-                    });
-                }
-                let words = "Killed before delivery to the executor";
-                self.agent_says(
-                    &run,
-                    TaskState::TaskKilled,
-                    (Reason::TaskKilledDuringLaunch, words),
-                    now,
-                );
-            }
+            Phase::Launching => self.kill_before_delivery(&run, now),
             Phase::Running => {
-                task.phase = Phase::Killing;
-                self.touch(&run);
                 if tells {
                     self.executor_says(&run, TaskState::TaskKilling, None, now);
                 }
-                match self.config.executors.clone() {
-                    Executors::Virtual(how) => self.virtual_kill(&run, &how, now),
-                    Executors::External => self.out.push(Output::Kill { run, grace }),
-                }
+                self.end_task(&run, asked, now);
             }
-            Phase::Killing | Phase::Lost | Phase::Ended => {}
+            Phase::Killing => self.shorten_grace(&run, asked, now),
+            Phase::Lost | Phase::Ended => {}
+        }
+    }
+
+    fn kill_before_delivery(&mut self, run: &Run, now: Timestamp) {
+        let Some(task) = self.agent_task(run) else { return };
+        task.phase = Phase::Ended;
+        let place = task.place.clone();
+        if matches!(self.config.executors, Executors::External) {
+            self.out.push(Output::Kill {
+                run: run.clone(),
+                grace: Span::ZERO,
+            });
+        }
+        let words = "Killed before delivery to the executor";
+        self.agent_says(
+            run,
+            TaskState::TaskKilled,
+            (Reason::TaskKilledDuringLaunch, words),
+            now,
+        );
+        if let Some(place) = place {
+            self.leave_executor(run, &place, false, now);
+        }
+    }
+
+    /// A running task gets SIGTERM, and after the grace SIGKILL.
+    pub(crate) fn end_task(&mut self, run: &Run, asked: Option<Span>, now: Timestamp) {
+        let Some(task) = self.agent_task(run) else { return };
+        task.phase = Phase::Killing;
+        task.term_at = Some(now);
+        task.grace = asked.unwrap_or(task.grace);
+        let grace = task.grace;
+        self.touch(run);
+        self.order_end(run, grace, now);
+    }
+
+    /// A later KILL counts from the first, and can only shorten the grace (rule R85).
+    fn shorten_grace(&mut self, run: &Run, asked: Option<Span>, now: Timestamp) {
+        let Some(task) = self.agent_task(run) else { return };
+        let (Some(asked), Some(term_at)) = (asked.filter(|asked| *asked < task.grace), task.term_at) else {
+            return;
+        };
+        task.grace = asked;
+        self.touch(run);
+        self.order_end(run, term_at.plus(asked).since(now), now);
+    }
+
+    fn order_end(&mut self, run: &Run, grace: Span, now: Timestamp) {
+        match self.config.executors.clone() {
+            Executors::Virtual(how) => self.virtual_kill(run, &how, grace, now),
+            Executors::External => {
+                let run = run.clone();
+                self.out.push(Output::Kill { run, grace });
+            }
         }
     }
 }

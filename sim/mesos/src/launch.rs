@@ -5,12 +5,14 @@ use crate::agent::{AgentTask, Life, Phase};
 use crate::bundle::Bundle;
 use crate::cluster::Cluster;
 use crate::config::Executors;
-use crate::id::{AgentId, Container, FrameworkId, Run, TaskId};
+use crate::health::Watch;
+use crate::id::{AgentId, Container, ExecutorRun, FrameworkId, Run, TaskId};
 use crate::output::{Launch, Output};
+use crate::shared_executor::Place;
 use crate::store::StoreKey;
 use crate::timers::Timer;
 use echelon_core_model::time::{Span, Timestamp};
-use echelon_proto::mesos::v1::{CommandInfo, KillPolicy, TaskInfo, TaskState};
+use echelon_proto::mesos::v1::{CommandInfo, ExecutorInfo, KillPolicy, TaskInfo, TaskState};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ impl Cluster {
         &mut self,
         framework: &FrameworkId,
         info: &TaskInfo,
-        rest: &Remainder,
+        (rest, place): (&Remainder, Option<Arc<Place>>),
         now: Timestamp,
     ) {
         if !self.talks_to(&rest.agent) {
@@ -37,7 +39,7 @@ impl Cluster {
             container,
         };
         let command = info.command.clone().unwrap_or_default();
-        let task = AgentTask {
+        let mut task = AgentTask {
             name: Arc::from(info.name.as_str()),
             role: rest.role.clone(),
             resources: Bundle::read(&info.resources).unwrap_or_default(),
@@ -48,8 +50,16 @@ impl Cluster {
             updates: VecDeque::new(),
             retry: None,
             grace: grace(info.kill_policy.as_ref()).unwrap_or(GRACE),
+            term_at: None,
+            watch: Watch::of(info),
             life: self.life(info, &command),
+            place,
         };
+        if task.place.is_none() && self.is_closing(&run, now) {
+            task.phase = Phase::Ended;
+            self.note(&run, task);
+            return self.drop_reused(&run, now);
+        }
         self.note(&run, task.clone());
         match &self.config.executors {
             Executors::Virtual(how) => {
@@ -57,14 +67,30 @@ impl Cluster {
                 self.timers.set(at, Timer::VirtualStart(run));
             }
             Executors::External => {
+                let executor = self.executor_for(&run, task.place.as_deref());
                 let launch = Launch {
                     run,
                     command,
                     grace: task.grace,
+                    executor,
                 };
                 self.out.push(Output::Launch(Box::new(launch)));
             }
         }
+    }
+
+    fn executor_for(&self, run: &Run, place: Option<&Place>) -> Option<(ExecutorRun, Arc<ExecutorInfo>)> {
+        let place = place?;
+        let key = (run.framework.clone(), place.executor.clone());
+        let info = self
+            .agents
+            .get(&run.agent)?
+            .executors
+            .get(&key)?
+            .shared
+            .info
+            .clone();
+        Some((self.executor_run(&run.agent, &key)?, info))
     }
 
     /// The agent notes the task, and its framework for a later master.
@@ -114,6 +140,7 @@ impl Cluster {
             return;
         }
         self.dirty.insert(StoreKey::Agent(agent.clone()));
+        known.executors.retain(|(of, _), _| of != framework);
         let doomed: Vec<TaskId> = known
             .tasks
             .keys()

@@ -38,6 +38,9 @@ impl Cluster {
                 task.phase = Phase::Lost;
             }
         }
+        if tasks == Tasks::Die {
+            agent.executors.clear();
+        }
         self.lose_unchecked(id);
         if self.contact(id) == Some(Contact::Connected)
             && self.agents.get(id).is_some_and(|agent| agent.linked)
@@ -172,6 +175,11 @@ impl Cluster {
                 self.send(&framework, event::update(status));
             }
         }
+        let frameworks = self.master.frameworks.values();
+        let unchecked = frameworks.filter(|known| !known.info.checkpoint());
+        for framework in unchecked.map(|known| known.id.clone()).collect::<Vec<_>>() {
+            self.untrack_executors(id, Some(&framework));
+        }
     }
 
     pub(crate) fn agent_timed_out(&mut self, id: &AgentId, now: Timestamp) {
@@ -195,6 +203,7 @@ impl Cluster {
                 known.unreachable.insert(task, id.clone());
             }
         }
+        self.untrack_executors(id, None);
         if since.is_none() {
             self.tell_unreachable_gone(id, words, now);
         }

@@ -85,10 +85,19 @@ impl Cluster {
             url: Some(agent_url(spec)),
             resources: self.resources_for(offer),
             attributes: spec.attributes.clone(),
+            executor_ids: self.executors_on(offer),
             allocation_info: Some(allocation),
             unavailability: self.unavailability(spec),
             ..Default::default()
         })
+    }
+
+    /// The framework's own executors that its tasks can share (rule R60).
+    fn executors_on(&self, offer: &Offer) -> Vec<v1::ExecutorId> {
+        let member = self.master.members.get(&offer.agent);
+        let known = member.into_iter().flat_map(|member| member.executors.keys());
+        let own = known.filter(|(framework, _)| *framework == offer.framework);
+        own.map(|(_, executor)| executor.proto()).collect()
     }
 
     /// Frameworks without RESERVATION_REFINEMENT see the older form, with a role of its own (rule R7).
@@ -185,6 +194,13 @@ impl Cluster {
             .filter(|(_, member)| member.is_offerable() && member.free.is_allocatable())
             .map(|(agent, _)| agent.clone())
             .collect()
+    }
+
+    pub(crate) fn is_offerable(&self, agent: &AgentId) -> bool {
+        self.master
+            .members
+            .get(agent)
+            .is_some_and(|member| member.is_offerable() && member.free.is_allocatable())
     }
 
     /// How many outputs wait to be drained; a reader that never drains lets them grow (rule H3).

@@ -1,10 +1,11 @@
 //! What the cluster wants done outside. The order matters: records are to be kept before anything after them is done,
 //! so that nothing is told or started that a restart would have forgotten.
 
-use crate::id::{Run, StreamId};
+use crate::id::{ExecutorRun, Run, StreamId};
 use echelon_core_model::time::Span;
-use echelon_proto::mesos::v1::CommandInfo;
 use echelon_proto::mesos::v1::scheduler::Event;
+use echelon_proto::mesos::v1::{CommandInfo, ExecutorInfo};
+use std::sync::Arc;
 
 /// One thing to do.
 #[derive(Debug, Clone)]
@@ -38,6 +39,15 @@ pub enum Output {
     },
     /// Run a task, then report [`crate::Cluster::started`] and [`crate::Cluster::exited`].
     Launch(Box<Launch>),
+    /// Ask a custom executor to end, then report [`crate::Cluster::executor_exited`].
+    Shutdown(ExecutorRun),
+    /// Give a message to a custom executor.
+    Message {
+        /// Which one.
+        executor: ExecutorRun,
+        /// What it gets.
+        data: Vec<u8>,
+    },
     /// End a task: SIGTERM, and SIGKILL after the grace.
     Kill {
         /// Which one.
@@ -65,4 +75,7 @@ pub struct Launch {
     pub command: CommandInfo,
     /// The task's own grace between SIGTERM and SIGKILL.
     pub grace: Span,
+    /// The executor that it shares with others. A custom one runs it, and what it says of it is reported by
+    /// [`crate::Cluster::reported`].
+    pub executor: Option<(ExecutorRun, Arc<ExecutorInfo>)>,
 }

@@ -4,7 +4,7 @@
 use crate::agent::Contact;
 use crate::cluster::Cluster;
 use crate::event;
-use crate::id::{AgentId, FrameworkId, Run, TaskId};
+use crate::id::{AgentId, ExecutorId, FrameworkId, TaskId};
 use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1::scheduler::call;
 use echelon_proto::mesos::v1::task_status::{Reason, Source};
@@ -53,23 +53,13 @@ impl Cluster {
     /// The last state that the framework was told, whatever agent it names.
     fn tracked(&self, framework: &FrameworkId, id: &TaskId) -> Option<TaskStatus> {
         let task = self.master.frameworks.get(framework)?.tasks.get(id)?;
-        let container_status = task.container.map(|(container, pid)| {
-            let (agent, framework, id) = (task.agent.clone(), framework.clone(), id.clone());
-            self.container_status(
-                &Run {
-                    agent,
-                    framework,
-                    task: id,
-                    container,
-                },
-                pid,
-            )
-        });
+        let container_status = task.container.map(|at| self.container_status(&task.agent, &at));
         Some(TaskStatus {
             task_id: id.proto(),
             state: task.forwarded.into(),
             message: Some("Reconciliation: Latest task state".to_owned()),
             agent_id: Some(task.agent.proto()),
+            executor_id: task.executor.as_ref().map(ExecutorId::proto),
             container_status,
             ..Default::default()
         })

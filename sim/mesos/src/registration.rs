@@ -2,6 +2,7 @@
 
 use crate::agent::{AgentTask, Contact, Life, Member, Phase, TaskKey};
 use crate::cluster::{Cluster, Leadership};
+use crate::containment::Containment;
 use crate::event;
 use crate::framework::{Framework, Task, is_terminal};
 use crate::id::{AgentId, Container, FrameworkId, Run, TaskId};
@@ -32,13 +33,14 @@ impl Cluster {
         }
         self.set_contact(id, Contact::Connected);
         self.meet_frameworks(id);
+        self.report_executors(id);
         self.report_tasks(id, was, now);
         self.report_operations(id);
         self.drop_unknown(id, now);
         if was.is_registered() {
             self.want_allocation(now);
         } else {
-            self.allocate(now);
+            self.allocate_agent(id, now);
         }
         self.resume_agent(id, now);
         self.resume_operations(id, now);
@@ -106,11 +108,12 @@ impl Cluster {
     }
 
     fn returned_status(&self, run: &Run, task: &AgentTask, now: Timestamp) -> TaskStatus {
-        let container_status = (task.pid != 0).then(|| self.container_status(run, task.pid));
+        let container_status = Containment::of(task).map(|at| self.container_status(&run.agent, &at));
         TaskStatus {
             task_id: run.task.proto(),
             state: task.state.into(),
             agent_id: Some(run.agent.proto()),
+            executor_id: task.place.as_ref().map(|place| place.executor.proto()),
             source: Some(Source::Master.into()),
             reason: Some(Reason::AgentReregistered.into()),
             message: Some("Unreachable agent re-reregistered".to_owned()),
@@ -183,7 +186,7 @@ impl Cluster {
             .get_mut(id)
             .map(|member| std::mem::take(&mut member.kills));
         for key in kills.unwrap_or_default() {
-            self.kill_at_agent(id, &key, now);
+            self.kill_at_agent(id, &key, None, now);
         }
     }
 }
@@ -199,7 +202,8 @@ fn seen(agent: &AgentId, task: &AgentTask) -> Task {
         state: task.state,
         forwarded: waiting.map_or(task.state, |update| update.state),
         uuid: waiting.map(|update| update.uuid),
-        container: (task.pid != 0).then_some((task.container, task.pid)),
+        executor: task.place.as_ref().map(|place| place.executor.clone()),
+        container: Containment::of(task),
         freed: is_terminal(task.state),
     }
 }
@@ -216,7 +220,10 @@ fn never_started(task: &Task, container: Container) -> AgentTask {
         updates: VecDeque::new(),
         retry: None,
         grace: Span::ZERO,
+        term_at: None,
+        watch: None,
         life: Life::default(),
+        place: None,
     }
 }
 

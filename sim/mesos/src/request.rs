@@ -15,6 +15,8 @@ pub struct Request {
     pub accept: Accept,
     /// The header `Mesos-Stream-Id`.
     pub stream_id: Option<String>,
+    /// Who was authenticated, where the master asks for it (rule R5).
+    pub principal: Option<String>,
 }
 
 /// What became of the body.
@@ -63,6 +65,7 @@ impl Request {
             body: Body::Call(Box::new(call)),
             accept: Accept::Protobuf,
             stream_id: stream_id.map(|id| id.as_str().to_owned()),
+            principal: None,
         }
     }
 }

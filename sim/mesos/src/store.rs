@@ -1,18 +1,18 @@
 //! Records that outlive the process of a shell: agents with their frameworks, and tasks with their unacknowledged
 //! updates. A cluster recovered from them is one whose master and agents were started again.
 
-use crate::agent::{Agent, AgentTask, Contact, Life, Member, Phase, Update};
+use crate::agent::{Agent, Contact, Member};
 use crate::bundle::Bundle;
 use crate::cluster::{Cluster, Leadership};
 use crate::config::{AgentSpec, Config};
 use crate::feedback::Confirmation;
 use crate::id::{AgentId, Container, FrameworkId, TaskId};
 use crate::output::Output;
-use echelon_core_model::time::{Span, Timestamp};
-use echelon_proto::mesos::v1::task_status::{Reason, Source};
-use echelon_proto::mesos::v1::{Attribute, FrameworkInfo, Resource, TaskState};
+use crate::shared_executor::{AgentExecutor, SharedExecutor};
+use crate::task_record::{TaskRecord, restored_task, task_record};
+use echelon_core_model::time::Timestamp;
+use echelon_proto::mesos::v1::{Attribute, ExecutorInfo, FrameworkInfo, Resource};
 use prost::Message;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -72,6 +72,22 @@ struct AgentRecord {
     gone: bool,
     #[prost(message, repeated, tag = "8")]
     confirmations: Vec<ConfirmationRecord>,
+    #[prost(bool, tag = "9")]
+    http_command_executor: bool,
+    #[prost(message, repeated, tag = "10")]
+    executors: Vec<ExecutorRecord>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ExecutorRecord {
+    #[prost(message, optional, tag = "1")]
+    info: Option<ExecutorInfo>,
+    #[prost(string, tag = "2")]
+    role: String,
+    #[prost(bytes = "vec", tag = "3")]
+    container: Vec<u8>,
+    #[prost(uint64, tag = "4")]
+    n_groups: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -82,44 +98,6 @@ struct ConfirmationRecord {
     framework: String,
     #[prost(string, tag = "3")]
     operation: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TaskRecord {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    role: String,
-    #[prost(message, repeated, tag = "3")]
-    resources: Vec<Resource>,
-    #[prost(bytes = "vec", tag = "4")]
-    container: Vec<u8>,
-    #[prost(uint32, tag = "5")]
-    pid: u32,
-    #[prost(uint32, tag = "6")]
-    phase: u32,
-    #[prost(enumeration = "TaskState", tag = "7")]
-    state: i32,
-    #[prost(message, repeated, tag = "8")]
-    updates: Vec<UpdateRecord>,
-    #[prost(uint64, tag = "9")]
-    grace_ms: u64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct UpdateRecord {
-    #[prost(bytes = "vec", tag = "1")]
-    uuid: Vec<u8>,
-    #[prost(enumeration = "TaskState", tag = "2")]
-    state: i32,
-    #[prost(enumeration = "Source", tag = "3")]
-    source: i32,
-    #[prost(enumeration = "Reason", optional, tag = "4")]
-    reason: Option<i32>,
-    #[prost(string, optional, tag = "5")]
-    message: Option<String>,
-    #[prost(uint64, tag = "6")]
-    at_ms: u64,
 }
 
 impl Cluster {
@@ -194,11 +172,12 @@ impl Cluster {
             ["task", agent, framework, task] => {
                 let record = TaskRecord::decode(value).map_err(broken)?;
                 let task_key = (FrameworkId::new(framework), TaskId::new(task));
-                let task = restored_task(record).map_err(|what| RecoverError::Content {
-                    key: key.to_owned(),
-                    what,
-                })?;
                 if let Some(agent) = self.agents.get_mut(&AgentId::new(agent)) {
+                    let task = restored_task(record, &task_key.0, agent);
+                    let task = task.map_err(|what| RecoverError::Content {
+                        key: key.to_owned(),
+                        what,
+                    })?;
                     agent.tasks.insert(task_key, task);
                 }
                 Ok(())
@@ -218,6 +197,7 @@ impl Cluster {
             port: u16::try_from(record.port).map_err(|_| bad("port"))?,
             resources: Bundle::read(&record.resources).map_err(|_| bad("list of resources"))?,
             attributes: record.attributes,
+            http_command_executor: record.http_command_executor,
         };
         let mut agent = Agent::new(id.clone(), spec);
         agent.up = false;
@@ -237,6 +217,25 @@ impl Cluster {
                 retry: None,
             };
             agent.confirmations.insert(uuid, confirmation);
+        }
+        for one in record.executors {
+            let info = one.info.ok_or_else(|| bad("executor"))?;
+            let framework = info.framework_id.as_ref().map(FrameworkId::from);
+            let executor = AgentExecutor {
+                container: Container(one.container.try_into().map_err(|_| bad("container id"))?),
+                shared: SharedExecutor {
+                    resources: Bundle::read(&info.resources).map_err(|_| bad("list of resources"))?,
+                    role: Arc::from(one.role.as_str()),
+                    info: Arc::new(info),
+                },
+                n_groups: one.n_groups,
+                shutting_down: false,
+            };
+            let key = (
+                framework.ok_or_else(|| bad("framework id"))?,
+                executor.shared.id(),
+            );
+            agent.executors.insert(key, executor);
         }
         let contact = if record.gone {
             Contact::Gone
@@ -270,6 +269,12 @@ fn agent_record(agent: &Agent, gone: bool) -> AgentRecord {
         framework: one.framework.to_string(),
         operation: one.operation.clone(),
     });
+    let executors = agent.executors.values().map(|one| ExecutorRecord {
+        info: Some((*one.shared.info).clone()),
+        role: one.shared.role.to_string(),
+        container: one.container.0.to_vec(),
+        n_groups: one.n_groups,
+    });
     AgentRecord {
         hostname: agent.spec.hostname.clone(),
         ip: agent.spec.ip.clone(),
@@ -280,74 +285,7 @@ fn agent_record(agent: &Agent, gone: bool) -> AgentRecord {
         frameworks: agent.frameworks.values().map(|info| (**info).clone()).collect(),
         gone,
         confirmations: confirmations.collect(),
+        http_command_executor: agent.spec.http_command_executor,
+        executors: executors.collect(),
     }
-}
-
-fn task_record(task: &AgentTask) -> TaskRecord {
-    let updates = task.updates.iter().map(|update| UpdateRecord {
-        uuid: update.uuid.to_vec(),
-        state: update.state.into(),
-        source: update.source.into(),
-        reason: update.reason.map(Into::into),
-        message: update.message.clone(),
-        at_ms: update.at.0,
-    });
-    TaskRecord {
-        name: task.name.to_string(),
-        role: task.role.to_string(),
-        resources: task.resources.write(None),
-        container: task.container.0.to_vec(),
-        pid: task.pid,
-        phase: match task.phase {
-            Phase::Launching => 0,
-            Phase::Running => 1,
-            Phase::Killing => 2,
-            Phase::Lost => 3,
-            Phase::Ended => 4,
-        },
-        state: task.state.into(),
-        updates: updates.collect(),
-        grace_ms: task.grace.0,
-    }
-}
-
-fn restored_task(record: TaskRecord) -> Result<AgentTask, &'static str> {
-    let phase = match record.phase {
-        0 => Phase::Launching,
-        1 => Phase::Running,
-        2 => Phase::Killing,
-        3 => Phase::Lost,
-        4 => Phase::Ended,
-        _ => return Err("phase"),
-    };
-    let updates: Result<VecDeque<Update>, &'static str> =
-        record.updates.into_iter().map(restored_update).collect();
-    Ok(AgentTask {
-        name: Arc::from(record.name.as_str()),
-        role: Arc::from(record.role.as_str()),
-        resources: Bundle::read(&record.resources).map_err(|_| "list of resources")?,
-        container: Container(record.container.try_into().map_err(|_| "container id")?),
-        pid: record.pid,
-        phase,
-        state: TaskState::try_from(record.state).map_err(|_| "state")?,
-        updates: updates?,
-        retry: None,
-        grace: Span(record.grace_ms),
-        life: Life::default(),
-    })
-}
-
-fn restored_update(record: UpdateRecord) -> Result<Update, &'static str> {
-    Ok(Update {
-        uuid: record.uuid.try_into().map_err(|_| "uuid")?,
-        state: TaskState::try_from(record.state).map_err(|_| "state of an update")?,
-        source: Source::try_from(record.source).map_err(|_| "source of an update")?,
-        reason: record
-            .reason
-            .map(Reason::try_from)
-            .transpose()
-            .map_err(|_| "reason of an update")?,
-        message: record.message,
-        at: Timestamp(record.at_ms),
-    })
 }

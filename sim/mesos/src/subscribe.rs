@@ -16,10 +16,15 @@ use echelon_proto::mesos::v1::scheduler::{Call, call};
 use std::sync::Arc;
 
 impl Cluster {
-    pub(crate) fn subscribe(&mut self, call: &Call, now: Timestamp) -> Response {
+    pub(crate) fn subscribe(&mut self, call: &Call, principal: Option<&str>, now: Timestamp) -> Response {
         let Some(subscribe) = &call.subscribe else {
             return Response::bad("Expecting 'subscribe' to be present");
         };
+        let mut subscribe = subscribe.clone();
+        if let Some(principal) = principal {
+            subscribe.framework_info.principal = Some(principal.to_owned());
+        }
+        let subscribe = &subscribe;
         let stream = StreamId::new(&uuid_text(&self.random.uuid()));
         let id = call.framework_id.as_ref().map(FrameworkId::from);
         if let Err(why) = self.check_subscription(id.as_ref(), subscribe) {
@@ -96,6 +101,10 @@ impl Cluster {
 
     fn remove_framework(&mut self, id: &FrameworkId, now: Timestamp) {
         self.take_back_offers(id);
+        let members: Vec<_> = self.master.members.keys().cloned().collect();
+        for agent in members {
+            self.untrack_executors(&agent, Some(id));
+        }
         let Some(framework) = self.master.frameworks.remove(id) else {
             return;
         };

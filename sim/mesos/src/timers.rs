@@ -1,7 +1,7 @@
 //! Moments at which something is due, in order of time. Several things due at once fire in a fixed order, so that a run
 //! can be repeated.
 
-use crate::id::{AgentId, FrameworkId, Run, StreamId};
+use crate::id::{AgentId, ExecutorRun, FrameworkId, Run, StreamId};
 use echelon_core_model::time::Timestamp;
 use std::collections::BTreeSet;
 
@@ -24,6 +24,10 @@ pub(crate) enum Timer {
     VirtualEnd(Run),
     /// A virtual task dies of a signal.
     VirtualDeath(Run),
+    /// An executor without tasks ends.
+    ExecutorEnd(ExecutorRun),
+    /// A task has had all the time it may take.
+    MaxCompletion(Run),
     /// An update has not been acknowledged.
     Retry(Run),
     /// The end of an operation has not been acknowledged.

@@ -3,6 +3,7 @@
 
 use crate::agent::{AgentTask, Update};
 use crate::cluster::Cluster;
+use crate::containment::Containment;
 use crate::event;
 use crate::framework::is_terminal;
 use crate::id::{FrameworkId, Run, TaskId};
@@ -10,9 +11,7 @@ use crate::timers::Timer;
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::scheduler::call;
 use echelon_proto::mesos::v1::task_status::Source;
-use echelon_proto::mesos::v1::{
-    ContainerId, ContainerStatus, NetworkInfo, TaskState, TaskStatus, network_info,
-};
+use echelon_proto::mesos::v1::{self, TaskState, TaskStatus};
 
 use std::collections::VecDeque;
 
@@ -84,10 +83,10 @@ impl Cluster {
         };
         let at = now.plus(gap);
         task.retry = Some((at, gap));
-        let (latest, pid) = (task.state, task.pid);
+        let sender = Sender::of(&run.task, task);
         self.timers.set(at, Timer::Retry(run.clone()));
         if self.talks_to(&run.agent) {
-            self.receive(run, &update, (latest, pid), now);
+            self.receive(run, &update, &sender, now);
         }
     }
 
@@ -100,7 +99,7 @@ impl Cluster {
 
     /// The master takes an update. The latest state rides on it, and with a terminal one the resources are free, whatever
     /// the framework has acknowledged (rule R97).
-    fn receive(&mut self, run: &Run, update: &Update, (latest, pid): (TaskState, u32), now: Timestamp) {
+    fn receive(&mut self, run: &Run, update: &Update, sender: &Sender, now: Timestamp) {
         let Some(framework) = self.master.frameworks.get_mut(&run.framework) else {
             return;
         };
@@ -109,17 +108,15 @@ impl Cluster {
             .get_mut(&run.task)
             .filter(|task| task.agent == run.agent)
         {
-            task.state = latest;
+            task.state = sender.latest;
             task.forwarded = update.state;
             task.uuid = Some(update.uuid);
-            if pid != 0 {
-                task.container = Some((run.container, pid));
-            }
+            task.container = sender.containment.or(task.container);
         }
-        if is_terminal(latest) {
+        if is_terminal(sender.latest) {
             self.free(&run.framework, &run.task, now);
         }
-        let status = self.status(run, update, pid);
+        let status = self.status(run, update, sender);
         self.send(&run.framework, event::update(status));
     }
 
@@ -198,49 +195,54 @@ impl Cluster {
         self.drained(&run.agent, now);
     }
 
-    fn status(&self, run: &Run, update: &Update, pid: u32) -> TaskStatus {
-        let of_executor = update.source == Source::Executor;
+    fn status(&self, run: &Run, update: &Update, sender: &Sender) -> TaskStatus {
+        let at = sender.containment.filter(|_| update.source == Source::Executor);
+        let at = at.map(|at| at.when(update.state));
+        let extra = update.extra.as_deref().cloned().unwrap_or_default();
         TaskStatus {
+            data: extra.data,
+            healthy: extra.healthy,
+            labels: extra.labels,
             task_id: run.task.proto(),
             state: update.state.into(),
             message: update.message.clone(),
             source: Some(update.source.into()),
             reason: update.reason.map(Into::into),
             agent_id: Some(run.agent.proto()),
-            executor_id: Some(executor_id(&run.task)),
+            executor_id: Some(sender.executor.clone()),
             timestamp: Some(event::seconds(update.at)),
             uuid: Some(update.uuid.to_vec()),
-            container_status: of_executor.then(|| self.container_status(run, pid)),
-            ..Default::default()
-        }
-    }
-
-    pub(crate) fn container_status(&self, run: &Run, pid: u32) -> ContainerStatus {
-        let ip = self.agents.get(&run.agent).map(|agent| agent.spec.ip.clone());
-        let address = network_info::IpAddress {
-            ip_address: ip,
-            protocol: None,
-        };
-        ContainerStatus {
-            container_id: Some(ContainerId {
-                value: run.container.to_string(),
-                parent: None,
-            }),
-            network_infos: vec![NetworkInfo {
-                ip_addresses: vec![address],
-                ..Default::default()
-            }],
-            executor_pid: Some(pid),
+            container_status: at.map(|at| self.container_status(&run.agent, &at)),
             ..Default::default()
         }
     }
 }
 
-/// A command task's executor has the task's name (rule R75).
-pub(crate) fn executor_id(task: &TaskId) -> echelon_proto::mesos::v1::ExecutorId {
-    echelon_proto::mesos::v1::ExecutorId {
-        value: task.to_string(),
+/// What rides on every update of a task.
+struct Sender {
+    latest: TaskState,
+    executor: v1::ExecutorId,
+    containment: Option<Containment>,
+}
+
+impl Sender {
+    fn of(id: &TaskId, task: &AgentTask) -> Self {
+        Self {
+            latest: task.state,
+            executor: executor_of(id, task),
+            containment: Containment::of(task),
+        }
     }
+}
+
+/// The executor of a task: one that it shares, or its own, which has its name (rule R75).
+pub(crate) fn executor_of(id: &TaskId, task: &AgentTask) -> v1::ExecutorId {
+    let own = || v1::ExecutorId {
+        value: id.to_string(),
+    };
+    task.place
+        .as_ref()
+        .map_or_else(own, |place| place.executor.proto())
 }
 
 pub(crate) fn run_of(

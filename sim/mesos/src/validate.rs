@@ -6,11 +6,32 @@ use crate::amount::to_thousandths;
 use crate::bundle::Bundle;
 use crate::framework_info::check_id;
 use echelon_proto::mesos::v1::{
-    CheckInfo, CommandInfo, HealthCheck, TaskInfo, Volume, check_info, environment, health_check,
+    CheckInfo, CommandInfo, HealthCheck, TaskInfo, Volume, check_info, container_info, environment,
+    health_check,
 };
 
-/// The resources of a good task, or what is wrong with it.
+/// The resources of a good task of a LAUNCH, or what is wrong with it. Its executor and whether both fit are left to see.
 pub(crate) fn task(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Result<Bundle, String> {
+    let resources = parts(task, id_is_taken, rest)?;
+    if task.command.is_some() == task.executor.is_some() {
+        return Err(
+            "Task should have at least one (but not both) of CommandInfo or ExecutorInfo present".to_owned(),
+        );
+    }
+    Ok(resources)
+}
+
+/// The resources of a good task of a group, or what is wrong with it.
+pub(crate) fn task_of_group(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Result<Bundle, String> {
+    let resources = parts(task, id_is_taken, rest)?;
+    let container = task.container.as_ref();
+    if container.is_some_and(|container| container.r#type() == container_info::Type::Docker) {
+        return Err("Docker ContainerInfo is not supported on the task in the task group".to_owned());
+    }
+    Ok(resources)
+}
+
+fn parts(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Result<Bundle, String> {
     check_id(&task.task_id.value)?;
     if id_is_taken {
         return Err(format!("Task has duplicate ID: {}", task.task_id.value));
@@ -37,8 +58,6 @@ pub(crate) fn task(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Resu
         .unwrap_or_default();
     volumes.iter().try_for_each(volume)?;
     limits(task)?;
-    executor(task)?;
-    fits(task, &resources, rest)?;
     Ok(resources)
 }
 
@@ -166,20 +185,8 @@ fn limits(task: &TaskInfo) -> Result<(), String> {
     Ok(())
 }
 
-fn executor(task: &TaskInfo) -> Result<(), String> {
-    if task.command.is_some() == task.executor.is_some() {
-        return Err(
-            "Task should have at least one (but not both) of CommandInfo or ExecutorInfo present".to_owned(),
-        );
-    }
-    match &task.executor {
-        Some(executor) if executor.command.is_none() => Err("'ExecutorInfo.command' must be set".to_owned()),
-        Some(_) => Err("Custom executors are not simulated".to_owned()),
-        None => Ok(()),
-    }
-}
-
-fn fits(task: &TaskInfo, resources: &Bundle, rest: &Remainder) -> Result<(), String> {
+/// Whether a task and its executor fit into what is left.
+pub(crate) fn fits(task: &TaskInfo, resources: &Bundle, rest: &Remainder) -> Result<(), String> {
     let named = task
         .resources
         .iter()

@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::event;
 use crate::framework::{Framework, Task, is_terminal};
 use crate::id::{AgentId, FrameworkId, TaskId};
-use crate::update::executor_id;
+use crate::update::executor_of;
 use echelon_proto::mesos::v1;
 use echelon_proto::mesos::v1::master::response::{self, get_agents, get_frameworks};
 use echelon_proto::mesos::v1::{AgentInfo, agent as agent_api, master};
@@ -89,7 +89,7 @@ impl Cluster {
                 name: task.name.to_string(),
                 task_id: name.proto(),
                 framework_id: framework.proto(),
-                executor_id: Some(executor_id(name)),
+                executor_id: Some(executor_of(name, task)),
                 agent_id: id.proto(),
                 state: task.state.into(),
                 resources: task.resources.write(Some(&task.role)),

@@ -155,7 +155,11 @@ impl World {
                     invariant: 9,
                     what: why,
                 }),
-                sim::Output::Store { .. } | sim::Output::Launch(_) | sim::Output::Kill { .. } => {}
+                sim::Output::Store { .. }
+                | sim::Output::Launch(_)
+                | sim::Output::Kill { .. }
+                | sim::Output::Shutdown(_)
+                | sim::Output::Message { .. } => {}
             }
         }
         self.plan_tick(cluster);

@@ -5,7 +5,7 @@ use super::process::Process;
 use super::sandbox::{Ended, Order, Sandbox};
 use crate::config::Exec;
 use crate::engine::Engine;
-use echelon_proto::mesos::v1::CommandInfo;
+use echelon_proto::mesos::v1::{CommandInfo, ExecutorInfo, executor_info};
 use echelon_sim_mesos::Span;
 use echelon_sim_mesos::{Exit, Launch, Run};
 use std::collections::BTreeMap;
@@ -51,6 +51,15 @@ impl Runner {
         let shutdown = engine.shutdown.clone();
         shutdown.spawn(async move {
             let Some(runner) = &engine.runner else { return };
+            if let Some((executor, _)) = launch.executor.as_ref().filter(|(_, info)| !is_default(info)) {
+                let why = format!(
+                    "the simulated agent runs no custom executors like `{}`",
+                    executor.executor
+                );
+                runner.forget(&launch.run);
+                engine.with(|cluster, now| cluster.exited(&launch.run, &Exit::NotStarted(why), now));
+                return;
+            }
             match runner.start(&launch) {
                 Ok(child) => runner.watch(&engine, &launch.run, Some(child)).await,
                 Err(error) => {
@@ -184,6 +193,11 @@ impl Runner {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Run, Slot>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Tasks of a default executor are run like others: it is no process here.
+fn is_default(info: &ExecutorInfo) -> bool {
+    info.r#type() == executor_info::Type::Default
 }
 
 /// A line for the shell, or a program with its arguments of which the first is its own name.

@@ -50,6 +50,7 @@ pub fn config(mode: Mode) -> Config {
         }],
         mode,
         allocation_interval: Span::millis(50),
+        credentials: Vec::new(),
         stream_bound: 10_000,
         seed: 7,
     }

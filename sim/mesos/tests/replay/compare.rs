@@ -23,18 +23,40 @@ pub struct Seen {
 /// Deliveries of one update within this time count once: whether a returning agent sends it once or twice is a race.
 const TWICE_WITHIN_MS: u64 = 100;
 
+/// Where an update names containers.
+const CONTAINERS: [&str; 2] = [
+    "/container_status/container_id/value",
+    "/container_status/container_id/parent/value",
+];
+
+/// Around the start of a container inside another, and around its end, an agent may or may not know its process at the
+/// moment when it passes an update on; recordings of one scenario differ.
+fn forget_race(status: &mut Value) {
+    let races = status["state"] == "TASK_STARTING" || status["state"] == "TASK_KILLING";
+    let inside = status.pointer("/container_status/container_id/parent").is_some();
+    if let Some(container) = status
+        .pointer_mut("/container_status")
+        .and_then(Value::as_object_mut)
+        .filter(|_| races && inside)
+    {
+        container.remove("network_infos");
+        container.remove("executor_pid");
+    }
+}
+
 impl Seen {
-    /// Adds an event. `master` is the id of the master that sent it.
-    pub fn add(&mut self, event: &Value, at_ms: u64, master: &str) {
+    /// Adds an event. `masters` are the ids of all masters that have led.
+    pub fn add(&mut self, event: &Value, at_ms: u64, masters: &[String]) {
         match text(&event["type"]) {
             "HEARTBEAT" => self.n_heartbeats += 1,
-            "UPDATE" => self.add_update(&event["update"]["status"], at_ms, master),
+            "UPDATE" => self.add_update(&event["update"]["status"], at_ms, masters),
             "OFFERS" => {
-                let offers = array(&event["offers"]["offers"]).map(|offer| anonymous(&sorted(offer), master));
+                let offers =
+                    array(&event["offers"]["offers"]).map(|offer| anonymous(&sorted(offer), masters));
                 self.offers.extend(offers);
             }
             _ => {
-                let mut event = anonymous(event, master);
+                let mut event = anonymous(event, masters);
                 if let Some(uuid) = event.pointer_mut("/update_operation_status/status/uuid/value") {
                     *uuid = json!(self.name(text(uuid), "uuid"));
                 }
@@ -43,7 +65,7 @@ impl Seen {
         }
     }
 
-    fn add_update(&mut self, status: &Value, at_ms: u64, master: &str) {
+    fn add_update(&mut self, status: &Value, at_ms: u64, masters: &[String]) {
         if let Some(uuid) = status["uuid"].as_str() {
             let before = self.last.insert(uuid.to_owned(), at_ms);
             if before.is_some_and(|before| at_ms - before < TWICE_WITHIN_MS) {
@@ -51,7 +73,7 @@ impl Seen {
             }
         }
         let task = text(&status["task_id"]["value"]).to_owned();
-        let mut status = anonymous(status, master);
+        let mut status = anonymous(status, masters);
         let fields = status.as_object_mut().unwrap();
         assert!(
             fields.remove("timestamp").is_some(),
@@ -63,9 +85,12 @@ impl Seen {
         if let Some(uuid) = fields.get_mut("uuid") {
             *uuid = json!(self.name(text(uuid), "uuid"));
         }
-        if let Some(container) = status.pointer_mut("/container_status/container_id/value") {
-            *container = json!(self.name(text(container), "container"));
+        for container in CONTAINERS {
+            if let Some(container) = status.pointer_mut(container) {
+                *container = json!(self.name(text(container), "container"));
+            }
         }
+        forget_race(&mut status);
         self.updates.entry(task).or_default().push(status);
     }
 
@@ -121,22 +146,29 @@ fn renamed(updates: Vec<Value>) -> Vec<Value> {
         if let Some(uuid) = update.get_mut("uuid") {
             *uuid = number(text(uuid));
         }
-        if let Some(container) = update.pointer_mut("/container_status/container_id/value") {
-            *container = number(text(container));
+        for container in CONTAINERS {
+            if let Some(container) = update.pointer_mut(container) {
+                *container = number(text(container));
+            }
         }
     }
     updates
 }
 
-/// The master's id stands in many texts; both masters get the same name.
+/// A master's id stands in many texts; the recorded and the simulated one get the same name.
 ///
 /// A master writes defaults into JSON (rule R7), here that of an address's protocol; they are not part of the event.
-pub fn anonymous(value: &Value, master: &str) -> Value {
-    let text = value
-        .to_string()
-        .replace(master, "MASTER")
-        .replace(r#","protocol":"IPv4""#, "");
+pub fn anonymous(value: &Value, masters: &[String]) -> Value {
+    let mut text = value.to_string().replace(r#","protocol":"IPv4""#, "");
+    for (number, master) in masters.iter().enumerate() {
+        text = text.replace(master, &stand_in(number));
+    }
     serde_json::from_str(&text).unwrap()
+}
+
+/// What stands for the id of a master.
+pub fn stand_in(number: usize) -> String {
+    format!("MASTER{number}")
 }
 
 /// An offer's resources come in no fixed order.

@@ -41,13 +41,36 @@ impl Player<'_> {
                 self.send(&who, &call);
                 true
             }
+            (note, Some(agent)) if note.starts_with("LAUNCH_GROUP with one task id twice") => {
+                // No answer came, so the recording has no call.
+                let framework = format!("{}-0000", self.cluster.master_id());
+                let scalar = |name: &str, amount: f64| json!({"name": name, "type": "SCALAR", "scalar": {"value": amount}});
+                let resources = json!([scalar("cpus", 0.1), scalar("mem", 32.0), scalar("disk", 16.0)]);
+                let task = json!({
+                    "name": "twice", "task_id": {"value": "twice"}, "agent_id": {"value": agent.as_str()},
+                    "resources": [scalar("cpus", 0.1), scalar("mem", 32.0)], "command": {"value": "sleep 300"},
+                });
+                let executor = json!({
+                    "executor_id": {"value": "e"}, "type": "DEFAULT", "framework_id": {"value": framework},
+                    "resources": resources,
+                });
+                let call = json!({
+                    "type": "ACCEPT", "framework_id": {"value": framework},
+                    "accept": {"offer_ids": [{"value": format!("{}-O0", self.cluster.master_id())}], "operations": [{
+                        "type": "LAUNCH_GROUP",
+                        "launch_group": {"executor": executor, "task_group": {"tasks": [task, task]}},
+                    }]},
+                });
+                self.send("fw", &call);
+                true
+            }
             _ => false,
         }
     }
 
     pub fn operate(&mut self, line: &Value) {
         let body = String::from_utf8(bytes(&line["body_b64"])).unwrap();
-        let body = body.replace(&self.recorded_master, self.cluster.master_id());
+        let body = self.with_simulated_ids(&body);
         self.outcome.n_compared += 1;
         if let Some(framework) = body.strip_prefix("frameworkId=") {
             assert!(self.cluster.teardown(&FrameworkId::new(framework), self.now));
@@ -68,8 +91,8 @@ impl Player<'_> {
         };
         if let Some(shown) = shown {
             let recorded: Value = serde_json::from_str(text(&line["answer_text"])).unwrap();
-            let recorded = timeless(&anonymous(&recorded, &self.recorded_master));
-            let simulated = timeless(&anonymous(&self.json_of(&shown), self.cluster.master_id()));
+            let recorded = timeless(&anonymous(&recorded, &self.recorded_masters));
+            let simulated = timeless(&anonymous(&self.json_of(&shown), &self.simulated_masters));
             if recorded != simulated {
                 let words = format!("{} recorded {recorded}\n      simulated {simulated}", line["seq"]);
                 self.outcome.differences.push(words);

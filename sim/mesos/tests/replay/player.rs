@@ -1,17 +1,19 @@
 //! Plays a recording into a simulated cluster.
 
-use crate::compare::{Seen, anonymous};
-use crate::recording::{Recording, text};
+use crate::compare::{Seen, anonymous, stand_in};
+use crate::recording::{Recording, bytes, text};
+use crate::step::{Step, steps};
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::scheduler::Call;
+use echelon_proto::mesos::v1::{TaskStatus, executor_info};
 use echelon_sim_mesos::{
-    AgentId, AgentSpec, Bundle, Cluster, Config, Executors, Exit, Output, Request, Response, Run, StreamEnd,
-    StreamId, Tasks,
+    AgentId, AgentSpec, Bundle, Cluster, Config, ExecutorRun, Executors, Exit, Launch, Leadership, Output,
+    Request, Response, Run, StreamEnd, StreamId, Tasks,
 };
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What came of a run.
 pub struct Outcome {
@@ -24,8 +26,10 @@ pub struct Player<'a> {
     pub cluster: Cluster,
     pub now: Timestamp,
     pub pool: DescriptorPool,
-    /// The recorded master's id.
-    pub recorded_master: String,
+    /// The ids of the recorded masters.
+    pub recorded_masters: Vec<String>,
+    /// The ids of those that have led here.
+    pub simulated_masters: Vec<String>,
     /// Recorded stream ids and those that stand for them.
     stream_ids: BTreeMap<String, StreamId>,
     /// Who reads which stream.
@@ -33,6 +37,12 @@ pub struct Player<'a> {
     pub open: BTreeMap<String, StreamId>,
     pub agents: Vec<AgentId>,
     runs: BTreeMap<String, Run>,
+    /// Executors that run several tasks, by name.
+    executors: BTreeMap<String, ExecutorRun>,
+    /// Runs of custom executors.
+    custom: BTreeSet<Run>,
+    /// When tasks that were told to end are killed.
+    sigkill_at: BTreeMap<Run, Timestamp>,
     /// Simulated updates that carry a uuid: (task, state) to uuid, the newest.
     uuids: BTreeMap<(String, String), String>,
     recorded: BTreeMap<String, Seen>,
@@ -40,9 +50,9 @@ pub struct Player<'a> {
     pub outcome: Outcome,
 }
 
-/// Plays a recording; `phase` is when batches of offers are due.
-pub fn play(recording: &Recording, phase: u64) -> Outcome {
-    let info = recording.master_info();
+/// Plays a recording; `phase` is when batches of offers are due, `interval` the time between them.
+pub fn play(recording: &Recording, phase: u64, interval: u64) -> Outcome {
+    let masters = recording.masters();
     let first = recording
         .of_kind("note")
         .find(|line| text(&line["text"]).starts_with("master start"))
@@ -52,8 +62,8 @@ pub fn play(recording: &Recording, phase: u64) -> Outcome {
         Recording::flag(flags, name).map_or(default, |text| text.trim_end_matches("secs").parse().unwrap())
     };
     let config = Config {
-        port: u16::try_from(info["port"].as_u64().unwrap()).unwrap(),
-        allocation_interval: Span::millis(250),
+        port: port(masters[0]),
+        allocation_interval: Span::millis(interval),
         agent_timeout: Span::seconds(
             seconds("agent_ping_timeout", 15) * seconds("max_agent_ping_timeouts", 5),
         ),
@@ -66,12 +76,19 @@ pub fn play(recording: &Recording, phase: u64) -> Outcome {
         cluster: Cluster::new(config, 42, Timestamp(phase)),
         now: Timestamp(0),
         pool: DescriptorPool::decode(echelon_proto::FILE_DESCRIPTOR_SET).unwrap(),
-        recorded_master: text(&info["id"]).to_owned(),
+        recorded_masters: masters
+            .iter()
+            .map(|master| text(&master["id"]).to_owned())
+            .collect(),
+        simulated_masters: Vec::new(),
         stream_ids: BTreeMap::new(),
         readers: BTreeMap::new(),
         open: BTreeMap::new(),
         agents: Vec::new(),
         runs: BTreeMap::new(),
+        executors: BTreeMap::new(),
+        custom: BTreeSet::new(),
+        sigkill_at: BTreeMap::new(),
         uuids: BTreeMap::new(),
         recorded: BTreeMap::new(),
         simulated: BTreeMap::new(),
@@ -80,7 +97,14 @@ pub fn play(recording: &Recording, phase: u64) -> Outcome {
             differences: Vec::new(),
         },
     };
-    for (at, step) in steps(recording) {
+    player
+        .simulated_masters
+        .push(player.cluster.master_id().to_owned());
+    let steps = steps(recording, phase);
+    if steps.iter().any(|(_, step)| matches!(step, Step::Lead)) {
+        let _ = player.cluster.set_leadership(Leadership::Recovering);
+    }
+    for (at, step) in steps {
         player.advance(Timestamp(at));
         player.perform(&step);
         player.take_outputs();
@@ -90,73 +114,8 @@ pub fn play(recording: &Recording, phase: u64) -> Outcome {
     player.finish()
 }
 
-/// One thing to do to the simulated cluster.
-enum Step<'a> {
-    Http(&'a Value),
-    Note(&'a str),
-    StartAgent(usize),
-    Hangup(&'a str),
-    /// An executor says what a recorded update tells.
-    Report(&'a Value),
-}
-
-fn steps(recording: &Recording) -> Vec<(u64, Step<'_>)> {
-    let mut steps = Vec::new();
-    let began = recording.began_at();
-    let mut reported: Vec<&str> = Vec::new();
-    for (i, line) in recording.lines.iter().enumerate() {
-        let at = line["ms"].as_u64().unwrap();
-        match text(&line["kind"]) {
-            "http" => steps.push((at, Step::Http(line))),
-            "note" => match text(&line["text"]).strip_prefix("agent start again (agent") {
-                // An agent takes seconds to recover, which the recording does not tell: it is back with its first sign.
-                Some(rest) => steps.push((
-                    sign_of_life(recording, i),
-                    Step::StartAgent(rest[..1].parse().unwrap()),
-                )),
-                None if text(&line["text"]).starts_with("the agent's estimator") => {
-                    steps.push((first_revocable(recording), Step::Note(text(&line["text"]))));
-                }
-                None => steps.push((at, Step::Note(text(&line["text"])))),
-            },
-            "closed" if text(&line["why"]).starts_with("IncompleteRead") => {
-                steps.push((at, Step::Hangup(text(&line["who"]))));
-            }
-            "event" => {
-                let status = &line["event"]["update"]["status"];
-                let uuid = text(&status["uuid"]);
-                if text(&status["source"]) == "SOURCE_EXECUTOR" && !reported.contains(&uuid) {
-                    reported.push(uuid);
-                    let ms = (status["timestamp"].as_f64().unwrap() * 1000.0 - began).max(0.0);
-                    steps.push((ms as u64, Step::Report(status)));
-                }
-            }
-            _ => {}
-        }
-    }
-    steps.sort_by_key(|(at, _)| *at);
-    steps
-}
-
-/// Just before the next event that only a connected agent can cause.
-fn sign_of_life(recording: &Recording, note: usize) -> u64 {
-    let mut later = recording.lines[note..]
-        .iter()
-        .filter(|line| line["kind"] == "event");
-    let sign = later.find(|line| {
-        let status = &line["event"]["update"]["status"];
-        line["type"] == "OFFERS"
-            || status["reason"] == "REASON_AGENT_REREGISTERED"
-            || status["uuid"].is_string()
-    });
-    sign.unwrap()["ms"].as_u64().unwrap() - 1
-}
-
-/// Just before the first offer of revocable resources: an agent makes its estimates at moments of its own.
-fn first_revocable(recording: &Recording) -> u64 {
-    let mut offers = recording.of_kind("event").filter(|line| line["type"] == "OFFERS");
-    let first = offers.find(|line| line["event"].to_string().contains("revocable"));
-    first.unwrap()["ms"].as_u64().unwrap() - 1
+fn port(master: &Value) -> u16 {
+    u16::try_from(master["port"].as_u64().unwrap()).unwrap()
 }
 
 /// What an update is about and how far that is, with its uuid, when it has one.
@@ -189,6 +148,26 @@ impl Player<'_> {
         match step {
             Step::Http(line) => self.http(line),
             Step::Note(note) => self.note(note),
+            Step::AddAgent(note) => {
+                let spec = self.agent_spec(note);
+                self.agents.push(self.cluster.add_agent(spec, self.now));
+            }
+            Step::HealAgent(i) => {
+                self.cluster.heal_agent(&self.agents[*i].clone(), self.now);
+            }
+            Step::Lead => {
+                let _ = self.cluster.set_leadership(Leadership::Leads);
+            }
+            Step::FailOver(recovery) => self.fail_over(Span::millis(*recovery)),
+            Step::LoseExecutor(status) => {
+                let run = self.runs[text(&status["task_id"]["value"])].clone();
+                self.cluster.exited(&run, &Exit::Lost, self.now);
+            }
+            Step::EndExecutor(failure) => {
+                let executor = self.executors[text(&failure["executor_id"]["value"])].clone();
+                let status = i32::try_from(failure["status"].as_i64().unwrap()).unwrap();
+                self.cluster.executor_exited(&executor, status, self.now);
+            }
             Step::StartAgent(i) => {
                 self.cluster.start_agent(&self.agents[*i].clone(), self.now);
             }
@@ -205,12 +184,12 @@ impl Player<'_> {
         if self.happen(note) {
             return;
         }
-        if note.starts_with("agent start (agent") {
-            let spec = self.agent_spec(note);
-            self.agents.push(self.cluster.add_agent(spec, self.now));
-        } else if note.starts_with("agent process and everything") {
+        if note.starts_with("agent process and everything") || note.starts_with("agent and leading master") {
             self.cluster
                 .stop_agent(&self.agents[0].clone(), Tasks::Die, self.now);
+        } else if note.contains("leading master") && note.contains("killed") {
+            // Stopped, or not yet aware of the new leader: nothing of it gets through for a time.
+            self.cluster.cut_agent(&self.agents[0].clone(), self.now);
         } else if note.contains("agent process killed") {
             self.cluster
                 .stop_agent(&self.agents[0].clone(), Tasks::Live, self.now);
@@ -220,18 +199,28 @@ impl Player<'_> {
         }
     }
 
+    /// The next of the recorded masters leads.
+    fn fail_over(&mut self, recovery: Span) {
+        let next = self.recording.masters()[self.simulated_masters.len()];
+        self.cluster.fail_over(recovery, self.now);
+        self.cluster.move_master(port(next));
+        self.simulated_masters.push(self.cluster.master_id().to_owned());
+    }
+
     fn agent_spec(&self, note: &str) -> AgentSpec {
         let flag = Recording::flag(note, "resources").unwrap();
         let parts: BTreeMap<&str, &str> = flag.split(';').filter_map(|part| part.split_once(':')).collect();
-        let whole = |name| parts.get(name).map_or(0, |n| n.parse::<u64>().unwrap());
+        let whole = |name: &str| parts.get(name).map_or(0, |n| n.parse::<u64>().unwrap());
         let mut resources = Bundle::of(whole("cpus"), whole("mem"), whole("disk")).with_gpus(whole("gpus"));
-        if let Some((first, last)) = parts
-            .get("ports")
-            .and_then(|ports| ports.trim_matches(['[', ']']).split_once('-'))
-        {
-            resources = resources.with_ports(first.parse().unwrap(), last.parse().unwrap());
+        if parts.contains_key("cpus(ra)") {
+            let part = Bundle::of(whole("cpus(ra)"), whole("mem(ra)"), 0);
+            resources = resources.with_reserved("ra", &part);
         }
+        let ports = parts.get("ports").copied().unwrap_or("[31000-32000]");
+        let (first, last) = ports.trim_matches(['[', ']']).split_once('-').unwrap();
+        let resources = resources.with_ports(first.parse().unwrap(), last.parse().unwrap());
         let mut spec = AgentSpec::new("127.0.0.1", resources);
+        spec.http_command_executor = note.contains("--http_command_executor=true");
         spec.port = self
             .recording
             .agent_port(&format!("-S{}", self.agents.len()))
@@ -256,17 +245,54 @@ impl Player<'_> {
         let Some(run) = self.runs.get(text(&status["task_id"]["value"])).cloned() else {
             return;
         };
-        let pid = status["container_status"]["executor_pid"].as_u64().unwrap();
         let message = text(&status["message"]);
-        if status["state"] == "TASK_STARTING" {
-            self.cluster.started(&run, u32::try_from(pid).unwrap(), self.now);
+        if self.custom.contains(&run) {
+            self.cluster.started(&run, self.pid_of(status), self.now);
+            self.cluster.reported(&run, &self.status(status), self.now);
+        } else if status["state"] == "TASK_STARTING" {
+            self.cluster.started(&run, self.pid_of(status), self.now);
+        } else if status["reason"] == "REASON_TASK_HEALTH_CHECK_STATUS_UPDATED" {
+            let healthy = status["healthy"].as_bool().unwrap();
+            self.cluster.checked(&run, healthy, self.now);
         } else if let Some(code) = message.strip_prefix("Command exited with status ") {
             self.cluster
                 .exited(&run, &Exit::Code(code.parse().unwrap()), self.now);
         } else if message.ends_with("signal Killed") {
+            self.check_grace(&run);
             self.cluster.exited(&run, &Exit::Signal(9), self.now);
         } else if message.ends_with("signal Terminated") {
             self.cluster.exited(&run, &Exit::Signal(15), self.now);
+        }
+    }
+
+    /// The process behind a task, which not every update tells.
+    fn pid_of(&self, status: &Value) -> u32 {
+        let pid = |status: &Value| status["container_status"]["executor_pid"].as_u64();
+        let later = || {
+            let statuses = self.recording.of_kind("event");
+            let mut of_task = statuses
+                .map(|line| &line["event"]["update"]["status"])
+                .filter(|other| other["task_id"] == status["task_id"]);
+            of_task.find_map(pid)
+        };
+        u32::try_from(pid(status).or_else(later).unwrap()).unwrap()
+    }
+
+    fn status(&self, recorded: &Value) -> TaskStatus {
+        let descriptor = self.pool.get_message_by_name("mesos.v1.TaskStatus").unwrap();
+        let message = DynamicMessage::deserialize(descriptor, recorded.clone()).unwrap();
+        TaskStatus::decode(message.encode_to_vec().as_slice()).unwrap()
+    }
+
+    /// A task that did not obey SIGTERM dies when its grace is over, give or take the time that this takes.
+    fn check_grace(&mut self, run: &Run) {
+        let Some(due) = self.sigkill_at.get(run).copied() else {
+            return;
+        };
+        self.outcome.n_compared += 1;
+        if self.now < due || self.now.since(due) > Span::millis(500) {
+            let at = format!("{} killed at {:?}, grace over at {due:?}", run.task, self.now);
+            self.outcome.differences.push(at);
         }
     }
 
@@ -274,18 +300,52 @@ impl Player<'_> {
         if text(&line["who"]) == "operator" {
             return self.operate(line);
         }
+        let standby = line["answer_headers"]["Location"].as_str().map(|location| {
+            // It was asked of a master that follows one that it believes to lead.
+            let leader = location.trim_start_matches('/').split('/').next().unwrap();
+            self.cluster
+                .set_leadership(Leadership::Follows(leader.to_owned()))
+        });
+        let response = if text(&line["path"]).ends_with("/redirect") {
+            self.cluster.redirect()
+        } else {
+            self.request(line)
+        };
+        if let Some(before) = standby {
+            let _ = self.cluster.set_leadership(before);
+        }
+        self.subscribed(line, &response);
+        self.compare_answer(line, &response);
+    }
+
+    fn request(&mut self, line: &Value) -> Response {
         let call = if line["call"].is_object() {
             self.call(&line["call"])
         } else {
-            return;
+            self.call(&self.raw_call(line))
         };
         let recorded_stream = line["headers"]["Mesos-Stream-Id"].as_str();
         let mut request = Request::post(call, None);
         request.stream_id =
             recorded_stream.map(|id| self.stream_ids.get(id).map_or(id, StreamId::as_str).to_owned());
-        let response = self.cluster.handle(&request, self.now);
-        self.subscribed(line, &response);
-        self.compare_answer(line, &response);
+        self.cluster.handle(&request, self.now)
+    }
+
+    /// The call in the body of a request that was sent as bytes.
+    fn raw_call(&self, line: &Value) -> Value {
+        let body = bytes(&line["body_b64"]);
+        if line["headers"]["Content-Type"] == "application/json" {
+            return serde_json::from_slice(&body).unwrap();
+        }
+        let descriptor = self.pool.get_message_by_name("mesos.v1.scheduler.Call").unwrap();
+        self.readable(&DynamicMessage::decode(descriptor, body.as_slice()).unwrap())
+    }
+
+    fn readable(&self, message: &DynamicMessage) -> Value {
+        let plain = SerializeOptions::new().use_proto_field_name(true);
+        message
+            .serialize_with_options(serde_json::value::Serializer, &plain)
+            .unwrap()
     }
 
     fn subscribed(&mut self, line: &Value, response: &Response) {
@@ -301,18 +361,29 @@ impl Player<'_> {
 
     /// The recorded call with the ids of the simulated run.
     fn call(&self, recorded: &Value) -> Call {
-        let mut call = anonymous(recorded, &self.recorded_master);
+        let mut call = anonymous(recorded, &self.recorded_masters);
         for part in ["/acknowledge/uuid", "/acknowledge_operation_status/uuid"] {
             if let Some(uuid) = call.pointer_mut(part) {
                 *uuid = Value::from(self.simulated_uuid(text(uuid)));
             }
         }
-        let call =
-            serde_json::from_str::<Value>(&call.to_string().replace("MASTER", self.cluster.master_id()))
-                .unwrap();
+        let call = serde_json::from_str::<Value>(&self.with_simulated_ids(&call.to_string())).unwrap();
         let descriptor = self.pool.get_message_by_name("mesos.v1.scheduler.Call").unwrap();
         let message = DynamicMessage::deserialize(descriptor, call).unwrap();
         Call::decode(message.encode_to_vec().as_slice()).unwrap()
+    }
+
+    /// A recorded text with the ids of the simulated masters.
+    pub fn with_simulated_ids(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (number, recorded) in self.recorded_masters.iter().enumerate() {
+            if let Some(simulated) = self.simulated_masters.get(number) {
+                text = text
+                    .replace(recorded, simulated)
+                    .replace(&stand_in(number), simulated);
+            }
+        }
+        text
     }
 
     fn simulated_uuid(&self, recorded: &str) -> String {
@@ -338,7 +409,7 @@ impl Player<'_> {
 
     fn compare_answer(&mut self, line: &Value, response: &Response) {
         self.outcome.n_compared += 1;
-        let mut body = text(&line["answer_text"]).replace(&self.recorded_master, self.cluster.master_id());
+        let mut body = self.with_simulated_ids(text(&line["answer_text"]));
         for (recorded, simulated) in &self.stream_ids {
             body = body.replace(recorded, simulated.as_str());
         }
@@ -347,6 +418,11 @@ impl Player<'_> {
             self.outcome.differences.push(format!(
                 "{at}: {} recorded, {response:?} simulated",
                 line["status"]
+            ));
+        } else if line["answer_headers"]["Location"] != header(response, "Location") {
+            self.outcome.differences.push(format!(
+                "{at}: {} recorded, {response:?} simulated",
+                line["answer_headers"]
             ));
         } else if line["answer_text"].is_string() && body != response.body {
             self.outcome
@@ -362,10 +438,7 @@ impl Player<'_> {
                     let descriptor = self.pool.get_message_by_name("mesos.v1.scheduler.Event").unwrap();
                     let mut message = DynamicMessage::new(descriptor);
                     message.transcode_from(&*event).unwrap();
-                    let plain = SerializeOptions::new().use_proto_field_name(true);
-                    let value = message
-                        .serialize_with_options(serde_json::value::Serializer, &plain)
-                        .unwrap();
+                    let value = self.readable(&message);
                     self.see(&stream, &value);
                 }
                 Output::Close { stream, end } => {
@@ -373,13 +446,29 @@ impl Player<'_> {
                     assert!(end == StreamEnd::Finished || broke);
                     self.open.retain(|_, open| *open != stream);
                 }
-                Output::Launch(launch) => {
-                    self.runs.insert(launch.run.task.to_string(), launch.run);
+                Output::Launch(launch) => self.launched(*launch),
+                Output::Message { executor, data } => {
+                    // The recorded custom executor answers every message like this.
+                    let echo = [b"echo:".as_slice(), &data].concat();
+                    self.cluster.executor_message(&executor, echo);
+                }
+                Output::Kill { run, grace } => {
+                    self.sigkill_at.insert(run, self.now.plus(grace));
                 }
                 // Whether it died is compared at the end.
-                Output::Crash { .. } | Output::Kill { .. } | Output::Store { .. } => {}
+                Output::Crash { .. } | Output::Shutdown(_) | Output::Store { .. } => {}
             }
         }
+    }
+
+    fn launched(&mut self, launch: Launch) {
+        if let Some((executor, info)) = launch.executor {
+            if info.r#type() != executor_info::Type::Default {
+                self.custom.insert(launch.run.clone());
+            }
+            self.executors.insert(executor.executor.to_string(), executor);
+        }
+        self.runs.insert(launch.run.task.to_string(), launch.run);
     }
 
     fn see(&mut self, stream: &StreamId, event: &Value) {
@@ -387,7 +476,7 @@ impl Player<'_> {
         // A refused subscription speaks before its answer is returned.
         let who = self.readers.get(stream).cloned().unwrap_or_default();
         let seen = self.simulated.entry(who).or_default();
-        seen.add(event, self.now.0, self.cluster.master_id());
+        seen.add(event, self.now.0, &self.simulated_masters);
     }
 
     fn finish(mut self) -> Outcome {
@@ -396,7 +485,7 @@ impl Player<'_> {
             seen.add(
                 &line["event"],
                 line["ms"].as_u64().unwrap(),
-                &self.recorded_master,
+                &self.recorded_masters,
             );
         }
         let died = self
@@ -421,4 +510,10 @@ impl Player<'_> {
         }
         self.outcome
     }
+}
+
+/// A header of a simulated answer, as a recording would have it.
+fn header(response: &Response, name: &str) -> Value {
+    let found = response.headers.iter().find(|(known, _)| *known == name);
+    found.map_or(Value::Null, |(_, value)| Value::from(value.as_str()))
 }

@@ -10,18 +10,41 @@ pub struct Recording {
     pub lines: Vec<Value>,
 }
 
+/// Where recordings lie.
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings")
+}
+
 impl Recording {
+    /// All recordings, by scenario and encoding.
+    pub fn names() -> Vec<String> {
+        let files = std::fs::read_dir(folder()).unwrap();
+        let names = files.filter_map(|file| {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(".jsonl").map(str::to_owned)
+        });
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
     pub fn read(name: &str) -> Self {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings");
-        let text = std::fs::read_to_string(folder.join(format!("{name}.jsonl"))).unwrap();
+        let text = std::fs::read_to_string(folder().join(format!("{name}.jsonl"))).unwrap();
         let mut lines: Vec<Value> = text
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        // A second master is started to show flags that are not simulated.
-        let is_start = |line: &Value| self::text(&line["text"]).starts_with("master start");
-        if let Some(second) = (0..lines.len()).filter(|i| is_start(&lines[*i])).nth(1) {
-            lines.truncate(second);
+        // Another master with other flags is started to show what these do; they are not simulated.
+        let starts = (0..lines.len()).filter(|i| self::text(&lines[*i]["text"]).starts_with("master start"));
+        let starts: Vec<usize> = starts.collect();
+        let other = starts
+            .iter()
+            .find(|i| lines[**i]["text"] != lines[starts[0]]["text"]);
+        if let Some(other) = other {
+            lines.truncate(*other);
+        }
+        for i in 0..lines.len() {
+            order_offers(&mut lines, i);
         }
         Self { lines }
     }
@@ -30,13 +53,16 @@ impl Recording {
         self.lines.iter().filter(move |line| line["kind"] == kind)
     }
 
-    /// The recorded master's id, host and port, from its first SUBSCRIBED.
-    pub fn master_info(&self) -> &Value {
-        let first = self
-            .of_kind("event")
-            .find(|line| line["type"] == "SUBSCRIBED")
-            .unwrap();
-        &first["event"]["subscribed"]["master_info"]
+    /// The recorded masters' ids, hosts and ports, in the order in which they led, from SUBSCRIBED.
+    pub fn masters(&self) -> Vec<&Value> {
+        let mut masters: Vec<&Value> = Vec::new();
+        for line in self.of_kind("event").filter(|line| line["type"] == "SUBSCRIBED") {
+            let master = &line["event"]["subscribed"]["master_info"];
+            if masters.iter().all(|known| known["id"] != master["id"]) {
+                masters.push(master);
+            }
+        }
+        masters
     }
 
     /// The port of an agent, from the offers that name it by the end of its id.
@@ -74,4 +100,35 @@ pub fn array(value: &Value) -> impl Iterator<Item = &Value> {
 
 pub fn bytes(value: &Value) -> Vec<u8> {
     STANDARD.decode(text(value)).unwrap()
+}
+
+/// An allocation goes over the agents in a random order, so that the order of the offers of one event and their numbers
+/// mean nothing: they are brought into the order of the agents, here and wherever they are named.
+fn order_offers(lines: &mut [Value], i: usize) {
+    let offers = lines[i].pointer_mut("/event/offers/offers");
+    let Some(offers) = offers.and_then(Value::as_array_mut) else {
+        return;
+    };
+    let ids = |offers: &[Value]| -> Vec<String> {
+        offers
+            .iter()
+            .map(|offer| text(&offer["id"]["value"]).to_owned())
+            .collect()
+    };
+    let numbered = ids(offers);
+    offers.sort_by_key(|offer| text(&offer["agent_id"]["value"]).to_owned());
+    let ordered = ids(offers);
+    if numbered == ordered {
+        return;
+    }
+    for line in &mut lines[i..] {
+        let mut words = line.to_string();
+        for (number, id) in ordered.iter().enumerate() {
+            words = words.replace(&format!("\"{id}\""), &format!("\"offer {number} of this event\""));
+        }
+        for (number, id) in numbered.iter().enumerate() {
+            words = words.replace(&format!("\"offer {number} of this event\""), &format!("\"{id}\""));
+        }
+        *line = serde_json::from_str(&words).unwrap();
+    }
 }
