@@ -4,16 +4,19 @@
 //! those of the facts about Mesos that recordings of a real master confirm.
 //!
 //! Simulated: subscription, failover, streams and heartbeats; offers by role with filters, SUPPRESS and REVIVE, shared
-//! fairly (dominant resources, tree of roles) within quota limits, with time-outs; LAUNCH of command tasks, their updates,
-//! retries, acknowledgements, KILL; reservations, persistent and shared volumes and revocable resources, operations with
+//! fairly (dominant resources, tree of roles) within quota limits, with time-outs; command tasks, task groups and custom
+//! executors, their updates, retries, acknowledgements, KILL, SHUTDOWN, MESSAGE; what follows from the results of health
+//! checks, and `max_completion_time`; reservations, persistent and shared volumes and revocable resources, operations with
 //! feedback; reconciliation; agents that disconnect, fall silent, return, are marked gone, drained, deactivated, removed;
 //! maintenance with inverse offers; master failover and redirects; UPDATE_FRAMEWORK; TEARDOWN; the death of a master whose
 //! framework triggers one of its assertions.
 //!
-//! Deliberately left out, refused in the way a master refuses what it cannot do: task groups and custom executors, disks
-//! and operations of resource providers, quota guarantees and weights, the QoS controller's preemption, health checks
-//! (they are validated, not run), `max_completion_time`, offer constraints, authentication, and the closing time of
-//! executors (rule R75). An operation on an agent that is cut off arrives at once; only its feedback waits.
+//! Deliberately left out, refused in the way a master refuses what it cannot do: custom executors of task groups, disks
+//! and operations of resource providers, quota guarantees and weights, the QoS controller's preemption, offer constraints.
+//! Nobody runs health checks unless whoever runs tasks does and reports the results ([`Cluster::checked`]), and an agent
+//! that starts again has forgotten them and `max_completion_time`. A shutdown that a custom executor does not heed is not
+//! enforced. An operation on an agent that is cut off arrives at once; only its feedback waits. Who calls is judged by
+//! [`Request::principal`]; asking for secrets is the shell's part.
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,

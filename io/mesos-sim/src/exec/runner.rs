@@ -97,16 +97,15 @@ impl Runner {
     pub(crate) fn kill(&self, run: &Run, grace: Span) {
         match self.lock().get_mut(run) {
             Some(Slot::Starting { unwanted }) => *unwanted = true,
-            Some(Slot::Supervised(supervisor)) if grace == Span::ZERO => self.end_at_once(run, supervisor),
-            Some(Slot::Supervised(supervisor)) => supervisor.terminate(),
+            Some(Slot::Supervised(supervisor)) => self.end(run, supervisor, grace),
             // It has ended, which came before its KILL.
             None => {}
         }
     }
 
-    fn end_at_once(&self, run: &Run, supervisor: &Process) {
-        if let Err(error) = Sandbox::of(&self.config.work_dir, run).forbid_grace() {
-            tracing::warn!(%error, task = run.task.as_str(), "cannot forbid a task's grace; it keeps its own");
+    fn end(&self, run: &Run, supervisor: &Process, grace: Span) {
+        if let Err(error) = Sandbox::of(&self.config.work_dir, run).limit_grace(grace.0) {
+            tracing::warn!(%error, task = run.task.as_str(), "cannot limit a task's grace; it keeps its own");
         }
         supervisor.terminate();
     }
@@ -137,7 +136,7 @@ impl Runner {
         let unwanted = matches!(runs.get(&launch.run), Some(Slot::Starting { unwanted: true }));
         if let Some(supervisor) = supervisor {
             if unwanted {
-                self.end_at_once(&launch.run, &supervisor);
+                self.end(&launch.run, &supervisor, Span::ZERO);
             }
             runs.insert(launch.run.clone(), Slot::Supervised(supervisor));
         }

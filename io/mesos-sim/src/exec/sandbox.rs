@@ -101,13 +101,13 @@ impl Sandbox {
         self.read("ended").ok()
     }
 
-    /// From now on the task gets no grace.
-    pub(crate) fn forbid_grace(&self) -> io::Result<()> {
-        self.write("no-grace", &())
+    /// The task gets no more grace than this, from when its supervisor is next asked to end it.
+    pub(crate) fn limit_grace(&self, grace_ms: u64) -> io::Result<()> {
+        self.write("grace", &grace_ms)
     }
 
-    pub(crate) fn is_grace_forbidden(&self) -> bool {
-        self.file("no-grace").exists()
+    pub(crate) fn grace_limit(&self) -> Option<u64> {
+        self.read("grace").ok()
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -97,7 +97,7 @@ async fn watch(
     Ok(ended(status))
 }
 
-/// SIGTERM, then SIGKILL when the grace is over or forbidden. Both go to the whole group.
+/// SIGTERM, then SIGKILL when the grace is over, at once where there is none. Both go to the whole group.
 async fn end(
     sandbox: &Sandbox,
     order: &Order,
@@ -105,16 +105,23 @@ async fn end(
     (pid, asked): (u32, &mut SignalStream),
 ) -> io::Result<ExitStatus> {
     let group = |with: Signal| pid_of(pid).map(|pid| kill_process_group(pid, with));
-    let grace = Duration::from_millis(order.grace_ms);
-    if !sandbox.is_grace_forbidden() {
+    let grace = || {
+        let limit = sandbox.grace_limit().unwrap_or(order.grace_ms);
+        Duration::from_millis(limit.min(order.grace_ms))
+    };
+    if !grace().is_zero() {
         let _ = group(Signal::TERM);
-        let over = tokio::time::sleep(grace);
+        let over = tokio::time::sleep(grace());
         tokio::pin!(over);
         loop {
             tokio::select! {
                 status = child.wait() => return status,
                 () = &mut over => break,
-                _ = asked.recv() => if sandbox.is_grace_forbidden() { break },
+                // It can only become shorter (rule R85).
+                _ = asked.recv() => {
+                    let earliest = over.deadline().min(tokio::time::sleep(grace()).deadline());
+                    over.as_mut().reset(earliest);
+                }
             }
         }
     }

@@ -2,8 +2,8 @@
 #![cfg(test)]
 
 mod client;
-mod errors;
 mod processes;
+mod recordings;
 mod restart;
 mod streams;
 

@@ -7,6 +7,7 @@
     reason = "a test says what it counted"
 )]
 
+mod executors;
 mod fairness;
 mod faults;
 mod framework;

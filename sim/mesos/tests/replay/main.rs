@@ -67,6 +67,7 @@ const SCENARIOS: &[&str] = &[
     "hazard-same-id-in-group",
     "custom-executor",
     "executor-killed",
+    "multi-role-offers",
 ];
 
 /// The scenarios of headers, bytes and framing, which are played against the HTTP server in `io/mesos-sim`.
