@@ -94,7 +94,7 @@ async fn get(context: &Context, cluster: &str) -> Result<(), Failure> {
 }
 
 fn show(context: &Context, c: &v1::Cluster) {
-    let people = format!(
+    let mut people = format!(
         "cluster:   {}\nwish:      {}\ncontact:   {} for {}\nhosts:     {}\ncapacity:  {}\nused:      {}\nshard:     {} (epoch {})\nheartbeat: {} ago\nmesos:     {} (heard {} ago)\n",
         output::escape(&c.display_name),
         shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
@@ -109,6 +109,9 @@ fn show(context: &Context, c: &v1::Cluster) {
         output::escape(&c.mesos_address),
         shape::ago(c.mesos_contact_time.as_ref()),
     );
+    if !c.trouble.is_empty() {
+        people.push_str(&format!("trouble:   {}\n", output::escape(&c.trouble)));
+    }
     print!(
         "{}",
         output::one(

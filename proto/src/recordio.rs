@@ -111,6 +111,16 @@ impl Decoder {
         matches!(&self.state, State::Length(line) if line.is_empty())
     }
 
+    /// Bytes of the record or length line that is not complete yet: never more than the bound, or a line's digits.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        match &self.state {
+            State::Length(line) => line.len(),
+            State::Record { bytes, .. } => bytes.len(),
+            State::Poisoned(_) => 0,
+        }
+    }
+
     fn length_byte(line: &mut Vec<u8>, byte: u8, bound: usize) -> Result<Option<usize>, RecordError> {
         let not_a_length = |line: &[u8]| RecordError::NotALength(String::from_utf8_lossy(line).into_owned());
         if byte.is_ascii_digit() && line.len() < MAX_DIGITS {

@@ -27,6 +27,8 @@ pub struct Mesos {
     pub timing: Timing,
     /// Bounds in size.
     pub limits: Limits,
+    /// A removed framework that an operator gives up for a new one.
+    pub replaced_framework: Option<String>,
 }
 
 /// Where agents listen, as their offers told. Clones share it; logs are read there.
@@ -73,6 +75,7 @@ impl HostManager {
             credential,
             timing,
             limits,
+            replaced_framework: _,
         } = mesos;
         let config = Config {
             masters,
@@ -152,6 +155,7 @@ mod tests {
             credential: None,
             timing: Timing::usual(),
             limits: Limits::usual(),
+            replaced_framework: None,
         };
         let mut hosts = HostManager::new(mesos, 1, Addresses::default());
         assert!(matches!(

@@ -32,6 +32,8 @@ pub(crate) struct Measures {
     events: IntCounterVec,
     leading: IntGauge,
     frozen: IntGauge,
+    subscribed: IntGauge,
+    refused: IntGauge,
     epoch: IntGauge,
     journal_lag_ms: IntGauge,
     open_offers: IntGauge,
@@ -77,6 +79,14 @@ impl Measures {
             frozen: gauge(
                 "echelon_frozen",
                 "1 while this leader starts and kills nothing, since what it sees cannot be right.",
+            )?,
+            subscribed: gauge(
+                "echelon_mesos_subscribed",
+                "1 while this leader's subscription to its Mesos stands.",
+            )?,
+            refused: gauge(
+                "echelon_mesos_refused",
+                "1 while Mesos refuses this leader's subscription, or has removed its framework: people have to change something.",
             )?,
             leading: gauge("echelon_leading", "1 while this process leads its role.")?,
             epoch: gauge(
@@ -145,6 +155,8 @@ impl Measures {
         let lag = driver.oldest_commit().map_or(0, |at| now.since(at).0);
         self.journal_lag_ms.set(i64::try_from(lag).unwrap_or(i64::MAX));
         self.frozen.set((driver.mode() == Mode::Frozen).into());
+        self.subscribed.set(driver.is_subscribed().into());
+        self.refused.set(driver.refused().is_some().into());
         self.operations.set(count(driver.pending_operations()));
         if now < self.next_look {
             return;
@@ -170,6 +182,7 @@ const fn call_kind(call: &Call) -> &'static str {
         Call::Decline { .. } => "decline",
         Call::Revive => "revive",
         Call::Suppress => "suppress",
+        Call::UpdateFramework => "update_framework",
         Call::Kill { .. } => "kill",
         Call::Acknowledge { .. } => "acknowledge",
         Call::Reconcile { .. } => "reconcile",

@@ -82,8 +82,13 @@ fn lint() -> anyhow::Result<()> {
 }
 
 fn nightly() -> anyhow::Result<()> {
-    // a thousand times the seeds that a change must pass, and enough cases for properties with rare inputs
-    let more = [("ECHELON_SEEDS", "1000000"), ("PROPTEST_CASES", "20000")];
+    // a thousand times the seeds that a change must pass, enough cases for properties with rare inputs, and more for what
+    // reads the bytes of strangers
+    let more = [
+        ("ECHELON_SEEDS", "1000000"),
+        ("PROPTEST_CASES", "20000"),
+        ("ECHELON_FUZZ_CASES", "1000000"),
+    ];
     let mut phases = Phases::default();
     phases.all(|phases| {
         phases.run("set-up", setup::all)?;

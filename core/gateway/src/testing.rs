@@ -91,6 +91,7 @@ impl Memory {
             at: heard,
             mesos_contact: None,
             address: String::new(),
+            trouble: None,
         };
         self.heartbeats.insert(id.clone(), beat);
     }

@@ -34,6 +34,8 @@ pub enum Call {
         /// The stored framework id.
         framework: Option<String>,
     },
+    /// Take over what is configured of our framework, in place of what was first said of it (R55).
+    UpdateFramework,
     /// Use offers of one host for tasks; what is left is refused for `refuse`.
     Accept {
         /// Offers, all of `host`.

@@ -83,6 +83,17 @@ pub struct TaskStatus {
     pub healthy: Option<bool>,
 }
 
+/// Why a subscription was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// A newer subscription of the same framework took over: do not come back by yourself (R29).
+    Superseded,
+    /// The framework is gone for good, and its tasks with it: the id is burnt (R37).
+    Removed,
+    /// Something in it, or in the cluster's settings, is wrong: the same words get the same answer until people change it.
+    Wrong,
+}
+
 /// What a cluster tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -113,12 +124,12 @@ pub enum Event {
         /// Why, for people.
         why: String,
     },
-    /// The subscription was refused or taken over for good: do not come back by yourself (R25, R29, R37, R38).
+    /// The subscription was refused or taken over for good (R25, R29, R37, R38).
     Refused {
         /// What the cluster said.
         message: String,
-        /// Whether a newer subscription of the same framework took over (R29).
-        superseded: bool,
+        /// What that means.
+        cause: Refusal,
     },
     /// A call was refused or its outcome is unknown.
     CallFailed {

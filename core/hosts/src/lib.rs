@@ -23,5 +23,5 @@ mod tests;
 
 pub use call::{Call, Launch};
 pub use config::Config;
-pub use event::{Event, Offer, OfferId, TaskState, TaskStatus};
+pub use event::{Event, Offer, OfferId, Refusal, TaskState, TaskStatus};
 pub use hosts::{Changes, Hosts};

@@ -109,6 +109,7 @@ impl Hosts {
             Call::Decline { offers, .. } => self.give_back_later(offers, again),
             Call::Revive | Call::Suppress => appetite.call_failed(),
             Call::Subscribe { .. }
+            | Call::UpdateFramework
             | Call::Kill { .. }
             | Call::Acknowledge { .. }
             | Call::Reconcile { .. } => {}

@@ -115,6 +115,8 @@ pub struct Heartbeat {
     pub mesos_contact: Option<Timestamp>,
     /// Where the leader listens, for gateways.
     pub address: String,
+    /// Why Mesos cannot be driven, for people; none while the subscription stands.
+    pub trouble: Option<String>,
 }
 
 /// A host as its shard sees it. Owned by the shard's leader.

@@ -94,6 +94,7 @@ mod tests {
             at: Timestamp(at),
             mesos_contact: Some(Timestamp(mesos)),
             address: String::new(),
+            trouble: None,
         }
     }
 

@@ -73,6 +73,7 @@ impl Shard {
             epoch: self.epoch,
             at: self.now,
             mesos_contact: self.contact.heard_at,
+            trouble: self.contact.trouble(),
             address: self.config.address.clone(),
         }
     }

@@ -5,7 +5,7 @@ use crate::effects::Then;
 use crate::event::{Alarm, Effect};
 use crate::journal::Lane;
 use crate::{Phase, Shard};
-use echelon_core_hosts::{self as hosts, Call};
+use echelon_core_hosts::{self as hosts, Call, Refusal};
 use echelon_core_model::Timestamp;
 use echelon_core_model::time::Span;
 
@@ -14,6 +14,10 @@ const SILENT_HEARTBEATS: u64 = 5;
 /// First wait before subscribing again; doubled up to the last.
 const FIRST_RETRY: Span = Span::millis(250);
 const LAST_RETRY: Span = Span::seconds(15);
+/// Wait after a refusal: people have to change something first.
+const REFUSED_RETRY: Span = Span::minutes(1);
+/// Longest trouble told of, in bytes.
+const LONGEST_TROUBLE: usize = 500;
 
 /// How the cluster is heard.
 #[derive(Debug)]
@@ -28,6 +32,11 @@ pub(crate) struct Contact {
     due: Timestamp,
     heartbeat: Span,
     tries: u32,
+    /// Why the last subscription ended or was refused, until one stands.
+    lost: Option<String>,
+    refused: Option<String>,
+    /// Our framework has no more than the short failover time-out of a first registration.
+    short_lived: bool,
 }
 
 impl Default for Contact {
@@ -39,6 +48,9 @@ impl Default for Contact {
             due: Timestamp(u64::MAX),
             heartbeat: Span::seconds(15),
             tries: 0,
+            lost: None,
+            refused: None,
+            short_lived: false,
         }
     }
 }
@@ -50,6 +62,12 @@ impl Contact {
 
     const fn silence(&self) -> Span {
         Span(self.heartbeat.0.saturating_mul(SILENT_HEARTBEATS))
+    }
+
+    /// Why the cluster cannot be driven, for people.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let why = self.refused.as_ref().or(self.lost.as_ref())?;
+        Some(why.get(..why.floor_char_boundary(LONGEST_TROUBLE))?.to_owned())
     }
 
     fn lost(&mut self, now: Timestamp) {
@@ -77,7 +95,7 @@ impl Shard {
             return;
         }
         if self.contact.subscribed {
-            self.on_disconnected();
+            self.on_disconnected("Mesos has been silent for too long".to_owned());
             self.contact.due = self.now;
         }
         self.subscribe();
@@ -93,7 +111,9 @@ impl Shard {
         }
         if !matches!(
             event,
-            hosts::Event::Disconnected { .. } | hosts::Event::CallFailed { .. }
+            hosts::Event::Disconnected { .. }
+                | hosts::Event::Refused { .. }
+                | hosts::Event::CallFailed { .. }
         ) {
             self.contact.heard_at = Some(self.now);
             if self.contact.subscribed {
@@ -102,13 +122,18 @@ impl Shard {
         }
         match event {
             hosts::Event::Subscribed { framework, heartbeat } => self.on_subscribed(framework, heartbeat),
-            hosts::Event::Disconnected { .. } => self.on_disconnected(),
-            hosts::Event::Refused { message, superseded } => self.on_refused(message, superseded),
+            hosts::Event::Disconnected { why } => self.on_disconnected(why),
+            hosts::Event::Refused { message, cause } => self.on_refused(message, cause),
             hosts::Event::Heartbeat => {}
             hosts::Event::CallFailed {
                 call: Call::Subscribe { .. },
                 ..
             } => self.contact.lost(self.now),
+            hosts::Event::CallFailed {
+                call: Call::UpdateFramework,
+                why,
+                refused,
+            } => self.on_framework_kept(why, refused),
             event if self.phase == Phase::Serving => self.on_told(event),
             event => self.hold(event),
         }
@@ -118,6 +143,9 @@ impl Shard {
         self.contact.subscribed = true;
         self.contact.since = self.now;
         self.contact.tries = 0;
+        self.contact.lost = None;
+        self.contact.refused = None;
+        self.contact.short_lived = self.own.framework.is_none();
         self.contact.heartbeat = Span(heartbeat.0.max(1000));
         self.contact.due = self.now.plus(self.contact.silence());
         self.void_held_offers();
@@ -129,6 +157,7 @@ impl Shard {
             Some(stored) if *stored != framework => {
                 let (stored, given) = (stored.clone(), framework);
                 self.frozen = true;
+                self.contact.refused = Some(format!("Mesos gave framework {given}, stored is {stored}"));
                 self.out
                     .push(Effect::Alarm(Alarm::ForeignFramework { stored, given }));
                 return;
@@ -149,20 +178,76 @@ impl Shard {
         }
     }
 
-    fn on_disconnected(&mut self) {
+    /// An id that is durable may live long: the failover time-out of a first registration is raised, and what was configured
+    /// otherwise meanwhile is told. What cannot change is refused, and somebody should know.
+    pub(crate) fn on_framework_stored(&mut self) {
+        self.out.push(Effect::Cluster(Call::UpdateFramework));
+        self.read_buckets();
+    }
+
+    /// A later subscription says the same (R33), so a loss needs no repetition, and a refusal to raise becomes one.
+    fn on_framework_kept(&mut self, why: String, refused: bool) {
+        if !refused || !self.contact.subscribed {
+            return;
+        }
+        self.out.push(Effect::Alarm(Alarm::FrameworkKept { why }));
+        if std::mem::take(&mut self.contact.short_lived) {
+            self.subscribe();
+        }
+    }
+
+    fn on_disconnected(&mut self, why: String) {
+        self.contact.lost = Some(why);
         self.contact.lost(self.now);
         self.void_held_offers();
         self.hosts_event(&hosts::Event::Disconnected { why: String::new() });
         self.reconcile_void();
     }
 
-    fn on_refused(&mut self, message: String, superseded: bool) {
-        if superseded {
+    /// A leader that is refused stays: another process would say the same words. It never takes another id by itself.
+    fn on_refused(&mut self, message: String, cause: Refusal) {
+        if cause == Refusal::Superseded {
             self.step_down(format!("a newer subscription took over: {message}"));
             return;
         }
-        let why = format!("Mesos refused the subscription: {message}");
-        self.out.push(Effect::Alarm(Alarm::Refused { message }));
-        self.step_down(why);
+        self.on_disconnected(message.clone());
+        self.contact.due = self.now.plus(REFUSED_RETRY);
+        let stored = self.own.framework.clone();
+        if cause == Refusal::Removed && stored.is_some() && stored == self.config.replaced_framework {
+            self.own.framework = None;
+            self.journal.touch(Lane::OWN, self.now, Span::ZERO);
+            let point = self.journal.point(Lane::OWN);
+            self.journal.when_durable([point], Then::FrameworkForgotten);
+            return;
+        }
+        // Told once, however often it is refused.
+        if self.contact.refused.as_ref() == Some(&message) {
+            return;
+        }
+        self.contact.refused = Some(message.clone());
+        let alarm = match (cause, stored) {
+            (Refusal::Removed, Some(framework)) => Alarm::FrameworkRemoved { framework },
+            _ => Alarm::Refused { message },
+        };
+        self.out.push(Effect::Alarm(alarm));
+    }
+
+    /// The picture belongs to the old framework: a new leadership begins with a new one.
+    pub(crate) fn on_framework_forgotten(&mut self) {
+        self.step_down(
+            "the removed framework was given up by an operator; a new one is registered".to_owned(),
+        );
+    }
+
+    /// Why the cluster refuses us, while it does.
+    #[must_use]
+    pub const fn refused(&self) -> Option<&String> {
+        self.contact.refused.as_ref()
+    }
+
+    /// Whether the subscription to the cluster stands.
+    #[must_use]
+    pub const fn is_subscribed(&self) -> bool {
+        self.contact.subscribed
     }
 }

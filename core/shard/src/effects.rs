@@ -13,6 +13,8 @@ use echelon_core_model::{Generation, HostId, RangeSet};
 pub(crate) enum Then {
     /// The framework id is stored: the buckets may be read.
     FrameworkStored,
+    /// That there is no framework any more is stored: the next leader registers one.
+    FrameworkForgotten,
     /// A bucket is sealed.
     Sealed(u16),
     /// The resource manager's epoch is stored: its directives may be obeyed.
@@ -48,7 +50,8 @@ impl Shard {
 
     fn perform(&mut self, then: Then) {
         match then {
-            Then::FrameworkStored => self.read_buckets(),
+            Then::FrameworkStored => self.on_framework_stored(),
+            Then::FrameworkForgotten => self.on_framework_forgotten(),
             Then::Sealed(bucket) => self.on_sealed(bucket),
             Then::Obey => self.obey_held(),
             Then::Launch(host, runs) => self.launch(&host, &runs),

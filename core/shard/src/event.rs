@@ -75,10 +75,20 @@ pub enum Alarm {
         /// The id that the cluster gave.
         given: String,
     },
-    /// The cluster refused the subscription for good.
+    /// The cluster refuses the subscription.
     Refused {
         /// What it said.
         message: String,
+    },
+    /// The cluster has removed our framework, and all that ran with it.
+    FrameworkRemoved {
+        /// Its id.
+        framework: String,
+    },
+    /// The cluster did not take over what is configured of our framework.
+    FrameworkKept {
+        /// What it said.
+        why: String,
     },
     /// A task of our naming runs that no record explains. It is left alone and counts as used.
     Quarantined(TaskId),
@@ -99,7 +109,15 @@ impl fmt::Display for Alarm {
             ),
             Self::Refused { message } => write!(
                 f,
-                "Mesos refused the subscription: {message}; the shard gave its leadership up"
+                "Mesos refuses the subscription: {message}; nothing is started or stopped on this cluster, and it is tried again each minute in the same words"
+            ),
+            Self::FrameworkRemoved { framework } => write!(
+                f,
+                "Mesos has removed our framework {framework} and killed its tasks: an operator tore it down, or no shard was subscribed for its failover time-out; no new one is registered unless this cluster's shards are started with `--replace-framework {framework}`"
+            ),
+            Self::FrameworkKept { why } => write!(
+                f,
+                "Mesos did not take over what is configured of our framework: {why}; what it knows stays as it is"
             ),
             Self::Quarantined(task) => write!(
                 f,

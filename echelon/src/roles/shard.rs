@@ -26,7 +26,8 @@ pub struct ShardOptions {
     /// The cluster's name: 1 to 63 characters of a-z, 0-9 and `-`. It is added where there is none of this name
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Its Mesos masters: host:5050, several with commas between them
+    /// Its Mesos masters: host:5050, several with commas between them, zk://h1:2181,h2:2181/mesos, or file:///path of a file
+    /// that says one of these
     #[arg(long, value_name = "MASTERS")]
     mesos: Option<String>,
     /// Where facts are kept: cassandra://h1:9042,h2:9042/keyspace?replication=3
@@ -47,6 +48,15 @@ pub struct ShardOptions {
     /// The Mesos role whose resources are used; else `*`
     #[arg(long, value_name = "ROLE")]
     mesos_role: Option<String>,
+    /// The framework's name in Mesos; else `echelon`
+    #[arg(long, value_name = "NAME")]
+    framework_name: Option<String>,
+    /// Mesos kills all tasks when no shard has subscribed for this long; else `28d`
+    #[arg(long, value_name = "SPAN")]
+    failover_timeout: Option<String>,
+    /// The id of a framework that Mesos has removed: a new one is registered in its place. Only this one is ever given up
+    #[arg(long, value_name = "ID")]
+    replace_framework: Option<String>,
     /// The principal, for masters that authenticate frameworks
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
@@ -67,6 +77,9 @@ impl Options for ShardOptions {
             admin: self.admin.or(file.admin),
             user: self.user.or(file.user),
             mesos_role: self.mesos_role.or(file.mesos_role),
+            framework_name: self.framework_name.or(file.framework_name),
+            failover_timeout: self.failover_timeout.or(file.failover_timeout),
+            replace_framework: self.replace_framework.or(file.replace_framework),
             principal: self.principal.or(file.principal),
             secret_file: self.secret_file.or(file.secret_file),
         }
@@ -80,7 +93,14 @@ impl Options for ShardOptions {
 impl ShardOptions {
     fn mesos(&self) -> Result<Mesos> {
         let masters = options::required(self.mesos.clone(), "mesos", "master1:5050,master2:5050")?;
-        let mut mesos = plain_mesos(&masters)?;
+        let mut mesos = plain_mesos(&said(masters)?)?;
+        if let Some(name) = &self.framework_name {
+            mesos.framework.name.clone_from(name);
+        }
+        if let Some(span) = &self.failover_timeout {
+            mesos.framework.failover_timeout = failover_timeout(span)?;
+        }
+        mesos.replaced_framework.clone_from(&self.replace_framework);
         if let Some(user) = &self.user {
             mesos.framework.user.clone_from(user);
         }
@@ -98,16 +118,47 @@ impl ShardOptions {
             (None, Some(_)) => {
                 Err(WrongOption("`--secret-file` needs `--principal`: whose secret is it?".into()).into())
             }
+            // HTTP's basic authentication ends the name at the first colon.
+            (Some(principal), Some(_)) if principal.contains(':') => {
+                Err(WrongOption("`--principal` with a secret cannot have a colon".into()).into())
+            }
             (Some(principal), Some(path)) => {
                 let secret = std::fs::read_to_string(path)
                     .with_context(|| format!("read the secret of {principal} from {}", path.display()))?;
+                let secret = secret.trim_end().to_owned();
+                if secret.is_empty() {
+                    return Err(WrongOption(format!("{} holds no secret", path.display())).into());
+                }
                 Ok(Some(Credential {
                     principal: principal.clone(),
-                    secret: secret.trim_end().to_owned(),
+                    secret,
                 }))
             }
         }
     }
+}
+
+/// What `--mesos` says, or the file that it names: a password does not belong on a command line.
+fn said(masters: String) -> Result<String> {
+    match masters.strip_prefix("file://") {
+        None => Ok(masters),
+        Some(path) => {
+            let read = std::fs::read_to_string(path);
+            read.with_context(|| format!("read the Mesos masters from {path}"))
+        }
+    }
+}
+
+/// Weeks are usual; with less than a minute a short repair would cost everything that runs.
+fn failover_timeout(text: &str) -> Result<Span, WrongOption> {
+    let wrong = |why: String| WrongOption(format!("`--failover-timeout`: {why}"));
+    let span = echelon_cli::quantity::span(text).map_err(wrong)?;
+    // Mesos counts it in signed nanoseconds (R32).
+    let bounds = Span::minutes(1)..=Span::minutes(60 * 24 * 365 * 290);
+    if !bounds.contains(&span) {
+        return Err(wrong(format!("`{text}` is not between a minute and 290 years")));
+    }
+    Ok(span)
 }
 
 /// Masters that ask for nothing, with our usual bounds.
@@ -126,6 +177,7 @@ pub(crate) fn plain_mesos(masters: &str) -> Result<Mesos> {
         credential: None,
         timing: Timing::usual(),
         limits: Limits::usual(),
+        replaced_framework: None,
     })
 }
 
@@ -196,11 +248,28 @@ mod tests {
             mesos: Some(masters.into()),
             ..ShardOptions::default()
         };
-        assert!(of("zk://h:2181/mesos").mesos().is_err());
+        let found = of("zk://me:pw@h/mesos").mesos().unwrap();
+        assert_eq!(found.masters.to_string(), "zk://h:2181/mesos");
+        assert!(!format!("{found:?}").contains("pw"));
+        assert!(of("zk://h:2181").mesos().is_err());
+        assert!(of("file:///nowhere/at-all").mesos().is_err());
         let secret = ShardOptions {
             secret_file: Some("nowhere".into()),
             ..of("h:5050")
         };
         assert!(secret.mesos().unwrap_err().to_string().contains("whose secret"));
+        for (span, good) in [
+            ("28d", true),
+            ("1m", true),
+            ("1s", false),
+            ("28", false),
+            ("200000d", false),
+        ] {
+            let options = ShardOptions {
+                failover_timeout: Some(span.into()),
+                ..of("h:5050")
+            };
+            assert_eq!(options.mesos().is_ok(), good, "{span}");
+        }
     }
 }

@@ -80,6 +80,7 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
                 dt { "Shard" } dd { (beat.address) ", epoch " (beat.epoch) }
                 dt { "Mesos last heard" }
                 dd { @match beat.mesos_contact { Some(at) => (time(at)), None => "never" } }
+                @if let Some(why) = &beat.trouble { dt { "Trouble" } dd { span.bad { (why) } } }
             }
         }
         h2 { "Hosts" }

@@ -143,6 +143,7 @@ async fn place(world: &World, job: JobId, address: String) {
         at: Timestamp(1),
         mesos_contact: None,
         address,
+        trouble: None,
     };
     let batch = Batch {
         owner: Role::Shard(cluster),

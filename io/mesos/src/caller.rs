@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// What the master says to a stale stream id (R29), and to a framework that it does not know (R30, R118).
 const STALE: &str = "didn't match the stream ID";
 const UNKNOWN_FRAMEWORK: &str = "Framework cannot be found";
+const NOT_SUBSCRIBED: &str = "Framework is not subscribed";
 
 /// What became of a call that was not taken in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +122,7 @@ async fn make(line: Arc<Line>, channel: Option<Channel>, call: Call) -> (Option<
     loop {
         let reused = old.is_some();
         match send(&line, old.take(), body.clone()).await {
-            Ok((channel, fate)) => return (Some(channel), fate),
+            Ok((channel, status, said)) => return (Some(channel), fate(&line, &call, status, &said)),
             Err(HttpError::NotSent) if reused => {}
             Err(error) => {
                 let fate = Fate::Lost {
@@ -138,7 +139,7 @@ async fn send(
     line: &Line,
     channel: Option<Channel>,
     body: Bytes,
-) -> Result<(Channel, Option<Fate>), HttpError> {
+) -> Result<(Channel, StatusCode, String), HttpError> {
     let timing = &line.config.timing;
     let mut channel = match channel {
         Some(channel) => channel,
@@ -148,10 +149,10 @@ async fn send(
     let answer = channel.send(request, timing.answer).await?;
     let status = answer.status();
     let said = text(answer.into_body(), timing.connect).await;
-    Ok((channel, fate(line, status, &said)))
+    Ok((channel, status, said))
 }
 
-fn fate(line: &Line, status: StatusCode, said: &str) -> Option<Fate> {
+fn fate(line: &Line, call: &Call, status: StatusCode, said: &str) -> Option<Fate> {
     let why = format!("{}: {} {said}", line.endpoint, status.as_u16());
     let lost = |refused| {
         Some(Fate::Lost {
@@ -162,9 +163,11 @@ fn fate(line: &Line, status: StatusCode, said: &str) -> Option<Fate> {
     match status.as_u16() {
         200..=299 => None,
         400 if said.contains(STALE) => Some(Fate::Superseded(why)),
-        // Not subscribed any more, or not the leader any more: what follows would be refused as well.
+        // The only call that needs an authorization of its own (R55).
+        403 if *call == Call::UpdateFramework && !said.contains(NOT_SUBSCRIBED) => Some(Fate::Refused(why)),
+        // Not subscribed, not trusted or not the leader any more: what follows would be refused as well.
         400 if said.contains(UNKNOWN_FRAMEWORK) => lost(true),
-        403 | 307 | 503 => lost(true),
+        401 | 403 | 307 | 503 => lost(true),
         400..=499 => Some(Fate::Refused(why)),
         _ => lost(false),
     }

@@ -38,6 +38,8 @@ pub struct Credential {
 pub struct Timing {
     /// For a connection to a master to stand.
     pub connect: Duration,
+    /// For ZooKeeper to name a leading master.
+    pub leader: Duration,
     /// For the answer to a call, and for the first event of a stream (R27).
     pub answer: Duration,
     /// A stream without an event for this many heartbeats is dead (R27).
@@ -54,7 +56,8 @@ pub struct Timing {
 pub struct Limits {
     /// Longest event, in bytes. One OFFERS event carries the offers of all agents, some 600 bytes each (R10).
     pub event_bytes: usize,
-    /// Events that wait for their reader; with more the stream is dropped rather than left unread (hazard H3).
+    /// Events that wait for their reader, each offer counted; with more the stream is dropped rather than left unread (hazard
+    /// H3). More than the offers of all agents, which may come in one event.
     pub events: usize,
     /// Calls that wait for the one under way; with more no further ones are taken from their channel.
     pub calls: usize,
@@ -66,6 +69,7 @@ impl Timing {
     pub const fn usual() -> Self {
         Self {
             connect: Duration::from_secs(5),
+            leader: Duration::from_secs(30),
             answer: Duration::from_secs(75),
             silent_heartbeats: 5,
             first_wait: Duration::from_millis(200),
@@ -80,7 +84,7 @@ impl Limits {
     pub const fn usual() -> Self {
         Self {
             event_bytes: 256 * 1024 * 1024,
-            events: 100_000,
+            events: 300_000,
             calls: 1_000,
         }
     }

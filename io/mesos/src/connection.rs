@@ -4,19 +4,19 @@
 use crate::caller::{Caller, Fate, Line};
 use crate::config::Config;
 use crate::dial::{Dial, Tcp};
+use crate::leaders::{Choice, Following, Leader, Leaders};
 use crate::master::Endpoint;
 use crate::open::{OpenError, Session, open};
+use crate::outbox::Outbox;
 use crate::stream::{EventStream, StreamEnd};
-use echelon_core_hosts::{Call, Event};
+use echelon_core_hosts::{Call, Event, Refusal};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
-use std::collections::VecDeque;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 
 /// Speaks with a cluster's masters until the sender of `calls` or the receiver of `events` is dropped; then the stream is
@@ -36,20 +36,32 @@ pub fn spawn_over(
     calls: mpsc::Receiver<Call>,
     events: mpsc::Sender<Event>,
 ) -> JoinHandle<()> {
+    let leaders = Leaders::of(&config.masters, config.seed);
+    spawn_at(leaders, dial, config, (calls, events))
+}
+
+/// The same with masters found in another way.
+pub(crate) fn spawn_at(
+    leaders: Leaders,
+    dial: Arc<dyn Dial>,
+    config: Config,
+    (calls, events): (mpsc::Receiver<Call>, mpsc::Sender<Event>),
+) -> JoinHandle<()> {
     let connection = Connection {
         dial,
+        leaders,
         random: SmallRng::seed_from_u64(config.seed),
         config: Arc::new(config),
         events,
-        outbox: VecDeque::new(),
+        outbox: Outbox::default(),
         state: State::Idle,
-        leader: None,
+        last: None,
         failures: 0,
     };
     tokio::spawn(connection.run(calls))
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<Session, OpenError>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<(Session, Following), OpenError>> + Send>>;
 
 enum State {
     Idle,
@@ -60,6 +72,7 @@ enum State {
 /// An open stream. Calls can be made once it has told our framework id.
 struct Open {
     endpoint: Endpoint,
+    following: Following,
     stream_id: String,
     stream: EventStream,
     caller: Option<Caller>,
@@ -68,8 +81,9 @@ struct Open {
 /// What happened next.
 enum Next {
     Call(Option<Call>),
-    Opened(Result<Session, OpenError>),
+    Opened(Result<(Session, Following), OpenError>),
     Heard(Result<Event, StreamEnd>),
+    Replaced(Leader),
     Unmade(Call, Fate),
     Room(bool),
 }
@@ -77,12 +91,13 @@ enum Next {
 struct Connection {
     dial: Arc<dyn Dial>,
     config: Arc<Config>,
+    leaders: Leaders,
     events: mpsc::Sender<Event>,
     /// Events that their reader has no room for yet.
-    outbox: VecDeque<Event>,
+    outbox: Outbox,
     state: State,
-    /// The master that led last; it is asked first.
-    leader: Option<Endpoint>,
+    /// The master that led last; of a list it is asked first.
+    last: Option<Endpoint>,
     /// Attempts in a row without a subscription.
     failures: u32,
     random: SmallRng,
@@ -94,15 +109,18 @@ impl Connection {
             match self.next(&mut calls).await {
                 Next::Call(None) | Next::Room(false) => return,
                 Next::Call(Some(call)) => self.on_call(call),
-                Next::Opened(Ok(session)) => self.on_opened(session),
+                Next::Opened(Ok((session, following))) => self.on_opened(session, following),
                 Next::Opened(Err(OpenError::NoLeader(why))) => self.lost(why),
-                Next::Opened(Err(OpenError::Refused(message))) => self.refused(message, false),
+                Next::Opened(Err(OpenError::Refused(message))) => self.refused(message, Refusal::Wrong),
                 Next::Heard(Ok(event)) => self.on_heard(event),
                 Next::Heard(Err(end)) => self.lost(end.to_string()),
+                Next::Replaced(by) => {
+                    self.lost(format!("another master leads, says ZooKeeper: {}", by.endpoint))
+                }
                 Next::Unmade(call, fate) => self.on_unmade(call, fate),
                 Next::Room(true) => {}
             }
-            if !self.pass_on() {
+            if !self.outbox.pass_on(&self.events) {
                 return;
             }
         }
@@ -124,7 +142,7 @@ impl Connection {
             call = calls.recv(), if waiting < config.limits.calls => Next::Call(call),
             permit = events.reserve(), if !outbox.is_empty() => match permit {
                 Ok(permit) => {
-                    if let Some(event) = outbox.pop_front() {
+                    if let Some(event) = outbox.pop() {
                         permit.send(event);
                     }
                     Next::Room(true)
@@ -136,21 +154,6 @@ impl Connection {
         }
     }
 
-    /// Hands events over while there is room; false when nobody reads them any more.
-    fn pass_on(&mut self) -> bool {
-        while let Some(event) = self.outbox.pop_front() {
-            match self.events.try_send(event) {
-                Ok(()) => {}
-                Err(TrySendError::Full(event)) => {
-                    self.outbox.push_front(event);
-                    return true;
-                }
-                Err(TrySendError::Closed(_)) => return false,
-            }
-        }
-        true
-    }
-
     fn on_call(&mut self, call: Call) {
         if let Call::Subscribe { framework } = call {
             self.close();
@@ -159,7 +162,7 @@ impl Connection {
         }
         match self.caller() {
             Some(caller) => caller.push(call),
-            None => self.outbox.push_back(Event::CallFailed {
+            None => self.outbox.push(Event::CallFailed {
                 call,
                 why: "there is no subscription".to_owned(),
                 refused: true,
@@ -176,14 +179,20 @@ impl Connection {
 
     fn opening(&mut self, framework: Option<String>) -> Opening {
         let wait = self.wait();
-        let (dial, config, leader) = (
-            Arc::clone(&self.dial),
-            Arc::clone(&self.config),
-            self.leader.clone(),
-        );
+        let (dial, config) = (Arc::clone(&self.dial), Arc::clone(&self.config));
+        let (mut leaders, last) = (self.leaders.clone(), self.last.clone());
         Box::pin(async move {
             tokio::time::sleep(wait).await;
-            open(dial.as_ref(), &config, leader.as_ref(), framework).await
+            loop {
+                let chosen = leaders.choose(last.as_ref(), config.timing.leader).await;
+                let Choice { endpoints, leader } = chosen.map_err(OpenError::NoLeader)?;
+                // A dead master may keep us waiting long after another was elected.
+                let opened = tokio::select! {
+                    opened = open(dial.as_ref(), &config, &endpoints, framework.clone()) => opened,
+                    _ = leaders.other_than(leader.as_ref()) => continue,
+                };
+                return opened.map(|session| (session, Following { leaders, leader }));
+            }
         })
     }
 
@@ -199,7 +208,7 @@ impl Connection {
             .mul_f64(self.random.random_range(0.0..=1.0))
     }
 
-    fn on_opened(&mut self, session: Session) {
+    fn on_opened(&mut self, session: Session, following: Following) {
         let Session {
             endpoint,
             stream_id,
@@ -207,6 +216,7 @@ impl Connection {
         } = session;
         self.state = State::Open(Box::new(Open {
             endpoint,
+            following,
             stream_id,
             stream,
             caller: None,
@@ -215,13 +225,13 @@ impl Connection {
 
     fn on_heard(&mut self, event: Event) {
         match event {
-            Event::Refused { message, superseded } => return self.refused(message, superseded),
+            Event::Refused { message, cause } => return self.refused(message, cause),
             Event::Subscribed { ref framework, .. } => self.on_subscribed(framework.clone()),
             _ => {}
         }
-        self.outbox.push_back(event);
+        self.outbox.push(event);
         let most = self.config.limits.events;
-        if self.outbox.len() > most {
+        if self.outbox.is_over(most) {
             self.lost(format!(
                 "more than {most} events wait to be taken in; the stream is dropped rather than left unread"
             ));
@@ -243,7 +253,7 @@ impl Connection {
             return;
         }
         tracing::info!(master = %endpoint, framework, "subscribed");
-        self.leader = Some(endpoint.clone());
+        self.last = Some(endpoint.clone());
         let line = Line {
             dial: Arc::clone(&self.dial),
             config: Arc::clone(&self.config),
@@ -264,10 +274,10 @@ impl Connection {
             why: why.clone(),
             refused,
         };
-        self.outbox.push_back(failed);
+        self.outbox.push(failed);
         match fate {
             Fate::Refused(_) => tracing::warn!(why, "a call was refused"),
-            Fate::Superseded(_) => self.refused(why, true),
+            Fate::Superseded(_) => self.refused(why, Refusal::Superseded),
             Fate::Lost { .. } => self.lost(format!("a call was lost: {why}")),
         }
     }
@@ -276,14 +286,14 @@ impl Connection {
         self.failures = self.failures.saturating_add(1);
         tracing::warn!(why, "no subscription");
         self.close();
-        self.outbox.push_back(Event::Disconnected { why });
+        self.outbox.push(Event::Disconnected { why });
     }
 
-    fn refused(&mut self, message: String, superseded: bool) {
+    fn refused(&mut self, message: String, cause: Refusal) {
         self.failures = self.failures.saturating_add(1);
-        tracing::warn!(message, superseded, "the subscription was refused");
+        tracing::warn!(message, ?cause, "the subscription was refused");
         self.close();
-        self.outbox.push_back(Event::Refused { message, superseded });
+        self.outbox.push(Event::Refused { message, cause });
     }
 
     /// Closes the stream. Calls without an answer are told: one may be under way, the others did not leave.
@@ -297,7 +307,7 @@ impl Connection {
                 why: "the subscription ended before an answer".to_owned(),
                 refused,
             });
-            self.outbox.extend(failed);
+            failed.for_each(|event| self.outbox.push(event));
         }
     }
 }
@@ -308,7 +318,12 @@ async fn progress(state: &mut State) -> Next {
         State::Idle => pending().await,
         State::Opening(opening) => Next::Opened(opening.await),
         State::Open(open) => {
-            let Open { stream, caller, .. } = open.as_mut();
+            let Open {
+                stream,
+                caller,
+                following,
+                ..
+            } = open.as_mut();
             let unmade = async {
                 match caller {
                     Some(caller) => caller.next().await,
@@ -318,6 +333,7 @@ async fn progress(state: &mut State) -> Next {
             tokio::select! {
                 heard = stream.next() => Next::Heard(heard),
                 (call, fate) = unmade => Next::Unmade(call, fate),
+                by = following.leaders.other_than(following.leader.as_ref()) => Next::Replaced(by),
             }
         }
     }

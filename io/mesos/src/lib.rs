@@ -9,11 +9,15 @@ mod connection;
 mod dial;
 pub mod files;
 mod http;
+mod leaders;
 mod master;
 mod open;
+mod outbox;
+mod reader;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod zookeeper;
 
 pub use config::{Config, Credential, Limits, Timing};
 pub use connection::{spawn, spawn_over};
@@ -21,3 +25,4 @@ pub use dial::{Dial, Io, Tcp};
 pub use echelon_proto::convert::mesos::Framework;
 pub use files::{FilesError, Piece, read_file, sandbox_file};
 pub use master::{Endpoint, Masters, MastersError};
+pub use zookeeper::Url as ZooKeeperUrl;

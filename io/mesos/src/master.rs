@@ -1,5 +1,6 @@
-//! Where masters are: the list that is configured, and where a standby's redirect leads (R17, R18).
+//! Where masters are, as configured, and where a standby's redirect leads (R17, R18).
 
+use crate::zookeeper;
 use http::Uri;
 use std::fmt;
 use std::str::FromStr;
@@ -16,51 +17,51 @@ pub struct Endpoint {
     path: String,
 }
 
-/// The masters of a cluster, in the order in which they are tried.
+/// The masters of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Masters(Vec<Endpoint>);
+pub enum Masters {
+    /// In the order in which they are tried.
+    Listed(Vec<Endpoint>),
+    /// The one that ZooKeeper names.
+    ZooKeeper(zookeeper::Url),
+}
 
 /// Why a text does not name masters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MastersError {
     /// Nothing is named.
-    #[error("no Mesos master is named; write `host:port`, or several with commas between them")]
-    Empty,
-    /// Found by ZooKeeper.
     #[error(
-        "masters cannot be found by ZooKeeper yet (`{0}`); name them: `host1:5050,host2:5050,host3:5050`"
+        "no Mesos master is named; write `host:port`, several with commas between them, or `zk://host:port/path`"
     )]
-    ZooKeeper(String),
+    Empty,
+    /// Not a URL of ZooKeeper. It is not shown, since it may hold a password.
+    #[error("the masters' ZooKeeper is not written as `zk://user:password@host1:port,host2:port/path`: {0}")]
+    ZooKeeper(&'static str),
     /// Another scheme than http.
-    #[error("`{0}`: masters are reached by http only; write `http://host:port` or `host:port`")]
+    #[error(
+        "`{0}`: masters are reached by http or found by ZooKeeper; write `http://host:port`, `host:port` or `zk://host:port/path`"
+    )]
     Scheme(String),
     /// Not an address.
     #[error("`{0}` is not the address of a Mesos master; write `host:port`")]
     Address(String),
 }
 
-impl Masters {
-    /// The masters in order.
-    #[must_use]
-    pub fn endpoints(&self) -> &[Endpoint] {
-        &self.0
-    }
-}
-
 impl FromStr for Masters {
     type Err = MastersError;
 
-    /// Reads `host:port` or `http://host:port`, several with commas between them; the port is 5050 where none is given.
+    /// Reads `host:port` or `http://host:port`, several with commas between them, or `zk://h1:port,h2:port/path`; the port is 5050,
+    /// of ZooKeeper 2181, where none is given.
     fn from_str(text: &str) -> Result<Self, MastersError> {
         if text.trim_start().starts_with("zk://") {
-            return Err(MastersError::ZooKeeper(text.trim().to_owned()));
+            return text.trim().parse().map(Self::ZooKeeper);
         }
         let parts = text.split(',').map(str::trim).filter(|p| !p.is_empty());
         let all: Vec<Endpoint> = parts.map(one).collect::<Result<_, _>>()?;
         if all.is_empty() {
             Err(MastersError::Empty)
         } else {
-            Ok(Self(all))
+            Ok(Self::Listed(all))
         }
     }
 }
@@ -91,7 +92,25 @@ fn bad_port(authority: &http::uri::Authority) -> bool {
     !after.is_empty() && authority.port_u16().is_none_or(|p| p == 0)
 }
 
+impl FromStr for Endpoint {
+    type Err = MastersError;
+
+    fn from_str(text: &str) -> Result<Self, MastersError> {
+        one(text)
+    }
+}
+
 impl Endpoint {
+    /// The master on that port of a host, which may be an IPv6 address.
+    pub(crate) fn at(host: &str, port: u32) -> Option<Self> {
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        one(&format!("{host}:{port}")).ok()
+    }
+
     /// `host:port`.
     #[must_use]
     pub fn authority(&self) -> &str {
@@ -136,10 +155,13 @@ impl fmt::Display for Endpoint {
 
 impl fmt::Display for Masters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, e) in self.0.iter().enumerate() {
-            write!(f, "{}{e}", if i == 0 { "" } else { "," })?;
+        match self {
+            Self::ZooKeeper(url) => url.fmt(f),
+            Self::Listed(all) => all
+                .iter()
+                .enumerate()
+                .try_for_each(|(i, e)| write!(f, "{}{e}", if i == 0 { "" } else { "," })),
         }
-        Ok(())
     }
 }
 
@@ -154,6 +176,7 @@ mod tests {
             ("m1", "m1:5050"),
             ("http://m1:80/", "m1:80"),
             ("m1:1, http://m2:2 ,[::1]:3,", "m1:1,m2:2,[::1]:3"),
+            (" zk://me:pw@z1,z2:2182/mesos ", "zk://z1:2181,z2:2182/mesos"),
         ] {
             assert_eq!(text.parse::<Masters>().unwrap().to_string(), read, "{text}");
         }
@@ -164,8 +187,8 @@ mod tests {
         for (text, hint) in [
             ("", "no Mesos master is named"),
             (" , ", "no Mesos master is named"),
-            ("zk://z1:2181,z2:2181/mesos", "cannot be found by ZooKeeper yet"),
-            ("https://m1:5050", "by http only"),
+            ("zk://z1:2181,z2:2181", "ends with the path"),
+            ("https://m1:5050", "reached by http or found by ZooKeeper"),
             ("m1:5050/path", "is not the address"),
             ("user@m1:5050", "is not the address"),
             ("m1:port", "is not the address"),
@@ -180,8 +203,7 @@ mod tests {
 
     #[test]
     fn redirects_lead_where_they_say() {
-        let masters: Masters = "m1:5050".parse().unwrap();
-        let here = &masters.endpoints()[0];
+        let here: Endpoint = "m1:5050".parse().unwrap();
         for (location, there) in [
             (
                 "//127.0.0.1:40051/master/api/v1/scheduler",

@@ -48,19 +48,18 @@ enum Step {
     Refused(String),
 }
 
-/// Tries `first`, then the masters of the configuration.
+/// Tries these masters in order.
 pub async fn open(
     dial: &dyn Dial,
     config: &Config,
-    first: Option<&Endpoint>,
+    masters: &[Endpoint],
     framework: Option<String>,
 ) -> Result<Session, OpenError> {
     let call = Call::Subscribe { framework };
     let wire = call_to_wire(&call, &config.framework, None);
     let body = Bytes::from(wire.encode_to_vec());
-    let others = config.masters.endpoints().iter().filter(|e| Some(*e) != first);
     let mut why = String::new();
-    for start in first.into_iter().chain(others) {
+    for start in masters {
         let mut here = start.clone();
         let mut redirects = 0;
         loop {
@@ -110,7 +109,9 @@ async fn judge(config: &Config, endpoint: &Endpoint, channel: Channel, answer: R
         let location = header_text(answer.headers(), header::LOCATION.as_str());
         return match endpoint.redirected(&location) {
             Some(there) => Step::Redirect(there),
-            None => Step::Later(format!("redirects to `{location}`, which is no address")),
+            None => Step::Later(format!(
+                "redirects to `{location}`, which is no address that is reached by http"
+            )),
         };
     }
     if status != StatusCode::OK {

@@ -1,13 +1,10 @@
-//! The event stream of a subscription: RecordIO, then protobuf, then our words; and the watch over its heartbeats.
+//! The event stream of a subscription, and the watch over its heartbeats.
 
 use crate::http::Channel;
+use crate::reader::{ReadError, Reader};
 use echelon_core_hosts::Event;
-use echelon_proto::convert::mesos::event_from_wire;
-use echelon_proto::mesos::v1::scheduler::Event as Wire;
-use echelon_proto::recordio::{Decoder, RecordError};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use prost::Message as _;
 use std::collections::VecDeque;
 use std::time::Duration;
 use thiserror::Error;
@@ -28,15 +25,9 @@ pub enum StreamEnd {
     /// No event for too long (R27).
     #[error("no event and no heartbeat for {0:?}; the master or the network is silent")]
     Silent(Duration),
-    /// Lost framing (R10).
+    /// Its bytes are no event stream.
     #[error(transparent)]
-    Framing(#[from] RecordError),
-    /// An event that is no event.
-    #[error("an event cannot be read as protobuf: {0}; is this a Mesos master?")]
-    Unreadable(#[from] prost::DecodeError),
-    /// Something else answers there (R1).
-    #[error("the first event is neither SUBSCRIBED nor ERROR; is this the scheduler API of a Mesos master?")]
-    Stranger,
+    Unreadable(#[from] ReadError),
 }
 
 /// Bounds of a stream.
@@ -54,11 +45,10 @@ pub struct Patience {
 #[derive(Debug)]
 pub struct EventStream {
     body: Incoming,
-    decoder: Decoder,
+    reader: Reader,
     heard: Instant,
     silence: Duration,
     heartbeats: u32,
-    begun: bool,
     ready: VecDeque<Event>,
     end: Option<StreamEnd>,
     /// Closed with the stream.
@@ -70,11 +60,10 @@ impl EventStream {
     pub fn new(body: Incoming, channel: Channel, patience: Patience) -> Self {
         Self {
             body,
-            decoder: Decoder::new(patience.event_bytes),
+            reader: Reader::new(patience.event_bytes),
             heard: Instant::now(),
             silence: patience.first,
             heartbeats: patience.heartbeats,
-            begun: false,
             ready: VecDeque::new(),
             end: None,
             _channel: channel,
@@ -95,7 +84,7 @@ impl EventStream {
             }
             match timeout_at(self.heard + self.silence, self.body.frame()).await {
                 Err(_) => return Err(StreamEnd::Silent(self.silence)),
-                Ok(None) if self.decoder.at_boundary() => return Err(StreamEnd::Ended),
+                Ok(None) if self.reader.at_boundary() => return Err(StreamEnd::Ended),
                 Ok(None) => return Err(StreamEnd::Cut),
                 Ok(Some(Err(error))) => return Err(StreamEnd::Broken(error)),
                 Ok(Some(Ok(frame))) => {
@@ -108,29 +97,18 @@ impl EventStream {
     }
 
     fn take_in(&mut self, piece: &[u8]) -> Result<(), StreamEnd> {
-        let mut records = Vec::new();
-        let framing = self.decoder.push(piece, &mut records);
-        for record in records {
-            let wire = Wire::decode(record.as_slice())?;
+        let (mut events, before) = (Vec::new(), self.reader.records());
+        let done = self.reader.push(piece, &mut events);
+        // Half an event is no sign of life.
+        if self.reader.records() > before {
             self.heard = Instant::now();
-            for event in event_from_wire(&wire) {
-                self.begin(&event)?;
-                self.ready.push_back(event);
-            }
         }
-        Ok(framing?)
-    }
-
-    fn begin(&mut self, event: &Event) -> Result<(), StreamEnd> {
-        match event {
-            Event::Subscribed { heartbeat, .. } => {
+        for event in events {
+            if let Event::Subscribed { heartbeat, .. } = &event {
                 self.silence = Duration::from_millis(heartbeat.0).saturating_mul(self.heartbeats);
             }
-            Event::Refused { .. } => {}
-            _ if self.begun => {}
-            _ => return Err(StreamEnd::Stranger),
+            self.ready.push_back(event);
         }
-        self.begun = true;
-        Ok(())
+        Ok(done?)
     }
 }

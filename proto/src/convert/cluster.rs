@@ -44,6 +44,7 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         mesos_contact_time: heartbeat.and_then(|h| h.mesos_contact).map(timestamp),
         shard_address: heartbeat.map(|h| h.address.clone()).unwrap_or_default(),
         shard_epoch: heartbeat.map_or(0, |h| h.epoch.0),
+        trouble: heartbeat.and_then(|h| h.trouble.clone()).unwrap_or_default(),
     }
 }
 

@@ -333,14 +333,17 @@ pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
 }
 
 pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
-    let fields = (cluster_id(), epoch(), at(), of(at()), text());
-    fields.prop_map(|(cluster, epoch, at, mesos_contact, address)| Heartbeat {
-        cluster,
-        epoch,
-        at,
-        mesos_contact,
-        address,
-    })
+    let fields = (cluster_id(), epoch(), at(), of(at()), text(), of(text()));
+    fields.prop_map(
+        |(cluster, epoch, at, mesos_contact, address, trouble)| Heartbeat {
+            cluster,
+            epoch,
+            at,
+            mesos_contact,
+            address,
+            trouble,
+        },
+    )
 }
 
 pub fn host() -> impl Strategy<Value = Host> {

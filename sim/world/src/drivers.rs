@@ -142,6 +142,7 @@ impl World {
             address: format!("{id}.{index}"),
             seed: self.dice.seeds.below(u64::MAX),
             timing: shard::Timing::default(),
+            replaced_framework: None,
             cluster: id,
         })
     }

@@ -4,7 +4,7 @@
 use crate::invariants::{Broken, Facts};
 use crate::process::{Process, Who};
 use crate::world::{BEGIN, Item, World};
-use echelon_core_hosts::{Call, Event};
+use echelon_core_hosts::{Call, Event, Refusal};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_shard::{self as shard, Shard};
 use echelon_proto::convert::mesos::{Framework, call_to_wire, event_from_wire};
@@ -124,7 +124,7 @@ impl World {
                 who,
                 Event::Refused {
                     message: why,
-                    superseded,
+                    cause: Refusal::Superseded,
                 },
             );
         } else if matches!(call, Call::Subscribe { .. }) || matches!(response.status, 400 | 403) {

@@ -111,7 +111,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("maud", &["gateway"]),
     ("redb", &["io/storage"]),
     ("scylla", &["io/storage"]),
-    ("zookeeper-client", &["io/membership"]),
+    // Echelon's own ZooKeeper, and that of Mesos' masters, which is read only
+    ("zookeeper-client", &["io/membership", "io/mesos"]),
 ];
 
 #[test]

@@ -82,7 +82,7 @@ fn rescinded_and_void_offers_are_not_used() {
         subscribed(),
         Event::Refused {
             message: String::new(),
-            superseded: true,
+            cause: crate::Refusal::Superseded,
         },
         Event::Failure {
             host: Some(a()),

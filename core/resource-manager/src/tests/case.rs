@@ -466,6 +466,7 @@ impl Case {
                 at: self.now,
                 mesos_contact: Some(self.now),
                 address: String::new(),
+                trouble: None,
             };
             self.store.perform(Op::Commit(Batch {
                 owner: Role::Shard(cluster),

@@ -1,6 +1,6 @@
 //! A small cluster: hosts with offers, tasks that live and die as told, updates that are repeated until acknowledged.
 
-use echelon_core_hosts::{Call, Event, Offer, OfferId, TaskState, TaskStatus};
+use echelon_core_hosts::{Call, Event, Offer, OfferId, Refusal, TaskState, TaskStatus};
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, Resources};
 use std::collections::{BTreeMap, VecDeque};
@@ -35,6 +35,10 @@ pub struct Cluster {
     pub suppressed: bool,
     /// Hears no call.
     pub deaf: bool,
+    /// Refuses every subscription.
+    pub refuses: Option<Refusal>,
+    /// Refuses updates of the framework.
+    pub keeps_framework: bool,
     /// Sends no heartbeats.
     pub mute: bool,
     pub out: VecDeque<Event>,
@@ -143,6 +147,13 @@ impl Cluster {
             return;
         }
         match call {
+            Call::Subscribe { .. } if self.refuses.is_some() => {
+                let refused = self.refuses.map(|cause| Event::Refused {
+                    message: "not you".to_owned(),
+                    cause,
+                });
+                self.out.extend(refused);
+            }
             Call::Subscribe { framework } => {
                 self.subscribed = true;
                 self.suppressed = false;
@@ -170,6 +181,14 @@ impl Cluster {
                 self.offer();
             }
             Call::Suppress => self.suppressed = true,
+            Call::UpdateFramework if self.keeps_framework => {
+                self.out.push_back(Event::CallFailed {
+                    call: call.clone(),
+                    why: "400 not valid".to_owned(),
+                    refused: true,
+                });
+            }
+            Call::UpdateFramework => {}
             Call::Kill { task, .. } => self.kill(task),
             Call::Acknowledge { task, uuid, .. } => self.acknowledge(task, uuid),
             Call::Reconcile { tasks } => self.reconcile(tasks),

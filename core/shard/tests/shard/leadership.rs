@@ -1,7 +1,7 @@
 //! Becoming, staying and ceasing to be the leader.
 
 use crate::world::{Storage, World, c1, range, seconds};
-use echelon_core_hosts::{Call, Event as Told};
+use echelon_core_hosts::{Call, Event as Told, Refusal};
 use echelon_core_model::Epoch;
 use echelon_core_model::store::{Decision, Leadership, Op};
 use echelon_core_model::time::Span;
@@ -159,7 +159,7 @@ fn a_newer_subscription_ends_the_leadership_and_a_break_does_not() {
     let message = "Framework failed over".to_owned();
     w.step(Event::Cluster(Told::Refused {
         message,
-        superseded: true,
+        cause: Refusal::Superseded,
     }));
     assert_eq!((w.shard.mode(), w.stepped_down.len()), (Mode::Follower, 1));
     let calls = w.calls.len();

@@ -12,6 +12,8 @@ mod durability;
 #[cfg(test)]
 mod evidence;
 #[cfg(test)]
+mod framework;
+#[cfg(test)]
 mod grants;
 #[cfg(test)]
 mod launching;

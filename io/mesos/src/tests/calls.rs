@@ -1,7 +1,7 @@
 use super::net::{Answer, Net};
 use super::{Shard, config, kill, subscribed};
 use bytes::Bytes;
-use echelon_core_hosts::{Call, Event};
+use echelon_core_hosts::{Call, Event, Refusal};
 use tokio::sync::mpsc::UnboundedSender;
 
 async fn ready(net: &Net) -> (Shard, UnboundedSender<Bytes>) {
@@ -94,7 +94,7 @@ async fn a_stale_stream_id_means_that_another_took_over() {
         "{rest:?}"
     );
     assert!(
-        matches!(&rest[1], Event::Refused { superseded: true, message } if message.contains("didn't match"))
+        matches!(&rest[1], Event::Refused { cause: Refusal::Superseded, message } if message.contains("didn't match"))
     );
     stream.closed().await;
     assert_eq!(net.look(|_| ()).len(), 2);
@@ -104,6 +104,7 @@ async fn a_stale_stream_id_means_that_another_took_over() {
 async fn a_master_that_does_not_know_us_any_more_ends_the_subscription() {
     for (status, text) in [
         (403, "Framework is not subscribed"),
+        (401, "401 Unauthorized."),
         (400, "Framework cannot be found"),
         (503, "Master has not finished recovery"),
     ] {
@@ -115,6 +116,28 @@ async fn a_master_that_does_not_know_us_any_more_ends_the_subscription() {
         let why = shard.hear_disconnected().await;
         assert_eq!(why, format!("a call was lost: m:5050: {status} {text}"));
         stream.closed().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_framework_that_may_not_be_updated_keeps_its_subscription() {
+    for (status, text) in [
+        (403, "Not authorized to update the framework"),
+        (
+            400,
+            "FrameworkInfo update is not valid: Updating 'FrameworkInfo.user' is unsupported",
+        ),
+        (409, "Framework cannot be found"),
+    ] {
+        let net = Net::with(&["m:5050"]);
+        let (mut shard, stream) = ready(&net).await;
+        net.answer("m:5050", Answer::Text(status, text));
+        shard.say(Call::UpdateFramework).await;
+        assert_eq!(shard.hear_failed().await, (Call::UpdateFramework, true));
+        stream.send(Bytes::from(super::heartbeat())).unwrap();
+        assert_eq!(shard.hear().await, Event::Heartbeat);
+        let update = net.look(|s| s.call().update_framework).pop().flatten().unwrap();
+        assert_eq!(update.framework_info.id.unwrap().value, "f-0001");
     }
 }
 

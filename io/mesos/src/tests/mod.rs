@@ -1,6 +1,9 @@
 //! A network in memory with scripted masters, virtual time, and real recordings.
 
 mod calls;
+mod following;
+mod fuzz;
+mod hostile;
 mod net;
 mod reading;
 mod replay;
@@ -8,7 +11,7 @@ mod stream;
 mod subscribe;
 
 use crate::{Config, Framework, Limits, Timing};
-use echelon_core_hosts::{Call, Event};
+use echelon_core_hosts::{Call, Event, Refusal};
 use echelon_core_model::HostId;
 use echelon_proto::mesos::v1::scheduler::{Event as Wire, event};
 use echelon_proto::recordio;
@@ -66,9 +69,9 @@ impl Shard {
         }
     }
 
-    pub async fn hear_refused(&mut self) -> (String, bool) {
+    pub async fn hear_refused(&mut self) -> (String, Refusal) {
         match self.hear().await {
-            Event::Refused { message, superseded } => (message, superseded),
+            Event::Refused { message, cause } => (message, cause),
             other => panic!("expected Refused, heard {other:?}"),
         }
     }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings")
 }
 
@@ -29,7 +29,7 @@ fn bytes(value: &Value) -> Vec<u8> {
 }
 
 /// The records of every stream of a recording.
-fn streams(name: &str) -> BTreeMap<String, Vec<Vec<u8>>> {
+pub fn streams(name: &str) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut out: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     for line in lines(name) {
         if line["kind"] == "event" {

@@ -1,7 +1,7 @@
 use super::net::{Answer, Net};
 use super::{Shard, config, error, heartbeat, kill, subscribed};
 use crate::{Credential, Timing};
-use echelon_core_hosts::{Call, Event};
+use echelon_core_hosts::{Call, Event, Refusal};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +141,7 @@ async fn what_would_be_refused_again_is_told_as_refused() {
         shard.subscribe().await;
         assert_eq!(
             shard.hear_refused().await,
-            (format!("m1:5050: {status} {text}"), false)
+            (format!("m1:5050: {status} {text}"), Refusal::Wrong)
         );
         assert_eq!(net.look(|_| ()).len(), 1, "the other master is not asked");
     }
@@ -155,7 +155,7 @@ async fn an_error_event_refuses_or_supersedes() {
     shard.subscribe().await;
     assert_eq!(
         shard.hear_refused().await,
-        ("Framework has been removed".to_owned(), false)
+        ("Framework has been removed".to_owned(), Refusal::Removed)
     );
     drop(
         net.stream(
@@ -174,7 +174,7 @@ async fn an_error_event_refuses_or_supersedes() {
     assert_eq!(shard.hear().await, Event::Heartbeat);
     assert_eq!(
         shard.hear_refused().await,
-        ("Framework failed over".to_owned(), true)
+        ("Framework failed over".to_owned(), Refusal::Superseded)
     );
     // Nothing more comes by itself, and calls are refused.
     shard.say(Call::Revive).await;

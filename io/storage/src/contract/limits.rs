@@ -95,6 +95,7 @@ pub async fn what_is_not_the_owners_is_refused(case: &Case) {
         at: Timestamp(1),
         mesos_contact: None,
         address: String::new(),
+        trouble: None,
     };
     let (rm, c1) = (Role::ResourceManager, shard("c1"));
     let of_rm = Write::Progress(progress(job(1), JobState::Running));

@@ -192,6 +192,7 @@ pub async fn owned_facts_read_back(case: &Case) {
         at: Timestamp(8),
         mesos_contact: None,
         address: "127.0.0.1:1".to_owned(),
+        trouble: None,
     };
     let row = ShardRow {
         framework: Some("f-1".to_owned()),

@@ -32,6 +32,13 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
             });
             call::Type::Subscribe
         }
+        Call::UpdateFramework => {
+            wire.update_framework = Some(call::UpdateFramework {
+                framework_info: framework.to_wire(id),
+                ..call::UpdateFramework::default()
+            });
+            call::Type::UpdateFramework
+        }
         Call::Accept {
             offers,
             host,

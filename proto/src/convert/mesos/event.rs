@@ -4,7 +4,7 @@ use super::amount::from_resources;
 use super::status::status_from_wire;
 use crate::mesos::v1::scheduler::{Event as Wire, event};
 use crate::mesos::v1::{Attribute, Offer as WireOffer, Url, value};
-use echelon_core_hosts::{Event, Offer, OfferId};
+use echelon_core_hosts::{Event, Offer, OfferId, Refusal};
 use echelon_core_model::{HostId, Span};
 use std::collections::BTreeMap;
 
@@ -58,9 +58,17 @@ fn failure(f: &event::Failure) -> Event {
 
 /// An ERROR ends the stream; the only one after SUBSCRIBED means that a newer subscription took over (R28, R38).
 fn refused(message: &str) -> Event {
+    let says = |text| message.contains(text);
+    let cause = if says("failed over") {
+        Refusal::Superseded
+    } else if says("Framework has been removed") {
+        Refusal::Removed
+    } else {
+        Refusal::Wrong
+    };
     Event::Refused {
         message: message.to_owned(),
-        superseded: message.contains("failed over"),
+        cause,
     }
 }
 

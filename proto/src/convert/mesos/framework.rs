@@ -4,6 +4,10 @@ use crate::mesos::v1::framework_info::{Capability, capability::Type};
 use crate::mesos::v1::{FrameworkId, FrameworkInfo};
 use echelon_core_model::Span;
 
+/// Of a framework that has no id yet: should the id be lost before it is stored, Mesos forgets the nameless framework soon. It
+/// is raised once the id is stored.
+const FIRST_FAILOVER_TIMEOUT: Span = Span::minutes(1);
+
 /// A framework as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Framework {
@@ -14,7 +18,7 @@ pub struct Framework {
     /// The role whose offers are ours.
     pub role: String,
     /// After this long without us Mesos kills all our tasks. Weeks: the default of 0 kills them at the first broken
-    /// connection (R32).
+    /// connection (R32). A first subscription says a minute.
     pub failover_timeout: Span,
     /// The authenticated principal, when there is one.
     pub principal: Option<String>,
@@ -47,13 +51,17 @@ impl Framework {
     /// Its FrameworkInfo, with the stored id once there is one.
     #[must_use]
     pub fn to_wire(&self, id: Option<&str>) -> FrameworkInfo {
+        let failover_timeout = match id {
+            Some(_) => self.failover_timeout,
+            None => self.failover_timeout.min(FIRST_FAILOVER_TIMEOUT),
+        };
         FrameworkInfo {
             user: self.user.clone(),
             name: self.name.clone(),
             id: id.map(|value| FrameworkId {
                 value: value.to_owned(),
             }),
-            failover_timeout: Some(seconds(self.failover_timeout)),
+            failover_timeout: Some(seconds(failover_timeout)),
             checkpoint: Some(true),
             principal: self.principal.clone(),
             capabilities: CAPABILITIES

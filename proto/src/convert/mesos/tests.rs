@@ -3,7 +3,7 @@
 use super::*;
 use crate::mesos::v1::scheduler::Event as Wire;
 use base64::Engine;
-use echelon_core_hosts::{Event, TaskState};
+use echelon_core_hosts::{Event, Refusal, TaskState};
 use echelon_core_model::Resources;
 use prost::Message;
 
@@ -63,22 +63,27 @@ fn a_finished_task_is_told_in_our_words() {
 
 #[test]
 fn a_newer_subscription_is_told_apart_from_a_refusal() {
-    let refused = |name: &str| -> Vec<bool> {
+    let refused = |name: &str| -> Vec<Refusal> {
         let events = recorded(name);
         events
             .iter()
             .filter_map(|e| {
-                if let Event::Refused { superseded, .. } = e {
-                    Some(*superseded)
+                if let Event::Refused { cause, .. } = e {
+                    Some(*cause)
                 } else {
                     None
                 }
             })
             .collect()
     };
-    assert!(refused("framework-failover").contains(&true));
+    assert_eq!(refused("framework-failover"), [Refusal::Superseded]);
+    assert_eq!(refused("teardown"), [Refusal::Removed]);
+    assert_eq!(refused("framework-disconnect"), [Refusal::Removed]);
     let others = refused("subscribe-errors");
-    assert!(!others.is_empty() && !others.contains(&true), "{others:?}");
+    assert!(
+        !others.is_empty() && others.iter().all(|r| *r == Refusal::Wrong),
+        "{others:?}"
+    );
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl Wire for Heartbeat {
             at,
             mesos_contact,
             address,
+            trouble,
         } = self;
         wire::Heartbeat {
             cluster: cluster.to_string(),
@@ -103,6 +104,7 @@ impl Wire for Heartbeat {
             at_ms: at.0,
             mesos_contact_ms: mesos_contact.map(|t| t.0),
             address: address.clone(),
+            trouble: trouble.clone(),
         }
     }
 
@@ -113,6 +115,7 @@ impl Wire for Heartbeat {
             at: Timestamp(message.at_ms),
             mesos_contact: moment(message.mesos_contact_ms),
             address: message.address,
+            trouble: message.trouble,
         })
     }
 }
