@@ -4,9 +4,10 @@ use crate::mesos::v1::framework_info::{Capability, capability::Type};
 use crate::mesos::v1::{FrameworkId, FrameworkInfo};
 use echelon_core_model::Span;
 
-/// Of a framework that has no id yet: should the id be lost before it is stored, Mesos forgets the nameless framework soon. It
-/// is raised once the id is stored.
-const FIRST_FAILOVER_TIMEOUT: Span = Span::minutes(1);
+/// Of a framework that has no id yet: should the id be lost before it is stored, Mesos forgets the framework that nobody knows
+/// soon. It is raised once the id is stored. Longer than a process takes to come back, since a framework that was removed
+/// between the two is replaced by hand only.
+const FIRST_FAILOVER_TIMEOUT: Span = Span::minutes(10);
 
 /// A framework as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct Framework {
     /// The role whose offers are ours.
     pub role: String,
     /// After this long without us Mesos kills all our tasks. Weeks: the default of 0 kills them at the first broken
-    /// connection (R32). A first subscription says a minute.
+    /// connection (R32). A first subscription says ten minutes at most.
     pub failover_timeout: Span,
     /// The authenticated principal, when there is one.
     pub principal: Option<String>,
