@@ -86,18 +86,18 @@ impl Cluster {
         if self.master.streams.is_empty() || agents.is_empty() {
             return self.allocate_inverse(now);
         }
-        let total = self.total();
-        let mut claims = self.claims(&total);
+        let mut shares = self.shares();
         for agent in agents {
             self.settle_revocable(agent);
-            let mut n_made = 0;
-            for claim in &claims {
+            let mut given = Vec::new();
+            for (claim_idx, claim) in shares.claims.iter().enumerate() {
                 match self.judge_claim(claim, agent, now) {
                     Verdict::Nothing => {}
                     Verdict::Hidden(until) => {
                         hidden_until = Some(hidden_until.map_or(until, |at| at.min(until)));
                     }
                     Verdict::Offered(resources) => {
+                        given.push((claim_idx, resources.exclusive_scalars().sum()));
                         let framework = claim.framework.clone();
                         let offer = Offer {
                             framework: framework.clone(),
@@ -108,12 +108,11 @@ impl Cluster {
                         made.entry(framework)
                             .or_default()
                             .extend(self.make_offer(offer, now));
-                        n_made += 1;
                     }
                 }
             }
-            if n_made > 0 && claims.len() > 1 {
-                claims = self.claims(&total);
+            if !given.is_empty() {
+                shares.give(&given);
             }
         }
         for (framework, offers) in made {

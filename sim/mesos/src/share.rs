@@ -1,56 +1,102 @@
 //! Fair shares: dominant resource fairness over the tree of roles, then over the frameworks of a role.
 
 use crate::amount::Amount;
+use crate::bundle::Bundle;
 use crate::cluster::Cluster;
 use crate::id::FrameworkId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A role that a framework wants offers for, with its parts of the cluster in billionths; the smallest comes first.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Who wants offers, the poorest first, while they are made.
+pub(crate) struct Shares {
+    total: Amount,
+    /// What each node of the tree of roles holds, with all below it.
+    held: BTreeMap<Arc<str>, Amount>,
+    pub claims: Vec<Claim>,
+}
+
+/// A role that a framework wants offers for, with its parts of the cluster in billionths.
 pub(crate) struct Claim {
     /// The shares of the roles from the top of the tree down to this one.
     path: Vec<(u128, Arc<str>)>,
     framework_share: u128,
+    /// What the framework holds for the role.
+    own: Amount,
     pub framework: FrameworkId,
     pub role: Arc<str>,
 }
 
+impl Shares {
+    /// Counts what claims were given, and orders them anew. O(claims * depth of the tree), nearly sorted.
+    pub(crate) fn give(&mut self, given: &[(usize, Amount)]) {
+        for (claim_idx, amount) in given {
+            let Some(claim) = self.claims.get_mut(*claim_idx) else {
+                continue;
+            };
+            claim.own.add_scalars(amount);
+            for (_, node) in &claim.path {
+                self.held.entry(node.clone()).or_default().add_scalars(amount);
+            }
+        }
+        self.order();
+    }
+
+    fn order(&mut self) {
+        for claim in &mut self.claims {
+            for (part, node) in &mut claim.path {
+                *part = self.held.get(node).map_or(0, |held| share(held, &self.total));
+            }
+            claim.framework_share = share(&claim.own, &self.total);
+        }
+        self.claims.sort_by(|a, b| a.rank().cmp(&b.rank()));
+    }
+}
+
+impl Claim {
+    /// What decides who comes first; ties go by name.
+    #[allow(clippy::type_complexity, reason = "a tuple compares field by field")]
+    fn rank(&self) -> (&[(u128, Arc<str>)], u128, &FrameworkId, &Arc<str>) {
+        (&self.path, self.framework_share, &self.framework, &self.role)
+    }
+}
+
 impl Cluster {
-    /// The roles that want offers, the poorest first. `total` is that of [`Cluster::total`].
-    pub(crate) fn claims(&self, total: &Amount) -> Vec<Claim> {
-        let held = self.held_by_roles();
-        let mut claims = Vec::new();
+    /// The shares as they are now. O(agents + claims).
+    pub(crate) fn shares(&self) -> Shares {
+        let mut shares = Shares {
+            total: self.total(),
+            held: self.held_by_roles(),
+            claims: Vec::new(),
+        };
         let frameworks = self.master.frameworks.values();
         for framework in frameworks.filter(|framework| framework.stream.is_some()) {
             let mut wanted = framework.roles();
             wanted.retain(|role| !framework.suppressed.contains(role));
-            for role in wanted {
-                let own = framework.allocated.get(&role);
-                let path = nodes(&role).map(|node| {
-                    let held = held.get(node.as_str());
-                    (held.map_or(0, |held| share(held, total)), Arc::from(node))
-                });
-                claims.push(Claim {
-                    path: path.collect(),
-                    framework_share: own.map_or(0, |own| share(&own.sum(), total)),
+            shares.claims.extend(wanted.into_iter().map(|role| {
+                Claim {
+                    path: nodes(&role).map(|node| (0, Arc::from(node))).collect(),
+                    framework_share: 0,
+                    own: framework
+                        .allocated
+                        .get(&role)
+                        .map(Bundle::sum)
+                        .unwrap_or_default(),
                     framework: framework.id.clone(),
                     role: Arc::from(role),
-                });
-            }
+                }
+            }));
         }
-        claims.sort();
-        claims
+        shares.order();
+        shares
     }
 
-    /// What each node of the tree of roles holds, with all below it.
-    fn held_by_roles(&self) -> BTreeMap<String, Amount> {
-        let mut held: BTreeMap<String, Amount> = BTreeMap::new();
+    fn held_by_roles(&self) -> BTreeMap<Arc<str>, Amount> {
+        let mut held: BTreeMap<Arc<str>, Amount> = BTreeMap::new();
         for framework in self.master.frameworks.values() {
             for (role, own) in &framework.allocated {
                 let own = own.sum();
                 for node in nodes(role) {
-                    held.entry(node).or_default().add(&own);
+                    held.entry(Arc::from(node)).or_default().add_scalars(&own);
                 }
             }
         }
@@ -58,7 +104,7 @@ impl Cluster {
     }
 
     /// The scalars of all registered agents. O(agents).
-    pub(crate) fn total(&self) -> Amount {
+    fn total(&self) -> Amount {
         let registered = self
             .master
             .members
