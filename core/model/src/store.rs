@@ -38,6 +38,13 @@ impl Stamp {
         let sequence = self.sequence.min((1 << 40) - 1);
         i64::try_from(self.epoch.0.min(Epoch::END - 1) << 40 | sequence).unwrap_or(i64::MAX)
     }
+
+    /// The largest timestamp of all older epochs: what a seal of this write's epoch hides, up to and including it.
+    #[must_use]
+    pub fn hides(self) -> i64 {
+        let first = Self { sequence: 0, ..self };
+        first.packed() - 1
+    }
 }
 
 /// Who leads, and at which epoch.
@@ -369,6 +376,9 @@ pub enum Write {
     Slice(SliceRow),
     /// Shard: a slice row is not needed any more.
     RemoveSlice(JobId, GroupName),
+    /// Shard: nothing that an older epoch ever wrote, or still writes, is seen in this bucket of blocks and slice rows. What is
+    /// to stay was written back under this epoch before, or is in the same batch.
+    Seal(u16),
     /// Shard: its sign of life.
     Heartbeat(Heartbeat),
     /// Shard: a host.
@@ -432,5 +442,16 @@ mod tests {
         assert!(stamp(1, u64::MAX) < stamp(2, 0));
         assert!(stamp(2, 0) < stamp(2, 1));
         assert!(stamp(Epoch::END - 1, u64::MAX) > 0);
+    }
+
+    #[test]
+    fn a_seal_hides_all_older_epochs_and_nothing_of_its_own() {
+        let stamp = |epoch, sequence| Stamp {
+            epoch: Epoch(epoch),
+            sequence,
+        };
+        let hides = stamp(3, 77).hides();
+        assert!(stamp(2, u64::MAX).packed() <= hides);
+        assert!(hides < stamp(3, 0).packed());
     }
 }

@@ -31,6 +31,8 @@ impl Status {
 /// - Of two owned writes to a row the larger stamp stays, in whatever order they arrive, deletes included; so once a newer
 ///   epoch has written a row, no older write to it is ever visible. Whether the older writer is told differs by backend.
 ///   The same write again is harmless.
+/// - Once a newer epoch has sealed a bucket of blocks, no older write is ever visible in it, before or after, also where
+///   nobody had written. A seal is seen no earlier than what is written back in the same batch.
 /// - Writes of a batch that share a partition become visible together (in Cassandra, above 1 MiB: piece by piece, in
 ///   their order). Of two writes of one batch to one row the last counts.
 /// - What was answered is durable, and seen by every later read; a decided fact by every later read at `Serial`.

@@ -1,7 +1,7 @@
 //! The owned tables: no conditions, the larger stamp wins for ever. A deleted row keeps its stamp, so that an older write
 //! never comes back.
 
-use echelon_core_model::bucket::job_bucket;
+use echelon_core_model::bucket::{block_bucket, job_bucket};
 use echelon_core_model::cluster::{ClusterState, Heartbeat, Host};
 use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
@@ -26,6 +26,11 @@ impl<K: Ord, T> Stamped<K, T> {
         }
     }
 
+    /// Forgets what is hidden by a seal.
+    fn hide(&mut self, hides: i64, within: impl Fn(&K) -> bool) {
+        self.0.retain(|key, (stamp, _)| *stamp > hides || !within(key));
+    }
+
     fn get(&self, key: &K) -> Option<&T> {
         self.0.get(key).and_then(|(_, row)| row.as_ref())
     }
@@ -45,6 +50,8 @@ pub struct OwnedTables {
     blocks: Stamped<(ClusterId, BlockKey), Block>,
     archive: Stamped<(ClusterId, BlockKey), Block>,
     slices: Stamped<(ClusterId, JobId, GroupName), SliceRow>,
+    /// Up to which stamp each sealed bucket hides everything.
+    sealed: BTreeMap<(ClusterId, u16), i64>,
     heartbeats: Stamped<ClusterId, Heartbeat>,
     hosts: Stamped<(ClusterId, HostId), Host>,
     events: BTreeMap<JobId, BTreeMap<EventCursor, Event>>,
@@ -150,9 +157,11 @@ impl OwnedTables {
         if let Some(wrong) = writes.iter().find(|w| !may_write(&owner, w)) {
             return Err(format!("{owner:?} does not own what it would write: {wrong:?}"));
         }
+        let hides = stamp.hides();
         let stamp = stamp.packed();
         for (index, write) in (0u32..).zip(writes) {
             match (&owner, write) {
+                (Role::Shard(cluster), Write::Seal(bucket)) => self.seal(cluster.clone(), bucket, hides),
                 (_, Write::Event(event)) => {
                     let cursor = EventCursor {
                         at: event.at,
@@ -178,7 +187,32 @@ impl OwnedTables {
         }
     }
 
+    fn seal(&mut self, cluster: ClusterId, bucket: u16, hides: i64) {
+        let of = |c: &ClusterId, n: u16| *c == cluster && n == bucket;
+        self.blocks.hide(hides, |(c, key)| of(c, key.bucket()));
+        self.slices.hide(hides, |(c, job, group)| {
+            of(c, block_bucket(*job, group, SliceRow::BLOCK))
+        });
+        let floor = self.sealed.entry((cluster, bucket)).or_insert(hides);
+        *floor = hides.max(*floor);
+    }
+
+    /// Whether a newer epoch has sealed the bucket that a write goes to.
+    fn is_hidden(&self, cluster: &ClusterId, stamp: i64, write: &Write) -> bool {
+        let bucket = match write {
+            Write::Block(Block { key, .. }) | Write::RemoveBlock(key) => key.bucket(),
+            Write::Slice(row) => row.bucket(),
+            Write::RemoveSlice(job, group) => block_bucket(*job, group, SliceRow::BLOCK),
+            _ => return false,
+        };
+        let floor = self.sealed.get(&(cluster.clone(), bucket));
+        floor.is_some_and(|hides| stamp <= *hides)
+    }
+
     fn write_shard(&mut self, cluster: ClusterId, stamp: i64, write: Write) {
+        if self.is_hidden(&cluster, stamp, &write) {
+            return;
+        }
         match write {
             Write::Shard(row) => self.shards.write(cluster, stamp, Some(row)),
             Write::Block(b) => self.blocks.write((cluster, b.key.clone()), stamp, Some(b)),

@@ -2,11 +2,11 @@
 
 use super::client::{Client, Kind, Values};
 use super::failure::{Attempt, executing};
-use super::statement::{bound_all, delete_row, write_row};
+use super::statement::{bound_all, delete_row, hide_partition, write_row};
 use crate::StoreError;
-use crate::layout::{BATCH_BYTES, RowWrite, Table, check_batch};
+use crate::layout::{BATCH_BYTES, Becomes, RowWrite, Table, check_batch};
 use crate::rows::Cell;
-use echelon_core_model::store::Batch;
+use echelon_core_model::store::{Batch, Stamp};
 use futures::{StreamExt, TryStreamExt, stream};
 use scylla::policies::retry::DefaultRetryPolicy;
 use scylla::statement::batch::{Batch as CqlBatch, BatchType};
@@ -22,7 +22,7 @@ const ROW_BYTES: usize = 512;
 /// Commits a batch. Partitions are written side by side; a part above 1 MiB in pieces, one after the other.
 pub(super) async fn commit(client: &Client, batch: &Batch) -> Result<(), StoreError> {
     let rows = check_batch(batch)?;
-    let stamp = batch.stamp.packed();
+    let stamp = batch.stamp;
     let mut partitions: BTreeMap<(Table, Vec<Cell>), Vec<RowWrite>> = BTreeMap::new();
     for row in rows {
         let partition = (row.at.table, row.at.partition().to_vec());
@@ -49,7 +49,7 @@ fn pieces(rows: &[RowWrite]) -> Vec<&[RowWrite]> {
     while !rest.is_empty() {
         let mut bytes = 0;
         let fits = rest.iter().take_while(|row| {
-            bytes += row.value.as_ref().map_or(0, Vec::len) + ROW_BYTES;
+            bytes += row.bytes() + ROW_BYTES;
             bytes <= BATCH_BYTES
         });
         let n = fits.count().max(1);
@@ -60,23 +60,27 @@ fn pieces(rows: &[RowWrite]) -> Vec<&[RowWrite]> {
     out
 }
 
-fn statement(stamp: i64, row: &RowWrite) -> (String, Values) {
+fn statement(stamp: Stamp, row: &RowWrite) -> (String, Values) {
     let mut values = bound_all(&row.at.cells);
-    let stamp = Some(CqlValue::BigInt(stamp));
-    match &row.value {
-        Some(value) => {
+    let own = Some(CqlValue::BigInt(stamp.packed()));
+    match &row.becomes {
+        Becomes::Value(value) => {
             values.push(Some(CqlValue::Blob(value.clone())));
-            values.push(stamp);
+            values.push(own);
             (write_row(row.at.table), values)
         }
-        None => {
-            values.insert(0, stamp);
+        Becomes::Nothing => {
+            values.insert(0, own);
             (delete_row(row.at.table), values)
+        }
+        Becomes::Sealed => {
+            values.insert(0, Some(CqlValue::BigInt(stamp.hides())));
+            (hide_partition(row.at.table), values)
         }
     }
 }
 
-async fn write(client: &Client, stamp: i64, rows: &[RowWrite]) -> Result<(), StoreError> {
+async fn write(client: &Client, stamp: Stamp, rows: &[RowWrite]) -> Result<(), StoreError> {
     if let [row] = rows {
         let (text, values) = statement(stamp, row);
         client.execute(Kind::Stamped, &text, values).await?;
@@ -111,10 +115,10 @@ mod tests {
         fn pieces_are_small_and_lose_nothing(sizes in proptest::collection::vec(0usize..500_000, 0..30)) {
             let rows: Vec<RowWrite> = sizes
                 .iter()
-                .map(|n| RowWrite { at: RowKey::new(Table::Hosts, []), value: Some(vec![0; *n]) })
+                .map(|n| RowWrite { at: RowKey::new(Table::Hosts, []), becomes: Becomes::Value(vec![0; *n]) })
                 .collect();
             let pieces = pieces(&rows);
-            let sum = |piece: &[RowWrite]| piece.iter().map(|r| r.value.as_ref().unwrap().len() + ROW_BYTES).sum::<usize>();
+            let sum = |piece: &[RowWrite]| piece.iter().map(|r| r.bytes() + ROW_BYTES).sum::<usize>();
             prop_assert!(pieces.iter().all(|p| !p.is_empty() && sum(p) <= BATCH_BYTES));
             prop_assert_eq!(pieces.concat(), rows);
         }

@@ -101,6 +101,13 @@ pub(super) fn delete_row(table: Table) -> String {
     format!("DELETE FROM {} USING TIMESTAMP ? WHERE {key}", from(table))
 }
 
+/// The deletion of all rows of a partition up to a timestamp: what is written later with an older one stays hidden, as long as
+/// the deletion is kept. Timestamp, partition.
+pub(super) fn hide_partition(table: Table) -> String {
+    let partition = equal(table.columns().partition.iter());
+    format!("DELETE FROM {} USING TIMESTAMP ? WHERE {partition}", from(table))
+}
+
 /// The column that guards a decided table's rows.
 pub(super) fn guard(table: Table) -> Option<&'static str> {
     match table.columns().ownership {

@@ -16,6 +16,7 @@ pub mod facts;
 mod limits;
 mod lists;
 mod owned;
+mod seals;
 mod unknown;
 
 pub use blocks::*;
@@ -24,6 +25,7 @@ pub use epochs::*;
 pub use limits::*;
 pub use lists::*;
 pub use owned::*;
+pub use seals::*;
 pub use unknown::*;
 
 use crate::Store;
@@ -139,6 +141,10 @@ macro_rules! storage_contract {
             a_single_assignment_is_read_alone
             the_larger_stamp_stays
             a_newer_epoch_hides_older_writes_in_any_order
+            a_sealed_bucket_hides_what_nobody_wrote_back
+            a_seal_keeps_what_its_own_epoch_wrote
+            a_seal_touches_no_other_bucket_and_no_archive
+            a_large_seal_loses_nothing
             deletions_obey_stamps_too
             the_last_write_of_a_batch_counts
             the_same_batch_again_is_harmless

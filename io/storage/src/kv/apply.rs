@@ -3,11 +3,12 @@
 use super::codec::{Stored, key};
 use super::{KvMut, KvRows, expiry, ready};
 use crate::StoreError;
-use crate::layout::{self, Change, Plan, RowWrite, Verdict, judge};
+use crate::layout::{self, Becomes, Change, Plan, RowWrite, Table, Verdict, judge};
 use crate::read::present;
 use crate::rows::RowKey;
 use echelon_core_model::Timestamp;
 use echelon_core_model::store::{Consistency, Decided, Decision, Stamp};
+use std::collections::BTreeMap;
 
 /// Carries out a decision that `layout::check_decision` has passed as `plan`.
 pub(crate) fn decide<K: KvMut>(
@@ -94,14 +95,26 @@ pub(crate) fn commit<K: KvMut>(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     expiry::sweep(kv, now)?;
-    let stamp = stamp.packed();
+    let mut floors: BTreeMap<RowKey, i64> = BTreeMap::new();
     for row in rows {
-        let there = KvRows(kv).stored(&row.at)?;
-        if there.is_some_and(|there| !replaces(stamp, row.value.as_deref(), &there)) {
+        let value = match &row.becomes {
+            Becomes::Value(value) => Some(value.as_slice()),
+            Becomes::Nothing => None,
+            Becomes::Sealed => {
+                seal(kv, &row.at, stamp.hides())?;
+                continue;
+            }
+        };
+        if stamp.packed() <= floor(kv, &mut floors, &row.at)? {
             continue;
         }
-        put(kv, &row.at, stamp, row.value.as_deref())?;
-        let keep = match row.value {
+        let stamp = stamp.packed();
+        let there = KvRows(kv).stored(&row.at)?;
+        if there.is_some_and(|there| !replaces(stamp, value, &there)) {
+            continue;
+        }
+        put(kv, &row.at, stamp, value)?;
+        let keep = match value {
             None => Some(layout::DELETION_KEEP_MS),
             Some(_) => row.keep_ms(),
         };
@@ -110,6 +123,35 @@ pub(crate) fn commit<K: KvMut>(
         }
     }
     Ok(())
+}
+
+/// Up to which stamp a row's partition hides everything; each partition is looked up once a batch.
+fn floor<K: KvMut>(kv: &K, known: &mut BTreeMap<RowKey, i64>, at: &RowKey) -> Result<i64, StoreError> {
+    // Only buckets of blocks are ever sealed.
+    if at.table != Table::Instances {
+        return Ok(i64::MIN);
+    }
+    let partition = RowKey::new(at.table, at.partition().iter().cloned());
+    if let Some(floor) = known.get(&partition) {
+        return Ok(*floor);
+    }
+    let sealed = KvRows(kv).stored(&partition)?;
+    let floor = sealed.map_or(i64::MIN, |row| row.number);
+    known.insert(partition, floor);
+    Ok(floor)
+}
+
+/// Removes what a seal hides, deletions included, and keeps at the partition's own key up to where it hides: for ever, since
+/// it is one small row a bucket. A seal of an older epoch changes nothing.
+fn seal<K: KvMut>(kv: &mut K, partition: &RowKey, hides: i64) -> Result<(), StoreError> {
+    let there = KvRows(kv).stored(partition)?;
+    if there.is_some_and(|row| row.number >= hides) {
+        return Ok(());
+    }
+    for row in KvRows(kv).older(partition, hides)? {
+        kv.remove(partition.table.name(), &row)?;
+    }
+    put(kv, partition, hides, Some(&[]))
 }
 
 /// Whether a write replaces what is there. A stamp is used once, so equal ones mean the same write again; should they not,

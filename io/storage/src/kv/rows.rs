@@ -33,6 +33,23 @@ impl<K: Kv> KvRows<'_, K> {
         bytes.map(|bytes| Stored::of_bytes(&bytes)).transpose()
     }
 
+    /// The keys within a partition, its own excluded, whose number is at most `number`; deletions too.
+    pub(super) fn older(&self, partition: &RowKey, number: i64) -> Result<Vec<Vec<u8>>, StoreError> {
+        let prefix = key(&partition.cells);
+        let end = after_all(&prefix);
+        let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut out = Vec::new();
+        let mut take = |found: &[u8], bytes: &[u8]| -> Result<bool, StoreError> {
+            if Stored::of_bytes(bytes)?.number <= number {
+                out.push(found.to_vec());
+            }
+            Ok(true)
+        };
+        let range = (Bound::Excluded(prefix.as_slice()), to);
+        self.0.range(partition.table.name(), range, &mut take)?;
+        Ok(out)
+    }
+
     fn rows(&self, scan: &Scan) -> Result<Vec<Row>, StoreError> {
         let prefix = key(&scan.partition);
         let within = |key_cells: &[crate::rows::Cell]| [prefix.clone(), key(key_cells)].concat();

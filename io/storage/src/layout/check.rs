@@ -6,7 +6,7 @@ use super::limits::{ASSIGNMENT_BYTES, BATCH_BYTES, DECIDED_BYTES, OWNED_BYTES, S
 use super::write::{RowWrite, row_writes};
 use crate::StoreError;
 use echelon_core_model::Epoch;
-use echelon_core_model::bucket::assignment_partition;
+use echelon_core_model::bucket::{BLOCK_BUCKETS, assignment_partition};
 use echelon_core_model::spec::MAX_SPEC_BYTES;
 use echelon_core_model::store::{Batch, Decision, Role, Write};
 use std::collections::BTreeSet;
@@ -137,10 +137,15 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
         ensure(owns(owner, write), WHAT, || {
             format!("{owner:?} does not own what it would write: {}", named(write))
         })?;
+        if let Write::Seal(bucket) = write {
+            ensure(*bucket < BLOCK_BUCKETS, WHAT, || {
+                format!("bucket {bucket} is not below {BLOCK_BUCKETS}")
+            })?;
+        }
     }
     let rows = row_writes(batch);
     for row in &rows {
-        let bytes = row.value.as_ref().map_or(0, Vec::len);
+        let bytes = row.bytes();
         size(
             &format!("row {} of table {}", row.at, row.at.table.name()),
             bytes,
@@ -166,6 +171,7 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::Archive(_)
             | Write::Slice(_)
             | Write::RemoveSlice(..)
+            | Write::Seal(_)
             | Write::Host(_)
             | Write::RemoveHost(_),
         ) => true,
@@ -180,6 +186,7 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::Archive(_)
             | Write::Slice(_)
             | Write::RemoveSlice(..)
+            | Write::Seal(_)
             | Write::Heartbeat(_)
             | Write::Host(_)
             | Write::RemoveHost(_),
@@ -194,6 +201,7 @@ const fn named(write: &Write) -> &'static str {
         Write::Shard(_) => "a shard's own row",
         Write::Block(_) | Write::RemoveBlock(_) | Write::Archive(_) => "a block of instances",
         Write::Slice(_) | Write::RemoveSlice(..) => "a slice row",
+        Write::Seal(_) => "the seal of a bucket",
         Write::Heartbeat(_) => "a heartbeat",
         Write::Host(_) | Write::RemoveHost(_) => "a host",
         Write::Event(_) => "an event",

@@ -100,6 +100,11 @@ pub(crate) fn instances(id: &ClusterId, n: u16) -> [Cell; 2] {
     [text(id), bucket(n)]
 }
 
+/// The bucket itself; ordered maps keep there what its last seal hides.
+pub(crate) fn bucket_of_blocks(id: &ClusterId, n: u16) -> RowKey {
+    RowKey::new(Table::Instances, instances(id, n))
+}
+
 pub(crate) fn block(id: &ClusterId, key: &BlockKey) -> RowKey {
     let [cluster, bucket] = instances(id, key.bucket());
     let cells = [

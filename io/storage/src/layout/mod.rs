@@ -13,4 +13,4 @@ pub(crate) use decision::{Change, Plan, Verdict, judge};
 pub(crate) use keys::number;
 pub(crate) use limits::BATCH_BYTES;
 pub(crate) use table::{CellKind, Column, DELETION_KEEP_MS, Ownership, Table};
-pub(crate) use write::RowWrite;
+pub(crate) use write::{Becomes, RowWrite};

@@ -8,15 +8,33 @@ use echelon_core_model::store::{Batch, Event, Role, Write};
 use echelon_proto::convert::encode;
 use std::collections::BTreeMap;
 
-/// A row to write, or to delete, under the batch's stamp.
+/// What a row becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Becomes {
+    /// It has this value.
+    Value(Vec<u8>),
+    /// It is deleted.
+    Nothing,
+    /// The key names a whole partition: no row of an older epoch is seen in it, before or after.
+    Sealed,
+}
+
+/// A row to write, or to delete, under the batch's stamp; or a partition to seal under its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowWrite {
     pub at: RowKey,
-    /// `None`: delete.
-    pub value: Option<Vec<u8>>,
+    pub becomes: Becomes,
 }
 
 impl RowWrite {
+    /// Bytes of the value.
+    pub const fn bytes(&self) -> usize {
+        match &self.becomes {
+            Becomes::Value(value) => value.len(),
+            Becomes::Nothing | Becomes::Sealed => 0,
+        }
+    }
+
     /// How long it stays by itself, in milliseconds; `None`: until it is deleted.
     pub const fn keep_ms(&self) -> Option<u64> {
         match self.at.table.columns().ownership {
@@ -26,7 +44,8 @@ impl RowWrite {
     }
 }
 
-/// The rows of a batch whose writes are its owner's, in their order; of two to one row the last.
+/// The rows of a batch whose writes are its owner's, in their order; of two to one row the last. Seals come last: where a
+/// batch is written in pieces, what is to stay must be there before a seal hides what it was before.
 pub(crate) fn row_writes(batch: &Batch) -> Vec<RowWrite> {
     let rows: Vec<RowWrite> = batch
         .writes
@@ -39,7 +58,10 @@ pub(crate) fn row_writes(batch: &Batch) -> Vec<RowWrite> {
         .iter()
         .enumerate()
         .filter(|(i, row)| last.get(&row.at) == Some(i));
-    kept.map(|(_, row)| row.clone()).collect()
+    let kept = kept.map(|(_, row)| row.clone());
+    let (seals, mut out): (Vec<RowWrite>, Vec<RowWrite>) = kept.partition(|r| r.becomes == Becomes::Sealed);
+    out.extend(seals);
+    out
 }
 
 /// `None` for a shard's fact of the resource manager, which `check` has refused before.
@@ -47,10 +69,13 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
     let put = |at, value| {
         Some(RowWrite {
             at,
-            value: Some(value),
+            becomes: Becomes::Value(value),
         })
     };
-    let delete = |at| Some(RowWrite { at, value: None });
+    let delete = |at| {
+        let becomes = Becomes::Nothing;
+        Some(RowWrite { at, becomes })
+    };
     match (write, &batch.owner) {
         (Write::Progress(progress), _) => put(keys::progress(progress.job), encode(progress)),
         (Write::RemoveProgress(job), _) => delete(keys::progress(*job)),
@@ -63,22 +88,24 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
 }
 
 fn shard_row(cluster: &ClusterId, write: &Write) -> Option<RowWrite> {
-    let (at, value) = match write {
-        Write::Shard(row) => (keys::shard(cluster), Some(encode(row))),
-        Write::Block(block) => (keys::block(cluster, &block.key), Some(encode(block))),
-        Write::RemoveBlock(key) => (keys::block(cluster, key), None),
-        Write::Archive(block) => (keys::archived(cluster, &block.key), Some(encode(block))),
-        Write::Slice(row) => (keys::slice(cluster, row.job, &row.group), Some(encode(row))),
-        Write::RemoveSlice(job, group) => (keys::slice(cluster, *job, group), None),
-        Write::Host(host) => (keys::host(cluster, &host.id), Some(encode(host))),
-        Write::RemoveHost(id) => (keys::host(cluster, id), None),
+    use Becomes::{Nothing, Sealed, Value};
+    let (at, becomes) = match write {
+        Write::Shard(row) => (keys::shard(cluster), Value(encode(row))),
+        Write::Block(block) => (keys::block(cluster, &block.key), Value(encode(block))),
+        Write::RemoveBlock(key) => (keys::block(cluster, key), Nothing),
+        Write::Archive(block) => (keys::archived(cluster, &block.key), Value(encode(block))),
+        Write::Slice(row) => (keys::slice(cluster, row.job, &row.group), Value(encode(row))),
+        Write::RemoveSlice(job, group) => (keys::slice(cluster, *job, group), Nothing),
+        Write::Seal(bucket) => (keys::bucket_of_blocks(cluster, *bucket), Sealed),
+        Write::Host(host) => (keys::host(cluster, &host.id), Value(encode(host))),
+        Write::RemoveHost(id) => (keys::host(cluster, id), Nothing),
         Write::Progress(_)
         | Write::RemoveProgress(_)
         | Write::ClusterState(_)
         | Write::Heartbeat(_)
         | Write::Event(_) => return None,
     };
-    Some(RowWrite { at, value })
+    Some(RowWrite { at, becomes })
 }
 
 fn event_key(batch: &Batch, place: usize, event: &Event) -> RowKey {
