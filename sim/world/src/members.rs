@@ -26,6 +26,8 @@ pub struct Election {
     published: Epoch,
     /// The leader that published its address, as others find it.
     found: Option<(Who, u64)>,
+    /// When each process hears the last news that is on its way.
+    heard_at: BTreeMap<Who, Timestamp>,
 }
 
 /// What an election tells processes.
@@ -37,7 +39,24 @@ pub enum Told {
     Deposed(Who, u64),
 }
 
+impl Told {
+    /// Whom it is about, and who hears it.
+    pub const fn who(self) -> Who {
+        let (Self::Elected(who, _) | Self::Deposed(who, _)) = self;
+        who
+    }
+}
+
 impl Election {
+    /// When a process hears news that would reach it at `soon`: never before what it was told earlier, since a session's
+    /// events come in order. A process that heard of its election first and of its earlier end after it would stay a follower
+    /// that all others take for the leader.
+    pub fn in_order(&mut self, who: Who, soon: Timestamp) -> Timestamp {
+        let at = self.heard_at.get(&who).map_or(soon, |last| soon.max(*last));
+        self.heard_at.insert(who, at);
+        at
+    }
+
     /// A process joins, or joins again after a restart.
     pub fn join(&mut self, who: Who, life: u64, now: Timestamp) {
         self.sessions.insert(
@@ -119,6 +138,16 @@ impl Election {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn news_overtake_no_earlier_ones() {
+        let mut election = Election::default();
+        let (a, b) = (Who::Manager(0), Who::Manager(1));
+        assert_eq!(election.in_order(a, Timestamp(400)), Timestamp(400));
+        assert_eq!(election.in_order(a, Timestamp(300)), Timestamp(400));
+        assert_eq!(election.in_order(b, Timestamp(300)), Timestamp(300));
+        assert_eq!(election.in_order(a, Timestamp(500)), Timestamp(500));
+    }
 
     #[test]
     fn a_silent_leader_is_replaced_after_its_session() {

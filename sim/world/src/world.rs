@@ -235,6 +235,8 @@ impl World {
         let soon = self
             .now
             .plus(self.dice.delays.span(Span::millis(1), Span::millis(500)));
+        let election = self.elections.get_mut(role);
+        let soon = election.map_or(soon, |e| e.in_order(told.who(), soon));
         self.trace.line(self.now, &format!("{told:?}"));
         match told {
             Told::Elected(Who::Manager(i), life) => {
