@@ -68,7 +68,7 @@ impl Shard {
 
     /// Writes the rows of hosts that have changed.
     pub(crate) fn write_hosts(&mut self) {
-        if self.phase != crate::Phase::Serving || self.host_rows_at > self.now {
+        if self.phase != crate::Phase::Serving || self.is_recovering() || self.host_rows_at > self.now {
             return;
         }
         self.host_rows_at = self.now.plus(self.config.timing.host_rows);

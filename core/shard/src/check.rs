@@ -3,8 +3,10 @@
 
 use crate::driver::Shard;
 use crate::group::Group;
-use echelon_core_model::instance::InstanceRecord;
-use echelon_core_model::{Generation, HostId, InstanceId, InstanceNumber, Resources, RunState};
+use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::{
+    Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, Resources, RunState,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -30,6 +32,8 @@ pub enum Broken {
     },
     /// The sums that are kept differ from those counted anew.
     Miscounted(String),
+    /// Everything is read, and a group of it is not served.
+    Unserved(JobId, GroupName),
     /// The order of durability is confused.
     Journal(String),
 }
@@ -50,6 +54,7 @@ impl fmt::Display for Broken {
                 "{instance} became active as number {active} of {granted} granted"
             ),
             Self::Miscounted(what) => write!(f, "sums are wrong: {what}"),
+            Self::Unserved(job, group) => write!(f, "group {group} of {job} is read and not served"),
             Self::Journal(what) => write!(f, "journal: {what}"),
         }
     }
@@ -61,9 +66,12 @@ pub fn check(shard: &Shard) -> Vec<Broken> {
     let mut out = shard.faults.clone();
     let mut used: BTreeMap<HostId, Resources> = BTreeMap::new();
     for group in shard.picture.groups.values() {
+        if shard.picture.complete && !group.served {
+            out.push(Broken::Unserved(group.job(), group.name().clone()));
+        }
         for (n, record) in group.records() {
             check_record(group, n, record, &mut out);
-            add_used(shard, group, record, &mut used);
+            add_used(shard, (group, n), record, &mut used);
         }
         check_sums(group, &mut out);
     }
@@ -95,8 +103,22 @@ fn check_record(group: &Group, n: InstanceNumber, record: &InstanceRecord, out: 
     }
 }
 
-fn add_used(shard: &Shard, group: &Group, record: &InstanceRecord, used: &mut BTreeMap<HostId, Resources>) {
-    for run in record.live_runs() {
+/// What an earlier leader left counts once the cluster has spoken of it: until then its room may have been offered again.
+fn add_used(
+    shard: &Shard,
+    (group, n): (&Group, InstanceNumber),
+    record: &InstanceRecord,
+    used: &mut BTreeMap<HostId, Resources>,
+) {
+    let Some(number) = shard.picture.number_of(group.job(), group.name()) else {
+        return;
+    };
+    let unheard = |r: &&Run| {
+        shard
+            .reconcile
+            .awaits_first(&((number, n), r.generation, r.number))
+    };
+    for run in record.live_runs().filter(|r| group.served && !unheard(r)) {
         let spec = shard.picture.specs.get(&(group.job(), run.spec_version));
         if let Some(shape) = spec.and_then(|s| s.group(group.name())).map(|g| g.resources) {
             let at = used.entry(run.host.clone()).or_default();

@@ -59,6 +59,9 @@ impl Shard {
         writes.extend(dirt.events.drain(..now).map(Write::Event));
         if !dirt.blocks.is_empty() || !dirt.events.is_empty() {
             self.journal.put_back(lane, dirt);
+        } else if dirt.seal {
+            // Not before everything is written back: a seal hides what is not.
+            writes.push(Write::Seal(lane.0));
         }
         writes
     }

@@ -4,6 +4,7 @@
 use crate::effects::Then;
 use crate::event::LinkId;
 use crate::group::{Wish, ranges_at};
+use crate::held::Heard;
 use crate::journal::Lane;
 use crate::{Phase, Shard};
 use echelon_core_jobs::{Standing, is_given_back, standing};
@@ -68,14 +69,39 @@ impl Shard {
             }
             self.orders.last.insert(link, mark);
             self.orders.heard_at = Some(self.now);
-            self.obey(link, directive.order);
+            self.obey(Heard {
+                link,
+                epoch: directive.epoch,
+                at: self.now,
+                order: directive.order,
+            });
         }
     }
 
-    fn obey(&mut self, link: LinkId, order: Order) {
+    /// Obeys an order; while some groups are not served, what is about those or about everything waits.
+    pub(crate) fn obey(&mut self, heard: Heard<Order>) {
+        let Heard {
+            link,
+            epoch,
+            at,
+            order,
+        } = heard;
         match order {
+            Order::Slices(orders) => orders.into_iter().for_each(|order| {
+                self.obey_or_hold(Heard {
+                    link,
+                    epoch,
+                    at,
+                    order,
+                });
+            }),
+            order if self.is_recovering() => self.postpone(Heard {
+                link,
+                epoch,
+                at,
+                order,
+            }),
             Order::Report => self.report_fully(link),
-            Order::Slices(orders) => orders.into_iter().for_each(|o| self.obey_slice(o)),
             Order::Archive(job) => {
                 self.archived.insert(job);
                 for number in self.picture.groups_of(job) {
@@ -88,7 +114,8 @@ impl Shard {
         }
     }
 
-    fn obey_slice(&mut self, order: SliceOrder) {
+    /// Obeys an order that was heard at `heard_at` about a group that is served.
+    pub(crate) fn obey_slice(&mut self, order: SliceOrder, heard_at: Timestamp) {
         self.archived.remove(&order.job);
         let number = self.picture.number_or_new(order.job, &order.group);
         let wish = Wish {
@@ -101,9 +128,9 @@ impl Shard {
             group.max_unavailable = order.max_unavailable;
         }
         let ranges = ranges_at(&order.ranges, &self.config.cluster);
-        self.want(number, wish, Some(ranges), self.now);
+        self.want(number, wish, Some(ranges), heard_at);
         for (generation, grant) in order.grants {
-            self.obey_grant(number, generation, grant);
+            self.obey_grant(number, generation, grant, heard_at);
         }
         self.picture.restless.insert(number);
         self.picture.unreported.insert(number);
@@ -137,7 +164,7 @@ impl Shard {
             self.set_ranges(number, ranges);
         }
         self.want_spec(number);
-        if changed && self.phase == Phase::Serving {
+        if changed {
             self.adopt_group(number);
             self.inquire_lost(number);
             self.judge_again(job);
@@ -145,7 +172,7 @@ impl Shard {
     }
 
     /// Takes a grant in. A smaller one of the current epoch takes back what is too much; an expired one takes nothing.
-    fn obey_grant(&mut self, number: u32, generation: Generation, grant: Grant) {
+    fn obey_grant(&mut self, number: u32, generation: Generation, grant: Grant, heard_at: Timestamp) {
         let now = self.now;
         let Some(group) = self.picture.groups.get_mut(&number) else {
             return;
@@ -154,7 +181,7 @@ impl Shard {
         if known.is_some_and(|k| (grant.epoch, grant.number) < (k.epoch, k.number)) {
             return;
         }
-        group.granted_at.insert(generation, now);
+        group.granted_at.insert(generation, heard_at);
         // The amount is what must survive; a mere renewal is not written.
         let same = known.is_some_and(|k| k.active == grant.active && k.epoch == grant.epoch);
         if same {

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Mode {
     /// It does not lead.
     Follower,
-    /// It leads, or is about to, and reads what it must know.
+    /// It leads, or is about to, and reads what it must know; groups that it knows are driven already.
     Recovering,
     /// It drives the cluster.
     Serving,
@@ -44,9 +44,7 @@ pub(crate) enum Phase {
     ReadingOwn,
     Subscribing,
     StoringFramework,
-    ReadingBuckets,
-    ReadingAssignments,
-    ReadingJobs,
+    /// It serves the groups whose buckets are sealed; all of them when the recovery is complete.
     Serving,
 }
 
@@ -231,13 +229,18 @@ impl Shard {
             self.ask_placement();
             self.send_kills();
             if self.contact.subscribed && !self.suspended {
-                let calls = self.hosts.next_calls(self.placing.is_hungry(), self.now);
+                let calls = self.hosts.next_calls(self.wants_offers(), self.now);
                 self.out.extend(calls.into_iter().map(Effect::Cluster));
             }
             self.keep_reporting();
             self.perform_durable();
         }
         self.start_commits();
+    }
+
+    /// Whether offers are of use: what is still being read may want some.
+    fn wants_offers(&self) -> bool {
+        self.placing.is_hungry() || self.is_recovering()
     }
 
     /// When `Event::Wake` is wanted at the latest; `None`: not before something happens.
@@ -272,17 +275,19 @@ impl Shard {
             self.reconcile.next_due().filter(|_| subscribed),
             self.placing.next_due(acting),
             self.hosts
-                .next_wake(self.placing.is_hungry())
+                .next_wake(self.wants_offers())
                 .filter(|_| subscribed && !self.suspended),
             self.telling.due.filter(|_| self.telling.batches.is_empty()),
-            Some(self.telling.capacity_at),
-            Some(self.reread_at),
-            Some(self.host_rows_at),
         ];
+        let complete = [self.telling.capacity_at, self.reread_at, self.host_rows_at];
         let all = common.into_iter();
         let all = all.chain(leading.into_iter().filter(|_| self.epoch_taken()));
         let all = all.chain(serving.into_iter().filter(|_| self.phase == Phase::Serving));
+        let complete = complete
+            .into_iter()
+            .filter(|_| self.phase == Phase::Serving && !self.is_recovering());
         all.flatten()
+            .chain(complete)
             .min()
             .map(|at| Timestamp(at.0.max(self.now.0.saturating_add(1))))
     }

@@ -38,6 +38,8 @@ pub(crate) struct Cell {
 pub(crate) struct Group {
     pub(crate) row: SliceRow,
     pub(crate) row_lane: Lane,
+    /// All buckets that it lies in are sealed and its goal is read. Before, nothing of it is decided, changed or told.
+    pub(crate) served: bool,
     pub(crate) blocks: BTreeMap<u32, Cell>,
     pub(crate) wish: Option<Wish>,
     /// The spec of the wish, once it is read.
@@ -74,6 +76,7 @@ impl Group {
         Self {
             row_lane: Lane(row.bucket()),
             row,
+            served: false,
             blocks: BTreeMap::new(),
             wish: None,
             spec: None,

@@ -37,6 +37,8 @@ pub(crate) struct Dirt {
     pub(crate) events: Vec<Event>,
     /// Writes that are known already: hosts, moves to the archive.
     pub(crate) ready: Vec<Write>,
+    /// The bucket is to be sealed, as soon as all that was read of it is written back.
+    pub(crate) seal: bool,
 }
 
 #[derive(Debug, Default)]
@@ -129,6 +131,7 @@ impl Journal {
             of.dirt.blocks.extend(rest.blocks);
             of.dirt.rows.extend(rest.rows);
             of.dirt.ready.extend(rest.ready);
+            of.dirt.seal |= rest.seal;
             of.dirt.events.splice(0..0, rest.events);
         }
     }

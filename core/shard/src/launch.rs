@@ -213,7 +213,7 @@ impl Shard {
 
     /// Counts the live runs of a group that have a spec version.
     pub(crate) fn account_group(&mut self, number: u32, version: u32) {
-        let Some(group) = self.picture.groups.get(&number) else {
+        let Some(group) = self.picture.groups.get(&number).filter(|g| g.served) else {
             return;
         };
         let live = group

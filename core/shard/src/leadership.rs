@@ -27,7 +27,7 @@ impl Shard {
         }
         match self.phase {
             Phase::Follower => Mode::Follower,
-            Phase::Serving => Mode::Serving,
+            Phase::Serving if !self.is_recovering() => Mode::Serving,
             _ => Mode::Recovering,
         }
     }

@@ -25,6 +25,8 @@ pub(crate) struct Picture {
     pub(crate) groups: BTreeMap<u32, Group>,
     by_key: BTreeMap<(JobId, GroupName), u32>,
     last: u32,
+    /// All groups of storage are read and served; new ones are served from their beginning.
+    pub(crate) complete: bool,
     pub(crate) specs: BTreeMap<(JobId, u32), Arc<JobSpec>>,
     /// Instances to decide about before the step ends.
     pub(crate) agenda: BTreeSet<At>,
@@ -52,8 +54,9 @@ impl Picture {
             return *number;
         }
         self.last += 1;
-        self.groups
-            .insert(self.last, Group::new(SliceRow::new(job, name.clone())));
+        let mut group = Group::new(SliceRow::new(job, name.clone()));
+        group.served = self.complete;
+        self.groups.insert(self.last, group);
         self.by_key.insert(key, self.last);
         self.last
     }
@@ -177,8 +180,8 @@ impl Shard {
         Some(result)
     }
 
-    /// Gives a group other ranges and counts it by them: while the picture is still being read, too, or whoever asks meanwhile
-    /// is told of numbers that are not ours.
+    /// Gives a group other ranges and counts it by them: before it is adopted, too, or whoever asks meanwhile is told of numbers
+    /// that are not ours.
     pub(crate) fn set_ranges(&mut self, number: u32, ranges: Vec<AssignedRange>) {
         self.edit_row(number, |row| row.ranges = ranges);
         if let Some(group) = self.picture.groups.get_mut(&number) {

@@ -22,6 +22,8 @@ pub(crate) enum Purpose {
     Bucket(u16),
     /// A partition of assignments.
     Partition(u16),
+    /// The goal of a group whose buckets are sealed.
+    Goal(u32),
     /// A job's goal.
     Head(JobId),
     /// A job's assignment, read again before a run of it begins.
@@ -63,12 +65,16 @@ impl Shard {
             (Purpose::HostRows, Answer::Hosts(rows)) if self.phase == Phase::ReadingOwn => {
                 self.on_hosts(rows)
             }
-            (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.phase == Phase::ReadingBuckets => {
+            (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.recovery.sealing.awaits(b) => {
                 self.on_bucket(b, blocks, rows);
+            }
+            (Purpose::Partition(p), Answer::Assignments(epoch, all)) if self.is_recovering() => {
+                self.on_recovered_partition(p, epoch, all, since);
             }
             (Purpose::Partition(p), Answer::Assignments(epoch, all)) => {
                 self.on_partition(p, epoch, &all, since)
             }
+            (Purpose::Goal(group), Answer::Head(head)) => self.on_goal(group, head, since),
             (Purpose::Head(job), Answer::Head(head)) => self.on_head(job, head, since),
             (Purpose::Refresh(job), Answer::Assignments(epoch, all)) => {
                 self.on_refresh(job, epoch, &all, since)

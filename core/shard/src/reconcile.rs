@@ -3,6 +3,7 @@
 //! leader left is not touched before its first answer (law 2).
 
 use crate::event::Effect;
+use crate::group::Group;
 use crate::picture::RunAt;
 use crate::{Phase, Shard};
 use echelon_core_hosts::Call;
@@ -56,41 +57,40 @@ impl Shard {
         if self.phase != Phase::Serving {
             return;
         }
-        let first_time = self.reconcile.all_at.is_none();
-        let mut all: BTreeSet<RunAt> = BTreeSet::new();
-        for (number, group) in &self.picture.groups {
-            for (n, record) in group.records() {
-                let given_up = record.older.iter().filter(|r| r.state == RunState::Lost);
-                let runs = record.live_runs().chain(given_up);
-                all.extend(runs.map(|r| ((*number, n), r.generation, r.number)));
-            }
-        }
+        let served = self.picture.groups.iter().filter(|(_, g)| g.served);
+        let mut all: BTreeSet<RunAt> = served
+            .flat_map(|(number, group)| group.uncertain(*number))
+            .collect();
         all.retain(|run| !self.unsent.contains(run));
-        if first_time {
-            self.reconcile.first = all.clone();
-            all.iter().for_each(|run| self.account(*run));
-            self.kill_stored();
-        }
         let jitter = self.random.next() % (self.config.timing.reconcile_every.0 / 4).max(1);
         let every = Span(self.config.timing.reconcile_every.0.saturating_add(jitter));
         self.reconcile.all_at = Some(self.now.plus(every));
         self.reconcile.unanswered = all.clone();
         self.reconcile.queue = all;
-        self.reconcile.implicit = true;
+        // Who is a stranger is known only when every group is.
+        self.reconcile.implicit = !self.is_recovering();
         self.reconcile.marker = None;
         self.reconcile.tries = 0;
         self.reconcile.due = Some(self.now);
     }
 
-    /// Runs that are stored as stopping are killed, once the cluster has spoken of them.
-    fn kill_stored(&mut self) {
-        let stopping = |run: &&RunAt| {
-            self.picture
-                .run(**run)
-                .is_some_and(|r| r.state == RunState::Stopping)
+    /// A group is served: what an earlier leader left of it is asked for, and nothing is done to it before the first answer.
+    /// Runs that are stored as stopping are killed then.
+    pub(crate) fn reconcile_group(&mut self, number: u32) {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
         };
-        let runs: Vec<RunAt> = self.reconcile.first.iter().filter(stopping).copied().collect();
-        self.stored_kills.extend(runs);
+        let mut runs = group.uncertain(number);
+        runs.retain(|run| !self.unsent.contains(run));
+        for run in runs {
+            self.reconcile.first.insert(run);
+            self.account(run);
+            let stored = self.picture.run(run);
+            if stored.is_some_and(|r| r.state == RunState::Stopping) {
+                self.stored_kills.insert(run);
+            }
+            self.reconcile_soon(run);
+        }
     }
 
     /// Asks about one run soon.
@@ -194,6 +194,19 @@ impl Shard {
             let tasks = vec![(marker, Some(agent))];
             self.out.push(Effect::Cluster(Call::Reconcile { tasks }));
         }
+    }
+}
+
+impl Group {
+    /// Its runs that may be alive, and those that were given up.
+    fn uncertain(&self, number: u32) -> Vec<RunAt> {
+        let mut out = Vec::new();
+        for (n, record) in self.records() {
+            let given_up = record.older.iter().filter(|r| r.state == RunState::Lost);
+            let runs = record.live_runs().chain(given_up);
+            out.extend(runs.map(|r| ((number, n), r.generation, r.number)));
+        }
+        out
     }
 }
 

@@ -1,21 +1,34 @@
-//! A new leader's way to its picture: own row, subscription, all buckets read and sealed, assignments, heads and specs; what
-//! the cluster tells meanwhile is held in a bounded queue (design section 4).
+//! A new leader's way to its picture: own row, subscription, then assignments, buckets of blocks - each read, sealed and its
+//! groups served as soon as all buckets that they lie in are sealed - and the goal of each (design section 4).
+//!
+//! Which groups wait for which buckets is `sealing.rs`; what is told meanwhile about groups not yet served is `held.rs`.
 
 use crate::effects::Then;
-use crate::event::{Alarm, Effect};
+use crate::held::Held;
 use crate::journal::Lane;
 use crate::purpose::Purpose;
+use crate::sealing::Sealing;
 use crate::{Phase, Shard};
-use echelon_core_hosts::{self as hosts, Call};
-use echelon_core_model::HostId;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, BLOCK_BUCKETS};
 use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, SliceRow};
+use echelon_core_model::job::Head;
 use echelon_core_model::store::{Consistency, Op, Query, ShardRow};
-use std::collections::{BTreeSet, VecDeque};
+use echelon_core_model::{Assignment, Epoch, HostId, JobId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Host rows a read: about 1 MiB.
 const HOSTS_A_PAGE: u32 = 1_000;
+
+/// An assignment as the recovery has read it.
+#[derive(Debug)]
+pub(crate) struct Assigned {
+    pub(crate) assignment: Assignment,
+    /// When its read began.
+    since: Timestamp,
+    /// Whether it is of the epoch that we obey, or a newer one.
+    current: bool,
+}
 
 /// How far the reading is.
 #[derive(Debug, Default)]
@@ -24,12 +37,16 @@ pub(crate) struct Recovery {
     queue: VecDeque<(Query, Purpose)>,
     /// Reads under way.
     under_way: usize,
-    /// Buckets read or not, but not sealed.
-    unsealed: BTreeSet<u16>,
-    /// What the cluster told meanwhile.
-    pub(crate) held: VecDeque<hosts::Event>,
-    /// Whether the alarm about a full queue was given.
-    overflowed: bool,
+    /// Partitions of assignments that are not read yet.
+    pub(crate) unread: BTreeSet<u16>,
+    /// Assignments of which a part is, or ever was, here.
+    pub(crate) assigned: BTreeMap<JobId, Assigned>,
+    /// Which groups wait for which buckets.
+    pub(crate) sealing: Sealing,
+    /// Groups whose buckets are sealed and whose goal is being read.
+    pub(crate) goals: BTreeSet<u32>,
+    /// What was told meanwhile.
+    pub(crate) held: Held,
 }
 
 impl Shard {
@@ -60,16 +77,24 @@ impl Shard {
         self.subscribe();
     }
 
-    /// The subscription stands and the framework id is durable: from here events are held, and intents of an older leader
-    /// can no longer be performed, so now is the time to read them.
+    /// Whether some groups may still not be served.
+    pub(crate) const fn is_recovering(&self) -> bool {
+        !self.picture.complete
+    }
+
+    /// The subscription stands and the framework id is durable: intents of an older leader can no longer be performed, so now
+    /// is the time to read them. Assignments come first: they tell which buckets a group lies in.
     pub(crate) fn read_buckets(&mut self) {
-        self.phase = Phase::ReadingBuckets;
-        self.recovery.unsealed = (0..BLOCK_BUCKETS).collect();
-        let cluster = self.config.cluster.clone();
-        self.recovery.queue = (0..BLOCK_BUCKETS)
-            .map(|b| (Query::BlockBucket(cluster.clone(), b), Purpose::Bucket(b)))
-            .collect();
+        self.phase = Phase::Serving;
+        self.recovery.unread = (0..ASSIGNMENT_PARTITIONS).collect();
+        self.recovery.sealing = Sealing::of_all();
+        let partitions = (0..ASSIGNMENT_PARTITIONS).map(|p| (Query::Assignments(p), Purpose::Partition(p)));
+        let cluster = &self.config.cluster;
+        let buckets =
+            (0..BLOCK_BUCKETS).map(|b| (Query::BlockBucket(cluster.clone(), b), Purpose::Bucket(b)));
+        self.recovery.queue = partitions.chain(buckets).collect();
         self.read_on();
+        self.release_held_events();
     }
 
     fn read_on(&mut self) {
@@ -86,34 +111,58 @@ impl Shard {
         }
     }
 
-    /// One read of the recovery is done: asks for the next, or goes on to the next phase.
-    pub(crate) fn recovery_read_done(&mut self) {
-        if self.phase == Phase::Serving {
-            return;
-        }
+    /// One read of the recovery is done: the next is asked for.
+    fn recovery_read_done(&mut self) {
         self.recovery.under_way = self.recovery.under_way.saturating_sub(1);
         self.read_on();
-        if self.recovery.under_way > 0 || !self.recovery.queue.is_empty() {
-            return;
-        }
-        match self.phase {
-            Phase::ReadingAssignments => self.read_jobs(),
-            Phase::ReadingJobs => self.serve(),
-            _ => {}
-        }
+        self.finish_recovery();
     }
 
-    /// Takes a bucket in and seals it: every block and row is written back under our epoch, whatever it holds.
+    /// Takes a partition of assignments in: the groups that it names wait for their own buckets alone.
+    pub(crate) fn on_recovered_partition(
+        &mut self,
+        partition: u16,
+        epoch: Epoch,
+        all: Vec<Assignment>,
+        since: Timestamp,
+    ) {
+        let current = epoch >= self.own.obeyed;
+        for assignment in all {
+            let here = |r: &echelon_core_model::AssignedRange| r.cluster == self.config.cluster;
+            if !assignment.holders.contains_key(&self.config.cluster)
+                && !assignment.groups.values().flatten().any(here)
+            {
+                continue;
+            }
+            for (group, ranges) in &assignment.groups {
+                if ranges.iter().any(here) {
+                    self.picture.number_or_new(assignment.job, group);
+                }
+            }
+            let assigned = Assigned {
+                assignment,
+                since,
+                current,
+            };
+            self.recovery.assigned.insert(assigned.assignment.job, assigned);
+        }
+        self.recovery.unread.remove(&partition);
+        self.enlist_partition(partition);
+        self.recovery_read_done();
+    }
+
+    /// Takes a bucket in and seals it: every block and row is written back under our epoch, whatever it holds, and with that
+    /// everything older is hidden for good.
     pub(crate) fn on_bucket(&mut self, bucket: u16, blocks: Vec<Block>, rows: Vec<SliceRow>) {
         let lane = Lane(bucket);
+        let delay = self.config.timing.commit_delay;
+        let mut touched: BTreeSet<u32> = BTreeSet::new();
         for row in rows {
             let number = self.picture.number_or_new(row.job, &row.group);
             if let Some(group) = self.picture.groups.get_mut(&number) {
                 group.row = row;
-                self.journal
-                    .touch(lane, self.now, self.config.timing.commit_delay)
-                    .rows
-                    .insert(number);
+                touched.insert(number);
+                self.journal.touch(lane, self.now, delay).rows.insert(number);
             }
         }
         for block in blocks {
@@ -123,80 +172,76 @@ impl Shard {
                 group
                     .blocks
                     .insert(block.key.number, crate::group::Cell { lane, block });
-                self.journal
-                    .touch(lane, self.now, self.config.timing.commit_delay)
-                    .blocks
-                    .insert(at);
+                touched.insert(number);
+                self.journal.touch(lane, self.now, delay).blocks.insert(at);
             }
         }
+        // A slice row may tell of numbers that the assignment has forgotten.
+        touched.into_iter().for_each(|number| self.enlist(number));
+        self.journal.touch(lane, self.now, delay).seal = true;
         let point = self.journal.point(lane);
         self.journal.when_durable([point], Then::Sealed(bucket));
         self.recovery_read_done();
     }
 
-    /// A bucket is sealed; after the last one the assignments are read.
-    pub(crate) fn on_sealed(&mut self, bucket: u16) {
-        self.recovery.unsealed.remove(&bucket);
-        if self.phase != Phase::ReadingBuckets || !self.recovery.unsealed.is_empty() {
+    /// All buckets of a group are sealed: its goal is asked for, before further buckets.
+    pub(crate) fn read_goal(&mut self, number: u32) {
+        let Some(job) = self.picture.groups.get(&number).map(crate::group::Group::job) else {
+            return;
+        };
+        if self.recovery.goals.insert(number) {
+            let read = (Query::Head(job), Purpose::Goal(number));
+            self.recovery.queue.push_front(read);
+            self.read_on();
+        }
+    }
+
+    /// The goal of a group whose buckets are sealed: it is served from here on.
+    pub(crate) fn on_goal(&mut self, number: u32, head: Option<Head>, since: Timestamp) {
+        if self.recovery.goals.remove(&number) {
+            self.serve(number, head, since);
+        }
+        self.recovery_read_done();
+    }
+
+    fn serve(&mut self, number: u32, head: Option<Head>, since: Timestamp) {
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        group.served = true;
+        let (job, name) = (group.job(), group.name().clone());
+        if let Some(of) = self.recovery.assigned.get(&job).filter(|a| a.current) {
+            let since = of.since;
+            let ours = crate::group::ranges_at(of.assignment.ranges(&name), &self.config.cluster);
+            group.assigned_at = since;
+            if group.row.ranges != ours {
+                self.set_ranges(number, ours);
+            }
+        }
+        self.adopt_group(number);
+        self.take_head(number, head.as_ref(), since);
+        self.reconcile_group(number);
+        self.release_held(job, &name);
+        self.inquire_lost(number);
+    }
+
+    /// Ends the recovery when nothing is left to be read, sealed or served: what belongs to no group is judged, strangers are
+    /// looked for, and everything is reported.
+    pub(crate) fn finish_recovery(&mut self) {
+        let recovery = &self.recovery;
+        if !self.is_recovering()
+            || recovery.under_way > 0
+            || !recovery.queue.is_empty()
+            || !recovery.goals.is_empty()
+            || !recovery.sealing.is_done()
+        {
             return;
         }
-        self.phase = Phase::ReadingAssignments;
-        self.picture
-            .groups
-            .values_mut()
-            .for_each(crate::group::Group::recount);
-        self.recovery.queue = (0..ASSIGNMENT_PARTITIONS)
-            .map(|p| (Query::Assignments(p), Purpose::Partition(p)))
-            .collect();
-        self.read_on();
-    }
-
-    fn read_jobs(&mut self) {
-        self.phase = Phase::ReadingJobs;
-        let jobs = self.picture.jobs();
-        self.recovery.queue = jobs
-            .into_iter()
-            .map(|j| (Query::Head(j), Purpose::Head(j)))
-            .collect();
-        self.read_on();
-        if self.recovery.under_way == 0 {
-            self.serve();
-        }
-    }
-
-    /// Everything is read: what was held is processed, and the shard serves.
-    fn serve(&mut self) {
-        self.phase = Phase::Serving;
-        let all: Vec<u32> = self.picture.groups.keys().copied().collect();
-        all.into_iter().for_each(|g| self.adopt_group(g));
-        for event in std::mem::take(&mut self.recovery.held) {
-            self.on_told(event);
-        }
+        self.picture.complete = true;
+        self.recovery.assigned.clear();
+        self.release_held_events();
         self.reconcile_all();
         self.report_all();
-        self.obey_held();
-    }
-
-    /// Holds an event until the shard serves. When the queue is full, updates are dropped unacknowledged (Mesos sends them
-    /// again) and offers are declined.
-    pub(crate) fn hold(&mut self, event: hosts::Event) {
-        if self.recovery.held.len() < self.config.timing.held_events {
-            self.recovery.held.push_back(event);
-            return;
-        }
-        if let hosts::Event::Offers(offers) = event {
-            let offers = offers.into_iter().map(|o| o.id).collect();
-            let refuse = echelon_core_model::time::Span::ZERO;
-            self.out.push(Effect::Cluster(Call::Decline { offers, refuse }));
-        } else if !self.recovery.overflowed {
-            self.recovery.overflowed = true;
-            self.out.push(Effect::Alarm(Alarm::HeldQueueFull));
-        }
-    }
-
-    /// Offers of a broken subscription are void (R28, R31); updates stay true.
-    pub(crate) fn void_held_offers(&mut self) {
-        let voided = |e: &hosts::Event| matches!(e, hosts::Event::Offers(_) | hosts::Event::Rescind(_));
-        self.recovery.held.retain(|e| !voided(e));
+        self.obey_postponed();
     }
 }

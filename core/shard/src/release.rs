@@ -86,7 +86,7 @@ impl Shard {
     /// Has what was noted given back as soon as everything written so far is durable.
     pub(crate) fn release_noted(&mut self) {
         for ((group, generation), numbers) in std::mem::take(&mut self.leaving) {
-            let points = self.journal.open_points();
+            let points = self.open_points();
             self.journal
                 .when_durable(points, Then::Release(group, generation, numbers));
         }
@@ -105,15 +105,13 @@ impl Shard {
         if !marked || group.releasing_by_count {
             return;
         }
-        let generations: Vec<Generation> = group.startable.keys().copied().collect();
-        for generation in generations {
-            let numbers = group.counted(generation);
-            if !numbers.is_empty() {
-                group.releasing_by_count = true;
-                let points = self.journal.open_points();
-                self.journal
-                    .when_durable(points, Then::Release(number, generation, numbers));
-            }
+        let counted = group.startable.keys().map(|g| (*g, group.counted(*g)));
+        let counted: Vec<(Generation, RangeSet)> = counted.filter(|(_, set)| !set.is_empty()).collect();
+        group.releasing_by_count = !counted.is_empty();
+        for (generation, numbers) in counted {
+            let points = self.open_points();
+            self.journal
+                .when_durable(points, Then::Release(number, generation, numbers));
         }
     }
 

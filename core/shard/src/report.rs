@@ -32,7 +32,8 @@ pub(crate) struct Telling {
 impl Shard {
     pub(crate) fn on_link_opened(&mut self, link: LinkId) {
         self.links.insert(link, ());
-        if self.phase == Phase::Serving {
+        // While some groups are not served a full report would say that nothing of them is here.
+        if self.phase == Phase::Serving && !self.is_recovering() {
             self.report_fully(link);
         }
     }
@@ -40,6 +41,7 @@ impl Shard {
     pub(crate) fn on_link_closed(&mut self, link: LinkId) {
         self.links.remove(&link);
         self.orders.forget_link(link);
+        self.recovery.held.forget_link(link);
         for batch in &mut self.telling.batches {
             batch.retain(|(l, _)| *l != link);
         }
@@ -112,7 +114,7 @@ impl Shard {
     fn await_durable_facts(&mut self) {
         if !self.telling.waiting {
             self.telling.waiting = true;
-            let points = self.journal.open_points();
+            let points = self.open_points();
             self.journal.when_durable(points, Then::Report);
         }
     }
@@ -130,7 +132,7 @@ impl Shard {
 
     /// The capacity, when it changed, and as a sign of life with every heartbeat.
     fn report_capacity(&mut self) {
-        if self.telling.capacity_at > self.now {
+        if self.telling.capacity_at > self.now || self.is_recovering() {
             return;
         }
         self.telling.capacity_at = self.now.plus(self.config.timing.capacity_delay);

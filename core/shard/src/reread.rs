@@ -14,7 +14,7 @@ use std::sync::Arc;
 impl Shard {
     /// Reads goals and assignments again while no resource manager is heard.
     pub(crate) fn keep_reading(&mut self) {
-        if self.phase != Phase::Serving || self.reread_at > self.now {
+        if self.phase != Phase::Serving || self.is_recovering() || self.reread_at > self.now {
             return;
         }
         let every = self.config.timing.reread;
@@ -55,21 +55,24 @@ impl Shard {
             }
             self.on_absent(partition, all, since);
         }
-        if self.phase == Phase::Serving {
-            self.read_heads(partition);
-        }
-        self.recovery_read_done();
+        self.read_heads(partition);
     }
 
     fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) {
         for (group, ranges) in &assignment.groups {
             let ours = ranges_at(ranges, &self.config.cluster);
+            let known = self.picture.number_of(assignment.job, group).is_some();
             let done = ours.is_empty() || self.archived.contains(&assignment.job);
-            if done && self.picture.number_of(assignment.job, group).is_none() {
+            // A group that came up while others are still read is found at the next look.
+            if !known && (done || self.is_recovering()) {
                 continue;
             }
             let number = self.picture.number_or_new(assignment.job, group);
-            self.assign(number, ours, since);
+            if self.picture.groups.get(&number).is_some_and(|g| g.served)
+                && !self.reach_unsealed(number, &ours)
+            {
+                self.assign(number, ours, since);
+            }
         }
     }
 
@@ -147,24 +150,32 @@ impl Shard {
 
     /// A job's head was read, by a read that began at `since`. An absent head proves nothing (law 1).
     pub(crate) fn on_head(&mut self, job: JobId, head: Option<Head>, since: Timestamp) {
-        if let Some(head) = head.filter(|h| !h.void && h.job == job) {
-            for number in self.picture.groups_of(job) {
-                let wish = Wish {
-                    head_version: head.version,
-                    goal: head.goal,
-                    spec_version: head.spec_version,
-                };
-                let assigned = self
-                    .picture
-                    .groups
-                    .get(&number)
-                    .map_or(Timestamp(0), |g| g.assigned_at);
-                // Both must be fresh before a run is begun by them.
-                self.want(number, wish, None, since.min(assigned));
+        let head = head.filter(|h| h.job == job);
+        for number in self.picture.groups_of(job) {
+            if self.picture.groups.get(&number).is_some_and(|g| g.served) {
+                self.take_head(number, head.as_ref(), since);
             }
-            self.placing.hungrier(self.now, self.config.timing.commit_delay);
         }
-        self.recovery_read_done();
+    }
+
+    /// Takes in what a job's head wants of a group.
+    pub(crate) fn take_head(&mut self, number: u32, head: Option<&Head>, since: Timestamp) {
+        let Some(head) = head.filter(|h| !h.void) else {
+            return;
+        };
+        let wish = Wish {
+            head_version: head.version,
+            goal: head.goal,
+            spec_version: head.spec_version,
+        };
+        let assigned = self
+            .picture
+            .groups
+            .get(&number)
+            .map_or(Timestamp(0), |g| g.assigned_at);
+        // Both must be fresh before a run is begun by them.
+        self.want(number, wish, None, since.min(assigned));
+        self.placing.hungrier(self.now, self.config.timing.commit_delay);
     }
 
     /// Gives a group the spec of its wish, or asks for it.
@@ -199,15 +210,13 @@ impl Shard {
         let spec = Arc::new(spec);
         self.picture.specs.insert((job, version), Arc::clone(&spec));
         for number in self.picture.groups_of(job) {
-            let Some(group) = self.picture.groups.get_mut(&number) else {
+            let Some(group) = self.picture.groups.get_mut(&number).filter(|g| g.served) else {
                 continue;
             };
             if group.wish.as_ref().is_some_and(|w| w.spec_version == version) {
                 group.spec = Some(Arc::clone(&spec));
-                if self.phase == Phase::Serving {
-                    self.picture.look_at_all(number);
-                    self.placing.hungrier(self.now, self.config.timing.commit_delay);
-                }
+                self.picture.look_at_all(number);
+                self.placing.hungrier(self.now, self.config.timing.commit_delay);
             }
             self.account_group(number, version);
         }

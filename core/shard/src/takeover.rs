@@ -158,7 +158,7 @@ impl Shard {
     pub(crate) fn ask_successors(&mut self, assignment: &Assignment) {
         let mut asked: Vec<(ClusterId, u32, InstanceRange)> = Vec::new();
         for number in self.picture.groups_of(assignment.job) {
-            let Some(group) = self.picture.groups.get(&number) else {
+            let Some(group) = self.picture.groups.get(&number).filter(|g| g.served) else {
                 continue;
             };
             for r in assignment

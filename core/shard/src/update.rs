@@ -12,6 +12,9 @@ use echelon_core_model::{Reason, ReasonCode, TaskId};
 impl Shard {
     /// Takes in what the cluster tells while the shard serves.
     pub(crate) fn on_told(&mut self, event: hosts::Event) {
+        let Some(event) = self.served_or_held(event) else {
+            return;
+        };
         match event {
             hosts::Event::Update(status) => self.on_update(status),
             hosts::Event::CallFailed { call, refused, why } => self.on_call_failed(call, refused, &why),

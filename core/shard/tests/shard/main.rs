@@ -26,6 +26,8 @@ mod recovery;
 #[cfg(test)]
 mod restarts;
 #[cfg(test)]
+mod sealing;
+#[cfg(test)]
 mod trace;
 #[cfg(test)]
 mod wakes;

@@ -37,6 +37,8 @@ pub struct World {
     pub store: ModelStore,
     pub cluster: Cluster,
     pub storage: Storage,
+    /// Reads of this bucket stall.
+    pub slow_bucket: Option<u16>,
     pub now: Timestamp,
     pub stalled: VecDeque<(OpId, Op)>,
     pub questions: VecDeque<Problem>,
@@ -112,6 +114,7 @@ impl World {
             store: ModelStore::new(),
             cluster: Cluster::of(3, shape(4, 4096)),
             storage: Storage::Works,
+            slow_bucket: None,
             now: Timestamp(1_000_000),
             stalled: VecDeque::new(),
             questions: VecDeque::new(),
@@ -368,7 +371,8 @@ impl World {
             Storage::StallsCommits => matches!(op, Op::Commit(_)),
             _ => false,
         };
-        if stalls {
+        let slow = matches!(&op, Op::Read(Query::BlockBucket(_, b), _) if Some(*b) == self.slow_bucket);
+        if stalls || slow {
             self.stalled.push_back((id, op));
             return;
         }
@@ -392,6 +396,7 @@ impl World {
     /// Storage works again; what stalled is done now.
     pub fn unstall(&mut self) {
         self.storage = Storage::Works;
+        self.slow_bucket = None;
         for (id, op) in std::mem::take(&mut self.stalled) {
             self.operate(id, op);
         }
