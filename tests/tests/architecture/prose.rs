@@ -51,7 +51,7 @@ fn laws(text: &str) -> Vec<(&str, Vec<&str>)> {
     let rows = section.into_iter().flat_map(str::lines).filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let number = cells.next().filter(|cell| cell.parse::<u8>().is_ok())?;
-        let tests = cells.next_back()?.split('`').skip(1).step_by(2);
+        let tests = cells.last()?.split('`').skip(1).step_by(2);
         Some((number, tests.collect()))
     });
     rows.collect()
