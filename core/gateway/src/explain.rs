@@ -111,6 +111,11 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::MaxRunning => "raise max_running, or wait until running instances end".to_owned(),
         ReasonCode::NoCluster => "name clusters that exist and take work in `clusters.only`".to_owned(),
         ReasonCode::NoClusterCapacity | ReasonCode::HostResources => match reason.shortfall {
+            Some(s) if s.have == 0 => format!(
+                "wait until running instances end, or add hosts that have {} {}",
+                s.kind.show(s.need),
+                kind_word(s.kind)
+            ),
             Some(s) => format!(
                 "ask for {} {} or less an instance, or add hosts that have {}",
                 s.kind.show(s.have),
@@ -145,6 +150,7 @@ mod tests {
     use crate::create::{CreateJob, create_job};
     use crate::testing::{Memory, NOW, run};
     use echelon_core_model::job::JobState;
+    use echelon_core_model::reason::Shortfall;
     use echelon_core_testkit::build::JobBuilder;
 
     #[test]
@@ -172,5 +178,26 @@ mod tests {
             store.ended(job, state);
             assert_eq!(advice(&mut store), Vec::<String>::new(), "{state}");
         }
+    }
+
+    #[test]
+    fn nobody_is_told_to_ask_for_nothing() {
+        let short = |have| {
+            let mut reason = Reason::new(ReasonCode::HostResources);
+            reason.shortfall = Some(Shortfall {
+                kind: Kind::Cpus,
+                need: 200,
+                have,
+            });
+            advice(&reason, "/default")
+        };
+        assert_eq!(
+            short(0),
+            "wait until running instances end, or add hosts that have 0.2 cpus"
+        );
+        assert_eq!(
+            short(100),
+            "ask for 0.1 cpus or less an instance, or add hosts that have 0.2"
+        );
     }
 }

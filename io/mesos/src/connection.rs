@@ -81,7 +81,7 @@ struct Open {
 /// What happened next.
 enum Next {
     Call(Option<Call>),
-    Opened(Result<(Session, Following), OpenError>),
+    Opened(Box<Result<(Session, Following), OpenError>>),
     Heard(Result<Event, StreamEnd>),
     Replaced(Leader),
     Unmade(Call, Fate),
@@ -109,9 +109,11 @@ impl Connection {
             match self.next(&mut calls).await {
                 Next::Call(None) | Next::Room(false) => return,
                 Next::Call(Some(call)) => self.on_call(call),
-                Next::Opened(Ok((session, following))) => self.on_opened(session, following),
-                Next::Opened(Err(OpenError::NoLeader(why))) => self.lost(why),
-                Next::Opened(Err(OpenError::Refused(message))) => self.refused(message, Refusal::Wrong),
+                Next::Opened(result) => match *result {
+                    Ok((session, following)) => self.on_opened(session, following),
+                    Err(OpenError::NoLeader(why)) => self.lost(why),
+                    Err(OpenError::Refused(message)) => self.refused(message, Refusal::Wrong),
+                },
                 Next::Heard(Ok(event)) => self.on_heard(event),
                 Next::Heard(Err(end)) => self.lost(end.to_string()),
                 Next::Replaced(by) => {
@@ -316,7 +318,7 @@ impl Connection {
 async fn progress(state: &mut State) -> Next {
     match state {
         State::Idle => pending().await,
-        State::Opening(opening) => Next::Opened(opening.await),
+        State::Opening(opening) => Next::Opened(Box::new(opening.await)),
         State::Open(open) => {
             let Open {
                 stream,
