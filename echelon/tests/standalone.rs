@@ -158,9 +158,14 @@ fn everything_outlives_the_process() {
 fn a_wrong_command_says_what_to_do() {
     let cases = [
         (vec!["shard"], "`--mesos` is missing"),
+        (vec!["shard", "--mesos", "zk://h:1"], "ends with the path"),
+        (
+            vec!["shard", "--mesos", "https://h:1"],
+            "reached by http or found by ZooKeeper",
+        ),
         (
             vec!["shard", "--mesos", "zk://h:1/mesos"],
-            "cannot be found by ZooKeeper yet",
+            "`--cluster` is missing",
         ),
         (vec!["gateway"], "`--storage` is missing"),
         (

@@ -42,7 +42,10 @@ fn every_law_names_tests_that_exist() {
         none.into_iter()
             .chain(gone.map(move |test| format!("{test} of law {law}")))
     });
-    none("tests of ARCHITECTURE.md's laws that are not there", faults.collect());
+    none(
+        "tests of ARCHITECTURE.md's laws that are not there",
+        faults.collect(),
+    );
 }
 
 /// Number of each law, with the tests in its row's last cell.
