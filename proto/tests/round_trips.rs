@@ -36,9 +36,10 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
         any::<u32>(),
     );
     let grants = vec((any_of::generation(), any_of::grant()), 0..3);
-    let rest = (vec(any_of::assigned(), 0..3), grants, any::<u32>());
+    let part = (any::<u32>(), any::<u64>());
+    let rest = (vec(any_of::assigned(), 0..3), grants, part);
     (first, rest).prop_map(|((job, group, head_version, goal, spec_version), rest)| {
-        let (ranges, grants, max_unavailable) = rest;
+        let (ranges, grants, (max_unavailable, part_number)) = rest;
         SliceOrder {
             job,
             group,
@@ -48,6 +49,7 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
             ranges,
             grants,
             max_unavailable,
+            part_number,
         }
     })
 }
@@ -80,9 +82,12 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any_of::counts(),
         any::<[u64; 6]>(),
         waiting,
+        (any::<u64>(), any::<u32>(), any::<u64>()),
     );
     (ids, rest).prop_map(|((job, group, generation, head_version, grant_number), rest)| {
-        let (held, released, counts, [active, unstarted, succeeded, failed, stopped, live], waiting) = rest;
+        let (held, released, counts, numbers, waiting, part) = rest;
+        let [active, unstarted, succeeded, failed, stopped, live] = numbers;
+        let (outdated, max_unavailable, part_number) = part;
         SliceReport {
             job,
             group,
@@ -99,6 +104,9 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             stopped,
             live,
             waiting,
+            outdated,
+            max_unavailable,
+            part_number,
         }
     })
 }

@@ -64,8 +64,10 @@ pub struct SliceOrder {
     pub ranges: Vec<AssignedRange>,
     /// Grants by generation.
     pub grants: Vec<(Generation, Grant)>,
-    /// This cluster's part of the job's `max_unavailable`.
+    /// This cluster's part of the group's `max_unavailable`.
     pub max_unavailable: u32,
+    /// The number of that part: it carries the epoch and grows; a part with a smaller one is late and dropped.
+    pub part_number: u64,
 }
 
 /// From a shard to the resource manager.
@@ -146,4 +148,11 @@ pub struct SliceReport {
     pub live: u64,
     /// Why held numbers wait.
     pub waiting: Vec<(Reason, u64, Timestamp)>,
+    /// Runs of the whole group, at any generation, that began before the last restart asked for.
+    pub outdated: u64,
+    /// The part of `max_unavailable` in force for the whole group: the one obeyed, or more while restarts that began under a
+    /// larger one go on.
+    pub max_unavailable: u32,
+    /// The number of the part obeyed; 0 until one was given.
+    pub part_number: u64,
 }

@@ -7,6 +7,7 @@ use crate::effect::Effect;
 use crate::grants::{grants, taken_back};
 use crate::manager::{Phase, ResourceManager};
 use crate::orders::{has_confirmed, listeners, orders, say_the_same};
+use crate::parts::parts;
 use crate::place::{Leave, candidates, route_missing, spoken_for};
 use crate::quota::{admissions, entitlements, requests, rooms, totals};
 use crate::{moves, ops};
@@ -191,6 +192,7 @@ impl ResourceManager {
         let mut due: BTreeMap<ClusterId, Vec<SliceOrder>> = BTreeMap::new();
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
+            self.lease_parts(id);
             let Some(job) = self.picture.jobs.get(&id).filter(|j| j.is_live()) else {
                 continue;
             };
@@ -228,6 +230,29 @@ impl ResourceManager {
         for (cluster, orders) in due {
             for part in orders.chunks(ORDERS) {
                 self.send(&cluster, Order::Slices(part.to_vec()), out);
+            }
+        }
+    }
+
+    /// Gives each cluster its part of each group's `max_unavailable`; a part that changes gets a new number.
+    fn lease_parts(&mut self, id: JobId) {
+        let Some(job) = self.picture.jobs.get(&id).filter(|j| j.is_live()) else {
+            return;
+        };
+        let mut changed = Vec::new();
+        for group in job.groups() {
+            for (cluster, part) in parts(&self.picture, id, job, &group) {
+                let key = (group.clone(), cluster);
+                let line = job.parts.get(&key);
+                if line.is_none_or(|l| l.granted() != part) {
+                    changed.push((key, part));
+                }
+            }
+        }
+        for (key, part) in changed {
+            let number = self.grant_number();
+            if let Some(job) = self.picture.jobs.get_mut(&id) {
+                job.parts.entry(key).or_default().send(number, part);
             }
         }
     }

@@ -20,6 +20,7 @@ mod manager;
 mod moves;
 mod ops;
 mod orders;
+mod parts;
 pub mod picture;
 mod place;
 mod plan;

@@ -6,8 +6,8 @@ use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::directive::{Grant, SliceOrder, SliceReport};
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Span};
-use echelon_core_pools::fill::{Taker, fill};
-use std::collections::{BTreeMap, BTreeSet};
+use echelon_core_pools::GrantLine;
+use std::collections::BTreeSet;
 
 /// The clusters that hear of a job.
 #[must_use]
@@ -66,6 +66,7 @@ fn order(
             };
             Some((generation, grant))
         });
+    let part = job.parts.get(&(group.clone(), cluster.clone()));
     SliceOrder {
         job: id,
         group: group.clone(),
@@ -73,31 +74,10 @@ fn order(
         goal: head.goal,
         spec_version: head.spec_version,
         grants: grants.collect(),
-        max_unavailable: unavailable_part(job, cluster, group),
+        max_unavailable: part.map_or(0, |p| u32::try_from(p.granted()).unwrap_or(u32::MAX)),
+        part_number: part.map_or(0, GrantLine::number),
         ranges,
     }
-}
-
-/// A cluster's part of the group's `max_unavailable`: even over the clusters that hold a part. Where there are more clusters than
-/// the limit allows, each still gets one: a restart that never begins would be worse.
-fn unavailable_part(job: &JobView, cluster: &ClusterId, group: &GroupName) -> u32 {
-    let most = job
-        .spec
-        .as_ref()
-        .and_then(|s| s.group(group))
-        .map_or(1, |g| g.max_unavailable);
-    let mut held: BTreeMap<&ClusterId, u64> = BTreeMap::new();
-    for r in job.durable.ranges(group) {
-        *held.entry(&r.cluster).or_default() += r.range.count();
-    }
-    let takers: Vec<Taker> = held.values().map(|n| Taker { weight: 1, most: *n }).collect();
-    let parts = fill(u64::from(most), &takers);
-    let mine = held
-        .keys()
-        .zip(parts)
-        .find(|(c, _)| **c == cluster)
-        .map_or(1, |(_, n)| n);
-    u32::try_from(mine.max(1)).unwrap_or(u32::MAX)
 }
 
 /// What a cluster said of a group.

@@ -39,6 +39,17 @@ pub struct Picture {
 /// Reports of one cluster, by job, group and generation.
 pub type Reports = BTreeMap<(JobId, GroupName, Generation), SliceReport>;
 
+/// What a shard said last of a whole group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupWord {
+    /// Runs from before the last restart asked for.
+    pub outdated: u64,
+    /// The part of `max_unavailable` in force.
+    pub part: u64,
+    /// The number of the part obeyed.
+    pub part_number: u64,
+}
+
 /// A cluster as it is known.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterView {
@@ -64,6 +75,8 @@ pub struct ClusterView {
     pub incoming: Option<Reports>,
     /// What its shard said last of each slice.
     pub reports: Reports,
+    /// What its shard said last of each group.
+    pub words: BTreeMap<(JobId, GroupName), GroupWord>,
     /// Its hosts in sum, once reported.
     pub capacity: Option<Capacity>,
     /// Its last heartbeat, and when this leader saw it change.
@@ -107,6 +120,8 @@ pub struct JobView {
     pub decided: Assignment,
     /// Grants by slice.
     pub grants: BTreeMap<SliceKey, GrantLine>,
+    /// Parts of `max_unavailable` by group and cluster.
+    pub parts: BTreeMap<(GroupName, ClusterId), GrantLine>,
     /// Why instances of a slice were not admitted in the last cycle.
     pub refused: BTreeMap<SliceKey, (Reason, u64)>,
     /// Why a group's unassigned instances were not assigned in the last cycle.
@@ -141,6 +156,7 @@ impl JobView {
             durable: Assignment::new(job),
             decided: Assignment::new(job),
             grants: BTreeMap::new(),
+            parts: BTreeMap::new(),
             refused: BTreeMap::new(),
             unrouted: BTreeMap::new(),
             stuck: BTreeMap::new(),

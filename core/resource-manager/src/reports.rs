@@ -2,10 +2,10 @@
 //! within it nothing older than what was heard. What a report leaves out it does not deny (law 1).
 
 use crate::event::LinkId;
-use crate::picture::{ClusterView, Picture};
+use crate::picture::{ClusterView, GroupWord, Picture, Reports};
 use echelon_core_model::directive::{Report, ReportPart, SliceReport};
-use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
-use std::collections::BTreeSet;
+use echelon_core_model::{ClusterId, Epoch, GroupName, JobId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a report asks of the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,7 +65,7 @@ pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp
     Some(out)
 }
 
-/// Notes which grants a shard has obeyed: older ones are used no more.
+/// Notes which grants and parts a shard has obeyed: older ones are used no more.
 pub fn note_obeyed(picture: &mut Picture, cluster: &ClusterId, jobs: &BTreeSet<JobId>) {
     let Some(view) = picture.clusters.get(cluster) else {
         return;
@@ -77,6 +77,11 @@ pub fn note_obeyed(picture: &mut Picture, cluster: &ClusterId, jobs: &BTreeSet<J
         for (key, line) in job.grants.iter_mut().filter(|(k, _)| k.cluster == *cluster) {
             if let Some(report) = view.reports.get(&(*id, key.group.clone(), key.generation)) {
                 line.obeyed(report.grant_number);
+            }
+        }
+        for ((group, _), line) in job.parts.iter_mut().filter(|((_, c), _)| c == cluster) {
+            if let Some(word) = view.words.get(&(*id, group.clone())) {
+                line.obeyed(word.part_number);
             }
         }
     }
@@ -93,6 +98,7 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
             if let Some(full) = view.incoming.take() {
                 let before = view.reports.keys().chain(full.keys()).map(|(job, _, _)| *job);
                 out.jobs.extend(before);
+                view.words = last_words(&full, &view.words);
                 view.reports = full;
                 view.fulls += 1;
                 view.missed = false;
@@ -113,8 +119,27 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
     }
 }
 
+/// The words about groups that a full report names: it has nothing of the others.
+fn last_words(
+    full: &Reports,
+    words: &BTreeMap<(JobId, GroupName), GroupWord>,
+) -> BTreeMap<(JobId, GroupName), GroupWord> {
+    let named: BTreeSet<(JobId, GroupName)> = full.keys().map(|(job, g, _)| (*job, g.clone())).collect();
+    let said = named.into_iter().filter_map(|key| {
+        let word = *words.get(&key)?;
+        Some((key, word))
+    });
+    said.collect()
+}
+
 fn take_slice(view: &mut ClusterView, slice: SliceReport) {
     let key = (slice.job, slice.group.clone(), slice.generation);
+    let word = GroupWord {
+        outdated: slice.outdated,
+        part: u64::from(slice.max_unavailable),
+        part_number: slice.part_number,
+    };
+    view.words.insert((slice.job, slice.group.clone()), word);
     if let Some(incoming) = &mut view.incoming {
         incoming.insert(key.clone(), slice.clone());
     }

@@ -8,5 +8,6 @@ mod leadership;
 mod look;
 mod moves;
 mod quota;
+mod restarts;
 mod shard;
 mod tombstones;

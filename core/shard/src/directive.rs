@@ -125,7 +125,11 @@ impl Shard {
         };
         if let Some(group) = self.picture.groups.get_mut(&number) {
             group.archive = false;
-            group.max_unavailable = order.max_unavailable;
+            // A stream that is about to close may bring an older part after a newer one.
+            if order.part_number >= group.part_number {
+                group.part_number = order.part_number;
+                group.max_unavailable = order.max_unavailable;
+            }
         }
         let ranges = ranges_at(&order.ranges, &self.config.cluster);
         self.want(number, wish, Some(ranges), heard_at);

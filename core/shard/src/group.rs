@@ -5,7 +5,7 @@ use crate::journal::Lane;
 use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::bucket::BLOCK_SIZE;
-use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run, SliceRow};
+use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, SliceRow};
 use echelon_core_model::job::{Desired, Goal};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
@@ -50,6 +50,8 @@ pub(crate) struct Group {
     pub(crate) assigned_at: Timestamp,
     /// This cluster's part of `max_unavailable`; none until the resource manager has given one.
     pub(crate) max_unavailable: u32,
+    /// The number of that part; 0 until one was given.
+    pub(crate) part_number: u64,
     /// When the grants of the row came; a grant read from storage has expired.
     pub(crate) granted_at: BTreeMap<Generation, Timestamp>,
     pub(crate) tallies: BTreeMap<Generation, Tally>,
@@ -61,6 +63,8 @@ pub(crate) struct Group {
     pub(crate) backing_off: BTreeSet<InstanceNumber>,
     /// Live runs that began before the last restart was asked for.
     pub(crate) outdated: BTreeSet<InstanceNumber>,
+    /// Instances that a restart has stopped and that have not run since.
+    pub(crate) restarting: BTreeSet<InstanceNumber>,
     /// Why the last placement left some waiting.
     pub(crate) unplaced: Vec<(Reason, u64)>,
     /// Since when each reason for waiting holds.
@@ -83,12 +87,14 @@ impl Group {
             heard_at: Timestamp(0),
             assigned_at: Timestamp(0),
             max_unavailable: 0,
+            part_number: 0,
             granted_at: BTreeMap::new(),
             tallies: BTreeMap::new(),
             startable: BTreeMap::new(),
             ready: BTreeSet::new(),
             backing_off: BTreeSet::new(),
             outdated: BTreeSet::new(),
+            restarting: BTreeSet::new(),
             unplaced: Vec::new(),
             waiting_since: BTreeMap::new(),
             releasing_by_count: false,
@@ -317,17 +323,6 @@ impl Group {
                     .filter(|s| s.contains(n))
                     .for_each(|s| s.remove(at));
             }
-        }
-    }
-
-    /// Brings the set of outdated runs up to date for one number.
-    pub(crate) fn refresh_outdated(&mut self, n: InstanceNumber) {
-        let asked = self.wish.as_ref().map_or(0, |w| w.goal.restarts);
-        let old = |r: &Run| r.may_have_task() && r.stopping.is_none() && r.restarts < asked;
-        if self.record(n).and_then(|r| r.run.as_ref()).is_some_and(old) {
-            self.outdated.insert(n);
-        } else {
-            self.outdated.remove(&n);
         }
     }
 

@@ -6,7 +6,6 @@ use crate::group::Group;
 use crate::picture::At;
 use echelon_core_jobs::{Next, Wanted, give_up, next};
 use echelon_core_model::spec::OnSilence;
-use echelon_core_model::{ReasonCode, RunState};
 
 impl Shard {
     /// Decides about everything on the agenda, then about groups that became restless. True when there was anything.
@@ -93,7 +92,7 @@ impl Shard {
     }
 
     /// Law 2: no run is stopped, given up or replaced before the cluster has answered for its task in this leadership.
-    fn is_observed(&self, at: At) -> bool {
+    pub(crate) fn is_observed(&self, at: At) -> bool {
         let run = self.picture.record(at).and_then(|r| r.run.as_ref());
         run.is_none_or(|r| !self.reconcile.awaits_first(&(at, r.generation, r.number)))
     }
@@ -111,47 +110,6 @@ impl Shard {
         self.placing.note_hunger(number, hungry);
     }
 
-    /// Stops runs from before the last restart, lowest first, as long as no more than the group's part of `max_unavailable`
-    /// are down.
-    fn restart_some(&mut self, number: u32) {
-        loop {
-            let Some(group) = self.picture.groups.get(&number) else {
-                return;
-            };
-            let budget = u64::from(group.max_unavailable).saturating_sub(group.unavailable());
-            let Some(n) = self.first_outdated(group, number, budget) else {
-                return;
-            };
-            self.stop((number, n), ReasonCode::RestartRequested.into());
-            if self
-                .picture
-                .groups
-                .get(&number)
-                .is_some_and(|g| g.outdated.contains(&n))
-            {
-                return;
-            }
-        }
-    }
-
-    /// The lowest outdated run that may be stopped: one that does not run costs nothing of the budget.
-    fn first_outdated(
-        &self,
-        group: &Group,
-        number: u32,
-        budget: u64,
-    ) -> Option<echelon_core_model::InstanceNumber> {
-        if self.frozen || group.outdated.is_empty() || (budget == 0 && group.max_unavailable == 0) {
-            return None;
-        }
-        let may = |n: &echelon_core_model::InstanceNumber| {
-            let run = group.record(*n).and_then(|r| r.run.as_ref());
-            let down = run.is_some_and(|r| r.state != RunState::Running);
-            (budget > 0 || down) && self.is_observed((number, *n))
-        };
-        group.outdated.iter().copied().find(may)
-    }
-
     /// A group was read or its wish or ranges have changed: everything of it is looked at.
     pub(crate) fn adopt_group(&mut self, number: u32) {
         let now = self.now;
@@ -160,7 +118,7 @@ impl Shard {
         };
         group.recount();
         let numbers: Vec<_> = group.records().map(|(n, _)| n).collect();
-        numbers.iter().for_each(|n| group.refresh_outdated(*n));
+        numbers.iter().for_each(|n| group.refresh_restarts(*n));
         self.picture.look_at_all(number);
         self.placing.hungrier(now, self.config.timing.commit_delay);
         self.start_takeovers(number);

@@ -36,6 +36,7 @@ mod recover;
 mod release;
 mod report;
 mod reread;
+mod restart;
 mod sealing;
 mod stranger;
 mod takeover;

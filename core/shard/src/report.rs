@@ -235,6 +235,9 @@ impl Group {
             failed: tally.failed,
             live: tally.live,
             waiting,
+            outdated: u64::try_from(self.outdated.len()).unwrap_or(u64::MAX),
+            max_unavailable: self.part_in_force(),
+            part_number: self.part_number,
             held,
         }
     }

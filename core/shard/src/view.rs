@@ -2,7 +2,7 @@
 
 use crate::Shard;
 use echelon_core_model::instance::{InstanceRecord, SliceRow};
-use echelon_core_model::{Epoch, InstanceId, TaskId, Timestamp};
+use echelon_core_model::{Epoch, GroupName, InstanceId, JobId, TaskId, Timestamp};
 
 impl Shard {
     /// The epoch that it leads with; 0 while it does not lead.
@@ -22,6 +22,12 @@ impl Shard {
     /// The slice rows of all groups.
     pub fn slices(&self) -> impl Iterator<Item = &SliceRow> {
         self.picture.groups.values().map(|g| &g.row)
+    }
+
+    /// The part of `max_unavailable` that each group was given.
+    pub fn restart_parts(&self) -> impl Iterator<Item = (JobId, &GroupName, u32)> {
+        let groups = self.picture.groups.values();
+        groups.map(|g| (g.job(), g.name(), g.max_unavailable))
     }
 
     /// Tasks of our naming that no record explains.

@@ -193,6 +193,9 @@ impl World {
         if touched.runs {
             self.judge_double_runs();
         }
+        if touched.processes.iter().any(|w| matches!(w, Who::Shard { .. })) {
+            self.judge_parts();
+        }
         for who in touched.processes {
             match who {
                 Who::Manager(index) => self.judge_manager(index),

@@ -19,6 +19,7 @@ mod links;
 mod members;
 mod mesos;
 mod options;
+mod parts;
 mod process;
 mod queue;
 mod storage;

@@ -37,6 +37,8 @@ pub struct Case {
     /// Directives to this cluster are kept on their way.
     pub held: Option<(ClusterId, Vec<(LinkId, Directive)>)>,
     pub limits: BTreeMap<String, u64>,
+    /// Limits of `max_unavailable` that are not 1.
+    pub most_unavailable: BTreeMap<JobId, u32>,
     /// Every range that was ever stored.
     stored: Vec<(JobId, AssignedRange)>,
     /// How often it was woken.
@@ -63,6 +65,7 @@ impl Case {
             stalled: None,
             held: None,
             limits: BTreeMap::new(),
+            most_unavailable: BTreeMap::new(),
             stored: Vec::new(),
             wakes: 0,
             next_link: 1,
@@ -312,6 +315,7 @@ impl Case {
             self.perform(effect);
         }
         self.hold_limits();
+        self.hold_max_unavailable();
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -351,6 +355,12 @@ impl Case {
         for (link, directive) in self.held.take().map(|(_, kept)| kept).unwrap_or_default() {
             self.deliver(link, directive);
         }
+        self.settle();
+    }
+
+    /// A shard can be reached again.
+    pub fn reopen(&mut self, name: &str) {
+        self.open(&ClusterId::new(name));
         self.settle();
     }
 
@@ -442,6 +452,7 @@ impl Case {
             self.wakes += 1;
             self.beat();
             self.step(Event::Wake);
+            self.keep_restarting();
         }
         self.settle();
         self.now = end;

@@ -24,6 +24,7 @@ enum Act {
     Finish(u8, u8),
     FailOp,
     MaxRunning(u8, u8),
+    Restart(u8),
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -41,6 +42,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (0u8..3, 1u8..4).prop_map(|(c, n)| Act::Finish(c, n)),
         2 => Just(Act::FailOp),
         1 => (0u8..3, 1u8..7).prop_map(|(j, n)| Act::MaxRunning(j, n)),
+        2 => (0u8..3).prop_map(Act::Restart),
     ]
 }
 
@@ -93,6 +95,7 @@ fn perform(case: &mut Case, jobs: &[JobId], act: &Act) {
         Act::Pass(ms) => {
             case.now = case.now.plus(Span::millis(u64::from(*ms)));
             case.step(Event::Wake);
+            case.keep_restarting();
         }
         Act::Cut(c) => {
             let name = NAMES[usize::from(*c)];
@@ -115,6 +118,12 @@ fn perform(case: &mut Case, jobs: &[JobId], act: &Act) {
         Act::MaxRunning(j, n) => {
             if case.head(job(j)).is_some() {
                 case.respec_silently(job(j), |s| s.groups[0].max_running = Some(u32::from(*n)));
+            }
+        }
+        Act::Restart(j) => {
+            if case.head(job(j)).is_some() {
+                case.change_head(job(j), |h| h.goal.restarts += 1);
+                case.events.push_back(Event::Hint(job(j)));
             }
         }
         Act::Want(j, n) => {

@@ -12,7 +12,7 @@ use echelon_core_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-type Key = (JobId, GroupName, Generation);
+pub type Key = (JobId, GroupName, Generation);
 
 #[derive(Debug, Clone, Default)]
 pub struct Slice {
@@ -25,6 +25,8 @@ pub struct Slice {
     granted: u64,
     grant_epoch: Epoch,
     waits_since: Option<Timestamp>,
+    /// Active numbers that run as the last restart asked for wants it.
+    pub renewed: (u32, RangeSet),
 }
 
 impl Slice {
@@ -49,6 +51,10 @@ pub struct ModelShard {
     pub unplaceable: Option<ReasonCode>,
     /// Stops nothing: a kill takes for ever.
     pub stubborn: bool,
+    /// By group: number and units of the part of `max_unavailable`; not stored.
+    pub parts: BTreeMap<(JobId, GroupName), (u64, u32)>,
+    /// What a restart has stopped, and when.
+    pub down: BTreeMap<(Key, InstanceNumber), Timestamp>,
     sequence: u64,
     last_directive: (Epoch, u64),
     reported: BTreeMap<Key, SliceReport>,
@@ -67,6 +73,8 @@ impl ModelShard {
             host_cores: cores.clamp(1, 4),
             unplaceable: None,
             stubborn: false,
+            parts: BTreeMap::new(),
+            down: BTreeMap::new(),
             sequence: 0,
             last_directive: (Epoch(0), 0),
             reported: BTreeMap::new(),
@@ -87,6 +95,7 @@ impl ModelShard {
     pub fn fail_over(&mut self) {
         self.epoch = self.epoch.next();
         self.sequence = 0;
+        self.parts.clear();
         self.last_directive = (Epoch(0), 0);
     }
 
@@ -144,7 +153,12 @@ impl ModelShard {
             self.slices
                 .insert((order.job, order.group.clone(), Generation(0)), Slice::default());
         }
-        self.orders.insert((order.job, order.group.clone()), order);
+        let key = (order.job, order.group.clone());
+        let part = self.parts.entry(key.clone()).or_default();
+        if order.part_number >= part.0 {
+            *part = (order.part_number, order.max_unavailable);
+        }
+        self.orders.insert(key, order);
     }
 
     pub fn full(&mut self, now: Timestamp) -> Vec<Report> {
@@ -187,6 +201,9 @@ impl ModelShard {
         }
         for key in &keys {
             self.start(key, now);
+        }
+        for key in &keys {
+            self.restart(key, now);
         }
         let mut changed = Vec::new();
         for key in keys {
@@ -273,7 +290,12 @@ impl ModelShard {
         } else {
             wanted.min(free)
         };
-        slice.active = slice.active.union(&may.lowest(n));
+        let begun = may.lowest(n);
+        slice.active = slice.active.union(&begun);
+        if slice.renewed.0 != order.goal.restarts {
+            slice.renewed = (order.goal.restarts, RangeSet::new());
+        }
+        slice.renewed.1 = slice.renewed.1.union(&begun);
         slice.waits_since = (n < wanted).then(|| slice.waits_since.unwrap_or(now));
     }
 
@@ -296,6 +318,7 @@ impl ModelShard {
         counts.add(RunState::Killed, count(&slice.stopped));
         let why = Reason::new(self.unplaceable.unwrap_or(ReasonCode::HostResources));
         let waits = slice.granted.saturating_sub(slice.active.count()).min(unstarted);
+        let (part_number, _) = self.part(key.0, &key.1);
         SliceReport {
             job: key.0,
             group: key.1.clone(),
@@ -316,6 +339,9 @@ impl ModelShard {
                 .map(|since| (why, waits, since))
                 .into_iter()
                 .collect(),
+            outdated: self.outdated(key.0, &key.1),
+            max_unavailable: self.in_force(key.0, &key.1),
+            part_number,
         }
     }
 

@@ -135,3 +135,95 @@ fn no_part_of_max_unavailable_means_no_restart() {
     w.run(seconds(5));
     assert_eq!(w.kills(), Vec::<String>::new());
 }
+
+#[test]
+fn what_is_outdated_and_the_part_in_force_are_told() {
+    let mut w = web(3);
+    let told = |w: &World| {
+        let slice = w.slice(1).unwrap();
+        (slice.outdated, slice.max_unavailable)
+    };
+    assert_eq!(told(&w), (0, 1));
+    w.wish(&JobBuilder::service("web", 3).build(), Desired::Running, 1);
+    w.send_order(&[range(0, 2)], &[(1, 3)], 0);
+    w.run(seconds(2));
+    assert_eq!(told(&w), (3, 0));
+    w.cluster.starts = false;
+    w.send_order(&[range(0, 2)], &[(1, 3)], 2);
+    w.run(seconds(3));
+    assert_eq!(told(&w), (1, 2));
+    // A smaller part is obeyed at once, and in force when the restarts under way have come to their end.
+    let before = w.slice(1).unwrap().part_number;
+    w.send_order(&[range(0, 2)], &[(1, 3)], 0);
+    w.run(seconds(2));
+    assert_eq!(told(&w), (1, 2));
+    assert!(w.slice(1).unwrap().part_number > before);
+    for (n, left) in [(0, 1), (1, 0)] {
+        w.cluster.set(&task(n, 1, 2), TaskState::Running);
+        w.run(seconds(2));
+        assert_eq!(told(&w), (1, left));
+    }
+    assert_eq!(w.kills(), [task(0, 1, 1), task(1, 1, 1)]);
+}
+
+#[test]
+fn a_restart_under_way_is_counted_by_the_next_leader() {
+    let mut w = web(2);
+    w.cluster.starts = false;
+    w.wish(&JobBuilder::service("web", 2).build(), Desired::Running, 1);
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(3));
+    assert_eq!(w.kills(), [task(0, 1, 1)]);
+    w.restart();
+    w.reports.clear();
+    w.connect();
+    w.send_order(&[range(0, 1)], &[(1, 2)], 0);
+    w.run(seconds(2));
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.outdated, slice.max_unavailable), (1, 1));
+    // Another restart makes what the first one took down no less down.
+    w.wish(&JobBuilder::service("web", 2).build(), Desired::Running, 2);
+    w.send_order(&[range(0, 1)], &[(1, 2)], 0);
+    w.run(seconds(2));
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.outdated, slice.max_unavailable), (2, 1));
+}
+
+#[test]
+fn a_late_part_changes_nothing() {
+    let mut w = web(2);
+    let mut late = w.slice_order(&[range(0, 1)], &[(1, 2)], 2);
+    w.wish(&JobBuilder::service("web", 2).build(), Desired::Running, 1);
+    w.send_order(&[range(0, 1)], &[(1, 2)], 0);
+    w.run(seconds(1));
+    late.head_version = w.head_version();
+    w.direct(echelon_core_model::directive::Order::Slices(vec![late]));
+    w.run(seconds(3));
+    assert_eq!(w.kills(), Vec::<String>::new());
+    assert_eq!(w.slice(1).unwrap().max_unavailable, 0);
+}
+
+#[test]
+fn stopping_what_is_down_makes_nothing_more_unavailable() {
+    let mut w = web(3);
+    w.cluster.starts = false;
+    w.cluster.set(&task(2, 1, 1), TaskState::Failed);
+    w.run(seconds(4));
+    w.cluster.set(&task(2, 1, 2), TaskState::Starting);
+    w.run(seconds(1));
+    let down = |w: &World| {
+        let slice = w.slice(1).unwrap();
+        slice.active - slice.counts.get(RunState::Running)
+    };
+    assert_eq!((down(&w), w.state(2)), (1, RunState::Starting));
+    w.wish(&JobBuilder::service("web", 3).build(), Desired::Running, 1);
+    w.send_order(&[range(0, 2)], &[(1, 3)], 0);
+    w.run(seconds(3));
+    assert_eq!(w.kills(), Vec::<String>::new(), "not without a part");
+    w.send_order(&[range(0, 2)], &[(1, 3)], 1);
+    w.run(seconds(3));
+    assert_eq!((w.kills(), down(&w)), (vec![task(2, 1, 2)], 1));
+    w.cluster.set(&task(2, 1, 3), TaskState::Running);
+    w.run(seconds(3));
+    assert_eq!((w.kills(), down(&w)), (vec![task(2, 1, 2), task(0, 1, 1)], 1));
+}

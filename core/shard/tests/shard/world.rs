@@ -272,6 +272,17 @@ impl World {
 
     /// The same without storing an assignment, and with a part of `max_unavailable`.
     pub fn send_order(&mut self, ranges: &[AssignedRange], grants: &[(u32, u64)], max_unavailable: u32) {
+        let order = self.slice_order(ranges, grants, max_unavailable);
+        self.direct(Order::Slices(vec![order]));
+    }
+
+    /// An order that is not sent.
+    pub fn slice_order(
+        &mut self,
+        ranges: &[AssignedRange],
+        grants: &[(u32, u64)],
+        max_unavailable: u32,
+    ) -> SliceOrder {
         let ours: Vec<AssignedRange> = ranges.iter().filter(|r| r.cluster == c1()).cloned().collect();
         self.sequence += 1;
         let number = self.sequence;
@@ -281,7 +292,7 @@ impl World {
             active,
             lease: seconds(30),
         };
-        let order = SliceOrder {
+        SliceOrder {
             job: job(),
             group: main_group(),
             head_version: self.head_version(),
@@ -290,8 +301,8 @@ impl World {
             ranges: ours,
             grants: grants.iter().map(|(g, n)| (Generation(*g), grant(*n))).collect(),
             max_unavailable,
-        };
-        self.direct(Order::Slices(vec![order]));
+            part_number: number,
+        }
     }
 
     pub fn direct(&mut self, order: Order) {

@@ -78,6 +78,7 @@ impl Wire for SliceOrder {
             ranges,
             grants,
             max_unavailable,
+            part_number,
         } = self;
         wire::SliceOrder {
             job: job_bytes(*job),
@@ -91,6 +92,7 @@ impl Wire for SliceOrder {
                 .map(|(g, grant)| SliceGrant(*g, *grant).to_wire())
                 .collect(),
             max_unavailable: *max_unavailable,
+            part_number: *part_number,
         }
     }
 
@@ -105,6 +107,7 @@ impl Wire for SliceOrder {
             ranges: list("ranges", message.ranges)?,
             grants: grants.into_iter().map(|g| (g.0, g.1)).collect(),
             max_unavailable: message.max_unavailable,
+            part_number: message.part_number,
         })
     }
 }

@@ -129,6 +129,9 @@ impl Wire for SliceReport {
             stopped,
             live,
             waiting,
+            outdated,
+            max_unavailable,
+            part_number,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
             let reason = Some(reason.to_wire());
@@ -155,6 +158,9 @@ impl Wire for SliceReport {
             stopped: *stopped,
             live: *live,
             waiting: waiting.collect(),
+            outdated: *outdated,
+            max_unavailable: *max_unavailable,
+            part_number: *part_number,
         }
     }
 
@@ -176,6 +182,9 @@ impl Wire for SliceReport {
             stopped: message.stopped,
             live: message.live,
             waiting: waiting.into_iter().map(|w| (w.0, w.1, w.2)).collect(),
+            outdated: message.outdated,
+            max_unavailable: message.max_unavailable,
+            part_number: message.part_number,
         })
     }
 }

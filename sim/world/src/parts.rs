@@ -1,0 +1,34 @@
+//! Invariant 10: what clusters may make unavailable by a restart sums to no more than the job allows.
+
+use crate::invariants::Broken;
+use crate::world::World;
+use echelon_core_model::spec::defaults;
+use echelon_core_model::{GroupName, JobId};
+use std::collections::BTreeMap;
+
+impl World {
+    pub(crate) fn judge_parts(&mut self) {
+        let mut sums: BTreeMap<(JobId, &GroupName), u32> = BTreeMap::new();
+        for c in &self.clusters {
+            // An older leader of the shard may not know yet that it is none; storage refuses what it decides.
+            let shards = c.shards.iter().filter_map(|p| p.driver.as_ref());
+            let leader = shards.max_by_key(|s| s.epoch());
+            for (job, group, part) in leader.into_iter().flat_map(|s| s.restart_parts()) {
+                *sums.entry((job, group)).or_default() += part;
+            }
+        }
+        let most = |job, group: &GroupName| {
+            let user = self.users.0.iter().find(|u| u.job == Some(job));
+            let spec = user.and_then(|u| u.spec.group(group));
+            spec.map_or(defaults::MAX_UNAVAILABLE, |g| g.max_unavailable)
+        };
+        let above = sums.iter().filter(|((job, group), n)| **n > most(*job, group));
+        let found: Vec<Broken> = above
+            .map(|((job, group), n)| Broken {
+                invariant: 10,
+                what: format!("{job} {group}: parts of max_unavailable sum to {n}"),
+            })
+            .collect();
+        self.broken.extend(found);
+    }
+}
