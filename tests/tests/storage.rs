@@ -24,6 +24,9 @@ async fn plain(node: SocketAddr) -> Session {
     SessionBuilder::new().known_node_addr(node).build().await.unwrap()
 }
 
+/// Between two tries of what nodes cannot do yet.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// Keyspaces that were used and are free again: a schema costs more time and memory than emptying its tables.
 static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -187,7 +190,13 @@ async fn of_three_nodes_one_may_be_killed() {
     let mut cluster = tokio::task::block_in_place(|| Cassandra::start(3)).unwrap();
     let url = format!("cassandra://{}/three?replication=3", cluster.contact_points());
     let store = CassandraStore::connect(&url).await.unwrap();
-    store.migrate().await.unwrap();
+    // Nodes serve before they all have heard of each other.
+    let mut tries = 0;
+    while let Err(error) = store.migrate().await {
+        tries += 1;
+        assert!(error.is_retryable() && tries < 300, "{}", error.chain());
+        tokio::time::sleep(PAUSE).await;
+    }
     let put = |n| Decision::PutHead {
         head: facts::head(facts::job(n), 1),
         expected: None,
@@ -200,7 +209,8 @@ async fn of_three_nodes_one_may_be_killed() {
         // Every failure is one after which the same decision may be made again.
         while let Err(error) = store.decide(put(n)).await {
             tries += 1;
-            assert!(error.is_retryable() && tries < 100, "{}", error.chain());
+            assert!(error.is_retryable() && tries < 300, "{}", error.chain());
+            tokio::time::sleep(PAUSE).await;
         }
     }
     for n in 0..20 {
