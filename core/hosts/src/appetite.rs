@@ -29,6 +29,8 @@ pub struct Appetite {
     revived_at: Option<Timestamp>,
     /// Since when nothing is wanted; `None` while something is.
     idle_since: Option<Timestamp>,
+    /// Something is wanted anew: what was declined while nothing was is asked for again.
+    risen: bool,
 }
 
 impl Appetite {
@@ -38,6 +40,7 @@ impl Appetite {
             told: Told::Nothing,
             revived_at: before.and_then(|b| b.revived_at),
             idle_since: Some(now),
+            risen: false,
         }
     }
 
@@ -54,8 +57,9 @@ impl Appetite {
     /// What is to be told now. `offered`: offers are open.
     pub fn next(&mut self, demand: bool, offered: bool, now: Timestamp, config: &Config) -> Option<Tell> {
         if demand {
-            self.idle_since = None;
+            self.risen |= self.idle_since.take().is_some();
         } else {
+            self.risen = false;
             self.idle_since.get_or_insert(now);
         }
         if self.due(demand, config)? > now {
@@ -72,6 +76,7 @@ impl Appetite {
         if demand || self.suppressed() {
             self.told = Told::Revive;
             self.revived_at = Some(now);
+            self.risen = false;
             // A look at all hosts lasts as long as idleness before it is suppressed again.
             self.idle_since = self.idle_since.map(|_| now);
             Some(Tell::Revive)
@@ -87,7 +92,9 @@ impl Appetite {
             .revived_at
             .map_or(Timestamp::default(), |t| t.plus(config.revive_gap));
         match (demand, self.told, self.revived_at) {
-            (true, Told::Revive, Some(at)) => Some(at.plus(config.revive_again)),
+            (true, Told::Revive, Some(at)) if !self.risen && self.idle_since.is_none() => {
+                Some(at.plus(config.revive_again))
+            }
             (true, ..) => Some(gap),
             (false, Told::Suppress(at), _) => Some(at.plus(config.look).max(gap)),
             (false, ..) => self.idle_since.map(|t| t.plus(config.idle)),

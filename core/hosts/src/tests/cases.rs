@@ -192,6 +192,21 @@ fn revivals_are_five_seconds_apart_even_over_subscriptions() {
 }
 
 #[test]
+fn a_demand_that_rises_again_waits_for_no_filter() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    assert_eq!(say(&hosts.next_calls(true, at(0))), "revive");
+    assert_eq!(say(&hosts.next_calls(false, at(1))), "");
+    assert_eq!(say(&hosts.next_calls(false, at(5))), "decline o1 5s");
+    assert_eq!(
+        hosts.next_wake(true),
+        Some(at(5)),
+        "as soon as revivals are apart enough"
+    );
+    assert_eq!(say(&hosts.next_calls(true, at(6))), "revive");
+    assert_eq!(say(&hosts.next_calls(true, at(12))), "", "once is enough");
+}
+
+#[test]
 fn offers_of_failed_calls_go_back_again() {
     let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
     let accept = hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
