@@ -27,7 +27,7 @@ pub enum Role {
     /// Decide how much of each job may run, and on which clusters
     ResourceManager(Configured<ResourceManagerOptions>),
     /// Drive one Mesos cluster
-    Shard(Configured<ShardOptions>),
+    Shard(Box<Configured<ShardOptions>>),
     /// Serve a simulated Mesos cluster, for development and tests
     MesosSim(Configured<MesosSimOptions>),
     /// Supervise one task of a simulated cluster
@@ -48,7 +48,7 @@ impl Role {
             Self::Standalone(options) => standalone::run(options.resolve()?).await,
             Self::Gateway(options) => gateway::run(options.resolve()?).await,
             Self::ResourceManager(options) => resource_manager::run(options.resolve()?).await,
-            Self::Shard(options) => shard::run(options.resolve()?).await,
+            Self::Shard(options) => shard::run((*options).resolve()?).await,
             Self::MesosSim(options) => mesos_sim::run(options.resolve()?).await,
             // `main` does this without a runtime.
             Self::MesosSimSupervise { .. } => Ok(()),

@@ -110,32 +110,9 @@ fn perform(case: &mut Case, jobs: &[JobId], act: &Act) {
             case.cut(name);
             case.shard(name).fail_over();
         }
-        Act::Scale(j, n) => {
+        Act::Scale(j, _) | Act::MaxRunning(j, _) | Act::Restart(j) | Act::Want(j, _) => {
             if case.head(job(j)).is_some() {
-                case.respec_silently(job(j), |s| s.groups[0].instances = u32::from(*n).max(1));
-            }
-        }
-        Act::MaxRunning(j, n) => {
-            if case.head(job(j)).is_some() {
-                case.respec_silently(job(j), |s| s.groups[0].max_running = Some(u32::from(*n)));
-            }
-        }
-        Act::Restart(j) => {
-            if case.head(job(j)).is_some() {
-                case.change_head(job(j), |h| h.goal.restarts += 1);
-                case.events.push_back(Event::Hint(job(j)));
-            }
-        }
-        Act::Want(j, n) => {
-            if case.head(job(j)).is_some() {
-                let desired = [Desired::Running, Desired::Stopped, Desired::Deleted][usize::from(*n)];
-                // Deleted is final: the gateway takes no wish after it.
-                case.change_head(job(j), |h| {
-                    if h.goal.desired != Desired::Deleted {
-                        h.goal.desired = desired;
-                    }
-                });
-                case.events.push_back(Event::Hint(job(j)));
+                wish(case, job(j), act);
             }
         }
         Act::Finish(c, n) => {
@@ -156,6 +133,29 @@ fn perform(case: &mut Case, jobs: &[JobId], act: &Act) {
                     .push_back(Event::Storage(id, OpResult::Failed(failed)));
             }
         }
+    }
+}
+
+/// What a user may wish of a job that is there.
+fn wish(case: &mut Case, job: JobId, act: &Act) {
+    match act {
+        Act::Scale(_, n) => case.respec_silently(job, |s| s.groups[0].instances = u32::from(*n).max(1)),
+        Act::MaxRunning(_, n) => case.respec_silently(job, |s| s.groups[0].max_running = Some(u32::from(*n))),
+        Act::Restart(_) => {
+            case.change_head(job, |h| h.goal.restarts += 1);
+            case.events.push_back(Event::Hint(job));
+        }
+        Act::Want(_, n) => {
+            let desired = [Desired::Running, Desired::Stopped, Desired::Deleted][usize::from(*n)];
+            // Deleted is final: the gateway takes no wish after it.
+            case.change_head(job, |h| {
+                if h.goal.desired != Desired::Deleted {
+                    h.goal.desired = desired;
+                }
+            });
+            case.events.push_back(Event::Hint(job));
+        }
+        _ => {}
     }
 }
 
