@@ -18,7 +18,9 @@ pub struct Holder {
     pub instances: u64,
     /// Runs there from before the last restart asked for.
     pub outdated: u64,
-    /// The most that its shard may make of the parts it was given.
+    /// The part that this leader gave it last.
+    pub given: u64,
+    /// The most that its shard may make of the parts it was given, or says that it takes: no less than `given`.
     pub allocated: u64,
 }
 
@@ -37,13 +39,13 @@ pub enum Reach {
 /// or what is sent only takes away.
 #[must_use]
 pub fn divide(limit: u64, holders: &[Holder]) -> Vec<u64> {
-    let wanted = wanted(limit, holders);
-    let allocated: u64 = holders.iter().map(|h| h.allocated).fold(0, u64::saturating_add);
-    let mut free = limit.saturating_sub(allocated);
-    let parts = holders.iter().zip(wanted).map(|(h, n)| {
-        let more = n.saturating_sub(h.allocated).min(free);
-        free -= more;
-        n.min(h.allocated.saturating_add(more))
+    let mut total: u64 = holders.iter().map(|h| h.allocated).fold(0, u64::saturating_add);
+    let parts = holders.iter().zip(wanted(limit, holders)).map(|(h, n)| {
+        // What a shard says that it takes is no reason to give it that: others may have been given the same units.
+        let others = total.saturating_sub(h.allocated);
+        let part = n.min(h.given.max(limit.saturating_sub(others)));
+        total = others.saturating_add(h.allocated.max(part));
+        part
     });
     parts.collect()
 }
@@ -114,6 +116,7 @@ fn holder(
         reach,
         instances,
         outdated: said.outdated,
+        given: line.map_or(0, |l| l.granted()).min(allocated),
         allocated,
     }
 }

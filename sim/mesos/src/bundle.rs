@@ -10,7 +10,7 @@ use std::collections::btree_map::Entry;
 /// Resources of one agent, or a part of them.
 ///
 /// A shared volume is one thing however many hold it: adding it again changes nothing, and subtracting it leaves it
-/// there (rule R127). Only [`Bundle::convert`] makes or ends one.
+/// there (rule R127). Only `Bundle::convert` makes or ends one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bundle {
     /// Without a mark.

@@ -196,11 +196,13 @@ fn a_lowered_limit_takes_before_it_gives() {
 
 fn holder() -> impl Strategy<Value = Holder> {
     let reach = prop_oneof![3 => Just(Reach::Open), 1 => Just(Reach::Cut), 1 => Just(Reach::Unheard)];
-    (reach, 0u64..9, 0u64..9, 0u64..5).prop_map(|(reach, instances, outdated, allocated)| Holder {
+    let numbers = (0u64..9, 0u64..9, 0u64..5, 0u64..5);
+    (reach, numbers).prop_map(|(reach, (instances, outdated, given, more))| Holder {
         reach,
         instances,
         outdated,
-        allocated,
+        given,
+        allocated: given + more,
     })
 }
 
@@ -215,12 +217,16 @@ proptest! {
         // What may be used while the new parts are on their way.
         let both: Vec<u64> = before.iter().zip(&parts).map(|(a, b)| *a.max(b)).collect();
         prop_assert!(sum(&both) <= limit.max(sum(&before)), "{both:?}");
+        // The same of what was given: a shard that says it takes more is not given that.
+        let given: Vec<u64> = holders.iter().map(|h| h.given).collect();
+        let both: Vec<u64> = given.iter().zip(&parts).map(|(a, b)| *a.max(b)).collect();
+        prop_assert!(sum(&both) <= limit.max(sum(&given)), "{both:?}");
         prop_assert!(holders.iter().zip(&parts).all(|(h, n)| h.reach == Reach::Open || *n == 0));
         // All confirm; then no unit that somebody can use is left.
         let confirmed = |parts: &[u64]| -> Vec<Holder> {
             let pairs = holders.iter().zip(parts);
             pairs.map(|(h, n)| match h.reach {
-                Reach::Open => Holder { allocated: *n, ..*h },
+                Reach::Open => Holder { given: *n, allocated: *n, ..*h },
                 _ => *h,
             }).collect()
         };
