@@ -86,7 +86,7 @@ impl Shard {
 
     /// Sends the kills that are due, at most a step's share.
     pub(crate) fn send_kills(&mut self) {
-        if !self.may_act() || !self.contact.subscribed {
+        if !self.may_act() || !self.contact.subscribed || self.now < self.kill_pause {
             return;
         }
         for _ in 0..self.config.timing.kill_batch {

@@ -1,11 +1,12 @@
 //! Goals: stop, delete, scale, restart within what may be unavailable.
 
-use crate::world::{World, marked, range, seconds, task};
+use crate::world::{World, config, marked, range, seconds, task};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::RunState;
 use echelon_core_model::instance::Ended;
 use echelon_core_model::job::Desired;
 use echelon_core_model::time::Span;
+use echelon_core_shard::{Event, Shard};
 use echelon_core_testkit::build::JobBuilder;
 
 fn web(n: u32) -> World {
@@ -31,6 +32,32 @@ fn a_stopped_job_is_killed_and_ends() {
         w.run(seconds(30));
         assert_eq!(w.accepted().len(), 3);
     }
+}
+
+#[test]
+fn kills_keep_their_pace_whatever_else_happens() {
+    let mut paced = config("one");
+    paced.timing.kill_batch = 2;
+    let mut w = World::new();
+    w.shard = Shard::new(paced);
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&JobBuilder::service("web", 6).build());
+    w.order(&[range(0, 5)], 6);
+    w.run(seconds(2));
+    assert_eq!(w.states(6), [RunState::Running; 6]);
+    w.wish(&JobBuilder::service("web", 6).build(), Desired::Stopped, 0);
+    w.order(&[range(0, 5)], 6);
+    while w.kills().is_empty() {
+        w.run(Span::millis(1));
+    }
+    for _ in 0..20 {
+        w.step(Event::Wake);
+    }
+    assert_eq!(w.kills().len(), 2, "no event brings the next kills forward");
+    w.run(seconds(3));
+    assert_eq!(w.states(6), [RunState::Killed; 6]);
 }
 
 #[test]
