@@ -96,6 +96,17 @@ impl ClusterView {
         self.row.as_ref().map_or(Wish::Cordoned, |r| r.wish)
     }
 
+    /// Forgets what its shard said of a job.
+    pub fn forget(&mut self, job: JobId) {
+        let first = (job, GroupName::new(""), Generation(0));
+        let slices = self.reports.range(first..).map(|(key, _)| key);
+        let slices: Vec<_> = slices.take_while(|(of, ..)| *of == job).cloned().collect();
+        for key in slices {
+            self.words.remove(&(job, key.1.clone()));
+            self.reports.remove(&key);
+        }
+    }
+
     /// Whether grants may be raised there.
     #[must_use]
     pub fn takes_grants(&self) -> bool {

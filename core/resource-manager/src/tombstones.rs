@@ -49,7 +49,7 @@ impl ResourceManager {
             return;
         };
         for view in self.picture.clusters.values_mut() {
-            view.reports.retain(|(job, _, _), _| *job != id);
+            view.forget(id);
         }
         let holders: Vec<ClusterId> = job.durable.holders.into_keys().collect();
         for cluster in holders {
