@@ -147,7 +147,7 @@ fn percentile(sorted: &[u64], p: usize) -> f64 {
     sorted.get(at).copied().map_or(0.0, as_float)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn as_float(n: u64) -> f64 {
     n as f64
 }

@@ -7,7 +7,7 @@
 pub mod convert;
 pub mod recordio;
 
-#[allow(
+#[expect(
     missing_docs,
     clippy::all,
     clippy::pedantic,

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 /// What a call does next.
 #[derive(Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "one at a time, and taken apart at once")]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and taken apart at once")]
 pub enum Next<T> {
     /// Perform this and give the result to [`Call::on`].
     Do(Op),

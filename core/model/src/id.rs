@@ -161,7 +161,6 @@ impl JobId {
 
     /// When it was made.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "48 bits fit")]
     pub const fn created_at(self) -> Timestamp {
         Timestamp((self.0 >> 80) as u64)
     }

@@ -31,7 +31,6 @@ struct Program {
 }
 
 #[derive(Subcommand)]
-#[allow(clippy::large_enum_variant, reason = "made once, of one command line")]
 enum Understood {
     #[command(flatten)]
     Role(Box<Role>),

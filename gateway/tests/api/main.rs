@@ -1,7 +1,7 @@
 //! The gateway as its callers see it: a real port, gRPC and JSON, a storage in memory, a resource manager and a shard that
 //! answer as told.
 
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,

@@ -1,7 +1,7 @@
 //! How much memory a large simulated cluster takes: `cargo run --release -p echelon-sim-mesos --example scale`.
 //!
 //! Prints bytes for each task, and fails above 4 GiB. Arguments: agents, tasks for each agent (50000 and 20).
-#![allow(
+#![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
     reason = "a measurement reads its process' memory and prints"

@@ -97,7 +97,7 @@ impl Amount {
 }
 
 /// Rounds to thousandths; what is negative or no number is 0.
-#[allow(
+#[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "such casts saturate, NaN is 0"
@@ -106,7 +106,7 @@ pub(crate) fn to_thousandths(value: f64) -> u64 {
     (value * 1000.0).round() as u64
 }
 
-#[allow(clippy::cast_precision_loss, reason = "no amount reaches 2^53 thousandths")]
+#[expect(clippy::cast_precision_loss, reason = "no amount reaches 2^53 thousandths")]
 pub(crate) fn from_thousandths(amount: u64) -> f64 {
     amount as f64 / 1000.0
 }

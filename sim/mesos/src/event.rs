@@ -156,7 +156,7 @@ pub(crate) fn error(message: impl Into<String>) -> Event {
 }
 
 /// Seconds since the epoch, as status updates carry the time.
-#[allow(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
 pub(crate) fn seconds(at: Timestamp) -> f64 {
     at.0 as f64 / 1000.0
 }

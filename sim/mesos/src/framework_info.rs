@@ -78,7 +78,7 @@ pub(crate) fn check_id(id: &str) -> Result<(), String> {
     Ok(())
 }
 
-#[allow(deprecated, reason = "`role` is what frameworks without MULTI_ROLE have")]
+#[expect(deprecated, reason = "`role` is what frameworks without MULTI_ROLE have")]
 fn check_roles(info: &FrameworkInfo) -> Result<(), String> {
     let multi = has(info, capability::Type::MultiRole);
     if multi && info.role.is_some() {

@@ -43,7 +43,7 @@ impl Bundle {
 }
 
 /// The form for frameworks without RESERVATION_REFINEMENT: a role of its own, and one level of reservation (rule R7).
-#[allow(deprecated, reason = "the older form is the deprecated one")]
+#[expect(deprecated, reason = "the older form is the deprecated one")]
 pub(crate) fn unrefined(resource: &mut Resource) {
     let reservation = resource.reservations.pop();
     resource.reservations.clear();
@@ -100,7 +100,7 @@ fn read_amount(resource: &Resource) -> Result<Amount, Problem> {
     Ok(amount)
 }
 
-#[allow(
+#[expect(
     deprecated,
     reason = "frameworks without RESERVATION_REFINEMENT use the older form"
 )]
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    #[allow(deprecated, reason = "the older form is the deprecated one")]
+    #[expect(deprecated, reason = "the older form is the deprecated one")]
     fn the_older_form_is_read_as_the_newer() {
         let reservation = ReservationInfo {
             role: Some("r".to_owned()),

@@ -54,7 +54,7 @@ impl Shares {
 
 impl Claim {
     /// What decides who comes first; ties go by name.
-    #[allow(clippy::type_complexity, reason = "a tuple compares field by field")]
+    #[expect(clippy::type_complexity, reason = "a tuple compares field by field")]
     fn rank(&self) -> (&[(u128, Arc<str>)], u128, &FrameworkId, &Arc<str>) {
         (&self.path, self.framework_share, &self.framework, &self.role)
     }

@@ -261,7 +261,7 @@ impl Cluster {
 }
 
 /// A number of seconds as a span; negative or no number is none, what is too large is for ever.
-#[allow(
+#[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "such casts saturate, NaN is 0"

@@ -1,6 +1,6 @@
 //! The contract of [`Membership`](crate::Membership), as functions that any backend's tests run. A [`Ground`] says how to connect a named
 //! process, and how to silence it; each case gets a fresh one.
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

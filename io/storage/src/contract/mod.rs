@@ -1,6 +1,6 @@
 //! What every storage is held to, as functions over the trait. `storage_contract!` makes a test of each; a backend's
 //! tests give it a function that makes a [`Case`]: an empty, migrated storage and a way to lose answers.
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

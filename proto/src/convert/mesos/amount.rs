@@ -37,7 +37,7 @@ pub fn from_resources(resources: &[Resource]) -> Resources {
 }
 
 /// Thousandths of a scalar, rounded to the nearest as the master does; negative and not-a-number are nothing.
-#[allow(
+#[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "bounded to 0..=2^53 before the cast"
@@ -75,7 +75,7 @@ pub fn to_resources(resources: Resources, role: &str) -> Vec<Resource> {
         .collect()
 }
 
-#[allow(clippy::cast_precision_loss, reason = "quantities stay far below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "quantities stay far below 2^53")]
 fn from_milli(milli: u64) -> f64 {
     milli as f64 / 1000.0
 }

@@ -33,7 +33,7 @@ fn a_framework_subscribes_first_without_an_id_and_then_with_it_in_both_places() 
         assert!((info.failover_timeout() - seconds).abs() < 1.0, "R32");
         assert!(info.checkpoint(), "R36");
         assert_eq!(info.roles, ["ours"]);
-        #[allow(deprecated, reason = "R25: refused beside `roles`")]
+        #[expect(deprecated, reason = "R25: refused beside `roles`")]
         {
             assert_eq!(info.role, None);
         }

@@ -123,7 +123,7 @@ fn text(a: &Attribute) -> Option<String> {
     }
 }
 
-#[allow(
+#[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "clamped to an hour before the cast"

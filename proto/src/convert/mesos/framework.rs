@@ -78,7 +78,7 @@ impl Framework {
 }
 
 /// A span as Mesos' seconds. Exact to the millisecond for every span that a framework uses (below 2^53 ms).
-#[allow(clippy::cast_precision_loss, reason = "spans stay far below 2^53 ms")]
+#[expect(clippy::cast_precision_loss, reason = "spans stay far below 2^53 ms")]
 pub(super) fn seconds(span: Span) -> f64 {
     span.0 as f64 / 1000.0
 }

@@ -49,7 +49,7 @@ fn state(state: Wire) -> TaskState {
 }
 
 /// Seconds of the sender's clock as a moment; what is not one is nothing.
-#[allow(
+#[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "checked to lie in 0..2^53 before the cast"

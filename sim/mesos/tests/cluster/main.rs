@@ -1,6 +1,6 @@
 //! The simulated cluster under faults and load, in virtual time: what the recordings do not show.
 #![cfg(test)]
-#![allow(
+#![expect(
     clippy::disallowed_macros,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -4,7 +4,7 @@
 //! What a recording does not tell is left open: when batches of offers are due (all phases of the interval are tried), and
 //! how events of different kinds mix.
 #![cfg(test)]
-#![allow(
+#![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
     clippy::cast_possible_truncation,
