@@ -1,0 +1,316 @@
+//! What may be asked of storage - reads, decisions and commits - and what became of it.
+
+use super::{Event, EventCursor, Leadership, NameHolder, PlannedRequest, Role, ShardRow, Stamp};
+use crate::assignment::Assignment;
+use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};
+use crate::id::{ClusterId, Epoch, GroupName, HostId, JobId, RequestId, Version};
+use crate::instance::{Block, BlockKey, SliceRow};
+use crate::job::{Head, JobFilter, Progress};
+use crate::pool::PoolTree;
+use crate::spec::JobSpec;
+
+/// What to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Query {
+    /// Decided: one head -> `Answer::Head`.
+    Head(JobId),
+    /// Decided: all heads of a job bucket -> `Answer::Heads`.
+    Heads(u16),
+    /// Decided: one spec version -> `Answer::Spec`.
+    Spec(JobId, u32),
+    /// Decided: who holds a name -> `Answer::Name`.
+    Name(String),
+    /// Decided: what was planned for a request -> `Answer::Request`.
+    Request(RequestId),
+    /// Decided: the pool tree behind the pointer -> `Answer::Pools`.
+    Pools,
+    /// Decided: one assignment -> `Answer::Assignments` (none or one).
+    Assignment(JobId),
+    /// Decided: a partition of assignments with its epoch -> `Answer::Assignments`.
+    Assignments(u16),
+    /// Decided: all clusters -> `Answer::Clusters`.
+    Clusters,
+    /// Decided: who leads -> `Answer::Leadership`.
+    Leadership(Role),
+    /// Owned by the resource manager: progress of one job -> `Answer::Progress` (none or one).
+    Progress(JobId),
+    /// Owned by the resource manager: progress of a bucket -> `Answer::Progress`.
+    ProgressBucket(u16),
+    /// Owned by the resource manager: contact of all clusters -> `Answer::ClusterStates`.
+    ClusterStates,
+    /// Owned by a shard: what it remembers of itself -> `Answer::Shard`.
+    Shard(ClusterId),
+    /// Owned by a shard: all blocks and slice rows of a bucket, not the archive -> `Answer::Blocks`.
+    BlockBucket(ClusterId, u16),
+    /// Owned by a shard: blocks `first..=last` of a group and its slice row, from the archive where they have moved there
+    /// -> `Answer::Blocks`.
+    GroupBlocks {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The job.
+        job: JobId,
+        /// The group.
+        group: GroupName,
+        /// First block number.
+        first: u32,
+        /// Last block number.
+        last: u32,
+    },
+    /// Owned by shards: signs of life of all -> `Answer::Heartbeats`.
+    Heartbeats,
+    /// Owned by a shard: its hosts after one, at most `limit`, by id -> `Answer::Hosts`.
+    Hosts {
+        /// The cluster.
+        cluster: ClusterId,
+        /// Begin after this host.
+        after: Option<HostId>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// Events of a job in order of time, after a cursor, at most `limit` -> `Answer::Events`.
+    Events {
+        /// The job.
+        job: JobId,
+        /// Begin after this one.
+        after: Option<EventCursor>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// Heads with their progress that pass a filter, in order of (bucket, job id), at most `limit` -> `Answer::Jobs`.
+    Jobs {
+        /// What must hold.
+        filter: JobFilter,
+        /// Begin after this job.
+        after: Option<JobId>,
+        /// At most this many.
+        limit: u32,
+    },
+}
+
+/// How sure a read must be. Only decided tables know the difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Consistency {
+    /// For display: a majority's answer.
+    #[default]
+    Quorum,
+    /// To settle something: sees every decision that was ever answered, and finishes those under way.
+    Serial,
+}
+
+/// What was read. Each variant belongs to the queries that name it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// A head, if there is one.
+    Head(Option<Head>),
+    /// Heads of a bucket.
+    Heads(Vec<Head>),
+    /// A spec version, if there is one.
+    Spec(Option<JobSpec>),
+    /// The holder of a name.
+    Name(Option<NameHolder>),
+    /// What was planned for a request.
+    Request(Option<PlannedRequest>),
+    /// The pool tree; version 0 when none was ever written.
+    Pools(PoolTree),
+    /// The partition's epoch and its assignments.
+    Assignments(Epoch, Vec<Assignment>),
+    /// All clusters.
+    Clusters(Vec<Cluster>),
+    /// Who leads.
+    Leadership(Leadership),
+    /// Progress rows.
+    Progress(Vec<Progress>),
+    /// Contact of clusters.
+    ClusterStates(Vec<ClusterState>),
+    /// What a shard remembers.
+    Shard(ShardRow),
+    /// Blocks and slice rows.
+    Blocks(Vec<Block>, Vec<SliceRow>),
+    /// Signs of life.
+    Heartbeats(Vec<Heartbeat>),
+    /// Hosts.
+    Hosts(Vec<Host>),
+    /// Events with their cursors.
+    Events(Vec<(EventCursor, Event)>),
+    /// Heads with progress.
+    Jobs(Vec<(Head, Option<Progress>)>),
+}
+
+/// A compare-and-set on a decided table. Every decision is idempotent by content: if what it would write is already
+/// there, it answers `Applied`; so an unknown outcome is settled by the same decision again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Makes or changes a job; `expected` is the version that is replaced, `None`: insert if absent.
+    PutHead {
+        /// The new head.
+        head: Head,
+        /// The version that it replaces.
+        expected: Option<Version>,
+    },
+    /// Removes a tombstone at a version.
+    RemoveHead {
+        /// The job.
+        job: JobId,
+        /// Its last version.
+        expected: Version,
+    },
+    /// Writes an immutable spec version, if absent.
+    PutSpec {
+        /// The job.
+        job: JobId,
+        /// The version, from 1.
+        version: u32,
+        /// The spec.
+        spec: JobSpec,
+    },
+    /// Gives a name to a job; `expected` is the holder's version that is replaced.
+    TakeName {
+        /// The name.
+        name: String,
+        /// The new holder.
+        holder: NameHolder,
+        /// The version that it replaces.
+        expected: Option<Version>,
+    },
+    /// Plans a request, if absent.
+    PlanRequest {
+        /// The request id.
+        id: RequestId,
+        /// The plan.
+        planned: PlannedRequest,
+    },
+    /// Writes a whole tree under `tree.version` and flips the pointer from `expected`.
+    PutPools {
+        /// The new tree.
+        tree: PoolTree,
+        /// The version that it replaces.
+        expected: Version,
+    },
+    /// Adds or changes a cluster.
+    PutCluster {
+        /// The new row.
+        cluster: Cluster,
+        /// The version that it replaces.
+        expected: Option<Version>,
+    },
+    /// Takes a leadership; `expected` is the epoch that is replaced (0: none yet).
+    TakeEpoch {
+        /// Of what.
+        role: Role,
+        /// The new leadership.
+        next: Leadership,
+        /// The epoch that it replaces.
+        expected: Epoch,
+    },
+    /// Raises the epoch of an assignment partition.
+    RaisePartition {
+        /// The partition.
+        partition: u16,
+        /// The new epoch.
+        epoch: Epoch,
+        /// The epoch that it replaces (0: none yet).
+        expected: Epoch,
+    },
+    /// Writes assignments of one partition, if its epoch is still `epoch`. At most 1 MiB.
+    PutAssignments {
+        /// The partition.
+        partition: u16,
+        /// The writer's epoch.
+        epoch: Epoch,
+        /// Written whole.
+        put: Vec<Assignment>,
+        /// Removed (their tombstones are gone).
+        remove: Vec<JobId>,
+    },
+}
+
+/// What became of a decision.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decided {
+    /// It holds.
+    Applied,
+    /// Something else is there: the present row, in the answer of the query that reads it.
+    Conflict(Box<Answer>),
+}
+
+/// Writes of one owner that become visible together where they share a partition. Repeating a batch unchanged is harmless.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// Whose facts they are.
+    pub owner: Role,
+    /// When, in the owner's order.
+    pub stamp: Stamp,
+    /// The writes.
+    pub writes: Vec<Write>,
+}
+
+/// A write to an owned table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Resource manager: progress of a job.
+    Progress(Progress),
+    /// Resource manager: forget a job's progress (its tombstone is gone).
+    RemoveProgress(JobId),
+    /// Resource manager: contact of a cluster.
+    ClusterState(ClusterState),
+    /// Shard: what it remembers of itself.
+    Shard(ShardRow),
+    /// Shard: a block of instances.
+    Block(Block),
+    /// Shard: a block has moved to the archive.
+    RemoveBlock(BlockKey),
+    /// Shard: a block in the archive.
+    Archive(Block),
+    /// Shard: a slice row.
+    Slice(SliceRow),
+    /// Shard: a slice row is not needed any more.
+    RemoveSlice(JobId, GroupName),
+    /// Shard: nothing that an older epoch ever wrote, or still writes, is seen in this bucket of blocks and slice rows. What is
+    /// to stay was written back under this epoch before, or is in the same batch.
+    Seal(u16),
+    /// Shard: its sign of life.
+    Heartbeat(Heartbeat),
+    /// Shard: a host.
+    Host(Host),
+    /// Shard: a host that is gone for good.
+    RemoveHost(HostId),
+    /// Either: something that happened.
+    Event(Event),
+}
+
+/// Correlates an operation with its result; unique within one driver's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u64);
+
+/// One operation on storage, as a driver asks for it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// Read something.
+    Read(Query, Consistency),
+    /// Decide something by compare-and-set.
+    Decide(Decision),
+    /// Commit owned facts.
+    Commit(Batch),
+}
+
+/// What became of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OpResult {
+    /// Of a read.
+    Answer(Answer),
+    /// Of a decision.
+    Decided(Decided),
+    /// Of a commit: durable.
+    Committed,
+    /// Nobody knows, or it was not done. The driver decides when to repeat it, unchanged.
+    Failed(OpFailure),
+}
+
+/// Why an operation has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpFailure {
+    /// Whether it may have taken effect, or may still.
+    pub may_be_done: bool,
+    /// What was tried and what went wrong, for people.
+    pub why: String,
+}
