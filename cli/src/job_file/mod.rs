@@ -5,6 +5,7 @@ mod file;
 mod scalar;
 mod spec;
 
+use echelon_core_model::nearest;
 use echelon_core_model::spec::JobSpec;
 use std::fmt;
 use thiserror::Error;
@@ -92,19 +93,12 @@ fn shape_error(error: &serde_saphyr::Error) -> JobFileError {
         return JobFileError::UnknownField {
             line,
             field: field.clone(),
-            nearest: nearest(field, expected),
+            nearest: nearest(field, expected.iter().copied()).map(str::to_owned),
         };
     }
     let message = plain.to_string();
     let message = message.lines().next().unwrap_or("is not YAML").to_owned();
     JobFileError::Syntax { line, message }
-}
-
-/// The known word that looks most like what was written, if any looks like it at all.
-pub(crate) fn nearest(written: &str, known: &[&str]) -> Option<String> {
-    let likeness = |k: &str| strsim::jaro_winkler(&written.to_lowercase(), k);
-    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(best) > 0.7).then(|| (*best).to_owned())
 }
 
 #[cfg(test)]

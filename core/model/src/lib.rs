@@ -17,6 +17,7 @@ pub mod directive;
 pub mod id;
 pub mod instance;
 pub mod job;
+pub mod nearest;
 pub mod pool;
 pub mod range;
 pub mod reason;
@@ -31,6 +32,7 @@ pub use id::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, PoolId, RequestId,
     RunNumber, TaskId, Version,
 };
+pub use nearest::nearest;
 pub use range::{InstanceRange, RangeSet};
 pub use reason::{Reason, ReasonCode};
 pub use resources::{Kind, Resources};

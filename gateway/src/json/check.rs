@@ -5,6 +5,7 @@ use super::routes::decode;
 use super::scalar;
 use super::violation;
 use echelon_core_gateway::Violation;
+use echelon_core_model::nearest;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
@@ -111,13 +112,8 @@ fn find(desc: &MessageDescriptor, key: &str) -> Option<FieldDescriptor> {
 
 fn unknown(desc: &MessageDescriptor, key: &str) -> String {
     let names: Vec<String> = desc.fields().map(|f| f.json_name().to_owned()).collect();
-    let nearest = names
-        .iter()
-        .map(|n| (strsim::damerau_levenshtein(n, key), n))
-        .min()
-        .filter(|(distance, _)| *distance <= 3);
-    match nearest {
-        Some((_, near)) => format!("there is no such field; did you mean `{near}`?"),
+    match nearest(key, names.iter().map(String::as_str)) {
+        Some(near) => format!("there is no such field; did you mean `{near}`?"),
         None => format!("there is no such field; known ones are {}", names.join(", ")),
     }
 }

@@ -4,6 +4,7 @@
 //! flags are the command line's business; a role's own struct holds [`Common`] as a section `[process]`.
 
 use crate::logs::LogFormat;
+use echelon_core_model::nearest;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -119,13 +120,8 @@ fn explain(message: &str) -> String {
         return message;
     };
     let known: Vec<&str> = quoted.filter(|name| !name.is_empty()).collect();
-    let nearest = known
-        .iter()
-        .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
-        .min();
-    match nearest {
-        Some((_, name)) => format!("unknown field `{unknown}`, did you mean `{name}`?"),
+    match nearest(unknown, known.iter().copied()) {
+        Some(name) => format!("unknown field `{unknown}`, did you mean `{name}`?"),
         None if known.is_empty() => format!("unknown field `{unknown}`, none is allowed here"),
         None => format!("unknown field `{unknown}`, known here: {}", known.join(", ")),
     }

@@ -98,11 +98,11 @@ const PURE: &[&str] = &["thiserror", "indexmap", "smallvec", "itertools"];
 
 /// What one folder below core/ or sim/ may use beside the pure ones, and why.
 const PURE_HERE: &[(&str, &str)] = &[
+    ("core/model", "strsim"), // the nearest name to a wrong one; pure, without dependencies
     ("core/routing", "consistent_hash"), // the ring of a job's home
-    ("core/gateway", "strsim"),          // the nearest name to a wrong one; pure, without dependencies
-    ("core/testkit", "proptest"),        // strategies; the crate is for tests only
-    ("sim/mesos", "prost"),              // speaks Mesos' messages
-    ("sim/world", "rand"),               // a seeded stream for each kind of fault
+    ("core/testkit", "proptest"), // strategies; the crate is for tests only
+    ("sim/mesos", "prost"),   // speaks Mesos' messages
+    ("sim/world", "rand"),    // a seeded stream for each kind of fault
 ];
 
 /// Outside crates that have one home each, so that a change of them touches one room.

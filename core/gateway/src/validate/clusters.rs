@@ -5,6 +5,7 @@ use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
 use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::nearest;
 use echelon_core_model::spec::JobSpec;
 
 /// Most names of clusters in a message.
@@ -42,25 +43,17 @@ pub async fn in_clusters<F: Facts>(
 fn unknown(wanted: &str, known: &[Cluster]) -> String {
     let names: Vec<&str> = known.iter().map(|c| c.name.as_str()).collect();
     if names.is_empty() {
-        return format!("there is no cluster `{wanted}`, nor any other; add one with `echelon cluster add`");
+        return format!(
+            "there is no cluster `{wanted}`, nor any other; a cluster is added by starting its shard: `echelon shard --cluster {wanted}`"
+        );
     }
     let told = names.iter().take(TOLD).copied().collect::<Vec<_>>().join(", ");
-    match nearest(wanted, &names) {
+    match nearest(wanted, names) {
         Some(near) => {
             format!("there is no cluster `{wanted}`; did you mean `{near}`? There are: {told}")
         }
         None => format!("there is no cluster `{wanted}`; there are: {told}"),
     }
-}
-
-/// The name that was probably meant: with at most a third of it, and one letter, different.
-fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
-    let near = names
-        .iter()
-        .map(|name| (strsim::damerau_levenshtein(wanted, name), *name));
-    near.filter(|(distance, name)| *distance <= 1 + name.len() / 3)
-        .min()
-        .map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -116,6 +109,6 @@ mod tests {
 
     #[test]
     fn without_any_cluster_it_is_said_how_to_add_one() {
-        assert!(unknown("east", &[]).contains("echelon cluster add"));
+        assert!(unknown("east", &[]).ends_with("`echelon shard --cluster east`"));
     }
 }
