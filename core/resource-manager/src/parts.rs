@@ -5,6 +5,7 @@
 use crate::orders::listeners;
 use crate::picture::{JobView, Picture};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::job::Desired;
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::fill::{Taker, fill};
 use std::collections::BTreeMap;
@@ -74,7 +75,16 @@ fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
 #[must_use]
 pub fn parts(picture: &Picture, id: JobId, job: &JobView, group: &GroupName) -> BTreeMap<ClusterId, u64> {
     let spec = job.spec.as_ref().and_then(|s| s.group(group));
-    let limit = spec.map_or(1, |g| u64::from(g.max_unavailable.max(1)));
+    let running = job
+        .head
+        .as_ref()
+        .is_some_and(|h| h.goal.desired == Desired::Running);
+    // Where nothing is to run nothing is restarted, and what was said of an ended job may be forgotten here before its shards know.
+    let limit = if running {
+        spec.map_or(1, |g| u64::from(g.max_unavailable.max(1)))
+    } else {
+        0
+    };
     let (clusters, holders): (Vec<ClusterId>, Vec<Holder>) = listeners(job)
         .into_iter()
         .filter(|c| picture.clusters.get(c).is_none_or(|v| v.wish() != Wish::Left))

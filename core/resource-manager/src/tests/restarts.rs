@@ -4,6 +4,7 @@ use super::case::{Case, service};
 use super::shard::{Key, ModelShard};
 use crate::parts::{Holder, Reach, divide};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::job::Desired;
 use echelon_core_model::{GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
 use echelon_core_testkit::build::main_group;
 use proptest::prelude::*;
@@ -192,6 +193,21 @@ fn a_lowered_limit_takes_before_it_gives() {
     assert_eq!(parts(&case).iter().sum::<u32>(), 1);
     case.run_for(Span::seconds(30));
     assert_eq!(case.all_outdated(job), [0, 0]);
+}
+
+#[test]
+fn a_job_that_is_not_to_run_has_no_parts() {
+    let (mut case, job) = three();
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::seconds(2));
+    assert!(case.progress(job).unwrap().state.is_ended());
+    // The word that it is archived never arrived at the cluster that had the unit, and a new leader hears nothing of it.
+    case.fail_over();
+    case.shard("a").parts.insert((job, main_group()), (1, 1));
+    case.cut("a");
+    case.want(job, Desired::Deleted);
+    assert_eq!(case.shard("b").part(job, &main_group()).1, 0);
+    assert_eq!(case.shard("c").part(job, &main_group()).1, 0);
 }
 
 fn holder() -> impl Strategy<Value = Holder> {

@@ -115,6 +115,8 @@ impl ModelShard {
                 self.archived.insert(job);
                 self.orders.retain(|(j, _), _| *j != job);
                 self.slices.retain(|(j, _, _), _| *j != job);
+                self.parts.retain(|(j, _), _| *j != job);
+                self.down.retain(|((j, _, _), _), _| *j != job);
                 self.reported.retain(|(j, _, _), _| *j != job);
                 Vec::new()
             }
