@@ -60,6 +60,7 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
             "CAPACITY",
             "REACHABLE",
             "SEEN",
+            "MAINTENANCE",
             "ID",
             "ADDRESS",
         ],
@@ -84,9 +85,22 @@ fn row(h: &v1::Host) -> Vec<String> {
         shape::resources(h.capacity.as_ref()),
         if h.reachable { "yes" } else { "no" }.to_owned(),
         shape::ago(h.seen_time.as_ref()),
+        maintenance(h),
         h.host_id.clone(),
         h.address.clone(),
     ]
+}
+
+/// From when to when, in UTC.
+fn maintenance(h: &v1::Host) -> String {
+    let Some(m) = &h.maintenance else {
+        return "none".to_owned();
+    };
+    let start = shape::time(m.start_time.as_ref());
+    match &m.end_time {
+        Some(end) => format!("{start} to {}", shape::time(Some(end))),
+        None => format!("from {start}"),
+    }
 }
 
 async fn get(context: &Context, host: &str) -> Result<(), Failure> {
@@ -106,7 +120,7 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
     let h = got.await?.host.unwrap_or_default();
     let attributes: Vec<String> = h.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let people = format!(
-        "host:       {}\ncluster:    {}\nid:         {}\naddress:    {}\ncapacity:   {}\nused:       {}\ntasks:      {}\nreachable:  {}\nseen:       {} ago\nattributes: {}\n",
+        "host:        {}\ncluster:     {}\nid:          {}\naddress:     {}\ncapacity:    {}\nused:        {}\ntasks:       {}\nreachable:   {}\nseen:        {} ago\nmaintenance: {}\nattributes:  {}\n",
         output::escape(&h.hostname),
         output::escape(&h.cluster),
         output::escape(&h.host_id),
@@ -116,6 +130,7 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
         h.tasks,
         if h.reachable { "yes" } else { "no" },
         shape::ago(h.seen_time.as_ref()),
+        maintenance(&h),
         output::escape(&attributes.join(" ")),
     );
     print!(

@@ -54,6 +54,17 @@ pub enum Call {
         /// How long the same room is not to be offered again.
         refuse: Span,
     },
+    /// Say about planned maintenance of a host whether it may begin: it is information for the operator only (R129).
+    AnswerInverse {
+        /// The inverse offers, all of `host`.
+        offers: Vec<OfferId>,
+        /// The host.
+        host: HostId,
+        /// Nothing of ours is there any more.
+        accept: bool,
+        /// How long we are not to be asked again.
+        refuse: Span,
+    },
     /// Offer again whatever there is.
     Revive,
     /// Offer nothing until revived.

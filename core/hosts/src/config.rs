@@ -21,6 +21,12 @@ pub struct Config {
     pub revive_again: Span,
     /// An idle shard has a look at all hosts after this: new ones are told by offers only.
     pub look: Span,
+    /// Services leave a host this long before its planned maintenance, as far as their `max_unavailable` allows.
+    pub lead: Span,
+    /// Batch instances, which may end by themselves, leave this long before.
+    pub last_call: Span,
+    /// What was answered about maintenance may be asked again after this.
+    pub ask_again: Span,
     /// A host not heard of for this long after a new subscription, without tasks of ours, is forgotten.
     pub forget: Span,
 }
@@ -38,6 +44,9 @@ impl Config {
             revive_gap: Span::seconds(5),
             revive_again: Span::minutes(1),
             look: Span::minutes(5),
+            lead: Span::minutes(30),
+            last_call: Span::minutes(2),
+            ask_again: Span::minutes(1),
             forget: Span::minutes(5),
         }
     }

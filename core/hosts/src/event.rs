@@ -1,5 +1,6 @@
 //! What a cluster tells: the events of the Mesos v1 scheduler API in our words.
 
+use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::{HostId, Resources, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +26,19 @@ pub struct Offer {
     pub resources: Resources,
     /// Attributes as text.
     pub attributes: BTreeMap<String, String>,
+    /// When the host is planned to be away.
+    pub maintenance: Option<Maintenance>,
+}
+
+/// The wish that a host is empty when its maintenance begins (R129).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InverseOffer {
+    /// Its id.
+    pub id: OfferId,
+    /// The host's agent.
+    pub host: HostId,
+    /// When it is planned to be away.
+    pub maintenance: Maintenance,
 }
 
 /// State of a task as the cluster tells it (Mesos rule R92).
@@ -108,6 +122,10 @@ pub enum Event {
     Offers(Vec<Offer>),
     /// An offer is taken back; it may cross our use of it (R63).
     Rescind(OfferId),
+    /// Hosts are to be left.
+    InverseOffers(Vec<InverseOffer>),
+    /// A host is not to be left any more, or at another time, which is told again.
+    RescindInverse(OfferId),
     /// A task's state.
     Update(TaskStatus),
     /// An agent is gone (no executor named), or one of its executors ended (R119). Informative only.

@@ -8,7 +8,7 @@ use crate::event::OfferId;
 use crate::ledger::Ledger;
 use crate::record::Record;
 use crate::stock::Stock;
-use echelon_core_model::cluster::{Host, HostView};
+use echelon_core_model::cluster::{Host, HostView, Maintenance};
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::{GroupName, HostId, JobId, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +32,10 @@ pub struct Hosts {
     pub(crate) heard_at: Option<Timestamp>,
     /// Offers of calls that failed: they may still be open in Mesos, declining them twice does no harm (R42).
     pub(crate) give_back: BTreeMap<OfferId, Timestamp>,
+    /// Hosts with planned maintenance.
+    pub(crate) planned: BTreeMap<HostId, Maintenance>,
+    /// Inverse offers without an answer.
+    pub(crate) asked: BTreeMap<OfferId, HostId>,
     pub(crate) changed: BTreeSet<HostId>,
     pub(crate) removed: BTreeSet<HostId>,
     swept_at: Timestamp,
@@ -60,6 +64,8 @@ impl Hosts {
             subscribed_at: Timestamp::default(),
             heard_at: None,
             give_back: BTreeMap::new(),
+            planned: BTreeMap::new(),
+            asked: BTreeMap::new(),
             changed: BTreeSet::new(),
             removed: BTreeSet::new(),
             swept_at: Timestamp::default(),
@@ -71,6 +77,9 @@ impl Hosts {
     pub fn restore(&mut self, rows: Vec<Host>) {
         for row in rows {
             let id = row.id.clone();
+            if let Some(m) = row.maintenance {
+                self.planned.entry(id.clone()).or_insert(m);
+            }
             self.records.entry(id).or_insert_with(|| Record::restored(row));
         }
     }
@@ -155,12 +164,14 @@ impl Hosts {
             offers: ids.to_vec(),
             refuse,
         }));
+        calls.extend(self.answer_inverse(now));
         calls
     }
 
-    /// When `next_calls` has something to say at the latest; a moment that has passed means now.
+    /// When `next_calls` has something to say at the latest, or a host begins or ceases to be left; a moment that has passed
+    /// means now.
     #[must_use]
-    pub fn next_wake(&self, demand: bool) -> Option<Timestamp> {
+    pub fn next_wake(&self, demand: bool, now: Timestamp) -> Option<Timestamp> {
         let appetite = self.appetite.as_ref()?;
         let due = appetite.due(demand, &self.config).unwrap_or_default();
         let hold = if appetite.suppressed() {
@@ -170,15 +181,30 @@ impl Hosts {
         };
         let decline = self.stock.oldest().map(|t| t.plus(hold));
         let again = self.give_back.values().min().copied();
-        [Some(due), decline, again].into_iter().flatten().min()
+        let maintenance = self.maintenance_wake(now);
+        [Some(due), decline, again, maintenance]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// The hosts that can be reached, by id, with the room of their open offers.
+    /// The hosts that can be reached, by id, with the room of their open offers; of one that is to be left none is free.
     #[must_use]
-    pub fn views(&self) -> Vec<HostView> {
-        self.reachable()
-            .map(|(id, r)| r.view(id, self.stock.free(id), self.ledger.used(id)))
-            .collect()
+    pub fn views(&self, now: Timestamp) -> Vec<HostView> {
+        let draining = self.draining(now);
+        let view = |(id, r): (&HostId, &Record)| {
+            let view = r.view(id, self.stock.free(id), self.ledger.used(id));
+            if draining.contains_key(id) {
+                HostView {
+                    free: Resources::ZERO,
+                    draining: true,
+                    ..view
+                }
+            } else {
+                view
+            }
+        };
+        self.reachable().map(view).collect()
     }
 
     /// Room of a host's open offers.
@@ -196,18 +222,26 @@ impl Hosts {
     /// A host as it is stored.
     #[must_use]
     pub fn host(&self, id: &HostId) -> Option<Host> {
-        Some(self.records.get(id)?.row(id, self.ledger.used(id)))
+        let row = self.records.get(id)?.row(id, self.ledger.used(id));
+        let maintenance = self.planned.get(id).copied();
+        Some(Host { maintenance, ..row })
     }
 
-    /// The hosts that can be reached in sum. `largest_free` is capacity minus our tasks: an idle shard holds no offers.
+    /// The hosts that can be reached in sum, without those that are to be left. `largest_free` is capacity minus our tasks: an idle
+    /// shard holds no offers.
     #[must_use]
-    pub fn capacity(&self) -> Capacity {
+    pub fn capacity(&self, now: Timestamp) -> Capacity {
+        let draining = self.draining(now);
         let mut out = Capacity {
             mesos_contact: self.heard_at,
             ..Capacity::default()
         };
         for (id, record) in self.reachable() {
             let (capacity, used) = (record.capacity(), self.ledger.used(id).resources);
+            if draining.contains_key(id) {
+                out.used = out.used.plus(used);
+                continue;
+            }
             out.total = out.total.plus(capacity);
             out.used = out.used.plus(used);
             out.largest_free = out.largest_free.max_each(capacity.minus(used));
@@ -264,6 +298,7 @@ impl Hosts {
             .collect();
         for id in gone {
             self.records.remove(&id);
+            self.planned.remove(&id);
             self.changed.remove(&id);
             self.removed.insert(id);
         }

@@ -1,7 +1,7 @@
 //! Our tasks and the room that they take: launched, or told by storage, and not known to have ended.
 
 use echelon_core_model::{GroupName, HostId, JobId, Resources, TaskId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone)]
 struct Taken {
@@ -76,6 +76,12 @@ impl Ledger {
     /// What our tasks take on a host.
     pub fn used(&self, host: &HostId) -> Used {
         self.hosts.get(host).copied().unwrap_or_default()
+    }
+
+    /// Our tasks on some hosts. `O(tasks)`.
+    pub fn tasks_on(&self, hosts: &BTreeSet<HostId>) -> Vec<TaskId> {
+        let there = self.tasks.iter().filter(|(_, taken)| hosts.contains(&taken.host));
+        there.map(|(task, _)| task.clone()).collect()
     }
 
     /// How many tasks of a group each host has.

@@ -15,6 +15,7 @@ pub mod config;
 pub mod event;
 pub mod hosts;
 mod ledger;
+mod maintenance;
 mod observe;
 mod record;
 mod stock;
@@ -23,5 +24,6 @@ mod tests;
 
 pub use call::{Call, Launch};
 pub use config::Config;
-pub use event::{Event, Offer, OfferId, Refusal, TaskState, TaskStatus};
+pub use event::{Event, InverseOffer, Offer, OfferId, Refusal, TaskState, TaskStatus};
 pub use hosts::{Changes, Hosts};
+pub use maintenance::Drain;

@@ -26,6 +26,8 @@ impl Hosts {
                 self.stock.close(offer);
                 self.give_back.remove(offer);
             }
+            Event::InverseOffers(asked) => asked.iter().for_each(|a| self.on_inverse_offer(a, now)),
+            Event::RescindInverse(offer) => self.on_rescind_inverse(offer),
             Event::Update(status) => self.on_update(status, now),
             Event::Failure {
                 host: Some(host),
@@ -40,6 +42,7 @@ impl Hosts {
     fn void_offers(&mut self) {
         self.stock.clear();
         self.give_back.clear();
+        self.asked.clear();
         if let Some(appetite) = self.appetite.take() {
             self.last_appetite = Some(appetite);
         }
@@ -59,6 +62,7 @@ impl Hosts {
         if new || described || grew {
             self.changed.insert(host.clone());
         }
+        self.plan(host, offer.maintenance);
     }
 
     fn on_update(&mut self, status: &TaskStatus, now: Timestamp) {
@@ -108,6 +112,11 @@ impl Hosts {
             }
             Call::Decline { offers, .. } => self.give_back_later(offers, again),
             Call::Revive | Call::Suppress => appetite.call_failed(),
+            // It is still open, and answered once more.
+            Call::AnswerInverse { offers, host, .. } => {
+                self.asked
+                    .extend(offers.iter().map(|id| (id.clone(), host.clone())));
+            }
             Call::Subscribe { .. }
             | Call::UpdateFramework
             | Call::Kill { .. }

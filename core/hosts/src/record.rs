@@ -123,10 +123,11 @@ impl Record {
             free,
             capacity: self.capacity,
             used: used.resources,
+            draining: false,
         }
     }
 
-    /// As it is stored.
+    /// As it is stored, but for its maintenance.
     pub fn row(&self, id: &HostId, used: Used) -> Host {
         Host {
             id: id.clone(),
@@ -138,6 +139,7 @@ impl Record {
             attributes: (*self.attributes).clone(),
             reachable: self.reachable,
             seen_at: self.seen_at,
+            maintenance: None,
         }
     }
 }

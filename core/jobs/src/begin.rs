@@ -41,6 +41,7 @@ pub fn begin(record: &mut InstanceRecord, start: Start, now: Timestamp) {
     if record.run.as_ref().is_some_and(Run::may_have_task) {
         give_up(record, now);
     }
+    let replaces = record.run.as_ref().is_some_and(is_to_be_replaced);
     record.generation = start.generation;
     record.run = Some(Run {
         generation: start.generation,
@@ -52,9 +53,19 @@ pub fn begin(record: &mut InstanceRecord, start: Start, now: Timestamp) {
         hostname: start.hostname,
         spec_version: start.spec_version,
         restarts: start.restarts,
+        replaces,
         started_at: None,
         ended_at: None,
         exit_code: None,
         stopping: None,
     });
+}
+
+/// Whether what follows a run counts as down because of us until it runs.
+fn is_to_be_replaced(run: &Run) -> bool {
+    let stopped = run
+        .stopping
+        .as_ref()
+        .is_some_and(|s| s.reason.code.is_replacement());
+    stopped || (run.replaces && run.started_at.is_none())
 }

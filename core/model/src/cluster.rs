@@ -119,6 +119,15 @@ pub struct Heartbeat {
     pub trouble: Option<String>,
 }
 
+/// When a host is planned to be away (Mesos rule R129).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Maintenance {
+    /// From when.
+    pub from: Timestamp,
+    /// Until when; `None`: it has no planned end.
+    pub until: Option<Timestamp>,
+}
+
 /// A host as its shard sees it. Owned by the shard's leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
@@ -140,6 +149,8 @@ pub struct Host {
     pub reachable: bool,
     /// When it was last seen in an offer or update.
     pub seen_at: Timestamp,
+    /// Planned maintenance.
+    pub maintenance: Option<Maintenance>,
 }
 
 /// A host as placement sees it at one moment. Cheap to copy.
@@ -157,4 +168,6 @@ pub struct HostView {
     pub capacity: Resources,
     /// Taken by our tasks.
     pub used: Resources,
+    /// It is to be empty for planned maintenance: nothing is placed on it.
+    pub draining: bool,
 }

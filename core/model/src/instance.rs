@@ -55,6 +55,8 @@ pub struct Run {
     pub spec_version: u32,
     /// Restarts asked for when it began; a larger goal ends it.
     pub restarts: u32,
+    /// It follows a run that was stopped to be replaced (a restart, maintenance), and none in between has run.
+    pub replaces: bool,
     /// When the command began.
     pub started_at: Option<Timestamp>,
     /// When it ended.

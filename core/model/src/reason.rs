@@ -67,6 +67,8 @@ pub enum ReasonCode {
     AwaitingOffer = 33,
     /// Hosts that this instance should avoid after failures there.
     HostAvoided = 34,
+    /// Hosts are to be empty for planned maintenance.
+    HostMaintenance = 35,
     /// The launch is on its way to Mesos.
     Launching = 40,
     /// Mesos did not take the launch.
@@ -138,6 +140,7 @@ impl ReasonCode {
         Self::NoHosts,
         Self::AwaitingOffer,
         Self::HostAvoided,
+        Self::HostMaintenance,
         Self::Launching,
         Self::LaunchDropped,
         Self::LaunchInvalid,
@@ -189,6 +192,12 @@ impl ReasonCode {
         }
     }
 
+    /// Whether a run that was stopped for this is followed by another one, by our own wish: `max_unavailable` bounds how many are.
+    #[must_use]
+    pub const fn is_replacement(self) -> bool {
+        matches!(self, Self::RestartRequested | Self::HostMaintenance)
+    }
+
     /// The stable word of the API: `POOL_LIMIT`.
     #[must_use]
     pub fn word(self) -> String {
@@ -227,6 +236,9 @@ impl ReasonCode {
             Self::NoHosts => "the cluster has no hosts",
             Self::AwaitingOffer => "waits for Mesos to offer hosts",
             Self::HostAvoided => "avoids hosts on which it failed before",
+            Self::HostMaintenance => {
+                "maintenance of its host, or of every host that it could use, is planned"
+            }
             Self::Launching => "the launch is on its way to Mesos",
             Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
             Self::LaunchInvalid => "Mesos refused the task as invalid",

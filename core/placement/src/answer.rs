@@ -46,6 +46,8 @@ pub struct Obstacles {
     pub hosts: u32,
     /// Hosts that break a constraint.
     pub constraint: u32,
+    /// Hosts that are to be empty for planned maintenance.
+    pub maintenance: u32,
     /// Hosts that are too small even when empty.
     pub capacity: u32,
     /// Hosts that other tasks of ours fill.
@@ -86,6 +88,7 @@ impl fmt::Display for Obstacles {
         let Self {
             hosts,
             constraint,
+            maintenance,
             capacity,
             room,
             offer,
@@ -93,6 +96,7 @@ impl fmt::Display for Obstacles {
         write!(f, "{hosts} {}", if *hosts == 1 { "host" } else { "hosts" })?;
         let parts = [
             (constraint, "break a constraint"),
+            (maintenance, "in maintenance"),
             (capacity, "too small"),
             (room, "full"),
             (offer, "not offered"),

@@ -199,7 +199,7 @@ impl<'a> Judge<'a> {
                 .shortfall
                 .is_none_or(|s| s.have < s.need && shape.is_some_and(|r| r.get(s.kind) == s.need));
             let o = &u.hosts;
-            let counted = o.constraint + o.capacity + o.room + o.offer == o.hosts;
+            let counted = o.constraint + o.maintenance + o.capacity + o.room + o.offer == o.hosts;
             if !real || !counted || self.hosts.len() != o.hosts as usize {
                 self.broken.push(Broken::FalseReason(u.job, u.group.clone()));
             }

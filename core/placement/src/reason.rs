@@ -16,28 +16,35 @@ pub fn explain(shape: Resources, rules: &[Constraint], room: &Room<'_>) -> (Reas
         .filter(|(_, view)| rules.iter().all(|r| holds(r, view)))
         .map(|(h, _)| h)
         .collect();
-    let obstacles = count(shape, &passing, room);
+    let draining = |h: &HostIdx| room.views().get(*h).is_some_and(|v| v.draining);
+    let (away, open): (Vec<HostIdx>, Vec<HostIdx>) = passing.iter().partition(|h| draining(h));
+    let obstacles = Obstacles {
+        constraint: number(room.views().len() - passing.len()),
+        maintenance: number(away.len()),
+        ..count(shape, &open, room)
+    };
     let reason = if obstacles.hosts == 0 {
         ReasonCode::NoHosts.into()
     } else if passing.is_empty() {
         Reason::new(ReasonCode::HostConstraint).at(broken_rule(rules, room))
+    } else if open.is_empty() {
+        Reason::new(ReasonCode::HostMaintenance).at(obstacles.to_string())
     } else if obstacles.offer > 0 {
-        let offered = passing.iter().map(|h| room.free(*h));
+        let offered = open.iter().map(|h| room.free(*h));
         short(ReasonCode::AwaitingOffer, shape, offered).at(obstacles.to_string())
     } else {
-        let counted = passing.iter().map(|h| left(*h, room));
+        let counted = open.iter().map(|h| left(*h, room));
         short(ReasonCode::HostResources, shape, counted).at(obstacles.to_string())
     };
     (reason, obstacles)
 }
 
-fn count(shape: Resources, passing: &[HostIdx], room: &Room<'_>) -> Obstacles {
+fn count(shape: Resources, open: &[HostIdx], room: &Room<'_>) -> Obstacles {
     let mut out = Obstacles {
         hosts: number(room.views().len()),
-        constraint: number(room.views().len() - passing.len()),
         ..Obstacles::default()
     };
-    for host in passing {
+    for host in open {
         if !shape.fits(capacity(*host, room)) {
             out.capacity += 1;
         } else if !shape.fits(left(*host, room)) {

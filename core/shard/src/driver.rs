@@ -16,7 +16,7 @@ use crate::recover::Recovery;
 use crate::release::Leaving;
 use crate::report::Telling;
 use crate::stranger::Strangers;
-use echelon_core_hosts::Hosts;
+use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceRange, JobId, Timestamp};
@@ -87,6 +87,8 @@ pub struct Shard {
     pub(crate) strangers: Strangers,
     pub(crate) reconcile: Reconcile,
     pub(crate) leaving: Leaving,
+    /// Hosts that are to be empty, as last looked at.
+    pub(crate) draining: BTreeMap<HostId, Drain>,
     pub(crate) taking: BTreeSet<(u32, Generation, InstanceRange)>,
     pub(crate) reading_specs: BTreeSet<(JobId, u32)>,
     pub(crate) refreshing: BTreeSet<JobId>,
@@ -141,6 +143,7 @@ impl Shard {
             strangers: Strangers::default(),
             reconcile: Reconcile::default(),
             leaving: Leaving::default(),
+            draining: BTreeMap::new(),
             taking: BTreeSet::new(),
             reading_specs: BTreeSet::new(),
             refreshing: BTreeSet::new(),
@@ -212,6 +215,7 @@ impl Shard {
         self.keep_reading();
         self.chase_launches();
         self.keep_reconciling();
+        self.keep_draining();
         self.write_hosts();
     }
 
@@ -275,7 +279,7 @@ impl Shard {
             self.reconcile.next_due().filter(|_| subscribed),
             self.placing.next_due(acting),
             self.hosts
-                .next_wake(self.wants_offers())
+                .next_wake(self.wants_offers(), self.now)
                 .filter(|_| subscribed && !self.suspended),
             self.telling.due.filter(|_| self.telling.batches.is_empty()),
         ];

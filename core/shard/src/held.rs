@@ -197,7 +197,15 @@ impl Shard {
 
     /// Offers of a broken subscription are void (R28, R31); updates stay true.
     pub(crate) fn void_held_offers(&mut self) {
-        let voided = |e: &hosts::Event| matches!(e, hosts::Event::Offers(_) | hosts::Event::Rescind(_));
+        let voided = |e: &hosts::Event| {
+            matches!(
+                e,
+                hosts::Event::Offers(_)
+                    | hosts::Event::Rescind(_)
+                    | hosts::Event::InverseOffers(_)
+                    | hosts::Event::RescindInverse(_)
+            )
+        };
         self.recovery.held.events.retain(|e| !voided(e));
     }
 }

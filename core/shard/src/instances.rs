@@ -97,7 +97,7 @@ impl Shard {
         run.is_none_or(|r| !self.reconcile.awaits_first(&(at, r.generation, r.number)))
     }
 
-    /// Looks after a group: restarts within its budget, marks, archive.
+    /// Looks after a group: runs to be replaced within its budget, marks, archive.
     fn tend(&mut self, number: u32) {
         self.restart_some(number);
         self.tend_count_marks(number);
@@ -118,7 +118,9 @@ impl Shard {
         };
         group.recount();
         let numbers: Vec<_> = group.records().map(|(n, _)| n).collect();
-        numbers.iter().for_each(|n| group.refresh_restarts(*n));
+        numbers
+            .iter()
+            .for_each(|n| group.refresh_restarts(*n, &self.draining));
         self.picture.look_at_all(number);
         self.placing.hungrier(now, self.config.timing.commit_delay);
         self.start_takeovers(number);

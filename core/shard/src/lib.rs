@@ -16,6 +16,7 @@ mod commit;
 mod config;
 mod contact;
 mod directive;
+mod drain;
 mod driver;
 mod effects;
 mod event;

@@ -153,7 +153,7 @@ impl Shard {
         }
         group.tallies.entry(after.0).or_default().merge(&after.1);
         group.refresh_startable(at.1);
-        group.refresh_restarts(at.1);
+        group.refresh_restarts(at.1, &self.draining);
         let event = changed.map(|run| event_of(group, at.1, &run, self.now));
         let dirt = self
             .journal

@@ -81,7 +81,7 @@ impl Shard {
         }
         self.placing.token += 1;
         self.placing.asked_at = Some(self.now);
-        let mut hosts = self.hosts.views();
+        let mut hosts = self.hosts.views(self.now);
         for host in hosts
             .iter_mut()
             .filter(|h| self.placing.spoken_for.contains_key(&h.id))
@@ -181,7 +181,7 @@ impl Shard {
             return;
         }
         let mut room: BTreeMap<HostId, (Resources, std::sync::Arc<str>)> = BTreeMap::new();
-        for view in self.hosts.views() {
+        for view in self.hosts.views(self.now) {
             if !self.placing.spoken_for.contains_key(&view.id) {
                 room.insert(view.id, (view.free, view.hostname));
             }

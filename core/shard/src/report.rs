@@ -159,7 +159,7 @@ impl Shard {
     pub fn capacity(&self) -> Capacity {
         Capacity {
             mesos_contact: self.contact.heard_at,
-            ..self.hosts.capacity()
+            ..self.hosts.capacity(self.now)
         }
     }
 

@@ -1,15 +1,17 @@
-//! Restarts of a group here: which runs are from before the last one asked for, how many of them may be stopped now, and what
-//! part of the job-wide `max_unavailable` that takes.
+//! Runs of a group here that are to be replaced, since they are from before the last restart asked for or since their host is to
+//! be empty: which they are, how many of them may be stopped now, and what part of the job-wide `max_unavailable` that takes.
 
 use crate::Shard;
 use crate::group::Group;
+use echelon_core_hosts::Drain;
 use echelon_core_jobs::{Standing, standing};
 use echelon_core_model::instance::Run;
-use echelon_core_model::{InstanceNumber, ReasonCode, RunNumber, RunState};
+use echelon_core_model::spec::JobKind;
+use echelon_core_model::{HostId, InstanceNumber, ReasonCode, RunState};
+use std::collections::BTreeMap;
 
 impl Shard {
-    /// Stops runs from before the last restart, lowest first, as long as no more than the group's part of `max_unavailable`
-    /// are down.
+    /// Stops outdated runs, lowest first, as long as no more than the group's part of `max_unavailable` are down.
     pub(crate) fn restart_some(&mut self, number: u32) {
         loop {
             let Some(group) = self.picture.groups.get(&number) else {
@@ -19,7 +21,8 @@ impl Shard {
             let Some(n) = self.first_outdated(group, number, budget) else {
                 return;
             };
-            self.stop((number, n), ReasonCode::RestartRequested.into());
+            let code = group.why_outdated(n);
+            self.stop((number, n), code.into());
             if self
                 .picture
                 .groups
@@ -32,21 +35,44 @@ impl Shard {
     }
 
     /// The lowest outdated run that may be stopped. One that does not run is counted as unavailable already, whatever stops it, so
-    /// it costs nothing of the budget; but where no part was given nothing is stopped at all.
+    /// it costs nothing of the budget; but where no part was given nothing is stopped at all. A batch instance whose host goes away
+    /// would end with it: its job has nothing that could be unavailable.
     fn first_outdated(&self, group: &Group, number: u32, budget: u64) -> Option<InstanceNumber> {
-        if self.frozen || group.outdated.is_empty() || (budget == 0 && group.max_unavailable == 0) {
+        let batch = group.kind() == Some(JobKind::Batch);
+        let none_may = budget == 0 && group.max_unavailable == 0 && !batch;
+        if self.frozen || group.outdated.is_empty() || none_may {
             return None;
         }
         let may = |n: &InstanceNumber| {
             let run = group.record(*n).and_then(|r| r.run.as_ref());
-            let down = run.is_some_and(|r| r.state != RunState::Running);
-            (budget > 0 || down) && self.is_observed((number, *n))
+            let down = run.is_some_and(|r| r.state != RunState::Running) && group.max_unavailable > 0;
+            let drained = batch && group.why_outdated(*n) == ReasonCode::HostMaintenance;
+            (budget > 0 || down || drained) && self.is_observed((number, *n))
         };
         group.outdated.iter().copied().find(may)
     }
 }
 
 impl Group {
+    fn restarts_asked(&self) -> u32 {
+        self.wish.as_ref().map_or(0, |w| w.goal.restarts)
+    }
+
+    fn kind(&self) -> Option<JobKind> {
+        self.spec.as_ref().map(|s| s.kind)
+    }
+
+    /// Why an outdated run is to be replaced.
+    fn why_outdated(&self, n: InstanceNumber) -> ReasonCode {
+        let asked = self.restarts_asked();
+        let run = self.record(n).and_then(|r| r.run.as_ref());
+        if run.is_some_and(|r| r.restarts < asked) {
+            ReasonCode::RestartRequested
+        } else {
+            ReasonCode::HostMaintenance
+        }
+    }
+
     /// The part of `max_unavailable` in force: the one given, or more while restarts that began under a larger one go on. What
     /// this cluster no longer holds is another's to count.
     pub(crate) fn part_in_force(&self) -> u32 {
@@ -60,9 +86,14 @@ impl Group {
     }
 
     /// Brings the sets of outdated runs and of instances under restart up to date for one number.
-    pub(crate) fn refresh_restarts(&mut self, n: InstanceNumber) {
-        let asked = self.wish.as_ref().map_or(0, |w| w.goal.restarts);
-        let old = |r: &Run| r.may_have_task() && r.stopping.is_none() && r.restarts < asked;
+    pub(crate) fn refresh_restarts(&mut self, n: InstanceNumber, draining: &BTreeMap<HostId, Drain>) {
+        let asked = self.restarts_asked();
+        let drained = |r: &Run| match (draining.get(&r.host), self.kind()) {
+            (Some(Drain::Services), kind) => kind == Some(JobKind::Service),
+            (Some(Drain::All), kind) => kind.is_some(),
+            (None, _) => false,
+        };
+        let old = |r: &Run| r.may_have_task() && r.stopping.is_none() && (r.restarts < asked || drained(r));
         if self.record(n).and_then(|r| r.run.as_ref()).is_some_and(old) {
             self.outdated.insert(n);
         } else {
@@ -80,13 +111,12 @@ impl Group {
     }
 }
 
-/// Whether a run is what a restart stopped, or what follows it and has not run yet. A run that follows a failure cannot be told
-/// from the latter by its record: until it runs it counts too, which only makes others wait.
+/// Whether a run was stopped to be replaced, or follows such a one and has not run yet.
 fn is_restarting(run: &Run) -> bool {
     let stopped = run
         .stopping
         .as_ref()
-        .is_some_and(|s| s.reason.code == ReasonCode::RestartRequested);
-    let follows = run.restarts > 0 && run.number > RunNumber(1) && run.started_at.is_none();
+        .is_some_and(|s| s.reason.code.is_replacement());
+    let follows = run.replaces && run.started_at.is_none();
     run.state != RunState::Running && (stopped || follows)
 }

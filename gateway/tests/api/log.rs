@@ -80,6 +80,7 @@ fn running(number: u32) -> Run {
         hostname: "host-1".into(),
         spec_version: 1,
         restarts: 0,
+        replaces: false,
         started_at: Some(Timestamp(1)),
         ended_at: None,
         exit_code: None,

@@ -21,5 +21,9 @@ pub fn host(h: &Host, cluster: &ClusterId, cluster_name: &str) -> v1::Host {
         seen_time: Some(timestamp(h.seen_at)),
         cluster_id: cluster.to_string(),
         cluster: cluster_name.to_owned(),
+        maintenance: h.maintenance.map(|m| v1::Maintenance {
+            start_time: Some(timestamp(m.from)),
+            end_time: m.until.map(timestamp),
+        }),
     }
 }

@@ -1,7 +1,7 @@
 //! Any value of the stored and sent types, small but with every corner: absent, empty, largest.
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, Wish};
 use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::{Block, BlockKey, Counts, Ended, InstanceRecord, Run, SliceRow, Stopping};
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
@@ -221,14 +221,14 @@ fn run() -> impl Strategy<Value = Run> {
     );
     let rest = (
         any::<u32>(),
-        any::<u32>(),
+        (any::<u32>(), any::<bool>()),
         of(at()),
         of(at()),
         of(any::<i32>()),
         of(stopping),
     );
     (first, rest).prop_map(|((generation, number, state, since, reason, host, name), rest)| {
-        let (spec_version, restarts, started_at, ended_at, exit_code, stopping) = rest;
+        let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping) = rest;
         Run {
             generation,
             number: RunNumber(number),
@@ -239,6 +239,7 @@ fn run() -> impl Strategy<Value = Run> {
             hostname: name.into(),
             spec_version,
             restarts,
+            replaces,
             started_at,
             ended_at,
             exit_code,
@@ -348,9 +349,10 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
 
 pub fn host() -> impl Strategy<Value = Host> {
     let first = (host_id(), text(), text(), resources(), resources());
-    let rest = (any::<u32>(), labels(), any::<bool>(), at());
+    let maintenance = (at(), of(at())).prop_map(|(from, until)| Maintenance { from, until });
+    let rest = (any::<u32>(), labels(), any::<bool>(), at(), of(maintenance));
     (first, rest).prop_map(|((id, hostname, address, capacity, used), rest)| {
-        let (tasks, attributes, reachable, seen_at) = rest;
+        let (tasks, attributes, reachable, seen_at, maintenance) = rest;
         Host {
             id,
             hostname,
@@ -361,6 +363,7 @@ pub fn host() -> impl Strategy<Value = Host> {
             attributes,
             reachable,
             seen_at,
+            maintenance,
         }
     })
 }

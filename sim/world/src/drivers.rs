@@ -68,6 +68,7 @@ impl World {
                 mesos,
                 shards: Vec::new(),
                 connections: BTreeMap::new(),
+                windows: BTreeMap::new(),
                 tick_at: None,
             });
         }

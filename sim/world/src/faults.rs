@@ -29,6 +29,17 @@ pub enum Fault {
     },
     /// A cluster's master fails over.
     FailMaster(usize),
+    /// An operator plans the maintenance of a machine, and does it.
+    Maintain {
+        /// The cluster.
+        cluster: usize,
+        /// Which of its machines.
+        host: usize,
+        /// How long before it is told.
+        notice: Span,
+        /// How long it lasts.
+        away: Span,
+    },
 }
 
 impl World {
@@ -72,6 +83,15 @@ impl World {
             let cluster = self.dice.faults.index(self.options.clusters);
             self.plan_fault(Fault::FailMaster(cluster));
         }
+        for _ in 0..rates.maintenances {
+            let maintain = Fault::Maintain {
+                cluster: self.dice.faults.index(self.options.clusters),
+                host: self.dice.faults.index(self.options.hosts),
+                notice: self.dice.faults.span(Span::seconds(5), Span::minutes(1)),
+                away: self.dice.faults.span(Span::seconds(10), Span::minutes(2)),
+            };
+            self.plan_fault(maintain);
+        }
     }
 
     fn plan_fault(&mut self, fault: Fault) {
@@ -107,11 +127,17 @@ impl World {
             }
             Fault::CutStream(cluster) => self.cut_streams(cluster),
             Fault::LoseAgent { cluster, agent, span } => {
-                if self.lose_agent(cluster, agent) {
+                if let Some(agent) = self.lose_agent(cluster, agent) {
                     self.queue
                         .plan(self.now.plus(span), Item::ReturnAgent { cluster, agent });
                 }
             }
+            Fault::Maintain {
+                cluster,
+                host,
+                notice,
+                away,
+            } => self.plan_maintenance(cluster, host, (notice, away)),
             Fault::FailMaster(cluster) => self.fail_master(cluster),
         }
     }

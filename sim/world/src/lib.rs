@@ -16,6 +16,7 @@ mod drivers;
 mod faults;
 mod invariants;
 mod links;
+mod maintenance;
 mod members;
 mod mesos;
 mod options;

@@ -8,6 +8,7 @@ use echelon_core_hosts::{Call, Event, Refusal};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_shard::{self as shard, Shard};
 use echelon_proto::convert::mesos::{Framework, call_to_wire, event_from_wire};
+use echelon_proto::mesos::v1::Unavailability;
 use echelon_sim_mesos as sim;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ pub struct ClusterWorld {
     pub framework: Framework,
     /// Connections by process and life.
     pub connections: BTreeMap<(usize, u64), Connection>,
+    /// Planned maintenance, by machine.
+    pub windows: BTreeMap<String, Unavailability>,
     /// The tick that is planned.
     pub tick_at: Option<Timestamp>,
 }
@@ -305,15 +308,11 @@ impl World {
     }
 
     /// An agent falls silent; in one case of three its machine dies with all that ran on it.
-    pub(crate) fn lose_agent(&mut self, cluster: usize, agent: usize) -> bool {
+    pub(crate) fn lose_agent(&mut self, cluster: usize, agent: usize) -> Option<sim::AgentId> {
         let now = self.now;
         let how = self.dice.faults.below(3);
-        let Some(c) = self.clusters.get_mut(cluster) else {
-            return false;
-        };
-        let Some(id) = c.mesos.agent_ids().nth(agent).cloned() else {
-            return false;
-        };
+        let c = self.clusters.get_mut(cluster)?;
+        let id = c.mesos.agent_ids().nth(agent).cloned()?;
         let done = match how {
             0 => c.mesos.stop_agent(&id, sim::Tasks::Die, now),
             1 => c.mesos.stop_agent(&id, sim::Tasks::Live, now),
@@ -321,20 +320,17 @@ impl World {
         };
         self.facts.agent_lost(id.as_str(), now);
         self.flush_mesos(cluster);
-        done
+        done.then_some(id)
     }
 
     /// It comes back, whatever had become of it.
-    pub(crate) fn return_agent(&mut self, cluster: usize, agent: usize) {
+    pub(crate) fn return_agent(&mut self, cluster: usize, id: &sim::AgentId) {
         let now = self.now;
         let Some(c) = self.clusters.get_mut(cluster) else {
             return;
         };
-        let Some(id) = c.mesos.agent_ids().nth(agent).cloned() else {
-            return;
-        };
-        c.mesos.start_agent(&id, now);
-        c.mesos.heal_agent(&id, now);
+        c.mesos.start_agent(id, now);
+        c.mesos.heal_agent(id, now);
         self.facts.agent_back(id.as_str(), now);
         self.flush_mesos(cluster);
     }
@@ -355,12 +351,22 @@ pub fn framework(id: &ClusterId) -> Framework {
     Framework::named(format!("echelon-{id}"))
 }
 
+/// The name of a cluster's n-th host.
+pub fn hostname(cluster: &ClusterId, n: usize) -> String {
+    format!("{cluster}-host{n}")
+}
+
+/// An agent of a host.
+pub fn agent(hostname: String) -> sim::AgentSpec {
+    sim::AgentSpec::new(hostname, sim::Bundle::of(4, 4096, 10_240))
+}
+
 /// A cluster with its hosts.
 pub fn cluster(name: &str, hosts: usize, seed: u64) -> (ClusterId, sim::Cluster) {
+    let id = ClusterId::new(name);
     let mut mesos = sim::Cluster::new(sim::Config::default(), seed, BEGIN);
     for i in 0..hosts {
-        let spec = sim::AgentSpec::new(format!("{name}-host{i}"), sim::Bundle::of(4, 4096, 10_240));
-        mesos.add_agent(spec, BEGIN);
+        mesos.add_agent(agent(hostname(&id, i)), BEGIN);
     }
-    (ClusterId::new(name), mesos)
+    (id, mesos)
 }

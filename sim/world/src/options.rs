@@ -42,6 +42,8 @@ pub struct FaultRates {
     pub agents: u32,
     /// Masters that fail over.
     pub masters: u32,
+    /// Machines whose maintenance is planned and done.
+    pub maintenances: u32,
     /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
     pub storage: u32,
     /// Calls to Mesos in a thousand that are lost with their connection.
@@ -68,6 +70,7 @@ impl Options {
                 streams: 0,
                 agents: 0,
                 masters: 0,
+                maintenances: 0,
                 storage: 0,
                 calls: 0,
             },
@@ -94,6 +97,7 @@ impl Options {
                 streams: 3,
                 agents: 2,
                 masters: 1,
+                maintenances: 1,
                 storage: 20,
                 calls: 20,
             },

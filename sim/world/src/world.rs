@@ -18,6 +18,7 @@ use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_resource_manager::{self as rm, ResourceManager};
 use echelon_core_shard as shard;
 use echelon_core_testkit::store::ModelStore;
+use echelon_sim_mesos::AgentId;
 use std::collections::BTreeMap;
 
 /// When every world begins.
@@ -78,7 +79,15 @@ pub enum Item {
     /// A killed process is started again.
     Start(Who),
     /// An agent comes back.
-    ReturnAgent { cluster: usize, agent: usize },
+    ReturnAgent { cluster: usize, agent: AgentId },
+    /// A machine goes away for its maintenance.
+    BeginMaintenance {
+        cluster: usize,
+        hostname: String,
+        away: Span,
+    },
+    /// It is back, as a new agent.
+    EndMaintenance { cluster: usize, hostname: String },
     /// A user does something.
     User(usize),
 }
@@ -194,7 +203,13 @@ impl World {
             Item::Fault(fault) => self.fault(fault),
             Item::Resume(who) => self.resume(who),
             Item::Start(who) => self.start(who),
-            Item::ReturnAgent { cluster, agent } => self.return_agent(cluster, agent),
+            Item::ReturnAgent { cluster, agent } => self.return_agent(cluster, &agent),
+            Item::BeginMaintenance {
+                cluster,
+                hostname,
+                away,
+            } => self.begin_maintenance(cluster, hostname, away),
+            Item::EndMaintenance { cluster, hostname } => self.end_maintenance(cluster, &hostname),
             Item::User(user) => self.user_acts(user),
         }
     }

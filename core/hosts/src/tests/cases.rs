@@ -9,7 +9,7 @@ fn a() -> HostId {
 }
 
 fn free(hosts: &Hosts) -> String {
-    let views = hosts.views();
+    let views = hosts.views(at(0));
     let show = |v: &echelon_core_model::cluster::HostView| {
         let cores = |r: Resources| r.cpus / 1000;
         format!(
@@ -150,7 +150,7 @@ fn unused_offers_go_back_and_an_idle_cluster_offers_nothing() {
             heard.push(format!("{second}: {calls}"));
         }
         assert!(
-            hosts.next_wake(demand).unwrap() > at(second),
+            hosts.next_wake(demand, at(0)).unwrap() > at(second),
             "nothing is left to do at {second}"
         );
     }
@@ -198,7 +198,7 @@ fn a_demand_that_rises_again_waits_for_no_filter() {
     assert_eq!(say(&hosts.next_calls(false, at(1))), "");
     assert_eq!(say(&hosts.next_calls(false, at(5))), "decline o1 5s");
     assert_eq!(
-        hosts.next_wake(true),
+        hosts.next_wake(true, at(0)),
         Some(at(5)),
         "as soon as revivals are apart enough"
     );
@@ -269,14 +269,14 @@ fn room_offered_before_its_task_is_told_ended_does_not_make_a_host_larger() {
     hosts.on_event(&Event::Offers(vec![offer("o2", "a", shape(4, 100))]), at(200));
     hosts.on_event(&update(1, "a", TaskState::Finished), at(210));
     assert_eq!(free(&hosts), "a 4/0/4");
-    assert_eq!(hosts.capacity().largest_host, shape(4, 100));
+    assert_eq!(hosts.capacity(at(0)).largest_host, shape(4, 100));
     // Another framework's room is real growth.
     hosts
         .accept(&a(), vec![launch(2, shape(3, 90))], at(211))
         .unwrap();
     hosts.on_event(&Event::Offers(vec![offer("o3", "a", shape(9, 900))]), at(212));
     hosts.on_event(&update(2, "a", TaskState::Finished), at(600));
-    assert_eq!(hosts.capacity().largest_host, shape(12, 990));
+    assert_eq!(hosts.capacity(at(0)).largest_host, shape(12, 990));
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_lost_host_is_left_out_until_it_is_seen_again() {
     hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
     hosts.on_event(&update(1, "a", TaskState::Unreachable), at(2));
     assert_eq!(free(&hosts), "b 1/0/1");
-    assert_eq!(hosts.capacity().hosts, 1);
+    assert_eq!(hosts.capacity(at(0)).hosts, 1);
     hosts.on_event(&update(1, "a", TaskState::Running), at(3));
     assert_eq!(free(&hosts), "a 0/1/2, b 1/0/1");
 }
@@ -331,8 +331,8 @@ fn a_new_leader_begins_with_the_stored_hosts() {
     let mut new = with_offers(vec![]);
     new.restore(rows);
     new.adopt(&task(1), &a(), shape(1, 10), at(5));
-    assert_eq!(new.capacity().total, shape(2, 100));
-    assert_eq!(new.capacity().largest_free, shape(1, 90));
+    assert_eq!(new.capacity(at(0)).total, shape(2, 100));
+    assert_eq!(new.capacity(at(0)).largest_free, shape(1, 90));
     assert_eq!(new.host(&a()).unwrap().hostname, "a.example");
 }
 
@@ -349,5 +349,8 @@ fn declines_are_cut_into_calls_of_bounded_size() {
         })
         .collect();
     assert_eq!(sizes, [0, 5_000, 5_000, 2_000]);
-    assert_eq!(hosts.next_wake(true).unwrap(), at(5).plus(Span::minutes(1)));
+    assert_eq!(
+        hosts.next_wake(true, at(0)).unwrap(),
+        at(5).plus(Span::minutes(1))
+    );
 }

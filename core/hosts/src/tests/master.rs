@@ -221,7 +221,7 @@ impl Play {
     }
 
     fn check(&self) {
-        for view in self.hosts.views() {
+        for view in self.hosts.views(self.now) {
             let host = NAMES.iter().position(|n| *n == view.id.as_str()).unwrap();
             let open = self.open.values().filter(|o| o.host == host);
             let offered = open.fold(Resources::ZERO, |sum, o| sum.plus(o.resources));
@@ -261,6 +261,6 @@ proptest! {
         play.wait(30, false);
         prop_assert_eq!(play.hosts.open_offers(), 0);
         prop_assert!(play.open.is_empty(), "offers that nobody gives back");
-        prop_assert!(play.hosts.next_wake(false).unwrap() > play.now);
+        prop_assert!(play.hosts.next_wake(false, play.now).unwrap() > play.now);
     }
 }

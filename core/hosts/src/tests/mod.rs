@@ -1,6 +1,7 @@
 //! The language of the tests, then cases, then a property against a small model of a master.
 
 mod cases;
+mod maintenance;
 mod master;
 
 use crate::{Call, Config, Event, Hosts, Launch, Offer, OfferId, TaskState, TaskStatus};
@@ -44,6 +45,7 @@ pub fn offer(id: &str, host: &str, resources: Resources) -> Offer {
         address: format!("{host}.example:5051"),
         resources,
         attributes: BTreeMap::new(),
+        maintenance: None,
     }
 }
 
@@ -96,6 +98,12 @@ pub fn say(calls: &[Call]) -> String {
         Call::Accept { offers, launches, .. } => {
             let ids: Vec<&str> = offers.iter().map(|o| &*o.0).collect();
             format!("accept {} for {}", ids.join(","), launches.len())
+        }
+        Call::AnswerInverse {
+            offers, host, accept, ..
+        } => {
+            let word = if *accept { "may go" } else { "not yet" };
+            format!("{host} {word} ({})", offers.len())
         }
         Call::Revive => "revive".to_owned(),
         Call::Suppress => "suppress".to_owned(),

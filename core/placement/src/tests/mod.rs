@@ -19,6 +19,7 @@ pub fn host(name: &str, free: Resources) -> HostView {
         free,
         capacity: free,
         used: Resources::ZERO,
+        draining: false,
     }
 }
 

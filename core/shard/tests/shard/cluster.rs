@@ -1,6 +1,7 @@
 //! A small cluster: hosts with offers, tasks that live and die as told, updates that are repeated until acknowledged.
 
-use echelon_core_hosts::{Call, Event, Offer, OfferId, Refusal, TaskState, TaskStatus};
+use echelon_core_hosts::{Call, Event, InverseOffer, Offer, OfferId, Refusal, TaskState, TaskStatus};
+use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, Resources};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,6 +25,10 @@ pub struct Cluster {
     pub tasks: BTreeMap<String, Task>,
     /// Open offers.
     pub offers: BTreeMap<String, (HostId, Resources)>,
+    /// Planned maintenance, told with offers.
+    pub planned: BTreeMap<HostId, Maintenance>,
+    /// What was answered about it.
+    pub answers: Vec<(HostId, bool)>,
     /// Hosts that nobody hears.
     pub silent: Vec<HostId>,
     /// Whether accepted tasks start by themselves.
@@ -89,6 +94,7 @@ impl Cluster {
             offers.push(Offer {
                 id: OfferId(Arc::from(id)),
                 hostname: Arc::from(format!("{host}.example")),
+                maintenance: self.planned.get(&host).copied(),
                 host,
                 address: String::new(),
                 resources: free,
@@ -98,6 +104,26 @@ impl Cluster {
         if !offers.is_empty() {
             self.out.push_back(Event::Offers(offers));
         }
+    }
+
+    /// An operator plans a host's maintenance: its offers are rescinded and come again with the plan, and we are asked to leave.
+    pub fn plan(&mut self, host: &HostId, maintenance: Maintenance) {
+        self.planned.insert(host.clone(), maintenance);
+        let there: Vec<String> = self
+            .offers
+            .iter()
+            .filter(|(_, (h, _))| h == host)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in there {
+            self.offers.remove(&id);
+            self.out.push_back(Event::Rescind(OfferId(Arc::from(id))));
+        }
+        self.out.push_back(Event::InverseOffers(vec![InverseOffer {
+            id: OfferId(Arc::from(format!("inverse-{host}"))),
+            host: host.clone(),
+            maintenance,
+        }]));
     }
 
     /// Moves a task along; the agent's update is repeated until it is acknowledged.
@@ -189,6 +215,7 @@ impl Cluster {
                 });
             }
             Call::UpdateFramework => {}
+            Call::AnswerInverse { host, accept, .. } => self.answers.push((host.clone(), *accept)),
             Call::Kill { task, .. } => self.kill(task),
             Call::Acknowledge { task, uuid, .. } => self.acknowledge(task, uuid),
             Call::Reconcile { tasks } => self.reconcile(tasks),

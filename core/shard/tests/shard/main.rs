@@ -8,6 +8,7 @@ mod cluster;
 #[cfg(test)]
 mod cost;
 #[cfg(test)]
+mod drain;
 mod durability;
 #[cfg(test)]
 mod evidence;

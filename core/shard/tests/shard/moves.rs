@@ -63,6 +63,7 @@ fn run_at(generation: u32, state: RunState) -> Run {
         hostname: Arc::from("far"),
         spec_version: 1,
         restarts: 0,
+        replaces: false,
         started_at: None,
         ended_at: None,
         exit_code: None,

@@ -50,6 +50,7 @@ fn call_line(call: &Call) -> String {
         Call::Decline { offers, .. } => format!("DECLINE {}", offers.len()),
         Call::Revive => "REVIVE".to_owned(),
         Call::Suppress => "SUPPRESS".to_owned(),
+        Call::AnswerInverse { host, accept, .. } => format!("ANSWER_INVERSE {host} {accept}"),
         Call::UpdateFramework => "UPDATE_FRAMEWORK".to_owned(),
         Call::Kill { task, .. } => format!("KILL {task}"),
         Call::Acknowledge { task, .. } => format!("ACKNOWLEDGE {task}"),

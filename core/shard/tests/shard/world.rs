@@ -326,7 +326,7 @@ impl World {
         self.drain();
     }
 
-    fn drain(&mut self) {
+    pub fn drain(&mut self) {
         loop {
             if let Some(event) = self.events.pop_front() {
                 self.feed(event);

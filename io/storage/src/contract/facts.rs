@@ -150,6 +150,7 @@ pub fn block(job: JobId, number: u32, host: &str) -> Block {
         hostname: format!("{host}.example").into(),
         spec_version: 1,
         restarts: 0,
+        replaces: false,
         started_at: Some(Timestamp(4)),
         ended_at: None,
         exit_code: None,
@@ -196,6 +197,7 @@ pub fn host(id: &str, tasks: u32) -> Host {
         attributes: [("rack".to_owned(), "a".to_owned())].into_iter().collect(),
         reachable: true,
         seen_at: Timestamp(9),
+        maintenance: None,
     }
 }
 

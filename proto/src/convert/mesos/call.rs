@@ -55,6 +55,12 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
             });
             call::Type::Decline
         }
+        Call::AnswerInverse {
+            offers,
+            accept,
+            refuse,
+            ..
+        } => answer_inverse(&mut wire, ids(offers), *accept, filters(*refuse)),
         Call::Revive => call::Type::Revive,
         Call::Suppress => call::Type::Suppress,
         Call::Kill { task, host, grace } => {
@@ -88,6 +94,22 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
     };
     wire.r#type = Some(i32::from(kind));
     wire
+}
+
+fn answer_inverse(wire: &mut Wire, ids: Vec<OfferId>, accept: bool, filters: Filters) -> call::Type {
+    if accept {
+        wire.accept_inverse_offers = Some(call::AcceptInverseOffers {
+            inverse_offer_ids: ids,
+            filters: Some(filters),
+        });
+        call::Type::AcceptInverseOffers
+    } else {
+        wire.decline_inverse_offers = Some(call::DeclineInverseOffers {
+            inverse_offer_ids: ids,
+            filters: Some(filters),
+        });
+        call::Type::DeclineInverseOffers
+    }
 }
 
 fn accept(

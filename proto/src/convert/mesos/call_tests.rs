@@ -198,7 +198,23 @@ fn other_calls_name_what_they_are_about() {
     assert_eq!(tasks[1].agent_id, None);
     // The sub-message must be there even when it is empty (R57).
     assert!(say(Call::Reconcile { tasks: Vec::new() }).reconcile.is_some());
+    let answer = |accept| {
+        say(Call::AnswerInverse {
+            offers: vec![OfferId("o".into())],
+            host: HostId::new("agent"),
+            accept,
+            refuse: Span::minutes(1),
+        })
+    };
+    let (yes, no) = (
+        answer(true).accept_inverse_offers.clone().unwrap(),
+        answer(false).decline_inverse_offers.clone().unwrap(),
+    );
+    assert_eq!((yes.inverse_offer_ids.len(), no.inverse_offer_ids.len()), (1, 1));
+    assert_eq!(yes.filters.unwrap().refuse_seconds(), 60.0);
     let types = [
+        answer(true),
+        answer(false),
         killed,
         acknowledged,
         declined,
@@ -210,6 +226,8 @@ fn other_calls_name_what_they_are_about() {
     assert_eq!(
         types,
         [
+            Type::AcceptInverseOffers,
+            Type::DeclineInverseOffers,
             Type::Kill,
             Type::Acknowledge,
             Type::Decline,

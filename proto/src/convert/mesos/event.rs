@@ -3,9 +3,12 @@
 use super::amount::from_resources;
 use super::status::status_from_wire;
 use crate::mesos::v1::scheduler::{Event as Wire, event};
-use crate::mesos::v1::{Attribute, Offer as WireOffer, Url, value};
-use echelon_core_hosts::{Event, Offer, OfferId, Refusal};
-use echelon_core_model::{HostId, Span};
+use crate::mesos::v1::{
+    Attribute, InverseOffer as WireInverseOffer, Offer as WireOffer, Unavailability, Url, value,
+};
+use echelon_core_hosts::{Event, InverseOffer, Offer, OfferId, Refusal};
+use echelon_core_model::cluster::Maintenance;
+use echelon_core_model::{HostId, Span, Timestamp};
 use std::collections::BTreeMap;
 
 /// Heartbeats come this often where the master does not say it (R24).
@@ -28,6 +31,18 @@ pub fn event_from_wire(wire: &Wire) -> Vec<Event> {
             .rescind
             .iter()
             .map(|r| Event::Rescind(OfferId(r.offer_id.value.as_str().into())))
+            .collect(),
+        event::Type::InverseOffers => wire
+            .inverse_offers
+            .iter()
+            .map(|asked| {
+                Event::InverseOffers(asked.inverse_offers.iter().filter_map(inverse_offer).collect())
+            })
+            .collect(),
+        event::Type::RescindInverseOffer => wire
+            .rescind_inverse_offer
+            .iter()
+            .map(|r| Event::RescindInverse(OfferId(r.inverse_offer_id.value.as_str().into())))
             .collect(),
         event::Type::Update => wire
             .update
@@ -79,7 +94,26 @@ fn offer(offer: &WireOffer) -> Offer {
         hostname: offer.hostname.as_str().into(),
         address: offer.url.as_ref().map(address).unwrap_or_default(),
         resources: from_resources(&offer.resources),
-        attributes: attributes(&offer.attributes),
+        attributes: attributes(offer),
+        maintenance: offer.unavailability.as_ref().map(maintenance),
+    }
+}
+
+/// `None` for one that names no agent: nobody could say what to leave.
+fn inverse_offer(asked: &WireInverseOffer) -> Option<InverseOffer> {
+    Some(InverseOffer {
+        id: OfferId(asked.id.value.as_str().into()),
+        host: HostId::new(&asked.agent_id.as_ref()?.value),
+        maintenance: maintenance(&asked.unavailability),
+    })
+}
+
+fn maintenance(u: &Unavailability) -> Maintenance {
+    let ms = |nanoseconds: i64| u64::try_from(nanoseconds / 1_000_000).unwrap_or(0);
+    let from = Timestamp(ms(u.start.nanoseconds));
+    Maintenance {
+        from,
+        until: u.duration.as_ref().map(|d| from.plus(Span(ms(d.nanoseconds)))),
     }
 }
 
@@ -96,10 +130,11 @@ fn address(url: &Url) -> String {
     }
 }
 
-/// Attributes as text. Their names need not be unique (R60): several values of a name are joined by a comma.
-fn attributes(attributes: &[Attribute]) -> BTreeMap<String, String> {
+/// Attributes as text. Their names need not be unique (R60): several values of a name are joined by a comma. Region and zone of the
+/// agent's fault domain are there under these names, unless the agent has attributes of these names.
+fn attributes(offer: &WireOffer) -> BTreeMap<String, String> {
     let mut out: BTreeMap<String, String> = BTreeMap::new();
-    for a in attributes {
+    for a in &offer.attributes {
         let Some(text) = text(a) else { continue };
         out.entry(a.name.clone())
             .and_modify(|all| {
@@ -107,6 +142,11 @@ fn attributes(attributes: &[Attribute]) -> BTreeMap<String, String> {
                 all.push_str(&text);
             })
             .or_insert(text);
+    }
+    if let Some(domain) = offer.domain.as_ref().and_then(|d| d.fault_domain.as_ref()) {
+        for (name, value) in [("region", &domain.region.name), ("zone", &domain.zone.name)] {
+            out.entry(name.to_owned()).or_insert_with(|| value.clone());
+        }
     }
     out
 }

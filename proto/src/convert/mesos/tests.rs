@@ -1,10 +1,14 @@
 //! What a real master said, read in our words.
 
 use super::*;
-use crate::mesos::v1::scheduler::Event as Wire;
+use crate::mesos::v1::domain_info::FaultDomain;
+use crate::mesos::v1::domain_info::fault_domain::{RegionInfo, ZoneInfo};
+use crate::mesos::v1::scheduler::{self, Event as Wire};
+use crate::mesos::v1::{self, Attribute, DomainInfo, value};
 use base64::Engine;
-use echelon_core_hosts::{Event, Refusal, TaskState};
-use echelon_core_model::Resources;
+use echelon_core_hosts::{Event, InverseOffer, Refusal, TaskState};
+use echelon_core_model::cluster::Maintenance;
+use echelon_core_model::{HostId, Resources};
 use prost::Message;
 
 /// Our events of a recording's stream, in order.
@@ -59,6 +63,82 @@ fn a_finished_task_is_told_in_our_words() {
     assert_eq!(offer.attributes.get("rack").map(String::as_str), Some("r1"));
     assert!(offer.address.starts_with("127.0.0.1:"), "{}", offer.address);
     assert!(matches!(events.first(), Some(Event::Subscribed { heartbeat, .. }) if heartbeat.0 == 15_000));
+}
+
+#[test]
+fn planned_maintenance_is_told_by_offers_and_inverse_offers() {
+    let events = recorded("maintenance");
+    let asked: Vec<&InverseOffer> = events
+        .iter()
+        .filter_map(|e| {
+            if let Event::InverseOffers(all) = e {
+                Some(all)
+            } else {
+                None
+            }
+        })
+        .flatten()
+        .collect();
+    let planned: Vec<(HostId, Maintenance)> = events
+        .iter()
+        .filter_map(|e| {
+            if let Event::Offers(all) = e {
+                Some(all)
+            } else {
+                None
+            }
+        })
+        .flatten()
+        .filter_map(|o| Some((o.host.clone(), o.maintenance?)))
+        .collect();
+    assert!(!asked.is_empty() && !planned.is_empty());
+    for a in &asked {
+        let Maintenance { from, until } = a.maintenance;
+        assert!(from.0 > 1_500_000_000_000, "milliseconds of our time: {from:?}");
+        assert!(until.is_none_or(|until| until > from));
+        assert!(
+            planned
+                .iter()
+                .any(|(host, m)| *host == a.host && *m == a.maintenance)
+        );
+    }
+    assert!(events.iter().any(|e| matches!(e, Event::RescindInverse(_))));
+}
+
+#[test]
+fn a_fault_domain_is_an_attribute_unless_the_agent_says_otherwise() {
+    let name = |n: &str| n.to_owned();
+    let domain = DomainInfo {
+        fault_domain: Some(FaultDomain {
+            region: RegionInfo { name: name("north") },
+            zone: ZoneInfo { name: name("n1") },
+        }),
+    };
+    let own = Attribute {
+        name: name("zone"),
+        r#type: value::Type::Text.into(),
+        text: Some(value::Text { value: name("mine") }),
+        ..Attribute::default()
+    };
+    let read = |attributes: Vec<Attribute>| {
+        let offer = v1::Offer {
+            domain: Some(domain.clone()),
+            attributes,
+            ..v1::Offer::default()
+        };
+        let wire = scheduler::Event {
+            r#type: Some(scheduler::event::Type::Offers.into()),
+            offers: Some(scheduler::event::Offers { offers: vec![offer] }),
+            ..scheduler::Event::default()
+        };
+        let Some(Event::Offers(offers)) = event_from_wire(&wire).pop() else {
+            panic!("offers");
+        };
+        let of = |n: &str| offers[0].attributes.get(n).cloned().unwrap_or_default();
+        (of("region"), of("zone"))
+    };
+    assert_eq!(read(vec![]), (name("north"), name("n1")));
+    assert_eq!(read(vec![own]), (name("north"), name("mine")));
 }
 
 #[test]

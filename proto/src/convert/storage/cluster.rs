@@ -3,7 +3,7 @@
 use crate::convert::fields::{WireEnum as _, cluster, moment, required, wire_enum, word};
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, Wish};
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::{Epoch, HostId, Timestamp, Version};
 
@@ -134,6 +134,7 @@ impl Wire for Host {
             attributes,
             reachable,
             seen_at,
+            maintenance,
         } = self;
         wire::Host {
             id: id.to_string(),
@@ -145,6 +146,10 @@ impl Wire for Host {
             attributes: attributes.clone(),
             reachable: *reachable,
             seen_at_ms: seen_at.0,
+            maintenance: maintenance.map(|m| wire::Maintenance {
+                from_ms: m.from.0,
+                until_ms: m.until.map(|t| t.0),
+            }),
         }
     }
 
@@ -159,6 +164,10 @@ impl Wire for Host {
             attributes: message.attributes,
             reachable: message.reachable,
             seen_at: Timestamp(message.seen_at_ms),
+            maintenance: message.maintenance.map(|m| Maintenance {
+                from: Timestamp(m.from_ms),
+                until: moment(m.until_ms),
+            }),
         })
     }
 }
