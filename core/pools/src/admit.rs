@@ -121,43 +121,15 @@ fn spread_over(request: &Request, most: u64, rooms: &Rooms) -> Vec<u64> {
                 .or_insert_with(|| request.shape.count_in(rooms.cluster(&slice.cluster)));
             let n = slice.more.min(*room);
             *room -= n;
-            Taker { weight: 1, most: n }
+            Taker {
+                weight: 1,
+                start: slice.allocated,
+                most: slice.allocated.saturating_add(n),
+            }
         })
         .collect();
-    level(most, request.slices.iter().map(|s| s.allocated), &takers)
-}
-
-/// `fill` for takers that have something already: the one with the least gets the next unit.
-fn level(amount: u64, have: impl Iterator<Item = u64>, takers: &[Taker]) -> Vec<u64> {
-    let have: Vec<u64> = have.collect();
-    // Who has nothing to take would only hold the level down.
-    let of = |h: u64, t: &Taker| Taker {
-        weight: u64::from(t.most > 0),
-        most: h.saturating_add(t.most),
-    };
-    let mut base = vec![0u64; have.len()];
-    let mut open: Vec<Taker> = have.iter().zip(takers).map(|(h, t)| of(*h, t)).collect();
-    loop {
-        // Whoever has more than the level takes nothing in this division; the others share what is left.
-        let inside: u64 = have
-            .iter()
-            .zip(&open)
-            .filter(|(_, t)| t.weight > 0)
-            .map(|(h, _)| *h)
-            .fold(amount, u64::saturating_add);
-        let filled = fill(inside, &open);
-        let mut again = false;
-        for ((slot, h), (t, n)) in base.iter_mut().zip(&have).zip(open.iter_mut().zip(filled)) {
-            *slot = n.saturating_sub(*h);
-            if t.weight > 0 && n < *h {
-                t.weight = 0;
-                again = true;
-            }
-        }
-        if !again {
-            return base;
-        }
-    }
+    let filled = fill(most, &takers).into_iter();
+    filled.zip(&takers).map(|(n, t)| n - t.start).collect()
 }
 
 fn refusal(request: &Request, slice: &SliceRequest, room: u64, rooms: &Rooms) -> Reason {

@@ -100,18 +100,9 @@ struct Part {
 /// The three rounds for one kind.
 fn share_out(amount: u64, parts: &[Part]) -> Vec<u64> {
     let rounds: [fn(&Part) -> Taker; 3] = [
-        |p| Taker {
-            weight: p.floor,
-            most: p.floor,
-        },
-        |p| Taker {
-            weight: p.share,
-            most: p.cap - p.floor,
-        },
-        |p| Taker {
-            weight: u64::from(p.share == 0),
-            most: p.cap - p.floor,
-        },
+        |p| Taker::new(p.floor, p.floor),
+        |p| Taker::new(p.share, p.cap - p.floor),
+        |p| Taker::new(u64::from(p.share == 0), p.cap - p.floor),
     ];
     let mut left = amount;
     let mut given = vec![0u64; parts.len()];

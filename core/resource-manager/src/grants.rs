@@ -84,10 +84,7 @@ fn capped(job: &JobView, lines: &[Line], now: &[u64], most: u64) -> Vec<u64> {
         .iter()
         .zip(now)
         .zip(&kept)
-        .map(|((l, n), kept)| Taker {
-            weight: 1,
-            most: n.saturating_sub(l.count.leaving).saturating_sub(*kept),
-        })
+        .map(|((l, n), kept)| Taker::new(1, n.saturating_sub(l.count.leaving).saturating_sub(*kept)))
         .collect();
     let stay = fill(most, &takers);
     stay.into_iter().zip(kept).map(|(n, kept)| n + kept).collect()

@@ -56,10 +56,10 @@ fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
     let cut = holders.iter().filter(|h| h.reach == Reach::Cut);
     let units = cut.fold(limit, |left, h| left.saturating_sub(h.allocated));
     let give = |units: u64, most: &dyn Fn(usize, &Holder) -> u64| {
-        let takers = holders.iter().enumerate().map(|(i, h)| Taker {
-            weight: u64::from(h.reach == Reach::Open),
-            most: most(i, h),
-        });
+        let takers = holders
+            .iter()
+            .enumerate()
+            .map(|(i, h)| Taker::new(u64::from(h.reach == Reach::Open), most(i, h)));
         fill(units, &takers.collect::<Vec<_>>())
     };
     let first = give(units, &|_, h| h.outdated.min(h.instances));
