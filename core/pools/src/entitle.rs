@@ -2,268 +2,222 @@
 //! min(limit, demand), an inner pool's demand being the sum of its children's caps; its floor is min(reservation, cap). Units go
 //! first to children below their floor, by least (given + 1) / floor; then to those below their cap, by least (given above
 //! floor + 1) / share; then equally among those with share 0. Ties go by pool id.
+//!
+//! That is round 0. A second round gives out again what pools cannot use because they are out of another kind.
 
-use crate::fill::{Taker, fill};
-use echelon_core_model::pool::{Pool, PoolTree};
+use crate::fill::{Level, Taker, level};
+use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
+use echelon_core_model::pool::Pool;
 use echelon_core_model::resources::{Kind, Resources};
-use std::collections::BTreeMap;
 
-/// How one pool came to what it may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Entitlement {
-    /// min(limit, demand): more would be of no use.
-    pub cap: Resources,
-    /// What it may use now.
-    pub amount: Resources,
+/// The three phases in which a node gives out units of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// To those below their floor.
+    Floors,
+    /// To those below their cap, by share.
+    Shares,
+    /// To those without a share.
+    Rest,
 }
 
-/// What each pool may use now, by path.
+impl Phase {
+    /// All, in order.
+    pub const ALL: [Self; 3] = [Self::Floors, Self::Shares, Self::Rest];
+}
+
+/// How far a node's units of one kind went, by phase.
+pub type Levels = [Level; 3];
+
+const FULL: Levels = [Level::Full; 3];
+
+/// What each pool may use now, by its index in the hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[must_use]
-pub struct Entitlements(pub BTreeMap<String, Entitlement>);
+pub struct Entitlements {
+    caps: Vec<Resources>,
+    amounts: Vec<Resources>,
+    /// Of inner nodes, by kind.
+    levels: Vec<[Levels; 4]>,
+}
 
 impl Entitlements {
-    /// What a pool may use; nothing when it is not in the tree.
+    /// What a pool may use; of the root, all that there is.
     #[must_use]
-    pub fn amount(&self, path: &str) -> Resources {
-        self.0.get(path).copied().unwrap_or_default().amount
+    pub fn amount(&self, pool: PoolIdx) -> Resources {
+        self.amounts.get(pool).copied().unwrap_or_default()
+    }
+
+    /// min(limit, demand): more would be of no use to it.
+    #[must_use]
+    pub fn cap(&self, pool: PoolIdx) -> Resources {
+        self.caps.get(pool).copied().unwrap_or_default()
+    }
+
+    /// How far a node's units of a kind went among its children.
+    #[must_use]
+    pub fn levels(&self, node: PoolIdx, kind: Kind) -> Levels {
+        let of_node = self.levels.get(node);
+        of_node
+            .and_then(|l| l.get(kind as usize))
+            .copied()
+            .unwrap_or(FULL)
     }
 }
 
-/// Divides `capacity` over the tree. `demand` is by path of leaf pools; that of inner or unknown pools counts nothing.
-pub fn entitle(tree: &PoolTree, demand: &BTreeMap<String, Resources>, capacity: Resources) -> Entitlements {
-    let mut below: BTreeMap<&str, Vec<&Pool>> = BTreeMap::new();
-    for pool in tree.pools.values() {
-        below.entry(PoolTree::parent(&pool.path)).or_default().push(pool);
+/// Divides `capacity` over the pools. `demand` is by index; that of inner pools counts nothing. Round 0.
+pub fn entitle(hierarchy: &Hierarchy, demand: &[Resources], capacity: Resources) -> Entitlements {
+    let none = vec![Resources::ZERO; hierarchy.len()];
+    let caps = caps(hierarchy, demand);
+    divide(hierarchy, caps, &none, capacity)
+}
+
+/// The second round: `usable` is by index what each leaf can use of what round 0 gave it. Each keeps that; where it is less,
+/// since another kind is short, more of that kind would be of no use, and what is left is given out again by the same rule.
+pub fn give_out_again(hierarchy: &Hierarchy, first: &Entitlements, usable: &[Resources]) -> Entitlements {
+    let mut wanted = vec![Resources::ZERO; hierarchy.len()];
+    let mut kept = vec![Resources::ZERO; hierarchy.len()];
+    for i in hierarchy.indexes().rev() {
+        if hierarchy.is_leaf(i) {
+            let (amount, cap) = (first.amount(i), first.cap(i));
+            let used = usable.get(i).copied().unwrap_or_default().min_each(amount);
+            for kind in Kind::ALL {
+                let most = if used.get(kind) < amount.get(kind) {
+                    used
+                } else {
+                    cap
+                };
+                set(&mut wanted, i, |r| r.with(kind, most.get(kind)));
+            }
+            set(&mut kept, i, |_| used);
+        } else {
+            let sum = hierarchy
+                .children(i)
+                .filter_map(|c| kept.get(c))
+                .fold(Resources::ZERO, |sum, r| sum.plus(*r));
+            set(&mut kept, i, |_| sum);
+        }
     }
-    below
-        .values_mut()
-        .for_each(|pools| pools.sort_by(|a, b| a.id.cmp(&b.id)));
-    let mut out = Entitlements::default();
-    cap(&below, "/", demand, &mut out);
-    divide(&below, "/", capacity, &mut out);
+    let caps = caps(hierarchy, &wanted);
+    divide(hierarchy, caps, &kept, first.amount(ROOT))
+}
+
+fn set(list: &mut [Resources], i: PoolIdx, change: impl FnOnce(Resources) -> Resources) {
+    if let Some(slot) = list.get_mut(i) {
+        *slot = change(*slot);
+    }
+}
+
+/// min(limit, demand) of every node; of the root the sum of its children's.
+fn caps(hierarchy: &Hierarchy, demand: &[Resources]) -> Vec<Resources> {
+    let mut caps = vec![Resources::ZERO; hierarchy.len()];
+    for i in hierarchy.indexes().rev() {
+        let wanted = if hierarchy.is_leaf(i) {
+            demand.get(i).copied().unwrap_or_default()
+        } else {
+            let children = hierarchy.children(i).filter_map(|c| caps.get(c));
+            children.fold(Resources::ZERO, |sum, c| sum.plus(*c))
+        };
+        let limit = hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit);
+        set(&mut caps, i, |_| wanted.min_each(limit));
+    }
+    caps
+}
+
+/// Divides what each node has over its children, which keep what they have.
+fn divide(
+    hierarchy: &Hierarchy,
+    caps: Vec<Resources>,
+    kept: &[Resources],
+    capacity: Resources,
+) -> Entitlements {
+    let mut out = Entitlements {
+        amounts: vec![Resources::ZERO; hierarchy.len()],
+        levels: vec![[FULL; 4]; hierarchy.len()],
+        caps,
+    };
+    set(&mut out.amounts, ROOT, |_| capacity);
+    let mut parts = Vec::new();
+    for node in hierarchy.indexes() {
+        let children = hierarchy.children(node);
+        for kind in Kind::ALL {
+            parts.clear();
+            parts.extend(children.clone().map(|c| {
+                let kept = kept.get(c).map_or(0, |r| r.get(kind));
+                Part::new(hierarchy.pool(c), kind, out.cap(c).get(kind), kept)
+            }));
+            let levels = share_out(out.amount(node).get(kind), &parts);
+            for (i, (child, part)) in children.clone().zip(&parts).enumerate() {
+                let units = part.units(i, &levels);
+                set(&mut out.amounts, child, |r| r.with(kind, units));
+            }
+            if let Some(slot) = out.levels.get_mut(node).and_then(|l| l.get_mut(kind as usize)) {
+                *slot = levels;
+            }
+        }
+    }
     out
 }
 
-/// Fills in the caps below a path, and tells their sum.
-fn cap(
-    below: &BTreeMap<&str, Vec<&Pool>>,
-    path: &str,
-    demand: &BTreeMap<String, Resources>,
-    out: &mut Entitlements,
-) -> Resources {
-    let children = below.get(path).map_or(&[][..], Vec::as_slice);
-    children.iter().fold(Resources::ZERO, |sum, pool| {
-        let wanted = if below.contains_key(pool.path.as_str()) {
-            cap(below, &pool.path, demand, out)
-        } else {
-            demand.get(&pool.path).copied().unwrap_or_default()
-        };
-        let cap = wanted.min_each(pool.limit);
-        out.0.entry(pool.path.clone()).or_default().cap = cap;
-        sum.plus(cap)
-    })
-}
-
-/// Divides what a path has over its children, and theirs over theirs.
-fn divide(below: &BTreeMap<&str, Vec<&Pool>>, path: &str, amount: Resources, out: &mut Entitlements) {
-    let Some(children) = below.get(path) else { return };
-    for kind in Kind::ALL {
-        let parts: Vec<Part> = children
-            .iter()
-            .map(|pool| {
-                let cap = out.0.get(&pool.path).map_or(0, |e| e.cap.get(kind));
-                Part {
-                    cap,
-                    floor: cap.min(pool.reservation.get(kind)),
-                    share: pool.share.get(kind),
-                }
-            })
-            .collect();
-        for (pool, units) in children.iter().zip(share_out(amount.get(kind), &parts)) {
-            let entry = out.0.entry(pool.path.clone()).or_default();
-            entry.amount = entry.amount.with(kind, units);
-        }
-    }
-    for pool in children {
-        divide(below, &pool.path, out.amount(&pool.path), out);
-    }
-}
-
+/// A child in the division of one kind.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     cap: u64,
     floor: u64,
     share: u64,
+    kept: u64,
 }
 
-/// The three rounds for one kind.
-fn share_out(amount: u64, parts: &[Part]) -> Vec<u64> {
-    let rounds: [fn(&Part) -> Taker; 3] = [
-        |p| Taker::new(p.floor, p.floor),
-        |p| Taker::new(p.share, p.cap - p.floor),
-        |p| Taker::new(u64::from(p.share == 0), p.cap - p.floor),
-    ];
-    let mut left = amount;
-    let mut given = vec![0u64; parts.len()];
-    for round in rounds {
-        let takers: Vec<Taker> = parts.iter().map(round).collect();
-        for (sum, more) in given.iter_mut().zip(fill(left, &takers)) {
-            *sum += more;
-            left -= more;
+impl Part {
+    fn new(pool: Option<&Pool>, kind: Kind, cap: u64, kept: u64) -> Self {
+        Self {
+            cap,
+            floor: pool.map_or(0, |p| p.reservation.get(kind)).min(cap),
+            share: pool.map_or(0, |p| p.share.get(kind)),
+            kept: kept.min(cap),
         }
     }
-    given
+
+    /// What it may take in a phase. What it keeps counts first towards its floor.
+    fn taker(&self, phase: Phase) -> Taker {
+        let above = Taker {
+            weight: self.share,
+            start: self.kept.saturating_sub(self.floor),
+            most: self.cap - self.floor,
+        };
+        match phase {
+            Phase::Floors => Taker {
+                weight: self.floor,
+                start: self.kept.min(self.floor),
+                most: self.floor,
+            },
+            Phase::Shares if self.share > 0 => above,
+            Phase::Rest if self.share == 0 => Taker { weight: 1, ..above },
+            Phase::Shares | Phase::Rest => Taker::default(),
+        }
+    }
+
+    fn units(&self, index: usize, levels: &Levels) -> u64 {
+        let of_phase = |(phase, level): (Phase, &Level)| level.units(index, &self.taker(phase));
+        Phase::ALL.into_iter().zip(levels).map(of_phase).sum()
+    }
+}
+
+/// How far `amount` goes in each phase.
+fn share_out(amount: u64, parts: &[Part]) -> Levels {
+    let kept = parts.iter().fold(0u64, |sum, p| sum.saturating_add(p.kept));
+    let mut left = amount.saturating_sub(kept);
+    let mut takers = Vec::with_capacity(parts.len());
+    Phase::ALL.map(|phase| {
+        takers.clear();
+        takers.extend(parts.iter().map(|p| p.taker(phase)));
+        let level = level(left, &takers);
+        let each = takers.iter().enumerate();
+        let given = each.map(|(i, t)| level.units(i, t) - t.start);
+        left = left.saturating_sub(given.fold(0, u64::saturating_add));
+        level
+    })
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use echelon_core_model::{PoolId, Version};
-    use proptest::prelude::*;
-
-    pub(crate) fn cpus(n: u64) -> Resources {
-        Resources::ZERO.with(Kind::Cpus, n)
-    }
-
-    /// A pool with reservation, limit and share of milli-CPU.
-    pub(crate) fn pool(path: &str, reservation: u64, limit: u64, share: u64) -> Pool {
-        Pool {
-            id: PoolId::new(path),
-            path: path.to_owned(),
-            reservation: cpus(reservation),
-            limit: cpus(limit),
-            share: cpus(share),
-            version: Version(1),
-        }
-    }
-
-    pub(crate) fn tree(pools: impl IntoIterator<Item = Pool>) -> PoolTree {
-        PoolTree {
-            version: Version(1),
-            pools: pools.into_iter().map(|p| (p.path.clone(), p)).collect(),
-        }
-    }
-
-    fn amounts(tree: &PoolTree, demand: &[(&str, u64)], capacity: u64) -> Vec<(String, u64)> {
-        let demand = demand.iter().map(|(p, n)| ((*p).to_owned(), cpus(*n))).collect();
-        let out = entitle(tree, &demand, cpus(capacity));
-        out.0.into_iter().map(|(p, e)| (p, e.amount.cpus)).collect()
-    }
-
-    fn check(pools: &[Pool], demand: &[(&str, u64)], capacity: u64, expected: &[u64]) {
-        let got = amounts(&tree(pools.iter().cloned()), demand, capacity);
-        assert_eq!(
-            got.iter().map(|(_, n)| *n).collect::<Vec<_>>(),
-            expected,
-            "{got:?}"
-        );
-    }
-
-    #[test]
-    fn reservations_first_then_shares_then_those_without() {
-        let pools = [pool("/a", 6, 99, 1), pool("/b", 0, 99, 3), pool("/c", 0, 99, 0)];
-        let all = [("/a", 50), ("/b", 50), ("/c", 50)];
-        check(&pools, &all, 4, &[4, 0, 0]);
-        check(&pools, &all, 14, &[8, 6, 0]);
-        check(&pools, &[("/a", 7), ("/b", 2), ("/c", 50)], 14, &[7, 2, 5]);
-    }
-
-    #[test]
-    fn unused_reservations_are_lent_and_limits_hold() {
-        let pools = [pool("/a", 6, 99, 1), pool("/b", 0, 5, 1)];
-        check(&pools, &[("/b", 50)], 10, &[0, 5]);
-        check(&pools, &[("/a", 2), ("/b", 50)], 10, &[2, 5]);
-    }
-
-    #[test]
-    fn inner_pools_hold_their_children() {
-        let pools = [
-            pool("/a", 0, 8, 1),
-            pool("/a/x", 0, 99, 1),
-            pool("/a/y", 0, 99, 3),
-            pool("/b", 0, 99, 1),
-        ];
-        check(
-            &pools,
-            &[("/a/x", 50), ("/a/y", 50), ("/b", 2)],
-            20,
-            &[8, 2, 6, 2],
-        );
-    }
-
-    #[test]
-    fn the_last_unit_goes_by_id() {
-        check(
-            &[pool("/a", 0, 9, 1), pool("/b", 0, 9, 1)],
-            &[("/a", 9), ("/b", 9)],
-            3,
-            &[2, 1],
-        );
-    }
-
-    fn some_tree() -> impl Strategy<Value = (PoolTree, Vec<(String, u64)>, u64)> {
-        let node = (0u64..10, 0u64..20, 0u64..4, 0u64..25);
-        (proptest::collection::vec(node, 6), 0u64..80).prop_map(|(nodes, capacity)| {
-            let paths = ["/a", "/a/x", "/a/y", "/b", "/b/x", "/c"];
-            let pools = paths
-                .iter()
-                .zip(&nodes)
-                .map(|(path, (reservation, limit, share, _))| pool(path, *reservation, *limit, *share));
-            let demand = paths.iter().zip(&nodes).map(|(p, n)| ((*p).to_owned(), n.3));
-            (tree(pools), demand.collect(), capacity)
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_is_left_while_a_pool_is_below_its_cap((tree, demand, capacity) in some_tree()) {
-            let demand: BTreeMap<String, Resources> = demand.into_iter().map(|(p, n)| (p, cpus(n))).collect();
-            let out = entitle(&tree, &demand, cpus(capacity));
-            let inner = |path: &str| -> (u64, u64) {
-                let of = |p: &Pool| { let e = out.0[&p.path]; (e.amount.cpus, e.cap.cpus) };
-                tree.children(path).map(of).fold((0, 0), |(a, c), (x, y)| (a + x, c + y))
-            };
-            let (given, caps) = inner("/");
-            prop_assert_eq!(given, capacity.min(caps));
-            for pool in tree.pools.values() {
-                let e = out.0[&pool.path];
-                prop_assert!(e.amount.fits(e.cap) && e.cap.fits(pool.limit));
-                if !tree.is_leaf(&pool.path) {
-                    let (given, caps) = inner(&pool.path);
-                    prop_assert_eq!(given, e.amount.cpus.min(caps));
-                }
-            }
-        }
-
-        #[test]
-        fn a_pool_gets_its_floor_when_all_floors_fit((tree, demand, capacity) in some_tree()) {
-            let demand: BTreeMap<String, Resources> = demand.into_iter().map(|(p, n)| (p, cpus(n))).collect();
-            let out = entitle(&tree, &demand, cpus(capacity));
-            let floor = |p: &Pool| p.reservation.min_each(out.0[&p.path].cap).cpus;
-            let floors: u64 = tree.children("/").map(floor).sum();
-            for pool in tree.children("/") {
-                prop_assert!(floors > capacity || out.amount(&pool.path).cpus >= floor(pool));
-            }
-        }
-
-        #[test]
-        fn renames_that_keep_ids_change_nothing((tree, demand, capacity) in some_tree()) {
-            // The same pools under paths in the reverse order, ids kept.
-            let renamed = |path: &str| path.replace("/a", "/z").replace("/b", "/m");
-            let mut other = PoolTree::default();
-            for p in tree.pools.values() {
-                let path = renamed(&p.path);
-                other.pools.insert(path.clone(), Pool { path, ..p.clone() });
-            }
-            let as_map = |names: &dyn Fn(&str) -> String| -> BTreeMap<String, Resources> {
-                demand.iter().map(|(p, n)| (names(p), cpus(*n))).collect()
-            };
-            let before = entitle(&tree, &as_map(&|p| p.to_owned()), cpus(capacity));
-            let after = entitle(&other, &as_map(&renamed), cpus(capacity));
-            for (path, e) in &before.0 {
-                prop_assert_eq!(*e, after.0[&renamed(path)]);
-            }
-        }
-    }
-}
+pub(crate) mod tests;

@@ -11,11 +11,13 @@ pub mod admit;
 pub mod entitle;
 pub mod fill;
 pub mod grant;
+pub mod hierarchy;
 pub mod rooms;
 pub mod tree;
 
 pub use admit::{Admission, Refusal, Request, SliceRequest, admit};
-pub use entitle::{Entitlements, entitle};
+pub use entitle::{Entitlements, entitle, give_out_again};
 pub use grant::GrantLine;
+pub use hierarchy::Hierarchy;
 pub use rooms::Rooms;
 pub use tree::{TreeProblem, validate};

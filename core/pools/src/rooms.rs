@@ -1,6 +1,7 @@
 //! What is left: in every pool by limit and by entitlement, and in every cluster.
 
 use crate::entitle::Entitlements;
+use crate::hierarchy::Hierarchy;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::resources::Resources;
@@ -25,7 +26,7 @@ impl Rooms {
     /// What is left when `allocated` (by path of leaf pools) is taken. `clusters` is what is left in each cluster.
     #[must_use]
     pub fn new(
-        tree: &PoolTree,
+        hierarchy: &Hierarchy,
         entitlements: &Entitlements,
         allocated: &BTreeMap<String, Resources>,
         clusters: BTreeMap<ClusterId, Resources>,
@@ -34,10 +35,11 @@ impl Rooms {
             pools: BTreeMap::new(),
             clusters,
         };
-        for pool in tree.pools.values() {
+        for i in hierarchy.indexes() {
+            let Some(pool) = hierarchy.pool(i) else { continue };
             let room = PoolRoom {
                 limit: pool.limit,
-                entitled: entitlements.amount(&pool.path),
+                entitled: entitlements.amount(i),
             };
             out.pools.insert(pool.path.clone(), room);
         }

@@ -106,8 +106,7 @@ impl ResourceManager {
                 continue;
             };
             let pool = job.spec.as_ref().map(|s| s.pool.as_str()).unwrap_or_default();
-            let pools = &self.picture.pools;
-            let pool_known = pools.pools.contains_key(pool) && pools.is_leaf(pool);
+            let pool_known = self.picture.hierarchy.leaf(pool).is_some();
             if job.is_live() && (job.spec.is_some() || job.desired() != Desired::Running) {
                 moves::settle_released(&self.picture, id, &mut job);
                 moves::scale(&mut job);

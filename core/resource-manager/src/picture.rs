@@ -9,7 +9,7 @@ use echelon_core_model::job::{Desired, Head, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Reason, Timestamp, Version};
-use echelon_core_pools::GrantLine;
+use echelon_core_pools::{GrantLine, Hierarchy};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A slice within its job.
@@ -30,6 +30,8 @@ pub struct Picture {
     pub clusters: BTreeMap<ClusterId, ClusterView>,
     /// The pool tree.
     pub pools: PoolTree,
+    /// The same in the order of entitlement.
+    pub hierarchy: Hierarchy,
     /// All jobs, ended ones included; a deleted one until only its tombstone is left.
     pub jobs: BTreeMap<JobId, JobView>,
     /// Pools in which the last step raised grants.

@@ -7,7 +7,7 @@ use crate::quota::{Totals, entitlements, requests, rooms, totals};
 use echelon_core_model::job::Head;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
-use echelon_core_pools::{Admission, admit};
+use echelon_core_pools::{Admission, Entitlements, admit};
 use echelon_core_routing::{Candidate, Demand, filter};
 use std::collections::BTreeMap;
 
@@ -89,8 +89,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     job.head = Some(imagined(id, spec));
     job.spec = Some(spec.clone());
     job.spec_version = 1;
-    let tree = &picture.pools;
-    let pool_known = tree.pools.contains_key(&spec.pool) && tree.is_leaf(&spec.pool);
+    let pool_known = picture.hierarchy.leaf(&spec.pool).is_some();
     let mut clusters = candidates(&picture, &spoken_for(&picture));
     let dropped: Vec<Vec<Dropped>> = spec
         .groups
@@ -108,7 +107,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let admitted = admit(&asked, &mut rooms);
     let groups = spec.groups.iter().zip(dropped);
     Plan {
-        pool: pool_plan(&picture, spec, &sums, entitled.amount(&spec.pool)),
+        pool: pool_plan(&picture, spec, &sums, &entitled),
         groups: groups
             .map(|(group, dropped)| group_plan(&picture, id, group, dropped, &admitted))
             .collect(),
@@ -153,9 +152,8 @@ fn drops(demand: &Demand<'_>, clusters: &[Candidate]) -> Vec<Dropped> {
     dropped.collect()
 }
 
-fn pool_plan(picture: &Picture, spec: &JobSpec, sums: &Totals, entitlement: Resources) -> PoolPlan {
-    let tree = &picture.pools;
-    let pool = tree.pools.get(&spec.pool).filter(|p| tree.is_leaf(&p.path));
+fn pool_plan(picture: &Picture, spec: &JobSpec, sums: &Totals, entitled: &Entitlements) -> PoolPlan {
+    let pool = picture.hierarchy.leaf(&spec.pool);
     PoolPlan {
         path: spec.pool.clone(),
         problem: pool
@@ -163,7 +161,11 @@ fn pool_plan(picture: &Picture, spec: &JobSpec, sums: &Totals, entitlement: Reso
             .then(|| Reason::new(ReasonCode::PoolNotFound).at(&spec.pool)),
         reservation: pool.map(|p| p.reservation).unwrap_or_default(),
         limit: pool.map(|p| p.limit).unwrap_or_default(),
-        entitlement,
+        entitlement: picture
+            .hierarchy
+            .find(&spec.pool)
+            .map(|i| entitled.amount(i))
+            .unwrap_or_default(),
         allocated: sums.allocated.get(&spec.pool).copied().unwrap_or_default(),
     }
 }

@@ -74,7 +74,14 @@ pub fn entitlements(picture: &Picture, demand: &BTreeMap<String, Resources>) -> 
         .values()
         .filter(|c| c.wish() != Wish::Left)
         .fold(Resources::ZERO, |sum, c| sum.plus(total(c)));
-    entitle(&picture.pools, demand, capacity)
+    let hierarchy = &picture.hierarchy;
+    let mut wanted = vec![Resources::ZERO; hierarchy.len()];
+    for (path, amount) in demand {
+        if let Some(slot) = hierarchy.find(path).and_then(|i| wanted.get_mut(i)) {
+            *slot = *amount;
+        }
+    }
+    entitle(hierarchy, &wanted, capacity)
 }
 
 /// What is left in pools and clusters.
@@ -90,7 +97,7 @@ pub fn rooms(picture: &Picture, totals: &Totals, entitlements: &Entitlements) ->
             (id.clone(), total(c).minus(used.max_each(taken)))
         });
     Rooms::new(
-        &picture.pools,
+        &picture.hierarchy,
         entitlements,
         &totals.allocated,
         clusters.collect(),

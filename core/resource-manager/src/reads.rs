@@ -11,6 +11,7 @@ use echelon_core_model::job::{Desired, Head, JobState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Op, Query};
 use echelon_core_model::{JobId, Timestamp};
+use echelon_core_pools::Hierarchy;
 use std::collections::BTreeSet;
 
 impl ResourceManager {
@@ -113,6 +114,7 @@ impl ResourceManager {
             }
             (Purpose::Pools, Answer::Pools(tree)) if tree.version >= self.picture.pools.version => {
                 self.due |= tree != self.picture.pools;
+                self.picture.hierarchy = Hierarchy::new(&tree);
                 self.picture.pools = tree;
             }
             (Purpose::Clusters, Answer::Clusters(rows)) => self.clusters_read(rows, out),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::entitle::entitle;
 use crate::entitle::tests::{cpus, pool, tree};
+use crate::hierarchy::Hierarchy;
 use proptest::prelude::*;
 
 fn request(job: u128, pool: &str, shape: u64, wants: &[(&str, u64)]) -> Request {
@@ -27,17 +28,15 @@ fn request(job: u128, pool: &str, shape: u64, wants: &[(&str, u64)]) -> Request 
 
 fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> Rooms {
     let tree = tree(limits.iter().map(|(p, limit)| pool(p, 0, *limit, 1)));
-    let demand = limits
-        .iter()
-        .map(|(p, _)| ((*p).to_owned(), cpus(1_000_000)))
-        .collect();
+    let hierarchy = Hierarchy::new(&tree);
+    let demand = vec![cpus(1_000_000); hierarchy.len()];
     let capacity = clusters.iter().map(|(_, n)| n).sum();
-    let entitled = entitle(&tree, &demand, cpus(capacity));
+    let entitled = entitle(&hierarchy, &demand, cpus(capacity));
     let clusters = clusters
         .iter()
         .map(|(c, n)| (ClusterId::new(c), cpus(*n)))
         .collect();
-    Rooms::new(&tree, &entitled, &BTreeMap::new(), clusters)
+    Rooms::new(&hierarchy, &entitled, &BTreeMap::new(), clusters)
 }
 
 /// A job, what its clusters get, and why the rest gets nothing.

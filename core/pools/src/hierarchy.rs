@@ -1,0 +1,141 @@
+//! A pool tree in the order in which entitlement walks it: every pool after its parent, the children of one side by side in order
+//! of id. Made once for each version of the tree, so that a cycle looks up no paths.
+
+use echelon_core_model::pool::{Pool, PoolTree};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Index of a pool in its hierarchy. The root is 0.
+pub type PoolIdx = usize;
+
+/// Index of the root.
+pub const ROOT: PoolIdx = 0;
+
+/// A tree of pools.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hierarchy {
+    nodes: Vec<Node>,
+    by_path: BTreeMap<String, PoolIdx>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Node {
+    /// `None` for the root, which has no limit and reserves nothing.
+    pool: Option<Pool>,
+    parent: PoolIdx,
+    children: Range<PoolIdx>,
+}
+
+impl Hierarchy {
+    /// The hierarchy of a tree. A pool whose parent is missing is left out. `O(n log n)`.
+    #[must_use]
+    pub fn new(tree: &PoolTree) -> Self {
+        let mut below: BTreeMap<&str, Vec<&Pool>> = BTreeMap::new();
+        for pool in tree.pools.values() {
+            below.entry(PoolTree::parent(&pool.path)).or_default().push(pool);
+        }
+        let mut out = Self {
+            nodes: vec![Node {
+                pool: None,
+                parent: ROOT,
+                children: 0..0,
+            }],
+            by_path: BTreeMap::new(),
+        };
+        let mut at = 0;
+        while let Some(node) = out.nodes.get(at) {
+            let path = node.pool.as_ref().map_or("/", |p| p.path.as_str());
+            let mut children = below.remove(path).unwrap_or_default();
+            children.sort_by(|a, b| a.id.cmp(&b.id));
+            let first = out.nodes.len();
+            for pool in children {
+                out.by_path.insert(pool.path.clone(), out.nodes.len());
+                out.nodes.push(Node {
+                    pool: Some(pool.clone()),
+                    parent: at,
+                    children: 0..0,
+                });
+            }
+            let last = out.nodes.len();
+            if let Some(node) = out.nodes.get_mut(at) {
+                node.children = first..last;
+            }
+            at += 1;
+        }
+        out
+    }
+
+    /// How many nodes there are, with the root.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is no pool at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+
+    /// The index of a path.
+    #[must_use]
+    pub fn find(&self, path: &str) -> Option<PoolIdx> {
+        self.by_path.get(path).copied()
+    }
+
+    /// The pool of a path, if it takes jobs.
+    #[must_use]
+    pub fn leaf(&self, path: &str) -> Option<&Pool> {
+        self.pool(self.find(path).filter(|i| self.is_leaf(*i))?)
+    }
+
+    /// The pool of an index; `None` for the root.
+    #[must_use]
+    pub fn pool(&self, at: PoolIdx) -> Option<&Pool> {
+        self.nodes.get(at)?.pool.as_ref()
+    }
+
+    /// The children of a node, in order of id.
+    #[must_use]
+    pub fn children(&self, at: PoolIdx) -> Range<PoolIdx> {
+        self.nodes.get(at).map_or(0..0, |n| n.children.clone())
+    }
+
+    /// Whether a pool takes jobs: it has no children.
+    #[must_use]
+    pub fn is_leaf(&self, at: PoolIdx) -> bool {
+        at != ROOT && self.children(at).is_empty()
+    }
+
+    /// The nodes above one, innermost first, the root last.
+    pub fn above(&self, at: PoolIdx) -> impl Iterator<Item = PoolIdx> {
+        let parent = |i: &PoolIdx| (*i != ROOT).then(|| self.nodes.get(*i).map_or(ROOT, |n| n.parent));
+        std::iter::successors(parent(&at), parent)
+    }
+
+    /// All nodes, each before its children.
+    pub fn indexes(&self) -> Range<PoolIdx> {
+        0..self.nodes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entitle::tests::{pool, tree};
+
+    #[test]
+    fn every_pool_comes_after_its_parent_and_beside_its_siblings() {
+        let of = |paths: &[&str]| Hierarchy::new(&tree(paths.iter().map(|p| pool(p, 0, 9, 1))));
+        let h = of(&["/b", "/a", "/a/y", "/a/x", "/b/z", "/a/x/q", "/lost/child"]);
+        let path = |i: PoolIdx| h.pool(i).map_or("/", |p| p.path.as_str());
+        let all: Vec<&str> = h.indexes().map(path).collect();
+        assert_eq!(all, ["/", "/a", "/b", "/a/x", "/a/y", "/b/z", "/a/x/q"]);
+        assert_eq!(h.find("/lost/child"), None);
+        let deep = h.find("/a/x/q").unwrap();
+        assert_eq!(h.above(deep).map(path).collect::<Vec<_>>(), ["/a/x", "/a", "/"]);
+        assert_eq!(h.above(ROOT).count(), 0);
+        assert!(h.is_leaf(deep) && !h.is_leaf(h.find("/a").unwrap()) && !h.is_leaf(ROOT));
+        assert!(of(&[]).is_empty());
+    }
+}
