@@ -8,6 +8,7 @@
 )]
 
 pub mod admit;
+pub mod certificate;
 pub mod entitle;
 pub mod fill;
 pub mod grant;

@@ -2,10 +2,11 @@
 //! simulation, sampled in production.
 
 use crate::picture::{Picture, SliceKey, slices_of};
-use crate::quota::totals;
+use crate::quota::{Totals, capacity, entitlements, totals};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, GroupName, JobId};
+use echelon_core_pools::certificate;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
@@ -64,6 +65,9 @@ pub enum Broken {
         /// Its most.
         most: u64,
     },
+    /// Pools are entitled to something else than max-min fairness gives them.
+    #[error("unfair: {0}")]
+    Unfair(certificate::Unfair),
     /// Instances wait without a reason, or are counted twice.
     #[error("job {job}: {told} of {waiting} waiting instances have a reason")]
     Unexplained {
@@ -95,8 +99,17 @@ pub fn check(picture: &Picture) -> Vec<Broken> {
         out.extend(above_most(picture, *id));
         out.extend(unexplained(picture, *id));
     }
-    out.extend(above_limit(picture));
+    let sums = totals(picture);
+    out.extend(above_limit(picture, &sums));
+    out.extend(unfair(picture, &sums).into_iter().map(Broken::Unfair));
     out
+}
+
+/// Every division proves itself to a checker that shares nothing with it.
+fn unfair(picture: &Picture, sums: &Totals) -> Vec<certificate::Unfair> {
+    let entitled = entitlements(picture, &sums.demand);
+    let proof = certificate::certify(&picture.hierarchy, &entitled);
+    certificate::check(&picture.pools, &sums.demand, capacity(picture), &proof)
 }
 
 /// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.
@@ -184,8 +197,8 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
     })
 }
 
-fn above_limit(picture: &Picture) -> Vec<Broken> {
-    let allocated = totals(picture).allocated;
+fn above_limit(picture: &Picture, sums: &Totals) -> Vec<Broken> {
+    let allocated = &sums.allocated;
     let mut out = Vec::new();
     for pool in picture.pools.pools.values() {
         let inside = |path: &str| {

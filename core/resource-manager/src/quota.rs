@@ -69,11 +69,6 @@ pub fn totals(picture: &Picture) -> Totals {
 
 /// What every pool may use now.
 pub fn entitlements(picture: &Picture, demand: &BTreeMap<String, Resources>) -> Entitlements {
-    let capacity = picture
-        .clusters
-        .values()
-        .filter(|c| c.wish() != Wish::Left)
-        .fold(Resources::ZERO, |sum, c| sum.plus(total(c)));
     let hierarchy = &picture.hierarchy;
     let mut wanted = vec![Resources::ZERO; hierarchy.len()];
     for (path, amount) in demand {
@@ -81,7 +76,14 @@ pub fn entitlements(picture: &Picture, demand: &BTreeMap<String, Resources>) -> 
             *slot = *amount;
         }
     }
-    entitle(hierarchy, &wanted, capacity)
+    entitle(hierarchy, &wanted, capacity(picture))
+}
+
+/// What there is to divide: an unreachable cluster counts until it has left.
+#[must_use]
+pub fn capacity(picture: &Picture) -> Resources {
+    let there = picture.clusters.values().filter(|c| c.wish() != Wish::Left);
+    there.fold(Resources::ZERO, |sum, c| sum.plus(total(c)))
 }
 
 /// What is left in pools and clusters.
