@@ -83,17 +83,27 @@ impl Level {
             Self::Full => taker.most,
             Self::Until(turn, last) => {
                 let reached = u128::from(turn.unit) * u128::from(taker.weight);
-                let whole = reached / u128::from(turn.weight);
-                let on_turn = whole * u128::from(turn.weight) == reached;
-                let units = if on_turn && index > *last {
+                let (whole, over) = divided(reached, u128::from(turn.weight));
+                let units = if over == 0 && index > *last {
                     whole.saturating_sub(1)
                 } else {
                     whole
                 };
-                u64::try_from(units)
-                    .unwrap_or(u64::MAX)
-                    .clamp(taker.start, taker.most)
+                units.clamp(taker.start, taker.most)
             }
+        }
+    }
+}
+
+/// Quotient, at most the largest number, and rest; nothing and the whole for a divisor of 0. Numbers of the usual size are
+/// divided by one instruction instead of a hundred.
+fn divided(dividend: u128, divisor: u128) -> (u64, u128) {
+    match (u64::try_from(dividend), u64::try_from(divisor)) {
+        (_, Ok(0)) => (0, dividend),
+        (Ok(a), Ok(b)) => (a / b, u128::from(a % b)),
+        _ => {
+            let whole = dividend / divisor;
+            (u64::try_from(whole).unwrap_or(u64::MAX), dividend % divisor)
         }
     }
 }
@@ -180,12 +190,8 @@ impl Sweep {
 
     /// What a taker has when only whole turns up to the level are given.
     fn whole(&self, taker: &Taker) -> u64 {
-        let reached = self
-            .inside
-            .saturating_mul(u128::from(taker.weight))
-            .checked_div(self.weight);
-        let reached = reached.map_or(0, |units| u64::try_from(units).unwrap_or(u64::MAX));
-        reached.clamp(taker.start, taker.most)
+        let reached = self.inside.saturating_mul(u128::from(taker.weight));
+        divided(reached, self.weight).0.clamp(taker.start, taker.most)
     }
 
     /// Gives out what the whole turns leave, fewer units than there are takers, and tells whose was the last.

@@ -16,16 +16,12 @@ use std::collections::BTreeMap;
 #[must_use]
 pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wire {
     let mut wire = Wire {
-        framework_id: id.map(|value| FrameworkId {
-            value: value.to_owned(),
-        }),
+        framework_id: id.map(framework_id),
         ..Wire::default()
     };
     let kind = match call {
         Call::Subscribe { framework: stored } => {
-            wire.framework_id = stored.as_deref().map(|value| FrameworkId {
-                value: value.to_owned(),
-            });
+            wire.framework_id = stored.as_deref().map(framework_id);
             wire.subscribe = Some(call::Subscribe {
                 framework_info: framework.to_wire(stored.as_deref()),
                 ..call::Subscribe::default()
@@ -190,6 +186,10 @@ fn filters(refuse: Span) -> Filters {
     Filters {
         refuse_seconds: Some(seconds(refuse)),
     }
+}
+
+fn framework_id(id: &str) -> FrameworkId {
+    FrameworkId { value: id.to_owned() }
 }
 
 fn task_id(task: &str) -> TaskId {
