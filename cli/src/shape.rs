@@ -40,6 +40,20 @@ pub fn limit(l: Option<&v1::ResourceLimit>) -> String {
     }
 }
 
+/// Ports of a run: `http 31000, admin 31001`.
+pub fn ports(ports: &[v1::Port]) -> String {
+    let each: Vec<String> = ports.iter().map(|p| format!("{} {}", p.name, p.number)).collect();
+    each.join(", ")
+}
+
+/// What probes said last: `healthy, not ready`; nothing where there are none.
+pub fn health(healthy: Option<bool>, ready: Option<bool>) -> String {
+    let healthy = healthy.map(|yes| if yes { "healthy" } else { "unhealthy" });
+    let ready = ready.map(|yes| if yes { "ready" } else { "not ready" });
+    let both: Vec<&str> = healthy.into_iter().chain(ready).collect();
+    both.join(", ")
+}
+
 /// How long ago: `12s`, `5m`, `3h`, `2d`; nothing for a moment that is not told.
 pub fn ago(at: Option<&prost_types::Timestamp>) -> String {
     let Some(at) = at else { return String::new() };

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use echelon_clients_rust::{self as client, Client, v1};
 use echelon_core_model::Resources;
+use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_io_process::Shutdown;
 use echelon_proto::convert;
@@ -92,8 +93,7 @@ fn spec(instances: u32) -> JobSpec {
             name: echelon_core_model::GroupName::new(echelon_core_model::GroupName::DEFAULT),
             instances,
             max_running: None,
-            command: "sleep 3600".to_owned(),
-            env: BTreeMap::new(),
+            runtime: Runtime::shell("sleep 3600"),
             resources: Resources {
                 cpus: 100,
                 memory: 32,

@@ -132,6 +132,7 @@ fn example(file: &str, sources: &Path) -> Result<JobSpec> {
         .with_context(|| format!("read the example {file}"))?;
     for group in &mut spec.groups {
         group
+            .runtime
             .env
             .insert("SOURCES".to_owned(), sources.display().to_string());
     }

@@ -1,4 +1,4 @@
-//! `echelon standalone` as a process: a job from file to output, kill -9 and the same folder again, and who may use it.
+//! `echelon standalone` as a process: a job from file to output, a service with ports, kill -9 and the same folder again, and who may use it.
 #![cfg(test)]
 #![cfg(test)]
 
@@ -152,6 +152,44 @@ fn everything_outlives_the_process() {
 
     again.printed(&["job", "stop", "ticker", "--wait"]);
     assert_eq!(again.interrupt(), Some(0), "Ctrl-C ends it cleanly");
+}
+
+#[test]
+fn a_service_gets_ports_and_is_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let standalone = Standalone::start(folder.path());
+    standalone.printed(&["job", "run", &example("web")]);
+    standalone.running("web", 2);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let runs = loop {
+        let listed = standalone.printed(&["job", "instances", "web", "-o", "json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let listed = listed
+            .get("instances")
+            .unwrap_or(&listed)
+            .as_array()
+            .unwrap()
+            .clone();
+        let runs: Vec<_> = listed.iter().map(|i| i["run"].clone()).collect();
+        let well = |r: &serde_json::Value| r["healthy"] == true && r["ready"] == true;
+        if runs.iter().all(well) {
+            break runs;
+        }
+        assert!(Instant::now() < deadline, "{listed:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let port = |run: &serde_json::Value| run["ports"][0]["number"].as_u64().unwrap();
+    let ports: Vec<u64> = runs.iter().map(port).collect();
+    assert_ne!(ports[0], ports[1], "both hosts are this machine");
+    for (run, port) in runs.iter().zip(&ports) {
+        assert_eq!(run["ports"][0]["name"], "http");
+        let stream = std::net::TcpStream::connect(("127.0.0.1", u16::try_from(*port).unwrap()));
+        assert!(stream.is_ok(), "nobody listens on {port}");
+    }
+    let wide = standalone.printed(&["job", "instances", "web", "-o", "wide"]);
+    let shown = format!("http {}", ports[0]);
+    assert!(wide.contains(&shown) && wide.contains("healthy, ready"), "{wide}");
+    standalone.printed(&["job", "stop", "web", "--wait"]);
 }
 
 #[test]

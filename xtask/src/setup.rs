@@ -49,6 +49,12 @@ const PROGRAMS: &[Program] = &[
         packages: &["prometheus"],
     },
     Program {
+        name: "python3",
+        why: "is the web server of an example job",
+        is_there: || runs("python3"),
+        packages: &["python3"],
+    },
+    Program {
         name: "node",
         why: "starts buf",
         is_there: || runs("node"),

@@ -51,6 +51,8 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
             "HOST",
             "SINCE",
             "WHY",
+            "PORTS",
+            "HEALTH",
             "FAILED RUNS",
             "TASK",
         ],
@@ -76,6 +78,8 @@ fn row(i: &v1::Instance) -> Vec<String> {
         run.hostname,
         shape::ago(i.since.as_ref()),
         shape::reason(i.reason.as_ref()),
+        shape::ports(&run.ports),
+        shape::health(run.healthy, run.ready),
         i.attempts.to_string(),
         run.task_id,
     ]

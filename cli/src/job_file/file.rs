@@ -1,5 +1,6 @@
 //! The shape of a job file. Unknown fields are errors; values keep their text and are judged in `spec.rs`.
 
+use super::runtime_file::{ContainerFile, HealthFile, PortFile, ProbeFile, SecretFile, UriFile};
 use super::scalar::Scalar;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -23,6 +24,15 @@ pub struct JobFile {
     pub instances: Option<Scalar>,
     pub max_running: Option<Scalar>,
     pub command: Option<Scalar>,
+    pub args: Option<Vec<Scalar>>,
+    pub secrets: Option<BTreeMap<String, SecretFile>>,
+    pub user: Option<Scalar>,
+    pub working_dir: Option<Scalar>,
+    pub uris: Option<Vec<UriFile>>,
+    pub container: Option<ContainerFile>,
+    pub ports: Option<Vec<PortFile>>,
+    pub health: Option<HealthFile>,
+    pub readiness: Option<ProbeFile>,
     pub env: Option<BTreeMap<String, Scalar>>,
     pub resources: Option<ResourcesFile>,
     pub constraints: Option<Vec<ConstraintFile>>,
@@ -39,6 +49,15 @@ pub struct GroupFile {
     pub instances: Option<Scalar>,
     pub max_running: Option<Scalar>,
     pub command: Option<Scalar>,
+    pub args: Option<Vec<Scalar>>,
+    pub secrets: Option<BTreeMap<String, SecretFile>>,
+    pub user: Option<Scalar>,
+    pub working_dir: Option<Scalar>,
+    pub uris: Option<Vec<UriFile>>,
+    pub container: Option<ContainerFile>,
+    pub ports: Option<Vec<PortFile>>,
+    pub health: Option<HealthFile>,
+    pub readiness: Option<ProbeFile>,
     pub env: Option<BTreeMap<String, Scalar>>,
     pub resources: Option<ResourcesFile>,
     pub constraints: Option<Vec<ConstraintFile>>,

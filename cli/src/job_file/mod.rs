@@ -2,6 +2,8 @@
 //! The gateway checks the specification again; this module only reads what people write.
 
 mod file;
+mod runtime;
+mod runtime_file;
 mod scalar;
 mod spec;
 

@@ -1,6 +1,7 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
 use super::file::{ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile};
+use super::runtime::runtime;
 use super::scalar::Scalar;
 use super::{Problem, Problems};
 use crate::quantity;
@@ -12,10 +13,10 @@ use echelon_core_model::{GroupName, Resources};
 use std::collections::BTreeMap;
 
 /// Collects problems while values are read.
-struct Reader(Vec<Problem>);
+pub(super) struct Reader(Vec<Problem>);
 
 impl Reader {
-    fn wrong(&mut self, path: &str, message: impl Into<String>) {
+    pub(super) fn wrong(&mut self, path: &str, message: impl Into<String>) {
         self.0.push(Problem {
             path: path.to_owned(),
             message: message.into(),
@@ -23,7 +24,7 @@ impl Reader {
     }
 
     /// The value read by `read`, or `otherwise` where it is absent or wrong.
-    fn value<T>(
+    pub(super) fn value<T>(
         &mut self,
         path: &str,
         text: Option<&Scalar>,
@@ -41,7 +42,7 @@ impl Reader {
     }
 }
 
-fn whole(text: &str) -> Result<u32, String> {
+pub(super) fn whole(text: &str) -> Result<u32, String> {
     if text.starts_with('-') {
         return Err(format!("`{text}` is negative"));
     }
@@ -49,7 +50,7 @@ fn whole(text: &str) -> Result<u32, String> {
         .map_err(|_| format!("`{text}` is not a whole number"))
 }
 
-fn verbatim(text: &str) -> Result<String, String> {
+pub(super) fn verbatim(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
@@ -64,6 +65,15 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         instances: file.instances,
         max_running: file.max_running,
         command: file.command,
+        args: file.args,
+        secrets: file.secrets,
+        user: file.user,
+        working_dir: file.working_dir,
+        uris: file.uris,
+        container: file.container,
+        ports: file.ports,
+        health: file.health,
+        readiness: file.readiness,
         env: file.env,
         resources: file.resources,
         constraints: file.constraints,
@@ -165,7 +175,7 @@ fn groups(
         .collect()
 }
 
-fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, file: GroupFile) -> GroupSpec {
+fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: GroupFile) -> GroupSpec {
     let at = |field: &str| format!("{path}{field}");
     let instances = r.value(&at("instances"), file.instances.as_ref(), whole, 1);
     if instances > MAX_INSTANCES || instances == 0 {
@@ -174,10 +184,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, file: Group
             format!("{instances} is not between 1 and {MAX_INSTANCES}"),
         );
     }
-    let command = r.value(&at("command"), file.command.as_ref(), verbatim, String::new());
-    if command.trim().is_empty() {
-        r.wrong(&at("command"), "is empty: say what each instance runs");
-    }
+    let runtime = runtime(r, path, &mut file);
     GroupSpec {
         name,
         instances,
@@ -185,8 +192,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, file: Group
             .max_running
             .as_ref()
             .map(|text| r.value(&at("max_running"), Some(text), whole, 1)),
-        command,
-        env: texts(file.env.unwrap_or_default()),
+        runtime,
         resources: resources(r, &at("resources"), file.resources),
         constraints: constraints(r, &at("constraints"), file.constraints.unwrap_or_default()),
         retry: retry(r, &at("retry"), kind, file.retry.unwrap_or_default()),
@@ -299,6 +305,6 @@ fn clusters(r: &mut Reader, file: Option<ClustersFile>) -> ClusterChoice {
     }
 }
 
-fn texts(map: BTreeMap<String, Scalar>) -> BTreeMap<String, String> {
+pub(super) fn texts(map: BTreeMap<String, Scalar>) -> BTreeMap<String, String> {
     map.into_iter().map(|(k, v)| (k, v.0)).collect()
 }

@@ -109,6 +109,9 @@ fn advice(reason: &Reason, pool: &str) -> String {
             format!("raise the reservation or share of pool {pool}{short}, or wait until others end")
         }
         ReasonCode::MaxRunning => "raise max_running, or wait until running instances end".to_owned(),
+        ReasonCode::HostPorts => {
+            "leave `port` out where any port will do, ask for fewer instances, or wait until those that hold the ports end".to_owned()
+        }
         ReasonCode::NoCluster => "name clusters that exist and take work in `clusters.only`".to_owned(),
         ReasonCode::NoClusterCapacity | ReasonCode::HostResources => match reason.shortfall {
             Some(s) if s.have == 0 => format!(

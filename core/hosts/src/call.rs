@@ -1,6 +1,7 @@
 //! What we ask of a cluster: the calls of the Mesos v1 scheduler API in our words.
 
 use crate::event::OfferId;
+use echelon_core_model::runtime::{Port, Runtime};
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, Resources, TaskId};
 use std::collections::BTreeMap;
@@ -12,10 +13,12 @@ pub struct Launch {
     pub task: TaskId,
     /// Shown by Mesos.
     pub name: String,
-    /// Shell command.
-    pub command: String,
-    /// Environment.
-    pub env: BTreeMap<String, String>,
+    /// The name under which service discovery finds its ports.
+    pub discovery: String,
+    /// What it is made of; the environment is whole.
+    pub runtime: Runtime,
+    /// Its ports on the host, one for each that its runtime names.
+    pub ports: Vec<Port>,
     /// Room that it takes.
     pub resources: Resources,
     /// From SIGTERM to SIGKILL; goes into the task itself (R85).

@@ -1,7 +1,7 @@
 //! What a cluster tells: the events of the Mesos v1 scheduler API in our words.
 
 use echelon_core_model::cluster::Maintenance;
-use echelon_core_model::{HostId, Resources, Timestamp};
+use echelon_core_model::{HostId, PortSet, Resources, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct Offer {
     pub address: String,
     /// Room that is ours to use (not revocable, not reserved to others).
     pub resources: Resources,
+    /// Ports that are ours to use.
+    pub ports: PortSet,
     /// Attributes as text.
     pub attributes: BTreeMap<String, String>,
     /// When the host is planned to be away.
@@ -95,6 +97,8 @@ pub struct TaskStatus {
     pub at: Option<Timestamp>,
     /// What a health check says, when told.
     pub healthy: Option<bool>,
+    /// What a readiness probe says, when told.
+    pub ready: Option<bool>,
 }
 
 /// Why a subscription was refused.

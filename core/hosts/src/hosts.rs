@@ -5,12 +5,12 @@ use crate::appetite::{Appetite, Tell};
 use crate::call::{Call, Launch};
 use crate::config::Config;
 use crate::event::OfferId;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Need};
 use crate::record::Record;
 use crate::stock::Stock;
 use echelon_core_model::cluster::{Host, HostView, Maintenance};
 use echelon_core_model::directive::Capacity;
-use echelon_core_model::{GroupName, HostId, JobId, Resources, Span, TaskId, Timestamp};
+use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Offers named in one decline: about 250 KiB of ids.
@@ -85,8 +85,8 @@ impl Hosts {
     }
 
     /// Counts a task that storage or the cluster tells of and that `accept` did not launch. Repeating it changes nothing.
-    pub fn adopt(&mut self, task: &TaskId, host: &HostId, resources: Resources, now: Timestamp) {
-        if !self.ledger.add(task, host, resources) {
+    pub fn adopt(&mut self, task: &TaskId, host: &HostId, need: &Need, now: Timestamp) {
+        if !self.ledger.add(task, host, need) {
             return;
         }
         let (free, used) = (self.stock.free(host), self.ledger.used(host).resources);
@@ -105,8 +105,8 @@ impl Hosts {
     }
 
     /// The call that launches these tasks on a host, using all its open offers; the rest is refused for a short time.
-    /// `None`, and nothing changes, when the open offers have too little room, a task is named twice (hazard H1) or already
-    /// counted, or there is nothing to launch.
+    /// `None`, and nothing changes, when the open offers have too little room or not the ports, a port or a task is named
+    /// twice (hazard H1), a task is already counted, or there is nothing to launch.
     pub fn accept(&mut self, host: &HostId, launches: Vec<Launch>, now: Timestamp) -> Option<Call> {
         self.appetite?;
         let need = launches
@@ -117,12 +117,20 @@ impl Hosts {
         if launches.is_empty() || !new || !need.fits(self.stock.free(host)) {
             return None;
         }
+        let mut ports = self.stock.ports(host);
+        if !launches
+            .iter()
+            .flat_map(|l| &l.ports)
+            .all(|p| ports.take(p.number))
+        {
+            return None;
+        }
         let offers = self.stock.close_host(host);
         if offers.is_empty() {
             return None;
         }
         for l in &launches {
-            self.adopt(&l.task, host, l.resources, now);
+            self.adopt(&l.task, host, &Need::new(l.resources, &l.ports), now);
         }
         Some(Call::Accept {
             offers,
@@ -205,6 +213,21 @@ impl Hosts {
             }
         };
         self.reachable().map(view).collect()
+    }
+
+    /// Fills in the hosts' ports, which few problems ask for.
+    pub fn add_ports(&self, views: &mut [HostView]) {
+        for view in views {
+            view.ports = self.stock.ports(&view.id);
+            let known = self.records.get(&view.id).and_then(Record::ports);
+            view.ports_left = known.map(|all| all.minus(&self.ledger.ports(&view.id)));
+        }
+    }
+
+    /// Ports of a host's open offers.
+    #[must_use]
+    pub fn ports(&self, host: &HostId) -> PortSet {
+        self.stock.ports(host)
     }
 
     /// Room of a host's open offers.

@@ -1,12 +1,34 @@
 //! Our tasks and the room that they take: launched, or told by storage, and not known to have ended.
 
-use echelon_core_model::{GroupName, HostId, JobId, Resources, TaskId};
+use echelon_core_model::runtime::Port;
+use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone)]
 struct Taken {
     host: HostId,
     resources: Resources,
+    ports: PortSet,
+}
+
+/// What one task takes of its host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Need {
+    /// Room.
+    pub resources: Resources,
+    /// Ports.
+    pub ports: PortSet,
+}
+
+impl Need {
+    /// Of a task with these ports.
+    #[must_use]
+    pub fn new(resources: Resources, ports: &[Port]) -> Self {
+        Self {
+            resources,
+            ports: ports.iter().map(|p| p.number).collect(),
+        }
+    }
 }
 
 /// What our tasks take on one host.
@@ -24,6 +46,9 @@ pub struct Ledger {
     tasks: BTreeMap<TaskId, Taken>,
     hosts: BTreeMap<HostId, Used>,
     groups: BTreeMap<(JobId, GroupName), BTreeMap<HostId, u32>>,
+    /// How many tasks have each port; only hosts where a task has any. An ended task may be told after its port was used again
+    /// (R97), so there may be two.
+    ports: BTreeMap<HostId, BTreeMap<u16, u32>>,
 }
 
 impl Ledger {
@@ -33,26 +58,50 @@ impl Ledger {
     }
 
     /// Counts a task; false when it is counted already.
-    pub fn add(&mut self, task: &TaskId, host: &HostId, resources: Resources) -> bool {
+    pub fn add(&mut self, task: &TaskId, host: &HostId, need: &Need) -> bool {
         if self.holds(task) {
             return false;
         }
         let taken = Taken {
             host: host.clone(),
-            resources,
+            resources: need.resources,
+            ports: need.ports.clone(),
         };
         self.tasks.insert(task.clone(), taken);
         let used = self.hosts.entry(host.clone()).or_default();
-        used.resources = used.resources.plus(resources);
+        used.resources = used.resources.plus(need.resources);
         used.tasks = used.tasks.saturating_add(1);
         let count = self.groups.entry(group_of(task)).or_default();
         *count.entry(host.clone()).or_default() += 1;
+        if !need.ports.is_empty() {
+            let held = self.ports.entry(host.clone()).or_default();
+            need.ports
+                .iter()
+                .for_each(|port| *held.entry(port).or_default() += 1);
+        }
         true
     }
 
     /// Stops counting a task; its host, if it was counted.
     pub fn remove(&mut self, task: &TaskId) -> Option<HostId> {
-        let Taken { host, resources } = self.tasks.remove(task)?;
+        let Taken {
+            host,
+            resources,
+            ports,
+        } = self.tasks.remove(task)?;
+        if !ports.is_empty()
+            && let Some(held) = self.ports.get_mut(&host)
+        {
+            for port in ports.iter() {
+                if let Some(n) = held.get_mut(&port) {
+                    *n = n.saturating_sub(1);
+                }
+            }
+            held.retain(|_, n| *n > 0);
+            if held.is_empty() {
+                self.ports.remove(&host);
+            }
+        }
         if let Some(used) = self.hosts.get_mut(&host) {
             used.resources = used.resources.minus(resources);
             used.tasks = used.tasks.saturating_sub(1);
@@ -82,6 +131,16 @@ impl Ledger {
     pub fn tasks_on(&self, hosts: &BTreeSet<HostId>) -> Vec<TaskId> {
         let there = self.tasks.iter().filter(|(_, taken)| hosts.contains(&taken.host));
         there.map(|(task, _)| task.clone()).collect()
+    }
+
+    /// The ports that our tasks have on a host.
+    pub fn ports(&self, host: &HostId) -> PortSet {
+        self.ports
+            .get(host)
+            .into_iter()
+            .flatten()
+            .map(|(p, _)| *p)
+            .collect()
     }
 
     /// How many tasks of a group each host has.

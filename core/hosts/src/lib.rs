@@ -26,4 +26,5 @@ pub use call::{Call, Launch};
 pub use config::Config;
 pub use event::{Event, InverseOffer, Offer, OfferId, Refusal, TaskState, TaskStatus};
 pub use hosts::{Changes, Hosts};
+pub use ledger::Need;
 pub use maintenance::Drain;

@@ -4,7 +4,7 @@
 use crate::event::Offer;
 use crate::ledger::Used;
 use echelon_core_model::cluster::{Host, HostView};
-use echelon_core_model::{HostId, Resources, Span, Timestamp};
+use echelon_core_model::{HostId, PortSet, Resources, Span, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub struct Record {
     address: String,
     attributes: Arc<BTreeMap<String, String>>,
     capacity: Resources,
+    /// All ports that it ever offered us; none before its first offer to this leader.
+    ports: Option<PortSet>,
     /// Capacity before the latest growth that is not settled.
     believed: Resources,
     grown_at: Timestamp,
@@ -36,6 +38,7 @@ impl Record {
             address: String::new(),
             attributes: Arc::default(),
             capacity: Resources::ZERO,
+            ports: None,
             believed: Resources::ZERO,
             grown_at: now,
             reachable: true,
@@ -50,6 +53,7 @@ impl Record {
             address: row.address,
             attributes: Arc::new(row.attributes),
             capacity: row.capacity,
+            ports: None,
             believed: row.capacity,
             grown_at: Timestamp::default(),
             reachable: row.reachable,
@@ -64,6 +68,10 @@ impl Record {
             && self.address == offer.address
             && *self.attributes == offer.attributes;
         self.seen(now);
+        match &mut self.ports {
+            Some(known) if known.covers(&offer.ports) => {}
+            known => *known = Some(known.take().unwrap_or_default().union(&offer.ports)),
+        }
         if !same {
             self.hostname = Arc::clone(&offer.hostname);
             self.address.clone_from(&offer.address);
@@ -114,6 +122,11 @@ impl Record {
         self.capacity
     }
 
+    /// All ports that it is known to have.
+    pub const fn ports(&self) -> Option<&PortSet> {
+        self.ports.as_ref()
+    }
+
     /// As placement sees it.
     pub fn view(&self, id: &HostId, free: Resources, used: Used) -> HostView {
         HostView {
@@ -124,6 +137,8 @@ impl Record {
             capacity: self.capacity,
             used: used.resources,
             draining: false,
+            ports: PortSet::new(),
+            ports_left: None,
         }
     }
 

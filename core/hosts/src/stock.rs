@@ -2,7 +2,7 @@
 //! remembered, so that an event told twice opens none again.
 
 use crate::event::{Offer, OfferId};
-use echelon_core_model::{HostId, Resources, Timestamp};
+use echelon_core_model::{HostId, PortSet, Resources, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Closed ids that are remembered. An older one that is told again would at worst be refused as invalid (R67).
@@ -12,6 +12,7 @@ const REMEMBERED: usize = 20_000;
 struct Open {
     host: HostId,
     resources: Resources,
+    ports: PortSet,
     since: Timestamp,
 }
 
@@ -34,6 +35,7 @@ impl Stock {
         let entry = Open {
             host: offer.host.clone(),
             resources: offer.resources,
+            ports: offer.ports.clone(),
             since: now,
         };
         self.open.insert(offer.id.clone(), entry);
@@ -88,6 +90,13 @@ impl Stock {
         let ids = self.by_host.get(host).into_iter().flatten();
         ids.filter_map(|id| self.open.get(id))
             .fold(Resources::ZERO, |sum, o| sum.plus(o.resources))
+    }
+
+    /// The ports that a host offers, over all its open offers.
+    pub fn ports(&self, host: &HostId) -> PortSet {
+        let ids = self.by_host.get(host).into_iter().flatten();
+        ids.filter_map(|id| self.open.get(id))
+            .fold(PortSet::new(), |all, o| all.union(&o.ports))
     }
 
     /// When the oldest open offer came.

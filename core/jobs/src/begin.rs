@@ -2,6 +2,7 @@
 
 use crate::older::give_up;
 use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::runtime::Port;
 use echelon_core_model::{Generation, HostId, ReasonCode, RunNumber, RunState, Timestamp};
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub struct Start {
     pub spec_version: u32,
     /// Restarts asked for so far.
     pub restarts: u32,
+    /// Its ports on the host.
+    pub ports: Vec<Port>,
 }
 
 /// The number that the next run of a generation gets: larger than that of any run of it in the record.
@@ -58,6 +61,9 @@ pub fn begin(record: &mut InstanceRecord, start: Start, now: Timestamp) {
         ended_at: None,
         exit_code: None,
         stopping: None,
+        ports: start.ports,
+        healthy: None,
+        ready: None,
     });
 }
 

@@ -56,6 +56,10 @@ pub struct News {
     pub reason: Reason,
     /// Exit status, when it is known.
     pub exit_code: Option<i32>,
+    /// What its health check says, when told.
+    pub healthy: Option<bool>,
+    /// What its readiness probe says, when told.
+    pub ready: Option<bool>,
 }
 
 /// What became of the record.
@@ -137,8 +141,21 @@ fn aim(run: &Run, told: Told) -> RunState {
     }
 }
 
-/// Moves a run along. True when anything changed.
+/// Moves a run along and notes what its probes say. True when anything changed.
 fn apply(run: &mut Run, news: &News, now: Timestamp) -> bool {
+    let probed = !run.state.is_ended() && note_probes(run, news);
+    advance(run, news, now) || probed
+}
+
+/// What is not told stays as it was: the answer to a reconciliation tells little (R100).
+fn note_probes(run: &mut Run, news: &News) -> bool {
+    let (healthy, ready) = (news.healthy.or(run.healthy), news.ready.or(run.ready));
+    let changed = (run.healthy, run.ready) != (healthy, ready);
+    (run.healthy, run.ready) = (healthy, ready);
+    changed
+}
+
+fn advance(run: &mut Run, news: &News, now: Timestamp) -> bool {
     if run.state == RunState::Stopping && !news.told.is_proof_of_death() {
         return note_silence(run, news.told, now);
     }

@@ -2,6 +2,7 @@
 //! hosts.
 
 use crate::id::{ClusterId, Epoch, HostId, Version};
+use crate::ports::PortSet;
 use crate::resources::Resources;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
@@ -170,4 +171,8 @@ pub struct HostView {
     pub used: Resources,
     /// It is to be empty for planned maintenance: nothing is placed on it.
     pub draining: bool,
+    /// Ports of its open offers. Filled in where the problem at hand wants ports.
+    pub ports: PortSet,
+    /// Ports that our tasks leave of all that it ever offered; `None` before its first offer, or where nobody wants ports.
+    pub ports_left: Option<PortSet>,
 }

@@ -8,6 +8,7 @@ use crate::id::{Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId
 use crate::range::RangeSet;
 use crate::reason::Reason;
 use crate::run::RunState;
+use crate::runtime::Port;
 use crate::time::{Span, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,6 +66,12 @@ pub struct Run {
     pub exit_code: Option<i32>,
     /// The wish to end it.
     pub stopping: Option<Stopping>,
+    /// Its ports on the host, chosen with the host.
+    pub ports: Vec<Port>,
+    /// What its health check said last; `None`: nothing yet, or it has none.
+    pub healthy: Option<bool>,
+    /// What its readiness probe said last; `None`: nothing yet, or it has none.
+    pub ready: Option<bool>,
 }
 
 impl Run {

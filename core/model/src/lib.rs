@@ -19,10 +19,12 @@ pub mod instance;
 pub mod job;
 pub mod nearest;
 pub mod pool;
+pub mod ports;
 pub mod range;
 pub mod reason;
 pub mod resources;
 pub mod run;
+pub mod runtime;
 pub mod spec;
 pub mod store;
 pub mod time;
@@ -33,6 +35,7 @@ pub use id::{
     RunNumber, TaskId, Version,
 };
 pub use nearest::nearest;
+pub use ports::PortSet;
 pub use range::{InstanceRange, RangeSet};
 pub use reason::{Reason, ReasonCode};
 pub use resources::{Kind, Resources};

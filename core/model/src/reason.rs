@@ -69,6 +69,8 @@ pub enum ReasonCode {
     HostAvoided = 34,
     /// Hosts are to be empty for planned maintenance.
     HostMaintenance = 35,
+    /// Hosts have too few ports left, or not the one that is wanted.
+    HostPorts = 36,
     /// The launch is on its way to Mesos.
     Launching = 40,
     /// Mesos did not take the launch.
@@ -141,6 +143,7 @@ impl ReasonCode {
         Self::AwaitingOffer,
         Self::HostAvoided,
         Self::HostMaintenance,
+        Self::HostPorts,
         Self::Launching,
         Self::LaunchDropped,
         Self::LaunchInvalid,
@@ -239,6 +242,7 @@ impl ReasonCode {
             Self::HostMaintenance => {
                 "maintenance of its host, or of every host that it could use, is planned"
             }
+            Self::HostPorts => "hosts have not the ports that it needs",
             Self::Launching => "the launch is on its way to Mesos",
             Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
             Self::LaunchInvalid => "Mesos refused the task as invalid",

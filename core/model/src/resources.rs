@@ -1,5 +1,5 @@
 //! Quantities as a fixed-order vector of integers: milli-CPU, MiB, MiB, milli-GPU. Sums are exact and every run of an
-//! algorithm gives the same answer. Ports are not quantities; see `PortRange`.
+//! algorithm gives the same answer. Ports are not quantities; see `PortSet`.
 
 use std::fmt;
 

@@ -2,6 +2,7 @@
 
 use crate::id::{ClusterId, GroupName};
 use crate::resources::Resources;
+use crate::runtime::Runtime;
 use crate::time::Span;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -96,10 +97,8 @@ pub struct GroupSpec {
     pub instances: u32,
     /// Most instances that may be active at once; `None`: all.
     pub max_running: Option<u32>,
-    /// Shell command of each run.
-    pub command: String,
-    /// Environment of each run, beside `ECHELON_*` and `MESOS_*`.
-    pub env: BTreeMap<String, String>,
+    /// What each run's task is made of.
+    pub runtime: Runtime,
     /// Room of one instance.
     pub resources: Resources,
     /// Rules about hosts.
@@ -183,6 +182,16 @@ pub mod defaults {
     pub const ON_CLUSTER_LOSS: OnSilence = OnSilence::Replace(Span::minutes(15));
     /// Restarts take one instance at a time.
     pub const MAX_UNAVAILABLE: u32 = 1;
+    /// A probe asks at once: failures before the first success are forgiven for the grace.
+    pub const PROBE_DELAY: Span = Span::ZERO;
+    /// From one probe to the next.
+    pub const PROBE_INTERVAL: Span = Span::seconds(10);
+    /// Longest wait for a probe's answer.
+    pub const PROBE_TIMEOUT: Span = Span::seconds(10);
+    /// Failed health checks do not count for this long after the start.
+    pub const HEALTH_GRACE: Span = Span::seconds(30);
+    /// Three in a row: one lost packet and one coincidence are forgiven.
+    pub const HEALTH_FAILURES: u32 = 3;
 
     /// Failed runs after which an instance of this kind has failed.
     #[must_use]

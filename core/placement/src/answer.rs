@@ -22,6 +22,8 @@ pub struct Choice {
     pub instance: InstanceId,
     /// Its host.
     pub host: HostId,
+    /// Its ports there, in the order of its group's wishes.
+    pub ports: Vec<u16>,
 }
 
 /// Instances of a group that found no host. They share one reason, since they share shape and constraints.
@@ -52,6 +54,8 @@ pub struct Obstacles {
     pub capacity: u32,
     /// Hosts that other tasks of ours fill.
     pub room: u32,
+    /// Hosts with enough room by our count, but without the ports.
+    pub ports: u32,
     /// Hosts with enough room by our count, of which too little is offered at the moment.
     pub offer: u32,
 }
@@ -91,6 +95,7 @@ impl fmt::Display for Obstacles {
             maintenance,
             capacity,
             room,
+            ports,
             offer,
         } = self;
         write!(f, "{hosts} {}", if *hosts == 1 { "host" } else { "hosts" })?;
@@ -99,6 +104,7 @@ impl fmt::Display for Obstacles {
             (maintenance, "in maintenance"),
             (capacity, "too small"),
             (room, "full"),
+            (ports, "without the ports"),
             (offer, "not offered"),
         ];
         let mut sign = ": ";

@@ -6,7 +6,7 @@ use crate::problem::{Problem, Wanted};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::{Constraint, JobKind};
 use echelon_core_model::{GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, Resources};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A rule that an answer breaks.
@@ -20,6 +20,8 @@ pub enum Broken {
     Answered(InstanceId, u32),
     /// A host was given more than it offered.
     OverCommitted(HostId, Kind),
+    /// Ports that were not offered, or given twice, or not those that were asked for.
+    Ports(InstanceId, HostId),
     /// A host that breaks a constraint was chosen.
     Constraint(InstanceId, HostId),
     /// An instance has no host although this one still fits.
@@ -56,6 +58,8 @@ struct Judge<'a> {
     hosts: BTreeMap<&'a HostId, &'a HostView>,
     /// Left of the offers; negative when over-committed.
     left: BTreeMap<&'a HostId, [i128; 4]>,
+    /// Ports of the offers that nobody was given.
+    ports: BTreeMap<&'a HostId, BTreeSet<u16>>,
     placed: BTreeMap<(GroupKey<'a>, &'a HostId), u32>,
     broken: Vec<Broken>,
 }
@@ -66,6 +70,11 @@ impl<'a> Judge<'a> {
             groups: problem.groups.iter().map(|g| ((g.job, &g.group), g)).collect(),
             hosts: problem.hosts.iter().map(|h| (&h.id, h)).collect(),
             left: problem.hosts.iter().map(|h| (&h.id, amounts(h.free))).collect(),
+            ports: problem
+                .hosts
+                .iter()
+                .map(|h| (&h.id, h.ports.iter().collect()))
+                .collect(),
             placed: BTreeMap::new(),
             broken: Vec::new(),
         }
@@ -83,12 +92,24 @@ impl<'a> Judge<'a> {
             return;
         };
         if !allowed(wanted, view) {
-            self.broken.push(Broken::Constraint(instance, host));
+            self.broken
+                .push(Broken::Constraint(instance.clone(), host.clone()));
         }
         if let Some(left) = self.left.get_mut(&view.id) {
             for (have, need) in left.iter_mut().zip(amounts(wanted.resources)) {
                 *have -= need;
             }
+        }
+        let free = self.ports.entry(&view.id).or_default();
+        let as_wished = wanted.ports.len() == choice.ports.len()
+            && wanted
+                .ports
+                .iter()
+                .zip(&choice.ports)
+                .all(|(w, p)| w.unwrap_or(*p) == *p);
+        let given = choice.ports.iter().filter(|p| free.remove(p)).count();
+        if !as_wished || given != choice.ports.len() {
+            self.broken.push(Broken::Ports(instance, host));
         }
         *self
             .placed
@@ -133,7 +154,10 @@ impl<'a> Judge<'a> {
             .values()
             .filter(move |view| {
                 let left = self.left.get(&view.id);
-                allowed(wanted, view) && left.is_some_and(|l| need.iter().zip(l).all(|(n, have)| n <= have))
+                let ports = self.ports.get(&view.id);
+                ports.is_some_and(|free| has_ports(wanted, free))
+                    && allowed(wanted, view)
+                    && left.is_some_and(|l| need.iter().zip(l).all(|(n, have)| n <= have))
             })
             .map(|view| &view.id)
     }
@@ -199,12 +223,18 @@ impl<'a> Judge<'a> {
                 .shortfall
                 .is_none_or(|s| s.have < s.need && shape.is_some_and(|r| r.get(s.kind) == s.need));
             let o = &u.hosts;
-            let counted = o.constraint + o.maintenance + o.capacity + o.room + o.offer == o.hosts;
+            let counted = o.constraint + o.maintenance + o.capacity + o.room + o.ports + o.offer == o.hosts;
             if !real || !counted || self.hosts.len() != o.hosts as usize {
                 self.broken.push(Broken::FalseReason(u.job, u.group.clone()));
             }
         }
     }
+}
+
+fn has_ports(wanted: &Wanted, free: &BTreeSet<u16>) -> bool {
+    let certain: BTreeSet<u16> = wanted.ports.iter().flatten().copied().collect();
+    let different = certain.len() == wanted.ports.iter().flatten().count();
+    different && certain.is_subset(free) && wanted.ports.len() <= free.len()
 }
 
 fn amounts(r: Resources) -> [i128; 4] {
@@ -246,6 +276,10 @@ impl fmt::Display for Broken {
             Self::Unknown(i, h) => write!(f, "{i} on {h}: one of them was not in the problem"),
             Self::Answered(i, n) => write!(f, "{i} was answered {n} times"),
             Self::OverCommitted(h, kind) => write!(f, "host {h} was given more {kind} than it offered"),
+            Self::Ports(i, h) => write!(
+                f,
+                "{i} was given ports of {h} that it did not ask for or that are not free"
+            ),
             Self::Constraint(i, h) => write!(f, "{i} may not run on {h}"),
             Self::RoomLeft(i, h) => write!(f, "{i} has no host, but {h} fits"),
             Self::Avoidable(i, h) => write!(f, "{i} is on a host to avoid, but {h} fits"),

@@ -27,7 +27,7 @@ impl Strategy for Pack {
             } else {
                 plain
             };
-            room.take(host, run.wanted.resources);
+            let ports = room.take(host, run.wanted.resources, &run.wanted.ports);
             if host != plain {
                 // It may have become fuller than the best one.
                 best = None;
@@ -35,6 +35,7 @@ impl Strategy for Pack {
             out.push(Seated {
                 item,
                 host,
+                ports,
                 avoided: avoid.contains(&host),
             });
         }

@@ -13,7 +13,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What two groups share if one of them cannot be placed when the other cannot.
-type Class<'a> = (Resources, &'a [Constraint]);
+type Class<'a> = (Resources, &'a [Option<u16>], &'a [Constraint]);
+
+fn class_of(wanted: &Wanted) -> Class<'_> {
+    (wanted.resources, &wanted.ports, &wanted.constraints)
+}
 
 /// Chooses hosts. `O((items + hosts) log hosts)` for few groups; each different constraint list costs a look at every
 /// host, and so does each shape and constraint list that finds no room.
@@ -33,7 +37,7 @@ pub fn place(problem: &Problem) -> (Answer, Report) {
     let mut choices = Vec::with_capacity(report.items);
     let mut left_over: Vec<(&Wanted, Vec<InstanceNumber>)> = Vec::new();
     for wanted in groups {
-        let class = (wanted.resources, wanted.constraints.as_slice());
+        let class = class_of(wanted);
         let run = Run {
             wanted,
             items: items_in_order(wanted, &mut report.problems),
@@ -44,17 +48,19 @@ pub fn place(problem: &Problem) -> (Answer, Report) {
         } else {
             strategy::of(wanted.kind).seat(&run, &mut room)
         };
+        let n_seated = seated.len();
         report.avoided_used += seated.iter().filter(|s| s.avoided).count();
-        for s in &seated {
+        for s in seated {
             let Some(view) = room.views().get(s.host) else {
                 continue;
             };
             choices.push(Choice {
                 instance: instance(wanted, s.item),
                 host: view.id.clone(),
+                ports: s.ports,
             });
         }
-        let rest: Vec<InstanceNumber> = run.items.iter().skip(seated.len()).map(|i| i.number).collect();
+        let rest: Vec<InstanceNumber> = run.items.iter().skip(n_seated).map(|i| i.number).collect();
         if !rest.is_empty() {
             full.insert(class);
             left_over.push((wanted, rest));
@@ -103,10 +109,10 @@ fn with_reasons(left_over: Vec<(&Wanted, Vec<InstanceNumber>)>, room: &Room<'_>)
     left_over
         .into_iter()
         .map(|(wanted, numbers)| {
-            let class = (wanted.resources, wanted.constraints.as_slice());
+            let class = class_of(wanted);
             let (reason, hosts) = known
                 .entry(class)
-                .or_insert_with(|| explain(class.0, class.1, room))
+                .or_insert_with(|| explain(wanted, room))
                 .clone();
             Unplaced {
                 job: wanted.job,

@@ -2,6 +2,7 @@
 //! worker thread. Made by `core/shard` from its picture and from `core/hosts`.
 
 use echelon_core_model::cluster::HostView;
+use echelon_core_model::ports::PortWishes;
 use echelon_core_model::spec::{Constraint, JobKind};
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub struct Wanted {
     pub priority: u32,
     /// Room of one instance.
     pub resources: Resources,
+    /// Ports of one instance.
+    pub ports: PortWishes,
     /// Rules about hosts, all of which must hold.
     pub constraints: Vec<Constraint>,
     /// The instances, each at most once.

@@ -2,13 +2,16 @@
 
 use crate::answer::Obstacles;
 use crate::constraint::holds;
+use crate::problem::Wanted;
 use crate::room::{HostIdx, Room};
+use echelon_core_model::ports::choose;
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::spec::Constraint;
 use echelon_core_model::{Kind, Reason, ReasonCode, Resources};
 
 /// The reason and the obstacles, host by host. `O(hosts)`.
-pub fn explain(shape: Resources, rules: &[Constraint], room: &Room<'_>) -> (Reason, Obstacles) {
+pub fn explain(wanted: &Wanted, room: &Room<'_>) -> (Reason, Obstacles) {
+    let (shape, rules) = (wanted.resources, wanted.constraints.as_slice());
     let passing: Vec<HostIdx> = room
         .views()
         .iter()
@@ -21,7 +24,7 @@ pub fn explain(shape: Resources, rules: &[Constraint], room: &Room<'_>) -> (Reas
     let obstacles = Obstacles {
         constraint: number(room.views().len() - passing.len()),
         maintenance: number(away.len()),
-        ..count(shape, &open, room)
+        ..count(wanted, &open, room)
     };
     let reason = if obstacles.hosts == 0 {
         ReasonCode::NoHosts.into()
@@ -32,6 +35,8 @@ pub fn explain(shape: Resources, rules: &[Constraint], room: &Room<'_>) -> (Reas
     } else if obstacles.offer > 0 {
         let offered = open.iter().map(|h| room.free(*h));
         short(ReasonCode::AwaitingOffer, shape, offered).at(obstacles.to_string())
+    } else if obstacles.ports > 0 {
+        Reason::new(ReasonCode::HostPorts).at(format!("{}; {obstacles}", ports_in_words(&wanted.ports)))
     } else {
         let counted = open.iter().map(|h| left(*h, room));
         short(ReasonCode::HostResources, shape, counted).at(obstacles.to_string())
@@ -39,7 +44,8 @@ pub fn explain(shape: Resources, rules: &[Constraint], room: &Room<'_>) -> (Reas
     (reason, obstacles)
 }
 
-fn count(shape: Resources, open: &[HostIdx], room: &Room<'_>) -> Obstacles {
+fn count(wanted: &Wanted, open: &[HostIdx], room: &Room<'_>) -> Obstacles {
+    let shape = wanted.resources;
     let mut out = Obstacles {
         hosts: number(room.views().len()),
         ..Obstacles::default()
@@ -49,11 +55,31 @@ fn count(shape: Resources, open: &[HostIdx], room: &Room<'_>) -> Obstacles {
             out.capacity += 1;
         } else if !shape.fits(left(*host, room)) {
             out.room += 1;
+        } else if lacks_ports(&wanted.ports, *host, room) {
+            out.ports += 1;
         } else {
             out.offer += 1;
         }
     }
     out
+}
+
+/// Whether a host has not these ports, offered or not. Of one that has not offered any yet that is not known.
+fn lacks_ports(wishes: &[Option<u16>], host: HostIdx, room: &Room<'_>) -> bool {
+    let left = room.views().get(host).and_then(|v| v.ports_left.as_ref());
+    !wishes.is_empty()
+        && left.is_some_and(|left| choose(wishes, &left.minus(&room.ports_taken(host))).is_none())
+}
+
+/// The ports that are asked for: the certain ones, and how many others.
+fn ports_in_words(wishes: &[Option<u16>]) -> String {
+    let mut parts: Vec<String> = wishes.iter().flatten().map(|p| format!("port {p}")).collect();
+    match wishes.iter().filter(|w| w.is_none()).count() {
+        0 => {}
+        1 => parts.push("1 free port".to_owned()),
+        n => parts.push(format!("{n} free ports")),
+    }
+    format!("needs {}", parts.join(", "))
 }
 
 /// All that a host has. Its known capacity may lag behind what it offers.

@@ -3,7 +3,8 @@
 
 use crate::answer::Flaw;
 use echelon_core_model::cluster::HostView;
-use echelon_core_model::{HostId, Kind, Resources};
+use echelon_core_model::ports::choose;
+use echelon_core_model::{HostId, Kind, PortSet, Resources};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Index of a host in the order of ids.
@@ -19,6 +20,8 @@ const PARTS: u128 = 1_000_000;
 struct Seat {
     free: Resources,
     taken: Resources,
+    /// Ports given away here.
+    ports_taken: PortSet,
 }
 
 /// What hosts have left.
@@ -54,6 +57,7 @@ impl<'a> Room<'a> {
                 .map(|h| Seat {
                     free: h.free,
                     taken: Resources::ZERO,
+                    ports_taken: PortSet::new(),
                 })
                 .collect(),
             index: by_id.into_keys().enumerate().map(|(i, id)| (id, i)).collect(),
@@ -89,6 +93,22 @@ impl<'a> Room<'a> {
         self.seats.get(host).map_or(Resources::ZERO, |s| s.taken)
     }
 
+    /// The ports that an instance would get here; `None` when there are too few.
+    pub fn ports(&self, host: HostIdx, wishes: &[Option<u16>]) -> Option<Vec<u16>> {
+        if wishes.is_empty() {
+            return Some(Vec::new());
+        }
+        let (view, seat) = (self.views.get(host)?, self.seats.get(host)?);
+        choose(wishes, &view.ports.minus(&seat.ports_taken))
+    }
+
+    /// Ports given away here.
+    pub fn ports_taken(&self, host: HostIdx) -> PortSet {
+        self.seats
+            .get(host)
+            .map_or_else(PortSet::new, |s| s.ports_taken.clone())
+    }
+
     /// Hosts from the fullest to the roomiest.
     pub fn fullest_first(&self) -> impl Iterator<Item = HostIdx> + '_ {
         self.order.iter().map(|(_, h)| *h)
@@ -113,15 +133,18 @@ impl<'a> Room<'a> {
         u64::try_from(Kind::ALL.into_iter().map(part).sum::<u128>()).unwrap_or(u64::MAX)
     }
 
-    /// Gives room away; the caller has seen that it fits. `O(log hosts)`.
-    pub fn take(&mut self, host: HostIdx, shape: Resources) {
+    /// Gives room and ports away; the caller has seen that they fit. `O(log hosts)`. The ports, in the order of the wishes.
+    pub fn take(&mut self, host: HostIdx, shape: Resources, wishes: &[Option<u16>]) -> Vec<u16> {
+        let ports = self.ports(host, wishes).unwrap_or_default();
         self.order.remove(&(self.size(host), host));
         if let Some(seat) = self.seats.get_mut(host) {
             seat.free = seat.free.minus(shape);
             seat.taken = seat.taken.plus(shape);
+            ports.iter().for_each(|p| seat.ports_taken.insert(*p, *p));
         }
         if self.floor.fits(self.free(host)) {
             self.order.insert((self.size(host), host));
         }
+        ports
     }
 }

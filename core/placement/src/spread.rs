@@ -20,11 +20,12 @@ impl Strategy for Spread {
             let Some((count, host)) = hosts.choose(&avoid, run, room) else {
                 break;
             };
-            room.take(host, run.wanted.resources);
+            let ports = room.take(host, run.wanted.resources, &run.wanted.ports);
             hosts.seated(host, count + 1, run, room);
             out.push(Seated {
                 item,
                 host,
+                ports,
                 avoided: avoid.contains(&host),
             });
         }

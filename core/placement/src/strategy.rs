@@ -20,12 +20,14 @@ pub struct Run<'a> {
 }
 
 /// Where an item of the run went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seated<'a> {
     /// The item.
     pub item: &'a Item,
     /// Its host.
     pub host: HostIdx,
+    /// Its ports there.
+    pub ports: Vec<u16>,
     /// Whether it should have avoided it.
     pub avoided: bool,
 }
@@ -49,7 +51,9 @@ pub fn of(kind: JobKind) -> &'static dyn Strategy {
 impl Run<'_> {
     /// Whether an instance may go to this host and fits there.
     pub fn may_use(&self, host: HostIdx, room: &Room<'_>) -> bool {
-        self.passes(host) && self.wanted.resources.fits(room.free(host))
+        self.passes(host)
+            && self.wanted.resources.fits(room.free(host))
+            && room.ports(host, &self.wanted.ports).is_some()
     }
 
     fn passes(&self, host: HostIdx) -> bool {

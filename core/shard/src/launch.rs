@@ -4,12 +4,12 @@
 use crate::Shard;
 use crate::event::Effect;
 use crate::picture::{At, RunAt};
-use echelon_core_hosts::{self as hosts, Call, Launch, TaskStatus};
+use echelon_core_hosts::{self as hosts, Call, Launch, Need, TaskStatus};
 use echelon_core_jobs::{News, Told, hear};
 use echelon_core_model::instance::Run;
+use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::GroupSpec;
 use echelon_core_model::{HostId, Reason, ReasonCode, Resources, RunState, TaskId};
-use std::collections::BTreeMap;
 
 impl Shard {
     /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
@@ -56,8 +56,9 @@ impl Shard {
         let task = self.picture.task(run)?;
         Some(Launch {
             name: format!("{}.{}.{}", spec.name, group.name(), at.1),
-            command: of.command.clone(),
-            env: self.env(&spec.name, &task, of, found),
+            discovery: format!("{}.{}", group.name(), spec.name),
+            runtime: self.runtime(&spec.name, &task, of, found),
+            ports: found.ports.clone(),
             resources: of.resources,
             grace: of.grace,
             max_run: of.max_run,
@@ -66,9 +67,9 @@ impl Shard {
         })
     }
 
-    /// What a run finds in its environment.
-    fn env(&self, job: &str, task: &TaskId, of: &GroupSpec, run: &Run) -> BTreeMap<String, String> {
-        let mut env = of.env.clone();
+    /// What a run is made of, with all that it finds in its environment.
+    fn runtime(&self, job: &str, task: &TaskId, of: &GroupSpec, run: &Run) -> Runtime {
+        let mut runtime = of.runtime.clone();
         let own = [
             ("ECHELON_JOB", job.to_owned()),
             ("ECHELON_JOB_ID", task.instance.job.to_string()),
@@ -80,8 +81,12 @@ impl Shard {
             ("ECHELON_HOST", run.hostname.to_string()),
             ("ECHELON_TASK_ID", task.to_string()),
         ];
-        env.extend(own.map(|(name, value)| (name.to_owned(), value)));
-        env
+        runtime
+            .env
+            .extend(own.map(|(name, value)| (name.to_owned(), value)));
+        let ports = runtime.port_variables(&run.ports);
+        runtime.env.extend(ports);
+        runtime
     }
 
     /// An intent of which the cluster certainly has no task: the instance tries again.
@@ -91,6 +96,8 @@ impl Shard {
             told: Told::Dropped,
             reason: Reason::new(ReasonCode::LaunchDropped).at(why),
             exit_code: None,
+            healthy: None,
+            ready: None,
         };
         let launching = self
             .picture
@@ -189,7 +196,10 @@ impl Shard {
         }
         let (host, version) = (found.host.clone(), found.spec_version);
         match self.shape(run.0, version) {
-            Some(shape) => self.hosts.adopt(&task, &host, shape, self.now),
+            Some(shape) => {
+                let need = Need::new(shape, &found.ports);
+                self.hosts.adopt(&task, &host, &need, self.now);
+            }
             None => self.read_spec(task.instance.job, version),
         }
     }

@@ -8,8 +8,12 @@ use crate::group::Group;
 use crate::journal::Point;
 use crate::picture::{At, RunAt};
 use echelon_core_jobs::{Start, begin};
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::runtime::{Port, PortSpec};
 use echelon_core_model::time::Span;
-use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, RangeSet, Resources, Timestamp};
+use echelon_core_model::{
+    Generation, HostId, InstanceNumber, JobId, PortSet, RangeSet, Resources, Timestamp,
+};
 use echelon_core_placement as placement;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,11 +86,15 @@ impl Shard {
         self.placing.token += 1;
         self.placing.asked_at = Some(self.now);
         let mut hosts = self.hosts.views(self.now);
+        if groups.iter().any(|g| !g.ports.is_empty()) {
+            self.hosts.add_ports(&mut hosts);
+        }
         for host in hosts
             .iter_mut()
             .filter(|h| self.placing.spoken_for.contains_key(&h.id))
         {
             host.free = Resources::ZERO;
+            host.ports = PortSet::new();
         }
         let token = self.placing.token;
         self.out
@@ -163,6 +171,7 @@ impl Shard {
             kind: job.kind,
             priority: job.priority,
             resources: spec.resources,
+            ports: spec.runtime.ports.iter().map(|p| p.fixed).collect(),
             constraints: spec.constraints.clone(),
             items: numbers.into_iter().map(item).collect(),
             present: self.hosts.tasks_of(group.job(), group.name()),
@@ -180,12 +189,7 @@ impl Shard {
             self.placing.hungrier(self.now, self.config.timing.storage_retry);
             return;
         }
-        let mut room: BTreeMap<HostId, (Resources, std::sync::Arc<str>)> = BTreeMap::new();
-        for view in self.hosts.views(self.now) {
-            if !self.placing.spoken_for.contains_key(&view.id) {
-                room.insert(view.id, (view.free, view.hostname));
-            }
-        }
+        let mut room = self.unspoken_room(answer);
         let mut by_host: BTreeMap<HostId, Vec<RunAt>> = BTreeMap::new();
         for choice in &answer.choices {
             let begun = room.get_mut(&choice.host).and_then(|at| self.intend(choice, at));
@@ -200,6 +204,20 @@ impl Shard {
             *self.placing.spoken_for.entry(host.clone()).or_default() += 1;
             self.journal.when_durable(points, Then::Launch(host, runs));
         }
+    }
+
+    /// The hosts whose offers are not spoken for; their ports only where a choice has any.
+    fn unspoken_room(&self, answer: &placement::Answer) -> BTreeMap<HostId, HostView> {
+        let mut views = self.hosts.views(self.now);
+        if answer.choices.iter().any(|c| !c.ports.is_empty()) {
+            self.hosts.add_ports(&mut views);
+        }
+        let unspoken = |v: &HostView| !self.placing.spoken_for.contains_key(&v.id);
+        views
+            .into_iter()
+            .filter(unspoken)
+            .map(|v| (v.id.clone(), v))
+            .collect()
     }
 
     fn note_unplaced(&mut self, unplaced: &[placement::Unplaced]) {
@@ -217,12 +235,8 @@ impl Shard {
         }
     }
 
-    /// Makes a choice an intent, if the instance still wants a host and the host still has the room.
-    fn intend(
-        &mut self,
-        choice: &placement::Choice,
-        (free, hostname): &mut (Resources, std::sync::Arc<str>),
-    ) -> Option<RunAt> {
+    /// Makes a choice an intent, if the instance still wants a host, and the host still has the room and the ports.
+    fn intend(&mut self, choice: &placement::Choice, left: &mut HostView) -> Option<RunAt> {
         let id = &choice.instance;
         let number = self.picture.number_of(id.job, &id.group)?;
         let at: At = (number, id.number);
@@ -230,19 +244,22 @@ impl Shard {
         let generation = self.may_intend(group, id.number)?;
         let (wish, spec) = (group.wish.as_ref()?, group.group_spec()?);
         let needed = spec.resources;
-        if !needed.fits(*free) {
+        let mut ports_left = left.ports.clone();
+        if !needed.fits(left.free) || !choice.ports.iter().all(|p| ports_left.take(*p)) {
             return None;
         }
         let start = Start {
             generation,
             host: choice.host.clone(),
-            hostname: std::sync::Arc::clone(hostname),
+            hostname: std::sync::Arc::clone(&left.hostname),
             spec_version: wish.spec_version,
             restarts: wish.goal.restarts,
+            ports: named(&spec.runtime.ports, &choice.ports)?,
         };
         let now = self.now;
         let raises = !group.ready.contains(&id.number);
-        *free = free.minus(needed);
+        left.free = left.free.minus(needed);
+        left.ports = ports_left;
         self.edit(at, |r| begin(r, start, now));
         if raises {
             self.check_raise(at, generation);
@@ -295,4 +312,17 @@ impl Shard {
         }
         points
     }
+}
+
+/// The ports of a choice by name; `None` where the spec wants others meanwhile.
+fn named(wanted: &[PortSpec], chosen: &[u16]) -> Option<Vec<Port>> {
+    let fits = |(spec, number): (&PortSpec, &u16)| {
+        spec.fixed.is_none_or(|fixed| fixed == *number).then(|| Port {
+            name: spec.name.clone(),
+            number: *number,
+        })
+    };
+    let pairs = wanted.iter().zip(chosen);
+    let ports: Option<Vec<Port>> = pairs.map(fits).collect();
+    ports.filter(|_| wanted.len() == chosen.len())
 }

@@ -129,6 +129,8 @@ fn news(status: &TaskStatus) -> News {
         TaskState::Killing => Told::Ending,
         TaskState::Finished => Told::Succeeded,
         TaskState::Failed => Told::Failed,
+        // Its executor killed it for its health: nobody asked for that.
+        TaskState::Killed if status.healthy == Some(false) => Told::Failed,
         TaskState::Killed => Told::Killed,
         TaskState::Error => Told::Invalid,
         TaskState::Dropped => Told::Dropped,
@@ -142,6 +144,8 @@ fn news(status: &TaskStatus) -> News {
         told,
         reason: reason(status, told),
         exit_code: exit_code(status),
+        healthy: status.healthy,
+        ready: status.ready,
     }
 }
 
@@ -162,6 +166,7 @@ fn reason(status: &TaskStatus, told: Told) -> Reason {
         Told::Running | Told::Ending => ReasonCode::Running,
         Told::Succeeded => ReasonCode::Succeeded,
         Told::Failed if status.reason == "MAX_COMPLETION_TIME_REACHED" => ReasonCode::DeadlineExceeded,
+        Told::Failed if status.healthy == Some(false) => ReasonCode::Unhealthy,
         Told::Failed | Told::Killed if by_host => ReasonCode::KilledByHost,
         Told::Failed if status.message.contains("terminated with signal") => ReasonCode::Signalled,
         Told::Failed => ReasonCode::Failed,

@@ -1,6 +1,7 @@
 //! Builders with a default for everything that is not the point of a test.
 
 use echelon_core_model::resources::Resources;
+use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::{GroupName, JobId};
 use std::collections::BTreeMap;
@@ -50,8 +51,7 @@ impl JobBuilder {
             name: main_group(),
             instances,
             max_running: None,
-            command: "true".to_owned(),
-            env: BTreeMap::new(),
+            runtime: Runtime::shell("true"),
             resources: shape(1, 64),
             constraints: Vec::new(),
             retry: defaults::retry(kind),
@@ -123,15 +123,21 @@ impl JobBuilder {
     /// With this command.
     #[must_use]
     pub fn command(self, command: &str) -> Self {
-        self.group(|g| command.clone_into(&mut g.command))
+        self.group(|g| command.clone_into(&mut g.runtime.command))
     }
 
     /// With this environment variable.
     #[must_use]
     pub fn env(self, name: &str, value: &str) -> Self {
         self.group(|g| {
-            g.env.insert(name.to_owned(), value.to_owned());
+            g.runtime.env.insert(name.to_owned(), value.to_owned());
         })
+    }
+
+    /// With its runtime changed.
+    #[must_use]
+    pub fn runtime(self, change: impl FnOnce(&mut Runtime)) -> Self {
+        self.group(|g| change(&mut g.runtime))
     }
 
     /// With this many failed runs allowed.

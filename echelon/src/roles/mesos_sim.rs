@@ -6,7 +6,7 @@ use crate::process::Process;
 use anyhow::{Context, Result};
 use clap::Args;
 use echelon_core_model::Span;
-use echelon_io_mesos_sim::{AgentShape, Config, Exec, Mode, Virtual, serve};
+use echelon_io_mesos_sim::{AgentShape, Bundle, Config, Exec, Mode, Virtual, serve};
 use echelon_io_process::config::Common;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -58,12 +58,27 @@ impl Options for MesosSimOptions {
     }
 }
 
-/// A simulated cluster of hosts that are alike.
-pub(crate) fn cluster(name: String, hosts: usize, mode: Mode) -> Config {
+/// Ports of a simulated host. All hosts are this machine, so they must not share any; below those that Linux gives to
+/// outgoing connections there is room for 35 hosts.
+const PORTS: u16 = 50;
+const FIRST_PORT: u16 = 31_000;
+const HOSTS_WITH_PORTS: usize = 35;
+
+fn host(number: usize) -> AgentShape {
+    let place = u16::try_from(number % HOSTS_WITH_PORTS).unwrap_or_default();
+    let first = FIRST_PORT + place * PORTS;
+    AgentShape {
+        resources: Bundle::of(4, 4096, 16_384).with_ports(first.into(), (first + PORTS - 1).into()),
+        ..AgentShape::small()
+    }
+}
+
+/// A simulated cluster of hosts that are alike; `before` hosts of other clusters are on this machine too.
+pub(crate) fn cluster(name: String, (before, hosts): (usize, usize), mode: Mode) -> Config {
     Config {
         listen: Common::default().listen,
         cluster: name,
-        agents: vec![AgentShape::small(); hosts],
+        agents: (before..before + hosts).map(host).collect(),
         mode,
         allocation_interval: ALLOCATION_INTERVAL,
         credentials: Vec::new(),
@@ -102,7 +117,7 @@ pub(super) async fn run(options: MesosSimOptions) -> Result<()> {
     } else {
         exec(options.work_dir.unwrap_or_else(|| "mesos-sim".into()))?
     };
-    let mut config = cluster(name, agents, mode);
+    let mut config = cluster(name, (0, agents), mode);
     config.listen = options.process.listen;
     if let Some(port) = options.port {
         config.listen.set_port(port);

@@ -118,12 +118,13 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         process,
     };
     let masters_end = Shutdown::new(MASTERS_GRACE);
-    let (mut masters, mut clusters) = (Vec::new(), Vec::new());
+    let (mut masters, mut clusters, mut before) = (Vec::new(), Vec::new(), 0);
     for cluster in &config.clusters {
         let address = match cluster {
             Cluster::Real { masters, .. } => masters.clone(),
             Cluster::Simulated { name, hosts, tasks } => {
-                let master = simulate(&folder, (name, *hosts, *tasks), &masters_end).await?;
+                let master = simulate(&folder, (name, (before, *hosts), *tasks), &masters_end).await?;
+                before += hosts;
                 let address = master.address.to_string();
                 masters.push(master);
                 address
@@ -161,7 +162,7 @@ fn counted(store: Arc<dyn Store>, writes: Arc<AtomicU64>) -> Arc<dyn Store> {
 /// Serves a simulated cluster, at its last address if that is free.
 async fn simulate(
     folder: &Folder,
-    (name, hosts, tasks): (&str, usize, Tasks),
+    (name, hosts, tasks): (&str, (usize, usize), Tasks),
     shutdown: &Shutdown,
 ) -> Result<sim::Running> {
     let mode = match tasks {

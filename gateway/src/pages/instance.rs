@@ -70,6 +70,9 @@ fn one_run(seen: &InstanceSeen, run: &Run) -> Markup {
             dt { "State" } dd { (run_state(Some(run.state))) ": " (run.reason) }
             dt { "Host" } dd { (run.hostname) }
             dt { "Task" } dd { code { (run.task_id(id)) } }
+            @if !run.ports.is_empty() { dt { "Ports" } dd { @for p in &run.ports { (p.name) " " (p.number) " " } } }
+            @if let Some(healthy) = run.healthy { dt { "Health" } dd { @if healthy { "good" } @else { "failing" } } }
+            @if let Some(ready) = run.ready { dt { "Ready" } dd { @if ready { "yes" } @else { "no" } } }
             @if let Some(at) = run.started_at { dt { "Started" } dd { (time(at)) } }
             @if let Some(at) = run.ended_at { dt { "Ended" } dd { (time(at)) } }
             @if let Some(code) = run.exit_code { dt { "Exit status" } dd { (code) } }

@@ -103,7 +103,7 @@ fn summary(view: &JobView) -> Markup {
         @for group in view.spec.iter().flat_map(|s| &s.groups) {
             dl {
                 dt { "Group " (group.name) } dd { (group.instances) " x " (group.resources) }
-                dt { "Command" } dd { code { (group.command) } }
+                dt { "Command" } dd { code { (group.runtime.command) @for arg in group.runtime.args.iter().flatten() { " " (arg) } } }
             }
         }
     }

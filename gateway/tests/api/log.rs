@@ -85,6 +85,9 @@ fn running(number: u32) -> Run {
         ended_at: None,
         exit_code: None,
         stopping: None,
+        ports: Vec::new(),
+        healthy: None,
+        ready: None,
     }
 }
 

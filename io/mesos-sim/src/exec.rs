@@ -1,7 +1,11 @@
 //! Tasks as real processes: each under a supervisor in a session of its own, so that it outlives this process, and with
 //! a sandbox folder that tells all about it.
 
+mod fetch;
+mod http;
+mod probe;
 mod process;
+mod refusal;
 mod runner;
 mod sandbox;
 mod supervise;

@@ -2,6 +2,7 @@
 
 use super::quantity::timestamp;
 use super::reason::reason;
+use super::runtime::port;
 use crate::echelon::v1;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::{Counts, Run};
@@ -62,6 +63,9 @@ pub fn run(r: &Run, instance: InstanceId) -> v1::Run {
         end_time: r.ended_at.map(timestamp),
         exit_code: r.exit_code,
         stopping_since: r.stopping.as_ref().map(|s| timestamp(s.since)),
+        ports: r.ports.iter().map(port).collect(),
+        healthy: r.healthy,
+        ready: r.ready,
     }
 }
 

@@ -3,9 +3,12 @@
 
 mod amount;
 mod call;
+mod container;
 mod event;
 mod framework;
+mod probe;
 mod status;
+mod task;
 
 pub use amount::{from_resources, to_resources};
 pub use call::call_to_wire;
@@ -15,5 +18,7 @@ pub use status::{reason_word, status_from_wire};
 
 #[cfg(test)]
 mod call_tests;
+#[cfg(test)]
+mod task_tests;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ pub mod mesos;
 pub mod pool;
 pub mod quantity;
 pub mod reason;
+mod runtime;
 pub mod shard;
 pub mod spec;
 pub mod storage;

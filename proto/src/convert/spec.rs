@@ -2,6 +2,7 @@
 //! complete, and writing it spells every default out.
 
 use super::quantity::{duration, read_duration, read_resources, resources};
+use super::runtime::{read_runtime, runtime};
 use super::{Problems, at};
 use crate::echelon::v1;
 use echelon_core_model::spec::{
@@ -62,8 +63,6 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
         name: g.name.as_str().to_owned(),
         instances: g.instances,
         max_running: g.max_running,
-        command: g.command.clone(),
-        env: g.env.clone(),
         resources: Some(resources(&g.resources)),
         constraints: g.constraints.iter().map(constraint).collect(),
         retry: Some(v1::Retry {
@@ -74,6 +73,7 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
         grace: Some(duration(g.grace)),
         max_run: g.max_run.map(duration),
         max_unavailable: Some(g.max_unavailable),
+        ..runtime(&g.runtime)
     }
 }
 
@@ -158,7 +158,8 @@ fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) 
     }
 }
 
-fn read_group(g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Problems) -> GroupSpec {
+fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Problems) -> GroupSpec {
+    let runtime = read_runtime(&mut g, path, problems);
     let mut span = |d: Option<prost_types::Duration>, field: &str| -> Option<Span> {
         d.map(|d| read_duration(&d, || at(path, field), problems))
     };
@@ -175,8 +176,7 @@ fn read_group(g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Proble
         name: read_name(&g.name, path, problems),
         instances: g.instances,
         max_running: g.max_running,
-        command: g.command,
-        env: g.env,
+        runtime,
         resources: read_resources(g.resources),
         constraints: g.constraints.into_iter().map(read_constraint).collect(),
         retry,

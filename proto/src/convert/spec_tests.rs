@@ -1,8 +1,13 @@
 use super::*;
 use echelon_core_model::resources::Resources;
+use echelon_core_model::runtime::{
+    Container, Containerizer, HealthCheck, ImageFormat, Network, PortReference, PortSpec, Probe, ProbeKind,
+    Protocol, Runtime, SecretReference, Uri, Visibility, Volume, VolumeSource,
+};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 fn spans() -> impl Strategy<Value = Span> {
     (0u64..1 << 40).prop_map(Span)
@@ -10,6 +15,110 @@ fn spans() -> impl Strategy<Value = Span> {
 
 fn silences() -> impl Strategy<Value = OnSilence> {
     prop_oneof![Just(OnSilence::Wait), spans().prop_map(OnSilence::Replace)]
+}
+
+fn secrets() -> impl Strategy<Value = SecretReference> {
+    ("[a-z]{1,4}", ".{0,2}").prop_map(|(name, key)| SecretReference { name, key })
+}
+
+fn probes() -> impl Strategy<Value = Probe> {
+    let port = || {
+        prop_oneof![
+            any::<u16>().prop_map(PortReference::Number),
+            "[a-z]{1,4}".prop_map(PortReference::Named)
+        ]
+    };
+    let kind = prop_oneof![
+        ".{0,5}".prop_map(ProbeKind::Command),
+        (port(), "/[a-z]{0,3}", any::<bool>()).prop_map(|(port, path, tls)| ProbeKind::Http {
+            port,
+            path,
+            tls
+        }),
+        port().prop_map(|port| ProbeKind::Tcp { port }),
+    ];
+    (kind, spans(), spans(), spans()).prop_map(|(kind, delay, interval, timeout)| Probe {
+        kind,
+        delay,
+        interval,
+        timeout,
+    })
+}
+
+fn containers() -> impl Strategy<Value = Container> {
+    let source = prop_oneof![
+        "[a-z/]{0,4}".prop_map(VolumeSource::Host),
+        "[a-z/]{0,4}".prop_map(VolumeSource::Sandbox),
+        secrets().prop_map(VolumeSource::Secret),
+    ];
+    let volume = ("[a-z/]{0,4}", any::<bool>(), source).prop_map(|(path, read_only, source)| Volume {
+        path,
+        read_only,
+        source,
+    });
+    let network = select(vec!["host", "bridge", "none", "blue"]).prop_map(Network::from);
+    let kinds = (any::<bool>(), any::<bool>(), any::<bool>());
+    (kinds, ".{0,4}", ".{0,4}", network, vec(volume, 0..3)).prop_map(
+        |((docker, appc, force_pull), image, hostname, network, volumes)| Container {
+            containerizer: [Containerizer::Mesos, Containerizer::Docker][usize::from(docker)],
+            image,
+            image_format: [ImageFormat::Docker, ImageFormat::Appc][usize::from(appc)],
+            force_pull,
+            network,
+            hostname,
+            volumes,
+        },
+    )
+}
+
+fn runtimes() -> impl Strategy<Value = Runtime> {
+    let uri = (".{0,4}", any::<[bool; 3]>(), ".{0,4}").prop_map(|(uri, is, output_file)| Uri {
+        uri,
+        extract: is[0],
+        executable: is[1],
+        cache: is[2],
+        output_file,
+    });
+    let visibilities = vec![Visibility::Framework, Visibility::Cluster, Visibility::External];
+    let number = || option::of(any::<u16>());
+    let port = (
+        "[a-z]{1,4}",
+        number(),
+        number(),
+        any::<bool>(),
+        select(visibilities),
+    )
+        .prop_map(|(name, fixed, container_port, udp, visibility)| PortSpec {
+            name,
+            fixed,
+            container_port,
+            protocol: [Protocol::Tcp, Protocol::Udp][usize::from(udp)],
+            visibility,
+        });
+    let health = (probes(), spans(), any::<u32>()).prop_map(|(probe, grace, failures)| HealthCheck {
+        probe,
+        grace,
+        failures,
+    });
+    let texts = (option::of(vec(".{0,3}", 0..3)), ".{0,4}", ".{0,4}");
+    let lists = (
+        btree_map("[A-Z]{1,4}", secrets(), 0..2),
+        vec(uri, 0..3),
+        vec(port, 0..3),
+    );
+    let parts = (option::of(containers()), option::of(health), option::of(probes()));
+    (texts, lists, parts).prop_map(|(t, l, p)| Runtime {
+        args: t.0,
+        user: t.1,
+        working_dir: t.2,
+        secrets: l.0,
+        uris: l.1,
+        ports: l.2,
+        container: p.0,
+        health: p.1,
+        readiness: p.2,
+        ..Runtime::default()
+    })
 }
 
 fn groups() -> impl Strategy<Value = GroupSpec> {
@@ -37,27 +146,29 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
         any::<u32>(),
     );
     let times = (spans(), spans(), spans(), option::of(spans()));
-    (texts, numbers, times).prop_map(|(t, n, s)| GroupSpec {
-        name: GroupName::new(t.0),
-        command: t.1,
-        env: t.2,
-        constraints: t.3,
-        instances: n.0,
-        max_running: n.1,
-        resources: Resources {
-            cpus: n.2[0],
-            memory: n.2[1],
-            disk: n.2[2],
-            gpus: n.2[3],
-        },
-        retry: Retry {
-            limit: n.3,
-            backoff: s.0,
-            max_backoff: s.1,
-        },
-        max_unavailable: n.4,
-        grace: s.2,
-        max_run: s.3,
+    (texts, numbers, times, runtimes()).prop_map(|(t, n, s, mut runtime)| {
+        (runtime.command, runtime.env) = (t.1, t.2);
+        GroupSpec {
+            runtime,
+            name: GroupName::new(t.0),
+            constraints: t.3,
+            instances: n.0,
+            max_running: n.1,
+            resources: Resources {
+                cpus: n.2[0],
+                memory: n.2[1],
+                disk: n.2[2],
+                gpus: n.2[3],
+            },
+            retry: Retry {
+                limit: n.3,
+                backoff: s.0,
+                max_backoff: s.1,
+            },
+            max_unavailable: n.4,
+            grace: s.2,
+            max_run: s.3,
+        }
     })
 }
 
@@ -98,10 +209,47 @@ proptest! {
 fn what_is_left_out_gets_its_default() {
     let read = from_wire(v1::JobSpec {
         kind: v1::JobKind::Service.into(),
-        groups: vec![v1::GroupSpec::default()],
+        groups: vec![v1::GroupSpec {
+            health: Some(v1::HealthCheck {
+                probe: Some(v1::Probe {
+                    kind: Some(v1::probe::Kind::Http(v1::HttpProbe {
+                        port: "80".into(),
+                        ..Default::default()
+                    })),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }),
+            uris: vec![v1::Uri::default()],
+            container: Some(v1::Container::default()),
+            ports: vec![v1::PortSpec::default()],
+            ..Default::default()
+        }],
         ..Default::default()
     })
     .unwrap();
+    let runtime = &read.groups[0].runtime;
+    let health = runtime.health.as_ref().unwrap();
+    assert_eq!(
+        (health.grace, health.failures, health.probe.interval),
+        (
+            defaults::HEALTH_GRACE,
+            defaults::HEALTH_FAILURES,
+            defaults::PROBE_INTERVAL
+        )
+    );
+    let page = ProbeKind::Http {
+        port: PortReference::Number(80),
+        path: "/".into(),
+        tls: false,
+    };
+    assert_eq!(health.probe.kind, page);
+    assert!(runtime.uris[0].extract);
+    assert_eq!(runtime.container, Some(Container::default()));
+    assert_eq!(
+        (runtime.ports[0].fixed, runtime.ports[0].visibility),
+        (None, Visibility::Cluster)
+    );
     assert_eq!(read.pool, "/default");
     assert_eq!(read.on_cluster_loss, defaults::ON_CLUSTER_LOSS);
     let main = &read.groups[0];
@@ -129,6 +277,21 @@ fn every_problem_is_told_with_its_path() {
             v1::GroupSpec {
                 name: "Main".into(),
                 grace: Some(long),
+                container: Some(v1::Container {
+                    r#type: 7,
+                    volumes: vec![v1::Volume::default()],
+                    ..Default::default()
+                }),
+                ports: vec![v1::PortSpec {
+                    port: Some(65_536),
+                    visibility: 9,
+                    ..Default::default()
+                }],
+                health: Some(v1::HealthCheck {
+                    grace: Some(long),
+                    ..Default::default()
+                }),
+                readiness: Some(v1::Probe::default()),
                 ..Default::default()
             },
             v1::GroupSpec {
@@ -150,6 +313,13 @@ fn every_problem_is_told_with_its_path() {
             "job.spec.kind",
             "job.spec.clusters.spread",
             "job.spec.on_unreachable",
+            "job.spec.groups[0].container.type",
+            "job.spec.groups[0].container.volumes[0]",
+            "job.spec.groups[0].ports[0].visibility",
+            "job.spec.groups[0].ports[0].port",
+            "job.spec.groups[0].health.grace",
+            "job.spec.groups[0].health.probe",
+            "job.spec.groups[0].readiness",
             "job.spec.groups[0].grace",
             "job.spec.groups[0].name",
             "job.spec.groups[1].retry.backoff",

@@ -7,6 +7,7 @@ use echelon_core_model::instance::{Block, BlockKey, Counts, Ended, InstanceRecor
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::reason::Shortfall;
+use echelon_core_model::runtime::Port;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{Event, Leadership, NameHolder, PlannedRequest, ShardRow};
 use echelon_core_model::{
@@ -210,6 +211,7 @@ fn run() -> impl Strategy<Value = Run> {
     let stopping = (reason(), span(), at());
     let stopping = stopping.prop_map(|(reason, grace, since)| Stopping { reason, grace, since });
     let state = select(RunState::ALL.to_vec());
+    let port = (text(), any::<u16>()).prop_map(|(name, number)| Port { name, number });
     let first = (
         generation(),
         any::<u32>(),
@@ -226,9 +228,11 @@ fn run() -> impl Strategy<Value = Run> {
         of(at()),
         of(any::<i32>()),
         of(stopping),
+        vec(port, 0..3),
+        (of(any::<bool>()), of(any::<bool>())),
     );
     (first, rest).prop_map(|((generation, number, state, since, reason, host, name), rest)| {
-        let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping) = rest;
+        let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping, ports, probes) = rest;
         Run {
             generation,
             number: RunNumber(number),
@@ -244,6 +248,9 @@ fn run() -> impl Strategy<Value = Run> {
             ended_at,
             exit_code,
             stopping,
+            ports,
+            healthy: probes.0,
+            ready: probes.1,
         }
     })
 }

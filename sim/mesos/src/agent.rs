@@ -11,7 +11,7 @@ use crate::inverse_offer::InverseAnswer;
 use crate::shared_executor::{AgentExecutor, Place, SharedExecutor};
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::task_status::{Reason, Source};
-use echelon_proto::mesos::v1::{FrameworkInfo, Labels, TaskState};
+use echelon_proto::mesos::v1::{CheckStatusInfo, FrameworkInfo, Labels, TaskState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -113,6 +113,8 @@ pub(crate) struct Update {
 pub(crate) struct Extra {
     /// What the health check says.
     pub healthy: Option<bool>,
+    /// What the check says.
+    pub check_status: Option<CheckStatusInfo>,
     /// What a custom executor adds.
     pub data: Option<Vec<u8>>,
     pub labels: Option<Labels>,

@@ -116,6 +116,7 @@ impl Cluster {
         }
         let extra = Extra {
             healthy: status.healthy,
+            check_status: status.check_status,
             data: status.data.clone(),
             labels: status.labels.clone(),
         };
@@ -160,6 +161,7 @@ impl Cluster {
         now: Timestamp,
     ) {
         let uuid = self.random.uuid();
+        let extra = self.with_check(run, state, extra);
         let (state, drained) = self.while_draining(run, state);
         let update = Update {
             uuid,
@@ -171,6 +173,20 @@ impl Cluster {
             extra,
         };
         self.enqueue(run, update, now);
+    }
+
+    /// From its start on, every update of a task with a check tells what that said last.
+    fn with_check(&mut self, run: &Run, state: TaskState, extra: Option<Box<Extra>>) -> Option<Box<Extra>> {
+        let watch = self.agent_task(run).and_then(|task| task.watch.as_deref());
+        let Some(check) = watch
+            .and_then(Watch::check)
+            .filter(|_| state != TaskState::TaskStarting)
+        else {
+            return extra;
+        };
+        let mut extra = extra.unwrap_or_default();
+        extra.check_status = Some(*check);
+        Some(extra)
     }
 
     pub(crate) fn agent_says(

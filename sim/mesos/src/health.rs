@@ -6,13 +6,16 @@ use crate::cluster::Cluster;
 use crate::id::Run;
 use crate::timers::Timer;
 use echelon_core_model::time::{Span, Timestamp};
+use echelon_proto::mesos::v1::check_status_info::{Command, Http, Tcp};
 use echelon_proto::mesos::v1::task_status::Reason;
-use echelon_proto::mesos::v1::{HealthCheck, TaskInfo, TaskState};
+use echelon_proto::mesos::v1::{CheckInfo, CheckStatusInfo, HealthCheck, TaskInfo, TaskState, check_info};
 
 /// What an executor watches of one task.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Watch {
     health_check: Option<HealthCheck>,
+    /// What the check said last; its kind alone before it has said anything.
+    check: Option<CheckStatusInfo>,
     max_completion: Option<Span>,
     started: Timestamp,
     /// The last result that counted.
@@ -31,11 +34,13 @@ impl Watch {
         let max_completion = limit
             .and_then(|limit| u64::try_from(limit.nanoseconds).ok())
             .map(|nanoseconds| Span(nanoseconds / 1_000_000));
-        if task.health_check.is_none() && max_completion.is_none() {
+        let check = task.check.as_ref().map(unsaid);
+        if task.health_check.is_none() && check.is_none() && max_completion.is_none() {
             return None;
         }
         Some(Box::new(Self {
             health_check: task.health_check.clone(),
+            check,
             max_completion,
             started: Timestamp(0),
             healthy: None,
@@ -43,6 +48,11 @@ impl Watch {
             condemned: false,
             overdue: false,
         }))
+    }
+
+    /// What the check said last, which every update of a running task tells.
+    pub(crate) const fn check(&self) -> Option<&CheckStatusInfo> {
+        self.check.as_ref()
     }
 
     /// Takes a result; whether it is worth an update.
@@ -63,6 +73,17 @@ impl Watch {
         self.condemned = self.failures >= check.consecutive_failures();
         // Every failure is told, not only the first.
         true
+    }
+}
+
+/// The status of a check that has said nothing yet.
+fn unsaid(check: &CheckInfo) -> CheckStatusInfo {
+    let kind = check.r#type();
+    CheckStatusInfo {
+        r#type: Some(kind.into()),
+        command: (kind == check_info::Type::Command).then(Command::default),
+        http: (kind == check_info::Type::Http).then(Http::default),
+        tcp: (kind == check_info::Type::Tcp).then(Tcp::default),
     }
 }
 
@@ -100,6 +121,26 @@ impl Cluster {
             let key = (run.framework.clone(), run.task.clone());
             self.kill_at_agent(&run.agent, &key, None, now);
         }
+    }
+
+    /// Reports what a task's check says: nothing follows from it but an update, and that only where it says something new.
+    pub fn check_said(&mut self, run: &Run, says: CheckStatusInfo, now: Timestamp) {
+        let Some(task) = self.agent_task(run) else { return };
+        let runs = task.phase == Phase::Running;
+        let Some(last) = task
+            .watch
+            .as_mut()
+            .and_then(|w| w.check.as_mut())
+            .filter(|_| runs)
+        else {
+            return;
+        };
+        if *last == says || last.r#type != says.r#type {
+            return;
+        }
+        *last = says;
+        let reason = Some(Reason::TaskCheckStatusUpdated);
+        self.executor_reports(run, TaskState::TaskRunning, (reason, None, None), now);
     }
 
     /// A task has had its time: it is told to end, without a word about it (rule R89).

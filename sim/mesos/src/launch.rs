@@ -71,6 +71,9 @@ impl Cluster {
                 let launch = Launch {
                     run,
                     command,
+                    container: info.container.clone(),
+                    health_check: info.health_check.clone(),
+                    check: info.check.clone(),
                     grace: task.grace,
                     executor,
                 };

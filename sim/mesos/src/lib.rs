@@ -13,8 +13,9 @@
 //!
 //! Deliberately left out, refused in the way a master refuses what it cannot do: custom executors of task groups, disks
 //! and operations of resource providers, quota guarantees and weights, the QoS controller's preemption, offer constraints.
-//! Nobody runs health checks unless whoever runs tasks does and reports the results ([`Cluster::checked`]), and an agent
-//! that starts again has forgotten them and `max_completion_time`. A shutdown that a custom executor does not heed is not
+//! Nobody runs health checks and checks unless whoever runs tasks does and reports the results ([`Cluster::checked`],
+//! [`Cluster::check_said`]), and an agent that starts again has forgotten them and `max_completion_time`. What is in an image,
+//! a volume or a secret is nobody's business here. A shutdown that a custom executor does not heed is not
 //! enforced. An operation on an agent that is cut off arrives at once; only its feedback waits. Who calls is judged by
 //! [`Request::principal`]; asking for secrets is the shell's part.
 #![forbid(
@@ -76,6 +77,8 @@ mod timers;
 mod truth;
 mod update;
 mod validate;
+mod validate_container;
+mod validate_probe;
 mod view;
 
 pub use bundle::{Bundle, text_attribute};

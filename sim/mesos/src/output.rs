@@ -4,7 +4,7 @@
 use crate::id::{ExecutorRun, Run, StreamId};
 use echelon_core_model::time::Span;
 use echelon_proto::mesos::v1::scheduler::Event;
-use echelon_proto::mesos::v1::{CommandInfo, ExecutorInfo};
+use echelon_proto::mesos::v1::{CheckInfo, CommandInfo, ContainerInfo, ExecutorInfo, HealthCheck};
 use std::sync::Arc;
 
 /// One thing to do.
@@ -73,6 +73,12 @@ pub struct Launch {
     pub run: Run,
     /// What to run.
     pub command: CommandInfo,
+    /// The container that it asks for.
+    pub container: Option<ContainerInfo>,
+    /// What its executor asks again and again, to report [`crate::Cluster::checked`].
+    pub health_check: Option<HealthCheck>,
+    /// The same, to report [`crate::Cluster::check_said`].
+    pub check: Option<CheckInfo>,
     /// The task's own grace between SIGTERM and SIGKILL.
     pub grace: Span,
     /// The executor that it shares with others. A custom one runs it, and what it says of it is reported by

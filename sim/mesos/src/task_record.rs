@@ -6,7 +6,7 @@ use crate::id::{Container, ExecutorId, FrameworkId};
 use crate::shared_executor::Place;
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::task_status::{Reason, Source};
-use echelon_proto::mesos::v1::{Labels, Resource, TaskState};
+use echelon_proto::mesos::v1::{CheckStatusInfo, Labels, Resource, TaskState};
 use prost::Message;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,6 +57,8 @@ struct UpdateRecord {
     data: Option<Vec<u8>>,
     #[prost(message, optional, tag = "9")]
     labels: Option<Labels>,
+    #[prost(message, optional, tag = "10")]
+    check_status: Option<CheckStatusInfo>,
 }
 
 pub(crate) fn task_record(task: &AgentTask) -> TaskRecord {
@@ -65,6 +67,7 @@ pub(crate) fn task_record(task: &AgentTask) -> TaskRecord {
         healthy: extra(update).healthy,
         data: extra(update).data,
         labels: extra(update).labels,
+        check_status: extra(update).check_status,
         uuid: update.uuid.to_vec(),
         state: update.state.into(),
         source: update.source.into(),
@@ -144,6 +147,7 @@ fn restored_update(record: UpdateRecord) -> Result<Update, &'static str> {
         healthy: record.healthy,
         data: record.data,
         labels: record.labels,
+        check_status: record.check_status,
     };
     Ok(Update {
         uuid: record.uuid.try_into().map_err(|_| "uuid")?,

@@ -202,6 +202,7 @@ impl Cluster {
         TaskStatus {
             data: extra.data,
             healthy: extra.healthy,
+            check_status: extra.check_status,
             labels: extra.labels,
             task_id: run.task.proto(),
             state: update.state.into(),

@@ -5,10 +5,8 @@ use crate::accept::Remainder;
 use crate::amount::to_thousandths;
 use crate::bundle::Bundle;
 use crate::framework_info::check_id;
-use echelon_proto::mesos::v1::{
-    CheckInfo, CommandInfo, HealthCheck, TaskInfo, Volume, check_info, container_info, environment,
-    health_check,
-};
+use crate::{validate_container, validate_probe};
+use echelon_proto::mesos::v1::{TaskInfo, container_info};
 
 /// The resources of a good task of a LAUNCH, or what is wrong with it. Its executor and whether both fit are left to see.
 pub(crate) fn task(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Result<Bundle, String> {
@@ -43,20 +41,22 @@ fn parts(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Result<Bundle,
         ));
     }
     times(task)?;
-    task.check.as_ref().map_or(Ok(()), check)?;
-    task.health_check.as_ref().map_or(Ok(()), health)?;
+    task.check.as_ref().map_or(Ok(()), validate_probe::check)?;
+    task.health_check
+        .as_ref()
+        .map_or(Ok(()), validate_probe::health)?;
     if task.resources.is_empty() {
         return Err("Task uses no resources".to_owned());
     }
     let resources = Bundle::read(&task.resources)?;
     one_kind_of_each(&resources)?;
-    task.command.as_ref().map_or(Ok(()), command)?;
-    let volumes = task
+    let command = task.command.as_ref().map_or(Ok(()), validate_container::command);
+    command.map_err(|why| format!("Task's `CommandInfo` is invalid: {why}"))?;
+    let container = task
         .container
         .as_ref()
-        .map(|container| container.volumes.as_slice())
-        .unwrap_or_default();
-    volumes.iter().try_for_each(volume)?;
+        .map_or(Ok(()), validate_container::container);
+    container.map_err(|why| format!("Task's `ContainerInfo` is invalid: {why}"))?;
     limits(task)?;
     Ok(resources)
 }
@@ -93,75 +93,6 @@ fn times(task: &TaskInfo) -> Result<(), String> {
         return Err("Task's `max_completion_time` must be non-negative".to_owned());
     }
     Ok(())
-}
-
-fn check(check: &CheckInfo) -> Result<(), String> {
-    let (part, kind, there) = match check.r#type() {
-        check_info::Type::Unknown => {
-            return Err("Task uses invalid check: 'UNKNOWN' is not a valid check type".to_owned());
-        }
-        check_info::Type::Command => ("command", "COMMAND", check.command.is_some()),
-        check_info::Type::Http => ("http", "HTTP", check.http.is_some()),
-        check_info::Type::Tcp => ("tcp", "TCP", check.tcp.is_some()),
-    };
-    if there {
-        Ok(())
-    } else {
-        Err(format!(
-            "Task uses invalid check: Expecting '{part}' to be set for {kind} check"
-        ))
-    }
-}
-
-fn health(check: &HealthCheck) -> Result<(), String> {
-    let (part, kind, there) = match check.r#type() {
-        health_check::Type::Unknown => {
-            return Err(
-                "Task uses invalid health check: 'UNKNOWN' is not a valid health check type".to_owned(),
-            );
-        }
-        health_check::Type::Command => ("command", "COMMAND", check.command.is_some()),
-        health_check::Type::Http => ("http", "HTTP", check.http.is_some()),
-        health_check::Type::Tcp => ("tcp", "TCP", check.tcp.is_some()),
-    };
-    if there {
-        Ok(())
-    } else {
-        Err(format!(
-            "Task uses invalid health check: Expecting '{part}' to be set for {kind} health check"
-        ))
-    }
-}
-
-fn command(command: &CommandInfo) -> Result<(), String> {
-    let variables = command
-        .environment
-        .as_ref()
-        .map(|env| env.variables.as_slice())
-        .unwrap_or_default();
-    for variable in variables {
-        if variable.r#type() == environment::variable::Type::Value && variable.value.is_none() {
-            return Err(format!(
-                "Task's `CommandInfo` is invalid: Environment variable '{}' of type 'VALUE' must have a value set",
-                variable.name
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn volume(volume: &Volume) -> Result<(), String> {
-    let sources = [
-        volume.host_path.is_some(),
-        volume.image.is_some(),
-        volume.source.is_some(),
-    ];
-    if sources.into_iter().filter(|set| *set).count() == 1 {
-        return Ok(());
-    }
-    Err("Task's `ContainerInfo` is invalid: Invalid volume: Only one of them should be set: 'host_path', 'image' and \
-         'source'"
-        .to_owned())
 }
 
 fn limits(task: &TaskInfo) -> Result<(), String> {

@@ -125,6 +125,9 @@ fn in_state(state: RunState, generation: u32) -> InstanceRecord {
             ended_at: None,
             exit_code: None,
             stopping: None,
+            ports: Vec::new(),
+            healthy: None,
+            ready: None,
         }),
         ..InstanceRecord::default()
     }

@@ -1,14 +1,13 @@
 //! Rules of one group.
 
 use super::Violations;
+use super::runtime;
 use super::spec::Purpose;
-use super::text::{LABEL_FORM, is_label, is_line, is_variable};
+use super::text::{LABEL_FORM, is_label, is_line};
 use echelon_core_model::Span;
 use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{Constraint, GroupSpec, JobKind, MAX_INSTANCES};
 
-/// Longest command: it travels in every launch.
-const COMMAND: usize = 64 * 1024;
 /// A million cores or GPUs, a pebibyte: more than any host has, and far from any overflow.
 const MOST_MILLI: u64 = 1_000_000_000;
 const MOST_MIB: u64 = 1 << 30;
@@ -27,14 +26,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
         at("max_running"),
         "must be 1 or more; leave it out to run all at once",
     );
-    out.check(!g.command.trim().is_empty(), at("command"), "must not be empty");
-    let whole = g.command.len() <= COMMAND && !g.command.contains('\0');
-    out.check(
-        whole,
-        at("command"),
-        "must be at most 65536 bytes without NUL; put longer scripts into a file on the hosts",
-    );
-    env(g, &at("env"), out);
+    runtime::check(&g.runtime, path, out);
     resources(g, path, out);
     for (i, rule) in g.constraints.iter().enumerate() {
         constraint(rule, &at(&format!("constraints[{i}]")), out);
@@ -58,24 +50,6 @@ fn count(g: &GroupSpec, least: u32, field: &str, out: &mut Violations) {
         field,
         format!("must be {least} to {MAX_INSTANCES}, not {}", g.instances),
     );
-}
-
-fn env(g: &GroupSpec, path: &str, out: &mut Violations) {
-    for (name, value) in &g.env {
-        let field = format!("{path}[{name}]");
-        out.check(
-            is_variable(name),
-            field.clone(),
-            "names must be letters, digits and `_`, not beginning with a digit",
-        );
-        let ours = name.starts_with("ECHELON_") || name.starts_with("MESOS_");
-        out.check(
-            !ours,
-            field.clone(),
-            "names that begin with ECHELON_ or MESOS_ are set by the system; use another",
-        );
-        out.check(!value.contains('\0'), field, "values must not contain NUL");
-    }
 }
 
 fn resources(g: &GroupSpec, path: &str, out: &mut Violations) {

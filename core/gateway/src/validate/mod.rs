@@ -2,8 +2,11 @@
 //! methods call this before they store anything.
 
 mod clusters;
+mod container;
 mod group;
 pub mod pool;
+mod probes;
+mod runtime;
 mod spec;
 pub mod text;
 

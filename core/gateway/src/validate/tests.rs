@@ -70,14 +70,27 @@ fn each_rule_of_a_group_names_its_field() {
         |s| s.groups[0].max_running = Some(0),
         "spec.groups[0].max_running",
     );
-    check(|s| s.groups[0].command = " \n".into(), "spec.groups[0].command");
-    check(|s| s.groups[0].command = "a\0".into(), "spec.groups[0].command");
     check(
-        |s| s.groups[0].command = "x".repeat(65_537),
+        |s| s.groups[0].runtime.command = " \n".into(),
         "spec.groups[0].command",
     );
     check(
-        |s| drop(s.groups[0].env.insert("ECHELON_JOB".into(), String::new())),
+        |s| s.groups[0].runtime.command = "a\0".into(),
+        "spec.groups[0].command",
+    );
+    check(
+        |s| s.groups[0].runtime.command = "x".repeat(65_537),
+        "spec.groups[0].command",
+    );
+    check(
+        |s| {
+            drop(
+                s.groups[0]
+                    .runtime
+                    .env
+                    .insert("ECHELON_JOB".into(), String::new()),
+            )
+        },
         "spec.groups[0].env[ECHELON_JOB]",
     );
     check(
@@ -113,6 +126,10 @@ fn each_rule_of_a_group_names_its_field() {
         |s| s.groups[0].max_unavailable = 0,
         "spec.groups[0].max_unavailable",
     );
+}
+
+#[test]
+fn each_rule_of_a_constraint_names_its_field() {
     let rule = |attribute: &str, values: &[&str]| Constraint {
         attribute: attribute.into(),
         values: values.iter().map(|v| (*v).to_owned()).collect(),
@@ -127,6 +144,9 @@ fn each_rule_of_a_group_names_its_field() {
         "spec.groups[0].constraints[0].values",
     );
 }
+
+#[path = "runtime_tests.rs"]
+mod runtime;
 
 #[test]
 fn only_a_service_may_be_scaled_to_nothing() {

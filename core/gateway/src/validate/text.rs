@@ -33,6 +33,13 @@ pub fn is_line(text: &str, most: usize) -> bool {
     text.len() <= most && !text.chars().any(char::is_control)
 }
 
+/// A path with no `..` in it, which nobody takes for two: no control characters and no `:`.
+#[must_use]
+pub fn is_path(text: &str, most: usize) -> bool {
+    let plain = !text.is_empty() && is_line(text, most) && !text.contains(':');
+    plain && text.split('/').all(|part| part != "..")
+}
+
 /// Name of an environment variable.
 #[must_use]
 pub fn is_variable(text: &str) -> bool {
@@ -78,6 +85,8 @@ mod tests {
         }
         assert!(is_variable("_PATH2") && !is_variable("2A") && !is_variable("A-B") && !is_variable(""));
         assert!(is_key("example.org/team_a") && !is_key("a b") && !is_key(""));
+        assert!(is_path("/a/b..c", 9) && is_path("a", 1));
+        assert!(!is_path("", 9) && !is_path("a/../b", 9) && !is_path("a:b", 9) && !is_path("ab", 1));
         assert!(is_line("ok", 2) && !is_line("a\nb", 9) && !is_line("abc", 2));
     }
 }

@@ -1,4 +1,4 @@
-use super::{at, disconnected, launch, offer, say, subscribed, task, update, with_offers};
+use super::{at, disconnected, launch, need, offer, say, subscribed, task, update, with_offers};
 use crate::{Call, Event, Hosts, OfferId, TaskState};
 use echelon_core_model::{HostId, Resources, Span};
 use echelon_core_testkit::build::{main_group, shape};
@@ -56,7 +56,7 @@ fn what_cannot_be_launched_changes_nothing() {
         ("nothing", vec![]),
     ] {
         let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
-        hosts.adopt(&task(9), &a(), shape(1, 1), at(0));
+        hosts.adopt(&task(9), &a(), &need(1, 1), at(0));
         assert_eq!(hosts.accept(&a(), launches, at(1)), None, "{why}");
         assert_eq!(
             (hosts.open_offers(), free(&hosts).as_str()),
@@ -330,7 +330,7 @@ fn a_new_leader_begins_with_the_stored_hosts() {
     let rows = old.changes().rows;
     let mut new = with_offers(vec![]);
     new.restore(rows);
-    new.adopt(&task(1), &a(), shape(1, 10), at(5));
+    new.adopt(&task(1), &a(), &need(1, 10), at(5));
     assert_eq!(new.capacity(at(0)).total, shape(2, 100));
     assert_eq!(new.capacity(at(0)).largest_free, shape(1, 90));
     assert_eq!(new.host(&a()).unwrap().hostname, "a.example");

@@ -3,12 +3,15 @@
 mod cases;
 mod maintenance;
 mod master;
+mod ports;
 
-use crate::{Call, Config, Event, Hosts, Launch, Offer, OfferId, TaskState, TaskStatus};
+use crate::{Call, Config, Event, Hosts, Launch, Need, Offer, OfferId, TaskState, TaskStatus};
+use echelon_core_model::runtime::{Port, Runtime};
 use echelon_core_model::{
-    Generation, HostId, InstanceId, InstanceNumber, JobId, Resources, RunNumber, Span, TaskId, Timestamp,
+    Generation, HostId, InstanceId, InstanceNumber, JobId, PortSet, Resources, RunNumber, Span, TaskId,
+    Timestamp,
 };
-use echelon_core_testkit::build::main_group;
+use echelon_core_testkit::build::{main_group, shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,13 +31,27 @@ pub fn launch(n: u32, resources: Resources) -> Launch {
     Launch {
         task: task(n),
         name: "n".to_owned(),
-        command: "true".to_owned(),
-        env: BTreeMap::new(),
+        discovery: "d".to_owned(),
+        runtime: Runtime::shell("true"),
+        ports: Vec::new(),
         resources,
         grace: Span::seconds(1),
         max_run: None,
         labels: BTreeMap::new(),
     }
+}
+
+pub fn need(cores: u64, mebibytes: u64) -> Need {
+    Need::new(shape(cores, mebibytes), &[])
+}
+
+pub fn with_ports(mut launch: Launch, ports: &[u16]) -> Launch {
+    let named = |n: &u16| Port {
+        name: format!("p{n}"),
+        number: *n,
+    };
+    launch.ports = ports.iter().map(named).collect();
+    launch
 }
 
 pub fn offer(id: &str, host: &str, resources: Resources) -> Offer {
@@ -44,6 +61,7 @@ pub fn offer(id: &str, host: &str, resources: Resources) -> Offer {
         hostname: Arc::from(format!("{host}.example")),
         address: format!("{host}.example:5051"),
         resources,
+        ports: PortSet::new(),
         attributes: BTreeMap::new(),
         maintenance: None,
     }
@@ -60,6 +78,7 @@ pub fn update(n: u32, host: &str, state: TaskState) -> Event {
         message: String::new(),
         at: None,
         healthy: None,
+        ready: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! What news do to a record: state by state, late, repeated and contradicting.
 
 use crate::{FIRST, NOW, begun, news, policy, record};
-use echelon_core_jobs::{Heard, OlderFate, Told, give_up, hear, next_number, settle_older};
+use echelon_core_jobs::{Heard, News, OlderFate, Told, give_up, hear, next_number, settle_older};
 use echelon_core_model::instance::{Ended, InstanceRecord};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::time::Span;
@@ -57,6 +57,39 @@ fn news_move_a_run_along_its_table() {
     for (from, told, to) in table {
         assert_eq!(heard(from, told), to, "{from} hears {told:?}");
     }
+}
+
+#[test]
+fn what_probes_say_is_kept_until_they_say_otherwise() {
+    let mut r = record(RunState::Running);
+    let mut hears = |told, healthy, ready| {
+        let news = News {
+            healthy,
+            ready,
+            ..news(told)
+        };
+        let heard = hear(&mut r, FIRST, &news, &policy(JobKind::Service), NOW);
+        let run = r.run.as_ref().unwrap();
+        (heard == Heard::Latest, run.healthy, run.ready)
+    };
+    assert_eq!(hears(Told::Running, None, None), (false, None, None));
+    assert_eq!(hears(Told::Running, Some(true), None), (true, Some(true), None));
+    assert_eq!(
+        hears(Told::Running, None, Some(true)),
+        (true, Some(true), Some(true))
+    );
+    assert_eq!(
+        hears(Told::Running, Some(true), None),
+        (false, Some(true), Some(true))
+    );
+    assert_eq!(
+        hears(Told::Failed, Some(false), None),
+        (true, Some(false), Some(true))
+    );
+    assert_eq!(
+        hears(Told::Failed, Some(true), None),
+        (false, Some(false), Some(true))
+    );
 }
 
 #[test]

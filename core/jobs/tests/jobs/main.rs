@@ -33,6 +33,8 @@ pub(crate) fn news(told: Told) -> News {
         told,
         reason: Reason::new(ReasonCode::Failed),
         exit_code: None,
+        healthy: None,
+        ready: None,
     }
 }
 
@@ -53,6 +55,7 @@ pub(crate) fn begun(record: &mut InstanceRecord) {
         hostname: Arc::from("host"),
         spec_version: 1,
         restarts: 0,
+        ports: Vec::new(),
     };
     begin(record, start, NOW);
 }

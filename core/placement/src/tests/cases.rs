@@ -1,4 +1,4 @@
-use super::{group, host, judged, rule, solve, with_attribute};
+use super::{group, host, judged, rule, solve, with_attribute, with_ports};
 use crate::{Broken, Choice, Flaw, Problem, check, place};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::JobKind::{Batch, Service};
@@ -257,4 +257,58 @@ fn the_checker_sees_what_is_wrong() {
         HostId::new("a"),
         echelon_core_model::Kind::Cpus
     )));
+}
+
+#[test]
+fn ports_are_given_with_the_host_and_never_twice() {
+    let hosts = || {
+        vec![
+            with_ports(host("a", shape(8, 800)), 80, 81),
+            with_ports(host("b", shape(8, 800)), 81, 83),
+            host("c", shape(8, 800)),
+        ]
+    };
+    let unasked = host("c", shape(8, 800));
+    for (why, wishes, n, hosts, answer) in [
+        ("any", vec![None], 3, hosts(), "1 0:a+80 1:a+81 2:b+81"),
+        ("a certain one", vec![Some(81)], 2, hosts(), "1 0:a+81 1:b+81"),
+        ("both", vec![None, Some(81)], 2, hosts(), "1 0:a+80+81 1:b+82+81"),
+        (
+            "one a host",
+            vec![Some(81)],
+            3,
+            hosts(),
+            "1 0:a+81 1:b+81\n1 [2] waits for Mesos to offer hosts (3 hosts: 2 without the ports, 1 not offered)",
+        ),
+        (
+            "none anywhere",
+            vec![Some(8080), None, None],
+            1,
+            hosts()[..2].to_vec(),
+            "1 [0] hosts have not the ports that it needs (needs port 8080, 2 free ports; 2 hosts: 2 without the ports)",
+        ),
+        (
+            "not known",
+            vec![None],
+            1,
+            vec![unasked],
+            "1 [0] waits for Mesos to offer hosts (1 host: 1 not offered)",
+        ),
+    ] {
+        let mut wanted = group(1, Batch, n, shape(1, 100));
+        wanted.ports = wishes;
+        assert_eq!(solve(&problem(vec![wanted], hosts)), answer, "{why}");
+    }
+}
+
+#[test]
+fn a_group_that_finds_no_ports_keeps_nobody_else_from_a_host() {
+    let mut certain = group(1, Batch, 1, shape(1, 100));
+    certain.ports = vec![Some(8080)];
+    let mut any = group(2, Batch, 1, shape(1, 100));
+    any.ports = vec![None];
+    let plain = group(3, Batch, 1, shape(1, 100));
+    let hosts = vec![with_ports(host("a", shape(8, 800)), 80, 81)];
+    let solved = solve(&problem(vec![certain, any, plain], hosts));
+    assert!(solved.starts_with("2 0:a+80\n3 0:a\n1 [0] "), "{solved}");
 }

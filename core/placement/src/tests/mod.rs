@@ -7,7 +7,7 @@ mod size;
 use crate::{Answer, Item, Problem, Wanted, check, place};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::{Constraint, JobKind};
-use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
+use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, PortSet, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,11 +20,19 @@ pub fn host(name: &str, free: Resources) -> HostView {
         capacity: free,
         used: Resources::ZERO,
         draining: false,
+        ports: PortSet::new(),
+        ports_left: None,
     }
 }
 
 pub fn with_attribute(mut host: HostView, name: &str, value: &str) -> HostView {
     Arc::make_mut(&mut host.attributes).insert(name.to_owned(), value.to_owned());
+    host
+}
+
+pub fn with_ports(mut host: HostView, first: u16, last: u16) -> HostView {
+    host.ports.insert(first, last);
+    host.ports_left = Some(host.ports.clone());
     host
 }
 
@@ -35,6 +43,7 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
         kind,
         priority: 0,
         resources,
+        ports: Vec::new(),
         constraints: Vec::new(),
         items: (0..instances)
             .map(|n| Item {
@@ -60,7 +69,8 @@ pub fn solve(problem: &Problem) -> String {
     let mut lines: BTreeMap<JobId, Vec<String>> = BTreeMap::new();
     for c in &answer.choices {
         let line = lines.entry(c.instance.job).or_default();
-        line.push(format!("{}:{}", c.instance.number, c.host));
+        let ports: String = c.ports.iter().map(|p| format!("+{p}")).collect();
+        line.push(format!("{}:{}{ports}", c.instance.number, c.host));
     }
     let mut out: Vec<String> = lines
         .into_iter()

@@ -1,8 +1,9 @@
 use super::{group, host, judged, rule, with_attribute};
 use crate::{Problem, Wanted, place};
 use echelon_core_model::cluster::HostView;
+use echelon_core_model::ports::choose;
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{HostId, InstanceId, Kind, Resources};
+use echelon_core_model::{HostId, InstanceId, Kind, PortSet, Resources};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,18 +18,24 @@ fn resources(most: u64) -> impl Strategy<Value = Resources> {
 }
 
 fn a_host(n: usize) -> impl Strategy<Value = HostView> {
-    (resources(12), resources(6), 0..4u8, any::<bool>()).prop_map(move |(free, used, zone, offered)| {
-        let mut view = host(&format!("h{n:02}"), free);
-        view.used = used;
-        view.capacity = free.plus(used);
-        if !offered {
-            view.free = Resources::ZERO;
-        }
-        match zone {
-            0 => view,
-            z => with_attribute(view, "zone", ["east", "west", "east,west"][usize::from(z) - 1]),
-        }
-    })
+    let ports = (prop::collection::btree_set(80..88u16, 0..8), any::<bool>());
+    (resources(12), resources(6), 0..4u8, any::<bool>(), ports).prop_map(
+        move |(free, used, zone, offered, ports)| {
+            let mut view = host(&format!("h{n:02}"), free);
+            view.used = used;
+            view.capacity = free.plus(used);
+            view.ports = ports.0.into_iter().collect();
+            view.ports_left = ports.1.then(|| view.ports.clone());
+            if !offered {
+                view.free = Resources::ZERO;
+                view.ports = PortSet::new();
+            }
+            match zone {
+                0 => view,
+                z => with_attribute(view, "zone", ["east", "west", "east,west"][usize::from(z) - 1]),
+            }
+        },
+    )
 }
 
 prop_compose! {
@@ -36,6 +43,7 @@ prop_compose! {
         service in any::<bool>(),
         instances in 0..12u32,
         shape in resources(5),
+        ports in prop::collection::vec(prop::option::weighted(0.3, 80..88u16), 0..3),
         priority in 0..3u32,
         zone in prop::option::of((any::<bool>(), any::<bool>())),
         avoid in prop::collection::vec(prop::collection::vec(0..8usize, 0..3), 12),
@@ -45,6 +53,7 @@ prop_compose! {
         let kind = if service { JobKind::Service } else { JobKind::Batch };
         let mut wanted = group(job, kind, instances, shape);
         wanted.priority = priority;
+        wanted.ports = ports;
         if let Some((east, negate)) = zone {
             wanted.constraints = vec![rule("zone", &[if east { "east" } else { "west" }], negate)];
         }
@@ -70,6 +79,8 @@ fn a_problem() -> impl Strategy<Value = Problem> {
 fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
     let most = Kind::ALL.map(|k| problem.hosts.iter().map(|h| h.free.get(k)).max().unwrap_or(0));
     let mut free: BTreeMap<&HostId, Resources> = problem.hosts.iter().map(|h| (&h.id, h.free)).collect();
+    let mut ports: BTreeMap<&HostId, PortSet> =
+        problem.hosts.iter().map(|h| (&h.id, h.ports.clone())).collect();
     let size = |left: Resources| -> u64 {
         let parts = Kind::ALL.into_iter().zip(most).filter(|(_, m)| *m > 0);
         parts.map(|(k, m)| left.get(k) * 1_000_000 / m).sum()
@@ -82,7 +93,7 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
         for item in &g.items {
             let fitting = problem.hosts.iter().filter(|h| {
                 let passes = g.constraints.iter().all(|r| crate::constraint::holds(r, h));
-                passes && g.resources.fits(free[&h.id])
+                passes && g.resources.fits(free[&h.id]) && choose(&g.ports, &ports[&h.id]).is_some()
             });
             let best = match g.kind {
                 JobKind::Batch => {
@@ -100,6 +111,9 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
             if let Some(h) = best {
                 let left = free[&h.id].minus(g.resources);
                 free.insert(&h.id, left);
+                let taken = choose(&g.ports, &ports[&h.id]).unwrap();
+                let taken = taken.into_iter().collect();
+                ports.insert(&h.id, ports[&h.id].minus(&taken));
                 *counts.entry(h.id.clone()).or_default() += 1;
                 let id = InstanceId {
                     job: g.job,

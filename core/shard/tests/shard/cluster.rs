@@ -3,7 +3,7 @@
 use echelon_core_hosts::{Call, Event, InverseOffer, Offer, OfferId, Refusal, TaskState, TaskStatus};
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, Resources};
+use echelon_core_model::{HostId, PortSet, Resources};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ pub struct Task {
     pub state: TaskState,
     pub resources: Resources,
     pub env: BTreeMap<String, String>,
+    pub ports: Vec<u16>,
     /// Updates in order, the first one sent and not acknowledged.
     pub unacknowledged: VecDeque<TaskStatus>,
 }
@@ -29,6 +30,9 @@ pub struct Cluster {
     pub planned: BTreeMap<HostId, Maintenance>,
     /// What was answered about it.
     pub answers: Vec<(HostId, bool)>,
+    /// Ports of hosts that have any, and those of open offers.
+    pub ports: BTreeMap<HostId, PortSet>,
+    pub offered_ports: BTreeMap<String, PortSet>,
     /// Hosts that nobody hears.
     pub silent: Vec<HostId>,
     /// Whether accepted tasks start by themselves.
@@ -76,6 +80,20 @@ impl Cluster {
         here.fold(Resources::ZERO, |sum, t| sum.plus(t.resources))
     }
 
+    /// Ports of a host that no task has and no open offer names.
+    fn free_ports(&self, host: &HostId) -> PortSet {
+        let here = |t: &&Task| t.host == *host && !t.state.is_proof_of_death();
+        let used = self
+            .tasks
+            .values()
+            .filter(here)
+            .flat_map(|t| t.ports.iter().copied());
+        let open = self.offers.iter().filter(|(_, (h, _))| h == host);
+        let offered = open.filter_map(|(id, _)| self.offered_ports.get(id));
+        let taken = offered.fold(used.collect(), |all: PortSet, o| all.union(o));
+        self.ports.get(host).cloned().unwrap_or_default().minus(&taken)
+    }
+
     /// Offers whatever is free and not offered.
     pub fn offer(&mut self) {
         if !self.subscribed || self.suppressed {
@@ -90,6 +108,8 @@ impl Cluster {
                 continue;
             }
             let id = format!("offer-{}", self.next());
+            let ports = self.free_ports(&host);
+            self.offered_ports.insert(id.clone(), ports.clone());
             self.offers.insert(id.clone(), (host.clone(), free));
             offers.push(Offer {
                 id: OfferId(Arc::from(id)),
@@ -98,6 +118,7 @@ impl Cluster {
                 host,
                 address: String::new(),
                 resources: free,
+                ports,
                 attributes: BTreeMap::new(),
             });
         }
@@ -231,6 +252,8 @@ impl Cluster {
         let wanted = launches
             .iter()
             .fold(Resources::ZERO, |sum, l| sum.plus(l.resources));
+        let offered = offers.iter().filter_map(|o| self.offered_ports.get(&*o.0));
+        let mut ports = offered.fold(PortSet::new(), |all, p| all.union(p));
         let good = known.len() == offers.len() && known.iter().all(|(h, _)| h == host);
         for launch in launches {
             let task = launch.task.to_string();
@@ -244,11 +267,19 @@ impl Cluster {
                 continue;
             }
             assert!(wanted.fits(room), "accept of {wanted} on {host} with {room}");
+            for port in &launch.ports {
+                assert!(
+                    ports.take(port.number),
+                    "port {} of {host} is not offered",
+                    port.number
+                );
+            }
             let new = Task {
                 host: host.clone(),
                 state: TaskState::Staging,
                 resources: launch.resources,
-                env: launch.env.clone(),
+                env: launch.runtime.env.clone(),
+                ports: launch.ports.iter().map(|p| p.number).collect(),
                 unacknowledged: VecDeque::new(),
             };
             self.tasks.insert(task.clone(), new);
@@ -333,5 +364,6 @@ pub fn status(task: &str, state: TaskState, host: Option<HostId>) -> TaskStatus 
         message: String::new(),
         at: None,
         healthy: None,
+        ready: None,
     }
 }

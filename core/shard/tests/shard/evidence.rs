@@ -17,6 +17,7 @@ fn plant(w: &mut World, id: &str) {
         state: TaskState::Staging,
         resources: shape(1, 64),
         env: BTreeMap::new(),
+        ports: Vec::new(),
         unacknowledged: VecDeque::new(),
     };
     w.cluster.tasks.insert(id.to_owned(), new);

@@ -23,6 +23,8 @@ mod leadership;
 #[cfg(test)]
 mod moves;
 #[cfg(test)]
+mod ports;
+#[cfg(test)]
 mod recovery;
 #[cfg(test)]
 mod restarts;

@@ -68,6 +68,9 @@ fn run_at(generation: u32, state: RunState) -> Run {
         ended_at: None,
         exit_code: None,
         stopping: None,
+        ports: Vec::new(),
+        healthy: None,
+        ready: None,
     }
 }
 

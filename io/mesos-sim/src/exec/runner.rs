@@ -1,11 +1,14 @@
 //! Starts supervisors, watches what they tell, and asks them to end tasks. After a restart it watches those that an
 //! older process started.
 
+use super::fetch::File as Fetched;
+use super::probe::{self, Answer, Kind, Probe};
 use super::process::Process;
+use super::refusal;
 use super::sandbox::{Ended, Order, Sandbox};
 use crate::config::Exec;
 use crate::engine::Engine;
-use echelon_proto::mesos::v1::{CommandInfo, ExecutorInfo, executor_info};
+use echelon_proto::mesos::v1::{CheckStatusInfo, ExecutorInfo, check_info, check_status_info, executor_info};
 use echelon_sim_mesos::Span;
 use echelon_sim_mesos::{Exit, Launch, Run};
 use std::collections::BTreeMap;
@@ -51,11 +54,7 @@ impl Runner {
         let shutdown = engine.shutdown.clone();
         shutdown.spawn(async move {
             let Some(runner) = &engine.runner else { return };
-            if let Some((executor, _)) = launch.executor.as_ref().filter(|(_, info)| !is_default(info)) {
-                let why = format!(
-                    "the simulated agent runs no custom executors like `{}`",
-                    executor.executor
-                );
+            if let Some(why) = refusal::of(&launch) {
                 runner.forget(&launch.run);
                 engine.with(|cluster, now| cluster.exited(&launch.run, &Exit::NotStarted(why), now));
                 return;
@@ -114,9 +113,11 @@ impl Runner {
         let sandbox = Sandbox::of(&self.config.work_dir, &launch.run);
         sandbox.create()?;
         sandbox.give_order(&Order {
-            program: program(&launch.command),
+            program: probe::words(&launch.command),
             environment: environment(launch, &sandbox),
             grace_ms: launch.grace.0,
+            files: launch.command.uris.iter().map(Fetched::from).collect(),
+            probes: probes(launch),
         })?;
         let (program, arguments) = self.config.supervisor.split_first().ok_or_else(|| {
             io::Error::new(
@@ -148,6 +149,7 @@ impl Runner {
         let sandbox = Sandbox::of(&self.config.work_dir, run);
         let token = engine.shutdown.token();
         let mut told = false;
+        let mut ear = Ear::default();
         loop {
             let lives = match &mut child {
                 Some(child) => matches!(child.try_wait(), Ok(None)),
@@ -156,6 +158,9 @@ impl Runner {
             if !told && let Some(started) = sandbox.started() {
                 told = true;
                 engine.with(|cluster, now| cluster.started(run, started.task.pid, now));
+            }
+            if told {
+                ear.listen(engine, run, &sandbox);
             }
             if sandbox.ended().is_some() || !lives {
                 self.forget(run);
@@ -194,19 +199,69 @@ impl Runner {
     }
 }
 
-/// Tasks of a default executor are run like others: it is no process here.
-fn is_default(info: &ExecutorInfo) -> bool {
-    info.r#type() == executor_info::Type::Default
+/// What of the probes' answers has been reported.
+#[derive(Default)]
+struct Ear {
+    health: u64,
+    check: u64,
 }
 
-/// A line for the shell, or a program with its arguments of which the first is its own name.
-fn program(command: &CommandInfo) -> Vec<String> {
-    let value = command.value.clone().unwrap_or_default();
-    if command.shell() {
-        return vec!["/bin/sh".to_owned(), "-c".to_owned(), value];
+impl Ear {
+    /// Reports what is new. Each failure counts, also where several came between two looks.
+    fn listen(&mut self, engine: &Arc<Engine>, run: &Run, sandbox: &Sandbox) {
+        if let Some(heard) = sandbox.heard(Kind::Health).filter(|h| h.count > self.health) {
+            for _ in self.health..heard.count {
+                engine.with(|cluster, now| cluster.checked(run, heard.answer.is_good(), now));
+            }
+            self.health = heard.count;
+        }
+        if let Some(heard) = sandbox.heard(Kind::Check).filter(|h| h.count > self.check) {
+            self.check = heard.count;
+            if let Some(status) = check_status(&heard.answer) {
+                engine.with(|cluster, now| cluster.check_said(run, status, now));
+            }
+        }
     }
-    let arguments = command.arguments.iter().skip(1).cloned();
-    std::iter::once(value).chain(arguments).collect()
+}
+
+/// What a check's answer is in an update. A check that gets no answer has nothing new to tell.
+fn check_status(answer: &Answer) -> Option<CheckStatusInfo> {
+    let of = |kind: check_info::Type| CheckStatusInfo {
+        r#type: Some(kind.into()),
+        ..CheckStatusInfo::default()
+    };
+    Some(match answer {
+        Answer::Exit(code) => CheckStatusInfo {
+            command: Some(check_status_info::Command {
+                exit_code: Some(*code),
+            }),
+            ..of(check_info::Type::Command)
+        },
+        Answer::Status(status) => CheckStatusInfo {
+            http: Some(check_status_info::Http {
+                status_code: Some((*status).into()),
+            }),
+            ..of(check_info::Type::Http)
+        },
+        Answer::Connected(yes) => CheckStatusInfo {
+            tcp: Some(check_status_info::Tcp {
+                succeeded: Some(*yes),
+            }),
+            ..of(check_info::Type::Tcp)
+        },
+        Answer::Nothing => return None,
+    })
+}
+
+fn probes(launch: &Launch) -> Vec<Probe> {
+    let health = launch.health_check.as_ref().and_then(Probe::of_health);
+    let check = launch.check.as_ref().and_then(Probe::of_check);
+    health.into_iter().chain(check).collect()
+}
+
+/// Tasks of a default executor are run like others: it is no process here.
+pub(super) fn is_default(info: &ExecutorInfo) -> bool {
+    info.r#type() == executor_info::Type::Default
 }
 
 fn environment(launch: &Launch, sandbox: &Sandbox) -> BTreeMap<String, String> {

@@ -1,6 +1,8 @@
 //! The folder of one run: the task's own files beside `stdout` and `stderr`, and in `.supervisor` what the supervisor
 //! is told and tells. Every file there appears whole or not at all.
 
+use super::fetch::File;
+use super::probe::{Heard, Kind, Probe};
 use super::process::Process;
 use echelon_sim_mesos::{AgentId, Run};
 use serde::de::DeserializeOwned;
@@ -19,6 +21,10 @@ pub(crate) struct Order {
     pub environment: BTreeMap<String, String>,
     /// From SIGTERM to SIGKILL.
     pub grace_ms: u64,
+    /// What is put into the sandbox first.
+    pub files: Vec<File>,
+    /// What is asked of the task while it runs.
+    pub probes: Vec<Probe>,
 }
 
 /// What the supervisor has started.
@@ -91,6 +97,14 @@ impl Sandbox {
 
     pub(crate) fn started(&self) -> Option<Started> {
         self.read("started").ok()
+    }
+
+    pub(crate) fn tell_heard(&self, kind: Kind, heard: &Heard) -> io::Result<()> {
+        self.write(kind.word(), heard)
+    }
+
+    pub(crate) fn heard(&self, kind: Kind) -> Option<Heard> {
+        self.read(kind.word()).ok()
     }
 
     pub(crate) fn tell_ended(&self, ended: &Ended) -> io::Result<()> {

@@ -3,6 +3,7 @@
 
 use super::process::{Process, pid_of};
 use super::sandbox::{Ended, Order, Sandbox, Started};
+use super::{fetch, probe};
 use rustix::process::{Signal, kill_process_group, setsid};
 use std::fs::OpenOptions;
 use std::io;
@@ -40,6 +41,13 @@ fn run(sandbox: &Sandbox) -> io::Result<()> {
     runtime.block_on(async {
         // Listened to before the task exists: a SIGTERM before this line ends a supervisor without a task.
         let mut asked = signal(SignalKind::terminate())?;
+        let fetched = tokio::select! {
+            fetched = fetch::all(&order.files, sandbox) => fetched,
+            _ = asked.recv() => return sandbox.tell_ended(&Ended::Signal(Signal::TERM.as_raw())),
+        };
+        if let Err(why) = fetched {
+            return sandbox.tell_ended(&Ended::NotStarted(why));
+        }
         let ended = match start(sandbox, &order) {
             Ok(child) => watch(sandbox, &order, child, &mut asked).await?,
             Err(error) => Ended::NotStarted(format!("cannot run `{}`: {error}", order.program.join(" "))),
@@ -90,6 +98,7 @@ async fn watch(
         supervisor: known(std::process::id()),
         task: known(pid),
     })?;
+    probe::begin(sandbox, order);
     let status = tokio::select! {
         status = child.wait() => return status.map(ended),
         _ = asked.recv() => end(sandbox, order, &mut child, (pid, asked)).await?,

@@ -7,6 +7,7 @@ use echelon_io_process::Shutdown;
 use echelon_proto::mesos::v1::framework_info::{Capability, capability};
 use echelon_proto::mesos::v1::offer::{Operation, operation};
 use echelon_proto::mesos::v1::scheduler::{Call, Event, call, event};
+use echelon_proto::mesos::v1::task_status::Reason;
 use echelon_proto::mesos::v1::{
     AgentId as AgentIdMessage, CommandInfo, DurationInfo, Environment, Filters, FrameworkId, FrameworkInfo,
     KillPolicy, Offer, Resource, TaskId, TaskInfo, TaskState, TaskStatus, environment, value,
@@ -234,6 +235,16 @@ impl Framework {
         loop {
             let status = self.event(event::Type::Update).await.update.unwrap().status;
             if status.task_id.value == task && status.state() == state {
+                return status;
+            }
+        }
+    }
+
+    /// Waits for an update of a task with this reason.
+    pub async fn reason(&mut self, task: &str, reason: Reason) -> TaskStatus {
+        loop {
+            let status = self.event(event::Type::Update).await.update.unwrap().status;
+            if status.task_id.value == task && status.reason == Some(reason.into()) {
                 return status;
             }
         }

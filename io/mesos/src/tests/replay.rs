@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use echelon_core_hosts::{Call, Event, Launch, Offer, TaskState};
 use echelon_core_model::Span;
+use echelon_core_model::runtime::Runtime;
 use echelon_proto::convert::mesos::event_from_wire;
 use echelon_proto::mesos::v1::scheduler::{Event as Wire, call};
 use echelon_proto::recordio;
@@ -218,8 +219,9 @@ fn launch_on(offer: &Offer) -> Call {
     let launch = Launch {
         task: "0000000000000000000000000a.main.0.1.1".parse().unwrap(),
         name: "t".to_owned(),
-        command: "true".to_owned(),
-        env: BTreeMap::new(),
+        discovery: "d".to_owned(),
+        runtime: Runtime::shell("true"),
+        ports: Vec::new(),
         resources: offer.resources,
         grace: Span::seconds(10),
         max_run: None,

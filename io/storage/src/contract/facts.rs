@@ -5,6 +5,7 @@ use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
+use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, defaults};
 use echelon_core_model::store::{Event, Role};
 use echelon_core_model::{
@@ -60,8 +61,7 @@ pub fn spec(command: &str) -> JobSpec {
         name: main_group(),
         instances: 8,
         max_running: None,
-        command: command.to_owned(),
-        env: BTreeMap::new(),
+        runtime: Runtime::shell(command),
         resources: Resources {
             cpus: 100,
             memory: 32,
@@ -155,6 +155,9 @@ pub fn block(job: JobId, number: u32, host: &str) -> Block {
         ended_at: None,
         exit_code: None,
         stopping: None,
+        ports: Vec::new(),
+        healthy: None,
+        ready: None,
     };
     let record = InstanceRecord {
         generation: Generation(1),

@@ -1,9 +1,12 @@
 //! Resources: our integers against Mesos' scalars of three decimal places (rule R79). What is offered is rounded down and
 //! what is asked for is exact, so that we never ask for more than there is.
 
-use crate::mesos::v1::value::{Scalar, Type};
+use crate::mesos::v1::value::{Range, Ranges, Scalar, Type};
 use crate::mesos::v1::{Resource, resource::AllocationInfo};
-use echelon_core_model::{Kind, Resources};
+use echelon_core_model::{Kind, PortSet, Resources};
+
+/// Mesos' name of ports.
+const PORTS: &str = "ports";
 
 /// Mesos' name of a kind, and how many thousandths of Mesos' unit one of ours is.
 const fn name_of(kind: Kind) -> (&'static str, u64) {
@@ -18,11 +21,8 @@ const fn name_of(kind: Kind) -> (&'static str, u64) {
 /// Sums what a plain task can use: scalars that are neither reserved nor revocable nor shared nor a special disk.
 #[must_use]
 pub fn from_resources(resources: &[Resource]) -> Resources {
-    let plain = |r: &&Resource| {
-        r.reservations.is_empty() && r.disk.is_none() && r.revocable.is_none() && r.shared.is_none()
-    };
     let mut sum = Resources::ZERO;
-    for resource in resources.iter().filter(plain) {
+    for resource in resources.iter().filter(is_plain) {
         for kind in Kind::ALL {
             let (name, thousandths) = name_of(kind);
             if resource.name == name
@@ -34,6 +34,44 @@ pub fn from_resources(resources: &[Resource]) -> Resources {
         }
     }
     sum
+}
+
+fn is_plain(r: &&Resource) -> bool {
+    r.reservations.is_empty() && r.disk.is_none() && r.revocable.is_none() && r.shared.is_none()
+}
+
+/// The ports that a plain task can use.
+pub fn from_ports(resources: &[Resource]) -> PortSet {
+    let mut out = PortSet::new();
+    let plain = resources.iter().filter(is_plain).filter(|r| r.name == PORTS);
+    for range in plain.flat_map(|r| &r.ranges).flat_map(|r| &r.range) {
+        // Port 0 asks a system for any port; numbers beyond the largest port mean nothing.
+        let (first, last) = (range.begin.max(1), range.end.min(u16::MAX.into()));
+        if let (Ok(first), Ok(last)) = (u16::try_from(first), u16::try_from(last)) {
+            out.insert(first, last);
+        }
+    }
+    out
+}
+
+/// Ports of a task as a resource; none when it has none.
+pub fn to_ports(ports: impl Iterator<Item = u16>, role: &str) -> Option<Resource> {
+    let ports: PortSet = ports.collect();
+    let range = |(begin, end): (u16, u16)| Range {
+        begin: begin.into(),
+        end: end.into(),
+    };
+    (!ports.is_empty()).then(|| Resource {
+        name: PORTS.to_owned(),
+        r#type: i32::from(Type::Ranges),
+        ranges: Some(Ranges {
+            range: ports.ranges().map(range).collect(),
+        }),
+        allocation_info: Some(AllocationInfo {
+            role: Some(role.to_owned()),
+        }),
+        ..Resource::default()
+    })
 }
 
 /// Thousandths of a scalar, rounded to the nearest as the master does; negative and not-a-number are nothing.
@@ -91,6 +129,27 @@ mod tests {
             let wanted = Resources { cpus, memory, disk: 0, gpus: gpus * 1000 };
             prop_assert_eq!(from_resources(&to_resources(wanted, "*")), wanted);
         }
+    }
+
+    #[test]
+    fn ports_read_back_and_those_of_others_do_not_count() {
+        let resource = to_ports([31_000, 31_001, 80].into_iter(), "*").unwrap();
+        let mut reserved = to_ports([90].into_iter(), "*").unwrap();
+        reserved.reservations.push(Default::default());
+        let mut odd = resource.clone();
+        odd.ranges = Some(Ranges {
+            range: vec![
+                Range { begin: 0, end: 1 },
+                Range {
+                    begin: 65_535,
+                    end: 1 << 40,
+                },
+                Range { begin: 9, end: 8 },
+            ],
+        });
+        let ports = from_ports(&[resource, reserved, odd]);
+        assert_eq!(ports.to_string(), "1,80,31000-31001,65535");
+        assert_eq!(to_ports([].into_iter(), "*"), None);
     }
 
     #[test]

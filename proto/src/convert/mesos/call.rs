@@ -1,16 +1,12 @@
 //! Our calls as Mesos' calls. A call carries our framework id, except the first SUBSCRIBE (R22).
 
-use super::amount::to_resources;
 use super::framework::{Framework, seconds};
+use super::task::task;
 use crate::mesos::v1::offer::{Operation, operation};
 use crate::mesos::v1::scheduler::{Call as Wire, call};
-use crate::mesos::v1::{
-    AgentId, CommandInfo, DurationInfo, Environment, Filters, FrameworkId, KillPolicy, Label, Labels,
-    OfferId, TaskId, TaskInfo, environment,
-};
+use crate::mesos::v1::{AgentId, DurationInfo, Filters, FrameworkId, KillPolicy, OfferId, TaskId};
 use echelon_core_hosts::{Call, Launch, OfferId as Offer};
 use echelon_core_model::{HostId, Span};
-use std::collections::BTreeMap;
 
 /// The call of the wire. `id` is the framework id of this subscription.
 #[must_use]
@@ -117,7 +113,7 @@ fn accept(
 ) -> call::Accept {
     let tasks = launches
         .iter()
-        .map(|launch| task(launch, host, framework))
+        .map(|launch| task(launch, host, &framework.role))
         .collect();
     call::Accept {
         offer_ids: ids(offers),
@@ -127,49 +123,6 @@ fn accept(
             ..Operation::default()
         }],
         filters: Some(filters(refuse)),
-    }
-}
-
-fn task(launch: &Launch, host: &HostId, framework: &Framework) -> TaskInfo {
-    TaskInfo {
-        name: launch.name.clone(),
-        task_id: task_id(&launch.task.to_string()),
-        agent_id: agent_id(host),
-        resources: to_resources(launch.resources, &framework.role),
-        command: Some(CommandInfo {
-            shell: Some(true),
-            value: Some(launch.command.clone()),
-            environment: Some(environment(&launch.env)),
-            ..CommandInfo::default()
-        }),
-        labels: Some(labels(&launch.labels)),
-        // The grace of a command task comes from here, whatever KILL says (R85).
-        kill_policy: Some(KillPolicy {
-            grace_period: Some(duration(launch.grace)),
-        }),
-        max_completion_time: launch.max_run.map(duration),
-        ..TaskInfo::default()
-    }
-}
-
-fn environment(env: &BTreeMap<String, String>) -> Environment {
-    let variables = env.iter().map(|(name, value)| environment::Variable {
-        name: name.clone(),
-        value: Some(value.clone()),
-        ..environment::Variable::default()
-    });
-    Environment {
-        variables: variables.collect(),
-    }
-}
-
-fn labels(labels: &BTreeMap<String, String>) -> Labels {
-    let labels = labels.iter().map(|(key, value)| Label {
-        key: key.clone(),
-        value: Some(value.clone()),
-    });
-    Labels {
-        labels: labels.collect(),
     }
 }
 
@@ -192,19 +145,22 @@ fn framework_id(id: &str) -> FrameworkId {
     FrameworkId { value: id.to_owned() }
 }
 
-fn task_id(task: &str) -> TaskId {
+/// A task's id.
+pub fn task_id(task: &str) -> TaskId {
     TaskId {
         value: task.to_owned(),
     }
 }
 
-fn agent_id(host: &HostId) -> AgentId {
+/// An agent's id.
+pub fn agent_id(host: &HostId) -> AgentId {
     AgentId {
         value: host.as_str().to_owned(),
     }
 }
 
-fn duration(span: Span) -> DurationInfo {
+/// A time in nanoseconds.
+pub fn duration(span: Span) -> DurationInfo {
     DurationInfo {
         nanoseconds: i64::try_from(span.0.saturating_mul(1_000_000)).unwrap_or(i64::MAX),
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::mesos::v1::scheduler::call::Type;
 use echelon_core_hosts::{Call, Launch, OfferId};
+use echelon_core_model::runtime::Runtime;
 use echelon_core_model::{HostId, Resources, Span};
 
 fn framework() -> Framework {
@@ -69,8 +70,9 @@ fn a_launch_says_all_that_its_task_needs() {
     let launch = Launch {
         task: "0000000000000000000000000a.main.0.1.1".parse().unwrap(),
         name: "web 0".to_owned(),
-        command: "sleep 1".to_owned(),
-        env: [("A".to_owned(), "b".to_owned())].into(),
+        discovery: "main.web".to_owned(),
+        runtime: Runtime::shell("sleep 1"),
+        ports: Vec::new(),
         resources: Resources {
             cpus: 1500,
             memory: 64,

@@ -1,5 +1,6 @@
 //! Status updates in our words (rules R92, R93, R100).
 
+use super::probe::ready;
 use crate::mesos::v1::task_status::Reason;
 use crate::mesos::v1::{TaskState as Wire, TaskStatus as WireStatus};
 use echelon_core_hosts::{TaskState, TaskStatus};
@@ -18,6 +19,7 @@ pub fn status_from_wire(status: &WireStatus) -> TaskStatus {
         message: status.message.clone().unwrap_or_default(),
         at: status.timestamp.and_then(moment),
         healthy: status.healthy,
+        ready: status.check_status.as_ref().and_then(ready),
     }
 }
 

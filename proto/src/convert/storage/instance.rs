@@ -9,6 +9,7 @@ use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run, SliceRow, Stopping};
+use echelon_core_model::runtime::Port;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceNumber, RunNumber, Span, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,6 +99,26 @@ impl Wire for Stopping {
     }
 }
 
+impl Wire for Port {
+    type Message = wire::Port;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { name, number } = self;
+        wire::Port {
+            name: name.clone(),
+            number: (*number).into(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let wrong = |_| FieldError::new("number", FieldProblem::OutOfRange(message.number.into()));
+        Ok(Self {
+            number: message.number.try_into().map_err(wrong)?,
+            name: message.name,
+        })
+    }
+}
+
 /// The texts of one list in order of first use.
 #[derive(Default)]
 struct Texts {
@@ -141,6 +162,9 @@ impl HostsOut {
             ended_at,
             exit_code,
             stopping,
+            ports,
+            healthy,
+            ready,
         } = run;
         wire::Run {
             generation: generation.0,
@@ -157,6 +181,9 @@ impl HostsOut {
             ended_at_ms: ended_at.map(|t| t.0),
             exit_code: *exit_code,
             stopping: stopping.as_ref().map(Wire::to_wire),
+            ports: messages(ports),
+            healthy: *healthy,
+            ready: *ready,
         }
     }
 
@@ -212,6 +239,9 @@ impl HostsIn {
             ended_at: moment(message.ended_at_ms),
             exit_code: message.exit_code,
             stopping: optional("stopping", message.stopping)?,
+            ports: list("ports", message.ports)?,
+            healthy: message.healthy,
+            ready: message.ready,
         })
     }
 

@@ -196,7 +196,10 @@ fn bad_results_count_after_the_grace_period_and_in_a_row() {
     let offer = world.offers.remove(0);
     let check = HealthCheck {
         r#type: Some(health_check::Type::Command.into()),
-        command: Some(CommandInfo::default()),
+        command: Some(CommandInfo {
+            value: Some("true".to_owned()),
+            ..CommandInfo::default()
+        }),
         grace_period_seconds: Some(10.0),
         consecutive_failures: Some(2),
         ..Default::default()

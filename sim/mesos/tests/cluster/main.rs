@@ -14,3 +14,4 @@ mod framework;
 mod laws;
 mod operations;
 mod operators;
+mod probes;
