@@ -42,7 +42,7 @@ fn a_check_tells_its_kind_first_and_then_what_is_new() {
     };
     for succeeded in [false, false, true] {
         world.cluster.check_said(&run, says(succeeded), world.now);
-        world.pass(Span::seconds(1));
+        world.take();
     }
     let told: Vec<Option<Option<bool>>> = world
         .updates
