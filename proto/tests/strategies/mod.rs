@@ -232,7 +232,8 @@ fn run() -> impl Strategy<Value = Run> {
         (of(any::<bool>()), of(any::<bool>())),
     );
     (first, rest).prop_map(|((generation, number, state, since, reason, host, name), rest)| {
-        let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping, ports, probes) = rest;
+        let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping, ports, probes) =
+            rest;
         Run {
             generation,
             number: RunNumber(number),

@@ -121,6 +121,7 @@ fn in_state(state: RunState, generation: u32) -> InstanceRecord {
             hostname: "host".into(),
             spec_version: 1,
             restarts: 0,
+            replaces: false,
             started_at: None,
             ended_at: None,
             exit_code: None,

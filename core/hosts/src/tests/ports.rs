@@ -17,7 +17,7 @@ fn offering(mut offer: Offer, first: u16, last: u16) -> Offer {
 
 /// Ports of host `a`: offered, and left by our tasks of all that are known.
 fn seen(hosts: &Hosts) -> String {
-    let mut views = hosts.views();
+    let mut views = hosts.views(at(0));
     hosts.add_ports(&mut views);
     let view = views.into_iter().find(|v| v.id == a()).unwrap();
     let left = view.ports_left.map_or("?".to_owned(), |p| p.to_string());

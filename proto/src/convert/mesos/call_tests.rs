@@ -200,6 +200,31 @@ fn other_calls_name_what_they_are_about() {
     assert_eq!(tasks[1].agent_id, None);
     // The sub-message must be there even when it is empty (R57).
     assert!(say(Call::Reconcile { tasks: Vec::new() }).reconcile.is_some());
+    let types = [
+        killed,
+        acknowledged,
+        declined,
+        asked,
+        say(Call::Revive),
+        say(Call::Suppress),
+    ]
+    .map(|w| w.r#type());
+    assert_eq!(
+        types,
+        [
+            Type::Kill,
+            Type::Acknowledge,
+            Type::Decline,
+            Type::Reconcile,
+            Type::Revive,
+            Type::Suppress
+        ]
+    );
+}
+
+#[test]
+fn planned_maintenance_is_answered_either_way() {
+    let say = |call: Call| call_to_wire(&call, &framework(), Some("f-1"));
     let answer = |accept| {
         say(Call::AnswerInverse {
             offers: vec![OfferId("o".into())],
@@ -214,28 +239,6 @@ fn other_calls_name_what_they_are_about() {
     );
     assert_eq!((yes.inverse_offer_ids.len(), no.inverse_offer_ids.len()), (1, 1));
     assert_eq!(yes.filters.unwrap().refuse_seconds(), 60.0);
-    let types = [
-        answer(true),
-        answer(false),
-        killed,
-        acknowledged,
-        declined,
-        asked,
-        say(Call::Revive),
-        say(Call::Suppress),
-    ]
-    .map(|w| w.r#type());
-    assert_eq!(
-        types,
-        [
-            Type::AcceptInverseOffers,
-            Type::DeclineInverseOffers,
-            Type::Kill,
-            Type::Acknowledge,
-            Type::Decline,
-            Type::Reconcile,
-            Type::Revive,
-            Type::Suppress
-        ]
-    );
+    let types = [answer(true), answer(false)].map(|w| w.r#type());
+    assert_eq!(types, [Type::AcceptInverseOffers, Type::DeclineInverseOffers]);
 }
