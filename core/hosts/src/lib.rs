@@ -16,6 +16,7 @@ pub mod event;
 pub mod hosts;
 mod ledger;
 mod maintenance;
+pub mod meaning;
 mod observe;
 mod record;
 mod stock;
@@ -28,3 +29,4 @@ pub use event::{Event, InverseOffer, Offer, OfferId, Refusal, TaskState, TaskSta
 pub use hosts::{Changes, Hosts};
 pub use ledger::Need;
 pub use maintenance::Drain;
+pub use meaning::reason_of;

@@ -42,7 +42,11 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
     let failed = match run.state {
         RunState::Failed => true,
         RunState::Succeeded => policy.kind == JobKind::Service,
-        RunState::Rejected => run.reason.code == ReasonCode::LaunchInvalid,
+        // Refused, not dropped on the way: the same launch would be refused again.
+        RunState::Rejected => matches!(
+            run.reason.code,
+            ReasonCode::LaunchInvalid | ReasonCode::LaunchUnauthorized
+        ),
         _ => false,
     };
     let (state, host, wished) = (run.state, run.host.clone(), run.stopping.is_some());

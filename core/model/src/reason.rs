@@ -79,6 +79,10 @@ pub enum ReasonCode {
     LaunchInvalid = 42,
     /// The host has the run and prepares it: fetches, mounts, starts its command.
     Starting = 43,
+    /// Mesos' access rules forbid the launch.
+    LaunchUnauthorized = 44,
+    /// The host could not make the run's container.
+    LaunchFailed = 45,
     /// A retry waits for its backoff.
     Backoff = 50,
     /// The command ended with status 0.
@@ -105,6 +109,20 @@ pub enum ReasonCode {
     DeadlineExceeded = 61,
     /// Failing health.
     Unhealthy = 62,
+    /// Mesos knows the host, and says that the task is not there any more.
+    TaskGone = 63,
+    /// Mesos knows neither the task nor its host; the run may live.
+    TaskUnknown = 64,
+    /// It used more memory than it asked for.
+    OutOfMemory = 65,
+    /// It used more disk than it asked for.
+    OutOfDisk = 66,
+    /// Its host wanted lent room back.
+    Preempted = 67,
+    /// Its host is being drained.
+    HostDraining = 68,
+    /// The process that ran it on its host failed.
+    ExecutorFailed = 69,
     /// Storage cannot be written at the moment.
     StorageUnavailable = 70,
     /// Mesos cannot be reached at the moment.
@@ -117,6 +135,10 @@ pub enum ReasonCode {
     Recovering = 74,
     /// Storage was rolled back: everything is frozen.
     StorageRolledBack = 75,
+    /// Too many running tasks of the cluster were lost at once: replacements wait for an operator.
+    MassLoss = 76,
+    /// Mesos has removed our framework, and with it all of its tasks.
+    FrameworkRemoved = 77,
 }
 
 impl ReasonCode {
@@ -148,6 +170,8 @@ impl ReasonCode {
         Self::LaunchDropped,
         Self::LaunchInvalid,
         Self::Starting,
+        Self::LaunchUnauthorized,
+        Self::LaunchFailed,
         Self::Backoff,
         Self::Succeeded,
         Self::Failed,
@@ -161,12 +185,21 @@ impl ReasonCode {
         Self::RetriesExhausted,
         Self::DeadlineExceeded,
         Self::Unhealthy,
+        Self::TaskGone,
+        Self::TaskUnknown,
+        Self::OutOfMemory,
+        Self::OutOfDisk,
+        Self::Preempted,
+        Self::HostDraining,
+        Self::ExecutorFailed,
         Self::StorageUnavailable,
         Self::MesosUnavailable,
         Self::NoResourceManager,
         Self::NoShardLeader,
         Self::Recovering,
         Self::StorageRolledBack,
+        Self::MassLoss,
+        Self::FrameworkRemoved,
     ];
 
     /// The number that is stored and sent.
@@ -247,6 +280,8 @@ impl ReasonCode {
             Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
             Self::LaunchInvalid => "Mesos refused the task as invalid",
             Self::Starting => "its host prepares it",
+            Self::LaunchUnauthorized => "Mesos' access rules forbid it",
+            Self::LaunchFailed => "its host could not make its container",
             Self::Backoff => "waits before the next try",
             Self::Succeeded => "the command ended with status 0",
             Self::Failed => "the command failed",
@@ -260,6 +295,13 @@ impl ReasonCode {
             Self::RetriesExhausted => "its retries are used up",
             Self::DeadlineExceeded => "its run deadline has passed",
             Self::Unhealthy => "its health check fails",
+            Self::TaskGone => "Mesos says that it is not on its host any more",
+            Self::TaskUnknown => "Mesos knows neither it nor its host; the run may still live",
+            Self::OutOfMemory => "used more memory than it asked for, and its host killed it",
+            Self::OutOfDisk => "used more disk than it asked for, and its host killed it",
+            Self::Preempted => "its host wanted back the room that it had lent",
+            Self::HostDraining => "its host is being drained",
+            Self::ExecutorFailed => "the process that ran it on its host failed",
             Self::StorageUnavailable => {
                 "storage cannot be written at the moment; nothing is started or stopped until it can"
             }
@@ -268,6 +310,10 @@ impl ReasonCode {
             Self::NoShardLeader => "the cluster's shard has no leader at the moment",
             Self::Recovering => "the shard is still reading its state",
             Self::StorageRolledBack => "storage was rolled back; starts and kills are frozen",
+            Self::MassLoss => {
+                "was lost with many others at once; it is replaced when an operator accepts the loss, unless it comes back"
+            }
+            Self::FrameworkRemoved => "Mesos has removed our framework, and its tasks with it",
         }
     }
 }

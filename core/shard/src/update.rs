@@ -6,8 +6,8 @@ use crate::effects::Then;
 use crate::picture::RunAt;
 use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
 use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, hear, settle_older};
+use echelon_core_model::TaskId;
 use echelon_core_model::spec::{JobKind, defaults};
-use echelon_core_model::{Reason, ReasonCode, TaskId};
 
 impl Shard {
     /// Takes in what the cluster tells while the shard serves.
@@ -142,7 +142,7 @@ fn news(status: &TaskStatus) -> News {
     };
     News {
         told,
-        reason: reason(status, told),
+        reason: hosts::reason_of(status),
         exit_code: exit_code(status),
         healthy: status.healthy,
         ready: status.ready,
@@ -157,40 +157,6 @@ pub(crate) fn is_alive(status: &TaskStatus) -> bool {
 /// Whether the cluster says that nothing is left of the task.
 pub(crate) fn is_dead(status: &TaskStatus) -> bool {
     news(status).told.is_proof_of_death()
-}
-
-fn reason(status: &TaskStatus, told: Told) -> Reason {
-    let by_host = status.reason.starts_with("CONTAINER_LIMITATION") || status.reason == "AGENT_DRAINING";
-    let code = match told {
-        Told::Preparing => ReasonCode::Starting,
-        Told::Running | Told::Ending => ReasonCode::Running,
-        Told::Succeeded => ReasonCode::Succeeded,
-        Told::Failed if status.reason == "MAX_COMPLETION_TIME_REACHED" => ReasonCode::DeadlineExceeded,
-        Told::Failed if status.healthy == Some(false) => ReasonCode::Unhealthy,
-        Told::Failed | Told::Killed if by_host => ReasonCode::KilledByHost,
-        Told::Failed if status.message.contains("terminated with signal") => ReasonCode::Signalled,
-        Told::Failed => ReasonCode::Failed,
-        Told::Killed => ReasonCode::Killed,
-        Told::Invalid => ReasonCode::LaunchInvalid,
-        Told::Dropped => ReasonCode::LaunchDropped,
-        Told::Gone => ReasonCode::HostGone,
-        Told::Silent => ReasonCode::HostUnreachable,
-    };
-    let reason = Reason::new(code);
-    if status.message.is_empty() || matches!(told, Told::Running | Told::Preparing) {
-        reason
-    } else {
-        reason.at(shortened(&status.message))
-    }
-}
-
-/// Messages are not trusted: what is stored of one is bounded.
-fn shortened(message: &str) -> &str {
-    const LONGEST: usize = 300;
-    let end = (0..=LONGEST.min(message.len()))
-        .rev()
-        .find(|i| message.is_char_boundary(*i));
-    message.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 /// The exit status, which Mesos tells only inside a sentence.

@@ -192,3 +192,33 @@ fn unreachable_tasks_and_reconciliations_are_told_apart() {
         }
     )));
 }
+
+#[test]
+fn every_state_and_every_reason_of_mesos_has_a_meaning() {
+    use crate::mesos::v1::TaskState;
+    use crate::mesos::v1::task_status::Reason;
+    use echelon_core_hosts::meaning::{REASONS, STATES, meaning};
+    let reasons: Vec<Reason> = (0..1000).filter_map(|n| Reason::try_from(n).ok()).collect();
+    let words: Vec<&str> = reasons
+        .iter()
+        .map(|r| &r.as_str_name()["REASON_".len()..])
+        .collect();
+    assert_eq!(words, REASONS.map(|m| m.word));
+    let states: Vec<TaskState> = (0..1000).filter_map(|n| TaskState::try_from(n).ok()).collect();
+    assert_eq!(states.len(), STATES.len());
+    for state in states {
+        let status = |reason: Option<Reason>| crate::mesos::v1::TaskStatus {
+            state: state.into(),
+            reason: reason.map(i32::from),
+            ..Default::default()
+        };
+        let told = super::status_from_wire(&status(None));
+        let meant = STATES.iter().find(|(s, _)| *s == told.state).unwrap().1;
+        assert_eq!(meant.word, state.as_str_name());
+        for reason in &reasons {
+            let told = super::status_from_wire(&status(Some(*reason)));
+            let expected = meaning(&told.reason).unwrap().code.or(meant.code);
+            assert_eq!(Some(echelon_core_hosts::reason_of(&told).code), expected);
+        }
+    }
+}
