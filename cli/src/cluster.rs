@@ -32,6 +32,11 @@ pub enum Command {
         /// Name or id
         cluster: String,
     },
+    /// Have the tasks of a mass loss replaced: you are sure that they do not run any more
+    AcceptLoss {
+        /// Name or id
+        cluster: String,
+    },
 }
 
 /// Runs a verb.
@@ -42,6 +47,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Cordon { cluster } => wish(context, &cluster, v1::ClusterWish::Cordoned).await,
         Command::Drain { cluster } => wish(context, &cluster, v1::ClusterWish::Draining).await,
         Command::Activate { cluster } => wish(context, &cluster, v1::ClusterWish::Active).await,
+        Command::AcceptLoss { cluster } => accept_loss(context, &cluster).await,
     }
 }
 
@@ -81,6 +87,11 @@ fn row(c: &v1::Cluster) -> Vec<String> {
 }
 
 async fn get(context: &Context, cluster: &str) -> Result<(), Failure> {
+    show(context, &read(context, cluster).await?);
+    Ok(())
+}
+
+async fn read(context: &Context, cluster: &str) -> Result<v1::Cluster, Failure> {
     let client = context.client().await?;
     let request = v1::GetClusterRequest {
         name: format!("clusters/{cluster}"),
@@ -89,7 +100,22 @@ async fn get(context: &Context, cluster: &str) -> Result<(), Failure> {
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.get_cluster(request).await }
     });
-    show(context, &got.await?.cluster.unwrap_or_default());
+    Ok(got.await?.cluster.unwrap_or_default())
+}
+
+/// Accepts the loss that is there now and no later one, however often the call is repeated.
+async fn accept_loss(context: &Context, cluster: &str) -> Result<(), Failure> {
+    let seen = read(context, cluster).await?;
+    let client = context.client().await?;
+    let request = v1::AcceptClusterLossRequest {
+        name: format!("clusters/{cluster}"),
+        loss_number: seen.loss.map_or(0, |l| l.number),
+    };
+    let accepted = client.repeat(|| {
+        let (mut service, request) = (client.cluster_service(), request.clone());
+        async move { service.accept_cluster_loss(request).await }
+    });
+    show(context, &accepted.await?.cluster.unwrap_or_default());
     Ok(())
 }
 
@@ -112,6 +138,9 @@ fn show(context: &Context, c: &v1::Cluster) {
     if !c.trouble.is_empty() {
         people.push_str(&format!("trouble:   {}\n", output::escape(&c.trouble)));
     }
+    if let Some(loss) = &c.loss {
+        people.push_str(&lost(loss, &c.display_name));
+    }
     print!(
         "{}",
         output::one(
@@ -121,6 +150,24 @@ fn show(context: &Context, c: &v1::Cluster) {
             context.format()
         )
     );
+}
+
+fn lost(loss: &v1::MassLoss, cluster: &str) -> String {
+    let next = if loss.accepted {
+        "accepted; the shard is about to replace what is missing".to_owned()
+    } else {
+        format!(
+            "nothing is replaced until they come back or `echelon cluster accept-loss {}`",
+            output::escape(cluster)
+        )
+    };
+    format!(
+        "loss:      {} of {} running tasks were lost at once {} ago, {} are still missing; {next}\n",
+        loss.lost,
+        loss.running,
+        shape::ago(loss.notice_time.as_ref()),
+        loss.missing,
+    )
 }
 
 async fn wish(context: &Context, cluster: &str, wish: v1::ClusterWish) -> Result<(), Failure> {

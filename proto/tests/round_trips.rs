@@ -59,6 +59,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         Just(Order::Report),
         vec(slice_order(), 0..3).prop_map(Order::Slices),
         any_of::job().prop_map(Order::Archive),
+        any::<u64>().prop_map(Order::AcceptLoss),
     ];
     (any_of::epoch(), any::<u64>(), order).prop_map(|(epoch, sequence, order)| Directive {
         epoch,
@@ -113,9 +114,17 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
 
 fn report() -> impl Strategy<Value = Report> {
     let r = any_of::resources;
-    let capacity = (r(), r(), r(), r(), any::<u32>(), of(any_of::at()));
+    let capacity = (
+        r(),
+        r(),
+        r(),
+        r(),
+        any::<u32>(),
+        of(any_of::at()),
+        of(any::<u64>()),
+    );
     let capacity = capacity.prop_map(
-        |(total, used, largest_free, largest_host, hosts, mesos_contact)| {
+        |(total, used, largest_free, largest_host, hosts, mesos_contact, loss)| {
             ReportPart::Capacity(Capacity {
                 total,
                 used,
@@ -123,6 +132,7 @@ fn report() -> impl Strategy<Value = Report> {
                 largest_host,
                 hosts,
                 mesos_contact,
+                loss,
             })
         },
     );

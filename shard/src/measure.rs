@@ -1,5 +1,7 @@
 //! What a shard tells in numbers. Never by job, instance or host: labels have few values.
 
+mod limits;
+
 use echelon_core_hosts::event::TaskState;
 use echelon_core_hosts::{Call, Event as Heard};
 use echelon_core_model::run::RunState;
@@ -8,6 +10,7 @@ use echelon_core_model::{Epoch, Timestamp};
 use echelon_core_shard::{Event, Mode, Shard};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError, WAIT_S};
+use limits::Limits;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -34,6 +37,7 @@ pub(crate) struct Measures {
     frozen: IntGauge,
     subscribed: IntGauge,
     refused: IntGauge,
+    limits: Limits,
     epoch: IntGauge,
     journal_lag_ms: IntGauge,
     open_offers: IntGauge,
@@ -88,6 +92,7 @@ impl Measures {
                 "echelon_mesos_refused",
                 "1 while Mesos refuses this leader's subscription, or has removed its framework: people have to change something.",
             )?,
+            limits: Limits::new(metrics)?,
             leading: gauge("echelon_leading", "1 while this process leads its role.")?,
             epoch: gauge(
                 "echelon_epoch",
@@ -157,6 +162,7 @@ impl Measures {
         self.frozen.set((driver.mode() == Mode::Frozen).into());
         self.subscribed.set(driver.is_subscribed().into());
         self.refused.set(driver.refused().is_some().into());
+        self.limits.look(driver);
         self.operations.set(count(driver.pending_operations()));
         if now < self.next_look {
             return;

@@ -140,6 +140,7 @@ fn row(
                 wish: Wish::Active,
                 mesos: mesos.to_owned(),
                 labels: BTreeMap::new(),
+                accepted_loss: 0,
             };
             Some((added, None))
         }
@@ -170,6 +171,7 @@ mod tests {
             wish,
             mesos: mesos.into(),
             labels: BTreeMap::new(),
+            accepted_loss: 0,
         }
     }
 

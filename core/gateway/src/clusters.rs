@@ -94,15 +94,65 @@ pub async fn update_cluster<F: Facts>(
     change: ClusterChange,
 ) -> Result<ClusterView, ApiError> {
     check(&change)?;
-    for _ in 0..TRIES {
-        let federation = Federation::read(facts).await?;
-        let before = federation.find(wanted).ok_or_else(|| not_found(wanted))?;
+    put(facts, wanted, |before, _| {
         check_etag(&change.etag, before.version, &format!("cluster `{wanted}`"))?;
         let mut after = before.clone();
         after.wish = change.wish.unwrap_or(before.wish);
         if let Some(labels) = &change.labels {
             after.labels.clone_from(labels);
         }
+        Ok(after)
+    })
+    .await
+}
+
+/// Accepts a mass loss: what is missing may be replaced. `number` names the loss that was seen, 0 the present one. The shard
+/// hears of it from the resource manager.
+///
+/// # Errors
+/// No such cluster, no such loss that anything waits for, or storage.
+pub async fn accept_loss<F: Facts>(facts: &F, wanted: &str, number: u64) -> Result<ClusterView, ApiError> {
+    put(facts, wanted, |before, heartbeat| {
+        let mut after = before.clone();
+        // Repeated after it was done, also when nothing waits any more.
+        if number != 0 && number <= before.accepted_loss {
+            return Ok(after);
+        }
+        let loss = heartbeat.and_then(|h| h.loss);
+        let loss = loss.filter(|l| number == 0 || l.number == number);
+        after.accepted_loss = loss
+            .ok_or_else(|| no_loss(wanted, number))?
+            .number
+            .max(after.accepted_loss);
+        Ok(after)
+    })
+    .await
+}
+
+fn no_loss(wanted: &str, number: u64) -> ApiError {
+    let which = if number == 0 {
+        String::new()
+    } else {
+        format!(" {number}")
+    };
+    ApiError::new(
+        ErrorReason::NoLossToAccept,
+        format!(
+            "nothing of cluster `{wanted}` waits for a mass loss{which} to be accepted; nothing was changed (`echelon cluster get` shows one while it lasts)"
+        ),
+    )
+}
+
+/// Writes what `change` makes of a cluster's row, again on what another change left.
+async fn put<F: Facts>(
+    facts: &F,
+    wanted: &str,
+    change: impl Fn(&Cluster, Option<&Heartbeat>) -> Result<Cluster, ApiError>,
+) -> Result<ClusterView, ApiError> {
+    for _ in 0..TRIES {
+        let federation = Federation::read(facts).await?;
+        let before = federation.find(wanted).ok_or_else(|| not_found(wanted))?;
+        let mut after = change(before, federation.heartbeats.get(&before.id))?;
         if after == *before {
             return Ok(view(&federation, after));
         }
@@ -137,4 +187,58 @@ fn check(change: &ClusterChange) -> Result<(), ApiError> {
         );
     }
     out.done()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Memory, run};
+    use echelon_core_model::Timestamp;
+    use echelon_core_model::cluster::MassLoss;
+
+    fn waiting(number: u64) -> Memory {
+        let mut store = Memory::new();
+        let id = store.add_cluster("east");
+        if let Some(beat) = store.heartbeats.get_mut(&id) {
+            beat.loss = Some(MassLoss {
+                number,
+                since: Timestamp(1),
+                running: 20,
+                lost: 10,
+                missing: 9,
+            });
+        }
+        store
+    }
+
+    fn accept(store: &mut Memory, number: u64) -> Result<u64, ErrorReason> {
+        let done = run(store, move |facts| async move {
+            accept_loss(&facts, "east", number).await
+        });
+        done.map(|v| v.cluster.accepted_loss).map_err(|e| e.reason)
+    }
+
+    #[test]
+    fn a_loss_is_accepted_once_however_often_it_is_said() {
+        let mut store = waiting(70);
+        assert_eq!(accept(&mut store, 0), Ok(70));
+        let version = store.clusters.values().next().unwrap().version;
+        assert_eq!(accept(&mut store, 0), Ok(70));
+        assert_eq!(accept(&mut store, 70), Ok(70));
+        // A repetition that comes when nothing waits any more.
+        store.heartbeats.clear();
+        assert_eq!(accept(&mut store, 70), Ok(70));
+        assert_eq!(store.clusters.values().next().unwrap().version, version);
+    }
+
+    #[test]
+    fn nothing_is_accepted_but_what_was_seen() {
+        let mut store = waiting(71);
+        assert_eq!(accept(&mut store, 70), Err(ErrorReason::NoLossToAccept));
+        store.heartbeats.clear();
+        assert_eq!(accept(&mut store, 0), Err(ErrorReason::NoLossToAccept));
+        let mut empty = Memory::new();
+        assert_eq!(accept(&mut empty, 0), Err(ErrorReason::ClusterNotFound));
+        assert_eq!(store.clusters.values().next().unwrap().accepted_loss, 0);
+    }
 }

@@ -59,6 +59,8 @@ pub enum ErrorReason {
     PoolInUse,
     /// The cluster has left for good.
     ClusterLeft,
+    /// Nothing of the cluster waits for a loss to be accepted.
+    NoLossToAccept,
     /// Another create took the name meanwhile.
     CreateOvertaken,
     /// Others change the same thing all the time.
@@ -96,7 +98,8 @@ impl ErrorReason {
             | Self::FieldImmutable
             | Self::PoolInUse
             | Self::InstanceNotBegun
-            | Self::ClusterLeft => Code::FailedPrecondition,
+            | Self::ClusterLeft
+            | Self::NoLossToAccept => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {
                 Code::Unavailable

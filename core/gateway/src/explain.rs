@@ -138,6 +138,10 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
         ReasonCode::NoResourceManager => "start a resource manager".to_owned(),
         ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
+        ReasonCode::MassLoss => {
+            "see `echelon cluster get` for what was lost; check the cluster's Mesos address and agents, then `echelon cluster accept-loss`"
+                .to_owned()
+        }
         _ => "wait; this passes by itself".to_owned(),
     };
     format!("{reason}: {what}")

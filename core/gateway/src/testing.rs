@@ -69,6 +69,7 @@ impl Memory {
             wish: Wish::Active,
             mesos: "http://m".to_owned(),
             labels: BTreeMap::new(),
+            accepted_loss: 0,
         };
         self.clusters.insert(id.clone(), cluster);
         self.contact(&id, Contact::Fresh, NOW);
@@ -92,6 +93,7 @@ impl Memory {
             mesos_contact: None,
             address: String::new(),
             trouble: None,
+            loss: None,
         };
         self.heartbeats.insert(id.clone(), beat);
     }

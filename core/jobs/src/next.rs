@@ -21,6 +21,8 @@ pub struct Wanted<'a> {
     pub on_unreachable: OnSilence,
     /// Since when the cluster is heard by us. Silence from before is counted from here: we were the ones who were away.
     pub contact_since: Timestamp,
+    /// Lost runs are not replaced, here or elsewhere, until an operator says so.
+    pub withhold: bool,
 }
 
 /// What an instance needs next.
@@ -40,6 +42,8 @@ pub enum Next {
     Revive,
     /// Its stopping run's host stayed silent for too long: it is kept as an older one, and no longer waited for.
     GiveUp,
+    /// It would be replaced or given back now, but that is withheld.
+    Withheld,
 }
 
 /// What an instance needs next.
@@ -89,6 +93,7 @@ fn of_stopping(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
         return Next::Rest;
     }
     match patience(run, wanted) {
+        Some(due) if due <= now && wanted.withhold => Next::Withheld,
         Some(due) if due <= now => Next::GiveUp,
         Some(due) => Next::At(due),
         None => Next::Rest,
@@ -111,6 +116,7 @@ fn of_live(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
         return Next::Rest;
     }
     match patience(run, wanted) {
+        Some(due) if due <= now && wanted.withhold => Next::Withheld,
         Some(due) if due <= now => Next::Run,
         Some(due) => Next::At(due),
         None => Next::Rest,
@@ -118,7 +124,9 @@ fn of_live(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
 }
 
 fn of_done(record: &InstanceRecord, run: Option<&Run>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
+    let withheld = wanted.withhold && may_live(record, run);
     match leave(wanted) {
+        Some(ReasonCode::Moved) if withheld => return Next::Withheld,
         Some(ReasonCode::Moved) => return Next::Rest,
         Some(_) => return Next::End(Ended::Stopped),
         None => {}
@@ -129,7 +137,15 @@ fn of_done(record: &InstanceRecord, run: Option<&Run>, wanted: &Wanted<'_>, now:
     }
     if record.not_before > now {
         Next::At(record.not_before)
+    } else if withheld {
+        Next::Withheld
     } else {
         Next::Run
     }
+}
+
+/// Whether a run of it that counts as ended may live after all: it was lost, not heard to end.
+fn may_live(record: &InstanceRecord, run: Option<&Run>) -> bool {
+    let lost = |r: &Run| r.state == RunState::Lost;
+    run.is_some_and(lost) || record.older.iter().any(lost)
 }

@@ -51,6 +51,8 @@ pub struct Cluster {
     pub mesos: String,
     /// Labels for filters.
     pub labels: BTreeMap<String, String>,
+    /// The largest number of a mass loss that an operator has accepted; 0: none.
+    pub accepted_loss: u64,
 }
 
 /// How a cluster's shard is heard.
@@ -103,6 +105,22 @@ pub struct ClusterState {
     pub hosts: u32,
 }
 
+/// So many of a cluster's running tasks were answered gone or unknown at once that nothing is replaced, until they come back
+/// or an operator accepts the loss. Owned by the shard's leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MassLoss {
+    /// Names it; larger than that of any earlier one of the cluster.
+    pub number: u64,
+    /// When it was noticed.
+    pub since: Timestamp,
+    /// Tasks known to run just before.
+    pub running: u64,
+    /// Most of them that were lost.
+    pub lost: u64,
+    /// Those that are neither back nor ended.
+    pub missing: u64,
+}
+
 /// A shard leader's sign of life. Owned by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heartbeat {
@@ -118,6 +136,8 @@ pub struct Heartbeat {
     pub address: String,
     /// Why Mesos cannot be driven, for people; none while the subscription stands.
     pub trouble: Option<String>,
+    /// The mass loss for which replacements wait.
+    pub loss: Option<MassLoss>,
 }
 
 /// When a host is planned to be away (Mesos rule R129).

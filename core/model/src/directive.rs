@@ -44,6 +44,8 @@ pub enum Order {
     Slices(Vec<SliceOrder>),
     /// The job has ended, or its tombstone is gone: its blocks may go to the archive once nothing of it runs.
     Archive(JobId),
+    /// An operator accepts the mass loss of this number, and every earlier one: what is missing may be replaced.
+    AcceptLoss(u64),
 }
 
 /// What is wanted of a group at a cluster.
@@ -113,6 +115,8 @@ pub struct Capacity {
     pub hosts: u32,
     /// When Mesos was last heard.
     pub mesos_contact: Option<Timestamp>,
+    /// The number of the mass loss for which replacements wait.
+    pub loss: Option<u64>,
 }
 
 /// A slice as its shard sees it: the numbers of one group at one generation.

@@ -6,6 +6,7 @@ mod op;
 
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId, OpResult, Query, Write};
 
+use crate::cluster::MassLoss;
 use crate::id::{ClusterId, Epoch, GroupName, JobId, Version};
 use crate::reason::Reason;
 use crate::run::RunState;
@@ -84,6 +85,10 @@ pub struct ShardRow {
     pub framework: Option<String>,
     /// The largest resource-manager epoch obeyed.
     pub obeyed: Epoch,
+    /// The number of the last mass loss; 0 before the first.
+    pub last_loss: u64,
+    /// The mass loss for which replacements wait.
+    pub loss: Option<MassLoss>,
 }
 
 /// Something that happened to a job or an instance.

@@ -95,6 +95,7 @@ mod tests {
             mesos_contact: Some(Timestamp(mesos)),
             address: String::new(),
             trouble: None,
+            loss: None,
         }
     }
 

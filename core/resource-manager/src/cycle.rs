@@ -8,6 +8,7 @@ use crate::grants::{grants, taken_back};
 use crate::manager::{Phase, ResourceManager};
 use crate::orders::{has_confirmed, listeners, orders, say_the_same};
 use crate::parts::parts;
+use crate::picture::ClusterView;
 use crate::place::{Leave, candidates, route_missing, spoken_for};
 use crate::quota::{admissions, entitlements, requests, rooms, totals};
 use crate::{moves, ops};
@@ -287,7 +288,7 @@ impl ResourceManager {
     /// How each cluster is heard: stored when it changes, asked when it is quiet.
     fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let third = Span(self.config.silent_after.0 / 3);
-        let mut quiet = Vec::new();
+        let (mut quiet, mut accepted) = (Vec::new(), Vec::new());
         let rested = now.since(self.timers.numbers) >= self.config.reread;
         if rested {
             self.timers.numbers = now;
@@ -305,6 +306,7 @@ impl ResourceManager {
             let since = |at: Option<Timestamp>, span: Span| at.is_none_or(|at| now.since(at) >= span);
             let is_quiet = since(view.heard_at.max(view.asked_at), third);
             let lacks = (view.missed || !view.settled) && since(view.asked_at, FULL_CYCLE);
+            accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));
             if view.link.is_some() && (is_quiet || lacks) {
                 quiet.push(id.clone());
             }
@@ -312,8 +314,19 @@ impl ResourceManager {
         for id in quiet {
             self.ask(&id, now, out);
         }
+        // Repeated until the shard says that nothing waits for it any more.
+        for (id, number) in accepted {
+            self.send(&id, Order::AcceptLoss(number), out);
+        }
         if rested {
             self.give_sign_of_life(out);
         }
     }
+}
+
+/// The mass loss for which a shard says that it waits, if an operator has accepted it.
+fn accepted_loss(view: &ClusterView) -> Option<u64> {
+    let waits = view.capacity.as_ref().and_then(|c| c.loss)?;
+    let accepted = view.row.as_ref().map_or(0, |r| r.accepted_loss);
+    (waits <= accepted).then_some(waits)
 }

@@ -77,6 +77,7 @@ impl Shard {
             at: self.now,
             mesos_contact: self.contact.heard_at,
             trouble: self.contact.trouble(),
+            loss: self.mass_loss(),
             address: self.config.address.clone(),
         }
     }

@@ -1,5 +1,6 @@
 //! What the shell must choose for a shard, and its timings. Timings have usual values; identity has none.
 
+use crate::pace::Action;
 use echelon_core_hosts as hosts;
 use echelon_core_model::ClusterId;
 use echelon_core_model::time::Span;
@@ -43,6 +44,8 @@ pub struct Timing {
     pub capacity_delay: Span,
     /// After the launch call without any sign of the task: ask for it.
     pub launch_timeout: Span,
+    /// In one state between others for this long: ask for it, and again after twice as long, up to `reconcile_every`.
+    pub overdue: Span,
     /// Between two kills of one task, doubled up to a minute.
     pub kill_retry: Span,
     /// Between two reconciliations of what has not been answered, doubled up to `reconcile_every`.
@@ -61,10 +64,70 @@ pub struct Timing {
     pub reconcile_batch: usize,
     /// Instances a placement problem.
     pub place_batch: usize,
-    /// Kills a step.
-    pub kill_batch: usize,
+    /// How fast mass actions go.
+    pub rates: Rates,
+    /// How much may be lost at once before replacements wait.
+    pub loss: LossLimit,
     /// Times of the host manager.
     pub hosts: hosts::Config,
+}
+
+/// How many of each mass action at most, a second (law 8). At least one: what must not happen at all has a switch of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rates {
+    /// Runs begun.
+    pub launches: u32,
+    /// Lost runs given up for further ones.
+    pub replacements: u32,
+    /// Kills sent, repetitions included.
+    pub kills: u32,
+    /// Tasks that Mesos is asked about.
+    pub reconciliations: u32,
+}
+
+impl Rates {
+    /// The limit of an action.
+    #[must_use]
+    pub const fn of(&self, action: Action) -> u32 {
+        match action {
+            Action::Launch => self.launches,
+            Action::Replace => self.replacements,
+            Action::Kill => self.kills,
+            Action::Reconcile => self.reconciliations,
+        }
+    }
+}
+
+impl Default for Rates {
+    /// Above what one master takes without harm, and low enough that a wrong decision about a large cluster takes minutes, in which
+    /// somebody can stop it: 100,000 tasks are killed in 20 s and replaced in 100.
+    fn default() -> Self {
+        Self {
+            launches: 20_000,
+            replacements: 1_000,
+            kills: 5_000,
+            reconciliations: 5_000,
+        }
+    }
+}
+
+/// How much may be lost at once before replacements wait for an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LossLimit {
+    /// More than this part of the tasks known to run, in percent.
+    pub percent: u64,
+    /// And no fewer tasks than this: on a small cluster one host is a large part.
+    pub least: u64,
+    /// Within this time.
+    pub within: Span,
+}
+
+impl LossLimit {
+    /// Whether so many of so many are more than the part that may be lost.
+    #[must_use]
+    pub const fn is_exceeded(&self, lost: u64, of: u64) -> bool {
+        lost.saturating_mul(100) > of.saturating_mul(self.percent)
+    }
 }
 
 impl Default for Timing {
@@ -78,6 +141,7 @@ impl Default for Timing {
             report_delay: Span::millis(100),
             capacity_delay: Span::seconds(1),
             launch_timeout: Span::seconds(30),
+            overdue: Span::minutes(1),
             kill_retry: Span::seconds(5),
             reconcile_retry: Span::seconds(5),
             reconcile_every: Span::minutes(15),
@@ -88,7 +152,12 @@ impl Default for Timing {
             held_events: 65_536,
             reconcile_batch: 500,
             place_batch: 2_000,
-            kill_batch: 500,
+            rates: Rates::default(),
+            loss: LossLimit {
+                percent: 20,
+                least: 5,
+                within: Span::minutes(1),
+            },
             hosts: hosts::Config::usual(),
         }
     }

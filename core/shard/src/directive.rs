@@ -102,6 +102,7 @@ impl Shard {
                 order,
             }),
             Order::Report => self.report_fully(link),
+            Order::AcceptLoss(number) => self.accept_loss(number),
             Order::Archive(job) => {
                 self.archived.insert(job);
                 for number in self.picture.groups_of(job) {

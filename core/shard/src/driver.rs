@@ -6,7 +6,10 @@ use crate::directive::Orders;
 use crate::event::{Effect, Event, LinkId};
 use crate::journal::Journal;
 use crate::kill::Kills;
+use crate::loss::Losses;
 use crate::ops::Ops;
+use crate::overdue::Overdue;
+use crate::pace::{Action, Paces};
 use crate::picture::{Picture, RunAt};
 use crate::place::Placing;
 use crate::purpose::Purpose;
@@ -14,6 +17,7 @@ use crate::random::Random;
 use crate::reconcile::Reconcile;
 use crate::recover::Recovery;
 use crate::release::Leaving;
+use crate::replace::Replacing;
 use crate::report::Telling;
 use crate::stranger::Strangers;
 use echelon_core_hosts::{Drain, Hosts};
@@ -57,6 +61,8 @@ pub struct Shard {
     /// Streams of resource managers; they stay when a leadership ends.
     pub(crate) links: BTreeMap<LinkId, ()>,
     pub(crate) published: Epoch,
+    /// How fast mass actions go; over leaderships, too.
+    pub(crate) paces: Paces,
     pub(crate) now: Timestamp,
     pub(crate) out: Vec<Effect>,
 
@@ -80,11 +86,13 @@ pub struct Shard {
     pub(crate) placing: Placing,
     pub(crate) unsent: BTreeSet<RunAt>,
     pub(crate) launch_due: BTreeSet<(Timestamp, RunAt)>,
+    pub(crate) overdue: Overdue,
     pub(crate) silent: BTreeMap<HostId, BTreeSet<RunAt>>,
     pub(crate) kills: Kills,
-    pub(crate) kill_pause: Timestamp,
     pub(crate) stored_kills: BTreeSet<RunAt>,
     pub(crate) strangers: Strangers,
+    pub(crate) losses: Losses,
+    pub(crate) replacing: Replacing,
     pub(crate) reconcile: Reconcile,
     pub(crate) leaving: Leaving,
     /// Hosts that are to be empty, as last looked at.
@@ -116,6 +124,7 @@ impl Shard {
             ops,
             links: BTreeMap::new(),
             published: Epoch(0),
+            paces: Paces::new(timing.rates),
             now: Timestamp(0),
             out: Vec::new(),
             phase: Phase::Follower,
@@ -136,11 +145,13 @@ impl Shard {
             placing: Placing::default(),
             unsent: BTreeSet::new(),
             launch_due: BTreeSet::new(),
+            overdue: Overdue::default(),
             silent: BTreeMap::new(),
             kills: Kills::default(),
-            kill_pause: Timestamp(0),
             stored_kills: BTreeSet::new(),
             strangers: Strangers::default(),
+            losses: Losses::default(),
+            replacing: Replacing::default(),
             reconcile: Reconcile::default(),
             leaving: Leaving::default(),
             draining: BTreeMap::new(),
@@ -166,6 +177,7 @@ impl Shard {
         self.random = old.random;
         self.links = old.links;
         self.published = old.published;
+        self.paces = old.paces;
         self.now = old.now;
         self.out = old.out;
         self.ops = old.ops;
@@ -214,6 +226,8 @@ impl Shard {
         }
         self.keep_reading();
         self.chase_launches();
+        self.chase_overdue();
+        self.replace_on();
         self.keep_reconciling();
         self.keep_draining();
         self.write_hosts();
@@ -272,12 +286,17 @@ impl Shard {
         let serving = [
             self.picture.timers.first().map(|(at, _)| *at),
             self.launch_due.first().map(|(at, _)| *at),
+            self.overdue.next_due().filter(|_| subscribed),
             self.kills
                 .next_due()
-                .map(|at| at.max(self.kill_pause))
+                .map(|at| at.max(self.paces.free_at(Action::Kill)))
                 .filter(|_| acting),
             self.reconcile.next_due().filter(|_| subscribed),
             self.placing.next_due(acting),
+            self.placing
+                .next_launches(acting)
+                .map(|()| self.paces.free_at(Action::Launch)),
+            self.next_replacement(),
             self.hosts
                 .next_wake(self.wants_offers(), self.now)
                 .filter(|_| subscribed && !self.suspended),

@@ -94,6 +94,13 @@ pub enum Alarm {
     Quarantined(TaskId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
     HeldQueueFull,
+    /// Too many running tasks were answered gone or unknown at once: replacements wait.
+    MassLoss {
+        /// How many, so far.
+        lost: u64,
+        /// Of how many.
+        running: u64,
+    },
 }
 
 impl fmt::Display for Alarm {
@@ -122,6 +129,10 @@ impl fmt::Display for Alarm {
             Self::Quarantined(task) => write!(
                 f,
                 "task {task} has our naming but no record; it is left alone: look for its job, or kill it by hand"
+            ),
+            Self::MassLoss { lost, running } => write!(
+                f,
+                "Mesos does not know {lost} of {running} running tasks any more, within a minute; nothing is replaced until they come back or `echelon cluster accept-loss`: check the Mesos address of this cluster, its masters and its agents first"
             ),
             Self::HeldQueueFull => f.write_str(
                 "too many updates came while state was read; they were dropped unacknowledged and Mesos sends them again",

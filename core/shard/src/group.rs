@@ -61,6 +61,8 @@ pub(crate) struct Group {
     pub(crate) ready: BTreeSet<InstanceNumber>,
     /// Active instances that wait for a backoff.
     pub(crate) backing_off: BTreeSet<InstanceNumber>,
+    /// Instances whose run was lost, and that wait for an operator.
+    pub(crate) withheld: BTreeSet<InstanceNumber>,
     /// Live runs that began before the last restart was asked for.
     pub(crate) outdated: BTreeSet<InstanceNumber>,
     /// Instances that a restart has stopped and that have not run since.
@@ -93,6 +95,7 @@ impl Group {
             startable: BTreeMap::new(),
             ready: BTreeSet::new(),
             backing_off: BTreeSet::new(),
+            withheld: BTreeSet::new(),
             outdated: BTreeSet::new(),
             restarting: BTreeSet::new(),
             unplaced: Vec::new(),

@@ -27,6 +27,7 @@ impl Shard {
         let restless = std::mem::take(&mut self.picture.restless);
         let any = !agenda.is_empty() || !restless.is_empty();
         agenda.into_iter().for_each(|at| self.decide(at));
+        let any = self.judge_losses() || any;
         restless.into_iter().for_each(|group| self.tend(group));
         any
     }
@@ -38,10 +39,14 @@ impl Shard {
         };
         let what = self.next_of(group, at);
         let observed = self.is_observed(at);
+        self.note_missing(at);
+        self.watch_runs(at);
+        let waits = self.awaits_turn(at, &what);
+        self.note_withheld(at, what == Next::Withheld);
         let Some(group) = self.picture.groups.get_mut(&at.0) else {
             return;
         };
-        let runs = what == Next::Run && observed;
+        let runs = what == Next::Run && observed && !waits;
         if runs && !group.ready.contains(&at.1) {
             group.ready.insert(at.1);
             self.picture.restless.insert(at.0);
@@ -50,6 +55,9 @@ impl Shard {
             group.ready.remove(&at.1);
         }
         group.backing_off.remove(&at.1);
+        if waits {
+            group.backing_off.insert(at.1);
+        }
         if let Next::At(due) = what {
             if group.record(at.1).is_some_and(|r| r.not_before == due) {
                 group.backing_off.insert(at.1);
@@ -72,6 +80,8 @@ impl Shard {
             Next::Revive => {
                 self.edit(at, |r| r.ended = None);
             }
+            // Neither replaced here nor given back to be replaced elsewhere.
+            Next::Withheld => return,
             Next::Rest | Next::At(_) | Next::Run | Next::Stop(_) | Next::GiveUp => {}
         }
         self.note_leaving(at);
@@ -87,6 +97,7 @@ impl Shard {
             held: group.holds(at.1, record.generation),
             on_unreachable: group.spec.as_ref().map_or(OnSilence::Wait, |s| s.on_unreachable),
             contact_since: self.contact.since,
+            withhold: self.withholds(),
         };
         next(record, &wanted, self.now)
     }

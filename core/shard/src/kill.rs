@@ -4,6 +4,7 @@
 use crate::Shard;
 use crate::effects::Then;
 use crate::event::Effect;
+use crate::pace::Action;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::Call;
 use echelon_core_jobs::stop_run;
@@ -14,8 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest wait between two kills of one task.
 const LONGEST: Span = Span::minutes(1);
-/// Wait of what did not fit into a step's share of kills.
-const PACE: Span = Span::millis(100);
 
 /// Whom to kill.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,20 +83,15 @@ impl Shard {
         self.journal.when_durable([point], Then::Kill(run));
     }
 
-    /// Sends the kills that are due, at most a step's share.
+    /// Sends the kills that are due, as many as may be sent now.
     pub(crate) fn send_kills(&mut self) {
-        if !self.may_act() || !self.contact.subscribed || self.now < self.kill_pause {
+        if !self.may_act() || !self.contact.subscribed {
             return;
         }
-        for _ in 0..self.config.timing.kill_batch {
-            let Some((at, _)) = self.kills.due.first().filter(|(at, _)| *at <= self.now) else {
-                return;
-            };
-            let at = *at;
-            let Some((_, target)) = self.kills.due.pop_first() else {
-                return;
-            };
-            debug_assert!(at <= self.now);
+        while self.kills.next_due().is_some_and(|at| at <= self.now)
+            && self.paces.take(Action::Kill, self.now)
+            && let Some((_, target)) = self.kills.due.pop_first()
+        {
             match self.kill_of(&target) {
                 Some(call) => {
                     self.out.push(Effect::Cluster(call));
@@ -109,7 +103,6 @@ impl Shard {
                 }
             }
         }
-        self.kill_pause = self.now.plus(PACE);
     }
 
     /// The call that kills a target, if it is still to be killed.

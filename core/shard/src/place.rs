@@ -6,6 +6,7 @@ use crate::effects::Then;
 use crate::event::Effect;
 use crate::group::Group;
 use crate::journal::Point;
+use crate::pace::Action;
 use crate::picture::{At, RunAt};
 use echelon_core_jobs::{Start, begin};
 use echelon_core_model::cluster::HostView;
@@ -27,6 +28,8 @@ pub(crate) struct Placing {
     hungry: BTreeSet<u32>,
     /// Groups still to be visited in this round: priority, age.
     round: BTreeSet<(Reverse<u32>, JobId, u32)>,
+    /// Of these more wait than the problem under way asks for: they go on when something of it was placed.
+    more: BTreeSet<(Reverse<u32>, JobId, u32)>,
     /// When a new round begins.
     round_at: Option<Timestamp>,
     token: u64,
@@ -53,6 +56,11 @@ impl Placing {
     /// Whether anything waits for a host.
     pub(crate) fn is_hungry(&self) -> bool {
         !self.hungry.is_empty()
+    }
+
+    /// Whether a round waits for launches to be allowed again.
+    pub(crate) fn next_launches(&self, acting: bool) -> Option<()> {
+        (acting && self.asked_at.is_none() && !self.round.is_empty()).then_some(())
     }
 
     /// When placement is asked next, if it may be, or not waited for any more.
@@ -109,12 +117,22 @@ impl Shard {
             Some((Reverse(priority), group.job(), *n))
         };
         self.placing.round = self.placing.hungry.iter().filter_map(rank).collect();
+        self.placing.more.clear();
+    }
+
+    /// How many may be launched now, at most a problem's size, when anything waits for that.
+    fn launches_left(&mut self) -> usize {
+        if self.placing.round.is_empty() {
+            return 0;
+        }
+        let left = self.paces.left(Action::Launch, self.now);
+        left.min(self.config.timing.place_batch.max(1))
     }
 
     /// The next groups of the round with what they want, up to a problem's size.
     fn next_wanted(&mut self) -> Vec<placement::Wanted> {
         let mut out = Vec::new();
-        let mut left = self.config.timing.place_batch.max(1);
+        let mut left = self.launches_left();
         while left > 0
             && let Some(entry) = self.placing.round.pop_first()
         {
@@ -132,7 +150,7 @@ impl Shard {
             left = left.saturating_sub(numbers.len());
             // What did not fit into this problem is for the next one.
             if left == 0 && appetite > numbers.len() {
-                self.placing.round.insert(entry);
+                self.placing.more.insert(entry);
             }
             if let Some(wanted) = self.wanted(group, numbers) {
                 out.push(wanted);
@@ -198,6 +216,11 @@ impl Shard {
                 // Overtaken: who still wants a host asks again.
                 None => self.placing.hungrier(self.now, self.config.timing.commit_delay),
             }
+        }
+        // What is like them would find no room either, and would be asked for without end.
+        let more = std::mem::take(&mut self.placing.more);
+        if !by_host.is_empty() {
+            self.placing.round.extend(more);
         }
         for (host, runs) in by_host {
             let points = self.points_of(&runs);
@@ -270,6 +293,7 @@ impl Shard {
         let run = self.picture.record(at)?.run.as_ref()?;
         let run = (at, run.generation, run.number);
         self.unsent.insert(run);
+        self.paces.spend(Action::Launch, 1);
         Some(run)
     }
 

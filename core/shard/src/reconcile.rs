@@ -4,15 +4,14 @@
 
 use crate::event::Effect;
 use crate::group::Group;
+use crate::loss::lost_at;
+use crate::pace::Action;
 use crate::picture::RunAt;
 use crate::{Phase, Shard};
 use echelon_core_hosts::Call;
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, RunState, Timestamp};
 use std::collections::BTreeSet;
-
-/// Wait between two batches of one reconciliation.
-const PACE: Span = Span::millis(100);
 
 /// What is to be asked, and what was.
 #[derive(Debug, Default)]
@@ -83,7 +82,11 @@ impl Shard {
         let mut runs = group.uncertain(number);
         runs.retain(|run| !self.unsent.contains(run));
         for run in runs {
-            self.reconcile.first.insert(run);
+            let stored = self.picture.run(run);
+            // Of a lost run it was answered already; to ask again may only bring it back.
+            if stored.is_some_and(|r| r.state != RunState::Lost) {
+                self.reconcile.first.insert(run);
+            }
             self.account(run);
             let stored = self.picture.run(run);
             if stored.is_some_and(|r| r.state == RunState::Stopping) {
@@ -143,7 +146,12 @@ impl Shard {
         if self.reconcile.queue.is_empty() && !self.reconcile.implicit {
             self.repeat_unanswered();
         }
-        self.send_batch();
+        let left = self.paces.left(Action::Reconcile, self.now);
+        if left == 0 {
+            self.reconcile.due = Some(self.paces.free_at(Action::Reconcile));
+            return;
+        }
+        self.send_batch(left);
         self.reconcile.due = self.next_batch_at();
     }
 
@@ -158,9 +166,10 @@ impl Shard {
         self.reconcile.tries = self.reconcile.tries.saturating_add(1);
     }
 
-    fn next_batch_at(&self) -> Option<Timestamp> {
+    fn next_batch_at(&mut self) -> Option<Timestamp> {
         if !self.reconcile.queue.is_empty() || self.reconcile.implicit {
-            return Some(self.now.plus(PACE));
+            let _noted = self.paces.left(Action::Reconcile, self.now);
+            return Some(self.paces.free_at(Action::Reconcile).max(self.now));
         }
         if self.reconcile.unanswered.is_empty() && self.reconcile.marker.is_none() {
             return None;
@@ -171,9 +180,10 @@ impl Shard {
         Some(self.now.plus(Span(wait)))
     }
 
-    fn send_batch(&mut self) {
+    fn send_batch(&mut self, left: usize) {
+        let most = self.config.timing.reconcile_batch.clamp(1, left);
         let mut tasks: Vec<(String, Option<HostId>)> = Vec::new();
-        while tasks.len() < self.config.timing.reconcile_batch.max(1)
+        while tasks.len() < most
             && let Some(run) = self.reconcile.queue.pop_first()
         {
             if let (Some(task), Some(found)) = (self.picture.task(run), self.picture.run(run)) {
@@ -182,6 +192,7 @@ impl Shard {
                 self.reconcile.unanswered.remove(&run);
             }
         }
+        self.paces.spend(Action::Reconcile, tasks.len().max(1));
         if !tasks.is_empty() {
             self.out.push(Effect::Cluster(Call::Reconcile { tasks }));
         } else if std::mem::take(&mut self.reconcile.implicit) {
@@ -198,12 +209,16 @@ impl Shard {
 }
 
 impl Group {
-    /// Its runs that may be alive, and those that were given up.
+    /// Its runs that may be alive, those that were given up, and those that are missing.
     fn uncertain(&self, number: u32) -> Vec<RunAt> {
         let mut out = Vec::new();
         for (n, record) in self.records() {
             let given_up = record.older.iter().filter(|r| r.state == RunState::Lost);
-            let runs = record.live_runs().chain(given_up);
+            let missing = record
+                .run
+                .iter()
+                .filter(|r| r.state == RunState::Lost && lost_at(record).is_some());
+            let runs = record.live_runs().chain(given_up).chain(missing);
             out.extend(runs.map(|r| ((number, n), r.generation, r.number)));
         }
         out

@@ -238,6 +238,7 @@ impl Shard {
             return;
         }
         self.picture.complete = true;
+        self.losses.recount();
         self.recovery.assigned.clear();
         self.release_held_events();
         self.reconcile_all();

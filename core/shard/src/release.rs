@@ -161,6 +161,7 @@ impl Group {
         for n in gone {
             self.ready.remove(&n);
             self.backing_off.remove(&n);
+            self.withheld.remove(&n);
         }
     }
 }

@@ -159,6 +159,7 @@ impl Shard {
     pub fn capacity(&self) -> Capacity {
         Capacity {
             mesos_contact: self.contact.heard_at,
+            loss: self.own.loss.map(|l| l.number),
             ..self.hosts.capacity(self.now)
         }
     }

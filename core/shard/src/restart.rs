@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 impl Shard {
     /// Stops outdated runs, lowest first, as long as no more than the group's part of `max_unavailable` are down.
     pub(crate) fn restart_some(&mut self, number: u32) {
+        // What is stopped now might not be replaced.
+        if self.withholds() {
+            return;
+        }
         loop {
             let Some(group) = self.picture.groups.get(&number) else {
                 return;

@@ -1,6 +1,7 @@
 //! Looking in from outside: what the simulation, tests and pages see of a shard. Nothing is changed here.
 
 use crate::Shard;
+use crate::pace::Action;
 use echelon_core_model::instance::{InstanceRecord, SliceRow};
 use echelon_core_model::{Epoch, GroupName, InstanceId, JobId, TaskId, Timestamp};
 
@@ -51,6 +52,12 @@ impl Shard {
     #[must_use]
     pub fn open_offers(&self) -> usize {
         self.hosts.open_offers()
+    }
+
+    /// The limit of a mass action a second, and how often it has held something back.
+    #[must_use]
+    pub fn pace(&self, action: Action) -> (u32, u64) {
+        self.paces.told(action)
     }
 
     /// Since when the oldest commit under way is.

@@ -36,6 +36,7 @@ impl Group {
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let ready = count(self.ready.iter().filter(here).count());
         let backing_off = count(self.backing_off.iter().filter(here).count());
+        let withheld = count(self.withheld.iter().filter(here).count());
         let startable = self.startable.get(&generation).map_or(0, RangeSet::count);
         let openings = self.openings(generation, now);
         let held = self.held().remove(&generation).unwrap_or_default();
@@ -44,6 +45,7 @@ impl Group {
             (Reason::new(ReasonCode::Backoff), backing_off),
             (Reason::new(ReasonCode::AwaitingGrant), startable - openings),
             (Reason::new(ReasonCode::Moved), untaken),
+            (Reason::new(ReasonCode::MassLoss), withheld),
         ];
         let mut hungry = ready + openings;
         if let Some(reason) = &hindrance.0 {

@@ -4,10 +4,11 @@ use super::{page, shown};
 use crate::context::Gateway;
 use crate::error::missing;
 use echelon_core_gateway::clusters::{
-    ClusterChange, ClusterView, get_cluster, list_clusters, update_cluster,
+    ClusterChange, ClusterView, accept_loss, get_cluster, list_clusters, update_cluster,
 };
 use echelon_core_gateway::{ApiError, resource};
 use echelon_proto::convert::cluster::{cluster, read_wish};
+use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
 use v1::cluster_service_server::ClusterService;
@@ -58,7 +59,24 @@ impl ClusterService for Gateway {
             let name = resource::cluster(&wanted.name, "cluster.name")?;
             let mask = r.update_mask.map(|m| m.paths).unwrap_or_default();
             let after = update_cluster(&self.facts, name, read_change(&wanted, &mask)?).await?;
+            self.links.hint(Changed::Pools);
             Ok(v1::UpdateClusterResponse {
+                cluster: Some(show(&after)),
+            })
+        })
+        .await
+    }
+
+    async fn accept_cluster_loss(
+        &self,
+        request: Request<v1::AcceptClusterLossRequest>,
+    ) -> Result<Response<v1::AcceptClusterLossResponse>, Status> {
+        self.call("ClusterService/AcceptClusterLoss", async {
+            let r = request.into_inner();
+            let name = resource::cluster(&r.name, "name")?;
+            let after = accept_loss(&self.facts, name, r.loss_number).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::AcceptClusterLossResponse {
                 cluster: Some(show(&after)),
             })
         })

@@ -115,7 +115,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 26] = [
+pub(super) static ROUTES: [Route; 27] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -168,6 +168,7 @@ pub(super) static ROUTES: [Route; 26] = [
         "ClusterService/UpdateCluster",
         "cluster",
     ),
+    post("clusters/*", ":acceptLoss", "ClusterService/AcceptClusterLoss").showing("cluster"),
     get("clusters/*", "/hosts", "parent", "HostService/ListHosts"),
     get("clusters/*/hosts/*", "", "name", "HostService/GetHost").showing("host"),
 ];
@@ -290,6 +291,11 @@ mod tests {
                 Method::GET,
                 "/v1/clusters/a/hosts/b",
                 "HostService/GetHost clusters/a/hosts/b",
+            ),
+            (
+                Method::POST,
+                "/v1/clusters/a:acceptLoss",
+                "ClusterService/AcceptClusterLoss clusters/a",
             ),
             (Method::PUT, "/v1/jobs/hello", "[GET, PATCH, DELETE]"),
             (Method::GET, "/v1/jobs/hello:stop", "[POST]"),

@@ -81,6 +81,11 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
                 dt { "Mesos last heard" }
                 dd { @match beat.mesos_contact { Some(at) => (time(at)), None => "never" } }
                 @if let Some(why) = &beat.trouble { dt { "Trouble" } dd { span.bad { (why) } } }
+                @if let Some(loss) = &beat.loss { dt { "Mass loss" } dd {
+                    span.bad { (loss.lost) " of " (loss.running) " running tasks lost at once, " (loss.missing) " still missing" }
+                    " since " (time(loss.since)) "; nothing is replaced until they come back or "
+                    code { "echelon cluster accept-loss " (view.cluster.name) }
+                } }
             }
         }
         h2 { "Hosts" }

@@ -2,6 +2,10 @@
 
 use crate::http::ask;
 use crate::world::{HELLO, World};
+use echelon_core_model::cluster::{Cluster, Heartbeat, MassLoss, Wish};
+use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
+use echelon_core_model::{ClusterId, Epoch, Timestamp, Version};
+use std::collections::BTreeMap;
 
 #[tokio::test]
 async fn a_job_goes_from_create_to_delete() {
@@ -284,4 +288,68 @@ async fn metrics_and_health_are_served() {
     );
     assert!(metrics.contains("echelon_gateway_request_seconds_bucket"));
     assert_eq!(world.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_mass_loss_is_shown_and_accepted() {
+    let world = World::start().await;
+    let cluster = ClusterId::new("east");
+    let added = Cluster {
+        id: cluster.clone(),
+        name: "east".into(),
+        version: Version(1),
+        wish: Wish::Active,
+        mesos: "http://127.0.0.1:1".into(),
+        labels: BTreeMap::new(),
+        accepted_loss: 0,
+    };
+    let add = Decision::PutCluster {
+        cluster: added,
+        expected: None,
+    };
+    world.store.decide(add).await.unwrap();
+    let accept = "/v1/clusters/east:acceptLoss";
+    let nothing = world.change("POST", accept, "{}").await;
+    assert_eq!(
+        (nothing.status, nothing.reason().as_str()),
+        (400, "NO_LOSS_TO_ACCEPT")
+    );
+    let loss = MassLoss {
+        number: 70,
+        since: Timestamp(1),
+        running: 20,
+        lost: 10,
+        missing: 9,
+    };
+    let heartbeat = Heartbeat {
+        cluster: cluster.clone(),
+        epoch: Epoch(1),
+        at: Timestamp(1),
+        mesos_contact: None,
+        address: String::new(),
+        trouble: None,
+        loss: Some(loss),
+    };
+    let batch = Batch {
+        owner: Role::Shard(cluster),
+        stamp: Stamp {
+            epoch: Epoch(1),
+            sequence: 1,
+        },
+        writes: vec![Write::Heartbeat(heartbeat)],
+    };
+    world.store.commit(batch).await.unwrap();
+    let shown = world.get("/v1/clusters/east").await.json();
+    assert_eq!(shown["loss"]["missing"], "9");
+    assert_ne!(shown["loss"]["accepted"], true);
+    for body in [r#"{"lossNumber": "70"}"#, "{}"] {
+        let accepted = world.change("POST", accept, body).await;
+        assert_eq!(accepted.json()["loss"]["accepted"], true, "{}", accepted.body);
+    }
+    let page = world.get("/clusters/east").await;
+    assert!(
+        page.body.contains("10 of 20 running tasks lost at once"),
+        "{}",
+        page.body
+    );
 }

@@ -101,6 +101,7 @@ async fn place(world: &World, job: JobId, address: String) {
         wish: Wish::Active,
         mesos: "http://127.0.0.1:1".into(),
         labels: BTreeMap::new(),
+        accepted_loss: 0,
     };
     let mut assignment = Assignment::new(job);
     let range = AssignedRange {
@@ -148,6 +149,7 @@ async fn place(world: &World, job: JobId, address: String) {
         mesos_contact: None,
         address,
         trouble: None,
+        loss: None,
     };
     let batch = Batch {
         owner: Role::Shard(cluster),

@@ -3,7 +3,7 @@
 use super::instance::contact;
 use super::quantity::{resources, timestamp};
 use crate::echelon::v1;
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, MassLoss, Wish};
 
 /// To the wire.
 #[must_use]
@@ -45,6 +45,18 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         shard_address: heartbeat.map(|h| h.address.clone()).unwrap_or_default(),
         shard_epoch: heartbeat.map_or(0, |h| h.epoch.0),
         trouble: heartbeat.and_then(|h| h.trouble.clone()).unwrap_or_default(),
+        loss: heartbeat.and_then(|h| h.loss).map(|l| loss(&l, c.accepted_loss)),
+    }
+}
+
+fn loss(loss: &MassLoss, accepted: u64) -> v1::MassLoss {
+    v1::MassLoss {
+        number: loss.number,
+        notice_time: Some(timestamp(loss.since)),
+        running: loss.running,
+        lost: loss.lost,
+        missing: loss.missing,
+        accepted: loss.number <= accepted,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Any value of the stored and sent types, small but with every corner: absent, empty, largest.
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, Wish};
+use echelon_core_model::cluster::{
+    Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
+};
 use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::{Block, BlockKey, Counts, Ended, InstanceRecord, Run, SliceRow, Stopping};
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
@@ -305,15 +307,26 @@ pub fn slice_row() -> impl Strategy<Value = SliceRow> {
 
 pub fn cluster() -> impl Strategy<Value = Cluster> {
     let wish = select(vec![Wish::Active, Wish::Cordoned, Wish::Draining, Wish::Left]);
-    let fields = (cluster_id(), text(), version(), wish, text(), labels());
-    fields.prop_map(|(id, name, version, wish, mesos, labels)| Cluster {
-        id,
-        name,
-        version,
+    let fields = (
+        cluster_id(),
+        text(),
+        version(),
         wish,
-        mesos,
-        labels,
-    })
+        text(),
+        labels(),
+        any::<u64>(),
+    );
+    fields.prop_map(
+        |(id, name, version, wish, mesos, labels, accepted_loss)| Cluster {
+            id,
+            name,
+            version,
+            wish,
+            mesos,
+            labels,
+            accepted_loss,
+        },
+    )
 }
 
 pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
@@ -341,16 +354,36 @@ pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
     })
 }
 
+pub fn mass_loss() -> impl Strategy<Value = MassLoss> {
+    let n = any::<u64>;
+    (n(), at(), n(), n(), n()).prop_map(|(number, since, running, lost, missing)| MassLoss {
+        number,
+        since,
+        running,
+        lost,
+        missing,
+    })
+}
+
 pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
-    let fields = (cluster_id(), epoch(), at(), of(at()), text(), of(text()));
+    let fields = (
+        cluster_id(),
+        epoch(),
+        at(),
+        of(at()),
+        text(),
+        of(text()),
+        of(mass_loss()),
+    );
     fields.prop_map(
-        |(cluster, epoch, at, mesos_contact, address, trouble)| Heartbeat {
+        |(cluster, epoch, at, mesos_contact, address, trouble, loss)| Heartbeat {
             cluster,
             epoch,
             at,
             mesos_contact,
             address,
             trouble,
+            loss,
         },
     )
 }
@@ -377,7 +410,13 @@ pub fn host() -> impl Strategy<Value = Host> {
 }
 
 pub fn shard_row() -> impl Strategy<Value = ShardRow> {
-    (of(text()), epoch()).prop_map(|(framework, obeyed)| ShardRow { framework, obeyed })
+    let fields = (of(text()), epoch(), any::<u64>(), of(mass_loss()));
+    fields.prop_map(|(framework, obeyed, last_loss, loss)| ShardRow {
+        framework,
+        obeyed,
+        last_loss,
+        loss,
+    })
 }
 
 pub fn leadership() -> impl Strategy<Value = Leadership> {

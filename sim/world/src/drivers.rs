@@ -121,6 +121,7 @@ impl World {
             wish: Wish::Active,
             mesos: String::new(),
             labels: BTreeMap::new(),
+            accepted_loss: 0,
         };
         self.store.perform(Op::Decide(Decision::PutCluster {
             cluster,

@@ -15,6 +15,7 @@ const WANTED: Wanted<'static> = Wanted {
     held: true,
     on_unreachable: OnSilence::Replace(Span::minutes(5)),
     contact_since: Timestamp(0),
+    withhold: false,
 };
 
 const STOPPED: Wanted<'static> = Wanted {
@@ -141,4 +142,37 @@ fn silence_is_waited_out_from_the_later_of_its_start_and_our_contact() {
         ..WANTED
     };
     assert_eq!(next(&silent, &patient, Timestamp(u64::MAX)), Next::Rest);
+}
+
+#[test]
+fn while_replacements_are_withheld_only_what_is_known_to_have_ended_goes_on() {
+    let held = Wanted {
+        withhold: true,
+        ..WANTED
+    };
+    let away = mark(Some("c2"), None);
+    let leaving = Wanted {
+        withhold: true,
+        ..with(&away)
+    };
+    let stopped = Wanted {
+        withhold: true,
+        ..STOPPED
+    };
+    let mut silent = record(RunState::Unreachable);
+    silent.run.as_mut().unwrap().since = Timestamp(0);
+    check(&[
+        ("lost", record(RunState::Lost), held, Next::Withheld),
+        ("silent for too long", silent, held, Next::Withheld),
+        ("lost, to leave", record(RunState::Lost), leaving, Next::Withheld),
+        ("failed", record(RunState::Failed), held, Next::Run),
+        ("failed, to leave", record(RunState::Failed), leaving, Next::Rest),
+        ("runs", record(RunState::Running), held, Next::Rest),
+        (
+            "lost, and stopped by its user",
+            record(RunState::Lost),
+            stopped,
+            Next::End(Ended::Stopped),
+        ),
+    ]);
 }

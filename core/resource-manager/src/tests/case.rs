@@ -125,6 +125,7 @@ impl Case {
             wish: Wish::Active,
             mesos: String::new(),
             labels: BTreeMap::new(),
+            accepted_loss: 0,
         };
         self.decide(Decision::PutCluster {
             cluster,
@@ -134,13 +135,18 @@ impl Case {
     }
 
     pub fn wish(&mut self, name: &str, wish: Wish) {
+        self.change_cluster(name, |c| c.wish = wish);
+    }
+
+    /// A command changes a cluster's row.
+    pub fn change_cluster(&mut self, name: &str, change: impl FnOnce(&mut Cluster)) {
         let Answer::Clusters(rows) = self.store.read(&Query::Clusters) else {
             panic!()
         };
         let mut cluster = rows.into_iter().find(|c| c.name == name).unwrap();
         let expected = Some(cluster.version);
         cluster.version = cluster.version.next();
-        cluster.wish = wish;
+        change(&mut cluster);
         self.decide(Decision::PutCluster { cluster, expected });
         self.events.push_back(Event::PoolsHint);
         self.settle();
@@ -478,6 +484,7 @@ impl Case {
                 mesos_contact: Some(self.now),
                 address: String::new(),
                 trouble: None,
+                loss: None,
             };
             self.store.perform(Op::Commit(Batch {
                 owner: Role::Shard(cluster),

@@ -352,3 +352,26 @@ fn another_shard_leader_is_believed_from_its_first_word() {
     });
     assert_eq!(case.total_active(job), 8);
 }
+
+#[test]
+fn an_accepted_loss_is_ordered_until_the_shard_waits_no_more_and_no_later_one_is() {
+    let mut case = Case::with(&[("a", 4), ("b", 4)]);
+    let orders = |case: &mut Case| -> Vec<String> {
+        let all = std::mem::take(&mut case.trace);
+        all.into_iter().filter(|t| t.contains("accept loss")).collect()
+    };
+    case.shard("a").loss = Some(70);
+    case.at("a", |shard, now| shard.full(now));
+    case.run_for(Span::seconds(10));
+    assert_eq!(orders(&mut case), Vec::<String>::new());
+    case.change_cluster("a", |c| c.accepted_loss = 70);
+    case.run_for(Span::seconds(3));
+    assert_eq!(orders(&mut case), ["a: accept loss 70"]);
+    assert_eq!(case.shard("a").loss, None);
+    // A later one is another; a new leader knows no more than what is stored and told.
+    case.shard("a").loss = Some(71);
+    case.at("a", |shard, now| shard.full(now));
+    case.fail_over();
+    case.run_for(Span::seconds(10));
+    assert_eq!((orders(&mut case), case.shard("a").loss), (Vec::new(), Some(71)));
+}

@@ -55,6 +55,8 @@ pub struct ModelShard {
     pub parts: BTreeMap<(JobId, GroupName), (u64, u32)>,
     /// What a restart has stopped, and when.
     pub down: BTreeMap<(Key, InstanceNumber), Timestamp>,
+    /// The mass loss for which it waits.
+    pub loss: Option<u64>,
     sequence: u64,
     last_directive: (Epoch, u64),
     reported: BTreeMap<Key, SliceReport>,
@@ -75,6 +77,7 @@ impl ModelShard {
             stubborn: false,
             parts: BTreeMap::new(),
             down: BTreeMap::new(),
+            loss: None,
             sequence: 0,
             last_directive: (Epoch(0), 0),
             reported: BTreeMap::new(),
@@ -119,6 +122,11 @@ impl ModelShard {
                 self.down.retain(|((j, _, _), _), _| *j != job);
                 self.reported.retain(|(j, _, _), _| *j != job);
                 Vec::new()
+            }
+            Order::AcceptLoss(number) => {
+                self.loss = self.loss.filter(|n| *n > number);
+                let capacity = self.capacity(now);
+                vec![self.report(ReportPart::Capacity(capacity))]
             }
             Order::Slices(orders) => {
                 for order in orders {
@@ -188,6 +196,7 @@ impl ModelShard {
             largest_host: of(self.host_cores),
             hosts: u32::try_from(self.cores.div_ceil(self.host_cores)).unwrap(),
             mesos_contact: Some(now),
+            loss: self.loss,
         }
     }
 

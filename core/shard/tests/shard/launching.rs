@@ -246,3 +246,26 @@ fn a_known_end_is_never_left() {
     );
     assert_eq!(w.accepted().len(), 1);
 }
+
+#[test]
+fn a_rescind_between_choice_and_launch_loses_nothing() {
+    let mut w = World::serving();
+    w.placement_works = false;
+    w.store_job(&JobBuilder::batch("hello", 2).build());
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(1));
+    w.storage = crate::world::Storage::StallsCommits;
+    w.placement_works = true;
+    w.run(seconds(1));
+    assert_eq!(w.states(2), [RunState::Launching; 2]);
+    // The intents are on their way to storage when their offers go.
+    let offers: Vec<String> = std::mem::take(&mut w.cluster.offers).into_keys().collect();
+    for offer in offers {
+        let id = echelon_core_hosts::OfferId(offer.into());
+        w.step(Event::Cluster(Told::Rescind(id)));
+    }
+    w.unstall();
+    w.run(seconds(10));
+    assert_eq!(w.states(2), [RunState::Running; 2]);
+    assert_eq!(w.accepted(), [task(0, 1, 2), task(1, 1, 2)]);
+}

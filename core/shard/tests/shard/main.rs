@@ -2,6 +2,8 @@
 //! and the checker asked after every step.
 
 #[cfg(test)]
+mod between;
+#[cfg(test)]
 mod campaign;
 #[cfg(test)]
 mod cluster;
@@ -21,9 +23,13 @@ mod launching;
 #[cfg(test)]
 mod leadership;
 #[cfg(test)]
+mod losses;
+#[cfg(test)]
 mod moves;
 #[cfg(test)]
 mod ports;
+#[cfg(test)]
+mod rates;
 #[cfg(test)]
 mod recovery;
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn a_stopped_job_is_killed_and_ends() {
 #[test]
 fn kills_keep_their_pace_whatever_else_happens() {
     let mut paced = config("one");
-    paced.timing.kill_batch = 2;
+    paced.timing.rates.kills = 20;
     let mut w = World::new();
     w.shard = Shard::new(paced);
     w.elect();

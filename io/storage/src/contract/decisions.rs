@@ -250,6 +250,7 @@ pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
         wish: Wish::Active,
         mesos: "m:5050".to_owned(),
         labels: BTreeMap::new(),
+        accepted_loss: 0,
     };
     vec![
         put_head(job(n), 1, None),

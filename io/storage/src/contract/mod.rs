@@ -98,6 +98,7 @@ impl Case {
                 wish: Wish::Active,
                 mesos: format!("{id}:5050"),
                 labels: BTreeMap::new(),
+                accepted_loss: 0,
             };
             let expected = None;
             self.decides(Decision::PutCluster { cluster, expected }).await;

@@ -193,10 +193,13 @@ pub async fn owned_facts_read_back(case: &Case) {
         mesos_contact: None,
         address: "127.0.0.1:1".to_owned(),
         trouble: None,
+        loss: None,
     };
     let row = ShardRow {
         framework: Some("f-1".to_owned()),
         obeyed: Epoch(5),
+        last_loss: 4,
+        loss: None,
     };
     let none = case.read(Query::Shard(ClusterId::new("c1"))).await;
     assert_eq!(none, Answer::Shard(ShardRow::default()));

@@ -22,6 +22,7 @@ impl Wire for Directive {
                 slices: messages(slices),
             }),
             Order::Archive(job) => Sent::Archive(job_bytes(*job)),
+            Order::AcceptLoss(number) => Sent::AcceptLoss(*number),
         };
         wire::DirectRequest {
             epoch: epoch.0,
@@ -37,6 +38,7 @@ impl Wire for Directive {
             Sent::Report(wire::ReportOrder {}) => Order::Report,
             Sent::Slices(sent) => Order::Slices(list("slices", sent.slices).map_err(|e| e.within("slices"))?),
             Sent::Archive(job) => Order::Archive(job_id("archive", &job)?),
+            Sent::AcceptLoss(number) => Order::AcceptLoss(number),
         };
         Ok(Self {
             epoch: Epoch(message.epoch),

@@ -66,6 +66,7 @@ impl Wire for Capacity {
             largest_host,
             hosts,
             mesos_contact,
+            loss,
         } = self;
         wire::Capacity {
             total: Some(total.to_wire()),
@@ -74,6 +75,7 @@ impl Wire for Capacity {
             largest_host: Some(largest_host.to_wire()),
             hosts: *hosts,
             mesos_contact_ms: mesos_contact.map(|t| t.0),
+            loss: *loss,
         }
     }
 
@@ -85,6 +87,7 @@ impl Wire for Capacity {
             largest_host: required("largest_host", message.largest_host)?,
             hosts: message.hosts,
             mesos_contact: moment(message.mesos_contact_ms),
+            loss: message.loss,
         })
     }
 }

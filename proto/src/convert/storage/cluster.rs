@@ -1,9 +1,11 @@
 //! Clusters, what is known of them, and hosts.
 
-use crate::convert::fields::{WireEnum as _, cluster, moment, required, wire_enum, word};
+use crate::convert::fields::{WireEnum as _, cluster, moment, optional, required, wire_enum, word};
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, Wish};
+use echelon_core_model::cluster::{
+    Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
+};
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::{Epoch, HostId, Timestamp, Version};
 
@@ -21,6 +23,7 @@ impl Wire for Cluster {
             wish,
             mesos,
             labels,
+            accepted_loss,
         } = self;
         wire::Cluster {
             id: id.to_string(),
@@ -29,6 +32,7 @@ impl Wire for Cluster {
             wish: wish.number(),
             mesos: mesos.clone(),
             labels: labels.clone(),
+            accepted_loss: *accepted_loss,
         }
     }
 
@@ -40,6 +44,7 @@ impl Wire for Cluster {
             wish,
             mesos,
             labels,
+            accepted_loss,
         } = message;
         Ok(Self {
             id: cluster("id", &id)?,
@@ -48,6 +53,7 @@ impl Wire for Cluster {
             wish: word("wish", wish)?,
             mesos,
             labels,
+            accepted_loss,
         })
     }
 }
@@ -97,6 +103,7 @@ impl Wire for Heartbeat {
             mesos_contact,
             address,
             trouble,
+            loss,
         } = self;
         wire::Heartbeat {
             cluster: cluster.to_string(),
@@ -105,6 +112,7 @@ impl Wire for Heartbeat {
             mesos_contact_ms: mesos_contact.map(|t| t.0),
             address: address.clone(),
             trouble: trouble.clone(),
+            loss: loss.as_ref().map(MassLoss::to_wire),
         }
     }
 
@@ -116,6 +124,38 @@ impl Wire for Heartbeat {
             mesos_contact: moment(message.mesos_contact_ms),
             address: message.address,
             trouble: message.trouble,
+            loss: optional("loss", message.loss)?,
+        })
+    }
+}
+
+impl Wire for MassLoss {
+    type Message = wire::MassLoss;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            number,
+            since,
+            running,
+            lost,
+            missing,
+        } = self;
+        wire::MassLoss {
+            number: *number,
+            since_ms: since.0,
+            running: *running,
+            lost: *lost,
+            missing: *missing,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            number: message.number,
+            since: Timestamp(message.since_ms),
+            running: message.running,
+            lost: message.lost,
+            missing: message.missing,
         })
     }
 }
@@ -176,10 +216,17 @@ impl Wire for ShardRow {
     type Message = wire::ShardRow;
 
     fn to_wire(&self) -> Self::Message {
-        let Self { framework, obeyed } = self;
+        let Self {
+            framework,
+            obeyed,
+            last_loss,
+            loss,
+        } = self;
         wire::ShardRow {
             framework: framework.clone(),
             obeyed: obeyed.0,
+            last_loss: *last_loss,
+            loss: loss.as_ref().map(MassLoss::to_wire),
         }
     }
 
@@ -187,6 +234,8 @@ impl Wire for ShardRow {
         Ok(Self {
             framework: message.framework,
             obeyed: Epoch(message.obeyed),
+            last_loss: message.last_loss,
+            loss: optional("loss", message.loss)?,
         })
     }
 }

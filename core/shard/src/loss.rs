@@ -1,0 +1,207 @@
+//! Mass loss: too large a part of the running tasks answered gone or unknown within a minute shows that the answers may be
+//! wrong (a master of another cluster takes our framework id without a word, Mesos rule R26). From then on nothing is replaced
+//! and nothing restarted; updates and wishes of users are obeyed as ever. It ends when enough are back or ended, or by an
+//! operator's command. What is lost before the limit is reached is replaced as usual.
+//!
+//! Counted is what was known to run and of which Mesos said no more than that it is gone, or that it knows it not; a silent or
+//! removed agent is told in other words and has a patience of its own.
+
+use crate::Shard;
+use crate::event::{Alarm, Effect};
+use crate::journal::Lane;
+use crate::picture::At;
+use echelon_core_model::cluster::MassLoss;
+use echelon_core_model::instance::InstanceRecord;
+use echelon_core_model::time::Span;
+use echelon_core_model::{ReasonCode, RunState, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was lost and is not back.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    /// Instances whose task is gone or unknown, and that have no further run.
+    missing: BTreeSet<At>,
+    /// How many were lost lately, by second.
+    lately: BTreeMap<u64, u64>,
+    /// Tasks known to run or lost lately, and in which second they were counted: counting walks over all groups.
+    running: (u64, u64),
+    /// Something was lost since it was last judged.
+    grew: bool,
+    /// While state is read: of what is known so far too much is lost. Whether that is true shows when all is read.
+    suspected: bool,
+}
+
+impl Losses {
+    /// All is read: what runs is counted anew.
+    pub(crate) const fn recount(&mut self) {
+        self.running = (0, 0);
+    }
+
+    fn count(&mut self, at: Timestamp, within: Span, now: Timestamp) {
+        if now.since(at) < within {
+            *self.lately.entry(at.0 / 1000).or_default() += 1;
+            self.grew = true;
+        }
+    }
+}
+
+/// When the latest run was lost without a better explanation than that Mesos does not know it any more.
+pub(crate) fn lost_at(record: &InstanceRecord) -> Option<Timestamp> {
+    let run = record.run.as_ref().filter(|_| record.ended.is_none())?;
+    let said = matches!(run.reason.code, ReasonCode::TaskGone | ReasonCode::TaskUnknown);
+    let away = matches!(run.state, RunState::Lost | RunState::Unreachable);
+    (said && away).then_some(run.since)
+}
+
+impl Shard {
+    /// Whether lost runs wait for an operator.
+    pub(crate) const fn withholds(&self) -> bool {
+        self.own.loss.is_some() || self.losses.suspected
+    }
+
+    /// The mass loss for which replacements wait, with its present figures.
+    #[must_use]
+    pub fn mass_loss(&self) -> Option<MassLoss> {
+        let missing = u64::try_from(self.losses.missing.len()).unwrap_or(u64::MAX);
+        self.own.loss.map(|loss| MassLoss {
+            lost: loss.lost.max(missing),
+            missing,
+            ..loss
+        })
+    }
+
+    /// Keeps the list of what is missing for one instance.
+    pub(crate) fn note_missing(&mut self, at: At) {
+        let group = self.picture.groups.get(&at.0);
+        let record = group.and_then(|g| {
+            let record = g.record(at.1)?;
+            g.holds(at.1, record.generation).then_some(record)
+        });
+        match record.and_then(lost_at) {
+            Some(since) => {
+                if self.losses.missing.insert(at) {
+                    self.losses.count(since, self.config.timing.loss.within, self.now);
+                }
+            }
+            None => {
+                self.losses.missing.remove(&at);
+            }
+        }
+    }
+
+    /// Begins or ends the wait when there is reason to. True when instances are to be looked at again.
+    pub(crate) fn judge_losses(&mut self) -> bool {
+        if let Some(loss) = self.own.loss {
+            let missing = u64::try_from(self.losses.missing.len()).unwrap_or(u64::MAX);
+            let back = !self.is_recovering() && !self.config.timing.loss.is_exceeded(missing, loss.running);
+            if back {
+                self.end_loss();
+            }
+            return back;
+        }
+        let complete = !self.is_recovering();
+        let settles = self.losses.suspected && complete;
+        if !self.losses.grew && !settles {
+            return false;
+        }
+        self.losses.grew = false;
+        let (lost, running) = self.lost_lately();
+        let limit = self.config.timing.loss;
+        let mass = lost >= limit.least && limit.is_exceeded(lost, running);
+        let was = self.losses.suspected;
+        self.losses.suspected = mass && !complete;
+        if mass && complete {
+            self.begin_loss(lost, running);
+        }
+        match (was, mass) {
+            (false, true) => self.look_at_ready(),
+            (true, false) => self.look_at_withheld(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Tasks lost within the window, and those known to run at its beginning. What is told while state is read may take longer
+    /// than the window, and counts as told at once.
+    fn lost_lately(&mut self) -> (u64, u64) {
+        if !self.is_recovering() {
+            let first = self.now.0.saturating_sub(self.config.timing.loss.within.0) / 1000;
+            self.losses.lately.retain(|second, _| *second > first);
+        }
+        let lost = self.losses.lately.values().sum::<u64>();
+        let second = self.now.0 / 1000;
+        if self.losses.running.0 != second {
+            let tallies = self.picture.groups.values().flat_map(|g| g.tallies.values());
+            let running: u64 = tallies.map(|t| t.counts.get(RunState::Running)).sum();
+            self.losses.running = (second, running.saturating_add(lost));
+        }
+        (lost, self.losses.running.1)
+    }
+
+    fn begin_loss(&mut self, lost: u64, running: u64) {
+        // Time is in it, so that what an operator accepted long ago never covers a later one.
+        let number = self.now.0.max(self.own.last_loss.saturating_add(1));
+        self.own.last_loss = number;
+        self.own.loss = Some(MassLoss {
+            number,
+            since: self.now,
+            running,
+            lost,
+            missing: lost,
+        });
+        self.out.push(Effect::Alarm(Alarm::MassLoss { lost, running }));
+        self.tell_loss();
+    }
+
+    fn end_loss(&mut self) {
+        self.own.loss = None;
+        self.losses.lately.clear();
+        self.tell_loss();
+        self.look_at_withheld();
+        self.picture.restless.extend(self.picture.groups.keys());
+    }
+
+    /// An operator accepts every mass loss up to this number.
+    pub(crate) fn accept_loss(&mut self, number: u64) {
+        if self.own.loss.is_some_and(|l| l.number <= number) {
+            self.end_loss();
+        }
+    }
+
+    /// Stores it, and has it seen above without waiting for the next sign of life.
+    fn tell_loss(&mut self) {
+        self.journal.touch(Lane::OWN, self.now, Span::ZERO);
+        self.beat_at = self.now;
+        self.telling.capacity_at = self.now;
+    }
+
+    fn look_at_ready(&mut self) {
+        for (number, group) in &self.picture.groups {
+            let ready = group.ready.iter().map(|n| (*number, *n));
+            self.picture.agenda.extend(ready);
+        }
+    }
+
+    fn look_at_withheld(&mut self) {
+        for (number, group) in &self.picture.groups {
+            let withheld = group.withheld.iter().map(|n| (*number, *n));
+            self.picture.agenda.extend(withheld);
+        }
+    }
+
+    /// Keeps an instance on the list of those that wait for an operator, or off it.
+    pub(crate) fn note_withheld(&mut self, at: At, withheld: bool) {
+        let Some(group) = self.picture.groups.get_mut(&at.0) else {
+            return;
+        };
+        let changed = if withheld {
+            group.withheld.insert(at.1)
+        } else {
+            group.withheld.remove(&at.1)
+        };
+        if changed {
+            self.picture.restless.insert(at.0);
+            self.picture.unreported.insert(at.0);
+        }
+    }
+}
