@@ -12,6 +12,7 @@ mod codec;
 mod config;
 mod engine;
 mod exec;
+mod faults;
 mod files;
 mod http;
 mod journal;

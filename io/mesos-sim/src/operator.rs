@@ -3,6 +3,7 @@
 use crate::authentication::Credentials;
 use crate::codec::{self, Encoding};
 use crate::engine::Engine;
+use crate::faults;
 use crate::http::{Answer, Refusal, body, bytes, header_text, text};
 use crate::scheduler;
 use echelon_proto::mesos::v1::master::{Call, Response, call, response};
@@ -25,6 +26,7 @@ pub(crate) async fn handle(
         "/master/teardown" | "/teardown" => teardown(&engine, request).await,
         "/redirect" | "/master/redirect" => scheduler::plain(&engine.view(Cluster::redirect)),
         "/health" | "/master/health" => text(StatusCode::OK, ""),
+        faults::PATH => faults::handle(&engine, request).await,
         // The longest known prefix decides, so that a misspelt path lands here (rule R1).
         path if path.starts_with("/api/v1") || path.starts_with("/master/api/v1") => {
             operate(&engine, request).await

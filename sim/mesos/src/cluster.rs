@@ -4,6 +4,7 @@
 use crate::agent::{Agent, AgentTask, Contact, Member};
 use crate::check::Verdict;
 use crate::config::{AgentSpec, Config};
+use crate::fault::Unruly;
 use crate::framework::Framework;
 use crate::id::{AgentId, FrameworkId, Run, StreamId};
 use crate::inverse_offer::InverseOffer;
@@ -33,6 +34,8 @@ pub struct Cluster {
     pub(crate) addresses: BTreeMap<(String, u16), AgentId>,
     /// The agents' numbers go on over masters, since their ids live on.
     pub(crate) n_agents: u64,
+    /// What faults hold back.
+    pub(crate) unruly: Unruly,
 }
 
 /// The memory of one master; a new leader starts with an empty one (rule R20).
@@ -116,6 +119,7 @@ impl Cluster {
             dirty: BTreeSet::new(),
             addresses: BTreeMap::new(),
             n_agents: 0,
+            unruly: Unruly::default(),
         }
     }
 
@@ -138,6 +142,7 @@ impl Cluster {
 
     /// Answers a request to `/api/v1/scheduler`.
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> Response {
+        self.unruly.now = now;
         let response = match self.check(request) {
             Verdict::Refused(response) => response,
             Verdict::Subscribe(call) => self.subscribe(call, request.principal.as_deref(), now),
@@ -157,6 +162,7 @@ impl Cluster {
 
     /// Does what is due until `now`.
     pub fn tick(&mut self, now: Timestamp) {
+        self.unruly.now = now;
         while let Some(timer) = self.timers.pop(now) {
             self.fire(timer, now);
         }
@@ -209,6 +215,14 @@ impl Cluster {
         self.agents.keys()
     }
 
+    /// An agent by its id, or else by its host's name.
+    #[must_use]
+    pub fn find_agent(&self, name: &str) -> Option<AgentId> {
+        let by_name = |agent: &&Agent| agent.spec.hostname == name;
+        let found = self.agents.get(&AgentId::new(name));
+        Some(found.or_else(|| self.agents.values().find(by_name))?.id.clone())
+    }
+
     fn fire(&mut self, timer: Timer, now: Timestamp) {
         match timer {
             Timer::RecoveryDone => self.finish_recovery(now),
@@ -226,6 +240,7 @@ impl Cluster {
             Timer::OfferTimeout(number) => self.offer_timed_out(number, now),
             Timer::Allocation => self.allocation_due(now),
             Timer::Heartbeat(stream) => self.heartbeat(stream, now),
+            Timer::LateEvent(number) => self.deliver_late(number),
         }
     }
 
@@ -237,10 +252,7 @@ impl Cluster {
             .get(framework)
             .and_then(|f| f.stream.clone())
         {
-            self.out.push(Output::Event {
-                stream,
-                event: Box::new(event),
-            });
+            self.deliver(stream, event);
         }
     }
 

@@ -81,10 +81,7 @@ impl Cluster {
 
     pub(crate) fn heartbeat(&mut self, stream: StreamId, now: Timestamp) {
         if self.master.streams.contains_key(&stream) {
-            self.out.push(Output::Event {
-                stream: stream.clone(),
-                event: Box::new(event::heartbeat()),
-            });
+            self.deliver(stream.clone(), event::heartbeat());
             self.timers
                 .set(now.plus(self.config.heartbeat), Timer::Heartbeat(stream));
         }

@@ -38,6 +38,8 @@ pub(crate) enum Timer {
     Allocation,
     /// A stream needs a sign of life.
     Heartbeat(StreamId),
+    /// An event that a fault holds back.
+    LateEvent(u64),
 }
 
 /// The timers.

@@ -153,3 +153,52 @@ async fn redirects_name_the_master() {
     let request = http::Request::get("/api/v1").body(Full::default()).unwrap();
     assert_eq!(whole(send(running.address, request).await).await.status, 405);
 }
+
+#[tokio::test]
+async fn faults_are_asked_for_over_http() {
+    let (running, _shutdown) = virtual_cluster().await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    let offer = framework.offer().await;
+    let host = offer.hostname.clone();
+    let ask = async |body: String| fault(running.address, body).await;
+    for (body, status) in [
+        ("{}".to_owned(), 400),
+        (r#"{"fault": "rain"}"#.to_owned(), 400),
+        (r#"{"fault": "stall", "ms": 1, "agent": "x"}"#.to_owned(), 400),
+        (r#"{"fault": "agent_lost", "agent": "nobody"}"#.to_owned(), 404),
+        (
+            r#"{"fault": "updates", "delay_ms": 5, "jitter_ms": 5, "twice_per_mille": 100}"#.to_owned(),
+            200,
+        ),
+        (
+            format!(r#"{{"fault": "agent_lost", "agent": "{host}", "tasks_live": true}}"#),
+            200,
+        ),
+        (
+            format!(
+                r#"{{"fault": "agent_returned", "agent": "{}"}}"#,
+                offer.agent_id.value
+            ),
+            200,
+        ),
+    ] {
+        let answer = ask(body.clone()).await;
+        assert_eq!(answer.status, status, "{body}: {}", answer.text());
+    }
+    let rescind = framework.event(event::Type::Rescind).await;
+    assert!(rescind.rescind.is_some());
+    ask(r#"{"fault": "master_failover", "registry": "fresh"}"#.to_owned()).await;
+    while framework.next().await.is_some() {}
+    Framework::subscribe(running.address, Some(&framework.id))
+        .await
+        .offer()
+        .await;
+}
+
+async fn fault(address: std::net::SocketAddr, body: String) -> crate::client::Answer {
+    let request = http::Request::post("/sim/v1/faults")
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .unwrap();
+    whole(send(address, request).await).await
+}

@@ -8,7 +8,7 @@ use echelon_proto::mesos::v1::TaskState::{
 };
 use echelon_proto::mesos::v1::scheduler::{Call, call};
 use echelon_proto::mesos::v1::task_status::Reason;
-use echelon_sim_mesos::{Leadership, Tasks};
+use echelon_sim_mesos::{AgentId, Fault, Leadership, Registry, Tasks, Updates};
 
 const LONG: Span = Span::minutes(60);
 
@@ -212,4 +212,95 @@ fn an_idle_cluster_asks_for_no_time_but_heartbeats() {
         })
         .collect();
     assert_eq!(wakes, [30_000, 45_000, 60_000]);
+}
+
+#[test]
+fn a_new_master_with_a_fresh_registry_knows_no_agent_until_it_registers() {
+    let mut world = World::new(1);
+    world.launch(0, "t", LONG);
+    world.pass(Span::seconds(3));
+    let fault = Fault::MasterFailover(Registry::Fresh, Span::seconds(1));
+    world.cluster.inject(fault, world.now).unwrap();
+    world.take();
+    world.pass(Span::seconds(1));
+    assert_eq!(world.subscribe().status, 200);
+    // With the registry kept there would be no answer.
+    assert_eq!(world.reconcile(&[("t", Some(0))]), [TaskUnknown]);
+    world.pass(Span::seconds(5));
+    assert_eq!(world.reconcile(&[("t", Some(0))]), [TaskRunning]);
+}
+
+#[test]
+fn updates_come_late_twice_and_out_of_order_as_asked_and_none_is_lost() {
+    let mut world = World::new(4);
+    let unruly = Updates {
+        delay: Span::seconds(1),
+        jitter: Span::seconds(2),
+        twice: 500,
+    };
+    world.cluster.inject(Fault::Updates(unruly), world.now).unwrap();
+    for n in 0..4 {
+        world.launch(n, &format!("t{n}"), LONG);
+    }
+    assert_eq!(world.updates.len(), 0);
+    world.pass(Span::seconds(20));
+    for n in 0..4 {
+        let states = world.states(&format!("t{n}"));
+        assert!(
+            states.contains(&TaskStarting) && states.contains(&TaskRunning),
+            "{states:?}"
+        );
+    }
+    assert!(world.updates.len() > 8, "none came twice");
+    world
+        .cluster
+        .inject(Fault::Updates(Updates::default()), world.now)
+        .unwrap();
+    world.launch(0, "after", LONG);
+    world.pass(Span::seconds(1));
+    assert_eq!(world.states("after"), [TaskStarting, TaskRunning]);
+}
+
+#[test]
+fn a_stalled_stream_carries_everything_afterwards_in_order() {
+    let mut world = World::new(1);
+    world.pass(Span::seconds(1));
+    world
+        .cluster
+        .inject(Fault::Stall(Span::seconds(30)), world.now)
+        .unwrap();
+    world.launch(0, "t", LONG);
+    world.pass(Span::seconds(29));
+    assert_eq!(world.states("t"), []);
+    world.pass(Span::seconds(2));
+    assert_eq!(world.states("t"), [TaskStarting, TaskRunning]);
+}
+
+#[test]
+fn every_offer_is_taken_back_at_once_and_a_lost_agent_returns() {
+    let mut world = World::new(2);
+    world.pass(Span::seconds(1));
+    assert_eq!(world.offers.len(), 2);
+    world.cluster.inject(Fault::RescindAll, world.now).unwrap();
+    world.take();
+    let rescinded = world.events.iter().filter(|e| e.rescind.is_some()).count();
+    assert_eq!(rescinded, 2);
+    let (agent, nobody) = (world.agents[0].clone(), AgentId::new("nobody"));
+    for lost in [
+        Fault::AgentLost(agent.clone(), Tasks::Live),
+        Fault::AgentPartitioned(agent.clone()),
+    ] {
+        world.cluster.inject(lost, world.now).unwrap();
+        world.pass(Span::seconds(80));
+        let unknown = world.reconcile(&[("never", Some(0))]);
+        assert_eq!(unknown, [TaskUnreachable]);
+        world
+            .cluster
+            .inject(Fault::AgentReturned(agent.clone()), world.now)
+            .unwrap();
+        world.pass(Span::seconds(5));
+        assert_eq!(world.reconcile(&[("never", Some(0))]), [TaskGone]);
+    }
+    let refused = world.cluster.inject(Fault::AgentReturned(nobody), world.now);
+    assert_eq!(refused.unwrap_err().to_string(), "there is no agent `nobody`");
 }
