@@ -1,6 +1,7 @@
 //! What is written beside the code is true of it: the map in ARCHITECTURE.md, the metrics in dashboards/.
 
 use crate::{none, tree};
+use echelon_tests::tree::Tree;
 
 /// Suffixes that a histogram's or counter's series have beside the name in the code.
 const SERIES: &[&str] = &["_bucket", "_sum", "_count"];
@@ -28,24 +29,55 @@ fn architecture_md_names_every_folder() {
 fn every_law_names_tests_that_exist() {
     let tree = tree();
     let text = tree.text("ARCHITECTURE.md").unwrap();
+    let laws = laws(&text);
+    assert_eq!(laws.len(), 12, "twelve laws");
+    none(
+        "tests of ARCHITECTURE.md's laws that are not there",
+        without_tests(&tree, &laws),
+    );
+}
+
+#[test]
+fn every_fault_names_tests_that_exist() {
+    let tree = tree();
+    let text = tree.text("docs/faults.md").unwrap();
+    let table = text.split("\n## ").next().unwrap();
+    let rows: Vec<(&str, Vec<&str>)> = table
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| ")?.split(" | ");
+            let (failure, tests) = (cells.next()?, cells.next()?);
+            (failure != "failure" && failure != "---").then(|| (failure, quoted(tests)))
+        })
+        .collect();
+    assert!(rows.len() > 20, "{} rows", rows.len());
+    none(
+        "tests of docs/faults.md that are not there",
+        without_tests(&tree, &rows),
+    );
+}
+
+/// Rows that name no test, and tests that no source has.
+fn without_tests(tree: &Tree, rows: &[(&str, Vec<&str>)]) -> Vec<String> {
     let sources = tree.rust_files().unwrap();
     let is_test = |name: &str| {
         let signature = format!("fn {name}(");
-        let with_tests = sources.iter().filter(|file| file.text.contains("test]"));
+        let is_one = |text: &str| text.contains("test]") || text.contains("::test(");
+        let with_tests = sources.iter().filter(|file| is_one(&file.text));
         with_tests.into_iter().any(|file| file.text.contains(&signature))
     };
-    let laws = laws(&text);
-    assert_eq!(laws.len(), 12, "twelve laws");
-    let faults = laws.iter().flat_map(|(law, tests)| {
-        let none = tests.is_empty().then(|| format!("law {law} has no test"));
+    let faults = rows.iter().flat_map(|(row, tests)| {
+        let none = tests.is_empty().then(|| format!("`{row}` has no test"));
         let gone = tests.iter().filter(|test| !is_test(test));
         none.into_iter()
-            .chain(gone.map(move |test| format!("{test} of law {law}")))
+            .chain(gone.map(move |test| format!("{test} of `{row}`")))
     });
-    none(
-        "tests of ARCHITECTURE.md's laws that are not there",
-        faults.collect(),
-    );
+    faults.collect()
+}
+
+/// What stands in backquotes.
+fn quoted(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
 }
 
 /// Number of each law, with the tests in its row's last cell.
@@ -54,8 +86,7 @@ fn laws(text: &str) -> Vec<(&str, Vec<&str>)> {
     let rows = section.into_iter().flat_map(str::lines).filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let number = cells.next().filter(|cell| cell.parse::<u8>().is_ok())?;
-        let tests = cells.last()?.split('`').skip(1).step_by(2);
-        Some((number, tests.collect()))
+        Some((number, quoted(cells.last()?)))
     });
     rows.collect()
 }
