@@ -11,6 +11,7 @@ use echelon_shard::mesos::{Credential, Framework, Limits, Timing};
 use echelon_shard::{Config, DriverTiming, Mesos, Parts, serve};
 use serde::Deserialize;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 /// Mesos kills all our tasks when no shard has subscribed for this long: weeks, since a restored storage or a long repair
@@ -23,6 +24,8 @@ const FAILOVER_TIMEOUT: Span = Span::minutes(60 * 24 * 28);
 pub struct ShardOptions {
     #[arg(skip)]
     process: Common,
+    #[arg(skip)]
+    limits: Limited,
     /// The cluster's name: 1 to 63 characters of a-z, 0-9 and `-`. It is added where there is none of this name
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
@@ -65,10 +68,52 @@ pub struct ShardOptions {
     secret_file: Option<PathBuf>,
 }
 
+/// Limits of mass actions; what is not said has its default.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Limited {
+    launches: Option<NonZeroU32>,
+    replacements: Option<NonZeroU32>,
+    kills: Option<NonZeroU32>,
+    reconciliations: Option<NonZeroU32>,
+    revive_gap: Option<String>,
+    loss_percent: Option<u8>,
+    loss_least: Option<u64>,
+}
+
+impl Limited {
+    fn timing(&self) -> Result<DriverTiming, WrongOption> {
+        let mut timing = DriverTiming::default();
+        let rates = &mut timing.rates;
+        for (said, rate) in [
+            (self.launches, &mut rates.launches),
+            (self.replacements, &mut rates.replacements),
+            (self.kills, &mut rates.kills),
+            (self.reconciliations, &mut rates.reconciliations),
+        ] {
+            *rate = said.map_or(*rate, NonZeroU32::get);
+        }
+        if let Some(text) = &self.revive_gap {
+            let gap = echelon_cli::quantity::span(text);
+            timing.hosts.revive_gap =
+                gap.map_err(|why| WrongOption(format!("`limits.revive_gap`: {why}")))?;
+        }
+        if let Some(percent) = self.loss_percent {
+            if percent > 100 {
+                return Err(WrongOption("`limits.loss_percent` is above 100".into()));
+            }
+            timing.loss.percent = percent.into();
+        }
+        timing.loss.least = self.loss_least.unwrap_or(timing.loss.least);
+        Ok(timing)
+    }
+}
+
 impl Options for ShardOptions {
     fn over(self, file: Self) -> Self {
         Self {
             process: file.process,
+            limits: file.limits,
             cluster: self.cluster.or(file.cluster),
             mesos: self.mesos.or(file.mesos),
             storage: self.storage.or(file.storage),
@@ -195,6 +240,7 @@ pub(crate) fn cluster_name(name: String) -> Result<String, WrongOption> {
 
 pub(super) async fn run(options: ShardOptions) -> Result<()> {
     let mesos = options.mesos()?;
+    let timing = options.limits.timing()?;
     let cluster = cluster_name(options::required(options.cluster, "cluster", "east")?)?;
     let storage_url = options::storage(options.storage)?;
     let membership = membership(&options::membership(options.membership)?)?;
@@ -216,7 +262,7 @@ pub(super) async fn run(options: ShardOptions) -> Result<()> {
         mesos,
         holder: unique_name(),
         seed: rand::random(),
-        timing: DriverTiming::default(),
+        timing,
     };
     let running = serve(config, parts).await?;
     tracing::info!(address = %running.address, cluster = %running.cluster, "the shard stands for election");
@@ -270,6 +316,25 @@ mod tests {
                 ..of("h:5050")
             };
             assert_eq!(options.mesos().is_ok(), good, "{span}");
+        }
+    }
+
+    #[test]
+    fn limits_have_defaults_and_bounds() {
+        let read = |text: &str| toml::from_str::<Limited>(text).unwrap().timing();
+        let usual = read("").unwrap();
+        assert_eq!((usual.rates.kills, usual.loss.percent), (5_000, 20));
+        let said = "kills = 7\nrevive_gap = \"10s\"\nloss_percent = 50\nloss_least = 9";
+        let said = read(said).unwrap();
+        assert_eq!((said.rates.kills, said.rates.launches), (7, usual.rates.launches));
+        assert_eq!(
+            (said.hosts.revive_gap, said.loss.percent, said.loss.least),
+            (Span::seconds(10), 50, 9)
+        );
+        assert!(read("loss_percent = 101").is_err());
+        assert!(read("revive_gap = \"soon\"").is_err());
+        for wrong in ["kills = 0", "launches = -1", "evictions = 5"] {
+            assert!(toml::from_str::<Limited>(wrong).is_err(), "{wrong}");
         }
     }
 }
