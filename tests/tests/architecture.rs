@@ -4,6 +4,7 @@
 
 mod architecture {
     mod arrows;
+    mod meanings;
     mod outside;
     mod prose;
     mod sources;
