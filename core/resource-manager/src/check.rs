@@ -5,7 +5,7 @@ use crate::picture::{Picture, SliceKey, slices_of};
 use crate::quota::{Totals, capacity, entitlements, totals};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
-use echelon_core_model::{ClusterId, GroupName, JobId};
+use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode};
 use echelon_core_pools::certificate;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -175,6 +175,8 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
     let spec = job.running_spec()?;
     let told: u64 = crate::waiting::waiting(picture, id, job, Default::default())
         .iter()
+        // These are active.
+        .filter(|w| w.reason.code != ReasonCode::MassLoss)
         .map(|w| w.count)
         .sum();
     let waiting: u64 = spec

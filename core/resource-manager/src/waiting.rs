@@ -1,5 +1,5 @@
 //! Why instances wait: every wanted instance that is neither active nor ended is counted under exactly one reason, with the time
-//! since when it holds.
+//! since when it holds; beside them, the active ones whose replacement waits for an operator.
 
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
 use echelon_core_model::directive::SliceReport;
@@ -81,6 +81,10 @@ fn of_slice(
         out.add(cluster, reason.clone(), n, *since);
         at_shard -= n;
     }
+    let lost = report.into_iter().flat_map(|r| &r.waiting);
+    for (reason, n, since) in lost.filter(|(r, ..)| r.code == ReasonCode::MassLoss) {
+        out.withheld(&key.cluster, reason.clone(), *n, *since);
+    }
     let heard = picture
         .clusters
         .get(&key.cluster)
@@ -102,7 +106,7 @@ fn shard_reasons(report: &SliceReport) -> impl Iterator<Item = &(Reason, u64, Ti
     let told = |r: &Reason| {
         let other = matches!(
             r.code,
-            ReasonCode::AwaitingGrant | ReasonCode::Backoff | ReasonCode::MaxRunning
+            ReasonCode::AwaitingGrant | ReasonCode::Backoff | ReasonCode::MaxRunning | ReasonCode::MassLoss
         );
         !other && r.code.layer() != Layer::Pool
     };
@@ -116,6 +120,17 @@ struct Tally<'a> {
 }
 
 impl Tally<'_> {
+    /// Active instances that are not replaced at the moment: they wait, too, beside those that are counted out.
+    fn withheld(&mut self, cluster: &ClusterId, reason: Reason, count: u64, since: Timestamp) {
+        self.out.push(Waiting {
+            group: self.group.clone(),
+            cluster: Some(cluster.clone()),
+            reason,
+            count,
+            since,
+        });
+    }
+
     fn add(&mut self, cluster: Option<&ClusterId>, reason: Reason, n: u64, since: Timestamp) {
         let count = n.min(self.left);
         if count == 0 {

@@ -375,3 +375,29 @@ fn an_accepted_loss_is_ordered_until_the_shard_waits_no_more_and_no_later_one_is
     case.run_for(Span::seconds(10));
     assert_eq!((orders(&mut case), case.shard("a").loss), (Vec::new(), Some(71)));
 }
+
+#[test]
+fn instances_that_wait_for_an_operator_say_so_beside_those_that_wait_for_room() {
+    let mut case = Case::with(&[("a", 4)]);
+    let job = case.job(1, service(6));
+    case.run_for(Span::seconds(5));
+    let before = case.waiting(job);
+    case.shard("a").loss = Some(70);
+    case.at("a", |shard, now| shard.full(now));
+    case.run_for(Span::seconds(10));
+    let mut expected = vec![(ReasonCode::MassLoss, 4)];
+    expected.extend(before);
+    let mut told = case.waiting(job);
+    told.sort();
+    expected.sort();
+    assert_eq!(told, expected);
+    case.change_cluster("a", |c| c.accepted_loss = 70);
+    case.run_for(Span::seconds(10));
+    case.at("a", |shard, now| shard.full(now));
+    case.run_for(Span::seconds(5));
+    assert!(
+        case.waiting(job)
+            .iter()
+            .all(|(code, _)| *code != ReasonCode::MassLoss)
+    );
+}

@@ -349,6 +349,10 @@ impl ModelShard {
                 .waits_since
                 .map(|since| (why, waits, since))
                 .into_iter()
+                .chain(self.loss.map(|_| {
+                    let all = slice.active.count();
+                    (ReasonCode::MassLoss.into(), all, Timestamp(1))
+                }))
                 .collect(),
             outdated: self.outdated(key.0, &key.1),
             max_unavailable: self.in_force(key.0, &key.1),
