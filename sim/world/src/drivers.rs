@@ -49,6 +49,7 @@ impl World {
         world.found();
         world.plan_faults();
         world.plan_users();
+        world.queue.plan(BEGIN.plus(Span::minutes(1)), Item::Operator);
         world.queue.plan(BEGIN, Item::Tend);
         world
     }

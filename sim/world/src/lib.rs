@@ -19,6 +19,7 @@ mod links;
 mod maintenance;
 mod members;
 mod mesos;
+mod operator;
 mod options;
 mod parts;
 mod process;

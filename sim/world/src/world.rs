@@ -72,6 +72,8 @@ pub enum Item {
     MesosTick(usize),
     /// Elections and streams are looked at.
     Tend,
+    /// The operator looks at the clusters.
+    Operator,
     /// Something goes wrong.
     Fault(Fault),
     /// A paused process goes on.
@@ -200,6 +202,7 @@ impl World {
             Item::Call { who, attempt, call } => self.call_arrives(who, attempt, *call),
             Item::MesosTick(cluster) => self.mesos_tick(cluster),
             Item::Tend => self.tend(),
+            Item::Operator => self.operator_looks(),
             Item::Fault(fault) => self.fault(fault),
             Item::Resume(who) => self.resume(who),
             Item::Start(who) => self.start(who),
