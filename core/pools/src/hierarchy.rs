@@ -12,7 +12,7 @@ pub type PoolIdx = usize;
 pub const ROOT: PoolIdx = 0;
 
 /// A tree of pools.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
     nodes: Vec<Node>,
     by_path: BTreeMap<String, PoolIdx>,
@@ -24,6 +24,13 @@ struct Node {
     pool: Option<Pool>,
     parent: PoolIdx,
     children: Range<PoolIdx>,
+}
+
+/// The root alone.
+impl Default for Hierarchy {
+    fn default() -> Self {
+        Self::new(&PoolTree::default())
+    }
 }
 
 impl Hierarchy {
@@ -137,5 +144,7 @@ mod tests {
         assert_eq!(h.above(ROOT).count(), 0);
         assert!(h.is_leaf(deep) && !h.is_leaf(h.find("/a").unwrap()) && !h.is_leaf(ROOT));
         assert!(of(&[]).is_empty());
+        assert_eq!(Hierarchy::default(), of(&[]));
+        assert_eq!(Hierarchy::default().len(), 1, "the root");
     }
 }
