@@ -1,5 +1,7 @@
 //! `echelon bench ...`: measurements as commands. Each prints a table for people and ends with one line of JSON.
 
+mod mesos;
+
 use crate::standalone;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -18,6 +20,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub enum Bench {
     /// One service of many instances, from submit to all running, through every part of the system
     E2e(E2e),
+    /// What a shard gets through with a simulated master over HTTP: launches, updates, a reconciliation
+    Mesos(mesos::Flags),
 }
 
 /// Flags.
@@ -40,6 +44,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
     match bench {
         Bench::E2e(flags) => e2e(flags, shutdown).await,
+        Bench::Mesos(flags) => mesos::run(flags, shutdown).await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a shard tells in numbers. Never by job, instance or host: labels have few values.
 
 mod limits;
+mod offers;
 
 use echelon_core_hosts::event::TaskState;
 use echelon_core_hosts::{Call, Event as Heard};
@@ -11,6 +12,7 @@ use echelon_core_shard::{Event, Mode, Shard};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError, WAIT_S};
 use limits::Limits;
+use offers::Offers;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -41,6 +43,8 @@ pub(crate) struct Measures {
     epoch: IntGauge,
     journal_lag_ms: IntGauge,
     open_offers: IntGauge,
+    offers: Offers,
+    unanswered: IntGauge,
     instances: IntGaugeVec,
     operations: IntGauge,
     next_look: Timestamp,
@@ -103,6 +107,11 @@ impl Measures {
                 "Age of the oldest commit that is not known to be durable; 0 when there is none.",
             )?,
             open_offers: gauge("echelon_shard_open_offers", "Offers neither used nor given back.")?,
+            offers: Offers::new(metrics)?,
+            unanswered: gauge(
+                "echelon_shard_unanswered_tasks",
+                "Tasks that a reconciliation asked Mesos for, without an answer yet.",
+            )?,
             instances: metrics.gauges(
                 "echelon_shard_instances",
                 "Instances with a record, by state.",
@@ -164,11 +173,13 @@ impl Measures {
         self.refused.set(driver.refused().is_some().into());
         self.limits.look(driver);
         self.operations.set(count(driver.pending_operations()));
+        self.open_offers.set(count(driver.open_offers()));
+        self.offers.look(driver.offers());
+        self.unanswered.set(count(driver.unanswered()));
         if now < self.next_look {
             return;
         }
         self.next_look = now.plus(LOOK_EVERY);
-        self.open_offers.set(count(driver.open_offers()));
         let mut by_state = [0; RunState::ALL.len()];
         for (_, record) in driver.instances() {
             if let Some(n) = by_state.get_mut(usize::from(record.state().number())) {

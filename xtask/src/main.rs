@@ -93,6 +93,7 @@ fn nightly() -> anyhow::Result<()> {
         ("ECHELON_SEEDS", "1000000"),
         ("PROPTEST_CASES", "20000"),
         ("ECHELON_FUZZ_CASES", "1000000"),
+        ("ECHELON_OFFERS", "1000000"),
     ];
     let mut phases = Phases::default();
     phases.all(|phases| {

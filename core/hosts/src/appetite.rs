@@ -2,7 +2,8 @@
 //! trace (R12, R13), so neither is believed for ever.
 
 use crate::config::Config;
-use echelon_core_model::Timestamp;
+use crate::manners::Demand;
+use echelon_core_model::{Span, Timestamp};
 
 /// What Mesos was last told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +30,14 @@ pub struct Appetite {
     revived_at: Option<Timestamp>,
     /// Since when nothing is wanted; `None` while something is.
     idle_since: Option<Timestamp>,
-    /// Something is wanted anew: what was declined while nothing was is asked for again.
+    /// Something is wanted anew: what was declined before is asked for again.
     risen: bool,
+    /// The news of the demand that was last heard.
+    news: u64,
+    /// Revived although nothing waits for a host.
+    looks: bool,
+    /// Until the same is asked for again.
+    again: Span,
 }
 
 impl Appetite {
@@ -41,6 +48,9 @@ impl Appetite {
             revived_at: before.and_then(|b| b.revived_at),
             idle_since: Some(now),
             risen: false,
+            news: 0,
+            looks: false,
+            again: Span::ZERO,
         }
     }
 
@@ -54,14 +64,14 @@ impl Appetite {
         self.told = Told::Nothing;
     }
 
+    /// Whether hosts are only looked at: nothing waits for one.
+    pub const fn is_looking(&self) -> bool {
+        self.looks
+    }
+
     /// What is to be told now. `offered`: offers are open.
-    pub fn next(&mut self, demand: bool, offered: bool, now: Timestamp, config: &Config) -> Option<Tell> {
-        if demand {
-            self.risen |= self.idle_since.take().is_some();
-        } else {
-            self.risen = false;
-            self.idle_since.get_or_insert(now);
-        }
+    pub fn next(&mut self, demand: Demand, offered: bool, now: Timestamp, config: &Config) -> Option<Tell> {
+        let idle = self.note(demand, now);
         if self.due(demand, config)? > now {
             // An offer although offers are suppressed: the call may have been lost. One on its way is no reason.
             if let Told::Suppress(at) = self.told
@@ -73,31 +83,68 @@ impl Appetite {
             }
             return None;
         }
-        if demand || self.suppressed() {
-            self.told = Told::Revive;
-            self.revived_at = Some(now);
-            self.risen = false;
-            // A look at all hosts lasts as long as idleness before it is suppressed again.
-            self.idle_since = self.idle_since.map(|_| now);
-            Some(Tell::Revive)
-        } else {
+        let was_looking = std::mem::take(&mut self.looks);
+        if idle && !self.suppressed() {
             self.told = Told::Suppress(now);
-            Some(Tell::Suppress)
+            return Some(Tell::Suppress);
         }
+        self.looks = idle;
+        let first = match self.told {
+            Told::Revive => self.risen || was_looking,
+            Told::Nothing => true,
+            Told::Suppress(_) => !idle,
+        };
+        let least = if idle {
+            config.look_for_capacity
+        } else {
+            config.revive_again
+        };
+        self.again = if first {
+            least
+        } else {
+            Span(self.again.0.saturating_mul(2)).max(least).min(config.look)
+        };
+        self.told = Told::Revive;
+        self.revived_at = Some(now);
+        self.risen = false;
+        // A look at all hosts lasts as long as idleness before it is suppressed again.
+        self.idle_since = self.idle_since.map(|_| now);
+        Some(Tell::Revive)
+    }
+
+    /// Notes what is wanted; whether that is no host.
+    fn note(&mut self, demand: Demand, now: Timestamp) -> bool {
+        if let Demand::Hosts { news, .. } = demand {
+            self.risen |= self.idle_since.take().is_some() || news != self.news;
+            self.news = news;
+            self.looks = false;
+            return false;
+        }
+        if self.idle_since.is_none() {
+            self.idle_since = Some(now);
+            self.again = Span::ZERO;
+        }
+        self.risen = false;
+        true
     }
 
     /// When something is to be told next. `None`: as soon as it is asked.
-    pub fn due(&self, demand: bool, config: &Config) -> Option<Timestamp> {
+    pub fn due(&self, demand: Demand, config: &Config) -> Option<Timestamp> {
         let gap = self
             .revived_at
             .map_or(Timestamp::default(), |t| t.plus(config.revive_gap));
+        let same = |news| !self.risen && self.idle_since.is_none() && news == self.news;
+        let look = if demand == Demand::Capacity {
+            self.again.max(config.look_for_capacity)
+        } else {
+            config.look
+        };
         match (demand, self.told, self.revived_at) {
-            (true, Told::Revive, Some(at)) if !self.risen && self.idle_since.is_none() => {
-                Some(at.plus(config.revive_again))
-            }
-            (true, ..) => Some(gap),
-            (false, Told::Suppress(at), _) => Some(at.plus(config.look).max(gap)),
-            (false, ..) => self.idle_since.map(|t| t.plus(config.idle)),
+            (Demand::Hosts { news, .. }, Told::Revive, Some(at)) if same(news) => Some(at.plus(self.again)),
+            (Demand::Hosts { .. }, ..) => Some(gap),
+            (_, Told::Suppress(at), _) => Some(at.plus(look).max(gap)),
+            // What is suppressed can be revived at once then: nothing that comes has to wait.
+            _ => self.idle_since.map(|t| t.plus(config.idle).max(gap)),
         }
     }
 }

@@ -5,19 +5,23 @@ use echelon_core_model::Span;
 /// Times of the host manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// An unused offer older than this is declined, so that other frameworks can use the room (R62).
+    /// An offer older than this is declined unless it is spoken for, so that other frameworks can use the room (R62).
     pub hold: Span,
-    /// How long the rest of an offer that was used is refused.
+    /// The same for one that is spoken for, and while placement is at work: no offer is ever held longer.
+    pub hold_most: Span,
+    /// How long room is refused of which nobody knows that it is of no use: what is left of an offer that was used, or was
+    /// not looked at in time.
     pub refuse_rest: Span,
-    /// How long room is refused that nothing of the present demand fits into.
+    /// How long room is refused that nothing of the present demand fits into. More room breaks through (R66), and another
+    /// demand revives.
     pub refuse_misfit: Span,
     /// How long room is refused while nothing is wanted.
     pub refuse_idle: Span,
-    /// Without demand for this long, offers are suppressed.
+    /// Without demand for this long, offers are suppressed, if they could be revived at once.
     pub idle: Span,
     /// At most one revival in this time (law 8).
     pub revive_gap: Span,
-    /// While there is demand offers are revived again after this, since a call may be lost (R12).
+    /// While the same demand waits offers are revived again after this, doubled up to `look`, since a call may be lost (R12).
     pub revive_again: Span,
     /// An idle shard has a look at all hosts after this: new ones are told by offers only.
     pub look: Span,
@@ -27,6 +31,9 @@ pub struct Config {
     pub last_call: Span,
     /// What was answered about maintenance may be asked again after this.
     pub ask_again: Span,
+    /// The same while instances wait to be granted, since no more is granted than the capacity that was seen. Doubled up to
+    /// `look`.
+    pub look_for_capacity: Span,
     /// A host not heard of for this long after a new subscription, without tasks of ours, is forgotten.
     pub forget: Span,
 }
@@ -36,17 +43,19 @@ impl Config {
     #[must_use]
     pub const fn usual() -> Self {
         Self {
-            hold: Span::seconds(5),
+            hold: Span::seconds(1),
+            hold_most: Span::seconds(5),
             refuse_rest: Span::seconds(1),
-            refuse_misfit: Span::seconds(5),
+            refuse_misfit: Span::minutes(5),
             refuse_idle: Span::minutes(60),
-            idle: Span::seconds(10),
+            idle: Span::seconds(2),
             revive_gap: Span::seconds(5),
             revive_again: Span::minutes(1),
             look: Span::minutes(5),
             lead: Span::minutes(30),
             last_call: Span::minutes(2),
             ask_again: Span::minutes(1),
+            look_for_capacity: Span::seconds(15),
             forget: Span::minutes(5),
         }
     }

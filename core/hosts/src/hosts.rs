@@ -1,20 +1,19 @@
 //! The state of a cluster's hosts: what is offered, held, launched and lost. Its caller, `core/shard`, feeds every event of
-//! the cluster and performs the calls that come out. Events are in `observe.rs`.
+//! the cluster and performs the calls that come out. Events are in `observe.rs`, what is said about offers in `manners.rs`.
 
-use crate::appetite::{Appetite, Tell};
+use crate::appetite::Appetite;
 use crate::call::{Call, Launch};
 use crate::config::Config;
 use crate::event::OfferId;
 use crate::ledger::{Ledger, Need};
 use crate::record::Record;
 use crate::stock::Stock;
+use crate::tally::{End, Tally};
 use echelon_core_model::cluster::{Host, HostView, Maintenance};
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Offers named in one decline: about 250 KiB of ids.
-const MOST_DECLINED: usize = 5_000;
 /// How often it is looked for hosts to forget.
 const SWEEP: Span = Span::minutes(1);
 
@@ -36,8 +35,11 @@ pub struct Hosts {
     pub(crate) planned: BTreeMap<HostId, Maintenance>,
     /// Inverse offers without an answer.
     pub(crate) asked: BTreeMap<OfferId, HostId>,
+    /// Offers that were closed since nothing that waits fits into them; to be declined with the next calls.
+    pub(crate) misfits: Vec<OfferId>,
     pub(crate) changed: BTreeSet<HostId>,
     pub(crate) removed: BTreeSet<HostId>,
+    pub(crate) revivals: u64,
     swept_at: Timestamp,
 }
 
@@ -66,8 +68,10 @@ impl Hosts {
             give_back: BTreeMap::new(),
             planned: BTreeMap::new(),
             asked: BTreeMap::new(),
+            misfits: Vec::new(),
             changed: BTreeSet::new(),
             removed: BTreeSet::new(),
+            revivals: 0,
             swept_at: Timestamp::default(),
         }
     }
@@ -125,7 +129,7 @@ impl Hosts {
         {
             return None;
         }
-        let offers = self.stock.close_host(host);
+        let offers = self.stock.close_host(host, End::Accepted, now);
         if offers.is_empty() {
             return None;
         }
@@ -140,68 +144,13 @@ impl Hosts {
         })
     }
 
-    /// What is to be said to the cluster now: revive or suppress, declines. `demand`: instances wait for a host.
-    pub fn next_calls(&mut self, demand: bool, now: Timestamp) -> Vec<Call> {
-        self.forget(now);
-        let offered = self.stock.len() > 0;
-        let Some(appetite) = &mut self.appetite else {
-            return Vec::new();
-        };
-        let tell = appetite.next(demand, offered, now, &self.config);
-        let mut calls: Vec<Call> = Vec::new();
-        calls.extend(tell.map(|tell| match tell {
-            Tell::Revive => Call::Revive,
-            Tell::Suppress => Call::Suppress,
-        }));
-        let (declined, refuse) = if appetite.suppressed() {
-            (self.stock.close_older(now), self.config.refuse_idle)
-        } else {
-            let until = now.0.checked_sub(self.config.hold.0).map(Timestamp);
-            let old = until.map(|t| self.stock.close_older(t));
-            (old.unwrap_or_default(), self.config.refuse_misfit)
-        };
-        let again: Vec<OfferId> = self
-            .give_back
-            .iter()
-            .filter(|(_, due)| **due <= now)
-            .map(|(id, _)| id.clone())
-            .collect();
-        self.give_back.retain(|_, due| *due > now);
-        let all: Vec<OfferId> = declined.into_iter().chain(again).collect();
-        calls.extend(all.chunks(MOST_DECLINED).map(|ids| Call::Decline {
-            offers: ids.to_vec(),
-            refuse,
-        }));
-        calls.extend(self.answer_inverse(now));
-        calls
-    }
-
-    /// When `next_calls` has something to say at the latest, or a host begins or ceases to be left; a moment that has passed
-    /// means now.
-    #[must_use]
-    pub fn next_wake(&self, demand: bool, now: Timestamp) -> Option<Timestamp> {
-        let appetite = self.appetite.as_ref()?;
-        let due = appetite.due(demand, &self.config).unwrap_or_default();
-        let hold = if appetite.suppressed() {
-            Span::ZERO
-        } else {
-            self.config.hold
-        };
-        let decline = self.stock.oldest().map(|t| t.plus(hold));
-        let again = self.give_back.values().min().copied();
-        let maintenance = self.maintenance_wake(now);
-        [Some(due), decline, again, maintenance]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    /// The hosts that can be reached, by id, with the room of their open offers; of one that is to be left none is free.
+    /// The hosts that can be reached, by id, with the room of their open offers that nobody has spoken for; of one that is to be
+    /// left none is free.
     #[must_use]
     pub fn views(&self, now: Timestamp) -> Vec<HostView> {
         let draining = self.draining(now);
         let view = |(id, r): (&HostId, &Record)| {
-            let view = r.view(id, self.stock.free(id), self.ledger.used(id));
+            let view = r.view(id, self.stock.unspoken(id), self.ledger.used(id));
             if draining.contains_key(id) {
                 HostView {
                     free: Resources::ZERO,
@@ -228,12 +177,6 @@ impl Hosts {
     #[must_use]
     pub fn ports(&self, host: &HostId) -> PortSet {
         self.stock.ports(host)
-    }
-
-    /// Room of a host's open offers.
-    #[must_use]
-    pub fn free(&self, host: &HostId) -> Resources {
-        self.stock.free(host)
     }
 
     /// How many tasks of a group each host has; hosts without any are left out.
@@ -289,6 +232,12 @@ impl Hosts {
         self.stock.len()
     }
 
+    /// What became of all offers so far.
+    #[must_use]
+    pub const fn tally(&self) -> Tally {
+        self.stock.tally()
+    }
+
     fn reachable(&self) -> impl Iterator<Item = (&HostId, &Record)> {
         self.records.iter().filter(|(_, r)| r.reachable)
     }
@@ -301,7 +250,7 @@ impl Hosts {
     }
 
     /// Forgets hosts without tasks that were not seen since the subscription, or that were lost, for a while.
-    fn forget(&mut self, now: Timestamp) {
+    pub(crate) fn forget(&mut self, now: Timestamp) {
         let patience = self.config.forget;
         if self.appetite.is_none() || now.since(self.swept_at) < SWEEP {
             return;

@@ -16,10 +16,12 @@ pub mod event;
 pub mod hosts;
 mod ledger;
 mod maintenance;
+pub mod manners;
 pub mod meaning;
 mod observe;
 mod record;
 mod stock;
+pub mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -29,4 +31,7 @@ pub use event::{Event, InverseOffer, Offer, OfferId, Refusal, TaskState, TaskSta
 pub use hosts::{Changes, Hosts};
 pub use ledger::Need;
 pub use maintenance::Drain;
+pub use manners::Demand;
 pub use meaning::reason_of;
+pub use stock::Arrival;
+pub use tally::Tally;

@@ -4,6 +4,7 @@ use crate::appetite::Appetite;
 use crate::call::Call;
 use crate::event::{Event, Offer, OfferId, TaskState, TaskStatus};
 use crate::hosts::Hosts;
+use crate::tally::End;
 use echelon_core_model::{HostId, TaskId, Timestamp};
 
 /// Mesos' reasons that tell of an agent, not of a task.
@@ -15,15 +16,15 @@ impl Hosts {
     pub fn on_event(&mut self, event: &Event, now: Timestamp) {
         match event {
             Event::CallFailed { call, refused, .. } => return self.on_call_failed(call, *refused, now),
-            Event::Disconnected { .. } | Event::Refused { .. } => return self.void_offers(),
+            Event::Disconnected { .. } | Event::Refused { .. } => return self.void_offers(now),
             Event::Subscribed { .. } => {
-                self.void_offers();
+                self.void_offers(now);
                 self.appetite = Some(Appetite::new(now, self.last_appetite.as_ref()));
                 self.subscribed_at = now;
             }
             Event::Offers(offers) => offers.iter().for_each(|o| self.on_offer(o, now)),
             Event::Rescind(offer) => {
-                self.stock.close(offer);
+                self.stock.close(offer, End::Rescinded, now);
                 self.give_back.remove(offer);
             }
             Event::InverseOffers(asked) => asked.iter().for_each(|a| self.on_inverse_offer(a, now)),
@@ -39,10 +40,11 @@ impl Hosts {
     }
 
     /// R28, R31, R63: nothing of an earlier subscription can be used, and nothing has to be given back.
-    fn void_offers(&mut self) {
-        self.stock.clear();
+    fn void_offers(&mut self, now: Timestamp) {
+        self.stock.clear(now);
         self.give_back.clear();
         self.asked.clear();
+        self.misfits.clear();
         if let Some(appetite) = self.appetite.take() {
             self.last_appetite = Some(appetite);
         }
@@ -93,7 +95,7 @@ impl Hosts {
         if std::mem::replace(&mut record.reachable, false) {
             self.changed.insert(host.clone());
         }
-        let offers = self.stock.close_host(host);
+        let offers = self.stock.close_host(host, End::Rescinded, now);
         self.give_back_later(&offers, now.plus(self.config.revive_gap));
     }
 

@@ -1,12 +1,17 @@
-//! Open offers, by host and by age. An offer is used, declined or lost once: ids that were closed a short while ago are
-//! remembered, so that an event told twice opens none again.
+//! Open offers, by host and in the order in which they came. An offer is used, declined or lost once: ids that were closed a
+//! short while ago are remembered, so that an event told twice opens none again.
 
 use crate::event::{Offer, OfferId};
+use crate::tally::{End, Tally};
 use echelon_core_model::{HostId, PortSet, Resources, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Closed ids that are remembered. An older one that is told again would at worst be refused as invalid (R67).
 const REMEMBERED: usize = 20_000;
+
+/// Counts offers in the order in which they came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Arrival(u64);
 
 #[derive(Debug, Clone)]
 struct Open {
@@ -14,6 +19,7 @@ struct Open {
     resources: Resources,
     ports: PortSet,
     since: Timestamp,
+    arrival: Arrival,
 }
 
 /// The open offers of one subscription.
@@ -21,9 +27,15 @@ struct Open {
 pub struct Stock {
     open: BTreeMap<OfferId, Open>,
     by_host: BTreeMap<HostId, BTreeSet<OfferId>>,
-    by_age: BTreeSet<(Timestamp, OfferId)>,
+    /// Hosts whose offers are about to be used.
+    spoken_for: BTreeSet<HostId>,
+    /// Offers of these hosts, and all others.
+    kept: BTreeMap<Arrival, OfferId>,
+    loose: BTreeMap<Arrival, OfferId>,
+    next: Arrival,
     closed: BTreeSet<OfferId>,
     closed_order: VecDeque<OfferId>,
+    tally: Tally,
 }
 
 impl Stock {
@@ -32,57 +44,101 @@ impl Stock {
         if self.open.contains_key(&offer.id) || self.closed.contains(&offer.id) {
             return false;
         }
+        let arrival = self.next;
+        self.next = Arrival(arrival.0.saturating_add(1));
         let entry = Open {
             host: offer.host.clone(),
             resources: offer.resources,
             ports: offer.ports.clone(),
             since: now,
+            arrival,
         };
         self.open.insert(offer.id.clone(), entry);
-        self.by_age.insert((now, offer.id.clone()));
+        self.line(&offer.host).insert(arrival, offer.id.clone());
         self.by_host
             .entry(offer.host.clone())
             .or_default()
             .insert(offer.id.clone());
+        self.tally.received += 1;
         true
     }
 
-    /// Closes an offer; its host, if it was open.
-    pub fn close(&mut self, id: &OfferId) -> Option<HostId> {
+    /// Closes an offer, if it is open.
+    pub fn close(&mut self, id: &OfferId, end: End, now: Timestamp) {
         self.remember(id);
-        let Open { host, since, .. } = self.open.remove(id)?;
-        self.by_age.remove(&(since, id.clone()));
-        if let Some(offers) = self.by_host.get_mut(&host) {
+        let Some(offer) = self.open.remove(id) else {
+            return;
+        };
+        self.line(&offer.host).remove(&offer.arrival);
+        if let Some(offers) = self.by_host.get_mut(&offer.host) {
             offers.remove(id);
             if offers.is_empty() {
-                self.by_host.remove(&host);
+                self.by_host.remove(&offer.host);
             }
         }
-        Some(host)
+        self.tally.end(end, now.since(offer.since));
     }
 
     /// Closes all offers of a host; their ids.
-    pub fn close_host(&mut self, host: &HostId) -> Vec<OfferId> {
+    pub fn close_host(&mut self, host: &HostId, end: End, now: Timestamp) -> Vec<OfferId> {
         let ids: Vec<OfferId> = self.by_host.get(host).into_iter().flatten().cloned().collect();
-        for id in &ids {
-            self.close(id);
-        }
+        self.close_all(&ids, end, now);
         ids
     }
 
-    /// Closes all offers that were opened at `until` or before; their ids, oldest first.
-    pub fn close_older(&mut self, until: Timestamp) -> Vec<OfferId> {
-        let old = self.by_age.iter().take_while(|(since, _)| *since <= until);
-        let ids: Vec<OfferId> = old.map(|(_, id)| id.clone()).collect();
-        for id in &ids {
-            self.close(id);
-        }
+    /// Closes all offers that are not spoken for and came before `mark`, oldest first. Room that came later adds to what the
+    /// host offered before: such a host is left out.
+    pub fn close_loose(&mut self, mark: Arrival, now: Timestamp) -> Vec<OfferId> {
+        let (before, after) = (self.loose.range(..mark), self.loose.range(mark..));
+        let grown: BTreeSet<&HostId> = after
+            .filter_map(|(_, id)| Some(&self.open.get(id)?.host))
+            .collect();
+        let useless = before.filter(|(_, id)| self.open.get(*id).is_some_and(|o| !grown.contains(&o.host)));
+        let ids: Vec<OfferId> = useless.map(|(_, id)| id.clone()).collect();
+        self.close_all(&ids, End::Declined, now);
         ids
     }
 
-    /// Forgets everything: another subscription has offers of its own.
-    pub fn clear(&mut self) {
-        *self = Self::default();
+    /// Closes what is not spoken for and came at `loose` or before, and all that came at `any` or before.
+    pub fn close_older(&mut self, loose: Timestamp, any: Timestamp, now: Timestamp) -> Vec<OfferId> {
+        let older = |line: &BTreeMap<Arrival, OfferId>, than: Timestamp| -> Vec<OfferId> {
+            let old = line
+                .values()
+                .take_while(|id| self.since(id).is_some_and(|s| s <= than));
+            old.cloned().collect()
+        };
+        let ids = [older(&self.loose, loose.max(any)), older(&self.kept, any)].concat();
+        self.close_all(&ids, End::Declined, now);
+        ids
+    }
+
+    /// A host's offers are about to be used: they are not given back meanwhile.
+    pub fn speak_for(&mut self, host: &HostId) {
+        if self.spoken_for.insert(host.clone()) {
+            let arrivals = self.arrivals(host);
+            move_between(&mut self.loose, &mut self.kept, &arrivals);
+        }
+    }
+
+    /// They are not about to be used any more.
+    pub fn let_go(&mut self, host: &HostId) {
+        if self.spoken_for.remove(host) {
+            let arrivals = self.arrivals(host);
+            move_between(&mut self.kept, &mut self.loose, &arrivals);
+        }
+    }
+
+    /// Forgets everything but what was counted and spoken for: another subscription has offers of its own.
+    pub fn clear(&mut self, now: Timestamp) {
+        for offer in self.open.values() {
+            self.tally.end(End::Void, now.since(offer.since));
+        }
+        *self = Self {
+            spoken_for: std::mem::take(&mut self.spoken_for),
+            next: self.next,
+            tally: self.tally,
+            ..Self::default()
+        };
     }
 
     /// What a host offers, over all its open offers (R61).
@@ -99,14 +155,57 @@ impl Stock {
             .fold(PortSet::new(), |all, o| all.union(&o.ports))
     }
 
-    /// When the oldest open offer came.
-    pub fn oldest(&self) -> Option<Timestamp> {
-        self.by_age.first().map(|(since, _)| *since)
+    /// What a host offers and nobody has spoken for.
+    pub fn unspoken(&self, host: &HostId) -> Resources {
+        if self.spoken_for.contains(host) {
+            Resources::ZERO
+        } else {
+            self.free(host)
+        }
+    }
+
+    /// Comes after every offer so far.
+    pub const fn mark(&self) -> Arrival {
+        self.next
+    }
+
+    /// When the oldest open offer came that is not spoken for, and the oldest that is.
+    pub fn oldest(&self) -> (Option<Timestamp>, Option<Timestamp>) {
+        let since = |line: &BTreeMap<Arrival, OfferId>| line.values().next().and_then(|id| self.since(id));
+        (since(&self.loose), since(&self.kept))
     }
 
     /// How many are open.
     pub fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// What became of all offers.
+    pub const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn close_all(&mut self, ids: &[OfferId], end: End, now: Timestamp) {
+        ids.iter().for_each(|id| self.close(id, end, now));
+    }
+
+    fn since(&self, id: &OfferId) -> Option<Timestamp> {
+        self.open.get(id).map(|o| o.since)
+    }
+
+    fn line(&mut self, host: &HostId) -> &mut BTreeMap<Arrival, OfferId> {
+        if self.spoken_for.contains(host) {
+            &mut self.kept
+        } else {
+            &mut self.loose
+        }
+    }
+
+    fn arrivals(&self, host: &HostId) -> Vec<Arrival> {
+        let ids = self.by_host.get(host).into_iter().flatten();
+        ids.filter_map(|id| self.open.get(id))
+            .map(|o| o.arrival)
+            .collect()
     }
 
     fn remember(&mut self, id: &OfferId) {
@@ -119,4 +218,12 @@ impl Stock {
             self.closed.remove(&oldest);
         }
     }
+}
+
+fn move_between(
+    from: &mut BTreeMap<Arrival, OfferId>,
+    to: &mut BTreeMap<Arrival, OfferId>,
+    which: &[Arrival],
+) {
+    to.extend(which.iter().filter_map(|arrival| from.remove_entry(arrival)));
 }

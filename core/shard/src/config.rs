@@ -150,7 +150,8 @@ impl Default for Timing {
             parallel_reads: 16,
             // About 20 MiB of offers and updates.
             held_events: 65_536,
-            reconcile_batch: 500,
+            // With ten batches a second 100,000 tasks are asked for in five; a call is about 300 KiB.
+            reconcile_batch: 2_000,
             place_batch: 2_000,
             rates: Rates::default(),
             loss: LossLimit {

@@ -247,18 +247,13 @@ impl Shard {
             self.ask_placement();
             self.send_kills();
             if self.contact.subscribed && !self.suspended {
-                let calls = self.hosts.next_calls(self.wants_offers(), self.now);
+                let calls = self.hosts.next_calls(self.demand(), self.now);
                 self.out.extend(calls.into_iter().map(Effect::Cluster));
             }
             self.keep_reporting();
             self.perform_durable();
         }
         self.start_commits();
-    }
-
-    /// Whether offers are of use: what is still being read may want some.
-    fn wants_offers(&self) -> bool {
-        self.placing.is_hungry() || self.is_recovering()
     }
 
     /// When `Event::Wake` is wanted at the latest; `None`: not before something happens.
@@ -298,7 +293,7 @@ impl Shard {
                 .map(|()| self.paces.free_at(Action::Launch)),
             self.next_replacement(),
             self.hosts
-                .next_wake(self.wants_offers(), self.now)
+                .next_wake(self.demand(), self.now)
                 .filter(|_| subscribed && !self.suspended),
             self.telling.due.filter(|_| self.telling.batches.is_empty()),
         ];

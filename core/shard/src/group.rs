@@ -234,6 +234,13 @@ impl Group {
         ready.saturating_add(open)
     }
 
+    /// Whether instances are to run and wait to be granted.
+    pub(crate) fn is_ungranted(&self, now: Timestamp) -> bool {
+        let wish = self.wish.as_ref();
+        let waiting = |(g, set): (&Generation, &RangeSet)| set.count() > self.openings(*g, now);
+        wish.is_some_and(|w| w.goal.desired == Desired::Running) && self.startable.iter().any(waiting)
+    }
+
     /// Active instances over all generations that do not run at this moment.
     pub(crate) fn unavailable(&self) -> u64 {
         self.tallies

@@ -113,12 +113,13 @@ impl Shard {
         self.restart_some(number);
         self.tend_count_marks(number);
         self.tend_archive(number);
-        let hungry = self
-            .picture
-            .groups
-            .get(&number)
-            .is_some_and(|g| g.appetite(self.now) > 0);
-        self.placing.note_hunger(number, hungry);
+        let group = self.picture.groups.get(&number);
+        let hungry = group.filter(|g| g.appetite(self.now) > 0);
+        let spec_version = hungry.and_then(|g| g.wish.as_ref()).map(|w| w.spec_version);
+        let ungranted = group.is_some_and(|g| g.is_ungranted(self.now));
+        self.placing
+            .note_hunger(number, spec_version, self.hosts.revivals());
+        self.placing.note_ungranted(number, ungranted);
     }
 
     /// A group was read or its wish or ranges have changed: everything of it is looked at.

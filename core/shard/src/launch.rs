@@ -14,12 +14,7 @@ use echelon_core_model::{HostId, Reason, ReasonCode, Resources, RunState, TaskId
 impl Shard {
     /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
     pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
-        if let Some(n) = self.placing.spoken_for.get_mut(host) {
-            *n -= 1;
-            if *n == 0 {
-                self.placing.spoken_for.remove(host);
-            }
-        }
+        self.hosts.let_go(host);
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
         let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
         let call = if self.may_act() && self.contact.subscribed {

@@ -8,13 +8,12 @@ use crate::group::Group;
 use crate::journal::Point;
 use crate::pace::Action;
 use crate::picture::{At, RunAt};
+use echelon_core_hosts::{Arrival, Demand};
 use echelon_core_jobs::{Start, begin};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::runtime::{Port, PortSpec};
 use echelon_core_model::time::Span;
-use echelon_core_model::{
-    Generation, HostId, InstanceNumber, JobId, PortSet, RangeSet, Resources, Timestamp,
-};
+use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, RangeSet, Timestamp};
 use echelon_core_placement as placement;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +24,9 @@ const LOST: Span = Span::seconds(10);
 /// Who wants hosts, and the question under way.
 #[derive(Debug, Default)]
 pub(crate) struct Placing {
-    hungry: BTreeSet<u32>,
+    hungry: BTreeMap<u32, Hunger>,
+    /// Groups with instances that wait to be granted.
+    ungranted: BTreeSet<u32>,
     /// Groups still to be visited in this round: priority, age.
     round: BTreeSet<(Reverse<u32>, JobId, u32)>,
     /// Of these more wait than the problem under way asks for: they go on when something of it was placed.
@@ -34,8 +35,23 @@ pub(crate) struct Placing {
     round_at: Option<Timestamp>,
     token: u64,
     asked_at: Option<Timestamp>,
-    /// Hosts with intents that are not launched yet: their offers are spoken for.
-    pub(crate) spoken_for: BTreeMap<HostId, u32>,
+    /// Offers before this mark are compared with everything that is hungry by the present round, by the one before it.
+    mark: Option<Arrival>,
+    last_mark: Option<Arrival>,
+    /// The present round leaves out some that are hungry.
+    partial: bool,
+    /// Counts the hungers that room refused before was not compared with.
+    news: u64,
+}
+
+/// A group's wish for hosts.
+#[derive(Debug, Clone, Copy)]
+struct Hunger {
+    spec_version: u32,
+    /// Revivals before it began: a later one brings back what was refused before.
+    revivals: u64,
+    /// It was counted in `news`.
+    told: bool,
 }
 
 impl Placing {
@@ -45,12 +61,44 @@ impl Placing {
         self.round_at = Some(self.round_at.map_or(at, |was| was.min(at)));
     }
 
-    pub(crate) fn note_hunger(&mut self, group: u32, hungry: bool) {
-        if hungry {
-            self.hungry.insert(group);
-        } else {
+    /// Notes whether a group wants hosts, for which spec version, and how often offers were revived so far.
+    pub(crate) fn note_hunger(&mut self, group: u32, spec_version: Option<u32>, revivals: u64) {
+        let Some(spec_version) = spec_version else {
             self.hungry.remove(&group);
+            return;
+        };
+        let known = self.hungry.get(&group);
+        if known.is_none_or(|h| h.spec_version != spec_version) {
+            let hunger = Hunger {
+                spec_version,
+                revivals,
+                told: false,
+            };
+            self.hungry.insert(group, hunger);
         }
+    }
+
+    /// Notes whether a group has instances that wait to be granted.
+    pub(crate) fn note_ungranted(&mut self, group: u32, waits: bool) {
+        if waits {
+            self.ungranted.insert(group);
+        } else {
+            self.ungranted.remove(&group);
+        }
+    }
+
+    /// A group found no room among what is offered: what was refused before it was hungry may fit.
+    fn seek(&mut self, group: u32, revivals: u64) {
+        let waits = self.hungry.get_mut(&group);
+        if let Some(hunger) = waits.filter(|h| !h.told && h.revivals == revivals) {
+            hunger.told = true;
+            self.news += 1;
+        }
+    }
+
+    /// Whether a round is under way.
+    fn is_at_work(&self) -> bool {
+        self.asked_at.is_some() || !self.round.is_empty()
     }
 
     /// Whether anything waits for a host.
@@ -97,13 +145,6 @@ impl Shard {
         if groups.iter().any(|g| !g.ports.is_empty()) {
             self.hosts.add_ports(&mut hosts);
         }
-        for host in hosts
-            .iter_mut()
-            .filter(|h| self.placing.spoken_for.contains_key(&h.id))
-        {
-            host.free = Resources::ZERO;
-            host.ports = PortSet::new();
-        }
         let token = self.placing.token;
         self.out
             .push(Effect::Place(placement::Problem { token, groups, hosts }));
@@ -116,8 +157,10 @@ impl Shard {
             let priority = group.spec.as_ref().map_or(0, |s| s.priority);
             Some((Reverse(priority), group.job(), *n))
         };
-        self.placing.round = self.placing.hungry.iter().filter_map(rank).collect();
+        self.placing.round = self.placing.hungry.keys().filter_map(rank).collect();
         self.placing.more.clear();
+        self.placing.last_mark = self.placing.mark.replace(self.hosts.mark());
+        self.placing.partial = false;
     }
 
     /// How many may be launched now, at most a problem's size, when anything waits for that.
@@ -127,6 +170,39 @@ impl Shard {
         }
         let left = self.paces.left(Action::Launch, self.now);
         left.min(self.config.timing.place_batch.max(1))
+    }
+
+    /// What offers are wanted for: what is still being read may want some, too. A frozen shard starts nothing.
+    pub(crate) fn demand(&self) -> Demand {
+        if self.frozen {
+            Demand::Nothing
+        } else if self.placing.is_hungry() || self.is_recovering() {
+            Demand::Hosts {
+                news: self.placing.news,
+                placing: self.placing.is_at_work(),
+            }
+        } else if self.placing.ungranted.is_empty() {
+            Demand::Nothing
+        } else {
+            Demand::Capacity
+        }
+    }
+
+    /// When a round has compared everything hungry with what is offered, the rest is of no use. While another round is to
+    /// come, it may be of use to that one, and to no later one.
+    fn end_round(&mut self) {
+        let placing = &self.placing;
+        if placing.is_at_work() || placing.partial {
+            return;
+        }
+        let mark = if placing.round_at.is_none() {
+            placing.mark
+        } else {
+            placing.last_mark
+        };
+        if let Some(mark) = mark {
+            self.hosts.compared(mark, self.now);
+        }
     }
 
     /// The next groups of the round with what they want, up to a problem's size.
@@ -142,15 +218,20 @@ impl Shard {
             };
             if !self.is_fresh(group) {
                 let job = group.job();
+                self.placing.partial = true;
                 self.refresh(job);
                 continue;
             }
             let numbers = self.wanting(group, left);
             let appetite = usize::try_from(group.appetite(self.now)).unwrap_or(usize::MAX);
             left = left.saturating_sub(numbers.len());
-            // What did not fit into this problem is for the next one.
-            if left == 0 && appetite > numbers.len() {
-                self.placing.more.insert(entry);
+            if appetite > numbers.len() {
+                // What did not fit into this problem is for the next one; others may not begin yet.
+                if left == 0 {
+                    self.placing.more.insert(entry);
+                } else {
+                    self.placing.partial = true;
+                }
             }
             if let Some(wanted) = self.wanted(group, numbers) {
                 out.push(wanted);
@@ -214,7 +295,10 @@ impl Shard {
             match begun {
                 Some(run) => by_host.entry(choice.host.clone()).or_default().push(run),
                 // Overtaken: who still wants a host asks again.
-                None => self.placing.hungrier(self.now, self.config.timing.commit_delay),
+                None => {
+                    self.placing.partial = true;
+                    self.placing.hungrier(self.now, self.config.timing.commit_delay);
+                }
             }
         }
         // What is like them would find no room either, and would be asked for without end.
@@ -224,23 +308,19 @@ impl Shard {
         }
         for (host, runs) in by_host {
             let points = self.points_of(&runs);
-            *self.placing.spoken_for.entry(host.clone()).or_default() += 1;
+            self.hosts.speak_for(&host);
             self.journal.when_durable(points, Then::Launch(host, runs));
         }
+        self.end_round();
     }
 
-    /// The hosts whose offers are not spoken for; their ports only where a choice has any.
+    /// The room of hosts that nobody has spoken for; their ports only where a choice has any.
     fn unspoken_room(&self, answer: &placement::Answer) -> BTreeMap<HostId, HostView> {
         let mut views = self.hosts.views(self.now);
         if answer.choices.iter().any(|c| !c.ports.is_empty()) {
             self.hosts.add_ports(&mut views);
         }
-        let unspoken = |v: &HostView| !self.placing.spoken_for.contains_key(&v.id);
-        views
-            .into_iter()
-            .filter(unspoken)
-            .map(|v| (v.id.clone(), v))
-            .collect()
+        views.into_iter().map(|v| (v.id.clone(), v)).collect()
     }
 
     fn note_unplaced(&mut self, unplaced: &[placement::Unplaced]) {
@@ -253,6 +333,7 @@ impl Shard {
             };
             if let Some(group) = self.picture.groups.get_mut(&number) {
                 group.unplaced.push((left.reason.clone(), left.numbers.count()));
+                self.placing.seek(number, self.hosts.revivals());
             }
             self.picture.unreported.insert(number);
         }

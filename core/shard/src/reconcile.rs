@@ -45,6 +45,12 @@ impl Reconcile {
         self.first.len()
     }
 
+    /// What is still to be answered, the end marker of the implicit one included.
+    pub(crate) fn unanswered(&self) -> usize {
+        let awaits_end = self.implicit || self.marker.is_some();
+        self.unanswered.len() + usize::from(awaits_end)
+    }
+
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.due.into_iter().chain(self.all_at).min()
     }

@@ -2,6 +2,7 @@
 
 use crate::Shard;
 use crate::pace::Action;
+use echelon_core_hosts::Tally;
 use echelon_core_model::instance::{InstanceRecord, SliceRow};
 use echelon_core_model::{Epoch, GroupName, InstanceId, JobId, TaskId, Timestamp};
 
@@ -48,6 +49,12 @@ impl Shard {
         self.reconcile.unobserved()
     }
 
+    /// Tasks that the cluster was or will be asked for and has not answered about; its word that it has told all counts as one.
+    #[must_use]
+    pub fn unanswered(&self) -> usize {
+        self.reconcile.unanswered()
+    }
+
     /// Offers that are neither used nor given back.
     #[must_use]
     pub fn open_offers(&self) -> usize {
@@ -58,6 +65,12 @@ impl Shard {
     #[must_use]
     pub fn pace(&self, action: Action) -> (u32, u64) {
         self.paces.told(action)
+    }
+
+    /// What became of the offers of this leadership.
+    #[must_use]
+    pub const fn offers(&self) -> Tally {
+        self.hosts.tally()
     }
 
     /// Since when the oldest commit under way is.

@@ -40,6 +40,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where the gateway listens.
     pub listen: SocketAddr,
+    /// Where state is kept, as a URL; a file in the data folder if nothing is said.
+    pub storage: Option<String>,
     /// The clusters.
     pub clusters: Vec<Cluster>,
 }
@@ -66,6 +68,7 @@ impl Config {
         Self {
             data_dir: data_dir.to_owned(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            storage: None,
             clusters: ["east", "west"].map(simulated).into(),
         }
     }
@@ -93,6 +96,21 @@ impl Config {
             }
         }
         config
+    }
+
+    /// As `echelon bench mesos` runs it: one cluster with room for so many small virtual tasks, state in memory.
+    #[must_use]
+    pub fn bench_mesos(data_dir: &Path, tasks: u32) -> Self {
+        let cluster = Cluster::Simulated {
+            name: "east".to_owned(),
+            hosts: usize::try_from(tasks.div_ceil(36)).unwrap_or(3).max(3),
+            tasks: Tasks::Virtual,
+        };
+        Self {
+            storage: Some("memory:".to_owned()),
+            clusters: vec![cluster],
+            ..Self::new(data_dir)
+        }
     }
 
     /// Lets every simulated cluster run tasks this way.

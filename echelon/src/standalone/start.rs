@@ -41,6 +41,7 @@ pub struct Running {
     /// The simulated masters; they hold their work folders.
     masters: Vec<sim::Running>,
     folder: Folder,
+    metrics: Vec<Metrics>,
 }
 
 impl Running {
@@ -60,6 +61,23 @@ impl Running {
     #[must_use]
     pub fn masters(&self) -> Vec<SocketAddr> {
         self.masters.iter().map(|master| master.address).collect()
+    }
+
+    /// Breaks every subscription to a simulated master, as a network would.
+    pub fn cut_streams(&self) {
+        self.masters.iter().for_each(sim::Running::cut_streams);
+    }
+
+    /// How many tasks the simulated masters track: those that live, and those whose end is not acknowledged.
+    #[must_use]
+    pub fn n_tracked(&self) -> usize {
+        self.masters.iter().map(sim::Running::n_tracked).sum()
+    }
+
+    /// All metrics of all parts, as Prometheus reads them.
+    #[must_use]
+    pub fn exposition(&self) -> String {
+        echelon_io_process::metrics::exposition(&self.metrics)
     }
 
     /// Rows given to storage so far, by all parts together.
@@ -105,7 +123,7 @@ pub async fn start(config: Config, shutdown: Shutdown) -> Result<Running> {
 /// As [`start`].
 pub async fn start_in(config: Config, process: Process) -> Result<Running> {
     let folder = Folder::take(&config.data_dir)?;
-    let url = folder.storage();
+    let url = config.storage.unwrap_or_else(|| folder.storage());
     let opened = echelon_io_storage::open(&url)
         .await
         .with_context(|| format!("open {url}"))?;
@@ -149,6 +167,7 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         masters_end,
         masters,
         folder,
+        metrics: shared.metrics,
     })
 }
 

@@ -103,6 +103,19 @@ impl Engine {
         look(&self.lock().cluster)
     }
 
+    /// Breaks every stream, as a network would.
+    pub(crate) fn cut_streams(self: &Arc<Self>) {
+        let mut state = self.lock();
+        for (stream, reader) in std::mem::take(&mut state.readers) {
+            // If the reader is gone already, there is nobody left to tell.
+            let _ = reader.records.try_send(Err(BrokenStream));
+            state.cluster.close_stream(&stream, self.clock.now());
+        }
+        self.perform(&mut state);
+        drop(state);
+        self.changed.notify_one();
+    }
+
     /// Ticks the cluster whenever something is due, until the shutdown begins.
     pub(crate) async fn keep_time(self: Arc<Self>) {
         let token = self.shutdown.token();

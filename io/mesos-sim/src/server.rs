@@ -18,14 +18,27 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 /// A cluster that is served.
-#[derive(Debug)]
 pub struct Running {
     /// Where its master listens.
     pub address: SocketAddr,
     /// Where its agents listen; none in virtual mode, where there are no files to ask for.
     pub agents: Vec<(AgentId, SocketAddr)>,
+    engine: Arc<Engine>,
     /// Held as long as the work folder is in use.
     _lock: Option<Lock>,
+}
+
+impl Running {
+    /// Breaks every framework's stream, as a network would.
+    pub fn cut_streams(&self) {
+        self.engine.cut_streams();
+    }
+
+    /// How many tasks the master tracks: those that live, and those whose end is not acknowledged.
+    #[must_use]
+    pub fn n_tracked(&self) -> usize {
+        self.engine.view(Cluster::n_tracked)
+    }
 }
 
 /// Serves a simulated cluster until `shutdown` begins. Tasks in exec mode live on then; serving the same work folder again
@@ -64,14 +77,16 @@ pub async fn serve(config: Config, shutdown: &Shutdown) -> Result<Running, Serve
     let agents = start_agents(&engine, &config, shutdown).await?;
     shutdown.spawn(engine.clone().keep_time());
     let credentials = Arc::new(Credentials(config.credentials));
+    let served = engine.clone();
     http::serve(
         listener,
-        move |request| operator::handle(engine.clone(), credentials.clone(), request),
+        move |request| operator::handle(served.clone(), credentials.clone(), request),
         shutdown,
     );
     Ok(Running {
         address,
         agents,
+        engine,
         _lock: lock,
     })
 }

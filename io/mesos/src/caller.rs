@@ -1,5 +1,6 @@
-//! Calls in order, on one connection of their own, one at a time (R11): the next leaves when the one before was answered. A
-//! good answer means taken in, not done (R12), and is not told to anybody.
+//! Calls in order, on one connection of their own, one at a time (R11): the next leaves when the one before was answered.
+//! Acknowledgements need no order and go beside them. A good answer means taken in, not done (R12), and is not told to
+//! anybody.
 
 use crate::config::Config;
 use crate::dial::Dial;
@@ -12,9 +13,10 @@ use echelon_proto::convert::mesos::call_to_wire;
 use http::StatusCode;
 use prost::Message as _;
 use std::collections::VecDeque;
-use std::future::{Future, pending};
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 /// What the master says to a stale stream id (R29), and to a framework that it does not know (R30, R118).
 const STALE: &str = "didn't match the stream ID";
@@ -53,64 +55,102 @@ pub struct Line {
 
 type Answer = Pin<Box<dyn Future<Output = (Option<Channel>, Option<Fate>)> + Send>>;
 
+/// Connections for acknowledgements. With one, a master half a millisecond away would take in 2,000 a second.
+const ACKNOWLEDGERS: usize = 8;
+
 /// The calls of one subscription.
 pub struct Caller {
     line: Arc<Line>,
+    /// Calls whose order matters (R11).
+    ordered: Lane,
+    /// Acknowledgements: of one task there is never more than one, so their order does not matter.
+    acknowledgers: [Lane; ACKNOWLEDGERS],
+}
+
+/// Calls on one connection, one at a time.
+#[derive(Default)]
+struct Lane {
     waiting: VecDeque<Call>,
     under_way: Option<(Call, Answer)>,
     channel: Option<Channel>,
 }
 
 impl Caller {
-    /// No calls yet; the connection is opened with the first.
-    pub const fn new(line: Arc<Line>) -> Self {
+    /// No calls yet; connections are opened with the first of each.
+    pub fn new(line: Arc<Line>) -> Self {
         Self {
             line,
-            waiting: VecDeque::new(),
-            under_way: None,
-            channel: None,
+            ordered: Lane::default(),
+            acknowledgers: std::array::from_fn(|_| Lane::default()),
         }
     }
 
-    /// Puts a call at the end of the queue.
+    /// Puts a call at the end of its queue.
     pub fn push(&mut self, call: Call) {
-        self.waiting.push_back(call);
+        let lane = match call {
+            Call::Acknowledge { .. } => self.acknowledgers.iter_mut().min_by_key(|lane| lane.load()),
+            _ => None,
+        };
+        lane.unwrap_or(&mut self.ordered).waiting.push_back(call);
     }
 
-    /// How many wait for the one under way.
+    /// How many wait for those under way.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.lanes().map(|lane| lane.waiting.len()).sum()
     }
 
     /// Makes calls until one is not taken in. Nothing is lost when this is dropped before it is done.
     pub async fn next(&mut self) -> (Call, Fate) {
-        loop {
-            if self.under_way.is_none() {
-                let Some(call) = self.waiting.pop_front() else {
-                    return pending().await;
-                };
-                let answer = make(Arc::clone(&self.line), self.channel.take(), call.clone());
-                self.under_way = Some((call, Box::pin(answer)));
+        poll_fn(|context| {
+            for lane in std::iter::once(&mut self.ordered).chain(&mut self.acknowledgers) {
+                if let Poll::Ready(unmade) = lane.poll(&self.line, context) {
+                    return Poll::Ready(unmade);
+                }
             }
-            let Some((_, answer)) = &mut self.under_way else {
-                continue;
-            };
-            let (channel, fate) = answer.await;
-            self.channel = channel;
-            if let Some((call, _)) = self.under_way.take()
-                && let Some(fate) = fate
-            {
-                return (call, fate);
-            }
-        }
+            Poll::Pending
+        })
+        .await
     }
 
     /// The calls that were not answered, in order, and whether they certainly did not leave.
     pub fn unanswered(self) -> impl Iterator<Item = (Call, bool)> {
-        let under_way = self.under_way.map(|(call, _)| (call, false));
-        under_way
-            .into_iter()
-            .chain(self.waiting.into_iter().map(|call| (call, true)))
+        let lanes = std::iter::once(self.ordered).chain(self.acknowledgers);
+        lanes.flat_map(|lane| {
+            let under_way = lane.under_way.map(|(call, _)| (call, false));
+            under_way
+                .into_iter()
+                .chain(lane.waiting.into_iter().map(|call| (call, true)))
+        })
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        std::iter::once(&self.ordered).chain(&self.acknowledgers)
+    }
+}
+
+impl Lane {
+    fn load(&self) -> usize {
+        self.waiting.len() + usize::from(self.under_way.is_some())
+    }
+
+    fn poll(&mut self, line: &Arc<Line>, context: &mut Context<'_>) -> Poll<(Call, Fate)> {
+        loop {
+            let Some((_, answer)) = &mut self.under_way else {
+                let Some(call) = self.waiting.pop_front() else {
+                    return Poll::Pending;
+                };
+                let answer = make(Arc::clone(line), self.channel.take(), call.clone());
+                self.under_way = Some((call, Box::pin(answer)));
+                continue;
+            };
+            let (channel, fate) = ready!(answer.as_mut().poll(context));
+            self.channel = channel;
+            if let Some((call, _)) = self.under_way.take()
+                && let Some(fate) = fate
+            {
+                return Poll::Ready((call, fate));
+            }
+        }
     }
 }
 

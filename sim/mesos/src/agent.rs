@@ -89,6 +89,8 @@ pub(crate) enum Phase {
 pub(crate) struct Life {
     /// How long it runs; `None` is for ever.
     pub runtime: Option<Span>,
+    /// The moment of its end, before any run time.
+    pub ends_at: Option<Timestamp>,
     /// What it exits with.
     pub exit_code: i32,
     /// It ends by SIGKILL only.

@@ -215,8 +215,9 @@ impl Cluster {
         if task.phase != Phase::Launching {
             return;
         }
-        if let Some(runtime) = task.life.runtime {
-            self.timers.set(now.plus(runtime), Timer::VirtualEnd(run.clone()));
+        let life = &task.life;
+        if let Some(end) = life.ends_at.or(life.runtime.map(|runtime| now.plus(runtime))) {
+            self.timers.set(end.max(now), Timer::VirtualEnd(run.clone()));
         }
         self.started(run, 1, now);
     }

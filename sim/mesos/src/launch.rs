@@ -126,6 +126,7 @@ impl Cluster {
         let said = |name: &str| setting(info, command, name).and_then(|text| text.parse::<u64>().ok());
         Life {
             runtime: said("SIM_RUNTIME_MS").map(Span).or(how.runtime),
+            ends_at: said("SIM_ENDS_AT_MS").map(Timestamp),
             exit_code: said("SIM_EXIT_CODE")
                 .and_then(|code| i32::try_from(code).ok())
                 .unwrap_or_default(),

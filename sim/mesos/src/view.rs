@@ -212,6 +212,25 @@ impl Cluster {
             .get(framework)
             .map_or(0, |known| known.tasks.len())
     }
+
+    /// How many tasks of all frameworks the master tracks: those that live, and those whose end is not acknowledged.
+    #[must_use]
+    pub fn n_tracked(&self) -> usize {
+        self.master
+            .frameworks
+            .values()
+            .map(|known| known.tasks.len())
+            .sum()
+    }
+
+    /// How many offers of a framework are open.
+    #[must_use]
+    pub fn n_open_offers(&self, framework: &FrameworkId) -> usize {
+        self.master
+            .frameworks
+            .get(framework)
+            .map_or(0, |known| known.offers.len())
+    }
 }
 
 fn agent_info(agent: &Agent) -> AgentInfo {

@@ -63,15 +63,19 @@ impl World {
             self.store_cluster(&id);
             self.elections
                 .insert(Role::Shard(id.clone()), Election::default());
-            self.clusters.push(ClusterWorld {
+            let mut cluster = ClusterWorld {
                 framework: mesos::framework(&id),
                 id,
                 mesos,
                 shards: Vec::new(),
                 connections: BTreeMap::new(),
                 windows: BTreeMap::new(),
+                others: BTreeMap::new(),
+                revived: Vec::new(),
                 tick_at: None,
-            });
+            };
+            cluster.add_others(self.options.others, BEGIN);
+            self.clusters.push(cluster);
         }
         self.elections.insert(Role::ResourceManager, Election::default());
         for index in 0..self.options.managers {

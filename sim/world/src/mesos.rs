@@ -2,6 +2,7 @@
 //! is lost its connection is lost with it, and nobody knows whether the call arrived.
 
 use crate::invariants::{Broken, Facts};
+use crate::others::Other;
 use crate::process::{Process, Who};
 use crate::world::{BEGIN, Item, World};
 use echelon_core_hosts::{Call, Event, Refusal};
@@ -10,7 +11,7 @@ use echelon_core_shard::{self as shard, Shard};
 use echelon_proto::convert::mesos::{Framework, call_to_wire, event_from_wire};
 use echelon_proto::mesos::v1::Unavailability;
 use echelon_sim_mesos as sim;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A cluster.
 #[derive(Debug)]
@@ -27,6 +28,10 @@ pub struct ClusterWorld {
     pub connections: BTreeMap<(usize, u64), Connection>,
     /// Planned maintenance, by machine.
     pub windows: BTreeMap<String, Unavailability>,
+    /// Other frameworks by their streams.
+    pub others: BTreeMap<sim::StreamId, Other>,
+    /// When the shard asked for offers to be revived.
+    pub revived: Vec<Timestamp>,
     /// The tick that is planned.
     pub tick_at: Option<Timestamp>,
 }
@@ -106,6 +111,9 @@ impl World {
         if let Call::Subscribe { framework } = &call {
             connection.framework.clone_from(framework);
         }
+        if matches!(call, Call::Revive) {
+            c.revived.push(now);
+        }
         let id = connection.framework.clone();
         let wire = call_to_wire(&call, &c.framework, id.as_deref());
         let request = sim::Request::post(wire, connection.stream.as_ref());
@@ -150,9 +158,13 @@ impl World {
         let Some(c) = self.clusters.get_mut(cluster) else {
             return;
         };
-        for output in c.mesos.drain() {
+        let mut outputs: VecDeque<sim::Output> = c.mesos.drain().into();
+        while let Some(output) = outputs.pop_front() {
             match output {
-                sim::Output::Event { stream, event } => self.event_leaves(cluster, &stream, &event),
+                sim::Output::Event { stream, event } => match self.others_hear(cluster, &stream, &event) {
+                    Some(answers) => outputs.extend(answers),
+                    None => self.event_leaves(cluster, &stream, &event),
+                },
                 sim::Output::Close { stream, .. } => self.stream_closed(cluster, &stream),
                 sim::Output::Crash { why } => self.broken.push(Broken {
                     invariant: 9,
@@ -166,6 +178,18 @@ impl World {
             }
         }
         self.plan_tick(cluster);
+    }
+
+    /// What comes of an event for another framework; `None` when it is for one of ours.
+    fn others_hear(
+        &mut self,
+        cluster: usize,
+        stream: &sim::StreamId,
+        event: &echelon_proto::mesos::v1::scheduler::Event,
+    ) -> Option<Vec<sim::Output>> {
+        let now = self.now;
+        let c = self.clusters.get_mut(cluster)?;
+        c.others_hear(stream, event, now).then(|| c.mesos.drain())
     }
 
     fn plan_tick(&mut self, cluster: usize) {

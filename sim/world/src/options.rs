@@ -9,6 +9,8 @@ pub struct Options {
     pub clusters: usize,
     /// Hosts of each cluster.
     pub hosts: usize,
+    /// Other frameworks on each cluster, see `others.rs`.
+    pub others: usize,
     /// Processes of each shard: one leads, the others stand by.
     pub shards: usize,
     /// Resource-manager processes.
@@ -57,6 +59,7 @@ impl Options {
         Self {
             clusters: 2,
             hosts: 3,
+            others: 0,
             shards: 1,
             managers: 1,
             jobs: 2,
@@ -84,6 +87,7 @@ impl Options {
         Self {
             clusters: 2,
             hosts: 3,
+            others: 0,
             shards: 2,
             managers: 2,
             jobs: 4,

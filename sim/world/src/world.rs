@@ -12,7 +12,7 @@ use crate::process::{Process, Who};
 use crate::queue::Queue;
 use crate::storage::Asker;
 use crate::trace::Trace;
-use echelon_core_hosts::Call;
+use echelon_core_hosts::{Call, Tally};
 use echelon_core_model::store::{Op, OpId, OpResult, Role};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_resource_manager::{self as rm, ResourceManager};
@@ -128,8 +128,21 @@ pub struct Outcome {
     pub steps: u64,
     /// Instances that succeeded or run at the end.
     pub fulfilled: u64,
+    /// How the shards behaved towards other frameworks, by cluster.
+    pub manners: Vec<Manners>,
     /// The last lines of the trace.
     pub tail: Vec<String>,
+}
+
+/// How a cluster's shard behaved towards other frameworks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manners {
+    /// Offers that the present leader was given.
+    pub offers: Tally,
+    /// Those that it still holds.
+    pub open_offers: usize,
+    /// When offers were revived.
+    pub revived: Vec<Timestamp>,
 }
 
 impl World {
@@ -144,6 +157,7 @@ impl World {
             hash: world.trace.hash(),
             steps: world.steps,
             fulfilled: world.fulfilled(),
+            manners: world.clusters.iter().filter_map(manners).collect(),
             tail: world.trace.lines().map(str::to_owned).collect(),
             broken: world.broken,
         }
@@ -298,4 +312,14 @@ impl World {
             .get(cluster)
             .map_or_else(|| ClusterId::new("none"), |c| c.id.clone())
     }
+}
+
+fn manners(cluster: &ClusterWorld) -> Option<Manners> {
+    let shards = cluster.shards.iter().filter_map(|p| p.driver.as_ref());
+    let leader = shards.max_by_key(|s| s.epoch())?;
+    Some(Manners {
+        offers: leader.offers(),
+        open_offers: leader.open_offers(),
+        revived: cluster.revived.clone(),
+    })
 }

@@ -1,27 +1,10 @@
-use super::{at, disconnected, launch, need, offer, say, subscribed, task, update, with_offers};
-use crate::{Call, Event, Hosts, OfferId, TaskState};
-use echelon_core_model::{HostId, Resources, Span};
+use super::{
+    a, at, demand, disconnected, free, launch, need, offer, say, subscribed, task, update, with_offers,
+};
+use crate::{Event, Hosts, OfferId, TaskState};
+use echelon_core_model::Resources;
 use echelon_core_testkit::build::{main_group, shape};
 use std::sync::Arc;
-
-fn a() -> HostId {
-    HostId::new("a")
-}
-
-fn free(hosts: &Hosts) -> String {
-    let views = hosts.views(at(0));
-    let show = |v: &echelon_core_model::cluster::HostView| {
-        let cores = |r: Resources| r.cpus / 1000;
-        format!(
-            "{} {}/{}/{}",
-            v.id,
-            cores(v.free),
-            cores(v.used),
-            cores(v.capacity)
-        )
-    };
-    views.iter().map(show).collect::<Vec<_>>().join(", ")
-}
 
 #[test]
 fn offers_of_a_host_add_up_and_are_used_together() {
@@ -120,120 +103,6 @@ fn an_offer_told_twice_is_one_offer() {
 }
 
 #[test]
-fn unused_offers_go_back_and_an_idle_cluster_offers_nothing() {
-    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
-    let mut heard = Vec::new();
-    for (second, demand, offers) in [
-        (0, false, None),
-        (4, false, None),
-        (5, false, None),
-        (10, false, None),
-        (11, false, Some("o2")),
-        (12, false, None),
-        (15, false, Some("o3")),
-        (60, false, None),
-        (60, true, None),
-        (61, true, Some("o4")),
-        (66, true, None),
-        (121, true, None),
-        (122, false, None),
-        (132, false, None),
-        (431, false, None),
-        (432, false, None),
-        (442, false, None),
-    ] {
-        if let Some(id) = offers {
-            hosts.on_event(&Event::Offers(vec![offer(id, "a", shape(2, 100))]), at(second));
-        }
-        let calls = say(&hosts.next_calls(demand, at(second)));
-        if !calls.is_empty() {
-            heard.push(format!("{second}: {calls}"));
-        }
-        assert!(
-            hosts.next_wake(demand, at(0)).unwrap() > at(second),
-            "nothing is left to do at {second}"
-        );
-    }
-    assert_eq!(
-        heard,
-        [
-            "5: decline o1 5s",
-            "10: suppress",
-            "11: decline o2 1h",
-            "15: suppress; decline o3 1h",
-            "60: revive",
-            "66: decline o4 5s",
-            "121: revive",
-            "132: suppress",
-            "432: revive",
-            "442: suppress",
-        ]
-    );
-    assert_eq!(hosts.open_offers(), 0);
-}
-
-#[test]
-fn revivals_are_five_seconds_apart_even_over_subscriptions() {
-    let mut hosts = with_offers(vec![]);
-    let mut revived = Vec::new();
-    for second in 0..20 {
-        hosts.on_event(&disconnected(), at(second));
-        assert_eq!(
-            hosts.next_calls(true, at(second)),
-            [],
-            "nothing is said without a subscription"
-        );
-        hosts.on_event(&subscribed(), at(second));
-        if hosts.next_calls(true, at(second)) == [Call::Revive] {
-            revived.push(second);
-        }
-    }
-    assert_eq!(revived, [0, 5, 10, 15]);
-}
-
-#[test]
-fn a_demand_that_rises_again_waits_for_no_filter() {
-    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
-    assert_eq!(say(&hosts.next_calls(true, at(0))), "revive");
-    assert_eq!(say(&hosts.next_calls(false, at(1))), "");
-    assert_eq!(say(&hosts.next_calls(false, at(5))), "decline o1 5s");
-    assert_eq!(
-        hosts.next_wake(true, at(0)),
-        Some(at(5)),
-        "as soon as revivals are apart enough"
-    );
-    assert_eq!(say(&hosts.next_calls(true, at(6))), "revive");
-    assert_eq!(say(&hosts.next_calls(true, at(12))), "", "once is enough");
-}
-
-#[test]
-fn offers_of_failed_calls_go_back_again() {
-    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
-    let accept = hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(1)).unwrap();
-    let failed = |call: Call, refused| Event::CallFailed {
-        call,
-        why: "test".to_owned(),
-        refused,
-    };
-    hosts.on_event(&failed(accept.clone(), false), at(1));
-    assert_eq!(
-        free(&hosts),
-        "a 0/1/2",
-        "of an unknown outcome the task still counts"
-    );
-    hosts.on_event(&failed(accept, true), at(1));
-    assert_eq!(free(&hosts), "a 0/0/2");
-    assert_eq!(say(&hosts.next_calls(true, at(1))), "revive");
-    let calls = hosts.next_calls(true, at(6));
-    assert_eq!(say(&calls), "decline o1 5s");
-    hosts.on_event(&failed(calls[0].clone(), false), at(6));
-    assert_eq!(say(&hosts.next_calls(true, at(11))), "decline o1 5s");
-    assert_eq!(say(&hosts.next_calls(true, at(20))), "");
-    hosts.on_event(&failed(Call::Revive, false), at(21));
-    assert_eq!(say(&hosts.next_calls(true, at(21))), "revive");
-}
-
-#[test]
 fn proof_of_death_frees_room_and_silence_does_not() {
     for (state, cores_used) in [
         (TaskState::Finished, 0),
@@ -315,9 +184,9 @@ fn rows_are_written_when_they_change_and_removed_when_hosts_stay_away() {
     hosts.on_event(&Event::Offers(vec![offer("o3", "a", shape(1, 90))]), at(2));
     assert_eq!(names(&mut hosts), "", "the same host with another offer");
     hosts.on_event(&subscribed(), at(100));
-    hosts.next_calls(false, at(399));
+    hosts.next_calls(demand(false), at(399));
     assert_eq!(names(&mut hosts), "");
-    hosts.next_calls(false, at(460));
+    hosts.next_calls(demand(false), at(460));
     assert_eq!(names(&mut hosts), "-b", "a has a task of ours");
     hosts.on_event(&Event::Offers(vec![offer("o9", "b", shape(1, 50))]), at(461));
     assert_eq!(names(&mut hosts), "b 0");
@@ -334,23 +203,4 @@ fn a_new_leader_begins_with_the_stored_hosts() {
     assert_eq!(new.capacity(at(0)).total, shape(2, 100));
     assert_eq!(new.capacity(at(0)).largest_free, shape(1, 90));
     assert_eq!(new.host(&a()).unwrap().hostname, "a.example");
-}
-
-#[test]
-fn declines_are_cut_into_calls_of_bounded_size() {
-    let many = (0..12_000).map(|n| offer(&format!("o{n}"), &format!("h{n}"), shape(1, 32)));
-    let mut hosts = with_offers(many.collect());
-    let calls = hosts.next_calls(true, at(5));
-    let sizes: Vec<usize> = calls
-        .iter()
-        .map(|c| match c {
-            Call::Decline { offers, .. } => offers.len(),
-            _ => 0,
-        })
-        .collect();
-    assert_eq!(sizes, [0, 5_000, 5_000, 2_000]);
-    assert_eq!(
-        hosts.next_wake(true, at(0)).unwrap(),
-        at(5).plus(Span::minutes(1))
-    );
 }

@@ -1,6 +1,6 @@
 //! Planned maintenance: when hosts are to be left, and what is answered.
 
-use super::{at, disconnected, launch, offer, say, subscribed, task, with_offers};
+use super::{at, demand, disconnected, launch, offer, say, subscribed, task, with_offers};
 use crate::{Call, Drain, Event, Hosts, InverseOffer, Offer, OfferId};
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::{HostId, Timestamp};
@@ -43,7 +43,7 @@ fn two() -> Hosts {
 
 /// What is answered, without what is said about offers.
 fn answers(hosts: &mut Hosts, now: Timestamp) -> String {
-    let calls = hosts.next_calls(true, now);
+    let calls = hosts.next_calls(demand(true), now);
     let answers: Vec<Call> = calls
         .into_iter()
         .filter(|c| matches!(c, Call::AnswerInverse { .. }))
@@ -140,7 +140,7 @@ fn a_plan_outlives_the_subscription_and_the_leader_but_a_question_does_not() {
 #[test]
 fn an_answer_that_is_lost_is_given_again() {
     let mut hosts = two();
-    let calls = hosts.next_calls(true, at(5400));
+    let calls = hosts.next_calls(demand(true), at(5400));
     let call = calls
         .into_iter()
         .find(|c| matches!(c, Call::AnswerInverse { .. }))

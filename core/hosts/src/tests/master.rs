@@ -1,6 +1,6 @@
 //! Random histories against a model of a master that is strict: it knows which offers are open and what each host has.
 
-use super::{at, disconnected, launch, offer, subscribed, task, update};
+use super::{at, demand as wish, disconnected, launch, offer, subscribed, task, update};
 use crate::{Call, Config, Event, Hosts, OfferId, TaskState};
 use echelon_core_model::{HostId, Resources, Timestamp};
 use proptest::prelude::*;
@@ -213,7 +213,7 @@ impl Play {
 
     fn wait(&mut self, seconds: u64, demand: bool) {
         for _ in 0..=seconds {
-            for call in self.hosts.next_calls(demand, self.now) {
+            for call in self.hosts.next_calls(wish(demand), self.now) {
                 self.perform(&call);
             }
             self.now = Timestamp(self.now.0 + 1000);
@@ -261,6 +261,6 @@ proptest! {
         play.wait(30, false);
         prop_assert_eq!(play.hosts.open_offers(), 0);
         prop_assert!(play.open.is_empty(), "offers that nobody gives back");
-        prop_assert!(play.hosts.next_wake(false, play.now).unwrap() > play.now);
+        prop_assert!(play.hosts.next_wake(wish(false), play.now).unwrap() > play.now);
     }
 }

@@ -2,10 +2,11 @@
 
 mod cases;
 mod maintenance;
+mod manners;
 mod master;
 mod ports;
 
-use crate::{Call, Config, Event, Hosts, Launch, Need, Offer, OfferId, TaskState, TaskStatus};
+use crate::{Call, Config, Demand, Event, Hosts, Launch, Need, Offer, OfferId, TaskState, TaskStatus};
 use echelon_core_model::runtime::{Port, Runtime};
 use echelon_core_model::{
     Generation, HostId, InstanceId, InstanceNumber, JobId, PortSet, Resources, RunNumber, Span, TaskId,
@@ -107,6 +108,18 @@ pub fn with_offers(offers: Vec<Offer>) -> Hosts {
     hosts
 }
 
+/// Something waits for hosts and placement is not at work, or nothing waits.
+pub fn demand(waits: bool) -> Demand {
+    if waits {
+        Demand::Hosts {
+            news: 0,
+            placing: false,
+        }
+    } else {
+        Demand::Nothing
+    }
+}
+
 /// A call in a few words.
 pub fn say(calls: &[Call]) -> String {
     let words = calls.iter().map(|c| match c {
@@ -129,4 +142,24 @@ pub fn say(calls: &[Call]) -> String {
         other => format!("{other:?}"),
     });
     words.collect::<Vec<_>>().join("; ")
+}
+
+pub fn a() -> HostId {
+    HostId::new("a")
+}
+
+/// The reachable hosts with cores free, used, and in all.
+pub fn free(hosts: &Hosts) -> String {
+    let views = hosts.views(at(0));
+    let show = |v: &echelon_core_model::cluster::HostView| {
+        let cores = |r: Resources| r.cpus / 1000;
+        format!(
+            "{} {}/{}/{}",
+            v.id,
+            cores(v.free),
+            cores(v.used),
+            cores(v.capacity)
+        )
+    };
+    views.iter().map(show).collect::<Vec<_>>().join(", ")
 }

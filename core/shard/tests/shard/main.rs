@@ -26,6 +26,7 @@ mod leadership;
 mod losses;
 #[cfg(test)]
 mod moves;
+mod offers;
 #[cfg(test)]
 mod ports;
 #[cfg(test)]

@@ -152,6 +152,8 @@ async fn a_work_folder_has_one_user() {
     };
     let config = crate::client::config(echelon_io_mesos_sim::Mode::Exec(exec));
     let other = Shutdown::new(std::time::Duration::from_secs(1));
-    let error = echelon_io_mesos_sim::serve(config, &other).await.unwrap_err();
+    let Err(error) = echelon_io_mesos_sim::serve(config, &other).await else {
+        panic!("two masters with one work folder");
+    };
     assert!(matches!(error, ServeError::Locked(_)), "{error}");
 }

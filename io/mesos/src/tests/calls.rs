@@ -2,6 +2,7 @@ use super::net::{Answer, Net};
 use super::{Shard, config, kill, subscribed};
 use bytes::Bytes;
 use echelon_core_hosts::{Call, Event, Refusal};
+use echelon_core_model::HostId;
 use tokio::sync::mpsc::UnboundedSender;
 
 async fn ready(net: &Net) -> (Shard, UnboundedSender<Bytes>) {
@@ -203,4 +204,25 @@ async fn without_a_subscription_no_call_is_made() {
     stream.send(Bytes::from(subscribed())).unwrap();
     shard.hear_subscribed().await;
     assert_eq!(net.look(|_| ()).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acknowledgement_without_an_answer_holds_no_call_up() {
+    let net = Net::with(&["m:5050"]);
+    let (mut shard, _stream) = ready(&net).await;
+    net.answer("m:5050", Answer::Hang);
+    net.answer("m:5050", Answer::Text(400, "enough"));
+    shard
+        .say(Call::Acknowledge {
+            task: "t".to_owned(),
+            host: HostId::new("a"),
+            uuid: [7; 16],
+        })
+        .await;
+    // The acknowledgement leaves first.
+    while net.look(|_| ()).len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    shard.say(kill("t")).await;
+    assert_eq!(shard.hear_failed().await, (kill("t"), true));
 }
