@@ -322,7 +322,7 @@ pub fn reason_of(status: &TaskStatus) -> Reason {
     let signalled = cause.is_none()
         && status.state == TaskState::Failed
         && status.message.contains("terminated with signal");
-    let killed_by_health = status.state == TaskState::Failed
+    let killed_by_health = matches!(status.state, TaskState::Failed | TaskState::Killed)
         && status.healthy == Some(false)
         && cause.and_then(|m| m.code) != Some(ReasonCode::DeadlineExceeded);
     let code = if killed_by_health {
