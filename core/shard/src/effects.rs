@@ -6,7 +6,7 @@ use crate::event::Effect;
 use crate::kill::Target;
 use crate::picture::RunAt;
 use echelon_core_hosts::Call;
-use echelon_core_model::{Generation, HostId, RangeSet};
+use echelon_core_model::{Generation, HostId, RangeSet, TaskId};
 
 /// What waits for durability.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,8 @@ pub(crate) enum Then {
     Launch(HostId, Vec<RunAt>),
     /// The wish to end is stored: the run may be killed.
     Kill(RunAt),
+    /// The evidence against a task without a run is stored: it may be killed.
+    KillStranger(TaskId),
     /// An update's effect is stored: it may be acknowledged.
     Call(Call),
     /// What the numbers became is stored: they may be given back at this generation.
@@ -56,6 +58,7 @@ impl Shard {
             Then::Obey => self.obey_held(),
             Then::Launch(host, runs) => self.launch(&host, &runs),
             Then::Kill(run) => self.kills.start(Target::Run(run), self.now),
+            Then::KillStranger(task) => self.kills.start(Target::Stranger(task), self.now),
             Then::Call(call) => self.out.push(Effect::Cluster(call)),
             Then::Release(group, generation, numbers) => self.release(group, generation, &numbers),
             Then::Report => self.send_reports(),

@@ -2,8 +2,8 @@
 //! is killed, left alone in quarantine, or shows that storage was rolled back (design section 4).
 
 use crate::Shard;
+use crate::effects::Then;
 use crate::event::{Alarm, Effect};
-use crate::kill::Target;
 use crate::purpose::Purpose;
 use crate::update::{is_alive, is_dead};
 use echelon_core_hosts::TaskStatus;
@@ -115,7 +115,11 @@ impl Shard {
         match verdict {
             Verdict::Kill(_) => {
                 stranger.condemned = true;
-                self.kills.start(Target::Stranger(task), self.now);
+                // The evidence may be a newer run that is not stored yet: what is written of the instance comes first.
+                let at = self.picture.run_at(&task).map(|(at, ..)| at);
+                let lane = at.and_then(|at| Some(self.picture.groups.get_mut(&at.0)?.cell(at.1).lane));
+                let point = lane.map(|l| self.journal.point(l));
+                self.journal.when_durable(point, Then::KillStranger(task));
             }
             Verdict::NewerThanStored => {
                 self.freeze(format!(

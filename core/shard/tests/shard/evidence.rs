@@ -1,9 +1,10 @@
 //! The rule of evidence: each row of the table a case.
 
 use crate::cluster::Task;
-use crate::world::{World, job, marked, range, seconds, task};
+use crate::world::{Storage, World, job, marked, range, seconds, task};
 use echelon_core_hosts::{Event as Told, TaskState};
 use echelon_core_model::job::Desired;
+use echelon_core_model::time::Span;
 use echelon_core_model::{AssignedRange, ClusterId, Generation, HostId, RunState};
 use echelon_core_shard::{Alarm, Event, Mode};
 use echelon_core_testkit::build::{JobBuilder, job_id, shape};
@@ -142,6 +143,25 @@ fn an_older_run_than_the_stored_one_is_killed_and_its_updates_change_nothing() {
     w.hear(&task(0, 1, 1), TaskState::Finished, "host-0");
     w.run(seconds(1));
     assert_eq!(w.stored(0).unwrap(), before);
+}
+
+#[test]
+fn a_newer_run_that_is_not_stored_yet_is_no_evidence() {
+    let mut w = with_job(1);
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    while w.record(0).unwrap().run.unwrap().number.0 == 1 {
+        w.storage = Storage::Works;
+        w.run(Span::millis(1));
+        w.storage = Storage::StallsCommits;
+    }
+    // The master lags behind: it still says that the older run lives.
+    w.hear(&task(0, 1, 1), TaskState::Running, "host-0");
+    w.run(seconds(1));
+    assert_eq!(w.kills(), Vec::<String>::new());
+    w.storage = Storage::Works;
+    w.unstall();
+    w.run(seconds(1));
+    assert_eq!(w.kills(), [task(0, 1, 1)]);
 }
 
 #[test]
