@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
-/// Calls that may wait for the connection; with more they count as not made, and the driver makes them again.
-const CALLS: usize = 20_000;
+/// Calls that may wait for the connection; with more they count as not made, and the driver makes them again. As many
+/// acknowledgements as a great burst of updates brings, about 20 MiB: one that is not made costs its task ten seconds.
+const CALLS: usize = 100_000;
 
 /// Events that may wait for the loop; the connection itself holds more.
 const EVENTS: usize = 1024;

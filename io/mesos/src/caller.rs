@@ -99,13 +99,18 @@ impl Caller {
         self.lanes().map(|lane| lane.waiting.len()).sum()
     }
 
-    /// Makes calls until one is not taken in. Nothing is lost when this is dropped before it is done.
-    pub async fn next(&mut self) -> (Call, Fate) {
+    /// Makes calls until one is not taken in. `None`: no longer `most` wait, so that more may come. Nothing is lost when this is
+    /// dropped before it is done.
+    pub async fn next(&mut self, most: usize) -> Option<(Call, Fate)> {
+        let was_full = self.waiting() >= most;
         poll_fn(|context| {
             for lane in std::iter::once(&mut self.ordered).chain(&mut self.acknowledgers) {
                 if let Poll::Ready(unmade) = lane.poll(&self.line, context) {
-                    return Poll::Ready(unmade);
+                    return Poll::Ready(Some(unmade));
                 }
+            }
+            if was_full && self.waiting() < most {
+                return Poll::Ready(None);
             }
             Poll::Pending
         })

@@ -152,7 +152,7 @@ impl Connection {
                 Err(_) => Next::Room(false),
             },
             () = events.closed() => Next::Room(false),
-            next = progress(state) => next,
+            next = progress(state, config.limits.calls) => next,
         }
     }
 
@@ -315,7 +315,8 @@ impl Connection {
 }
 
 /// What the state waits for.
-async fn progress(state: &mut State) -> Next {
+/// What the subscription brings next; with as many calls waiting as may, also that there is room again.
+async fn progress(state: &mut State, most_calls: usize) -> Next {
     match state {
         State::Idle => pending().await,
         State::Opening(opening) => Next::Opened(Box::new(opening.await)),
@@ -328,13 +329,13 @@ async fn progress(state: &mut State) -> Next {
             } = open.as_mut();
             let unmade = async {
                 match caller {
-                    Some(caller) => caller.next().await,
+                    Some(caller) => caller.next(most_calls).await,
                     None => pending().await,
                 }
             };
             tokio::select! {
                 heard = stream.next() => Next::Heard(heard),
-                (call, fate) = unmade => Next::Unmade(call, fate),
+                unmade = unmade => unmade.map_or(Next::Room(true), |(call, fate)| Next::Unmade(call, fate)),
                 by = following.leaders.other_than(following.leader.as_ref()) => Next::Replaced(by),
             }
         }

@@ -226,3 +226,22 @@ async fn an_acknowledgement_without_an_answer_holds_no_call_up() {
     shard.say(kill("t")).await;
     assert_eq!(shard.hear_failed().await, (kill("t"), true));
 }
+
+#[tokio::test(start_paused = true)]
+async fn more_calls_than_may_wait_leave_without_any_event() {
+    let net = Net::with(&["m:5050"]);
+    let stream = net.stream("m:5050", subscribed());
+    let mut few = config("m");
+    few.limits.calls = 5;
+    let mut shard = Shard::over(&net, few);
+    shard.subscribe().await;
+    shard.hear_subscribed().await;
+    for n in 0..50 {
+        net.answer("m:5050", Answer::Text(202, ""));
+        shard.say(kill(&format!("t{n}"))).await;
+    }
+    net.answer("m:5050", Answer::Text(400, "enough"));
+    shard.say(Call::Revive).await;
+    assert_eq!(shard.hear_failed().await, (Call::Revive, true));
+    drop(stream);
+}
