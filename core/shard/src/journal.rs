@@ -14,6 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane(pub(crate) u16);
 
+/// With each so many lanes that have something to commit, changes are gathered once as long again.
+const BUSY_LANES: u64 = 16;
+/// At most this many times as long: 25 ms with the usual 5.
+const MOST_STRETCHED: u64 = 5;
+
 impl Lane {
     /// What the shard remembers of itself.
     pub(crate) const OWN: Self = Self(BLOCK_BUCKETS);
@@ -49,6 +54,8 @@ struct Of {
     flush_at: Option<Timestamp>,
     /// Version and start of the commit under way.
     flight: Option<(u64, Timestamp)>,
+    /// How long changes are gathered.
+    delay: Span,
     waits: BTreeMap<u64, Vec<u64>>,
 }
 
@@ -67,16 +74,28 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Notes a change in a lane, to be committed within `delay`.
+    /// Notes a change in a lane, to be committed after `delay`; while many lanes are busy some times later, since a block is
+    /// written whole however little of it has changed.
     pub(crate) fn touch(&mut self, lane: Lane, now: Timestamp, delay: Span) -> &mut Dirt {
+        let delay = self.stretched(delay);
         let of = self.lanes.entry(lane).or_default();
         of.written += 1;
+        of.delay = delay;
         if of.flush_at.is_none() && of.flight.is_none() {
             let at = now.plus(delay);
             of.flush_at = Some(at);
             self.flush.insert((at, lane));
         }
         &mut of.dirt
+    }
+
+    fn stretched(&self, delay: Span) -> Span {
+        let busy = u64::try_from(self.flush.len() + self.flying.len()).unwrap_or(u64::MAX);
+        Span(
+            delay
+                .0
+                .saturating_mul((1 + busy / BUSY_LANES).min(MOST_STRETCHED)),
+        )
     }
 
     /// Where the lane stands now: what is written so far.
@@ -156,8 +175,9 @@ impl Journal {
         let later = of.waits.split_off(&(version + 1));
         let woken = std::mem::replace(&mut of.waits, later);
         if of.written > of.durable {
-            of.flush_at = Some(now);
-            self.flush.insert((now, lane));
+            let at = since.plus(of.delay).max(now);
+            of.flush_at = Some(at);
+            self.flush.insert((at, lane));
         }
         for id in woken.into_values().flatten() {
             self.wake(id);

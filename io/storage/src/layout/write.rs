@@ -6,7 +6,7 @@ use crate::rows::{Cell, RowKey};
 use echelon_core_model::ClusterId;
 use echelon_core_model::store::{Batch, Event, Role, Write};
 use echelon_proto::convert::encode;
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 
 /// What a row becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,13 +53,13 @@ pub(crate) fn row_writes(batch: &Batch) -> Vec<RowWrite> {
         .enumerate()
         .filter_map(|(place, write)| row_write(batch, place, write))
         .collect();
-    let last: BTreeMap<&RowKey, usize> = rows.iter().enumerate().map(|(i, row)| (&row.at, i)).collect();
-    let kept = rows
-        .iter()
-        .enumerate()
-        .filter(|(i, row)| last.get(&row.at) == Some(i));
-    let kept = kept.map(|(_, row)| row.clone());
-    let (seals, mut out): (Vec<RowWrite>, Vec<RowWrite>) = kept.partition(|r| r.becomes == Becomes::Sealed);
+    let mut seen: HashSet<&RowKey> = HashSet::with_capacity(rows.len());
+    let mut is_last: Vec<bool> = rows.iter().rev().map(|row| seen.insert(&row.at)).collect();
+    is_last.reverse();
+    let kept = rows.into_iter().zip(is_last).filter(|(_, last)| *last);
+    let (seals, mut out): (Vec<RowWrite>, Vec<RowWrite>) = kept
+        .map(|(row, _)| row)
+        .partition(|r| r.becomes == Becomes::Sealed);
     out.extend(seals);
     out
 }

@@ -11,7 +11,7 @@ use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run, SliceRow, Stopping};
 use echelon_core_model::runtime::Port;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceNumber, RunNumber, Span, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 wire_enum!(Ended, wire::Ended, Succeeded, Failed, Stopped);
@@ -121,32 +121,32 @@ impl Wire for Port {
 
 /// The texts of one list in order of first use.
 #[derive(Default)]
-struct Texts {
-    index: BTreeMap<Arc<str>, u32>,
+struct Texts<'a> {
+    index: HashMap<&'a str, u32>,
     list: Vec<String>,
 }
 
-impl Texts {
-    fn index(&mut self, text: &str) -> u32 {
+impl<'a> Texts<'a> {
+    fn index(&mut self, text: &'a str) -> u32 {
         if let Some(index) = self.index.get(text) {
             return *index;
         }
         // A block has 256 instances with a few runs each, so the list is far shorter than 2^32.
         let index = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
-        self.index.insert(Arc::from(text), index);
+        self.index.insert(text, index);
         self.list.push(text.to_owned());
         index
     }
 }
 
 #[derive(Default)]
-struct HostsOut {
-    ids: Texts,
-    names: Texts,
+struct HostsOut<'a> {
+    ids: Texts<'a>,
+    names: Texts<'a>,
 }
 
-impl HostsOut {
-    fn run(&mut self, run: &Run) -> wire::Run {
+impl<'a> HostsOut<'a> {
+    fn run(&mut self, run: &'a Run) -> wire::Run {
         let Run {
             generation,
             number,
@@ -187,7 +187,7 @@ impl HostsOut {
         }
     }
 
-    fn record(&mut self, number: InstanceNumber, record: &InstanceRecord) -> wire::InstanceRecord {
+    fn record(&mut self, number: InstanceNumber, record: &'a InstanceRecord) -> wire::InstanceRecord {
         let InstanceRecord {
             generation,
             run,
