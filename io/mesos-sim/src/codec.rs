@@ -2,10 +2,11 @@
 
 mod json;
 mod required;
+mod wire;
 
 use echelon_proto::mesos::v1::scheduler::Call;
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use prost_reflect::{DescriptorPool, MessageDescriptor};
 use std::sync::LazyLock;
 use thiserror::Error;
 
@@ -53,22 +54,19 @@ pub(crate) fn read<M: Message + Default>(
     encoding: Encoding,
     name: &str,
 ) -> Result<M, Malformed> {
-    let descriptor =
-        descriptor(name).ok_or_else(|| Malformed(format!("the message {name} is not described")))?;
     match encoding {
         Encoding::Protobuf => {
             let wrong = || Malformed("Failed to parse body into Call protobuf".to_owned());
-            let message = DynamicMessage::decode(descriptor, body).map_err(|_| wrong())?;
-            if !required::missing(&message).is_empty() {
-                return Err(wrong());
-            }
-            M::decode(body).map_err(|_| wrong())
+            let message = M::decode(body).map_err(|_| wrong())?;
+            let complete = wire::is_complete(body, name) == Some(true);
+            complete.then_some(message).ok_or_else(wrong)
         }
         Encoding::Json => {
             let wrong = |why: String| Malformed(format!("Failed to convert JSON into Call protobuf: {why}"));
             let value = serde_json::from_slice(body)
                 .map_err(|error| Malformed(format!("Failed to parse body into JSON: {error}")))?;
-            let message = json::read(value, &descriptor).map_err(wrong)?;
+            let described = || wrong(format!("the message {name} is not described"));
+            let message = json::read(value, &descriptor(name).ok_or_else(described)?).map_err(wrong)?;
             let missing = required::missing(&message);
             if !missing.is_empty() {
                 return Err(wrong(format!("Missing required fields: {}", missing.join(", "))));

@@ -11,6 +11,7 @@ use crate::operator;
 use echelon_io_process::{Clock, Shutdown};
 use echelon_sim_mesos::{AgentId, Cluster, Config as ClusterConfig, Executors};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{File, TryLockError};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -26,6 +27,15 @@ pub struct Running {
     engine: Arc<Engine>,
     /// Held as long as the work folder is in use.
     _lock: Option<Lock>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("address", &self.address)
+            .field("agents", &self.agents)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Running {

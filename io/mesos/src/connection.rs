@@ -314,8 +314,7 @@ impl Connection {
     }
 }
 
-/// What the state waits for.
-/// What the subscription brings next; with as many calls waiting as may, also that there is room again.
+/// What the state waits for; with as many calls waiting as may, also that there is room again.
 async fn progress(state: &mut State, most_calls: usize) -> Next {
     match state {
         State::Idle => pending().await,
