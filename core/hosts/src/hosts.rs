@@ -148,20 +148,33 @@ impl Hosts {
     /// left none is free.
     #[must_use]
     pub fn views(&self, now: Timestamp) -> Vec<HostView> {
-        let draining = self.draining(now);
-        let view = |(id, r): (&HostId, &Record)| {
-            let view = r.view(id, self.stock.unspoken(id), self.ledger.used(id));
-            if draining.contains_key(id) {
-                HostView {
-                    free: Resources::ZERO,
-                    draining: true,
-                    ..view
-                }
-            } else {
-                view
+        self.reachable()
+            .map(|(id, record)| self.view(id, record, now))
+            .collect()
+    }
+
+    /// The same of some hosts only.
+    #[must_use]
+    pub fn views_of<'a>(&self, ids: impl IntoIterator<Item = &'a HostId>, now: Timestamp) -> Vec<HostView> {
+        let reachable = |id: &HostId| self.records.get_key_value(id).filter(|(_, r)| r.reachable);
+        ids.into_iter()
+            .filter_map(reachable)
+            .map(|(id, record)| self.view(id, record, now))
+            .collect()
+    }
+
+    fn view(&self, id: &HostId, record: &Record, now: Timestamp) -> HostView {
+        let view = record.view(id, self.stock.unspoken(id), self.ledger.used(id));
+        let planned = self.planned.get(id).copied();
+        if planned.is_some_and(|m| self.drain(m, now).is_some()) {
+            HostView {
+                free: Resources::ZERO,
+                draining: true,
+                ..view
             }
-        };
-        self.reachable().map(view).collect()
+        } else {
+            view
+        }
     }
 
     /// Fills in the hosts' ports, which few problems ask for.

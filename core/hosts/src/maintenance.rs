@@ -34,7 +34,7 @@ impl Hosts {
         self.ledger.tasks_on(hosts)
     }
 
-    fn drain(&self, m: Maintenance, now: Timestamp) -> Option<Drain> {
+    pub(crate) fn drain(&self, m: Maintenance, now: Timestamp) -> Option<Drain> {
         if m.until.is_some_and(|until| until <= now) {
             None
         } else if now.plus(self.config.last_call) >= m.from {

@@ -316,7 +316,8 @@ impl Shard {
 
     /// The room of hosts that nobody has spoken for; their ports only where a choice has any.
     fn unspoken_room(&self, answer: &placement::Answer) -> BTreeMap<HostId, HostView> {
-        let mut views = self.hosts.views(self.now);
+        let chosen: BTreeSet<&HostId> = answer.choices.iter().map(|c| &c.host).collect();
+        let mut views = self.hosts.views_of(chosen, self.now);
         if answer.choices.iter().any(|c| !c.ports.is_empty()) {
             self.hosts.add_ports(&mut views);
         }
