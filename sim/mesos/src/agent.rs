@@ -95,6 +95,8 @@ pub(crate) struct Life {
     pub exit_code: i32,
     /// It ends by SIGKILL only.
     pub ignores_term: bool,
+    /// Its executor says TASK_RUNNING first, as custom ones may.
+    pub skips_starting: bool,
 }
 
 /// A status update of an agent or executor.

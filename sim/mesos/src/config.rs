@@ -42,8 +42,8 @@ pub enum Executors {
 }
 
 /// Tasks without processes. A task says how it lives by environment variables of its command, or labels of the same
-/// name: `SIM_RUNTIME_MS` or `SIM_ENDS_AT_MS` (a moment), `SIM_EXIT_CODE`, and `SIM_IGNORES_TERM=1` (then only SIGKILL ends
-/// it).
+/// name: `SIM_RUNTIME_MS` or `SIM_ENDS_AT_MS` (a moment), `SIM_EXIT_CODE`, `SIM_IGNORES_TERM=1` (then only SIGKILL ends
+/// it), and `SIM_SKIPS_STARTING=1` (its first update is TASK_RUNNING).
 #[derive(Debug, Clone)]
 pub struct Virtual {
     /// From LAUNCH to TASK_STARTING.

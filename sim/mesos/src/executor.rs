@@ -37,6 +37,7 @@ impl Cluster {
         }
         task.phase = Phase::Running;
         task.pid = pid;
+        let skips_starting = task.life.skips_starting;
         if task.place.as_ref().is_some_and(|place| place.is_custom()) {
             // What a custom executor says is its own affair; a virtual one says the least.
             if matches!(self.config.executors, Executors::Virtual(_)) {
@@ -44,7 +45,9 @@ impl Cluster {
             }
             return;
         }
-        self.executor_says(run, TaskState::TaskStarting, None, now);
+        if !skips_starting {
+            self.executor_says(run, TaskState::TaskStarting, None, now);
+        }
         self.executor_says(run, TaskState::TaskRunning, None, now);
         self.watch_over(run, now);
     }

@@ -131,6 +131,7 @@ impl Cluster {
                 .and_then(|code| i32::try_from(code).ok())
                 .unwrap_or_default(),
             ignores_term: said("SIM_IGNORES_TERM") == Some(1),
+            skips_starting: said("SIM_SKIPS_STARTING") == Some(1),
         }
     }
 
