@@ -38,6 +38,8 @@ pub struct Appetite {
     looks: bool,
     /// Until the same is asked for again.
     again: Span,
+    /// A revival that is wanted now waits for the gap after the last one.
+    held: bool,
 }
 
 impl Appetite {
@@ -51,7 +53,13 @@ impl Appetite {
             news: 0,
             looks: false,
             again: Span::ZERO,
+            held: before.is_some_and(|b| b.held),
         }
+    }
+
+    /// Whether a revival waits only since the last one was a short while ago.
+    pub const fn is_held(&self) -> bool {
+        self.held
     }
 
     /// Whether offers are not wanted at all.
@@ -73,6 +81,7 @@ impl Appetite {
     pub fn next(&mut self, demand: Demand, offered: bool, now: Timestamp, config: &Config) -> Option<Tell> {
         let idle = self.note(demand, now);
         if self.due(demand, config)? > now {
+            self.held = self.wants_now(demand);
             // An offer although offers are suppressed: the call may have been lost. One on its way is no reason.
             if let Told::Suppress(at) = self.told
                 && offered
@@ -83,6 +92,7 @@ impl Appetite {
             }
             return None;
         }
+        self.held = false;
         let was_looking = std::mem::take(&mut self.looks);
         if idle && !self.suppressed() {
             self.told = Told::Suppress(now);
@@ -128,20 +138,28 @@ impl Appetite {
         true
     }
 
+    /// Whether hosts are wanted that were not asked for yet: only the limit makes that wait.
+    fn wants_now(&self, demand: Demand) -> bool {
+        let Demand::Hosts { news, .. } = demand else {
+            return false;
+        };
+        let same = !self.risen && self.idle_since.is_none() && news == self.news;
+        !(same && self.told == Told::Revive && self.revived_at.is_some())
+    }
+
     /// When something is to be told next. `None`: as soon as it is asked.
     pub fn due(&self, demand: Demand, config: &Config) -> Option<Timestamp> {
         let gap = self
             .revived_at
             .map_or(Timestamp::default(), |t| t.plus(config.revive_gap));
-        let same = |news| !self.risen && self.idle_since.is_none() && news == self.news;
         let look = if demand == Demand::Capacity {
             self.again.max(config.look_for_capacity)
         } else {
             config.look
         };
         match (demand, self.told, self.revived_at) {
-            (Demand::Hosts { news, .. }, Told::Revive, Some(at)) if same(news) => Some(at.plus(self.again)),
-            (Demand::Hosts { .. }, ..) => Some(gap),
+            (Demand::Hosts { .. }, ..) if self.wants_now(demand) => Some(gap),
+            (Demand::Hosts { .. }, _, at) => at.map(|at| at.plus(self.again)),
             (_, Told::Suppress(at), _) => Some(at.plus(look).max(gap)),
             // What is suppressed can be revived at once then: nothing that comes has to wait.
             _ => self.idle_since.map(|t| t.plus(config.idle).max(gap)),

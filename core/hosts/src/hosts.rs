@@ -40,6 +40,7 @@ pub struct Hosts {
     pub(crate) changed: BTreeSet<HostId>,
     pub(crate) removed: BTreeSet<HostId>,
     pub(crate) revivals: u64,
+    pub(crate) held_revivals: u64,
     swept_at: Timestamp,
 }
 
@@ -72,6 +73,7 @@ impl Hosts {
             changed: BTreeSet::new(),
             removed: BTreeSet::new(),
             revivals: 0,
+            held_revivals: 0,
             swept_at: Timestamp::default(),
         }
     }

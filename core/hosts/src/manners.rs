@@ -58,7 +58,9 @@ impl Hosts {
         let Some(appetite) = &mut self.appetite else {
             return Vec::new();
         };
+        let was_held = appetite.is_held();
         let tell = appetite.next(demand, offered, now, &self.config);
+        self.held_revivals += u64::from(appetite.is_held() && !was_held);
         let seen_once = appetite.suppressed() || appetite.is_looking();
         self.revivals += u64::from(tell == Some(Tell::Revive));
         let mut calls: Vec<Call> = Vec::new();
@@ -95,6 +97,12 @@ impl Hosts {
     #[must_use]
     pub const fn revivals(&self) -> u64 {
         self.revivals
+    }
+
+    /// How often a revival had to wait for the gap after the one before it.
+    #[must_use]
+    pub const fn held_revivals(&self) -> u64 {
+        self.held_revivals
     }
 
     /// When `next_calls` has something to say at the latest, or a host begins or ceases to be left; a moment that has passed

@@ -4,7 +4,7 @@ use crate::Shard;
 use crate::pace::Action;
 use echelon_core_hosts::Tally;
 use echelon_core_model::instance::{InstanceRecord, SliceRow};
-use echelon_core_model::{Epoch, GroupName, InstanceId, JobId, TaskId, Timestamp};
+use echelon_core_model::{Epoch, GroupName, InstanceId, JobId, Span, TaskId, Timestamp};
 
 impl Shard {
     /// The epoch that it leads with; 0 while it does not lead.
@@ -65,6 +65,12 @@ impl Shard {
     #[must_use]
     pub fn pace(&self, action: Action) -> (u32, u64) {
         self.paces.told(action)
+    }
+
+    /// The least time between two revivals of offers, and how often it has made one wait.
+    #[must_use]
+    pub const fn revivals(&self) -> (Span, u64) {
+        (self.config.timing.hosts.revive_gap, self.hosts.held_revivals())
     }
 
     /// What became of the offers of this leadership.

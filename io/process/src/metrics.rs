@@ -7,8 +7,8 @@
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{
-    Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, TextEncoder,
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, TextEncoder,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -122,6 +122,15 @@ impl Metrics {
     pub fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, MetricError> {
         not_total(name)?;
         self.register(name, IntGaugeVec::new(opts(name, help)?, labels))
+    }
+
+    /// Numbers by labels that need not be whole.
+    ///
+    /// # Errors
+    /// As [`Metrics::gauge`].
+    pub fn fractions(&self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, MetricError> {
+        not_total(name)?;
+        self.register(name, GaugeVec::new(opts(name, help)?, labels))
     }
 
     /// A distribution of times in seconds over [`LATENCY_S`] or [`WAIT_S`]; the name ends with `_seconds`.

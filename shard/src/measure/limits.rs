@@ -3,13 +3,18 @@
 use echelon_core_shard::{Action, Shard};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::MetricError;
-use prometheus::{IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::{GaugeVec, IntCounterVec, IntGauge};
+use std::time::Duration;
+
+/// The word of metrics for requests for what was refused: their limit is a gap, not a share.
+const REVIVE: &str = "revive";
 
 /// The handles.
 pub(super) struct Limits {
-    limit: IntGaugeVec,
+    limit: GaugeVec,
     held: IntCounterVec,
     before: [u64; Action::ALL.len()],
+    revivals_before: u64,
     loss: IntGauge,
     missing: IntGauge,
 }
@@ -17,7 +22,7 @@ pub(super) struct Limits {
 impl Limits {
     pub(super) fn new(metrics: &Metrics) -> Result<Self, MetricError> {
         Ok(Self {
-            limit: metrics.gauges(
+            limit: metrics.fractions(
                 "echelon_shard_rate_limit",
                 "How many of a mass action may be done a second.",
                 &["action"],
@@ -28,6 +33,7 @@ impl Limits {
                 &["action"],
             )?,
             before: Default::default(),
+            revivals_before: 0,
             loss: metrics.gauge(
                 "echelon_mass_loss",
                 "1 while nothing is replaced on this cluster, since too many running tasks were lost at once.",
@@ -46,6 +52,11 @@ impl Limits {
             self.limit.with_label_values(&[action.word()]).set(limit.into());
             self.held.with_label_values(&[action.word()]).inc_by(more);
         }
+        let (gap, held) = driver.revivals();
+        let more = held.saturating_sub(std::mem::replace(&mut self.revivals_before, held));
+        let gap = Duration::from_millis(gap.0.max(1)).as_secs_f64();
+        self.limit.with_label_values(&[REVIVE]).set(1.0 / gap);
+        self.held.with_label_values(&[REVIVE]).inc_by(more);
         let loss = driver.mass_loss();
         let missing = loss.map_or(0, |l| l.missing);
         self.loss.set(loss.is_some().into());

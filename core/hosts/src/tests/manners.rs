@@ -233,6 +233,34 @@ fn revivals_are_five_seconds_apart_even_over_subscriptions() {
         }
     }
     assert_eq!(revived, [0, 5, 10, 15]);
+    assert_eq!(hosts.held_revivals(), 4, "each wait counts once");
+}
+
+#[test]
+fn a_revival_that_nobody_waits_for_is_not_held_back() {
+    let mut hosts = with_offers(vec![]);
+    assert_eq!(hosts.next_calls(demand(true), at(0)), [Call::Revive]);
+    for second in 0..300 {
+        hosts.next_calls(demand(second % 100 < 50), at(second));
+    }
+    assert_eq!(
+        hosts.held_revivals(),
+        0,
+        "it begins to wait long after the last one"
+    );
+    let news = Demand::Hosts {
+        news: 1,
+        placing: false,
+    };
+    assert_eq!(hosts.next_calls(news, at(300)), [Call::Revive]);
+    let more = Demand::Hosts {
+        news: 2,
+        placing: false,
+    };
+    assert_eq!(hosts.next_calls(more, at(302)), []);
+    assert_eq!(hosts.next_calls(more, at(304)), []);
+    assert_eq!(hosts.held_revivals(), 1);
+    assert_eq!(hosts.next_calls(more, at(305)), [Call::Revive]);
 }
 
 #[test]
