@@ -5,7 +5,7 @@ mod strategies;
 
 use echelon_core_model::JobId;
 use echelon_core_model::directive::{
-    Capacity, Directive, Order, Report, ReportPart, SliceOrder, SliceReport,
+    Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Block;
 use echelon_core_testkit::build::JobBuilder;
@@ -112,6 +112,15 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
     })
 }
 
+fn part() -> impl Strategy<Value = Part> {
+    let r = any_of::resources;
+    (r(), r(), r()).prop_map(|(total, used, largest_host)| Part {
+        total,
+        used,
+        largest_host,
+    })
+}
+
 fn report() -> impl Strategy<Value = Report> {
     let r = any_of::resources;
     let capacity = (
@@ -122,14 +131,16 @@ fn report() -> impl Strategy<Value = Report> {
         any::<u32>(),
         of(any_of::at()),
         of(any::<u64>()),
+        part(),
     );
     let capacity = capacity.prop_map(
-        |(total, used, largest_free, largest_host, hosts, mesos_contact, loss)| {
+        |(total, used, largest_free, largest_host, hosts, mesos_contact, loss, without_gpus)| {
             ReportPart::Capacity(Capacity {
                 total,
                 used,
                 largest_free,
                 largest_host,
+                without_gpus,
                 hosts,
                 mesos_contact,
                 loss,

@@ -1,8 +1,9 @@
-//! How long offers are held and refused. The shell chooses; `Config::usual` is what it starts from.
+//! How long offers are held and refused, and for whom hosts are. The shell chooses; `Config::usual` is what it starts from.
 
 use echelon_core_model::Span;
+use echelon_core_model::cluster::GpuHosts;
 
-/// Times of the host manager.
+/// Times and rules of the host manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// An offer older than this is declined unless it is spoken for, so that other frameworks can use the room (R62).
@@ -34,6 +35,8 @@ pub struct Config {
     /// The same while instances wait to be granted, since no more is granted than the capacity that was seen. Doubled up to
     /// `look`.
     pub look_for_capacity: Span,
+    /// Who may use hosts that have GPUs.
+    pub gpu_hosts: GpuHosts,
     /// A host not heard of for this long after a new subscription, without tasks of ours, is forgotten.
     pub forget: Span,
 }
@@ -56,6 +59,7 @@ impl Config {
             last_call: Span::minutes(2),
             ask_again: Span::minutes(1),
             look_for_capacity: Span::seconds(15),
+            gpu_hosts: GpuHosts::Kept,
             forget: Span::minutes(5),
         }
     }

@@ -9,7 +9,7 @@ use crate::ledger::{Ledger, Need};
 use crate::record::Record;
 use crate::stock::Stock;
 use crate::tally::{End, Tally};
-use echelon_core_model::cluster::{Host, HostView, Maintenance};
+use echelon_core_model::cluster::{GpuHosts, Host, HostView, Maintenance};
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,7 +166,10 @@ impl Hosts {
     }
 
     fn view(&self, id: &HostId, record: &Record, now: Timestamp) -> HostView {
-        let view = record.view(id, self.stock.unspoken(id), self.ledger.used(id));
+        let view = HostView {
+            kept: self.is_kept(record),
+            ..record.view(id, self.stock.unspoken(id), self.ledger.used(id))
+        };
         let planned = self.planned.get(id).copied();
         if planned.is_some_and(|m| self.drain(m, now).is_some()) {
             HostView {
@@ -177,6 +180,11 @@ impl Hosts {
         } else {
             view
         }
+    }
+
+    /// Whether a host is kept for work that asks for GPUs.
+    fn is_kept(&self, record: &Record) -> bool {
+        self.config.gpu_hosts == GpuHosts::Kept && record.capacity().gpus > 0
     }
 
     /// Fills in the hosts' ports, which few problems ask for.
@@ -219,12 +227,18 @@ impl Hosts {
         };
         for (id, record) in self.reachable() {
             let (capacity, used) = (record.capacity(), self.ledger.used(id).resources);
+            let kept = self.is_kept(record);
+            out.used = out.used.plus(used);
+            if !kept {
+                out.without_gpus.used = out.without_gpus.used.plus(used);
+            }
             if draining.contains_key(id) {
-                out.used = out.used.plus(used);
                 continue;
             }
             out.total = out.total.plus(capacity);
-            out.used = out.used.plus(used);
+            if !kept {
+                out.without_gpus.add(capacity);
+            }
             out.largest_free = out.largest_free.max_each(capacity.minus(used));
             out.largest_host = out.largest_host.max_each(capacity);
             out.hosts = out.hosts.saturating_add(1);

@@ -137,6 +137,7 @@ impl Record {
             capacity: self.capacity,
             used: used.resources,
             draining: false,
+            kept: false,
             ports: PortSet::new(),
             ports_left: None,
         }

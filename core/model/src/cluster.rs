@@ -174,6 +174,16 @@ pub struct Host {
     pub maintenance: Option<Maintenance>,
 }
 
+/// Who may use hosts that have GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum GpuHosts {
+    /// Only work that asks for GPUs.
+    #[default]
+    Kept,
+    /// Everybody.
+    Open,
+}
+
 /// A host as placement sees it at one moment. Cheap to copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostView {
@@ -191,6 +201,8 @@ pub struct HostView {
     pub used: Resources,
     /// It is to be empty for planned maintenance: nothing is placed on it.
     pub draining: bool,
+    /// It has GPUs and is kept for work that asks for some.
+    pub kept: bool,
     /// Ports of its open offers. Filled in where the problem at hand wants ports.
     pub ports: PortSet,
     /// Ports that our tasks leave of all that it ever offered; `None` before its first offer, or where nobody wants ports.

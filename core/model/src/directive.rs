@@ -100,6 +100,25 @@ pub enum ReportPart {
     Superseded(Epoch),
 }
 
+/// Room of some hosts of a cluster, in sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Part {
+    /// All of it.
+    pub total: Resources,
+    /// Taken by our tasks.
+    pub used: Resources,
+    /// The most of each kind on one host.
+    pub largest_host: Resources,
+}
+
+impl Part {
+    /// Adds a host's room.
+    pub fn add(&mut self, host: Resources) {
+        self.total = self.total.plus(host);
+        self.largest_host = self.largest_host.max_each(host);
+    }
+}
+
 /// A cluster's hosts in sum.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capacity {
@@ -111,6 +130,8 @@ pub struct Capacity {
     pub largest_free: Resources,
     /// Largest capacity of each kind on one host: what never fits is said at submit (law 11).
     pub largest_host: Resources,
+    /// The part that is for work that asks for no GPUs: without the hosts that are kept for others.
+    pub without_gpus: Part,
     /// Hosts seen.
     pub hosts: u32,
     /// When Mesos was last heard.

@@ -71,6 +71,8 @@ pub enum ReasonCode {
     HostMaintenance = 35,
     /// Hosts have too few ports left, or not the one that is wanted.
     HostPorts = 36,
+    /// Hosts have GPUs and are kept for work that asks for some.
+    HostKept = 37,
     /// The launch is on its way to Mesos.
     Launching = 40,
     /// Mesos did not take the launch.
@@ -166,6 +168,7 @@ impl ReasonCode {
         Self::HostAvoided,
         Self::HostMaintenance,
         Self::HostPorts,
+        Self::HostKept,
         Self::Launching,
         Self::LaunchDropped,
         Self::LaunchInvalid,
@@ -276,6 +279,7 @@ impl ReasonCode {
                 "maintenance of its host, or of every host that it could use, is planned"
             }
             Self::HostPorts => "hosts have not the ports that it needs",
+            Self::HostKept => "hosts with GPUs are kept for work that asks for GPUs",
             Self::Launching => "the launch is on its way to Mesos",
             Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
             Self::LaunchInvalid => "Mesos refused the task as invalid",

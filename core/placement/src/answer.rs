@@ -48,6 +48,8 @@ pub struct Obstacles {
     pub hosts: u32,
     /// Hosts that break a constraint.
     pub constraint: u32,
+    /// Hosts that are kept for work with GPUs.
+    pub kept: u32,
     /// Hosts that are to be empty for planned maintenance.
     pub maintenance: u32,
     /// Hosts that are too small even when empty.
@@ -92,6 +94,7 @@ impl fmt::Display for Obstacles {
         let Self {
             hosts,
             constraint,
+            kept,
             maintenance,
             capacity,
             room,
@@ -101,6 +104,7 @@ impl fmt::Display for Obstacles {
         write!(f, "{hosts} {}", if *hosts == 1 { "host" } else { "hosts" })?;
         let parts = [
             (constraint, "break a constraint"),
+            (kept, "kept for work with GPUs"),
             (maintenance, "in maintenance"),
             (capacity, "too small"),
             (room, "full"),

@@ -223,7 +223,8 @@ impl<'a> Judge<'a> {
                 .shortfall
                 .is_none_or(|s| s.have < s.need && shape.is_some_and(|r| r.get(s.kind) == s.need));
             let o = &u.hosts;
-            let counted = o.constraint + o.maintenance + o.capacity + o.room + o.ports + o.offer == o.hosts;
+            let counted =
+                o.constraint + o.kept + o.maintenance + o.capacity + o.room + o.ports + o.offer == o.hosts;
             if !real || !counted || self.hosts.len() != o.hosts as usize {
                 self.broken.push(Broken::FalseReason(u.job, u.group.clone()));
             }
@@ -242,6 +243,11 @@ fn amounts(r: Resources) -> [i128; 4] {
 }
 
 fn allowed(wanted: &Wanted, host: &HostView) -> bool {
+    let set_aside = host.kept && wanted.resources.gpus < 1;
+    !set_aside && meets(wanted, host)
+}
+
+fn meets(wanted: &Wanted, host: &HostView) -> bool {
     wanted.constraints.iter().all(|rule| {
         let one_of = match values(rule, host) {
             Some(text) => text

@@ -51,6 +51,14 @@ pub struct Item {
     pub avoid: Vec<HostId>,
 }
 
+impl Wanted {
+    /// Whether a host is set aside for others: one with GPUs, when this asks for none.
+    #[must_use]
+    pub const fn is_kept_out(&self, host: &HostView) -> bool {
+        host.kept && self.resources.gpus == 0
+    }
+}
+
 impl Problem {
     /// How many instances are to be placed.
     #[must_use]

@@ -19,10 +19,13 @@ pub fn explain(wanted: &Wanted, room: &Room<'_>) -> (Reason, Obstacles) {
         .filter(|(_, view)| rules.iter().all(|r| holds(r, view)))
         .map(|(h, _)| h)
         .collect();
+    let kept_out = |h: &HostIdx| room.views().get(*h).is_some_and(|v| wanted.is_kept_out(v));
+    let (kept, usable): (Vec<HostIdx>, Vec<HostIdx>) = passing.iter().partition(|h| kept_out(h));
     let draining = |h: &HostIdx| room.views().get(*h).is_some_and(|v| v.draining);
-    let (away, open): (Vec<HostIdx>, Vec<HostIdx>) = passing.iter().partition(|h| draining(h));
+    let (away, open): (Vec<HostIdx>, Vec<HostIdx>) = usable.iter().partition(|h| draining(h));
     let obstacles = Obstacles {
         constraint: number(room.views().len() - passing.len()),
+        kept: number(kept.len()),
         maintenance: number(away.len()),
         ..count(wanted, &open, room)
     };
@@ -30,6 +33,8 @@ pub fn explain(wanted: &Wanted, room: &Room<'_>) -> (Reason, Obstacles) {
         ReasonCode::NoHosts.into()
     } else if passing.is_empty() {
         Reason::new(ReasonCode::HostConstraint).at(broken_rule(rules, room))
+    } else if usable.is_empty() {
+        Reason::new(ReasonCode::HostKept).at(obstacles.to_string())
     } else if open.is_empty() {
         Reason::new(ReasonCode::HostMaintenance).at(obstacles.to_string())
     } else if obstacles.offer > 0 {

@@ -52,6 +52,10 @@ impl Run<'_> {
     /// Whether an instance may go to this host and fits there.
     pub fn may_use(&self, host: HostIdx, room: &Room<'_>) -> bool {
         self.passes(host)
+            && room
+                .views()
+                .get(host)
+                .is_some_and(|v| !self.wanted.is_kept_out(v))
             && self.wanted.resources.fits(room.free(host))
             && room.ports(host, &self.wanted.ports).is_some()
     }

@@ -116,9 +116,11 @@ fn spread_over(request: &Request, most: u64, rooms: &Rooms) -> Vec<u64> {
         .slices
         .iter()
         .map(|slice| {
-            let room = left
-                .entry(&slice.cluster)
-                .or_insert_with(|| request.shape.count_in(rooms.cluster(&slice.cluster)));
+            let room = left.entry(&slice.cluster).or_insert_with(|| {
+                request
+                    .shape
+                    .count_in(rooms.cluster(&slice.cluster, request.shape))
+            });
             let n = slice.more.min(*room);
             *room -= n;
             Taker {
@@ -136,7 +138,7 @@ fn refusal(request: &Request, slice: &SliceRequest, room: u64, rooms: &Rooms) ->
     if room == 0 {
         return Reason::new(ReasonCode::MaxRunning);
     }
-    let cluster = rooms.cluster(&slice.cluster);
+    let cluster = rooms.cluster(&slice.cluster, request.shape);
     let pool = rooms.pool_refusal(&request.pool, request.shape);
     let is_limit = |r: &Reason| r.code != ReasonCode::PoolEntitlement;
     if let Some(reason) = pool.clone().filter(is_limit) {

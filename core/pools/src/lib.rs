@@ -20,5 +20,5 @@ pub use admit::{Admission, Refusal, Request, SliceRequest, admit};
 pub use entitle::{Entitlements, entitle, give_out_again};
 pub use grant::GrantLine;
 pub use hierarchy::Hierarchy;
-pub use rooms::Rooms;
+pub use rooms::{ClusterRoom, Rooms};
 pub use tree::{TreeProblem, validate};

@@ -15,11 +15,40 @@ struct PoolRoom {
     entitled: Resources,
 }
 
+/// What is left in one cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClusterRoom {
+    /// On all hosts.
+    pub all: Resources,
+    /// On hosts that are not kept for work with GPUs.
+    pub without_gpus: Resources,
+}
+
+impl ClusterRoom {
+    /// What is left for work of a shape.
+    #[must_use]
+    pub fn of(&self, shape: Resources) -> Resources {
+        if shape.gpus > 0 {
+            self.all
+        } else {
+            self.all.min_each(self.without_gpus)
+        }
+    }
+
+    /// Takes room of work, in sum.
+    pub fn take(&mut self, taken: Resources) {
+        self.all = self.all.minus(taken);
+        if taken.gpus == 0 {
+            self.without_gpus = self.without_gpus.minus(taken);
+        }
+    }
+}
+
 /// What is left in pools and clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rooms {
     pools: BTreeMap<String, PoolRoom>,
-    clusters: BTreeMap<ClusterId, Resources>,
+    clusters: BTreeMap<ClusterId, ClusterRoom>,
 }
 
 impl Rooms {
@@ -29,7 +58,7 @@ impl Rooms {
         hierarchy: &Hierarchy,
         entitlements: &Entitlements,
         allocated: &BTreeMap<String, Resources>,
-        clusters: BTreeMap<ClusterId, Resources>,
+        clusters: BTreeMap<ClusterId, ClusterRoom>,
     ) -> Self {
         let mut out = Self {
             pools: BTreeMap::new(),
@@ -58,16 +87,16 @@ impl Rooms {
         self
     }
 
-    /// What is left in a cluster.
+    /// What is left in a cluster for work of a shape.
     #[must_use]
-    pub fn cluster(&self, cluster: &ClusterId) -> Resources {
-        self.clusters.get(cluster).copied().unwrap_or_default()
+    pub fn cluster(&self, cluster: &ClusterId, shape: Resources) -> Resources {
+        self.clusters.get(cluster).copied().unwrap_or_default().of(shape)
     }
 
     /// Takes room of `n` instances in a cluster.
     pub fn take_cluster(&mut self, cluster: &ClusterId, taken: Resources) {
         if let Some(room) = self.clusters.get_mut(cluster) {
-            *room = room.minus(taken);
+            room.take(taken);
         }
     }
 

@@ -2,7 +2,8 @@
 //! simulation, sampled in production.
 
 use crate::picture::{Picture, SliceKey, slices_of};
-use crate::quota::{Totals, capacity, entitlements, totals};
+use crate::quota::{Totals, entitlements, totals};
+use crate::room::capacity;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode};
@@ -107,9 +108,10 @@ pub fn check(picture: &Picture) -> Vec<Broken> {
 
 /// Every division proves itself to a checker that shares nothing with it.
 fn unfair(picture: &Picture, sums: &Totals) -> Vec<certificate::Unfair> {
-    let entitled = entitlements(picture, &sums.demand);
+    let entitled = entitlements(picture, sums);
     let proof = certificate::certify(&picture.hierarchy, &entitled);
-    certificate::check(&picture.pools, &sums.demand, capacity(picture), &proof)
+    let there = capacity(picture, sums.demand_with_gpus);
+    certificate::check(&picture.pools, &sums.demand, there, &proof)
 }
 
 /// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.

@@ -9,15 +9,16 @@ use crate::manager::{Phase, ResourceManager};
 use crate::orders::{has_confirmed, listeners, orders, say_the_same};
 use crate::parts::parts;
 use crate::picture::ClusterView;
-use crate::place::{Leave, candidates, route_missing, spoken_for};
+use crate::place::{Leave, route_missing, spoken_for};
 use crate::quota::{admissions, entitlements, requests, rooms, totals};
+use crate::room::Candidates;
 use crate::{moves, ops};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Order, SliceOrder};
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::Write;
-use echelon_core_model::{ClusterId, JobId, Resources, Span, Timestamp};
+use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
 use std::collections::BTreeMap;
 
 /// Most orders in one directive.
@@ -100,7 +101,7 @@ impl ResourceManager {
 
     /// Settles releases, scales and routes the jobs that changed.
     fn follow_goals(&mut self) {
-        let mut clusters = candidates(&self.picture, &spoken_for(&self.picture));
+        let mut clusters = Candidates::new(&self.picture, &spoken_for(&self.picture));
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
             let Some(mut job) = self.picture.jobs.remove(&id) else {
@@ -129,7 +130,7 @@ impl ResourceManager {
             }
         }
         let totals = totals(&self.picture);
-        let entitled = entitlements(&self.picture, &totals.demand);
+        let entitled = entitlements(&self.picture, &totals);
         let mut rooms = rooms(&self.picture, &totals, &entitled);
         let asked = requests(&mut self.picture, now);
         let admitted = admissions(
@@ -158,13 +159,12 @@ impl ResourceManager {
 
     /// Marks what cannot run where it is, and what draining clusters are to give up.
     fn leave(&mut self, now: Timestamp) {
-        let mut taken: BTreeMap<ClusterId, Resources> = totals(&self.picture).taken;
+        let mut taken = totals(&self.picture).taken;
         for (id, view) in &self.picture.clusters {
-            let used = view.capacity.as_ref().map(|c| c.used).unwrap_or_default();
-            let sum = taken.entry(id.clone()).or_default();
-            *sum = sum.max_each(used);
+            let of_cluster = taken.entry(id.clone()).or_default();
+            *of_cluster = of_cluster.or_used(view);
         }
-        let clusters = candidates(&self.picture, &taken);
+        let clusters = Candidates::new(&self.picture, &taken);
         let ids: Vec<JobId> = self.picture.live().map(|(id, _)| id).collect();
         let mut left = self.config.drain_batch;
         let mut room = clusters;

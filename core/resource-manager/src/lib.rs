@@ -30,6 +30,7 @@ mod ranges;
 mod reads;
 mod recover;
 mod reports;
+mod room;
 mod store;
 mod tombstones;
 mod waiting;

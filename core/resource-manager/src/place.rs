@@ -2,62 +2,27 @@
 //! before any shard hears of them.
 
 use crate::moves::{assign, mark, missing};
-use crate::picture::{ClusterView, JobView, Picture, SliceKey};
+use crate::picture::{JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change};
+use crate::room::{Candidates, Taken};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
-use echelon_core_model::cluster::{Contact, Wish};
+use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
     ClusterId, GroupName, JobId, RangeSet, Reason, ReasonCode, Resources, Span, Timestamp,
 };
-use echelon_core_routing::{Candidate, Demand, Share, place_elsewhere, route};
+use echelon_core_routing::{Demand, Share, place_elsewhere, route};
 use std::collections::BTreeMap;
 
 /// Most ranges of one group: an assignment stays below 64 KiB.
 const MAX_RANGES: usize = 400;
 
-/// Clusters as routing sees them, with what `taken` leaves of each.
-#[must_use]
-pub fn candidates(picture: &Picture, taken: &BTreeMap<ClusterId, Resources>) -> Vec<Candidate> {
-    let known = picture
-        .clusters
-        .iter()
-        .filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
-    known
-        .map(|(id, c, row)| Candidate {
-            id: id.clone(),
-            name: row.name.clone(),
-            wish: row.wish,
-            contact: if c.capacity.is_some() {
-                c.contact()
-            } else {
-                Contact::Joining
-            },
-            hosts: c.capacity.as_ref().map_or(0, |c| c.hosts),
-            largest_host: c.capacity.as_ref().map(|c| c.largest_host).unwrap_or_default(),
-            room: total(c).minus(taken.get(id).copied().unwrap_or_default()),
-        })
-        .collect()
-}
-
-/// All that a cluster's hosts have, as reported, or as stored until this leader has heard of it.
-#[must_use]
-pub fn total(cluster: &ClusterView) -> Resources {
-    let stored = cluster.state.as_ref().map(|s| s.capacity);
-    cluster
-        .capacity
-        .as_ref()
-        .map(|c| c.total)
-        .or(stored)
-        .unwrap_or_default()
-}
-
 /// What every cluster's assigned instances need, running or not: what new jobs find taken.
 #[must_use]
-pub fn spoken_for(picture: &Picture) -> BTreeMap<ClusterId, Resources> {
-    let mut out: BTreeMap<ClusterId, Resources> = BTreeMap::new();
+pub fn spoken_for(picture: &Picture) -> BTreeMap<ClusterId, Taken> {
+    let mut out: BTreeMap<ClusterId, Taken> = BTreeMap::new();
     for (id, job) in picture.live() {
         for (key, ranges) in crate::picture::slices_of(&job.decided) {
             let Some((_, group)) = picture.group(id, &key.group) else {
@@ -65,8 +30,7 @@ pub fn spoken_for(picture: &Picture) -> BTreeMap<ClusterId, Resources> {
             };
             let count = picture.count(id, &key, &ranges);
             let n = count.startable().min(u64::from(group.most_active()));
-            let sum = out.entry(key.cluster).or_default();
-            *sum = sum.plus(group.resources.times(n));
+            out.entry(key.cluster).or_default().add(group.resources.times(n));
         }
     }
     out
@@ -82,15 +46,8 @@ pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a>
     }
 }
 
-/// Takes a share's room out of its candidate.
-pub fn take(clusters: &mut [Candidate], cluster: &ClusterId, taken: Resources) {
-    if let Some(c) = clusters.iter_mut().find(|c| c.id == *cluster) {
-        c.room = c.room.minus(taken);
-    }
-}
-
 /// Gives every number of a job that has no holder one, or notes why not.
-pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &mut [Candidate]) {
+pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &mut Candidates) {
     job.unrouted.clear();
     let Some(spec) = job.running_spec().cloned() else {
         return;
@@ -109,15 +66,14 @@ pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &
         for r in job.decided.ranges(&group.name) {
             *have.entry(r.cluster.clone()).or_default() += r.range.count();
         }
-        let routed = route(&demand(id, &spec, group), n, &have, clusters);
+        let routed = route(&demand(id, &spec, group), n, &have, clusters.of(group.resources));
         if let Some(reason) = routed.refused {
             job.unrouted.insert(group.name.clone(), reason);
             continue;
         }
         let shares: Vec<(ClusterId, u64)> = routed.shares.into_iter().map(|s| (s.cluster, s.count)).collect();
         for (cluster, n) in &shares {
-            take(
-                clusters,
+            clusters.take(
                 cluster,
                 group.resources.times((*n).min(u64::from(group.most_active()))),
             );
@@ -138,7 +94,7 @@ pub struct Leave<'a> {
     /// How many more instances may leave draining clusters now.
     pub drain_left: u64,
     /// Clusters with the room that admission has left.
-    pub clusters: Vec<Candidate>,
+    pub clusters: Candidates,
 }
 
 impl Leave<'_> {
@@ -193,7 +149,7 @@ impl Leave<'_> {
                     .map(|f| f.0),
             );
         }
-        let shares = place_elsewhere(demand, stuck, &from, &self.clusters);
+        let shares = place_elsewhere(demand, stuck, &from, self.clusters.of(demand.shape));
         self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
     }
 
@@ -207,7 +163,7 @@ impl Leave<'_> {
         let from = [key.cluster.clone()];
         if report.unstarted > 0 {
             let n = report.unstarted.min(self.drain_left);
-            let shares = place_elsewhere(demand, n, &from, &self.clusters);
+            let shares = place_elsewhere(demand, n, &from, self.clusters.of(demand.shape));
             self.drain_left -= shares.iter().map(|s| s.count).sum::<u64>().min(self.drain_left);
             self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
             return;
@@ -218,7 +174,7 @@ impl Leave<'_> {
         }
         let budget = u64::from(group.max_unavailable.max(1)) - self.unavailable(job, &key.group);
         let n = budget.min(self.drain_left);
-        let Some(share) = place_elsewhere(demand, n, &from, &self.clusters)
+        let Some(share) = place_elsewhere(demand, n, &from, self.clusters.of(demand.shape))
             .into_iter()
             .next()
         else {
@@ -240,11 +196,8 @@ impl Leave<'_> {
         };
         mark(ranges, &numbers, &with);
         self.drain_left -= numbers.count().min(self.drain_left);
-        take(
-            &mut self.clusters,
-            &share.cluster,
-            demand.shape.times(numbers.count()),
-        );
+        self.clusters
+            .take(&share.cluster, demand.shape.times(numbers.count()));
     }
 
     /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or granted and not begun.
@@ -296,7 +249,7 @@ impl Leave<'_> {
                 why: ReasonCode::Moved,
                 count: Some(n),
             });
-            take(&mut self.clusters, &share.cluster, shape.times(n));
+            self.clusters.take(&share.cluster, shape.times(n));
             left -= n;
             share.count -= n;
             if share.count == 0 {
@@ -326,7 +279,7 @@ fn stuck_count(job: &JobView, key: &SliceKey, report: &SliceReport) -> (u64, boo
     let unplaced_count: u64 = unplaced.clone().map(|(_, n, _)| n).sum();
     let by_rule = unplaced
         .clone()
-        .any(|(r, _, _)| r.code == ReasonCode::HostConstraint);
+        .any(|(r, _, _)| matches!(r.code, ReasonCode::HostConstraint | ReasonCode::HostKept));
     let stuck = unplaced_count.saturating_add(refused.map_or(0, |(_, n)| *n));
     (stuck.min(report.unstarted), by_rule)
 }

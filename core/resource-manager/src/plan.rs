@@ -2,8 +2,9 @@
 //! nothing.
 
 use crate::picture::{JobView, Picture};
-use crate::place::{candidates, demand, route_missing, spoken_for};
+use crate::place::{demand, route_missing, spoken_for};
 use crate::quota::{Totals, entitlements, requests, rooms, totals};
+use crate::room::Candidates;
 use echelon_core_model::job::Head;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
@@ -90,18 +91,18 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     job.spec = Some(spec.clone());
     job.spec_version = 1;
     let pool_known = picture.hierarchy.leaf(&spec.pool).is_some();
-    let mut clusters = candidates(&picture, &spoken_for(&picture));
+    let mut clusters = Candidates::new(&picture, &spoken_for(&picture));
     let dropped: Vec<Vec<Dropped>> = spec
         .groups
         .iter()
-        .map(|g| drops(&demand(id, spec, g), &clusters))
+        .map(|g| drops(&demand(id, spec, g), clusters.of(g.resources)))
         .collect();
     route_missing(id, &mut job, pool_known, &mut clusters);
     job.durable = job.decided.clone();
     picture.jobs.insert(id, job);
 
     let sums = totals(&picture);
-    let entitled = entitlements(&picture, &sums.demand);
+    let entitled = entitlements(&picture, &sums);
     let mut rooms = rooms(&picture, &sums, &entitled);
     let asked = requests(&mut picture, Timestamp(0));
     let admitted = admit(&asked, &mut rooms);

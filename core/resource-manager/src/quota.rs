@@ -2,7 +2,7 @@
 //! and what is raised together exceed pool, entitlement, group or cluster.
 
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
-use crate::place::total;
+use crate::room::{Taken, capacity, left};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Span, Timestamp};
@@ -16,8 +16,10 @@ pub struct Totals {
     pub allocated: BTreeMap<String, Resources>,
     /// What could be active if everything fitted, by pool.
     pub demand: BTreeMap<String, Resources>,
+    /// What could be active of work that asks for GPUs.
+    pub demand_with_gpus: Resources,
     /// What is granted or active, by cluster.
-    pub taken: BTreeMap<ClusterId, Resources>,
+    pub taken: BTreeMap<ClusterId, Taken>,
 }
 
 /// A slice with its numbers, as admission needs it.
@@ -48,8 +50,8 @@ pub fn totals(picture: &Picture) -> Totals {
         for group in &spec.groups {
             let lines = lines(picture, id, job, &group.name);
             for line in &lines {
-                let sum = out.taken.entry(line.key.cluster.clone()).or_default();
-                *sum = sum.plus(group.resources.times(line.allocated));
+                let taken = out.taken.entry(line.key.cluster.clone()).or_default();
+                taken.add(group.resources.times(line.allocated));
             }
             let allocated: u64 = lines.iter().map(|l| l.allocated).sum();
             let ended: u64 = lines.iter().map(|l| l.count.ended).sum();
@@ -60,30 +62,27 @@ pub fn totals(picture: &Picture) -> Totals {
             let pool = |n: u64| group.resources.times(n);
             let sum = out.allocated.entry(spec.pool.clone()).or_default();
             *sum = sum.plus(pool(allocated));
+            let wanted = pool(open.max(allocated));
             let sum = out.demand.entry(spec.pool.clone()).or_default();
-            *sum = sum.plus(pool(open.max(allocated)));
+            *sum = sum.plus(wanted);
+            if wanted.gpus > 0 {
+                out.demand_with_gpus = out.demand_with_gpus.plus(wanted);
+            }
         }
     }
     out
 }
 
 /// What every pool may use now.
-pub fn entitlements(picture: &Picture, demand: &BTreeMap<String, Resources>) -> Entitlements {
+pub fn entitlements(picture: &Picture, totals: &Totals) -> Entitlements {
     let hierarchy = &picture.hierarchy;
     let mut wanted = vec![Resources::ZERO; hierarchy.len()];
-    for (path, amount) in demand {
+    for (path, amount) in &totals.demand {
         if let Some(slot) = hierarchy.find(path).and_then(|i| wanted.get_mut(i)) {
             *slot = *amount;
         }
     }
-    entitle(hierarchy, &wanted, capacity(picture))
-}
-
-/// What there is to divide: an unreachable cluster counts until it has left.
-#[must_use]
-pub fn capacity(picture: &Picture) -> Resources {
-    let there = picture.clusters.values().filter(|c| c.wish() != Wish::Left);
-    there.fold(Resources::ZERO, |sum, c| sum.plus(total(c)))
+    entitle(hierarchy, &wanted, capacity(picture, totals.demand_with_gpus))
 }
 
 /// What is left in pools and clusters.
@@ -94,9 +93,8 @@ pub fn rooms(picture: &Picture, totals: &Totals, entitlements: &Entitlements) ->
         .iter()
         .filter(|(_, c)| c.takes_grants())
         .map(|(id, c)| {
-            let used = c.capacity.as_ref().map(|c| c.used).unwrap_or_default();
             let taken = totals.taken.get(id).copied().unwrap_or_default();
-            (id.clone(), total(c).minus(used.max_each(taken)))
+            (id.clone(), left(c, taken.or_used(c)))
         });
     Rooms::new(
         &picture.hierarchy,

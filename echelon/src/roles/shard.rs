@@ -5,6 +5,7 @@ use crate::process::{Process, VERSION, membership, unique_name};
 use anyhow::{Context, Result};
 use clap::Args;
 use echelon_core_model::Span;
+use echelon_core_model::cluster::GpuHosts;
 use echelon_io_process::Metrics;
 use echelon_io_process::config::Common;
 use echelon_shard::mesos::{Credential, Framework, Limits, Timing};
@@ -26,6 +27,8 @@ pub struct ShardOptions {
     process: Common,
     #[arg(skip)]
     limits: Limited,
+    #[arg(skip)]
+    placement: Placed,
     /// The cluster's name: 1 to 63 characters of a-z, 0-9 and `-`. It is added where there is none of this name
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
@@ -81,6 +84,33 @@ struct Limited {
     loss_least: Option<u64>,
 }
 
+/// Whose hosts are whose.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Placed {
+    gpu_hosts: ForWhom,
+}
+
+/// Who may use hosts that have GPUs.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ForWhom {
+    /// Work that asks for GPUs.
+    #[default]
+    Kept,
+    /// Everybody.
+    Open,
+}
+
+impl From<ForWhom> for GpuHosts {
+    fn from(said: ForWhom) -> Self {
+        match said {
+            ForWhom::Kept => Self::Kept,
+            ForWhom::Open => Self::Open,
+        }
+    }
+}
+
 impl Limited {
     fn timing(&self) -> Result<DriverTiming, WrongOption> {
         let mut timing = DriverTiming::default();
@@ -114,6 +144,7 @@ impl Options for ShardOptions {
         Self {
             process: file.process,
             limits: file.limits,
+            placement: file.placement,
             cluster: self.cluster.or(file.cluster),
             mesos: self.mesos.or(file.mesos),
             storage: self.storage.or(file.storage),
@@ -240,7 +271,8 @@ pub(crate) fn cluster_name(name: String) -> Result<String, WrongOption> {
 
 pub(super) async fn run(options: ShardOptions) -> Result<()> {
     let mesos = options.mesos()?;
-    let timing = options.limits.timing()?;
+    let mut timing = options.limits.timing()?;
+    timing.hosts.gpu_hosts = options.placement.gpu_hosts.into();
     let cluster = cluster_name(options::required(options.cluster, "cluster", "east")?)?;
     let storage_url = options::storage(options.storage)?;
     let membership = membership(&options::membership(options.membership)?)?;
@@ -317,6 +349,17 @@ mod tests {
             };
             assert_eq!(options.mesos().is_ok(), good, "{span}");
         }
+    }
+
+    #[test]
+    fn hosts_with_gpus_are_kept_unless_an_operator_opens_them() {
+        let read =
+            |text: &str| toml::from_str::<ShardOptions>(text).map(|o| GpuHosts::from(o.placement.gpu_hosts));
+        assert_eq!(read("").unwrap(), GpuHosts::Kept);
+        assert_eq!(read("[placement]\ngpu_hosts = \"kept\"").unwrap(), GpuHosts::Kept);
+        assert_eq!(read("[placement]\ngpu_hosts = \"open\"").unwrap(), GpuHosts::Open);
+        assert!(read("[placement]\ngpu_hosts = \"shared\"").is_err());
+        assert!(read("[placement]\ngpus = \"open\"").is_err());
     }
 
     #[test]

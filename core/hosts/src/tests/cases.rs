@@ -1,8 +1,9 @@
 use super::{
     a, at, demand, disconnected, free, launch, need, offer, say, subscribed, task, update, with_offers,
 };
-use crate::{Event, Hosts, OfferId, TaskState};
-use echelon_core_model::Resources;
+use crate::{Config, Event, Hosts, OfferId, TaskState};
+use echelon_core_model::cluster::GpuHosts;
+use echelon_core_model::{HostId, Resources};
 use echelon_core_testkit::build::{main_group, shape};
 use std::sync::Arc;
 
@@ -203,4 +204,42 @@ fn a_new_leader_begins_with_the_stored_hosts() {
     assert_eq!(new.capacity(at(0)).total, shape(2, 100));
     assert_eq!(new.capacity(at(0)).largest_free, shape(1, 90));
     assert_eq!(new.host(&a()).unwrap().hostname, "a.example");
+}
+
+#[test]
+fn hosts_with_gpus_are_told_apart_unless_an_operator_opens_them() {
+    let gpu = Resources {
+        gpus: 2000,
+        ..shape(4, 100)
+    };
+    let mut hosts = with_offers(vec![offer("o1", "a", gpu), offer("o2", "b", shape(2, 50))]);
+    let kept = |hosts: &Hosts| hosts.views(at(0)).iter().map(|v| v.kept).collect::<Vec<_>>();
+    assert_eq!(kept(&hosts), [true, false]);
+    hosts
+        .accept(&HostId::new("b"), vec![launch(1, shape(1, 10))], at(1))
+        .unwrap();
+    let told = hosts.capacity(at(1));
+    assert_eq!((told.total.cpus, told.without_gpus.total), (6000, shape(2, 50)));
+    assert_eq!(told.without_gpus.used, shape(1, 10));
+    assert_eq!(told.without_gpus.largest_host, shape(2, 50));
+    let mut open = Hosts::new(Config {
+        gpu_hosts: GpuHosts::Open,
+        ..Config::usual()
+    });
+    open.on_event(&subscribed(), at(0));
+    open.on_event(&Event::Offers(vec![offer("o1", "a", gpu)]), at(0));
+    assert_eq!(kept(&open), [false]);
+    assert_eq!(open.capacity(at(0)).without_gpus.total, gpu);
+}
+
+#[test]
+fn an_offer_with_gpus_of_which_nothing_that_waits_is_for_goes_back_for_long() {
+    let gpu = Resources {
+        gpus: 1000,
+        ..shape(4, 100)
+    };
+    let mut hosts = with_offers(vec![offer("o1", "a", gpu)]);
+    hosts.next_calls(demand(true), at(0));
+    hosts.compared(hosts.mark(), at(0));
+    assert_eq!(say(&hosts.next_calls(demand(true), at(0))), "decline o1 5m");
 }

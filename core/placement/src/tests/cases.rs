@@ -1,4 +1,4 @@
-use super::{group, host, judged, rule, solve, with_attribute, with_ports};
+use super::{group, host, judged, kept, rule, solve, with_attribute, with_ports};
 use crate::{Broken, Choice, Flaw, Problem, check, place};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::JobKind::{Batch, Service};
@@ -311,4 +311,56 @@ fn a_group_that_finds_no_ports_keeps_nobody_else_from_a_host() {
     let hosts = vec![with_ports(host("a", shape(8, 800)), 80, 81)];
     let solved = solve(&problem(vec![certain, any, plain], hosts));
     assert!(solved.starts_with("2 0:a+80\n3 0:a\n1 [0] "), "{solved}");
+}
+
+#[test]
+fn hosts_with_gpus_are_kept_for_work_that_asks_for_some() {
+    let hosts = || {
+        vec![
+            kept(host("g", shape(8, 800)), 2),
+            kept(host("h", shape(8, 800)), 1),
+            host("c", shape(2, 200)),
+        ]
+    };
+    let gpu = Resources {
+        gpus: 1000,
+        ..shape(1, 100)
+    };
+    let open = |mut h: HostView| {
+        h.kept = false;
+        h
+    };
+    for (why, wanted, hosts, answer) in [
+        (
+            "work with GPUs",
+            group(1, Batch, 3, gpu),
+            hosts(),
+            "1 0:h 1:g 2:g",
+        ),
+        (
+            "other work takes what is left and says how many hosts were set aside",
+            group(1, Service, 3, shape(1, 100)),
+            hosts(),
+            "1 0:c 1:c\n1 [2] hosts have too little left: cpus needs 1, has at most 0 \
+             (3 hosts: 2 kept for work with GPUs, 1 full)",
+        ),
+        (
+            "nothing else is there",
+            group(1, Batch, 1, shape(1, 100)),
+            hosts()[..2].to_vec(),
+            "1 [0] hosts with GPUs are kept for work that asks for GPUs (2 hosts: 2 kept for work with GPUs)",
+        ),
+        (
+            "an operator has opened them",
+            group(1, Batch, 1, shape(8, 100)),
+            hosts()[..1].iter().cloned().map(open).collect(),
+            "1 0:g",
+        ),
+    ] {
+        assert_eq!(solve(&problem(vec![wanted], hosts)), answer, "{why}");
+    }
+    let p = problem(vec![group(1, Batch, 1, shape(1, 100))], hosts());
+    let mut wrong = judged(&p);
+    wrong.choices[0].host = HostId::new("g");
+    assert!(matches!(check(&p, &wrong).as_slice(), [Broken::Constraint(..)]));
 }

@@ -20,6 +20,7 @@ pub fn host(name: &str, free: Resources) -> HostView {
         capacity: free,
         used: Resources::ZERO,
         draining: false,
+        kept: false,
         ports: PortSet::new(),
         ports_left: None,
     }
@@ -27,6 +28,13 @@ pub fn host(name: &str, free: Resources) -> HostView {
 
 pub fn with_attribute(mut host: HostView, name: &str, value: &str) -> HostView {
     Arc::make_mut(&mut host.attributes).insert(name.to_owned(), value.to_owned());
+    host
+}
+
+pub fn kept(mut host: HostView, gpus: u64) -> HostView {
+    host.free.gpus = gpus * 1000;
+    host.capacity.gpus = gpus * 1000;
+    host.kept = true;
     host
 }
 

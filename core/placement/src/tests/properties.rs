@@ -19,13 +19,14 @@ fn resources(most: u64) -> impl Strategy<Value = Resources> {
 
 fn a_host(n: usize) -> impl Strategy<Value = HostView> {
     let ports = (prop::collection::btree_set(80..88u16, 0..8), any::<bool>());
-    (resources(12), resources(6), 0..4u8, any::<bool>(), ports).prop_map(
-        move |(free, used, zone, offered, ports)| {
+    (resources(12), resources(6), 0..4u8, any::<(bool, bool)>(), ports).prop_map(
+        move |(free, used, zone, (offered, kept), ports)| {
             let mut view = host(&format!("h{n:02}"), free);
             view.used = used;
             view.capacity = free.plus(used);
             view.ports = ports.0.into_iter().collect();
             view.ports_left = ports.1.then(|| view.ports.clone());
+            view.kept = kept && view.capacity.gpus > 0;
             if !offered {
                 view.free = Resources::ZERO;
                 view.ports = PortSet::new();
@@ -93,7 +94,11 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
         for item in &g.items {
             let fitting = problem.hosts.iter().filter(|h| {
                 let passes = g.constraints.iter().all(|r| crate::constraint::holds(r, h));
-                passes && g.resources.fits(free[&h.id]) && choose(&g.ports, &ports[&h.id]).is_some()
+                let kept_out = h.kept && g.resources.gpus == 0;
+                !kept_out
+                    && passes
+                    && g.resources.fits(free[&h.id])
+                    && choose(&g.ports, &ports[&h.id]).is_some()
             });
             let best = match g.kind {
                 JobKind::Batch => {

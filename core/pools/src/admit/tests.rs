@@ -4,6 +4,7 @@ use super::*;
 use crate::entitle::entitle;
 use crate::entitle::tests::{cpus, pool, tree};
 use crate::hierarchy::Hierarchy;
+use crate::rooms::ClusterRoom;
 use proptest::prelude::*;
 
 fn request(job: u128, pool: &str, shape: u64, wants: &[(&str, u64)]) -> Request {
@@ -34,7 +35,13 @@ fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> Rooms {
     let entitled = entitle(&hierarchy, &demand, cpus(capacity));
     let clusters = clusters
         .iter()
-        .map(|(c, n)| (ClusterId::new(c), cpus(*n)))
+        .map(|(c, n)| {
+            let room = ClusterRoom {
+                all: cpus(*n),
+                without_gpus: cpus(*n),
+            };
+            (ClusterId::new(c), room)
+        })
         .collect();
     Rooms::new(&hierarchy, &entitled, &BTreeMap::new(), clusters)
 }

@@ -189,3 +189,28 @@ fn a_plan_tells_what_the_cycle_would_do() {
     insta::assert_snapshot!(told(service(1).pool("/nowhere")), @r#"0 [] ["b: the chosen cluster takes no new work (cordoned)"] ["1 its pool does not exist; create the pool or delete the job (/nowhere)"] its pool does not exist; create the pool or delete the job (/nowhere)"#);
     assert_eq!(case.store.writes(), before, "nothing was committed");
 }
+
+#[test]
+fn what_is_kept_for_work_with_gpus_is_no_room_for_other_work() {
+    let mut case = Case::new().pool("/x", 100).pool("/y", 100).cluster("a", 10);
+    case.shard("a").kept_cores = 6;
+    let x = case.store_job(1, batch(20).pool("/x"));
+    let y = case.store_job(2, batch(20).pool("/y"));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(x), case.total_active(y)), (2, 2));
+    assert_eq!(case.waiting(x), [(ReasonCode::NoClusterCapacity, 18)]);
+}
+
+#[test]
+fn a_cluster_whose_only_room_is_kept_is_passed_over() {
+    let mut case = Case::new().pool("/default", 100).cluster("a", 4).cluster("b", 4);
+    case.shard("a").kept_cores = 4;
+    case.elect();
+    case.run_for(Span::seconds(2));
+    for n in 1..=4 {
+        let job = case.job(n, batch(1));
+        case.run_for(Span::seconds(1));
+        assert_eq!((case.total_active(job), case.shard("a").active()), (1, 0));
+    }
+}

@@ -2,7 +2,7 @@
 //! its grants allow, releases only what is marked, and its memory survives its process.
 
 use echelon_core_model::directive::{
-    Capacity, Directive, Order, Report, ReportPart, SliceOrder, SliceReport,
+    Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
@@ -47,6 +47,8 @@ pub struct ModelShard {
     pub cores: u64,
     /// Cores of its largest host.
     pub host_cores: u64,
+    /// Of these, on hosts that are kept for work with GPUs.
+    pub kept_cores: u64,
     /// Places nothing, whatever room it has, for this reason.
     pub unplaceable: Option<ReasonCode>,
     /// Stops nothing: a kill takes for ever.
@@ -73,6 +75,7 @@ impl ModelShard {
             archived: BTreeSet::new(),
             cores,
             host_cores: cores.clamp(1, 4),
+            kept_cores: 0,
             unplaceable: None,
             stubborn: false,
             parts: BTreeMap::new(),
@@ -194,6 +197,11 @@ impl ModelShard {
             used: of(used),
             largest_free: of(self.host_cores.min(self.cores.saturating_sub(used))),
             largest_host: of(self.host_cores),
+            without_gpus: Part {
+                total: of(self.cores - self.kept_cores),
+                used: of(used),
+                largest_host: of(self.host_cores.min(self.cores - self.kept_cores)),
+            },
             hosts: u32::try_from(self.cores.div_ceil(self.host_cores)).unwrap(),
             mesos_contact: Some(now),
             loss: self.loss,

@@ -3,7 +3,7 @@
 use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, moment, required};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
-use echelon_core_model::directive::{Capacity, Report, ReportPart, SliceReport};
+use echelon_core_model::directive::{Capacity, Part, Report, ReportPart, SliceReport};
 use echelon_core_model::{Epoch, Generation, Reason, Timestamp, Version};
 
 impl Wire for Report {
@@ -64,6 +64,7 @@ impl Wire for Capacity {
             used,
             largest_free,
             largest_host,
+            without_gpus,
             hosts,
             mesos_contact,
             loss,
@@ -73,6 +74,7 @@ impl Wire for Capacity {
             used: Some(used.to_wire()),
             largest_free: Some(largest_free.to_wire()),
             largest_host: Some(largest_host.to_wire()),
+            without_gpus: Some(without_gpus.to_wire()),
             hosts: *hosts,
             mesos_contact_ms: mesos_contact.map(|t| t.0),
             loss: *loss,
@@ -80,14 +82,45 @@ impl Wire for Capacity {
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let all = wire::Part {
+            total: message.total,
+            used: message.used,
+            largest_host: message.largest_host,
+        };
         Ok(Self {
             total: required("total", message.total)?,
             used: required("used", message.used)?,
             largest_free: required("largest_free", message.largest_free)?,
             largest_host: required("largest_host", message.largest_host)?,
+            without_gpus: required("without_gpus", message.without_gpus.or(Some(all)))?,
             hosts: message.hosts,
             mesos_contact: moment(message.mesos_contact_ms),
             loss: message.loss,
+        })
+    }
+}
+
+impl Wire for Part {
+    type Message = wire::Part;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            total,
+            used,
+            largest_host,
+        } = self;
+        wire::Part {
+            total: Some(total.to_wire()),
+            used: Some(used.to_wire()),
+            largest_host: Some(largest_host.to_wire()),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            total: required("total", message.total)?,
+            used: required("used", message.used)?,
+            largest_host: required("largest_host", message.largest_host)?,
         })
     }
 }
