@@ -92,6 +92,7 @@ fn spec(instances: u32) -> JobSpec {
             only: Vec::new(),
             spread: Spread::Even,
         },
+        revocable: false,
         on_unreachable: defaults::ON_UNREACHABLE,
         on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![GroupSpec {

@@ -131,16 +131,17 @@ fn report() -> impl Strategy<Value = Report> {
         any::<u32>(),
         of(any_of::at()),
         of(any::<u64>()),
-        part(),
+        (part(), part()),
     );
     let capacity = capacity.prop_map(
-        |(total, used, largest_free, largest_host, hosts, mesos_contact, loss, without_gpus)| {
+        |(total, used, largest_free, largest_host, hosts, mesos_contact, loss, (without_gpus, slack))| {
             ReportPart::Capacity(Capacity {
                 total,
                 used,
                 largest_free,
                 largest_host,
                 without_gpus,
+                slack,
                 hosts,
                 mesos_contact,
                 loss,

@@ -42,6 +42,9 @@ fn people(job: &v1::Job) -> String {
         format!("spec:      version {}, etag {}", job.spec_version, job.etag),
         format!("created:   {}", shape::time(job.create_time.as_ref())),
     ];
+    if job.spec.as_ref().is_some_and(|s| s.revocable) {
+        lines.push("revocable: runs on what hosts lend, and may be killed at any time".to_owned());
+    }
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }

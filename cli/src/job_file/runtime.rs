@@ -54,7 +54,7 @@ fn each<T, U>(
         .collect()
 }
 
-fn truth(text: &str) -> Result<bool, String> {
+pub(super) fn truth(text: &str) -> Result<bool, String> {
     match text {
         "true" => Ok(true),
         "false" => Ok(false),

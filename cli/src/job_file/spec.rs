@@ -1,7 +1,7 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
 use super::file::{ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile};
-use super::runtime::runtime;
+use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
 use super::{Problem, Problems};
 use crate::quantity;
@@ -94,6 +94,7 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         labels: texts(file.labels),
         priority: r.value("priority", file.priority.as_ref(), whole, 0),
         clusters: clusters(&mut r, file.clusters),
+        revocable: r.value("revocable", file.revocable.as_ref(), truth, false),
         on_unreachable: r.value(
             "on_unreachable",
             file.on_unreachable.as_ref(),

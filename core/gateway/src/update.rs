@@ -127,6 +127,11 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
         ("pool", before.pool == after.pool, before.pool.clone()),
         ("kind", before.kind == after.kind, before.kind.to_string()),
         (
+            "revocable",
+            before.revocable == after.revocable,
+            before.revocable.to_string(),
+        ),
+        (
             "clusters",
             before.clusters == after.clusters,
             "as it was".to_owned(),

@@ -21,6 +21,8 @@ pub struct Launch {
     pub ports: Vec<Port>,
     /// Room that it takes.
     pub resources: Resources,
+    /// The part of that room that its host only lends: no kind is taken from both sides (R91).
+    pub revocable: Resources,
     /// From SIGTERM to SIGKILL; goes into the task itself (R85).
     pub grace: Span,
     /// Longest run (R89).

@@ -24,6 +24,8 @@ pub struct Offer {
     pub address: String,
     /// Room that is ours to use (not revocable, not reserved to others).
     pub resources: Resources,
+    /// Room that the host only lends: revocable, for revocable work.
+    pub revocable: Resources,
     /// Ports that are ours to use.
     pub ports: PortSet,
     /// Attributes as text.

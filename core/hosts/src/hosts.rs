@@ -5,11 +5,11 @@ use crate::appetite::Appetite;
 use crate::call::{Call, Launch};
 use crate::config::Config;
 use crate::event::OfferId;
-use crate::ledger::{Ledger, Need};
+use crate::ledger::{Ledger, Need, Used};
 use crate::record::Record;
 use crate::stock::Stock;
 use crate::tally::{End, Tally};
-use echelon_core_model::cluster::{GpuHosts, Host, HostView, Maintenance};
+use echelon_core_model::cluster::{GpuHosts, Host, HostView, Maintenance, Slack};
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,6 +98,14 @@ impl Hosts {
         let (free, used) = (self.stock.free(host), self.ledger.used(host).resources);
         self.record(host, now).sum_grew(free, used, now);
         self.changed.insert(host.clone());
+        let sum = self.lent_sum(host);
+        let record = self.record(host, now);
+        record.lent = record.lent.max_each(sum);
+    }
+
+    /// What a host lends by our tasks and its open offers.
+    pub(crate) fn lent_sum(&self, host: &HostId) -> Resources {
+        self.stock.lent(host).plus(self.ledger.used(host).revocable)
     }
 
     /// Stops counting a task: its run has ended, was given up, or was never sent.
@@ -115,12 +123,15 @@ impl Hosts {
     /// twice (hazard H1), a task is already counted, or there is nothing to launch.
     pub fn accept(&mut self, host: &HostId, launches: Vec<Launch>, now: Timestamp) -> Option<Call> {
         self.appetite?;
-        let need = launches
-            .iter()
-            .fold(Resources::ZERO, |sum, l| sum.plus(l.resources));
+        let need = sum(&launches, |l| l.resources.minus(l.revocable));
+        let lent = sum(&launches, |l| l.revocable);
         let tasks: BTreeSet<&TaskId> = launches.iter().map(|l| &l.task).collect();
         let new = tasks.len() == launches.len() && !tasks.iter().any(|t| self.ledger.holds(t));
-        if launches.is_empty() || !new || !need.fits(self.stock.free(host)) {
+        if launches.is_empty()
+            || !new
+            || !need.fits(self.stock.free(host))
+            || !lent.fits(self.stock.lent(host))
+        {
             return None;
         }
         let mut ports = self.stock.ports(host);
@@ -136,7 +147,7 @@ impl Hosts {
             return None;
         }
         for l in &launches {
-            self.adopt(&l.task, host, &Need::new(l.resources, &l.ports), now);
+            self.adopt(&l.task, host, &Need::new(l.resources, l.revocable, &l.ports), now);
         }
         Some(Call::Accept {
             offers,
@@ -174,6 +185,10 @@ impl Hosts {
         if planned.is_some_and(|m| self.drain(m, now).is_some()) {
             HostView {
                 free: Resources::ZERO,
+                slack: Slack {
+                    free: Resources::ZERO,
+                    ..view.slack
+                },
                 draining: true,
                 ..view
             }
@@ -226,11 +241,17 @@ impl Hosts {
             ..Capacity::default()
         };
         for (id, record) in self.reachable() {
-            let (capacity, used) = (record.capacity(), self.ledger.used(id).resources);
+            let Used {
+                resources: used,
+                revocable,
+                ..
+            } = self.ledger.used(id);
+            let capacity = record.capacity();
             let kept = self.is_kept(record);
             out.used = out.used.plus(used);
             if !kept {
                 out.without_gpus.used = out.without_gpus.used.plus(used);
+                out.slack.used = out.slack.used.plus(revocable);
             }
             if draining.contains_key(id) {
                 continue;
@@ -238,6 +259,7 @@ impl Hosts {
             out.total = out.total.plus(capacity);
             if !kept {
                 out.without_gpus.add(capacity);
+                out.slack.add(record.lent);
             }
             out.largest_free = out.largest_free.max_each(capacity.minus(used));
             out.largest_host = out.largest_host.max_each(capacity);
@@ -304,4 +326,10 @@ impl Hosts {
             self.removed.insert(id);
         }
     }
+}
+
+fn sum(launches: &[Launch], of: impl Fn(&Launch) -> Resources) -> Resources {
+    launches
+        .iter()
+        .fold(Resources::ZERO, |sum, launch| sum.plus(of(launch)))
 }

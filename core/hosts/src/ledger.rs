@@ -7,25 +7,27 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone)]
 struct Taken {
     host: HostId,
-    resources: Resources,
-    ports: PortSet,
+    need: Need,
 }
 
 /// What one task takes of its host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
-    /// Room.
+    /// Ordinary room.
     pub resources: Resources,
+    /// Room that the host only lends.
+    pub revocable: Resources,
     /// Ports.
     pub ports: PortSet,
 }
 
 impl Need {
-    /// Of a task with these ports.
+    /// Of a task with these ports; `revocable` is the part of its room that the host only lends.
     #[must_use]
-    pub fn new(resources: Resources, ports: &[Port]) -> Self {
+    pub fn new(room: Resources, revocable: Resources, ports: &[Port]) -> Self {
         Self {
-            resources,
+            resources: room.minus(revocable),
+            revocable,
             ports: ports.iter().map(|p| p.number).collect(),
         }
     }
@@ -34,8 +36,10 @@ impl Need {
 /// What our tasks take on one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Used {
-    /// Room of all tasks.
+    /// Ordinary room of all tasks.
     pub resources: Resources,
+    /// Room of all tasks that the host only lends.
+    pub revocable: Resources,
     /// How many.
     pub tasks: u32,
 }
@@ -64,12 +68,12 @@ impl Ledger {
         }
         let taken = Taken {
             host: host.clone(),
-            resources: need.resources,
-            ports: need.ports.clone(),
+            need: need.clone(),
         };
         self.tasks.insert(task.clone(), taken);
         let used = self.hosts.entry(host.clone()).or_default();
         used.resources = used.resources.plus(need.resources);
+        used.revocable = used.revocable.plus(need.revocable);
         used.tasks = used.tasks.saturating_add(1);
         let count = self.groups.entry(group_of(task)).or_default();
         *count.entry(host.clone()).or_default() += 1;
@@ -84,15 +88,11 @@ impl Ledger {
 
     /// Stops counting a task; its host, if it was counted.
     pub fn remove(&mut self, task: &TaskId) -> Option<HostId> {
-        let Taken {
-            host,
-            resources,
-            ports,
-        } = self.tasks.remove(task)?;
-        if !ports.is_empty()
+        let Taken { host, need } = self.tasks.remove(task)?;
+        if !need.ports.is_empty()
             && let Some(held) = self.ports.get_mut(&host)
         {
-            for port in ports.iter() {
+            for port in need.ports.iter() {
                 if let Some(n) = held.get_mut(&port) {
                     *n = n.saturating_sub(1);
                 }
@@ -103,7 +103,8 @@ impl Ledger {
             }
         }
         if let Some(used) = self.hosts.get_mut(&host) {
-            used.resources = used.resources.minus(resources);
+            used.resources = used.resources.minus(need.resources);
+            used.revocable = used.revocable.minus(need.revocable);
             used.tasks = used.tasks.saturating_sub(1);
             if used.tasks == 0 {
                 self.hosts.remove(&host);

@@ -9,6 +9,8 @@ use echelon_core_model::{HostId, TaskId, Timestamp};
 
 /// Mesos' reasons that tell of an agent, not of a task.
 const AGENT_LOST: [&str; 2] = ["AGENT_REMOVED", "AGENT_REMOVED_BY_OPERATOR"];
+/// A host wanted back what it had lent.
+const PREEMPTED: &str = "CONTAINER_PREEMPTED";
 const AGENT_BACK: &str = "AGENT_REREGISTERED";
 
 impl Hosts {
@@ -24,7 +26,11 @@ impl Hosts {
             }
             Event::Offers(offers) => offers.iter().for_each(|o| self.on_offer(o, now)),
             Event::Rescind(offer) => {
+                let lender = self.stock.lender(offer);
                 self.stock.close(offer, End::Rescinded, now);
+                if let Some(host) = lender {
+                    self.lends(&host);
+                }
                 self.give_back.remove(offer);
             }
             Event::InverseOffers(asked) => asked.iter().for_each(|a| self.on_inverse_offer(a, now)),
@@ -61,6 +67,8 @@ impl Hosts {
         let record = self.record(host, now);
         let described = record.described_by(offer, now);
         let grew = record.sum_grew(free, used, now);
+        // Mesos offers all that is free of a host: what is not among it is not lent any more, or lent to others.
+        self.lends(host);
         if new || described || grew {
             self.changed.insert(host.clone());
         }
@@ -83,6 +91,17 @@ impl Hosts {
             && let Ok(task) = status.task.parse::<TaskId>()
         {
             self.release(&task, now);
+            if let Some(host) = status.host.as_ref().filter(|_| status.reason == PREEMPTED) {
+                self.lends(host);
+            }
+        }
+    }
+
+    /// Notes what a host lends by the newest sign of it.
+    fn lends(&mut self, host: &HostId) {
+        let sum = self.lent_sum(host);
+        if let Some(record) = self.records.get_mut(host) {
+            record.lent = sum;
         }
     }
 

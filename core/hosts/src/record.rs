@@ -3,7 +3,7 @@
 
 use crate::event::Offer;
 use crate::ledger::Used;
-use echelon_core_model::cluster::{Host, HostView};
+use echelon_core_model::cluster::{Host, HostView, Slack};
 use echelon_core_model::{HostId, PortSet, Resources, Span, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct Record {
     /// Capacity before the latest growth that is not settled.
     believed: Resources,
     grown_at: Timestamp,
+    /// What it lends. It may want that back at any time, so the newest sign counts and not the most that was seen.
+    pub lent: Resources,
     /// Whether Mesos has contact with it.
     pub reachable: bool,
     /// When it was last seen in an offer or update.
@@ -41,6 +43,7 @@ impl Record {
             ports: None,
             believed: Resources::ZERO,
             grown_at: now,
+            lent: Resources::ZERO,
             reachable: true,
             seen_at: now,
         }
@@ -56,6 +59,7 @@ impl Record {
             ports: None,
             believed: row.capacity,
             grown_at: Timestamp::default(),
+            lent: Resources::ZERO,
             reachable: row.reachable,
             seen_at: row.seen_at,
         }
@@ -128,7 +132,7 @@ impl Record {
     }
 
     /// As placement sees it.
-    pub fn view(&self, id: &HostId, free: Resources, used: Used) -> HostView {
+    pub fn view(&self, id: &HostId, (free, slack): (Resources, Resources), used: Used) -> HostView {
         HostView {
             id: id.clone(),
             hostname: Arc::clone(&self.hostname),
@@ -136,6 +140,11 @@ impl Record {
             free,
             capacity: self.capacity,
             used: used.resources,
+            slack: Slack {
+                free: slack,
+                capacity: self.lent,
+                used: used.revocable,
+            },
             draining: false,
             kept: false,
             ports: PortSet::new(),

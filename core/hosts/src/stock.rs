@@ -17,6 +17,7 @@ pub struct Arrival(u64);
 struct Open {
     host: HostId,
     resources: Resources,
+    revocable: Resources,
     ports: PortSet,
     since: Timestamp,
     arrival: Arrival,
@@ -49,6 +50,7 @@ impl Stock {
         let entry = Open {
             host: offer.host.clone(),
             resources: offer.resources,
+            revocable: offer.revocable,
             ports: offer.ports.clone(),
             since: now,
             arrival,
@@ -148,6 +150,19 @@ impl Stock {
             .fold(Resources::ZERO, |sum, o| sum.plus(o.resources))
     }
 
+    /// What a host offers to lend, over all its open offers.
+    pub fn lent(&self, host: &HostId) -> Resources {
+        let ids = self.by_host.get(host).into_iter().flatten();
+        ids.filter_map(|id| self.open.get(id))
+            .fold(Resources::ZERO, |sum, o| sum.plus(o.revocable))
+    }
+
+    /// The host of an open offer of room that is only lent.
+    pub fn lender(&self, id: &OfferId) -> Option<HostId> {
+        let offer = self.open.get(id).filter(|o| !o.revocable.is_zero())?;
+        Some(offer.host.clone())
+    }
+
     /// The ports that a host offers, over all its open offers.
     pub fn ports(&self, host: &HostId) -> PortSet {
         let ids = self.by_host.get(host).into_iter().flatten();
@@ -155,12 +170,12 @@ impl Stock {
             .fold(PortSet::new(), |all, o| all.union(&o.ports))
     }
 
-    /// What a host offers and nobody has spoken for.
-    pub fn unspoken(&self, host: &HostId) -> Resources {
+    /// What a host offers, and what it offers to lend, that nobody has spoken for.
+    pub fn unspoken(&self, host: &HostId) -> (Resources, Resources) {
         if self.spoken_for.contains(host) {
-            Resources::ZERO
+            (Resources::ZERO, Resources::ZERO)
         } else {
-            self.free(host)
+            (self.free(host), self.lent(host))
         }
     }
 

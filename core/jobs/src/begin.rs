@@ -3,7 +3,7 @@
 use crate::older::give_up;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::runtime::Port;
-use echelon_core_model::{Generation, HostId, ReasonCode, RunNumber, RunState, Timestamp};
+use echelon_core_model::{Generation, HostId, ReasonCode, Resources, RunNumber, RunState, Timestamp};
 use std::sync::Arc;
 
 /// Where and as what a run begins.
@@ -21,6 +21,8 @@ pub struct Start {
     pub restarts: u32,
     /// Its ports on the host.
     pub ports: Vec<Port>,
+    /// The part of its room that the host only lends.
+    pub revocable: Resources,
 }
 
 /// The number that the next run of a generation gets: larger than that of any run of it in the record.
@@ -62,6 +64,7 @@ pub fn begin(record: &mut InstanceRecord, start: Start, now: Timestamp) {
         exit_code: None,
         stopping: None,
         ports: start.ports,
+        revocable: start.revocable,
         healthy: None,
         ready: None,
     });

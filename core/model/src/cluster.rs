@@ -184,6 +184,17 @@ pub enum GpuHosts {
     Open,
 }
 
+/// Room that a host lends and may want back at any time: Mesos' revocable resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slack {
+    /// Offered right now.
+    pub free: Resources,
+    /// All that it is known to lend.
+    pub capacity: Resources,
+    /// Taken by our revocable tasks.
+    pub used: Resources,
+}
+
 /// A host as placement sees it at one moment. Cheap to copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostView {
@@ -199,6 +210,8 @@ pub struct HostView {
     pub capacity: Resources,
     /// Taken by our tasks.
     pub used: Resources,
+    /// What it lends beside that.
+    pub slack: Slack,
     /// It is to be empty for planned maintenance: nothing is placed on it.
     pub draining: bool,
     /// It has GPUs and is kept for work that asks for some.

@@ -132,6 +132,8 @@ pub struct Capacity {
     pub largest_host: Resources,
     /// The part that is for work that asks for no GPUs: without the hosts that are kept for others.
     pub without_gpus: Part,
+    /// What these hosts lend beside that, for revocable work.
+    pub slack: Part,
     /// Hosts seen.
     pub hosts: u32,
     /// When Mesos was last heard.

@@ -7,6 +7,7 @@ use crate::directive::Grant;
 use crate::id::{Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId};
 use crate::range::RangeSet;
 use crate::reason::Reason;
+use crate::resources::Resources;
 use crate::run::RunState;
 use crate::runtime::Port;
 use crate::time::{Span, Timestamp};
@@ -68,6 +69,8 @@ pub struct Run {
     pub stopping: Option<Stopping>,
     /// Its ports on the host, chosen with the host.
     pub ports: Vec<Port>,
+    /// The part of its room that its host only lends.
+    pub revocable: Resources,
     /// What its health check said last; `None`: nothing yet, or it has none.
     pub healthy: Option<bool>,
     /// What its readiness probe said last; `None`: nothing yet, or it has none.

@@ -73,6 +73,8 @@ pub enum ReasonCode {
     HostPorts = 36,
     /// Hosts have GPUs and are kept for work that asks for some.
     HostKept = 37,
+    /// Hosts lend too little room for revocable work.
+    HostSlack = 38,
     /// The launch is on its way to Mesos.
     Launching = 40,
     /// Mesos did not take the launch.
@@ -169,6 +171,7 @@ impl ReasonCode {
         Self::HostMaintenance,
         Self::HostPorts,
         Self::HostKept,
+        Self::HostSlack,
         Self::Launching,
         Self::LaunchDropped,
         Self::LaunchInvalid,
@@ -280,6 +283,7 @@ impl ReasonCode {
             }
             Self::HostPorts => "hosts have not the ports that it needs",
             Self::HostKept => "hosts with GPUs are kept for work that asks for GPUs",
+            Self::HostSlack => "hosts lend too little room for revocable work",
             Self::Launching => "the launch is on its way to Mesos",
             Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
             Self::LaunchInvalid => "Mesos refused the task as invalid",

@@ -141,6 +141,26 @@ impl Resources {
         self.zip(other, u64::max)
     }
 
+    /// Of a host or cluster that lends `lent`: these amounts of the kinds that revocable work takes from what is lent, and those of
+    /// `other` of every other kind. Processor time is always taken from what is lent, other kinds where any is lent: one task
+    /// must not mix both in one kind (Mesos rule R91).
+    #[must_use]
+    pub fn where_lent(self, lent: Self, other: Self) -> Self {
+        Kind::ALL.into_iter().fold(other, |out, kind| {
+            if kind == Kind::Cpus || lent.get(kind) > 0 {
+                out.with(kind, self.get(kind))
+            } else {
+                out
+            }
+        })
+    }
+
+    /// What a revocable instance of this shape takes of the `lent` room; the rest it takes of ordinary room.
+    #[must_use]
+    pub fn lent_part(self, lent: Self) -> Self {
+        self.where_lent(lent, Self::ZERO)
+    }
+
     /// Whether it fits into `room` in every kind.
     #[must_use]
     pub fn fits(self, room: Self) -> bool {
@@ -201,6 +221,32 @@ mod tests {
         };
         assert_eq!(r.to_string(), "cpus 0.1, memory 32MiB, gpus 2");
         assert_eq!(Resources::ZERO.to_string(), "nothing");
+    }
+
+    #[test]
+    fn revocable_work_takes_each_kind_from_one_side() {
+        let wanted = Resources {
+            cpus: 2000,
+            memory: 64,
+            disk: 10,
+            gpus: 0,
+        };
+        let of = |cpus, memory| Resources {
+            cpus,
+            memory,
+            ..Resources::ZERO
+        };
+        for lent in [of(0, 0), of(1, 0), of(4000, 0)] {
+            assert_eq!(
+                wanted.lent_part(lent),
+                of(2000, 0),
+                "never ordinary processor time"
+            );
+        }
+        assert_eq!(wanted.lent_part(of(4000, 1)), of(2000, 64), "never both");
+        let (slack, ordinary) = (of(7, 8), of(1, 2));
+        assert_eq!(slack.where_lent(of(0, 0), ordinary), of(7, 2));
+        assert_eq!(slack.where_lent(of(0, 9), ordinary), of(7, 8));
     }
 
     #[test]

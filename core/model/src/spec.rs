@@ -130,6 +130,8 @@ pub struct JobSpec {
     pub priority: u32,
     /// Which clusters it may use.
     pub clusters: ClusterChoice,
+    /// It may be killed at any time, and so runs on room that hosts lend: their processors' slack.
+    pub revocable: bool,
     /// When a host falls silent.
     pub on_unreachable: OnSilence,
     /// When a cluster falls silent.

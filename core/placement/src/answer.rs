@@ -52,6 +52,8 @@ pub struct Obstacles {
     pub kept: u32,
     /// Hosts that are to be empty for planned maintenance.
     pub maintenance: u32,
+    /// Hosts that lend too little for work that runs on what is lent.
+    pub slack: u32,
     /// Hosts that are too small even when empty.
     pub capacity: u32,
     /// Hosts that other tasks of ours fill.
@@ -96,6 +98,7 @@ impl fmt::Display for Obstacles {
             constraint,
             kept,
             maintenance,
+            slack,
             capacity,
             room,
             ports,
@@ -106,6 +109,7 @@ impl fmt::Display for Obstacles {
             (constraint, "break a constraint"),
             (kept, "kept for work with GPUs"),
             (maintenance, "in maintenance"),
+            (slack, "lend too little"),
             (capacity, "too small"),
             (room, "full"),
             (ports, "without the ports"),

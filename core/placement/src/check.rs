@@ -58,6 +58,8 @@ struct Judge<'a> {
     hosts: BTreeMap<&'a HostId, &'a HostView>,
     /// Left of the offers; negative when over-committed.
     left: BTreeMap<&'a HostId, [i128; 4]>,
+    /// Left of what is offered to be lent.
+    lent: BTreeMap<&'a HostId, [i128; 4]>,
     /// Ports of the offers that nobody was given.
     ports: BTreeMap<&'a HostId, BTreeSet<u16>>,
     placed: BTreeMap<(GroupKey<'a>, &'a HostId), u32>,
@@ -70,6 +72,11 @@ impl<'a> Judge<'a> {
             groups: problem.groups.iter().map(|g| ((g.job, &g.group), g)).collect(),
             hosts: problem.hosts.iter().map(|h| (&h.id, h)).collect(),
             left: problem.hosts.iter().map(|h| (&h.id, amounts(h.free))).collect(),
+            lent: problem
+                .hosts
+                .iter()
+                .map(|h| (&h.id, amounts(h.slack.free)))
+                .collect(),
             ports: problem
                 .hosts
                 .iter()
@@ -95,10 +102,10 @@ impl<'a> Judge<'a> {
             self.broken
                 .push(Broken::Constraint(instance.clone(), host.clone()));
         }
-        if let Some(left) = self.left.get_mut(&view.id) {
-            for (have, need) in left.iter_mut().zip(amounts(wanted.resources)) {
-                *have -= need;
-            }
+        let (needs, lent) = sides(wanted, view);
+        for (room, needs) in [(&mut self.left, needs), (&mut self.lent, lent)] {
+            let have = room.get_mut(&view.id).into_iter().flatten();
+            have.zip(needs).for_each(|(have, need)| *have -= need);
         }
         let free = self.ports.entry(&view.id).or_default();
         let as_wished = wanted.ports.len() == choice.ports.len()
@@ -118,7 +125,7 @@ impl<'a> Judge<'a> {
     }
 
     fn over_commitment(&mut self) {
-        for (host, left) in &self.left {
+        for (host, left) in self.left.iter().chain(&self.lent) {
             for (kind, have) in Kind::ALL.into_iter().zip(left) {
                 if *have < 0 {
                     self.broken.push(Broken::OverCommitted((*host).clone(), kind));
@@ -149,15 +156,18 @@ impl<'a> Judge<'a> {
 
     /// A host that a group may use and that still fits one more of its instances.
     fn open(&self, wanted: &Wanted) -> impl Iterator<Item = &'a HostId> {
-        let need = amounts(wanted.resources);
+        let has = |left: Option<&[i128; 4]>, needs: [i128; 4]| {
+            left.is_some_and(|l| needs.iter().zip(l).all(|(need, have)| need <= have))
+        };
         self.hosts
             .values()
             .filter(move |view| {
-                let left = self.left.get(&view.id);
+                let (needs, lent) = sides(wanted, view);
                 let ports = self.ports.get(&view.id);
                 ports.is_some_and(|free| has_ports(wanted, free))
                     && allowed(wanted, view)
-                    && left.is_some_and(|l| need.iter().zip(l).all(|(n, have)| n <= have))
+                    && has(self.left.get(&view.id), needs)
+                    && has(self.lent.get(&view.id), lent)
             })
             .map(|view| &view.id)
     }
@@ -224,7 +234,8 @@ impl<'a> Judge<'a> {
                 .is_none_or(|s| s.have < s.need && shape.is_some_and(|r| r.get(s.kind) == s.need));
             let o = &u.hosts;
             let counted =
-                o.constraint + o.kept + o.maintenance + o.capacity + o.room + o.ports + o.offer == o.hosts;
+                o.constraint + o.kept + o.maintenance + o.slack + o.capacity + o.room + o.ports + o.offer
+                    == o.hosts;
             if !real || !counted || self.hosts.len() != o.hosts as usize {
                 self.broken.push(Broken::FalseReason(u.job, u.group.clone()));
             }
@@ -240,6 +251,20 @@ fn has_ports(wanted: &Wanted, free: &BTreeSet<u16>) -> bool {
 
 fn amounts(r: Resources) -> [i128; 4] {
     [r.cpus, r.memory, r.disk, r.gpus].map(i128::from)
+}
+
+/// What is needed of a host's ordinary room and of what it lends: no kind of both.
+fn sides(wanted: &Wanted, host: &HostView) -> ([i128; 4], [i128; 4]) {
+    let mut ordinary = amounts(wanted.resources);
+    let mut lent = [0; 4];
+    let lends = amounts(host.slack.capacity);
+    let of_kinds = ordinary.iter_mut().zip(&mut lent).zip(lends);
+    for (at, ((ordinary, lent), lends)) in of_kinds.enumerate() {
+        if wanted.revocable && (at == 0 || lends > 0) {
+            *lent = std::mem::take(ordinary);
+        }
+    }
+    (ordinary, lent)
 }
 
 fn allowed(wanted: &Wanted, host: &HostView) -> bool {

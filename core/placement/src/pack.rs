@@ -27,7 +27,7 @@ impl Strategy for Pack {
             } else {
                 plain
             };
-            let ports = room.take(host, run.wanted.resources, &run.wanted.ports);
+            let ports = room.take(host, run.wanted);
             if host != plain {
                 // It may have become fuller than the best one.
                 best = None;

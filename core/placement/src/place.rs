@@ -13,10 +13,24 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What two groups share if one of them cannot be placed when the other cannot.
-type Class<'a> = (Resources, &'a [Option<u16>], &'a [Constraint]);
+type Class<'a> = (bool, Resources, &'a [Option<u16>], &'a [Constraint]);
 
 fn class_of(wanted: &Wanted) -> Class<'_> {
-    (wanted.resources, &wanted.ports, &wanted.constraints)
+    (
+        wanted.revocable,
+        wanted.resources,
+        &wanted.ports,
+        &wanted.constraints,
+    )
+}
+
+/// The least that an instance takes of any host's ordinary room.
+const fn least(wanted: &Wanted) -> Resources {
+    if wanted.revocable {
+        Resources::ZERO
+    } else {
+        wanted.resources
+    }
 }
 
 /// Chooses hosts. `O((items + hosts) log hosts)` for few groups; each different constraint list costs a look at every
@@ -30,7 +44,7 @@ pub fn place(problem: &Problem) -> (Answer, Report) {
     let groups = in_order(&problem.groups, &mut report.problems);
     let floor = groups
         .iter()
-        .fold(Resources::MAX, |least, g| least.min_each(g.resources));
+        .fold(Resources::MAX, |floor, g| floor.min_each(least(g)));
     let mut room = Room::new(&problem.hosts, floor, &mut report.problems);
     let mut filters = Filters::default();
     let mut full: BTreeSet<Class<'_>> = BTreeSet::new();

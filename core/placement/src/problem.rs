@@ -32,6 +32,8 @@ pub struct Wanted {
     pub priority: u32,
     /// Room of one instance.
     pub resources: Resources,
+    /// It runs on what hosts lend: processor time always, other kinds where a host lends any.
+    pub revocable: bool,
     /// Ports of one instance.
     pub ports: PortWishes,
     /// Rules about hosts, all of which must hold.
@@ -52,6 +54,17 @@ pub struct Item {
 }
 
 impl Wanted {
+    /// What an instance takes of a host: of its ordinary room, and of what it lends.
+    #[must_use]
+    pub fn parts(&self, host: &HostView) -> (Resources, Resources) {
+        if self.revocable {
+            let lent = self.resources.lent_part(host.slack.capacity);
+            (self.resources.minus(lent), lent)
+        } else {
+            (self.resources, Resources::ZERO)
+        }
+    }
+
     /// Whether a host is set aside for others: one with GPUs, when this asks for none.
     #[must_use]
     pub const fn is_kept_out(&self, host: &HostView) -> bool {

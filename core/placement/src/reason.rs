@@ -38,27 +38,38 @@ pub fn explain(wanted: &Wanted, room: &Room<'_>) -> (Reason, Obstacles) {
     } else if open.is_empty() {
         Reason::new(ReasonCode::HostMaintenance).at(obstacles.to_string())
     } else if obstacles.offer > 0 {
-        let offered = open.iter().map(|h| room.free(*h));
+        let offered = open.iter().map(|h| found(wanted, *h, room.offered(*h), room));
         short(ReasonCode::AwaitingOffer, shape, offered).at(obstacles.to_string())
     } else if obstacles.ports > 0 {
         Reason::new(ReasonCode::HostPorts).at(format!("{}; {obstacles}", ports_in_words(&wanted.ports)))
     } else {
-        let counted = open.iter().map(|h| left(*h, room));
-        short(ReasonCode::HostResources, shape, counted).at(obstacles.to_string())
+        let code = if obstacles.slack > 0 {
+            ReasonCode::HostSlack
+        } else {
+            ReasonCode::HostResources
+        };
+        let counted = open.iter().map(|h| found(wanted, *h, left(*h, room), room));
+        short(code, shape, counted).at(obstacles.to_string())
     };
     (reason, obstacles)
 }
 
 fn count(wanted: &Wanted, open: &[HostIdx], room: &Room<'_>) -> Obstacles {
-    let shape = wanted.resources;
     let mut out = Obstacles {
         hosts: number(room.views().len()),
         ..Obstacles::default()
     };
     for host in open {
-        if !shape.fits(capacity(*host, room)) {
+        let Some(view) = room.views().get(*host) else {
+            continue;
+        };
+        let (need, lent) = wanted.parts(view);
+        let ((all, slack), (left, slack_left)) = (capacity(*host, room), left(*host, room));
+        if !lent.fits(slack) {
+            out.slack += 1;
+        } else if !need.fits(all) {
             out.capacity += 1;
-        } else if !shape.fits(left(*host, room)) {
+        } else if !need.fits(left) || !lent.fits(slack_left) {
             out.room += 1;
         } else if lacks_ports(&wanted.ports, *host, room) {
             out.ports += 1;
@@ -87,17 +98,43 @@ fn ports_in_words(wishes: &[Option<u16>]) -> String {
     format!("needs {}", parts.join(", "))
 }
 
-/// All that a host has. Its known capacity may lag behind what it offers.
-fn capacity(host: HostIdx, room: &Room<'_>) -> Resources {
-    room.views()
-        .get(host)
-        .map_or(Resources::ZERO, |v| v.capacity.max_each(v.free.plus(v.used)))
+/// All that a host has, and all that it lends. What is known of both may lag behind what it offers.
+fn capacity(host: HostIdx, room: &Room<'_>) -> (Resources, Resources) {
+    let known = room.views().get(host).map(|v| {
+        let all = v.capacity.max_each(v.free.plus(v.used));
+        let lent = v.slack.capacity.max_each(v.slack.free.plus(v.slack.used));
+        (all, lent)
+    });
+    known.unwrap_or_default()
 }
 
-/// What our tasks, and the instances placed just now, leave of a host, offered or not.
-fn left(host: HostIdx, room: &Room<'_>) -> Resources {
-    let used = room.views().get(host).map_or(Resources::ZERO, |v| v.used);
-    capacity(host, room).minus(used).minus(room.taken(host))
+/// What our tasks, and the instances placed just now, leave of a host and of what it lends, offered or not.
+fn left(host: HostIdx, room: &Room<'_>) -> (Resources, Resources) {
+    let used = room.views().get(host).map(|v| (v.used, v.slack.used));
+    let ((all, lent), (used, lent_used)) = (capacity(host, room), used.unwrap_or_default());
+    (
+        all.minus(used).minus(room.taken(host)),
+        lent.minus(lent_used).minus(room.slack_taken(host)),
+    )
+}
+
+/// Room of a host as a shape finds it: lent room where it takes that, else ordinary room.
+fn found(
+    wanted: &Wanted,
+    host: HostIdx,
+    (ordinary, lent): (Resources, Resources),
+    room: &Room<'_>,
+) -> Resources {
+    let lends = room
+        .views()
+        .get(host)
+        .map(|v| v.slack.capacity)
+        .unwrap_or_default();
+    if wanted.revocable {
+        lent.where_lent(lends, ordinary)
+    } else {
+        ordinary
+    }
 }
 
 /// The scarcest kind: the one that most hosts lack, and the most that any of these has of it, so that `have` is always less

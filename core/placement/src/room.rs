@@ -2,6 +2,7 @@
 //! depend on the shape to place. Room only shrinks here, so what does not fit once never fits again.
 
 use crate::answer::Flaw;
+use crate::problem::Wanted;
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::ports::choose;
 use echelon_core_model::{HostId, Kind, PortSet, Resources};
@@ -20,6 +21,9 @@ const PARTS: u128 = 1_000_000;
 struct Seat {
     free: Resources,
     taken: Resources,
+    /// The same of what the host lends.
+    slack: Resources,
+    slack_taken: Resources,
     /// Ports given away here.
     ports_taken: PortSet,
 }
@@ -57,6 +61,8 @@ impl<'a> Room<'a> {
                 .map(|h| Seat {
                     free: h.free,
                     taken: Resources::ZERO,
+                    slack: h.slack.free,
+                    slack_taken: Resources::ZERO,
                     ports_taken: PortSet::new(),
                 })
                 .collect(),
@@ -93,6 +99,27 @@ impl<'a> Room<'a> {
         self.seats.get(host).map_or(Resources::ZERO, |s| s.taken)
     }
 
+    /// What was given away here of what the host lends.
+    pub fn slack_taken(&self, host: HostIdx) -> Resources {
+        self.seats.get(host).map_or(Resources::ZERO, |s| s.slack_taken)
+    }
+
+    /// What is left of a host's offers: ordinary, and lent.
+    pub fn offered(&self, host: HostIdx) -> (Resources, Resources) {
+        self.seats
+            .get(host)
+            .map_or((Resources::ZERO, Resources::ZERO), |s| (s.free, s.slack))
+    }
+
+    /// Whether an instance finds its room among a host's offers.
+    pub fn fits(&self, host: HostIdx, wanted: &Wanted) -> bool {
+        let Some(view) = self.views.get(host) else {
+            return false;
+        };
+        let ((need, lent), (free, slack)) = (wanted.parts(view), self.offered(host));
+        need.fits(free) && lent.fits(slack)
+    }
+
     /// The ports that an instance would get here; `None` when there are too few.
     pub fn ports(&self, host: HostIdx, wishes: &[Option<u16>]) -> Option<Vec<u16>> {
         if wishes.is_empty() {
@@ -123,7 +150,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// How much a host has left over all kinds, as a sum of parts of the largest host's.
+    /// How much a host has left over all kinds of ordinary room, as a sum of parts of the largest host's.
     pub fn size(&self, host: HostIdx) -> u64 {
         let free = self.free(host);
         let part = |kind: Kind| match self.unit.get(kind) {
@@ -133,13 +160,17 @@ impl<'a> Room<'a> {
         u64::try_from(Kind::ALL.into_iter().map(part).sum::<u128>()).unwrap_or(u64::MAX)
     }
 
-    /// Gives room and ports away; the caller has seen that they fit. `O(log hosts)`. The ports, in the order of the wishes.
-    pub fn take(&mut self, host: HostIdx, shape: Resources, wishes: &[Option<u16>]) -> Vec<u16> {
-        let ports = self.ports(host, wishes).unwrap_or_default();
+    /// Gives an instance its room and ports; the caller has seen that they fit. `O(log hosts)`. The ports, in the order of the wishes.
+    pub fn take(&mut self, host: HostIdx, wanted: &Wanted) -> Vec<u16> {
+        let ports = self.ports(host, &wanted.ports).unwrap_or_default();
+        let nothing = (Resources::ZERO, Resources::ZERO);
+        let (need, lent) = self.views.get(host).map_or(nothing, |view| wanted.parts(view));
         self.order.remove(&(self.size(host), host));
         if let Some(seat) = self.seats.get_mut(host) {
-            seat.free = seat.free.minus(shape);
-            seat.taken = seat.taken.plus(shape);
+            seat.free = seat.free.minus(need);
+            seat.taken = seat.taken.plus(need);
+            seat.slack = seat.slack.minus(lent);
+            seat.slack_taken = seat.slack_taken.plus(lent);
             ports.iter().for_each(|p| seat.ports_taken.insert(*p, *p));
         }
         if self.floor.fits(self.free(host)) {

@@ -20,7 +20,7 @@ impl Strategy for Spread {
             let Some((count, host)) = hosts.choose(&avoid, run, room) else {
                 break;
             };
-            let ports = room.take(host, run.wanted.resources, &run.wanted.ports);
+            let ports = room.take(host, run.wanted);
             hosts.seated(host, count + 1, run, room);
             out.push(Seated {
                 item,

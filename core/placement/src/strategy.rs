@@ -56,7 +56,7 @@ impl Run<'_> {
                 .views()
                 .get(host)
                 .is_some_and(|v| !self.wanted.is_kept_out(v))
-            && self.wanted.resources.fits(room.free(host))
+            && room.fits(host, self.wanted)
             && room.ports(host, &self.wanted.ports).is_some()
     }
 

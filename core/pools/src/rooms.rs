@@ -87,6 +87,38 @@ impl Rooms {
         self
     }
 
+    /// The rooms of revocable work: what is lent comes out of `slack`, all else out of these. `lent` is what all clusters lend,
+    /// `by_cluster` what each does.
+    #[must_use]
+    pub fn with_slack(
+        &self,
+        slack: &Self,
+        lent: Resources,
+        by_cluster: &BTreeMap<ClusterId, Resources>,
+    ) -> Self {
+        let pool = |(path, room): (&String, &PoolRoom)| {
+            let of = slack.pools.get(path)?;
+            let both = PoolRoom {
+                limit: of.limit.where_lent(lent, room.limit),
+                entitled: of.entitled.where_lent(lent, room.entitled),
+            };
+            Some((path.clone(), both))
+        };
+        let cluster = |(id, room): (&ClusterId, &ClusterRoom)| {
+            let of = slack.clusters.get(id).copied().unwrap_or_default();
+            let lends = by_cluster.get(id).copied().unwrap_or_default();
+            let both = ClusterRoom {
+                all: of.all.where_lent(lends, room.all),
+                without_gpus: of.without_gpus.where_lent(lends, room.without_gpus),
+            };
+            (id.clone(), both)
+        };
+        Self {
+            pools: self.pools.iter().filter_map(pool).collect(),
+            clusters: self.clusters.iter().map(cluster).collect(),
+        }
+    }
+
     /// What is left in a cluster for work of a shape.
     #[must_use]
     pub fn cluster(&self, cluster: &ClusterId, shape: Resources) -> Resources {

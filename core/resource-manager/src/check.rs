@@ -2,8 +2,8 @@
 //! simulation, sampled in production.
 
 use crate::picture::{Picture, SliceKey, slices_of};
-use crate::quota::{Totals, entitlements, totals};
-use crate::room::capacity;
+use crate::quota::{Totals, by_shares, entitlements, slack_entitlements, totals};
+use crate::room::{capacity, lent};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode};
@@ -111,7 +111,17 @@ fn unfair(picture: &Picture, sums: &Totals) -> Vec<certificate::Unfair> {
     let entitled = entitlements(picture, sums);
     let proof = certificate::certify(&picture.hierarchy, &entitled);
     let there = capacity(picture, sums.demand_with_gpus);
-    certificate::check(&picture.pools, &sums.demand, there, &proof)
+    let mut out = certificate::check(&picture.pools, &sums.ordinary.demand, there, &proof);
+    let (hierarchy, entitled) = slack_entitlements(picture, sums);
+    let proof = certificate::certify(&hierarchy, &entitled);
+    let pools = by_shares(&picture.pools);
+    out.extend(certificate::check(
+        &pools,
+        &sums.slack.demand,
+        lent(picture),
+        &proof,
+    ));
+    out
 }
 
 /// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.
@@ -202,7 +212,7 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
 }
 
 fn above_limit(picture: &Picture, sums: &Totals) -> Vec<Broken> {
-    let allocated = &sums.allocated;
+    let allocated = &sums.ordinary.allocated;
     let mut out = Vec::new();
     for pool in picture.pools.pools.values() {
         let inside = |path: &str| {

@@ -10,7 +10,7 @@ use crate::orders::{has_confirmed, listeners, orders, say_the_same};
 use crate::parts::parts;
 use crate::picture::ClusterView;
 use crate::place::{Leave, route_missing, spoken_for};
-use crate::quota::{admissions, entitlements, requests, rooms, totals};
+use crate::quota::{admissions, apart, entitlements, requests, rooms, rooms_with_slack, totals};
 use crate::room::Candidates;
 use crate::{moves, ops};
 use echelon_core_model::bucket::JOB_BUCKETS;
@@ -133,12 +133,14 @@ impl ResourceManager {
         let entitled = entitlements(&self.picture, &totals);
         let mut rooms = rooms(&self.picture, &totals, &entitled);
         let asked = requests(&mut self.picture, now);
-        let admitted = admissions(
-            &mut self.picture,
-            &asked,
-            &mut rooms,
-            (now, self.config.spill_after),
-        );
+        let patience = (now, self.config.spill_after);
+        let (revocable, ordinary) = apart(&self.picture, asked);
+        let mut admitted = admissions(&mut self.picture, &ordinary, &mut rooms, patience);
+        if !revocable.is_empty() {
+            let mut rooms = rooms_with_slack(&self.picture, &totals, &rooms);
+            let more = admissions(&mut self.picture, &revocable, &mut rooms, patience);
+            admitted.extend(more);
+        }
         for a in admitted.iter().filter(|a| !a.more.is_empty()) {
             if let Some(spec) = self.picture.jobs.get(&a.job).and_then(|j| j.spec.as_ref()) {
                 self.picture.raised.insert(spec.pool.clone());

@@ -4,7 +4,7 @@
 use crate::moves::{assign, mark, missing};
 use crate::picture::{JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change};
-use crate::room::{Candidates, Taken};
+use crate::room::{Asker, Candidates, Taken, lends};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::SliceReport;
@@ -25,12 +25,15 @@ pub fn spoken_for(picture: &Picture) -> BTreeMap<ClusterId, Taken> {
     let mut out: BTreeMap<ClusterId, Taken> = BTreeMap::new();
     for (id, job) in picture.live() {
         for (key, ranges) in crate::picture::slices_of(&job.decided) {
-            let Some((_, group)) = picture.group(id, &key.group) else {
+            let Some((spec, group)) = picture.group(id, &key.group) else {
                 continue;
             };
             let count = picture.count(id, &key, &ranges);
             let n = count.startable().min(u64::from(group.most_active()));
-            out.entry(key.cluster).or_default().add(group.resources.times(n));
+            let lends = picture.clusters.get(&key.cluster).map(lends).unwrap_or_default();
+            out.entry(key.cluster)
+                .or_default()
+                .add_of(spec, group.resources.times(n), lends);
         }
     }
     out
@@ -66,7 +69,12 @@ pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &
         for r in job.decided.ranges(&group.name) {
             *have.entry(r.cluster.clone()).or_default() += r.range.count();
         }
-        let routed = route(&demand(id, &spec, group), n, &have, clusters.of(group.resources));
+        let routed = route(
+            &demand(id, &spec, group),
+            n,
+            &have,
+            clusters.of(Asker::of(&spec, group)),
+        );
         if let Some(reason) = routed.refused {
             job.unrouted.insert(group.name.clone(), reason);
             continue;
@@ -75,6 +83,7 @@ pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &
         for (cluster, n) in &shares {
             clusters.take(
                 cluster,
+                Asker::of(&spec, group),
                 group.resources.times((*n).min(u64::from(group.most_active()))),
             );
         }
@@ -149,7 +158,7 @@ impl Leave<'_> {
                     .map(|f| f.0),
             );
         }
-        let shares = place_elsewhere(demand, stuck, &from, self.clusters.of(demand.shape));
+        let shares = place_elsewhere(demand, stuck, &from, self.clusters.of(asker_of(job, key)));
         self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
     }
 
@@ -163,7 +172,7 @@ impl Leave<'_> {
         let from = [key.cluster.clone()];
         if report.unstarted > 0 {
             let n = report.unstarted.min(self.drain_left);
-            let shares = place_elsewhere(demand, n, &from, self.clusters.of(demand.shape));
+            let shares = place_elsewhere(demand, n, &from, self.clusters.of(asker_of(job, key)));
             self.drain_left -= shares.iter().map(|s| s.count).sum::<u64>().min(self.drain_left);
             self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
             return;
@@ -174,7 +183,7 @@ impl Leave<'_> {
         }
         let budget = u64::from(group.max_unavailable.max(1)) - self.unavailable(job, &key.group);
         let n = budget.min(self.drain_left);
-        let Some(share) = place_elsewhere(demand, n, &from, self.clusters.of(demand.shape))
+        let Some(share) = place_elsewhere(demand, n, &from, self.clusters.of(asker_of(job, key)))
             .into_iter()
             .next()
         else {
@@ -196,8 +205,9 @@ impl Leave<'_> {
         };
         mark(ranges, &numbers, &with);
         self.drain_left -= numbers.count().min(self.drain_left);
+        let asker = asker_of(job, key);
         self.clusters
-            .take(&share.cluster, demand.shape.times(numbers.count()));
+            .take(&share.cluster, asker, demand.shape.times(numbers.count()));
     }
 
     /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or granted and not begun.
@@ -224,6 +234,7 @@ impl Leave<'_> {
         shares: Vec<Share>,
         unstarted: u64,
     ) {
+        let asker = asker_of(job, key);
         let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
             return;
         };
@@ -249,7 +260,7 @@ impl Leave<'_> {
                 why: ReasonCode::Moved,
                 count: Some(n),
             });
-            self.clusters.take(&share.cluster, shape.times(n));
+            self.clusters.take(&share.cluster, asker, shape.times(n));
             left -= n;
             share.count -= n;
             if share.count == 0 {
@@ -258,6 +269,12 @@ impl Leave<'_> {
             }
         }
     }
+}
+
+fn asker_of(job: &JobView, key: &SliceKey) -> Asker {
+    let spec = job.spec.as_ref();
+    let group = spec.and_then(|s| Some((s, s.group(&key.group)?)));
+    group.map_or(Asker::Plain, |(spec, group)| Asker::of(spec, group))
 }
 
 fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {

@@ -3,8 +3,8 @@
 
 use crate::picture::{JobView, Picture};
 use crate::place::{demand, route_missing, spoken_for};
-use crate::quota::{Totals, entitlements, requests, rooms, totals};
-use crate::room::Candidates;
+use crate::quota::{Totals, apart, entitlements, requests, rooms, rooms_with_slack, totals};
+use crate::room::{Asker, Candidates};
 use echelon_core_model::job::Head;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
@@ -95,7 +95,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let dropped: Vec<Vec<Dropped>> = spec
         .groups
         .iter()
-        .map(|g| drops(&demand(id, spec, g), clusters.of(g.resources)))
+        .map(|g| drops(&demand(id, spec, g), clusters.of(Asker::of(spec, g))))
         .collect();
     route_missing(id, &mut job, pool_known, &mut clusters);
     job.durable = job.decided.clone();
@@ -105,7 +105,10 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let entitled = entitlements(&picture, &sums);
     let mut rooms = rooms(&picture, &sums, &entitled);
     let asked = requests(&mut picture, Timestamp(0));
-    let admitted = admit(&asked, &mut rooms);
+    let (revocable, ordinary) = apart(&picture, asked);
+    let mut admitted = admit(&ordinary, &mut rooms);
+    let mut rooms = rooms_with_slack(&picture, &sums, &rooms);
+    admitted.extend(admit(&revocable, &mut rooms));
     let groups = spec.groups.iter().zip(dropped);
     Plan {
         pool: pool_plan(&picture, spec, &sums, &entitled),
@@ -167,7 +170,12 @@ fn pool_plan(picture: &Picture, spec: &JobSpec, sums: &Totals, entitled: &Entitl
             .find(&spec.pool)
             .map(|i| entitled.amount(i))
             .unwrap_or_default(),
-        allocated: sums.allocated.get(&spec.pool).copied().unwrap_or_default(),
+        allocated: sums
+            .ordinary
+            .allocated
+            .get(&spec.pool)
+            .copied()
+            .unwrap_or_default(),
     }
 }
 

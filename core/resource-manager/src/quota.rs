@@ -1,25 +1,45 @@
 //! How much may be active: demand and allocation by pool, entitlement, and admission: nothing is admitted while what is allocated
 //! and what is raised together exceed pool, entitlement, group or cluster.
 
-use crate::picture::{JobView, Picture, SliceCount, SliceKey};
-use crate::room::{Taken, capacity, left};
+use crate::picture::{ClusterView, JobView, Picture, SliceCount, SliceKey};
+use crate::room::{Taken, capacity, left, lends, lent, slack_left};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::pool::PoolTree;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Span, Timestamp};
-use echelon_core_pools::{Admission, Entitlements, Request, Rooms, SliceRequest, admit, entitle};
+use echelon_core_pools::{Admission, Entitlements, Hierarchy, Request, Rooms, SliceRequest, admit, entitle};
 use std::collections::BTreeMap;
 
-/// Sums over all live jobs.
+/// Sums over all live jobs. What revocable work takes of what hosts lend is summed for itself; what it takes of ordinary room is
+/// ordinary.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    /// What is granted or active, by pool.
-    pub allocated: BTreeMap<String, Resources>,
-    /// What could be active if everything fitted, by pool.
-    pub demand: BTreeMap<String, Resources>,
+    /// Of ordinary room.
+    pub ordinary: Sums,
+    /// Of what hosts lend.
+    pub slack: Sums,
     /// What could be active of work that asks for GPUs.
     pub demand_with_gpus: Resources,
     /// What is granted or active, by cluster.
     pub taken: BTreeMap<ClusterId, Taken>,
+}
+
+/// Sums by pool.
+#[derive(Debug, Clone, Default)]
+pub struct Sums {
+    /// What is granted or active.
+    pub allocated: BTreeMap<String, Resources>,
+    /// What could be active if everything fitted.
+    pub demand: BTreeMap<String, Resources>,
+}
+
+impl Sums {
+    fn add(&mut self, pool: &str, allocated: Resources, demand: Resources) {
+        for (sums, more) in [(&mut self.allocated, allocated), (&mut self.demand, demand)] {
+            let sum = sums.entry(pool.to_owned()).or_default();
+            *sum = sum.plus(more);
+        }
+    }
 }
 
 /// A slice with its numbers, as admission needs it.
@@ -45,13 +65,16 @@ pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView, group: &GroupNa
 #[must_use]
 pub fn totals(picture: &Picture) -> Totals {
     let mut out = Totals::default();
+    let lent = lent(picture);
     for (id, job) in picture.live() {
         let Some(spec) = &job.spec else { continue };
         for group in &spec.groups {
             let lines = lines(picture, id, job, &group.name);
             for line in &lines {
+                let lends = picture.clusters.get(&line.key.cluster).map(lends);
                 let taken = out.taken.entry(line.key.cluster.clone()).or_default();
-                taken.add(group.resources.times(line.allocated));
+                let room = group.resources.times(line.allocated);
+                taken.add_of(spec, room, lends.unwrap_or_default());
             }
             let allocated: u64 = lines.iter().map(|l| l.allocated).sum();
             let ended: u64 = lines.iter().map(|l| l.count.ended).sum();
@@ -59,49 +82,88 @@ pub fn totals(picture: &Picture) -> Totals {
                 .wanted(&group.name)
                 .saturating_sub(ended)
                 .min(u64::from(group.most_active()));
-            let pool = |n: u64| group.resources.times(n);
-            let sum = out.allocated.entry(spec.pool.clone()).or_default();
-            *sum = sum.plus(pool(allocated));
-            let wanted = pool(open.max(allocated));
-            let sum = out.demand.entry(spec.pool.clone()).or_default();
-            *sum = sum.plus(wanted);
-            if wanted.gpus > 0 {
-                out.demand_with_gpus = out.demand_with_gpus.plus(wanted);
+            let of_lent = if spec.revocable {
+                group.resources.lent_part(lent)
+            } else {
+                Resources::ZERO
+            };
+            let wanted = open.max(allocated);
+            for (sums, shape) in [
+                (&mut out.ordinary, group.resources.minus(of_lent)),
+                (&mut out.slack, of_lent),
+            ] {
+                sums.add(&spec.pool, shape.times(allocated), shape.times(wanted));
+            }
+            if group.resources.gpus > 0 {
+                out.demand_with_gpus = out.demand_with_gpus.plus(group.resources.times(wanted));
             }
         }
     }
     out
 }
 
-/// What every pool may use now.
+/// What every pool may use now of ordinary room.
 pub fn entitlements(picture: &Picture, totals: &Totals) -> Entitlements {
-    let hierarchy = &picture.hierarchy;
+    let there = capacity(picture, totals.demand_with_gpus);
+    divide(&picture.hierarchy, &totals.ordinary.demand, there)
+}
+
+/// What every pool may use now of what hosts lend: the same division by shares alone. Nobody has reserved any of it.
+pub fn slack_entitlements(picture: &Picture, totals: &Totals) -> (Hierarchy, Entitlements) {
+    let hierarchy = Hierarchy::new(&by_shares(&picture.pools));
+    let entitled = divide(&hierarchy, &totals.slack.demand, lent(picture));
+    (hierarchy, entitled)
+}
+
+/// The pools without reservations and limits, which are about ordinary room.
+#[must_use]
+pub fn by_shares(pools: &PoolTree) -> PoolTree {
+    let mut out = pools.clone();
+    for pool in out.pools.values_mut() {
+        pool.reservation = Resources::ZERO;
+        pool.limit = Resources::MAX;
+    }
+    out
+}
+
+fn divide(hierarchy: &Hierarchy, demand: &BTreeMap<String, Resources>, there: Resources) -> Entitlements {
     let mut wanted = vec![Resources::ZERO; hierarchy.len()];
-    for (path, amount) in &totals.demand {
+    for (path, amount) in demand {
         if let Some(slot) = hierarchy.find(path).and_then(|i| wanted.get_mut(i)) {
             *slot = *amount;
         }
     }
-    entitle(hierarchy, &wanted, capacity(picture, totals.demand_with_gpus))
+    entitle(hierarchy, &wanted, there)
 }
 
 /// What is left in pools and clusters.
 #[must_use]
 pub fn rooms(picture: &Picture, totals: &Totals, entitlements: &Entitlements) -> Rooms {
-    let clusters = picture
-        .clusters
-        .iter()
-        .filter(|(_, c)| c.takes_grants())
-        .map(|(id, c)| {
-            let taken = totals.taken.get(id).copied().unwrap_or_default();
-            (id.clone(), left(c, taken.or_used(c)))
-        });
-    Rooms::new(
-        &picture.hierarchy,
-        entitlements,
-        &totals.allocated,
-        clusters.collect(),
-    )
+    let clusters = open_clusters(picture, totals).map(|(id, c, taken)| (id.clone(), left(c, taken)));
+    let allocated = &totals.ordinary.allocated;
+    Rooms::new(&picture.hierarchy, entitlements, allocated, clusters.collect())
+}
+
+/// What `rooms`, after ordinary work has taken its part, leave for revocable work together with what hosts lend.
+#[must_use]
+pub fn rooms_with_slack(picture: &Picture, totals: &Totals, rooms: &Rooms) -> Rooms {
+    let (hierarchy, entitled) = slack_entitlements(picture, totals);
+    let clusters = open_clusters(picture, totals).map(|(id, c, taken)| (id.clone(), slack_left(c, taken)));
+    let slack = Rooms::new(&hierarchy, &entitled, &totals.slack.allocated, clusters.collect());
+    let by_cluster = open_clusters(picture, totals).map(|(id, c, _)| (id.clone(), lends(c)));
+    rooms.with_slack(&slack, lent(picture), &by_cluster.collect())
+}
+
+/// The clusters that take grants, with what is taken of each.
+fn open_clusters<'a>(
+    picture: &'a Picture,
+    totals: &'a Totals,
+) -> impl Iterator<Item = (&'a ClusterId, &'a ClusterView, Taken)> {
+    let open = picture.clusters.iter().filter(|(_, c)| c.takes_grants());
+    open.map(|(id, c)| {
+        let taken = totals.taken.get(id).copied().unwrap_or_default();
+        (id, c, taken.or_used(c))
+    })
 }
 
 /// Why a slice gets no more whatever room there is.
@@ -179,6 +241,17 @@ fn of_job(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> (Vec<R
     (out, refused)
 }
 
+/// Requests of revocable work, and all others.
+#[must_use]
+pub fn apart(picture: &Picture, requests: Vec<Request>) -> (Vec<Request>, Vec<Request>) {
+    requests.into_iter().partition(|r| is_revocable(picture, r.job))
+}
+
+fn is_revocable(picture: &Picture, job: JobId) -> bool {
+    let spec = picture.jobs.get(&job).and_then(|j| j.spec.as_ref());
+    spec.is_some_and(|s| s.revocable)
+}
+
 /// Admits within entitlements; then lends within limits what nobody could use, unless somebody is still on his way to his own.
 #[must_use]
 pub fn admissions(
@@ -189,7 +262,8 @@ pub fn admissions(
 ) -> Vec<Admission> {
     let mut out = admit(requests, rooms);
     note_refusals(picture, &out);
-    if !may_lend(picture, patience) {
+    let revocable = requests.iter().any(|r| is_revocable(picture, r.job));
+    if !may_lend(picture, revocable, patience) {
         return out;
     }
     let left: Vec<Request> = requests.iter().filter_map(|r| unentitled(r, &out)).collect();
@@ -243,10 +317,12 @@ fn unentitled(request: &Request, admitted: &[Admission]) -> Option<Request> {
     })
 }
 
-fn may_lend(picture: &Picture, (now, after): (Timestamp, Span)) -> bool {
+/// Whether no job of the same side, ordinary or revocable, is still on its way to its own.
+fn may_lend(picture: &Picture, revocable: bool, (now, after): (Timestamp, Span)) -> bool {
     let patient = Span(after.0.saturating_mul(2));
     picture.live().all(|(_, job)| {
         let on_its_way = job.decided != job.durable || job.spec.is_none() || job.next_head.is_some();
+        let same_side = job.spec.as_ref().is_none_or(|s| s.revocable == revocable);
         let waits_for_cluster = job.refused.iter().any(|(key, (r, _))| {
             let quota = matches!(r.code.layer(), Layer::Pool | Layer::Goal);
             let long = job
@@ -255,7 +331,7 @@ fn may_lend(picture: &Picture, (now, after): (Timestamp, Span)) -> bool {
                 .is_some_and(|since| now.since(*since) >= patient);
             !quota && !long
         });
-        !on_its_way && !waits_for_cluster
+        !on_its_way && !(same_side && waits_for_cluster)
     })
 }
 

@@ -1,9 +1,10 @@
 //! How much room clusters have, and for which work: hosts with GPUs may be kept for work that asks for some, so that the same
-//! cluster has less room for all other work.
+//! cluster has less room for all other work; and what hosts lend is for revocable work only.
 
 use crate::picture::{ClusterView, Picture};
 use echelon_core_model::cluster::{Contact, Wish};
 use echelon_core_model::directive::Part;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Kind, Resources};
 use echelon_core_pools::ClusterRoom;
 use echelon_core_routing::Candidate;
@@ -16,10 +17,48 @@ pub struct Taken {
     pub all: Resources,
     /// Of this, by work that asks for no GPUs.
     pub without_gpus: Resources,
+    /// Of what hosts lend, by revocable work.
+    pub slack: Resources,
+}
+
+/// Who asks for room, which decides what there is for him.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// Work that asks for GPUs.
+    Gpus,
+    /// Work that asks for none.
+    Plain,
+    /// Work that runs on what hosts lend.
+    Revocable,
+}
+
+impl Asker {
+    /// A job's group.
+    #[must_use]
+    pub const fn of(job: &JobSpec, group: &GroupSpec) -> Self {
+        if job.revocable {
+            Self::Revocable
+        } else if group.resources.gpus > 0 {
+            Self::Gpus
+        } else {
+            Self::Plain
+        }
+    }
 }
 
 impl Taken {
-    /// Adds room of work, in sum.
+    /// Adds room of a job's work, in sum, at a cluster that lends so much.
+    pub fn add_of(&mut self, job: &JobSpec, room: Resources, lends: Resources) {
+        if job.revocable {
+            let lent = room.lent_part(lends);
+            self.add(room.minus(lent));
+            self.slack = self.slack.plus(lent);
+        } else {
+            self.add(room);
+        }
+    }
+
+    /// Adds ordinary room of work, in sum.
     pub fn add(&mut self, room: Resources) {
         self.all = self.all.plus(room);
         if room.gpus == 0 {
@@ -36,6 +75,9 @@ impl Taken {
             without_gpus: self
                 .without_gpus
                 .max_each(told.map(|c| c.without_gpus.used).unwrap_or_default()),
+            slack: self
+                .slack
+                .max_each(told.map(|c| c.slack.used).unwrap_or_default()),
         }
     }
 }
@@ -59,6 +101,30 @@ fn without_gpus(cluster: &ClusterView) -> Part {
         total: total(cluster),
         ..Part::default()
     })
+}
+
+/// What a cluster's hosts lend.
+#[must_use]
+pub fn lends(cluster: &ClusterView) -> Resources {
+    let told = cluster.capacity.as_ref();
+    told.map(|c| c.slack.total).unwrap_or_default()
+}
+
+/// What all clusters lend that can be given work.
+#[must_use]
+pub fn lent(picture: &Picture) -> Resources {
+    let there = picture.clusters.values().filter(|c| c.takes_grants());
+    there.fold(Resources::ZERO, |sum, c| sum.plus(lends(c)))
+}
+
+/// What is left of what a cluster lends.
+#[must_use]
+pub fn slack_left(cluster: &ClusterView, taken: Taken) -> ClusterRoom {
+    let left = lends(cluster).minus(taken.slack);
+    ClusterRoom {
+        all: left,
+        without_gpus: left,
+    }
 }
 
 /// What is left of a cluster.
@@ -88,6 +154,7 @@ pub fn capacity(picture: &Picture, wanted_with_gpus: Resources) -> Resources {
 pub struct Candidates {
     with_gpus: Vec<Candidate>,
     without_gpus: Vec<Candidate>,
+    revocable: Vec<Candidate>,
 }
 
 impl Candidates {
@@ -98,7 +165,8 @@ impl Candidates {
         let known = clusters.filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
         let mut out = Self::default();
         for (id, c, row) in known {
-            let left = left(c, taken.get(id).copied().unwrap_or_default());
+            let taken = taken.get(id).copied().unwrap_or_default();
+            let left = left(c, taken);
             let all = Candidate {
                 id: id.clone(),
                 name: row.name.clone(),
@@ -112,32 +180,44 @@ impl Candidates {
                 largest_host: c.capacity.as_ref().map(|c| c.largest_host).unwrap_or_default(),
                 room: left.all,
             };
-            out.without_gpus.push(Candidate {
+            // What is lent changes from minute to minute: nothing is ever too large for it, only for a host.
+            let open = Candidate {
                 largest_host: without_gpus(c).largest_host,
                 room: left.all.min_each(left.without_gpus),
                 ..all.clone()
+            };
+            out.revocable.push(Candidate {
+                room: slack_left(c, taken).all.where_lent(lends(c), open.room),
+                ..open.clone()
             });
+            out.without_gpus.push(open);
             out.with_gpus.push(all);
         }
         out
     }
 
-    /// The clusters as work of a shape finds them.
+    /// The clusters as somebody finds them.
     #[must_use]
-    pub fn of(&self, shape: Resources) -> &[Candidate] {
-        if shape.gpus > 0 {
-            &self.with_gpus
-        } else {
-            &self.without_gpus
+    pub fn of(&self, asker: Asker) -> &[Candidate] {
+        match asker {
+            Asker::Gpus => &self.with_gpus,
+            Asker::Plain => &self.without_gpus,
+            Asker::Revocable => &self.revocable,
         }
     }
 
-    /// Takes room of work, in sum, out of a cluster.
-    pub fn take(&mut self, cluster: &ClusterId, taken: Resources) {
+    /// Takes somebody's room, in sum, out of a cluster. What revocable work takes of ordinary room is counted by the next cycle.
+    pub fn take(&mut self, cluster: &ClusterId, asker: Asker, taken: Resources) {
+        if asker == Asker::Revocable {
+            for lending in self.revocable.iter_mut().filter(|c| c.id == *cluster) {
+                lending.room = lending.room.minus(taken);
+            }
+            return;
+        }
         let pairs = self.with_gpus.iter_mut().zip(&mut self.without_gpus);
         for (all, open) in pairs.filter(|(all, _)| all.id == *cluster) {
             all.room = all.room.minus(taken);
-            if taken.gpus == 0 {
+            if asker == Asker::Plain {
                 open.room = open.room.minus(taken);
             }
             open.room = open.room.min_each(all.room);

@@ -122,7 +122,8 @@ fn add_used(
         let spec = shard.picture.specs.get(&(group.job(), run.spec_version));
         if let Some(shape) = spec.and_then(|s| s.group(group.name())).map(|g| g.resources) {
             let at = used.entry(run.host.clone()).or_default();
-            *at = at.plus(shape);
+            // What a host lends may be less at any moment than what was taken of it: only its own room is never given out twice.
+            *at = at.plus(shape.minus(run.revocable));
         }
     }
 }

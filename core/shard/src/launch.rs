@@ -55,6 +55,7 @@ impl Shard {
             runtime: self.runtime(&spec.name, &task, of, found),
             ports: found.ports.clone(),
             resources: of.resources,
+            revocable: found.revocable,
             grace: of.grace,
             max_run: of.max_run,
             labels: spec.labels.clone(),
@@ -189,10 +190,10 @@ impl Shard {
             self.hosts.release(&task, self.now);
             return;
         }
-        let (host, version) = (found.host.clone(), found.spec_version);
+        let (host, version, revocable) = (found.host.clone(), found.spec_version, found.revocable);
         match self.shape(run.0, version) {
             Some(shape) => {
-                let need = Need::new(shape, &found.ports);
+                let need = Need::new(shape, revocable, &found.ports);
                 self.hosts.adopt(&task, &host, &need, self.now);
             }
             None => self.read_spec(task.instance.job, version),

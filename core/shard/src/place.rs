@@ -13,7 +13,7 @@ use echelon_core_jobs::{Start, begin};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::runtime::{Port, PortSpec};
 use echelon_core_model::time::Span;
-use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, RangeSet, Timestamp};
+use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, RangeSet, Resources, Timestamp};
 use echelon_core_placement as placement;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -270,6 +270,7 @@ impl Shard {
             kind: job.kind,
             priority: job.priority,
             resources: spec.resources,
+            revocable: job.revocable,
             ports: spec.runtime.ports.iter().map(|p| p.fixed).collect(),
             constraints: spec.constraints.clone(),
             items: numbers.into_iter().map(item).collect(),
@@ -347,10 +348,16 @@ impl Shard {
         let at: At = (number, id.number);
         let group = self.picture.groups.get(&number)?;
         let generation = self.may_intend(group, id.number)?;
-        let (wish, spec) = (group.wish.as_ref()?, group.group_spec()?);
-        let needed = spec.resources;
+        let (wish, job, spec) = (group.wish.as_ref()?, group.spec.as_ref()?, group.group_spec()?);
+        let revocable = if job.revocable {
+            spec.resources.lent_part(left.slack.capacity)
+        } else {
+            Resources::ZERO
+        };
+        let needed = spec.resources.minus(revocable);
         let mut ports_left = left.ports.clone();
-        if !needed.fits(left.free) || !choice.ports.iter().all(|p| ports_left.take(*p)) {
+        let fits = needed.fits(left.free) && revocable.fits(left.slack.free);
+        if !fits || !choice.ports.iter().all(|p| ports_left.take(*p)) {
             return None;
         }
         let start = Start {
@@ -360,10 +367,12 @@ impl Shard {
             spec_version: wish.spec_version,
             restarts: wish.goal.restarts,
             ports: named(&spec.runtime.ports, &choice.ports)?,
+            revocable,
         };
         let now = self.now;
         let raises = !group.ready.contains(&id.number);
         left.free = left.free.minus(needed);
+        left.slack.free = left.slack.free.minus(revocable);
         left.ports = ports_left;
         self.edit(at, |r| begin(r, start, now));
         if raises {

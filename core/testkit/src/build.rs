@@ -67,6 +67,7 @@ impl JobBuilder {
             labels: BTreeMap::new(),
             priority: 0,
             clusters: ClusterChoice::default(),
+            revocable: false,
             on_unreachable: defaults::ON_UNREACHABLE,
             on_cluster_loss: defaults::ON_CLUSTER_LOSS,
             groups: vec![group],
@@ -91,6 +92,13 @@ impl JobBuilder {
     #[must_use]
     pub const fn priority(mut self, priority: u32) -> Self {
         self.0.priority = priority;
+        self
+    }
+
+    /// On room that hosts lend.
+    #[must_use]
+    pub const fn revocable(mut self) -> Self {
+        self.0.revocable = true;
         self
     }
 

@@ -9,10 +9,11 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "name",
     "pool",
     "kind",
+    "revocable",
     "owner",
     "labels",
     "priority",
@@ -81,6 +82,7 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "name" if !from.name.is_empty() => into.name.clone_from(&from.name),
         "pool" if !from.pool.is_empty() => into.pool.clone_from(&from.pool),
         "kind" if from.kind != 0 => into.kind = from.kind,
+        "revocable" if from.revocable => into.revocable = true,
         "owner" => into.owner.clone_from(&from.owner),
         "labels" => into.labels.clone_from(&from.labels),
         "priority" => into.priority = from.priority,

@@ -8,7 +8,7 @@ use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Reason,
-    ReasonCode, RunNumber, RunState, Timestamp, Version,
+    ReasonCode, Resources, RunNumber, RunState, Timestamp, Version,
 };
 use echelon_proto::echelon::shard::v1 as wire;
 use echelon_proto::echelon::v1;
@@ -86,6 +86,7 @@ fn running(number: u32) -> Run {
         exit_code: None,
         stopping: None,
         ports: Vec::new(),
+        revocable: Resources::ZERO,
         healthy: None,
         ready: None,
     }

@@ -4,7 +4,7 @@
 use crate::codec::Encoding;
 use crate::engine::Engine;
 use crate::http::{Answer, Refusal, body, header_text, text};
-use echelon_sim_mesos::{AgentId, Fault, Registry, Span, Tasks, Updates};
+use echelon_sim_mesos::{AgentId, Bundle, Fault, Registry, Span, Tasks, Updates};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -33,6 +33,13 @@ enum Asked {
         /// How long the next master answers 503.
         #[serde(default)]
         recovery_ms: u64,
+    },
+    /// What the agent's estimator lends from now on; its QoS controller ends what runs on more.
+    Lent {
+        agent: String,
+        cpus: u64,
+        #[serde(default)]
+        memory_mib: u64,
     },
     RescindAll {},
     Updates {
@@ -108,6 +115,11 @@ fn fault(engine: &Engine, asked: Asked) -> Fault {
             };
             Fault::MasterFailover(registry, Span(recovery_ms))
         }
+        Asked::Lent {
+            agent: name,
+            cpus,
+            memory_mib,
+        } => Fault::Lent(agent(name), Bundle::of(cpus, memory_mib, 0)),
         Asked::RescindAll {} => Fault::RescindAll,
         Asked::Updates {
             delay_ms,

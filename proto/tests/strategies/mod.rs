@@ -231,7 +231,7 @@ fn run() -> impl Strategy<Value = Run> {
         of(any::<i32>()),
         of(stopping),
         vec(port, 0..3),
-        (of(any::<bool>()), of(any::<bool>())),
+        (of(any::<bool>()), of(any::<bool>()), resources()),
     );
     (first, rest).prop_map(|((generation, number, state, since, reason, host, name), rest)| {
         let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping, ports, probes) =
@@ -252,6 +252,7 @@ fn run() -> impl Strategy<Value = Run> {
             exit_code,
             stopping,
             ports,
+            revocable: probes.2,
             healthy: probes.0,
             ready: probes.1,
         }

@@ -1,6 +1,7 @@
 //! Faults that a tester asks for: agents lost, cut off and back, a new master with a kept or a fresh registry, offers taken back
 //! at once, updates that come late, twice and out of order, streams that stand still. Nothing here happens by itself.
 
+use crate::bundle::Bundle;
 use crate::cluster::Cluster;
 use crate::id::{AgentId, StreamId};
 use crate::membership::Tasks;
@@ -42,6 +43,8 @@ pub enum Fault {
     AgentReturned(AgentId),
     /// The leading master dies; the next one answers 503 for a while, then leads.
     MasterFailover(Registry, Span),
+    /// An agent lends this much from now on, and ends what runs on more.
+    Lent(AgentId, Bundle),
     /// Every open offer is taken back.
     RescindAll,
     /// From now on updates come like this.
@@ -95,6 +98,7 @@ impl Cluster {
                 // Without a recovery it leads at once.
                 self.tick(now);
             }
+            Fault::Lent(agent, estimate) => known(self.lend(&agent, &estimate, now), &agent)?,
             Fault::RescindAll => {
                 let open: Vec<u64> = self.master.offers.keys().copied().collect();
                 open.into_iter().for_each(|number| self.rescind(number));

@@ -12,7 +12,8 @@
 //! framework triggers one of its assertions.
 //!
 //! Deliberately left out, refused in the way a master refuses what it cannot do: custom executors of task groups, disks
-//! and operations of resource providers, quota guarantees and weights, the QoS controller's preemption, offer constraints.
+//! and operations of resource providers, quota guarantees and weights, offer constraints. Estimators and QoS controllers
+//! say and do what they are told ([`Cluster::lend`]).
 //! Nobody runs health checks and checks unless whoever runs tasks does and reports the results ([`Cluster::checked`],
 //! [`Cluster::check_said`]), and an agent that starts again has forgotten them and `max_completion_time`. What is in an image,
 //! a volume or a secret is nobody's business here. A shutdown that a custom executor does not heed is not

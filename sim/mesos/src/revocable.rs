@@ -1,11 +1,17 @@
 //! Oversubscription: an agent's estimator says how much of what is in use may be given out a second time, revocably (rules
 //! R63, R91, S24).
 
+use crate::agent::Phase;
 use crate::amount::Amount;
 use crate::bundle::{Bundle, Mark};
 use crate::cluster::Cluster;
-use crate::id::AgentId;
-use echelon_core_model::time::Timestamp;
+use crate::config::Executors;
+use crate::id::{AgentId, Run};
+use crate::output::Output;
+use crate::update::run_of;
+use echelon_core_model::time::{Span, Timestamp};
+use echelon_proto::mesos::v1::TaskState;
+use echelon_proto::mesos::v1::task_status::Reason;
 
 static REVOCABLE: Mark = Mark {
     reservations: Vec::new(),
@@ -31,6 +37,57 @@ impl Cluster {
         self.settle_revocable(id);
         self.allocate(now);
         true
+    }
+
+    /// An agent lends so much from now on, and its QoS controller ends what runs on more, the last names first. False when the
+    /// master has no contact with the agent.
+    pub fn lend(&mut self, id: &AgentId, estimate: &Bundle, now: Timestamp) -> bool {
+        if !self.set_revocable(id, estimate, now) {
+            return false;
+        }
+        while let Some(run) = self.beyond_estimate(id) {
+            self.preempt(&run, now);
+        }
+        true
+    }
+
+    /// A task that holds revocable resources, while all of them together hold more than the estimate.
+    fn beyond_estimate(&self, id: &AgentId) -> Option<Run> {
+        let agent = self.agents.get(id)?;
+        let nothing = Amount::default();
+        let estimate = agent.spec.resources.marked.get(&REVOCABLE).unwrap_or(&nothing);
+        let lives = |phase| matches!(phase, Phase::Launching | Phase::Running | Phase::Killing);
+        let live = agent.tasks.iter().filter(|(_, task)| lives(task.phase));
+        let mut held = Amount::default();
+        let mut last = None;
+        for ((framework, name), task) in live {
+            if let Some(of_task) = task.resources.marked.get(&REVOCABLE) {
+                held.add(of_task);
+                last = Some(run_of(id, framework, name, task));
+            }
+        }
+        last.filter(|_| !estimate.contains(&held))
+    }
+
+    /// The QoS controller ends a task's container.
+    fn preempt(&mut self, run: &Run, now: Timestamp) {
+        let Some(task) = self.agent_task(run) else { return };
+        task.phase = Phase::Ended;
+        let place = task.place.clone();
+        if matches!(self.config.executors, Executors::External) {
+            self.out.push(Output::Kill {
+                run: run.clone(),
+                grace: Span::ZERO,
+            });
+        }
+        let known = self.master.frameworks.get(&run.framework);
+        let gone = TaskState::TaskGone;
+        let state = known.map_or(gone, |known| known.or_lost(gone));
+        let words = "Container preempted by QoS correction";
+        self.agent_says(run, state, (Reason::ContainerPreempted, words), now);
+        if let Some(place) = place {
+            self.leave_executor(run, &place, false, now);
+        }
     }
 
     /// Frees what the estimate leaves beside tasks and offers: it may have shrunk below what they hold.

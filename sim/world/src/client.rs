@@ -94,6 +94,9 @@ impl World {
         if die.chance(500) {
             job = job.spread();
         }
+        if self.options.lent > 0 && die.chance(300) {
+            job = job.revocable();
+        }
         if die.chance(300) {
             job = job.max_running(1 + instances / 2);
         }

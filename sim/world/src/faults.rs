@@ -27,6 +27,15 @@ pub enum Fault {
         /// How long.
         span: Span,
     },
+    /// A host lends another amount.
+    Lend {
+        /// The cluster.
+        cluster: usize,
+        /// Which of its agents.
+        agent: usize,
+        /// So many cores.
+        cores: u64,
+    },
     /// A cluster's master fails over.
     FailMaster(usize),
     /// An operator plans the maintenance of a machine, and does it.
@@ -83,6 +92,20 @@ impl World {
             let cluster = self.dice.faults.index(self.options.clusters);
             self.plan_fault(Fault::FailMaster(cluster));
         }
+        // In the end there is room again; hosts that were away until then are asked once more.
+        let faults_end = crate::world::BEGIN.plus(self.options.faulty);
+        let calm = [Span::seconds(1), Span::minutes(5)].map(|late| faults_end.plus(late));
+        for at in calm.into_iter().chain([crate::world::BEGIN]) {
+            self.queue.plan(at, Item::LendAll);
+        }
+        for _ in 0..rates.estimates {
+            let lend = Fault::Lend {
+                cluster: self.dice.faults.index(self.options.clusters),
+                agent: self.dice.faults.index(self.options.hosts),
+                cores: self.dice.faults.below(self.options.lent + 1),
+            };
+            self.plan_fault(lend);
+        }
         for _ in 0..rates.maintenances {
             let maintain = Fault::Maintain {
                 cluster: self.dice.faults.index(self.options.clusters),
@@ -130,6 +153,17 @@ impl World {
                 if let Some(agent) = self.lose_agent(cluster, agent) {
                     self.queue
                         .plan(self.now.plus(span), Item::ReturnAgent { cluster, agent });
+                }
+            }
+            Fault::Lend {
+                cluster,
+                agent,
+                cores,
+            } => {
+                let agents = self.clusters.get(cluster).map(|c| c.mesos.agent_ids());
+                let id = agents.and_then(|mut ids| ids.nth(agent)).cloned();
+                if let Some(id) = id {
+                    self.lend(cluster, &id, cores);
                 }
             }
             Fault::Maintain {

@@ -5,11 +5,11 @@ use crate::client::Asked;
 use crate::process::Who;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
-use echelon_core_hosts::{Call, TaskState, TaskStatus};
+use echelon_core_hosts::{Call, Launch, TaskState, TaskStatus};
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{ClusterId, InstanceId, JobId, RunState, Span, TaskId, Timestamp};
+use echelon_core_model::{ClusterId, InstanceId, JobId, Kind, RunState, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -79,9 +79,9 @@ impl Facts {
     pub fn judge_call(world: &mut World, cluster: usize, call: &Call) {
         let id = world.cluster_id(cluster);
         let wrong = match call {
-            Call::Accept { launches, .. } => launches
-                .iter()
-                .find_map(|l| launched_without_intent(world, &id, &l.task)),
+            Call::Accept { launches, .. } => launches.iter().find_map(|l| {
+                launched_without_intent(world, &id, &l.task).or_else(|| launched_on_wrong_room(world, l))
+            }),
             Call::Acknowledge { task, uuid, .. } => acknowledged_too_early(world, &id, task, uuid),
             Call::Kill { task, .. } => killed_without_evidence(world, &id, task),
             _ => None,
@@ -124,6 +124,30 @@ fn launched_without_intent(world: &World, cluster: &ClusterId, task: &TaskId) ->
     (!known).then(|| Broken {
         invariant: 5,
         what: format!("ACCEPT of {task} without a stored intent"),
+    })
+}
+
+/// Ordinary work never runs on lent room, revocable work takes its processor time from nowhere else, and no kind comes from both.
+fn launched_on_wrong_room(world: &World, launch: &Launch) -> Option<Broken> {
+    let job = launch.task.instance.job;
+    let Answer::Head(Some(head)) = world.store.read(&Query::Head(job)) else {
+        return None;
+    };
+    let Answer::Spec(Some(spec)) = world.store.read(&Query::Spec(job, head.spec_version)) else {
+        return None;
+    };
+    let (all, lent) = (launch.resources, launch.revocable);
+    let apart = Kind::ALL
+        .into_iter()
+        .all(|kind| lent.get(kind) == 0 || lent.get(kind) == all.get(kind));
+    let right = if spec.revocable {
+        apart && lent.cpus == all.cpus
+    } else {
+        lent.is_zero()
+    };
+    (!right).then(|| Broken {
+        invariant: 4,
+        what: format!("ACCEPT of {} takes {lent} of lent room for {all}", launch.task),
     })
 }
 
@@ -192,6 +216,7 @@ impl World {
         let touched = std::mem::take(&mut self.touched);
         if touched.runs {
             self.judge_double_runs();
+            self.judge_hosts();
         }
         if touched.processes.iter().any(|w| matches!(w, Who::Shard { .. })) {
             self.judge_parts();
@@ -224,6 +249,17 @@ impl World {
                 invariant: 4,
                 what: format!("resource manager: {b}"),
             }));
+        }
+    }
+
+    /// Invariant 4: no host's own or lent room is given out twice.
+    fn judge_hosts(&mut self) {
+        for c in &self.clusters {
+            let over = c.mesos.over_committed().map(|agent| Broken {
+                invariant: 4,
+                what: format!("{}: agent {agent} is over-committed", c.id),
+            });
+            self.broken.extend(over);
         }
     }
 

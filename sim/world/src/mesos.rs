@@ -359,6 +359,27 @@ impl World {
         self.flush_mesos(cluster);
     }
 
+    /// A host lends so many cores from now on. One that is away goes on as before.
+    pub(crate) fn lend(&mut self, cluster: usize, id: &sim::AgentId, cores: u64) {
+        let now = self.now;
+        if let Some(c) = self.clusters.get_mut(cluster) {
+            c.mesos.lend(id, &sim::Bundle::of(cores, 0, 0), now);
+        }
+        self.flush_mesos(cluster);
+    }
+
+    /// Every host of a world in which hosts lend lends all that it may.
+    pub(crate) fn lend_all(&mut self) {
+        for cluster in 0..self.clusters.len() {
+            let ids = self.clusters.get(cluster).map(|c| c.mesos.agent_ids());
+            let ids: Vec<sim::AgentId> = ids.into_iter().flatten().cloned().collect();
+            let cores = self.options.lent;
+            for id in ids.iter().filter(|_| cores > 0) {
+                self.lend(cluster, id, cores);
+            }
+        }
+    }
+
     /// The master dies and another leads, with an empty memory.
     pub(crate) fn fail_master(&mut self, cluster: usize) {
         let now = self.now;

@@ -9,6 +9,8 @@ pub struct Options {
     pub clusters: usize,
     /// Hosts of each cluster.
     pub hosts: usize,
+    /// Cores that each host lends beside its own.
+    pub lent: u64,
     /// Other frameworks on each cluster, see `others.rs`.
     pub others: usize,
     /// Processes of each shard: one leads, the others stand by.
@@ -46,6 +48,8 @@ pub struct FaultRates {
     pub masters: u32,
     /// Machines whose maintenance is planned and done.
     pub maintenances: u32,
+    /// Hosts that lend another amount for a while, and end what runs on more.
+    pub estimates: u32,
     /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
     pub storage: u32,
     /// Calls to Mesos in a thousand that are lost with their connection.
@@ -59,6 +63,7 @@ impl Options {
         Self {
             clusters: 2,
             hosts: 3,
+            lent: 0,
             others: 0,
             shards: 1,
             managers: 1,
@@ -74,6 +79,7 @@ impl Options {
                 agents: 0,
                 masters: 0,
                 maintenances: 0,
+                estimates: 0,
                 storage: 0,
                 calls: 0,
             },
@@ -87,6 +93,7 @@ impl Options {
         Self {
             clusters: 2,
             hosts: 3,
+            lent: 4,
             others: 0,
             shards: 2,
             managers: 2,
@@ -102,6 +109,7 @@ impl Options {
                 agents: 2,
                 masters: 1,
                 maintenances: 1,
+                estimates: 6,
                 storage: 20,
                 calls: 20,
             },

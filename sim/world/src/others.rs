@@ -128,6 +128,7 @@ impl Other {
             },
             ports: Vec::new(),
             resources: TASK,
+            revocable: Resources::ZERO,
             grace: Span::seconds(1),
             max_run: None,
             labels: BTreeMap::new(),

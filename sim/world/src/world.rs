@@ -74,6 +74,8 @@ pub enum Item {
     Tend,
     /// The operator looks at the clusters.
     Operator,
+    /// Every host lends all that it may.
+    LendAll,
     /// Something goes wrong.
     Fault(Fault),
     /// A paused process goes on.
@@ -217,6 +219,7 @@ impl World {
             Item::MesosTick(cluster) => self.mesos_tick(cluster),
             Item::Tend => self.tend(),
             Item::Operator => self.operator_looks(),
+            Item::LendAll => self.lend_all(),
             Item::Fault(fault) => self.fault(fault),
             Item::Resume(who) => self.resume(who),
             Item::Start(who) => self.start(who),

@@ -108,6 +108,11 @@ fn groups(s: &JobSpec, purpose: Purpose, path: &str, out: &mut Violations) {
     );
     let mut seen = BTreeSet::new();
     for (i, g) in s.groups.iter().enumerate() {
+        out.check(
+            !s.revocable || g.resources.gpus == 0,
+            format!("{path}[{i}].resources.gpus_milli"),
+            "must be 0 where the job is revocable: no host lends GPUs",
+        );
         let at = format!("{path}[{i}]");
         out.check(
             seen.insert(&g.name),

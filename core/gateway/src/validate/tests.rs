@@ -105,6 +105,13 @@ fn each_rule_of_a_group_names_its_field() {
         |s| s.groups[0].resources.gpus = 500,
         "spec.groups[0].resources.gpus_milli",
     );
+    check(
+        |s| {
+            s.revocable = true;
+            s.groups[0].resources.gpus = 1000;
+        },
+        "spec.groups[0].resources.gpus_milli",
+    );
     check(|s| s.groups[0].retry.limit = 0, "spec.groups[0].retry.limit");
     check(
         |s| s.groups[0].retry.backoff = Span::minutes(6),

@@ -5,6 +5,7 @@ mod maintenance;
 mod manners;
 mod master;
 mod ports;
+mod slack;
 
 use crate::{Call, Config, Demand, Event, Hosts, Launch, Need, Offer, OfferId, TaskState, TaskStatus};
 use echelon_core_model::runtime::{Port, Runtime};
@@ -36,6 +37,7 @@ pub fn launch(n: u32, resources: Resources) -> Launch {
         runtime: Runtime::shell("true"),
         ports: Vec::new(),
         resources,
+        revocable: Resources::ZERO,
         grace: Span::seconds(1),
         max_run: None,
         labels: BTreeMap::new(),
@@ -43,7 +45,7 @@ pub fn launch(n: u32, resources: Resources) -> Launch {
 }
 
 pub fn need(cores: u64, mebibytes: u64) -> Need {
-    Need::new(shape(cores, mebibytes), &[])
+    Need::new(shape(cores, mebibytes), Resources::ZERO, &[])
 }
 
 pub fn with_ports(mut launch: Launch, ports: &[u16]) -> Launch {
@@ -62,6 +64,7 @@ pub fn offer(id: &str, host: &str, resources: Resources) -> Offer {
         hostname: Arc::from(format!("{host}.example")),
         address: format!("{host}.example:5051"),
         resources,
+        revocable: Resources::ZERO,
         ports: PortSet::new(),
         attributes: BTreeMap::new(),
         maintenance: None,

@@ -2,8 +2,8 @@
 
 use super::{at, launch, need, offer, task, update, with_offers, with_ports};
 use crate::{Event, Hosts, Need, Offer, TaskState};
-use echelon_core_model::HostId;
 use echelon_core_model::runtime::Port;
+use echelon_core_model::{HostId, Resources};
 use echelon_core_testkit::build::shape;
 
 fn a() -> HostId {
@@ -74,7 +74,12 @@ fn what_a_host_has_is_not_known_before_it_offers() {
         name: "http".to_owned(),
         number: 80,
     };
-    hosts.adopt(&task(8), &a(), &Need::new(shape(1, 1), &[http]), at(0));
+    hosts.adopt(
+        &task(8),
+        &a(),
+        &Need::new(shape(1, 1), Resources::ZERO, &[http]),
+        at(0),
+    );
     let rest = offering(offer("o1", "a", shape(1, 50)), 80, 82);
     hosts.on_event(&Event::Offers(vec![rest]), at(2));
     assert_eq!(seen(&hosts), "80-82 of 81-82");

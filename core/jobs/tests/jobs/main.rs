@@ -13,7 +13,7 @@ use echelon_core_jobs::{News, Policy, Start, Told, begin};
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::time::Span;
-use echelon_core_model::{Generation, HostId, Reason, ReasonCode, RunNumber, RunState, Timestamp};
+use echelon_core_model::{Generation, HostId, Reason, ReasonCode, Resources, RunNumber, RunState, Timestamp};
 use std::sync::Arc;
 
 /// The moment of all tests.
@@ -56,6 +56,7 @@ pub(crate) fn begun(record: &mut InstanceRecord) {
         spec_version: 1,
         restarts: 0,
         ports: Vec::new(),
+        revocable: Resources::ZERO,
     };
     begin(record, start, NOW);
 }

@@ -1,4 +1,4 @@
-use super::{group, host, judged, kept, rule, solve, with_attribute, with_ports};
+use super::{group, host, judged, kept, lending, rule, solve, with_attribute, with_ports};
 use crate::{Broken, Choice, Flaw, Problem, check, place};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::JobKind::{Batch, Service};
@@ -363,4 +363,73 @@ fn hosts_with_gpus_are_kept_for_work_that_asks_for_some() {
     let mut wrong = judged(&p);
     wrong.choices[0].host = HostId::new("g");
     assert!(matches!(check(&p, &wrong).as_slice(), [Broken::Constraint(..)]));
+}
+
+#[test]
+fn revocable_work_runs_on_what_hosts_lend_and_other_work_never_does() {
+    let revocable = |instances| {
+        let mut wanted = group(1, Batch, instances, shape(2, 100));
+        wanted.revocable = true;
+        wanted
+    };
+    let cpus = |cores| shape(cores, 0);
+    let idle = |mut h: HostView| {
+        h.slack.free = Resources::ZERO;
+        h
+    };
+    for (why, wanted, hosts, answer) in [
+        (
+            "processor time is lent, memory is not",
+            revocable(4),
+            vec![
+                lending(host("a", shape(0, 150)), cpus(9)),
+                lending(host("b", shape(9, 900)), cpus(5)),
+            ],
+            "1 0:a 1:b 2:b\n1 [3] hosts have too little left: cpus needs 2, has at most 1 (2 hosts: 2 full)",
+        ),
+        (
+            "where memory is lent ordinary memory is not touched",
+            revocable(3),
+            vec![lending(host("a", shape(9, 900)), shape(8, 250))],
+            "1 0:a 1:a\n1 [2] hosts have too little left: memory needs 100MiB, has at most 50MiB (1 host: 1 full)",
+        ),
+        (
+            "ordinary processor time is never taken",
+            revocable(1),
+            vec![
+                host("a", shape(9, 900)),
+                lending(host("b", shape(9, 900)), cpus(1)),
+            ],
+            "1 [0] hosts lend too little room for revocable work: cpus needs 2, has at most 1 (2 hosts: 2 lend too little)",
+        ),
+        (
+            "lent, not offered",
+            revocable(1),
+            vec![idle(lending(host("a", shape(9, 900)), cpus(4)))],
+            "1 [0] waits for Mesos to offer hosts: cpus needs 2, has at most 0 (1 host: 1 not offered)",
+        ),
+        (
+            "other work",
+            group(1, Batch, 2, shape(2, 100)),
+            vec![lending(host("a", shape(3, 900)), shape(8, 800))],
+            "1 0:a\n1 [1] hosts have too little left: cpus needs 2, has at most 1 (1 host: 1 full)",
+        ),
+    ] {
+        assert_eq!(solve(&problem(vec![wanted], hosts)), answer, "{why}");
+    }
+    let p = problem(
+        vec![revocable(1)],
+        vec![lending(host("a", shape(0, 900)), cpus(2))],
+    );
+    let good = judged(&p);
+    let mut wrong = p.clone();
+    wrong.groups[0].revocable = false;
+    let broken = check(&wrong, &good);
+    assert!(
+        matches!(
+            broken.as_slice(),
+            [Broken::OverCommitted(_, echelon_core_model::Kind::Cpus)]
+        ),
+        "{broken:?}"
+    );
 }

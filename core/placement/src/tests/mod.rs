@@ -5,7 +5,7 @@ mod properties;
 mod size;
 
 use crate::{Answer, Item, Problem, Wanted, check, place};
-use echelon_core_model::cluster::HostView;
+use echelon_core_model::cluster::{HostView, Slack};
 use echelon_core_model::spec::{Constraint, JobKind};
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, PortSet, Resources};
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ pub fn host(name: &str, free: Resources) -> HostView {
         free,
         capacity: free,
         used: Resources::ZERO,
+        slack: Slack::default(),
         draining: false,
         kept: false,
         ports: PortSet::new(),
@@ -38,6 +39,12 @@ pub fn kept(mut host: HostView, gpus: u64) -> HostView {
     host
 }
 
+pub fn lending(mut host: HostView, lent: Resources) -> HostView {
+    host.slack.free = lent;
+    host.slack.capacity = lent;
+    host
+}
+
 pub fn with_ports(mut host: HostView, first: u16, last: u16) -> HostView {
     host.ports.insert(first, last);
     host.ports_left = Some(host.ports.clone());
@@ -51,6 +58,7 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
         kind,
         priority: 0,
         resources,
+        revocable: false,
         ports: Vec::new(),
         constraints: Vec::new(),
         items: (0..instances)

@@ -19,24 +19,35 @@ fn resources(most: u64) -> impl Strategy<Value = Resources> {
 
 fn a_host(n: usize) -> impl Strategy<Value = HostView> {
     let ports = (prop::collection::btree_set(80..88u16, 0..8), any::<bool>());
-    (resources(12), resources(6), 0..4u8, any::<(bool, bool)>(), ports).prop_map(
-        move |(free, used, zone, (offered, kept), ports)| {
+    let lent = (resources(6), resources(3));
+    (
+        resources(12),
+        resources(6),
+        0..4u8,
+        any::<(bool, bool)>(),
+        ports,
+        lent,
+    )
+        .prop_map(move |(free, used, zone, (offered, kept), ports, lent)| {
             let mut view = host(&format!("h{n:02}"), free);
             view.used = used;
             view.capacity = free.plus(used);
             view.ports = ports.0.into_iter().collect();
             view.ports_left = ports.1.then(|| view.ports.clone());
             view.kept = kept && view.capacity.gpus > 0;
+            view.slack.capacity = lent.0.plus(lent.1);
+            view.slack.used = lent.1;
+            view.slack.free = lent.0;
             if !offered {
                 view.free = Resources::ZERO;
+                view.slack.free = Resources::ZERO;
                 view.ports = PortSet::new();
             }
             match zone {
                 0 => view,
                 z => with_attribute(view, "zone", ["east", "west", "east,west"][usize::from(z) - 1]),
             }
-        },
-    )
+        })
 }
 
 prop_compose! {
@@ -46,6 +57,7 @@ prop_compose! {
         shape in resources(5),
         ports in prop::collection::vec(prop::option::weighted(0.3, 80..88u16), 0..3),
         priority in 0..3u32,
+        revocable in any::<bool>(),
         zone in prop::option::of((any::<bool>(), any::<bool>())),
         avoid in prop::collection::vec(prop::collection::vec(0..8usize, 0..3), 12),
         present in prop::collection::btree_map(0..8usize, 0..3u32, 0..4),
@@ -54,6 +66,7 @@ prop_compose! {
         let kind = if service { JobKind::Service } else { JobKind::Batch };
         let mut wanted = group(job, kind, instances, shape);
         wanted.priority = priority;
+        wanted.revocable = revocable;
         wanted.ports = ports;
         if let Some((east, negate)) = zone {
             wanted.constraints = vec![rule("zone", &[if east { "east" } else { "west" }], negate)];
@@ -80,6 +93,8 @@ fn a_problem() -> impl Strategy<Value = Problem> {
 fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
     let most = Kind::ALL.map(|k| problem.hosts.iter().map(|h| h.free.get(k)).max().unwrap_or(0));
     let mut free: BTreeMap<&HostId, Resources> = problem.hosts.iter().map(|h| (&h.id, h.free)).collect();
+    let mut slack: BTreeMap<&HostId, Resources> =
+        problem.hosts.iter().map(|h| (&h.id, h.slack.free)).collect();
     let mut ports: BTreeMap<&HostId, PortSet> =
         problem.hosts.iter().map(|h| (&h.id, h.ports.clone())).collect();
     let size = |left: Resources| -> u64 {
@@ -95,9 +110,11 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
             let fitting = problem.hosts.iter().filter(|h| {
                 let passes = g.constraints.iter().all(|r| crate::constraint::holds(r, h));
                 let kept_out = h.kept && g.resources.gpus == 0;
+                let (need, lent) = g.parts(h);
                 !kept_out
                     && passes
-                    && g.resources.fits(free[&h.id])
+                    && need.fits(free[&h.id])
+                    && lent.fits(slack[&h.id])
                     && choose(&g.ports, &ports[&h.id]).is_some()
             });
             let best = match g.kind {
@@ -114,8 +131,10 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
                 }),
             };
             if let Some(h) = best {
-                let left = free[&h.id].minus(g.resources);
-                free.insert(&h.id, left);
+                let (need, lent) = g.parts(h);
+                let left = (free[&h.id].minus(need), slack[&h.id].minus(lent));
+                free.insert(&h.id, left.0);
+                slack.insert(&h.id, left.1);
                 let taken = choose(&g.ports, &ports[&h.id]).unwrap();
                 let taken = taken.into_iter().collect();
                 ports.insert(&h.id, ports[&h.id].minus(&taken));

@@ -430,7 +430,11 @@ impl Case {
     fn hold_limits(&self) {
         let mut active: BTreeMap<String, u64> = BTreeMap::new();
         for shard in self.shards.values() {
-            for ((job, _, _), slice) in &shard.slices {
+            let ordinary = shard
+                .slices
+                .iter()
+                .filter(|((job, ..), _)| !shard.revocable.contains(job));
+            for ((job, _, _), slice) in ordinary {
                 if let Some(head) = self.head(*job) {
                     *active.entry(head.pool).or_default() += slice.active.count();
                 }

@@ -3,7 +3,7 @@
 use super::case::{Case, batch, service};
 use crate::plan::plan;
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::{ReasonCode, RunState, Span};
+use echelon_core_model::{JobId, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 #[test]
@@ -213,4 +213,82 @@ fn a_cluster_whose_only_room_is_kept_is_passed_over() {
         case.run_for(Span::seconds(1));
         assert_eq!((case.total_active(job), case.shard("a").active()), (1, 0));
     }
+}
+
+/// Jobs 1 to 9 are revocable at every cluster.
+fn lend(case: &mut Case, cluster: &str, cores: u64) {
+    let shard = case.shard(cluster);
+    shard.lent_cores = cores;
+    shard.revocable = (1..10).map(JobId).collect();
+}
+
+#[test]
+fn revocable_work_has_what_is_lent_and_uses_up_nothing_else() {
+    let mut case = Case::new().pool("/small", 2).cluster("a", 4);
+    lend(&mut case, "a", 5);
+    let revocable = case.store_job(1, batch(8).pool("/small").revocable());
+    let ordinary = case.store_job(11, batch(8).pool("/small"));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    assert_eq!(
+        (case.total_active(revocable), case.total_active(ordinary)),
+        (5, 2)
+    );
+    assert_eq!(case.waiting(revocable), [(ReasonCode::NoClusterCapacity, 3)]);
+    assert_eq!(case.waiting(ordinary), [(ReasonCode::PoolLimit, 6)]);
+    lend(&mut case, "a", 7);
+    case.run_for(Span::seconds(6));
+    assert_eq!(
+        (case.total_active(revocable), case.total_active(ordinary)),
+        (7, 2)
+    );
+}
+
+#[test]
+fn what_is_lent_is_shared_without_regard_to_ordinary_work() {
+    let mut case = Case::new().pool("/x", 100).pool("/y", 100).cluster("a", 20);
+    lend(&mut case, "a", 6);
+    let busy = case.store_job(11, batch(9).pool("/x"));
+    let x = case.store_job(1, batch(9).pool("/x").revocable());
+    let y = case.store_job(2, batch(9).pool("/y").revocable());
+    case.elect();
+    case.run_for(Span::seconds(2));
+    assert_eq!(
+        (
+            case.total_active(busy),
+            case.total_active(x),
+            case.total_active(y)
+        ),
+        (9, 3, 3)
+    );
+}
+
+#[test]
+fn revocable_work_goes_where_room_is_lent() {
+    let mut case = Case::new().pool("/default", 100).cluster("a", 9).cluster("b", 9);
+    lend(&mut case, "a", 0);
+    lend(&mut case, "b", 4);
+    case.elect();
+    case.run_for(Span::seconds(2));
+    for n in 1..=4 {
+        let job = case.job(n, batch(1).revocable());
+        case.run_for(Span::seconds(1));
+        assert_eq!((case.total_active(job), case.shard("a").active()), (1, 0));
+    }
+    let late = case.job(5, batch(1).revocable());
+    assert_eq!(case.waiting(late), [(ReasonCode::NoClusterCapacity, 1)]);
+    lend(&mut case, "a", 1);
+    case.run_for(Span::seconds(40));
+    assert_eq!(case.total_active(late), 1, "{:?}", case.waiting(late));
+}
+
+#[test]
+fn a_plan_counts_what_is_lent() {
+    let mut case = Case::new().pool("/default", 2).cluster("a", 9);
+    lend(&mut case, "a", 3);
+    case.elect();
+    case.run_for(Span::seconds(2));
+    let could = |case: &Case, job: JobBuilder| plan(case.rm.picture(), &job.build()).groups[0].could_start;
+    assert_eq!(could(&case, batch(9)), 2);
+    assert_eq!(could(&case, batch(9).revocable()), 3);
 }

@@ -49,6 +49,9 @@ pub struct ModelShard {
     pub host_cores: u64,
     /// Of these, on hosts that are kept for work with GPUs.
     pub kept_cores: u64,
+    /// Cores that its hosts lend beside these, and the jobs that run there.
+    pub lent_cores: u64,
+    pub revocable: BTreeSet<JobId>,
     /// Places nothing, whatever room it has, for this reason.
     pub unplaceable: Option<ReasonCode>,
     /// Stops nothing: a kill takes for ever.
@@ -76,6 +79,8 @@ impl ModelShard {
             cores,
             host_cores: cores.clamp(1, 4),
             kept_cores: 0,
+            lent_cores: 0,
+            revocable: BTreeSet::new(),
             unplaceable: None,
             stubborn: false,
             parts: BTreeMap::new(),
@@ -191,7 +196,11 @@ impl ModelShard {
             disk: 0,
             gpus: 0,
         };
-        let used = self.active();
+        let used = self.active_of(false);
+        let lent = |cores: u64| Resources {
+            cpus: cores * 1000,
+            ..Resources::ZERO
+        };
         Capacity {
             total: of(self.cores),
             used: of(used),
@@ -202,6 +211,11 @@ impl ModelShard {
                 used: of(used),
                 largest_host: of(self.host_cores.min(self.cores - self.kept_cores)),
             },
+            slack: Part {
+                total: lent(self.lent_cores),
+                used: lent(self.active_of(true)),
+                largest_host: lent(self.lent_cores),
+            },
             hosts: u32::try_from(self.cores.div_ceil(self.host_cores)).unwrap(),
             mesos_contact: Some(now),
             loss: self.loss,
@@ -210,6 +224,15 @@ impl ModelShard {
 
     pub fn active(&self) -> u64 {
         self.slices.values().map(|s| s.active.count()).sum()
+    }
+
+    /// Active instances of revocable jobs, or of the others.
+    fn active_of(&self, revocable: bool) -> u64 {
+        let of = self
+            .slices
+            .iter()
+            .filter(|((job, ..), _)| self.revocable.contains(job) == revocable);
+        of.map(|(_, s)| s.active.count()).sum()
     }
 
     /// Does what its orders say, and tells what changed.
@@ -280,7 +303,9 @@ impl ModelShard {
     }
 
     fn start(&mut self, key: &Key, now: Timestamp) {
-        let free = self.cores.saturating_sub(self.active());
+        let revocable = self.revocable.contains(&key.0);
+        let cores = if revocable { self.lent_cores } else { self.cores };
+        let free = cores.saturating_sub(self.active_of(revocable));
         let unplaceable = self.unplaceable;
         let Some(order) = self.orders.get(&(key.0, key.1.clone())) else {
             return;

@@ -118,6 +118,7 @@ impl Cluster {
                 host,
                 address: String::new(),
                 resources: free,
+                revocable: Resources::ZERO,
                 ports,
                 attributes: BTreeMap::new(),
             });

@@ -5,8 +5,8 @@ use echelon_core_hosts::TaskState;
 use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run};
 use echelon_core_model::store::{Batch, Decision, Leadership, Op, Role, Stamp, Write};
 use echelon_core_model::{
-    AssignedRange, ClusterId, Epoch, Generation, HostId, InstanceNumber, ReasonCode, RunNumber, RunState,
-    Timestamp,
+    AssignedRange, ClusterId, Epoch, Generation, HostId, InstanceNumber, ReasonCode, Resources, RunNumber,
+    RunState, Timestamp,
 };
 use echelon_core_testkit::build::{JobBuilder, main_group};
 use std::sync::Arc;
@@ -69,6 +69,7 @@ fn run_at(generation: u32, state: RunState) -> Run {
         exit_code: None,
         stopping: None,
         ports: Vec::new(),
+        revocable: Resources::ZERO,
         healthy: None,
         ready: None,
     }

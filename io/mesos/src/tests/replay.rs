@@ -223,6 +223,7 @@ fn launch_on(offer: &Offer) -> Call {
         runtime: Runtime::shell("true"),
         ports: Vec::new(),
         resources: offer.resources,
+        revocable: offer.revocable,
         grace: Span::seconds(10),
         max_run: None,
         labels: BTreeMap::new(),

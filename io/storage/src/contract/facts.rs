@@ -81,6 +81,7 @@ pub fn spec(command: &str) -> JobSpec {
         labels: BTreeMap::new(),
         priority: 0,
         clusters: ClusterChoice::default(),
+        revocable: false,
         on_unreachable: defaults::ON_UNREACHABLE,
         on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![group],
@@ -156,6 +157,7 @@ pub fn block(job: JobId, number: u32, host: &str) -> Block {
         exit_code: None,
         stopping: None,
         ports: Vec::new(),
+        revocable: Resources::ZERO,
         healthy: None,
         ready: None,
     };

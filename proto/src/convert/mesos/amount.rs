@@ -2,7 +2,10 @@
 //! what is asked for is exact, so that we never ask for more than there is.
 
 use crate::mesos::v1::value::{Range, Ranges, Scalar, Type};
-use crate::mesos::v1::{Resource, resource::AllocationInfo};
+use crate::mesos::v1::{
+    Resource,
+    resource::{AllocationInfo, RevocableInfo},
+};
 use echelon_core_model::{Kind, PortSet, Resources};
 
 /// Mesos' name of ports.
@@ -21,8 +24,20 @@ const fn name_of(kind: Kind) -> (&'static str, u64) {
 /// Sums what a plain task can use: scalars that are neither reserved nor revocable nor shared nor a special disk.
 #[must_use]
 pub fn from_resources(resources: &[Resource]) -> Resources {
+    sum(resources.iter().filter(is_plain))
+}
+
+/// Sums what a host lends: revocable scalars. Nothing else is ever said of them (R91).
+#[must_use]
+pub fn from_revocable(resources: &[Resource]) -> Resources {
+    sum(resources
+        .iter()
+        .filter(|r| r.revocable.is_some() && is_unmarked(r)))
+}
+
+fn sum<'a>(resources: impl Iterator<Item = &'a Resource>) -> Resources {
     let mut sum = Resources::ZERO;
-    for resource in resources.iter().filter(is_plain) {
+    for resource in resources {
         for kind in Kind::ALL {
             let (name, thousandths) = name_of(kind);
             if resource.name == name
@@ -37,7 +52,11 @@ pub fn from_resources(resources: &[Resource]) -> Resources {
 }
 
 fn is_plain(r: &&Resource) -> bool {
-    r.reservations.is_empty() && r.disk.is_none() && r.revocable.is_none() && r.shared.is_none()
+    is_unmarked(r) && r.revocable.is_none()
+}
+
+fn is_unmarked(r: &Resource) -> bool {
+    r.reservations.is_empty() && r.disk.is_none() && r.shared.is_none()
 }
 
 /// The ports that a plain task can use.
@@ -113,6 +132,16 @@ pub fn to_resources(resources: Resources, role: &str) -> Vec<Resource> {
         .collect()
 }
 
+/// The part of a task's resources that its host only lends.
+#[must_use]
+pub fn to_revocable(resources: Resources, role: &str) -> Vec<Resource> {
+    let lent = |resource| Resource {
+        revocable: Some(RevocableInfo::default()),
+        ..resource
+    };
+    to_resources(resources, role).into_iter().map(lent).collect()
+}
+
 #[expect(clippy::cast_precision_loss, reason = "quantities stay far below 2^53")]
 fn from_milli(milli: u64) -> f64 {
     milli as f64 / 1000.0
@@ -163,14 +192,15 @@ mod tests {
             },
             "*",
         );
-        let revocable: Vec<Resource> = plain
-            .iter()
-            .map(|r| Resource {
-                revocable: Some(crate::mesos::v1::resource::RevocableInfo::default()),
-                ..r.clone()
-            })
-            .collect();
-        assert_eq!(from_resources(&revocable), Resources::ZERO);
+        let lent = Resources {
+            cpus: 1000,
+            ..Resources::ZERO
+        };
+        let mut both = plain.clone();
+        both.extend(to_revocable(lent, "*"));
+        assert_eq!(from_resources(&both), from_resources(&plain));
+        assert_eq!(from_revocable(&both), lent);
+        assert_eq!(from_revocable(&plain), Resources::ZERO);
         let strange = vec![Resource {
             name: "cpus".to_owned(),
             scalar: Some(Scalar { value: f64::NAN }),

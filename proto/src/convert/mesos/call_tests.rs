@@ -79,6 +79,7 @@ fn a_launch_says_all_that_its_task_needs() {
             disk: 0,
             gpus: 2000,
         },
+        revocable: Resources::ZERO,
         grace: Span::millis(1500),
         max_run: Some(Span::seconds(60)),
         labels: [("k".to_owned(), "v".to_owned())].into(),

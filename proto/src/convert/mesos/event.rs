@@ -1,6 +1,6 @@
 //! Mesos' events in our words. One event of the wire may be several of ours, or none.
 
-use super::amount::{from_ports, from_resources};
+use super::amount::{from_ports, from_resources, from_revocable};
 use super::status::status_from_wire;
 use crate::mesos::v1::scheduler::{Event as Wire, event};
 use crate::mesos::v1::{
@@ -94,6 +94,7 @@ fn offer(offer: &WireOffer) -> Offer {
         hostname: offer.hostname.as_str().into(),
         address: offer.url.as_ref().map(address).unwrap_or_default(),
         resources: from_resources(&offer.resources),
+        revocable: from_revocable(&offer.resources),
         ports: from_ports(&offer.resources),
         attributes: attributes(offer),
         maintenance: offer.unavailability.as_ref().map(maintenance),

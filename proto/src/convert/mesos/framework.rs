@@ -26,13 +26,14 @@ pub struct Framework {
 }
 
 /// PARTITION_AWARE and TASK_KILLING_STATE make states honest, RESERVATION_REFINEMENT and MULTI_ROLE their form, and without
-/// GPU_RESOURCES agents with gpus are hidden (R35).
-const CAPABILITIES: [Type; 6] = [
+/// GPU_RESOURCES agents with gpus are hidden; REVOCABLE_RESOURCES brings what hosts lend (R35).
+const CAPABILITIES: [Type; 7] = [
     Type::MultiRole,
     Type::PartitionAware,
     Type::TaskKillingState,
     Type::ReservationRefinement,
     Type::GpuResources,
+    Type::RevocableResources,
     Type::RegionAware,
 ];
 

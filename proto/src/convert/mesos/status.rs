@@ -11,7 +11,7 @@ use echelon_core_model::{HostId, Timestamp};
 pub fn status_from_wire(status: &WireStatus) -> TaskStatus {
     TaskStatus {
         task: status.task_id.value.clone(),
-        state: state(status.state()),
+        state: state(status),
         host: status.agent_id.as_ref().map(|id| HostId::new(&id.value)),
         uuid: status.uuid.as_deref().and_then(|bytes| bytes.try_into().ok()),
         reconciliation: status.reason == Some(i32::from(Reason::Reconciliation)),
@@ -31,8 +31,10 @@ pub fn reason_word(status: &WireStatus) -> String {
     word.strip_prefix("REASON_").unwrap_or(word).to_owned()
 }
 
-fn state(state: Wire) -> TaskState {
-    match state {
+fn state(status: &WireStatus) -> TaskState {
+    match status.state() {
+        // Its own agent has ended it, so it is gone, although frameworks without PARTITION_AWARE are told the older word (R91).
+        Wire::TaskLost if status.reason() == Reason::ContainerPreempted => TaskState::Gone,
         Wire::TaskStaging => TaskState::Staging,
         Wire::TaskStarting => TaskState::Starting,
         Wire::TaskRunning => TaskState::Running,

@@ -1,6 +1,6 @@
 //! A launch as Mesos' TaskInfo. Whether Mesos can take it was judged when the job was submitted; nothing is left out here.
 
-use super::amount::{to_ports, to_resources};
+use super::amount::{to_ports, to_resources, to_revocable};
 use super::call::{agent_id, duration, task_id};
 use super::container;
 use super::probe;
@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 /// The task of a launch.
 pub fn task(launch: &Launch, host: &HostId, role: &str) -> TaskInfo {
     let runtime = &launch.runtime;
-    let mut resources = to_resources(launch.resources, role);
+    let mut resources = to_resources(launch.resources.minus(launch.revocable), role);
+    resources.extend(to_revocable(launch.revocable, role));
     resources.extend(to_ports(launch.ports.iter().map(|p| p.number), role));
     TaskInfo {
         name: launch.name.clone(),

@@ -23,6 +23,7 @@ fn launched(runtime: Runtime) -> TaskInfo {
         ports: ports.collect(),
         runtime,
         resources: Resources::ZERO,
+        revocable: Resources::ZERO,
         grace: Span::seconds(10),
         max_run: None,
         labels: [].into(),

@@ -1,6 +1,6 @@
 //! Reports: from a shard to the resource manager.
 
-use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, moment, required};
+use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, moment, optional, required};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Capacity, Part, Report, ReportPart, SliceReport};
@@ -65,6 +65,7 @@ impl Wire for Capacity {
             largest_free,
             largest_host,
             without_gpus,
+            slack,
             hosts,
             mesos_contact,
             loss,
@@ -75,6 +76,7 @@ impl Wire for Capacity {
             largest_free: Some(largest_free.to_wire()),
             largest_host: Some(largest_host.to_wire()),
             without_gpus: Some(without_gpus.to_wire()),
+            slack: Some(slack.to_wire()),
             hosts: *hosts,
             mesos_contact_ms: mesos_contact.map(|t| t.0),
             loss: *loss,
@@ -93,6 +95,7 @@ impl Wire for Capacity {
             largest_free: required("largest_free", message.largest_free)?,
             largest_host: required("largest_host", message.largest_host)?,
             without_gpus: required("without_gpus", message.without_gpus.or(Some(all)))?,
+            slack: optional("slack", message.slack)?.unwrap_or_default(),
             hosts: message.hosts,
             mesos_contact: moment(message.mesos_contact_ms),
             loss: message.loss,

@@ -10,7 +10,7 @@ use crate::echelon::storage::v1 as wire;
 use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run, SliceRow, Stopping};
 use echelon_core_model::runtime::Port;
-use echelon_core_model::{Epoch, Generation, HostId, InstanceNumber, RunNumber, Span, Timestamp};
+use echelon_core_model::{Epoch, Generation, HostId, InstanceNumber, Resources, RunNumber, Span, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -163,6 +163,7 @@ impl<'a> HostsOut<'a> {
             exit_code,
             stopping,
             ports,
+            revocable,
             healthy,
             ready,
         } = run;
@@ -182,6 +183,7 @@ impl<'a> HostsOut<'a> {
             exit_code: *exit_code,
             stopping: stopping.as_ref().map(Wire::to_wire),
             ports: messages(ports),
+            revocable: (!revocable.is_zero()).then(|| revocable.to_wire()),
             healthy: *healthy,
             ready: *ready,
         }
@@ -240,6 +242,7 @@ impl HostsIn {
             exit_code: message.exit_code,
             stopping: optional("stopping", message.stopping)?,
             ports: list("ports", message.ports)?,
+            revocable: optional("revocable", message.revocable)?.unwrap_or(Resources::ZERO),
             healthy: message.healthy,
             ready: message.ready,
         })

@@ -302,6 +302,7 @@ fn launch(n: u32, runtime_ms: u64) -> Launch {
             memory: 512,
             ..Resources::ZERO
         },
+        revocable: Resources::ZERO,
         grace: Span::seconds(1),
         max_run: None,
         labels: BTreeMap::new(),

@@ -446,6 +446,55 @@ fn an_estimate_that_shrinks_takes_offers_back() {
 }
 
 #[test]
+fn what_runs_on_more_than_is_lent_is_preempted_the_last_first() {
+    let mut world = World::new(1);
+    let agent = world.agents[0].clone();
+    world.perform(Vec::new());
+    assert!(world.cluster.lend(&agent, &Bundle::of(2, 0, 0), world.now));
+    world.take();
+    world.perform(Vec::new());
+    let revocable = || Resource {
+        revocable: Some(echelon_proto::mesos::v1::resource::RevocableInfo::default()),
+        ..scalar("cpus", 1.0)
+    };
+    let mut tasks: Vec<_> = ["t1", "t2", "plain"]
+        .map(|name| task_info(name, &world.offers[0], Span::seconds(600)))
+        .into();
+    tasks[0].resources = vec![revocable(), scalar("mem", 64.0)];
+    tasks[1].resources = vec![revocable(), scalar("mem", 64.0)];
+    let offer = world.offers.remove(0);
+    world.accept(&offer, tasks);
+    world.pass(Span::seconds(2));
+    assert_eq!(world.cluster.live_tasks().count(), 3);
+    assert_eq!(world.cluster.over_committed().count(), 0);
+    assert!(
+        world
+            .cluster
+            .set_revocable(&agent, &Bundle::of(1, 0, 0), world.now)
+    );
+    assert_eq!(
+        world.cluster.over_committed().count(),
+        1,
+        "an estimate alone ends nothing"
+    );
+    assert!(world.cluster.lend(&agent, &Bundle::of(1, 0, 0), world.now));
+    world.pass(Span::seconds(1));
+    let left: Vec<&str> = world
+        .cluster
+        .live_tasks()
+        .map(|(_, task)| task.as_str())
+        .collect();
+    assert_eq!(left, ["plain", "t1"]);
+    assert_eq!(world.cluster.over_committed().count(), 0);
+    let preempted = world.updates.iter().any(|u| {
+        u.task_id.value == "t2"
+            && u.state() == echelon_proto::mesos::v1::TaskState::TaskGone
+            && u.reason() == echelon_proto::mesos::v1::task_status::Reason::ContainerPreempted
+    });
+    assert!(preempted, "{:?}", world.updates);
+}
+
+#[test]
 fn operations_are_refused_with_a_reason() {
     let mut world = World::new(1);
     let agent_id = world.offers[0].agent_id.value.clone();
