@@ -6,7 +6,8 @@ use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
 use echelon_core_model::{
-    ClusterId, Generation, HostId, InstanceRange, JobId, Reason, ReasonCode, RunNumber, Span, Version,
+    ClusterId, Generation, HostId, InstanceRange, JobId, Reason, ReasonCode, Resources, RunNumber, Span,
+    Version,
 };
 use echelon_core_testkit::build::{JobBuilder, job_id, main_group};
 use std::collections::BTreeMap;
@@ -127,6 +128,7 @@ fn in_state(state: RunState, generation: u32) -> InstanceRecord {
             exit_code: None,
             stopping: None,
             ports: Vec::new(),
+            revocable: Resources::ZERO,
             healthy: None,
             ready: None,
         }),
