@@ -34,6 +34,21 @@ fn the_smallest_job_file_reads() {
 }
 
 #[test]
+fn a_job_is_revocable_when_it_says_so() {
+    assert!(!parse(HELLO.as_bytes()).unwrap().revocable);
+    assert!(
+        parse(format!("{HELLO}revocable: true\n").as_bytes())
+            .unwrap()
+            .revocable
+    );
+    let wrong = said(&format!("{HELLO}revocable: yes\n"));
+    assert!(
+        wrong.contains("revocable: `yes` is neither true nor false"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn a_file_may_have_groups() {
     let spec = parse(
         b"name: tf\nkind: service\nclusters: {only: [a, b], spread: even}\non_unreachable: wait\non_cluster_loss: replace after 1h\n\

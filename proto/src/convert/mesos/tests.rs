@@ -222,3 +222,21 @@ fn every_state_and_every_reason_of_mesos_has_a_meaning() {
         }
     }
 }
+
+#[test]
+fn what_its_agent_has_preempted_is_gone_in_whatever_word() {
+    use crate::mesos::v1::TaskState;
+    use crate::mesos::v1::task_status::Reason;
+    let told = |state: TaskState, reason: Reason| {
+        let status = crate::mesos::v1::TaskStatus {
+            state: state.into(),
+            reason: Some(reason.into()),
+            ..Default::default()
+        };
+        super::status_from_wire(&status).state
+    };
+    use echelon_core_hosts::TaskState as Ours;
+    assert_eq!(told(TaskState::TaskGone, Reason::ContainerPreempted), Ours::Gone);
+    assert_eq!(told(TaskState::TaskLost, Reason::ContainerPreempted), Ours::Gone);
+    assert_eq!(told(TaskState::TaskLost, Reason::AgentRemoved), Ours::Lost);
+}
