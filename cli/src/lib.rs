@@ -12,6 +12,7 @@ mod host;
 mod job;
 mod pool;
 mod shape;
+mod volume;
 
 pub use context::{Context, Global};
 pub use exit::Failure;
@@ -33,6 +34,9 @@ pub enum Command {
     /// Look at hosts
     #[command(subcommand)]
     Host(host::Command),
+    /// Look at persistent volumes; destroy and adopt those that no instance holds
+    #[command(subcommand)]
+    Volume(volume::Command),
 }
 
 /// Runs a command.
@@ -45,5 +49,6 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Pool(command) => pool::run(command, context).await,
         Command::Cluster(command) => cluster::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,
+        Command::Volume(command) => volume::run(command, context).await,
     }
 }

@@ -106,6 +106,7 @@ fn spec(instances: u32) -> JobSpec {
                 disk: 0,
                 gpus: 0,
             },
+            volume: None,
             constraints: Vec::new(),
             retry: defaults::retry(JobKind::Service),
             grace: defaults::GRACE,

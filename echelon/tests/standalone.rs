@@ -155,6 +155,54 @@ fn everything_outlives_the_process() {
 }
 
 #[test]
+fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = Standalone::start(folder.path());
+    first.printed(&["job", "run", &example("counter")]);
+    let log = |standalone: &Standalone, wanted: &str| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let log = standalone.printed(&["job", "logs", "counter", "0"]);
+            if log.contains(wanted) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "no `{wanted}` in `{log}`");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    first.running("counter", 1);
+    log(&first, "start number 1");
+    first.printed(&["job", "restart", "counter"]);
+    log(&first, "start number 2");
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let again = Standalone::start(folder.path());
+    again.running("counter", 1);
+    again.printed(&["job", "restart", "counter"]);
+    log(&again, "start number 3");
+
+    let volumes = again.printed(&["volume", "list"]);
+    assert_eq!(volumes.matches(" held ").count(), 1, "{volumes}");
+    let name = again.printed(&["volume", "list", "-o", "name"]).trim().to_owned();
+    let refused = again.echelon(&["volume", "destroy", &name]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("is held by instance 0"),
+        "{said}"
+    );
+
+    again.printed(&["job", "stop", "counter", "--wait"]);
+    let volumes = again.printed(&["volume", "list", "--unheld", "-o", "name"]);
+    assert_eq!(volumes.trim(), name);
+    again.printed(&["volume", "destroy", &name]);
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !again.printed(&["volume", "list", "-o", "name"]).trim().is_empty() {
+        assert!(Instant::now() < deadline, "the volume is still there");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
 fn a_service_gets_ports_and_is_watched() {
     let folder = tempfile::tempdir().unwrap();
     let standalone = Standalone::start(folder.path());

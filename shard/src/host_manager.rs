@@ -149,7 +149,7 @@ mod tests {
             framework: Framework {
                 name: "echelon".into(),
                 user: "nobody".into(),
-                role: "*".into(),
+                role: "echelon".into(),
                 failover_timeout: Span::seconds(1),
                 principal: None,
             },

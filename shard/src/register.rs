@@ -141,6 +141,7 @@ fn row(
                 mesos: mesos.to_owned(),
                 labels: BTreeMap::new(),
                 accepted_loss: 0,
+                volumes: BTreeMap::new(),
             };
             Some((added, None))
         }
@@ -172,6 +173,7 @@ mod tests {
             mesos: mesos.into(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
+            volumes: BTreeMap::new(),
         }
     }
 

@@ -140,6 +140,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         address: reached_at,
         seed: config.seed,
         timing: config.timing,
+        reserves: config.mesos.framework.role != "*",
         replaced_framework: config.mesos.replaced_framework.clone(),
     });
     let hosts = HostManager::new(config.mesos, config.seed, addresses);

@@ -68,7 +68,7 @@ pub async fn to_the_end(
             bar.set_position(arrived(job));
             bar.set_message(show::counts(job));
         }
-        has_ended(last.state()) || (last.kind() == v1::JobKind::Service && arrived(&last) >= last.instances)
+        has_ended(last.state()) || (runs_for_ever(last.kind()) && arrived(&last) >= last.instances)
     });
     let result = tokio::select! {
         done = follow => done.map_err(Failure::from),
@@ -96,9 +96,13 @@ fn bar(instances: u64) -> ProgressBar {
     bar
 }
 
+fn runs_for_ever(kind: v1::JobKind) -> bool {
+    matches!(kind, v1::JobKind::Service | v1::JobKind::Stateful)
+}
+
 /// Instances that are where they should be: succeeded, or running for a service.
 fn arrived(job: &v1::Job) -> u64 {
-    let good = if job.kind() == v1::JobKind::Service {
+    let good = if runs_for_ever(job.kind()) {
         v1::RunState::Running
     } else {
         v1::RunState::Succeeded

@@ -36,6 +36,7 @@ pub struct JobFile {
     pub readiness: Option<ProbeFile>,
     pub env: Option<BTreeMap<String, Scalar>>,
     pub resources: Option<ResourcesFile>,
+    pub volume: Option<VolumeOfInstanceFile>,
     pub constraints: Option<Vec<ConstraintFile>>,
     pub retry: Option<RetryFile>,
     pub grace: Option<Scalar>,
@@ -61,6 +62,7 @@ pub struct GroupFile {
     pub readiness: Option<ProbeFile>,
     pub env: Option<BTreeMap<String, Scalar>>,
     pub resources: Option<ResourcesFile>,
+    pub volume: Option<VolumeOfInstanceFile>,
     pub constraints: Option<Vec<ConstraintFile>>,
     pub retry: Option<RetryFile>,
     pub grace: Option<Scalar>,
@@ -85,6 +87,15 @@ pub struct ResourcesFile {
     pub memory: Option<Scalar>,
     pub disk: Option<Scalar>,
     pub gpus: Option<Scalar>,
+}
+
+/// `volume: {path: data, size: 10GiB, reclaim: keep}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeOfInstanceFile {
+    pub path: Scalar,
+    pub size: Scalar,
+    pub reclaim: Option<Scalar>,
 }
 
 /// `{attribute: rack, in: [r1, r2]}` or `{attribute: rack, not_in: [r3]}`.

@@ -1,6 +1,8 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
-use super::file::{ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile};
+use super::file::{
+    ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile, VolumeOfInstanceFile,
+};
 use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
 use super::{Problem, Problems};
@@ -9,6 +11,7 @@ use echelon_core_model::spec::{
     ClusterChoice, Constraint, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::time::Span;
+use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, Resources};
 use std::collections::BTreeMap;
 
@@ -76,6 +79,7 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         readiness: file.readiness,
         env: file.env,
         resources: file.resources,
+        volume: file.volume,
         constraints: file.constraints,
         retry: file.retry,
         grace: file.grace,
@@ -99,13 +103,13 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
             "on_unreachable",
             file.on_unreachable.as_ref(),
             on_silence,
-            defaults::ON_UNREACHABLE,
+            defaults::on_unreachable(kind),
         ),
         on_cluster_loss: r.value(
             "on_cluster_loss",
             file.on_cluster_loss.as_ref(),
             on_silence,
-            defaults::ON_CLUSTER_LOSS,
+            defaults::on_cluster_loss(kind),
         ),
         groups,
     };
@@ -120,10 +124,13 @@ fn kind(text: &str) -> Result<JobKind, String> {
     match text {
         "batch" => Ok(JobKind::Batch),
         "service" => Ok(JobKind::Service),
-        "stateful" | "daemon" => Err(format!(
-            "kind `{text}` is not served by this version: use batch or service"
+        "stateful" => Ok(JobKind::Stateful),
+        "daemon" => Err(format!(
+            "kind `{text}` is not served by this version: use batch, service or stateful"
         )),
-        _ => Err(format!("`{text}` is not a kind of job: use batch or service")),
+        _ => Err(format!(
+            "`{text}` is not a kind of job: use batch, service or stateful"
+        )),
     }
 }
 
@@ -195,6 +202,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
             .map(|text| r.value(&at("max_running"), Some(text), whole, 1)),
         runtime,
         resources: resources(r, &at("resources"), file.resources),
+        volume: file.volume.map(|v| volume(r, &at("volume"), v)),
         constraints: constraints(r, &at("constraints"), file.constraints.unwrap_or_default()),
         retry: retry(r, &at("retry"), kind, file.retry.unwrap_or_default()),
         grace: r.value(&at("grace"), file.grace.as_ref(), quantity::span, defaults::GRACE),
@@ -207,6 +215,26 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
             file.max_unavailable.as_ref(),
             whole,
             defaults::MAX_UNAVAILABLE,
+        ),
+    }
+}
+
+fn volume(r: &mut Reader, path: &str, file: VolumeOfInstanceFile) -> PersistentVolume {
+    let reclaim = |text: &str| match text {
+        "keep" => Ok(Reclaim::Keep),
+        "delete" => Ok(Reclaim::Delete),
+        _ => Err(format!(
+            "`{text}` is not what can become of a volume: use keep or delete"
+        )),
+    };
+    PersistentVolume {
+        path: file.path.0,
+        size: r.value(&format!("{path}.size"), Some(&file.size), quantity::mebibytes, 1),
+        reclaim: r.value(
+            &format!("{path}.reclaim"),
+            file.reclaim.as_ref(),
+            reclaim,
+            Reclaim::Keep,
         ),
     }
 }

@@ -71,6 +71,26 @@ fn a_file_may_have_groups() {
 }
 
 #[test]
+fn a_stateful_job_waits_and_has_volumes() {
+    let file = "name: db\nkind: stateful\ncommand: run\nresources: {cpus: 1}\nvolume: {path: data, size: 10GiB, reclaim: delete}\n";
+    let spec = parse(file.as_bytes()).unwrap();
+    assert_eq!(
+        (spec.on_unreachable, spec.on_cluster_loss),
+        (OnSilence::Wait, OnSilence::Wait)
+    );
+    let volume = spec.groups[0].volume.clone().unwrap();
+    assert_eq!((volume.path.as_str(), volume.size), ("data", 10 * 1024));
+    assert_eq!(volume.reclaim.word(), "delete");
+    let wrong = parse(file.replace("delete", "burn").as_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        wrong.contains("volume.reclaim: `burn` is not what can become of a volume"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_place() {
     let cases = [
         (

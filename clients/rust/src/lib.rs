@@ -10,7 +10,7 @@ mod retry;
 
 pub use echelon_proto::echelon::v1;
 pub use error::{Error, FieldViolation};
-pub use pages::{clusters, events, hosts, instances, jobs, pools};
+pub use pages::{clusters, events, hosts, instances, jobs, pools, volumes};
 
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
@@ -20,6 +20,7 @@ use v1::host_service_client::HostServiceClient;
 use v1::instance_service_client::InstanceServiceClient;
 use v1::job_service_client::JobServiceClient;
 use v1::pool_service_client::PoolServiceClient;
+use v1::volume_service_client::VolumeServiceClient;
 
 /// Largest answer taken: a page of 1,000 instances is about 1 MiB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
@@ -86,6 +87,12 @@ impl Client {
     #[must_use]
     pub fn host_service(&self) -> HostServiceClient<Channel> {
         HostServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// Volumes.
+    #[must_use]
+    pub fn volume_service(&self) -> VolumeServiceClient<Channel> {
+        VolumeServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// Events.

@@ -44,6 +44,8 @@ pages! {
     clusters: cluster_service.list_clusters(ListClustersRequest) -> clusters of Cluster;
     /// Hosts of a cluster.
     hosts: host_service.list_hosts(ListHostsRequest) -> hosts of Host;
+    /// Volumes of a cluster.
+    volumes: volume_service.list_volumes(ListVolumesRequest) -> volumes of HostVolume;
     /// Events of a job.
     events: event_service.list_events(ListEventsRequest) -> events of Event;
 }

@@ -144,7 +144,7 @@ fn no_loss(wanted: &str, number: u64) -> ApiError {
 }
 
 /// Writes what `change` makes of a cluster's row, again on what another change left.
-async fn put<F: Facts>(
+pub(crate) async fn put<F: Facts>(
     facts: &F,
     wanted: &str,
     change: impl Fn(&Cluster, Option<&Heartbeat>) -> Result<Cluster, ApiError>,

@@ -41,6 +41,14 @@ pub enum ErrorReason {
     ClusterNotFound,
     /// No such host.
     HostNotFound,
+    /// No such volume.
+    VolumeNotFound,
+    /// An instance holds the volume.
+    VolumeHeld,
+    /// The volume is to be destroyed.
+    VolumeDestroying,
+    /// The instance cannot have the volume.
+    VolumeUnfit,
     /// A live job has the name.
     JobNameTaken,
     /// The pool exists.
@@ -90,6 +98,7 @@ impl ErrorReason {
             | Self::PoolNotFound
             | Self::ClusterNotFound
             | Self::HostNotFound
+            | Self::VolumeNotFound
             | Self::LogNotFound => Code::NotFound,
             Self::JobNameTaken | Self::PoolExists => Code::AlreadyExists,
             Self::JobEnded
@@ -99,6 +108,9 @@ impl ErrorReason {
             | Self::PoolInUse
             | Self::InstanceNotBegun
             | Self::ClusterLeft
+            | Self::VolumeHeld
+            | Self::VolumeDestroying
+            | Self::VolumeUnfit
             | Self::NoLossToAccept => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {

@@ -21,7 +21,8 @@ pub struct HostView {
     pub cluster_name: String,
 }
 
-async fn cluster<F: Facts>(facts: &F, wanted: &str) -> Result<Cluster, ApiError> {
+/// The cluster that is meant.
+pub(crate) async fn cluster<F: Facts>(facts: &F, wanted: &str) -> Result<Cluster, ApiError> {
     let all = ask::clusters(facts).await?;
     let federation = Federation {
         clusters: all.into_iter().map(|c| (c.id.clone(), c)).collect(),
@@ -47,6 +48,20 @@ async fn read<F: Facts>(
     match ask::read(facts, query, Consistency::Quorum, "the hosts").await? {
         Answer::Hosts(hosts) => Ok(hosts),
         _ => Err(ask::broken_conflict("the hosts")),
+    }
+}
+
+/// All hosts of a cluster.
+pub(crate) async fn all<F: Facts>(facts: &F, cluster: &ClusterId) -> Result<Vec<Host>, ApiError> {
+    let mut all: Vec<Host> = Vec::new();
+    loop {
+        let after = all.last().map(|h| h.id.clone());
+        let rows = read(facts, cluster, after, page::LARGEST).await?;
+        let full = u32::try_from(rows.len()).unwrap_or(u32::MAX) >= page::LARGEST;
+        all.extend(rows);
+        if !full {
+            return Ok(all);
+        }
     }
 }
 

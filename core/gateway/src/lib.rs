@@ -29,6 +29,7 @@ pub mod resource;
 pub mod update;
 pub mod validate;
 pub mod view;
+pub mod volumes;
 
 pub use error::{ApiError, Code, ErrorReason, Violation};
 pub use port::Facts;

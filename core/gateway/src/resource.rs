@@ -2,7 +2,7 @@
 //! `clusters/c1/hosts/h7`.
 
 use crate::error::ApiError;
-use echelon_core_model::{GroupName, InstanceNumber, JobId};
+use echelon_core_model::{GroupName, InstanceNumber, JobId, VolumeId};
 use std::fmt;
 
 /// A job as a caller names it.
@@ -118,6 +118,20 @@ pub fn host<'a>(name: &'a str, field: &str) -> Result<(&'a str, &'a str), ApiErr
             Ok((cluster, host))
         }
         _ => Err(wrong(field, "clusters/{id or name}/hosts/{id or hostname}", name)),
+    }
+}
+
+/// `clusters/{id or name}/volumes/{volume id}`.
+///
+/// # Errors
+/// When it does not look so.
+pub fn volume<'a>(name: &'a str, field: &str) -> Result<(&'a str, VolumeId), ApiError> {
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts.as_slice() {
+        ["clusters", cluster, "volumes", id] if !cluster.is_empty() && !id.is_empty() => {
+            Ok((cluster, VolumeId::new(id)))
+        }
+        _ => Err(wrong(field, "clusters/{id or name}/volumes/{volume id}", name)),
     }
 }
 

@@ -8,7 +8,8 @@ use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Decided, Decision, Event, EventCursor, NameHolder, Op, OpFailure, OpResult, PlannedRequest, Query,
+    Answer, Decided, Decision, Event, EventCursor, NameHolder, Op, OpFailure, OpResult, PlannedRequest,
+    Query, ShardRow,
 };
 use echelon_core_model::{
     Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, PoolId, RequestId, Timestamp, Version,
@@ -70,6 +71,7 @@ impl Memory {
             mesos: "http://m".to_owned(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
+            volumes: std::collections::BTreeMap::new(),
         };
         self.clusters.insert(id.clone(), cluster);
         self.contact(&id, Contact::Fresh, NOW);
@@ -183,6 +185,7 @@ impl Memory {
                     .take(limit as usize)
                     .collect(),
             ),
+            Query::Shard(_) => Answer::Shard(ShardRow::default()),
             other => panic!("no method reads {other:?}"),
         })
     }

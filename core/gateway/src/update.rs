@@ -10,7 +10,9 @@ use crate::view::JobView;
 use echelon_core_model::job::Head;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Decided, Decision};
+use echelon_core_model::volume::PersistentVolume;
 use echelon_core_model::{GroupName, JobId, Timestamp};
+use std::collections::BTreeMap;
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 16;
@@ -142,8 +144,20 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             "the same set of groups".to_owned(),
         ),
     ];
+    let volumes = |s: &JobSpec| -> BTreeMap<GroupName, Option<PersistentVolume>> {
+        s.groups
+            .iter()
+            .map(|g| (g.name.clone(), g.volume.clone()))
+            .collect()
+    };
+    let volumes = (
+        "groups.volume",
+        volumes(before) == volumes(after),
+        "as it was".to_owned(),
+    );
     rules
         .into_iter()
+        .chain([volumes])
         .filter(|(_, same, _)| !same)
         .map(|(field, _, was)| Violation {
             field: format!("job.spec.{field}"),

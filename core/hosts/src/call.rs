@@ -1,9 +1,9 @@
 //! What we ask of a cluster: the calls of the Mesos v1 scheduler API in our words.
 
-use crate::event::OfferId;
+use crate::event::{OfferId, Reserved};
 use echelon_core_model::runtime::{Port, Runtime};
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, Resources, TaskId};
+use echelon_core_model::{HostId, Resources, TaskId, VolumeId};
 use std::collections::BTreeMap;
 
 /// A task to launch.
@@ -19,16 +19,54 @@ pub struct Launch {
     pub runtime: Runtime,
     /// Its ports on the host, one for each that its runtime names.
     pub ports: Vec<Port>,
-    /// Room that it takes.
+    /// Room that it takes, without its volume.
     pub resources: Resources,
     /// The part of that room that its host only lends: no kind is taken from both sides (R91).
     pub revocable: Resources,
+    /// Its volume.
+    pub volume: Option<TaskVolume>,
     /// From SIGTERM to SIGKILL; goes into the task itself (R85).
     pub grace: Span,
     /// Longest run (R89).
     pub max_run: Option<Span>,
     /// Labels, shown by Mesos.
     pub labels: BTreeMap<String, String>,
+}
+
+/// The persistent volume of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskVolume {
+    /// Which.
+    pub id: VolumeId,
+    /// Where the task sees it, when it is made now.
+    pub path: String,
+    /// In MiB, when it is made now.
+    pub size: u64,
+    /// Something may have been written to it: it is never made anew.
+    pub used: bool,
+    /// What the host offers of it, filled in by `Hosts::accept`: nothing, disk reserved for it, or the volume itself. What is
+    /// missing is reserved and made with the launch (R123).
+    pub offered: Option<Reserved>,
+}
+
+impl TaskVolume {
+    /// The disk that it takes in MiB.
+    #[must_use]
+    pub fn disk(&self) -> u64 {
+        self.offered.as_ref().map_or(self.size, |r| r.disk)
+    }
+}
+
+impl Launch {
+    /// All room that it takes, with its volume.
+    #[must_use]
+    pub fn room(&self) -> Resources {
+        let disk = self.volume.as_ref().map_or(0, TaskVolume::disk);
+        self.resources.plus(Resources {
+            disk,
+            ..Resources::ZERO
+        })
+    }
 }
 
 /// What we ask of a cluster. A call is never done when it is taken in (R12): the answer is an event, or none.
@@ -57,6 +95,20 @@ pub enum Call {
         /// The offers.
         offers: Vec<OfferId>,
         /// How long the same room is not to be offered again.
+        refuse: Span,
+    },
+    /// Destroy volumes of a host, and give back disk that is reserved for one, using all its open offers. In this order: a volume,
+    /// then its reservation (R122).
+    Discard {
+        /// Offers, all of `host`.
+        offers: Vec<OfferId>,
+        /// The host.
+        host: HostId,
+        /// What to discard, as it is offered.
+        reserved: Vec<Reserved>,
+        /// Makes the operations' ids differ from those of earlier tries (R125).
+        attempt: u64,
+        /// How long what is left is not to be offered again.
         refuse: Span,
     },
     /// Say about planned maintenance of a host whether it may begin: it is information for the operator only (R129).
@@ -90,6 +142,15 @@ pub enum Call {
         /// The agent of the update (R96).
         host: HostId,
         /// The update.
+        uuid: [u8; 16],
+    },
+    /// The status of an operation has been taken in.
+    AcknowledgeOperation {
+        /// The operation's id.
+        id: String,
+        /// The agent that the status named: with another one the master dies (hazard H2).
+        host: HostId,
+        /// The status.
         uuid: [u8; 16],
     },
     /// Ask for the state of these tasks; of all that the master tracks when empty.

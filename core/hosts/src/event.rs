@@ -1,7 +1,7 @@
 //! What a cluster tells: the events of the Mesos v1 scheduler API in our words.
 
 use echelon_core_model::cluster::Maintenance;
-use echelon_core_model::{HostId, PortSet, Resources, Timestamp};
+use echelon_core_model::{HostId, PortSet, Resources, Timestamp, VolumeId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +32,64 @@ pub struct Offer {
     pub attributes: BTreeMap<String, String>,
     /// When the host is planned to be away.
     pub maintenance: Option<Maintenance>,
+    /// Disk that is reserved to our role, volumes among it.
+    pub reserved: Vec<Reserved>,
+}
+
+/// Disk of an offer that is reserved to our role by a scheduler, with or without a volume on it. It is used only as it is
+/// offered, whole (R122, R123).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    /// In MiB.
+    pub disk: u64,
+    /// Who reserved it, where principals are known.
+    pub principal: Option<String>,
+    /// Labels of the reservation.
+    pub labels: BTreeMap<String, String>,
+    /// The volume on it.
+    pub volume: Option<OfferedVolume>,
+}
+
+/// A persistent volume of an offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedVolume {
+    /// Which.
+    pub id: VolumeId,
+    /// Who made it, where principals are known.
+    pub principal: Option<String>,
+    /// Where runs see it.
+    pub path: String,
+}
+
+/// The label of a reservation that names the volume for which it was made.
+pub const VOLUME_LABEL: &str = "echelon_volume";
+
+impl Reserved {
+    /// The volume on it, or the one for which it was made.
+    #[must_use]
+    pub fn volume_id(&self) -> Option<VolumeId> {
+        match &self.volume {
+            Some(volume) => Some(volume.id.clone()),
+            None => self.labels.get(VOLUME_LABEL).map(VolumeId::new),
+        }
+    }
+}
+
+/// What became of an operation on resources, to whom it is told (R124).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationStatus {
+    /// The id that we gave it; empty when it is not told.
+    pub id: String,
+    /// It was done.
+    pub done: bool,
+    /// It certainly was not, and will not be.
+    pub refused: bool,
+    /// The agent, where it has one.
+    pub host: Option<HostId>,
+    /// Set when the status is kept by the agent until it is acknowledged: 16 bytes.
+    pub uuid: Option<[u8; 16]>,
+    /// A sentence from Mesos; empty when not told. Not trusted.
+    pub message: String,
 }
 
 /// The wish that a host is empty when its maintenance begins (R129).
@@ -134,6 +192,8 @@ pub enum Event {
     RescindInverse(OfferId),
     /// A task's state.
     Update(TaskStatus),
+    /// What became of an operation on resources.
+    Operation(OperationStatus),
     /// An agent is gone (no executor named), or one of its executors ended (R119). Informative only.
     Failure {
         /// The agent.

@@ -9,6 +9,7 @@ use crate::ledger::{Ledger, Need, Used};
 use crate::record::Record;
 use crate::stock::Stock;
 use crate::tally::{End, Tally};
+use crate::volumes::Volumes;
 use echelon_core_model::cluster::{GpuHosts, Host, HostView, Maintenance, Slack};
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
@@ -37,6 +38,7 @@ pub struct Hosts {
     pub(crate) asked: BTreeMap<OfferId, HostId>,
     /// Offers that were closed since nothing that waits fits into them; to be declined with the next calls.
     pub(crate) misfits: Vec<OfferId>,
+    pub(crate) volumes: Volumes,
     pub(crate) changed: BTreeSet<HostId>,
     pub(crate) removed: BTreeSet<HostId>,
     pub(crate) revivals: u64,
@@ -70,6 +72,7 @@ impl Hosts {
             planned: BTreeMap::new(),
             asked: BTreeMap::new(),
             misfits: Vec::new(),
+            volumes: Volumes::default(),
             changed: BTreeSet::new(),
             removed: BTreeSet::new(),
             revivals: 0,
@@ -86,6 +89,7 @@ impl Hosts {
             if let Some(m) = row.maintenance {
                 self.planned.entry(id.clone()).or_insert(m);
             }
+            self.volumes.restore(&id, &row.volumes);
             self.records.entry(id).or_insert_with(|| Record::restored(row));
         }
     }
@@ -123,7 +127,8 @@ impl Hosts {
     /// twice (hazard H1), a task is already counted, or there is nothing to launch.
     pub fn accept(&mut self, host: &HostId, launches: Vec<Launch>, now: Timestamp) -> Option<Call> {
         self.appetite?;
-        let need = sum(&launches, |l| l.resources.minus(l.revocable));
+        let launches = self.with_volumes(host, launches)?;
+        let need = sum(&launches, |l| self.taken_of_free(l));
         let lent = sum(&launches, |l| l.revocable);
         let tasks: BTreeSet<&TaskId> = launches.iter().map(|l| &l.task).collect();
         let new = tasks.len() == launches.len() && !tasks.iter().any(|t| self.ledger.holds(t));
@@ -147,7 +152,7 @@ impl Hosts {
             return None;
         }
         for l in &launches {
-            self.adopt(&l.task, host, &Need::new(l.resources, l.revocable, &l.ports), now);
+            self.adopt(&l.task, host, &Need::new(l.room(), l.revocable, &l.ports), now);
         }
         Some(Call::Accept {
             offers,
@@ -228,7 +233,12 @@ impl Hosts {
     pub fn host(&self, id: &HostId) -> Option<Host> {
         let row = self.records.get(id)?.row(id, self.ledger.used(id));
         let maintenance = self.planned.get(id).copied();
-        Some(Host { maintenance, ..row })
+        let volumes = self.volumes.of(id);
+        Some(Host {
+            maintenance,
+            volumes,
+            ..row
+        })
     }
 
     /// The hosts that can be reached in sum, without those that are to be left. `largest_free` is capacity minus our tasks: an idle
@@ -322,6 +332,7 @@ impl Hosts {
         for id in gone {
             self.records.remove(&id);
             self.planned.remove(&id);
+            self.volumes.forget(&id);
             self.changed.remove(&id);
             self.removed.insert(id);
         }

@@ -24,10 +24,14 @@ mod stock;
 pub mod tally;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
-pub use call::{Call, Launch};
+pub use call::{Call, Launch, TaskVolume};
 pub use config::Config;
-pub use event::{Event, InverseOffer, Offer, OfferId, Refusal, TaskState, TaskStatus};
+pub use event::{
+    Event, InverseOffer, Offer, OfferId, OfferedVolume, OperationStatus, Refusal, Reserved, TaskState,
+    TaskStatus, VOLUME_LABEL,
+};
 pub use hosts::{Changes, Hosts};
 pub use ledger::Need;
 pub use maintenance::Drain;

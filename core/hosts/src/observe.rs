@@ -40,7 +40,8 @@ impl Hosts {
                 host: Some(host),
                 executor: None,
             } => self.on_lost(host, now),
-            Event::Failure { .. } | Event::Heartbeat => {}
+            // Its caller knows what the operation was for.
+            Event::Operation(_) | Event::Failure { .. } | Event::Heartbeat => {}
         }
         self.heard_at = Some(now);
     }
@@ -73,6 +74,9 @@ impl Hosts {
             self.changed.insert(host.clone());
         }
         self.plan(host, offer.maintenance);
+        if self.volumes.offered(host, &offer.reserved, now) {
+            self.changed.insert(host.clone());
+        }
     }
 
     fn on_update(&mut self, status: &TaskStatus, now: Timestamp) {
@@ -131,7 +135,9 @@ impl Hosts {
                     self.release(&l.task, now);
                 }
             }
-            Call::Decline { offers, .. } => self.give_back_later(offers, again),
+            Call::Decline { offers, .. } | Call::Discard { offers, .. } => {
+                self.give_back_later(offers, again);
+            }
             Call::Revive | Call::Suppress => appetite.call_failed(),
             // It is still open, and answered once more.
             Call::AnswerInverse { offers, host, .. } => {
@@ -142,6 +148,7 @@ impl Hosts {
             | Call::UpdateFramework
             | Call::Kill { .. }
             | Call::Acknowledge { .. }
+            | Call::AcknowledgeOperation { .. }
             | Call::Reconcile { .. } => {}
         }
     }

@@ -152,7 +152,7 @@ impl Record {
         }
     }
 
-    /// As it is stored, but for its maintenance.
+    /// As it is stored, but for its maintenance and its volumes.
     pub fn row(&self, id: &HostId, used: Used) -> Host {
         Host {
             id: id.clone(),
@@ -165,6 +165,7 @@ impl Record {
             reachable: self.reachable,
             seen_at: self.seen_at,
             maintenance: None,
+            volumes: Vec::new(),
         }
     }
 }

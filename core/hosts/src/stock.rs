@@ -1,7 +1,7 @@
 //! Open offers, by host and in the order in which they came. An offer is used, declined or lost once: ids that were closed a
 //! short while ago are remembered, so that an event told twice opens none again.
 
-use crate::event::{Offer, OfferId};
+use crate::event::{Offer, OfferId, Reserved};
 use crate::tally::{End, Tally};
 use echelon_core_model::{HostId, PortSet, Resources, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,6 +19,7 @@ struct Open {
     resources: Resources,
     revocable: Resources,
     ports: PortSet,
+    reserved: Vec<Reserved>,
     since: Timestamp,
     arrival: Arrival,
 }
@@ -28,6 +29,8 @@ struct Open {
 pub struct Stock {
     open: BTreeMap<OfferId, Open>,
     by_host: BTreeMap<HostId, BTreeSet<OfferId>>,
+    /// Hosts that may have open offers with reserved disk.
+    with_reserved: BTreeSet<HostId>,
     /// Hosts whose offers are about to be used.
     spoken_for: BTreeSet<HostId>,
     /// Offers of these hosts, and all others.
@@ -52,10 +55,14 @@ impl Stock {
             resources: offer.resources,
             revocable: offer.revocable,
             ports: offer.ports.clone(),
+            reserved: offer.reserved.clone(),
             since: now,
             arrival,
         };
         self.open.insert(offer.id.clone(), entry);
+        if !offer.reserved.is_empty() {
+            self.with_reserved.insert(offer.host.clone());
+        }
         self.line(&offer.host).insert(arrival, offer.id.clone());
         self.by_host
             .entry(offer.host.clone())
@@ -76,6 +83,7 @@ impl Stock {
             offers.remove(id);
             if offers.is_empty() {
                 self.by_host.remove(&offer.host);
+                self.with_reserved.remove(&offer.host);
             }
         }
         self.tally.end(end, now.since(offer.since));
@@ -168,6 +176,21 @@ impl Stock {
         let ids = self.by_host.get(host).into_iter().flatten();
         ids.filter_map(|id| self.open.get(id))
             .fold(PortSet::new(), |all, o| all.union(&o.ports))
+    }
+
+    /// Disk that a host offers and that is reserved to our role, over all its open offers.
+    pub fn reserved(&self, host: &HostId) -> impl Iterator<Item = &Reserved> {
+        let ids = self.by_host.get(host).into_iter().flatten();
+        ids.filter_map(|id| self.open.get(id)).flat_map(|o| &o.reserved)
+    }
+
+    /// The same for every host that has any and that nobody has spoken for. `O(open offers with reserved disk)`.
+    pub fn unspoken_reserved(&self) -> impl Iterator<Item = (HostId, Vec<Reserved>)> + '_ {
+        let free = self
+            .with_reserved
+            .iter()
+            .filter(|h| !self.spoken_for.contains(*h));
+        free.map(|host| (host.clone(), self.reserved(host).cloned().collect()))
     }
 
     /// What a host offers, and what it offers to lend, that nobody has spoken for.

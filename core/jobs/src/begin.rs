@@ -3,7 +3,10 @@
 use crate::older::give_up;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::runtime::Port;
-use echelon_core_model::{Generation, HostId, ReasonCode, Resources, RunNumber, RunState, Timestamp};
+use echelon_core_model::volume::HeldVolume;
+use echelon_core_model::{
+    Generation, HostId, InstanceId, ReasonCode, Resources, RunNumber, RunState, TaskId, Timestamp, VolumeId,
+};
 use std::sync::Arc;
 
 /// Where and as what a run begins.
@@ -23,6 +26,17 @@ pub struct Start {
     pub ports: Vec<Port>,
     /// The part of its room that the host only lends.
     pub revocable: Resources,
+    /// What it uses or makes of a volume, where its group asks for one.
+    pub volume: Option<VolumeStart>,
+}
+
+/// The volume of a run that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeStart {
+    /// The one that the instance holds.
+    Held,
+    /// A new one of this size in MiB, made with the run.
+    New(u64),
 }
 
 /// The number that the next run of a generation gets: larger than that of any run of it in the record.
@@ -41,12 +55,13 @@ pub fn next_number(record: &InstanceRecord, generation: Generation) -> RunNumber
 
 /// Puts the next run into the record as `Launching`. A latest run that is silent is given up as lost by this, so that the
 /// giving up and what follows it are one write.
-pub fn begin(record: &mut InstanceRecord, start: Start, now: Timestamp) {
+pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, now: Timestamp) {
     let number = next_number(record, start.generation);
     if record.run.as_ref().is_some_and(Run::may_have_task) {
         give_up(record, now);
     }
     let replaces = record.run.as_ref().is_some_and(is_to_be_replaced);
+    record.volume = volume(record, &start, instance, number);
     record.generation = start.generation;
     record.run = Some(Run {
         generation: start.generation,
@@ -68,6 +83,39 @@ pub fn begin(record: &mut InstanceRecord, start: Start, now: Timestamp) {
         healthy: None,
         ready: None,
     });
+}
+
+/// The volume that the instance holds from now on. One that no run has reached is left for a new one without a word: nothing can be
+/// in it.
+fn volume(
+    record: &InstanceRecord,
+    start: &Start,
+    instance: &InstanceId,
+    number: RunNumber,
+) -> Option<HeldVolume> {
+    let (host, hostname) = (start.host.clone(), Arc::clone(&start.hostname));
+    let Some(wanted) = &start.volume else {
+        return record.volume.clone();
+    };
+    match (wanted, &record.volume) {
+        (VolumeStart::Held, Some(held)) => Some(HeldVolume {
+            host,
+            hostname,
+            ..held.clone()
+        }),
+        (VolumeStart::Held, None) => None,
+        (VolumeStart::New(size), _) => Some(HeldVolume {
+            id: VolumeId::of(&TaskId {
+                instance: instance.clone(),
+                generation: start.generation,
+                run: number,
+            }),
+            host,
+            hostname,
+            size: *size,
+            used: false,
+        }),
+    }
 }
 
 /// Whether what follows a run counts as down because of us until it runs.

@@ -90,7 +90,15 @@ pub fn hear(
         if !apply(run, news, now) {
             return Heard::Nothing;
         }
-        if run.state.is_ended() {
+        let reached = news.told.is_proof_of_life()
+            || !matches!(
+                run.state,
+                RunState::Launching | RunState::Stopping | RunState::Rejected
+            );
+        if let Some(volume) = record.volume.as_mut().filter(|_| reached) {
+            volume.used = true;
+        }
+        if record.run.as_ref().is_some_and(|r| r.state.is_ended()) {
             settle(record, policy, now);
         }
         return Heard::Latest;

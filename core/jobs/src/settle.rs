@@ -41,7 +41,7 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
     let met = run.state == RunState::Succeeded && policy.kind == JobKind::Batch;
     let failed = match run.state {
         RunState::Failed => true,
-        RunState::Succeeded => policy.kind == JobKind::Service,
+        RunState::Succeeded => policy.kind.runs_for_ever(),
         // Refused, not dropped on the way: the same launch would be refused again.
         RunState::Rejected => matches!(
             run.reason.code,
@@ -66,7 +66,7 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
 }
 
 fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
-    let service = policy.kind == JobKind::Service;
+    let service = policy.kind.runs_for_ever();
     if service
         && record
             .run

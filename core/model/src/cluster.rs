@@ -1,10 +1,11 @@
 //! Clusters: the wish that a command sets, the contact that the resource manager observes, what a shard says of itself, and
 //! hosts.
 
-use crate::id::{ClusterId, Epoch, HostId, Version};
+use crate::id::{ClusterId, Epoch, HostId, Version, VolumeId};
 use crate::ports::PortSet;
 use crate::resources::Resources;
 use crate::time::Timestamp;
+use crate::volume::{HostVolume, VolumeWish};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub struct Cluster {
     pub labels: BTreeMap<String, String>,
     /// The largest number of a mass loss that an operator has accepted; 0: none.
     pub accepted_loss: u64,
+    /// What is wanted of volumes that no instance holds.
+    pub volumes: BTreeMap<VolumeId, VolumeWish>,
 }
 
 /// How a cluster's shard is heard.
@@ -172,6 +175,8 @@ pub struct Host {
     pub seen_at: Timestamp,
     /// Planned maintenance.
     pub maintenance: Option<Maintenance>,
+    /// Persistent volumes of our role, by id.
+    pub volumes: Vec<HostVolume>,
 }
 
 /// Who may use hosts that have GPUs.

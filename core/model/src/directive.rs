@@ -2,13 +2,15 @@
 //! epoch and a sequence; older ones are dropped. All of it is soft: losing a message loses time, never work.
 
 use crate::assignment::AssignedRange;
-use crate::id::{ClusterId, Epoch, Generation, GroupName, JobId, Version};
+use crate::id::{ClusterId, Epoch, Generation, GroupName, JobId, Version, VolumeId};
 use crate::instance::Counts;
 use crate::job::Goal;
 use crate::range::RangeSet;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::time::{Span, Timestamp};
+use crate::volume::VolumeWish;
+use std::collections::BTreeMap;
 
 /// How many instances of a slice may be active: absolute, numbered, for one generation, renewed. Expiry forbids raising
 /// the number of active instances and never stops anything; only a smaller grant of the current epoch does.
@@ -46,6 +48,8 @@ pub enum Order {
     Archive(JobId),
     /// An operator accepts the mass loss of this number, and every earlier one: what is missing may be replaced.
     AcceptLoss(u64),
+    /// What operators want of volumes. A volume that is not named keeps what it has (law 1).
+    Volumes(BTreeMap<VolumeId, VolumeWish>),
 }
 
 /// What is wanted of a group at a cluster.

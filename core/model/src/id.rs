@@ -72,6 +72,11 @@ macro_rules! number_id {
 }
 
 text_id!(
+    /// A persistent volume's id, unique on its host: the id of the run that it was made with.
+    VolumeId
+);
+
+text_id!(
     /// A cluster's id: made when it is added, never used again, whatever its name.
     ClusterId
 );

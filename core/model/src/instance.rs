@@ -11,6 +11,7 @@ use crate::resources::Resources;
 use crate::run::RunState;
 use crate::runtime::Port;
 use crate::time::{Span, Timestamp};
+use crate::volume::HeldVolume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -112,6 +113,8 @@ pub struct InstanceRecord {
     pub ended: Option<Ended>,
     /// Hosts to avoid after failures there, latest last.
     pub avoid: Vec<HostId>,
+    /// Its volume, where its group asks for one, from the first run on.
+    pub volume: Option<HeldVolume>,
 }
 
 impl InstanceRecord {

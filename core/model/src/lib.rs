@@ -28,11 +28,12 @@ pub mod runtime;
 pub mod spec;
 pub mod store;
 pub mod time;
+pub mod volume;
 
 pub use assignment::{AssignedRange, Assignment, Releasing};
 pub use id::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, PoolId, RequestId,
-    RunNumber, TaskId, Version,
+    RunNumber, TaskId, Version, VolumeId,
 };
 pub use nearest::nearest;
 pub use ports::PortSet;

@@ -75,6 +75,8 @@ pub enum ReasonCode {
     HostKept = 37,
     /// Hosts lend too little room for revocable work.
     HostSlack = 38,
+    /// Its volume is on a host that is not offered, is silent or has too little left for it.
+    HostVolume = 39,
     /// The launch is on its way to Mesos.
     Launching = 40,
     /// Mesos did not take the launch.
@@ -87,6 +89,8 @@ pub enum ReasonCode {
     LaunchUnauthorized = 44,
     /// The host could not make the run's container.
     LaunchFailed = 45,
+    /// The cluster's shard has a Mesos role for which nothing can be reserved.
+    NoVolumes = 46,
     /// A retry waits for its backoff.
     Backoff = 50,
     /// The command ended with status 0.
@@ -172,12 +176,14 @@ impl ReasonCode {
         Self::HostPorts,
         Self::HostKept,
         Self::HostSlack,
+        Self::HostVolume,
         Self::Launching,
         Self::LaunchDropped,
         Self::LaunchInvalid,
         Self::Starting,
         Self::LaunchUnauthorized,
         Self::LaunchFailed,
+        Self::NoVolumes,
         Self::Backoff,
         Self::Succeeded,
         Self::Failed,
@@ -284,6 +290,10 @@ impl ReasonCode {
             Self::HostPorts => "hosts have not the ports that it needs",
             Self::HostKept => "hosts with GPUs are kept for work that asks for GPUs",
             Self::HostSlack => "hosts lend too little room for revocable work",
+            Self::HostVolume => "waits for the host that has its volume",
+            Self::NoVolumes => {
+                "the shard's Mesos role is `*`, for which no disk can be reserved; set `mesos_role` in its configuration"
+            }
             Self::Launching => "the launch is on its way to Mesos",
             Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
             Self::LaunchInvalid => "Mesos refused the task as invalid",

@@ -4,6 +4,7 @@ use crate::id::{ClusterId, GroupName};
 use crate::resources::Resources;
 use crate::runtime::Runtime;
 use crate::time::Span;
+use crate::volume::PersistentVolume;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -19,6 +20,8 @@ pub enum JobKind {
     Batch,
     /// Every instance runs until it is stopped or scaled away.
     Service,
+    /// As a service, and each instance keeps its persistent volume, and so its host, from run to run.
+    Stateful,
 }
 
 impl JobKind {
@@ -28,7 +31,16 @@ impl JobKind {
         match self {
             Self::Batch => "batch",
             Self::Service => "service",
+            Self::Stateful => "stateful",
         }
+    }
+}
+
+impl JobKind {
+    /// Whether an instance runs until it is stopped, whatever its runs end with.
+    #[must_use]
+    pub const fn runs_for_ever(self) -> bool {
+        matches!(self, Self::Service | Self::Stateful)
     }
 }
 
@@ -101,6 +113,8 @@ pub struct GroupSpec {
     pub runtime: Runtime,
     /// Room of one instance.
     pub resources: Resources,
+    /// The volume that each instance keeps from run to run.
+    pub volume: Option<PersistentVolume>,
     /// Rules about hosts.
     pub constraints: Vec<Constraint>,
     /// Retries of failed runs.
@@ -155,6 +169,16 @@ impl JobSpec {
 }
 
 impl GroupSpec {
+    /// Room of one instance with all that belongs to it: its volume is disk, too.
+    #[must_use]
+    pub fn room(&self) -> Resources {
+        let disk = self.volume.as_ref().map_or(0, |v| v.size);
+        self.resources.plus(Resources {
+            disk,
+            ..Resources::ZERO
+        })
+    }
+
     /// Instances that may be active at once.
     #[must_use]
     pub fn most_active(&self) -> u32 {
@@ -180,6 +204,24 @@ pub mod defaults {
     };
     /// A silent host's runs are replaced after this (section 5).
     pub const ON_UNREACHABLE: OnSilence = OnSilence::Replace(Span::minutes(5));
+    /// A silent host's runs are replaced after a while, but for those whose data is only there.
+    #[must_use]
+    pub const fn on_unreachable(kind: JobKind) -> OnSilence {
+        match kind {
+            JobKind::Stateful => OnSilence::Wait,
+            JobKind::Batch | JobKind::Service => ON_UNREACHABLE,
+        }
+    }
+
+    /// The same of a silent cluster's runs.
+    #[must_use]
+    pub const fn on_cluster_loss(kind: JobKind) -> OnSilence {
+        match kind {
+            JobKind::Stateful => OnSilence::Wait,
+            JobKind::Batch | JobKind::Service => ON_CLUSTER_LOSS,
+        }
+    }
+
     /// A silent cluster's runs are replaced after this (section 5).
     pub const ON_CLUSTER_LOSS: OnSilence = OnSilence::Replace(Span::minutes(15));
     /// Restarts take one instance at a time.
@@ -200,7 +242,7 @@ pub mod defaults {
     pub const fn retry(kind: JobKind) -> Retry {
         match kind {
             JobKind::Batch => RETRY,
-            JobKind::Service => Retry {
+            JobKind::Service | JobKind::Stateful => Retry {
                 limit: u32::MAX,
                 ..RETRY
             },

@@ -7,10 +7,12 @@ mod op;
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId, OpResult, Query, Write};
 
 use crate::cluster::MassLoss;
-use crate::id::{ClusterId, Epoch, GroupName, JobId, Version};
+use crate::id::{ClusterId, Epoch, GroupName, JobId, Version, VolumeId};
 use crate::reason::Reason;
 use crate::run::RunState;
 use crate::time::{Span, Timestamp};
+use crate::volume::VolumeWish;
+use std::collections::BTreeMap;
 
 /// Who owns facts, and who may lead.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,6 +91,8 @@ pub struct ShardRow {
     pub last_loss: u64,
     /// The mass loss for which replacements wait.
     pub loss: Option<MassLoss>,
+    /// What is wanted of volumes: those to be destroyed until they are, and those that were adopted.
+    pub volumes: BTreeMap<VolumeId, VolumeWish>,
 }
 
 /// Something that happened to a job or an instance.

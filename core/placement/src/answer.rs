@@ -11,7 +11,8 @@ pub struct Answer {
     pub token: u64,
     /// Hosts for instances, in the order in which they were served.
     pub choices: Vec<Choice>,
-    /// Why the others have none, at most one entry a group, in the order in which groups were served.
+    /// Why the others have none: an entry for each bound instance, and at most one more a group, in the order in which groups were
+    /// served.
     pub unplaced: Vec<Unplaced>,
 }
 

@@ -2,7 +2,7 @@
 //! the rooms that make answers. For tests, the simulation, and as a sampled metric in production.
 
 use crate::answer::{Answer, Choice};
-use crate::problem::{Problem, Wanted};
+use crate::problem::{Bound, Problem, Wanted};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::{Constraint, JobKind};
 use echelon_core_model::{GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, Resources};
@@ -98,11 +98,16 @@ impl<'a> Judge<'a> {
             self.broken.push(Broken::Unknown(instance, host));
             return;
         };
-        if !allowed(wanted, view) {
+        let bound = bound(wanted, choice.instance.number);
+        let wrong = match bound {
+            Some(b) => b.host != view.id || !b.offered || view.draining || !meets(wanted, view),
+            None => !allowed(wanted, view),
+        };
+        if wrong {
             self.broken
                 .push(Broken::Constraint(instance.clone(), host.clone()));
         }
-        let (needs, lent) = sides(wanted, view);
+        let (needs, lent) = sides(wanted, view, shape(wanted, choice.instance.number));
         for (room, needs) in [(&mut self.left, needs), (&mut self.lent, lent)] {
             let have = room.get_mut(&view.id).into_iter().flatten();
             have.zip(needs).for_each(|(have, need)| *have -= need);
@@ -138,6 +143,7 @@ impl<'a> Judge<'a> {
         let mut times: BTreeMap<InstanceId, u32> = BTreeMap::new();
         for wanted in self.groups.values() {
             times.extend(wanted.items.iter().map(|i| (instance(wanted, i.number), 0)));
+            times.extend(wanted.bound.iter().map(|b| (instance(wanted, b.number), 0)));
         }
         let placed = answer.choices.iter().map(|c| c.instance.clone());
         let unplaced = answer.unplaced.iter().flat_map(|u| {
@@ -162,7 +168,7 @@ impl<'a> Judge<'a> {
         self.hosts
             .values()
             .filter(move |view| {
-                let (needs, lent) = sides(wanted, view);
+                let (needs, lent) = sides(wanted, view, wanted.resources);
                 let ports = self.ports.get(&view.id);
                 ports.is_some_and(|free| has_ports(wanted, free))
                     && allowed(wanted, view)
@@ -172,13 +178,29 @@ impl<'a> Judge<'a> {
             .map(|view| &view.id)
     }
 
+    /// The host of a bound instance, if it could run there after all.
+    fn still_fits(&self, wanted: &Wanted, b: &Bound) -> Option<&'a HostId> {
+        let view = self
+            .hosts
+            .get(&b.host)
+            .filter(|v| !v.draining && b.offered && meets(wanted, v))?;
+        let (left, ports) = (self.left.get(&view.id)?, self.ports.get(&view.id)?);
+        let need = amounts(wanted.beside_volume());
+        let fits = need.iter().zip(left).all(|(n, have)| n <= have) && has_ports(wanted, ports);
+        fits.then_some(&view.id)
+    }
+
     fn room_left(&mut self, answer: &Answer) {
         for u in &answer.unplaced {
             let Some(wanted) = self.groups.get(&(u.job, &u.group)).copied() else {
                 continue;
             };
-            let found = self.open(wanted).next();
-            if let (Some(host), Some(number)) = (found, u.numbers.numbers().next()) {
+            let first = u.numbers.numbers().next();
+            let found = match first.and_then(|n| bound(wanted, n)) {
+                Some(b) => self.still_fits(wanted, b),
+                None => self.open(wanted).next(),
+            };
+            if let (Some(host), Some(number)) = (found, first) {
                 let id = instance(wanted, number);
                 self.broken.push(Broken::RoomLeft(id, host.clone()));
             }
@@ -227,7 +249,10 @@ impl<'a> Judge<'a> {
 
     fn reasons(&mut self, answer: &Answer) {
         for u in &answer.unplaced {
-            let shape = self.groups.get(&(u.job, &u.group)).map(|w| w.resources);
+            let wanted = self.groups.get(&(u.job, &u.group));
+            let first = u.numbers.numbers().next();
+            let alone = wanted.zip(first).is_some_and(|(w, n)| bound(w, n).is_some());
+            let shape = wanted.zip(first).map(|(w, n)| shape(w, n));
             let real = u
                 .reason
                 .shortfall
@@ -236,10 +261,22 @@ impl<'a> Judge<'a> {
             let counted =
                 o.constraint + o.kept + o.maintenance + o.slack + o.capacity + o.room + o.ports + o.offer
                     == o.hosts;
-            if !real || !counted || self.hosts.len() != o.hosts as usize {
+            let all = if alone { 1 } else { self.hosts.len() };
+            if !real || !counted || all != o.hosts as usize {
                 self.broken.push(Broken::FalseReason(u.job, u.group.clone()));
             }
         }
+    }
+}
+
+fn bound(wanted: &Wanted, number: InstanceNumber) -> Option<&Bound> {
+    wanted.bound.iter().find(|b| b.number == number)
+}
+
+fn shape(wanted: &Wanted, number: InstanceNumber) -> Resources {
+    match bound(wanted, number) {
+        Some(_) => wanted.resources.minus(wanted.held),
+        None => wanted.resources,
     }
 }
 
@@ -254,8 +291,8 @@ fn amounts(r: Resources) -> [i128; 4] {
 }
 
 /// What is needed of a host's ordinary room and of what it lends: no kind of both.
-fn sides(wanted: &Wanted, host: &HostView) -> ([i128; 4], [i128; 4]) {
-    let mut ordinary = amounts(wanted.resources);
+fn sides(wanted: &Wanted, host: &HostView, shape: Resources) -> ([i128; 4], [i128; 4]) {
+    let mut ordinary = amounts(shape);
     let mut lent = [0; 4];
     let lends = amounts(host.slack.capacity);
     let of_kinds = ordinary.iter_mut().zip(&mut lent).zip(lends);

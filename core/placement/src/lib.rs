@@ -11,6 +11,7 @@
 )]
 
 pub mod answer;
+mod bound;
 pub mod check;
 mod constraint;
 mod pack;
@@ -26,4 +27,4 @@ mod tests;
 pub use answer::{Answer, Choice, Flaw, Obstacles, Report, Unplaced};
 pub use check::{Broken, check};
 pub use place::place;
-pub use problem::{Item, Problem, Wanted};
+pub use problem::{Bound, Item, Problem, Wanted};

@@ -2,6 +2,7 @@
 //! host.
 
 use crate::answer::{Answer, Choice, Flaw, Obstacles, Report, Unplaced};
+use crate::bound;
 use crate::constraint::Filters;
 use crate::problem::{Item, Problem, Wanted};
 use crate::reason::explain;
@@ -42,14 +43,21 @@ pub fn place(problem: &Problem) -> (Answer, Report) {
         ..Report::default()
     };
     let groups = in_order(&problem.groups, &mut report.problems);
-    let floor = groups
-        .iter()
-        .fold(Resources::MAX, |floor, g| floor.min_each(least(g)));
+    let floor = groups.iter().fold(Resources::MAX, |floor, g| {
+        floor.min_each(least(g)).min_each(g.beside_volume())
+    });
     let mut room = Room::new(&problem.hosts, floor, &mut report.problems);
     let mut filters = Filters::default();
     let mut full: BTreeSet<Class<'_>> = BTreeSet::new();
     let mut choices = Vec::with_capacity(report.items);
+    let mut unplaced: Vec<Unplaced> = Vec::new();
     let mut left_over: Vec<(&Wanted, Vec<InstanceNumber>)> = Vec::new();
+    for wanted in &groups {
+        // They have no other host to go to.
+        let bound = bound::seat(wanted, &mut room);
+        choices.extend(bound.choices);
+        unplaced.extend(bound.unplaced);
+    }
     for wanted in groups {
         let class = class_of(wanted);
         let run = Run {
@@ -81,10 +89,11 @@ pub fn place(problem: &Problem) -> (Answer, Report) {
         }
     }
     report.placed = choices.len();
+    unplaced.extend(with_reasons(left_over, &room));
     let answer = Answer {
         token: problem.token,
         choices,
-        unplaced: with_reasons(left_over, &room),
+        unplaced,
     };
     (answer, report)
 }

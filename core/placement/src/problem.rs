@@ -6,6 +6,7 @@ use echelon_core_model::ports::PortWishes;
 use echelon_core_model::spec::{Constraint, JobKind};
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One question.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,6 +41,10 @@ pub struct Wanted {
     pub constraints: Vec<Constraint>,
     /// The instances, each at most once.
     pub items: Vec<Item>,
+    /// Instances that can only be where their volumes are; none of these is among the items.
+    pub bound: Vec<Bound>,
+    /// The part of `resources` that a bound instance has already: its volume.
+    pub held: Resources,
     /// Tasks of this group that hosts have already, counted for spreading; hosts without any may be left out.
     pub present: BTreeMap<HostId, u32>,
 }
@@ -51,6 +56,19 @@ pub struct Item {
     pub number: InstanceNumber,
     /// Hosts that are used only when no other host fits.
     pub avoid: Vec<HostId>,
+}
+
+/// An instance that can only be where its volume is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bound {
+    /// Its number within the group.
+    pub number: InstanceNumber,
+    /// The host that has the volume.
+    pub host: HostId,
+    /// The host's name, for people.
+    pub hostname: Arc<str>,
+    /// Whether the host offers the volume at the moment.
+    pub offered: bool,
 }
 
 impl Wanted {
@@ -70,12 +88,18 @@ impl Wanted {
     pub const fn is_kept_out(&self, host: &HostView) -> bool {
         host.kept && self.resources.gpus == 0
     }
+
+    /// Room that a bound instance needs beside its volume.
+    #[must_use]
+    pub fn beside_volume(&self) -> Resources {
+        self.resources.minus(self.held)
+    }
 }
 
 impl Problem {
     /// How many instances are to be placed.
     #[must_use]
     pub fn items(&self) -> usize {
-        self.groups.iter().map(|g| g.items.len()).sum()
+        self.groups.iter().map(|g| g.items.len() + g.bound.len()).sum()
     }
 }

@@ -162,9 +162,19 @@ impl<'a> Room<'a> {
 
     /// Gives an instance its room and ports; the caller has seen that they fit. `O(log hosts)`. The ports, in the order of the wishes.
     pub fn take(&mut self, host: HostIdx, wanted: &Wanted) -> Vec<u16> {
-        let ports = self.ports(host, &wanted.ports).unwrap_or_default();
         let nothing = (Resources::ZERO, Resources::ZERO);
-        let (need, lent) = self.views.get(host).map_or(nothing, |view| wanted.parts(view));
+        let parts = self.views.get(host).map_or(nothing, |view| wanted.parts(view));
+        self.take_parts(host, parts, &wanted.ports)
+    }
+
+    /// The same of a part of its ordinary room, and of what it lends.
+    pub fn take_parts(
+        &mut self,
+        host: HostIdx,
+        (need, lent): (Resources, Resources),
+        wishes: &[Option<u16>],
+    ) -> Vec<u16> {
+        let ports = self.ports(host, wishes).unwrap_or_default();
         self.order.remove(&(self.size(host), host));
         if let Some(seat) = self.seats.get_mut(host) {
             seat.free = seat.free.minus(need);

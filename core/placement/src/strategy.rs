@@ -44,7 +44,7 @@ pub trait Strategy {
 pub fn of(kind: JobKind) -> &'static dyn Strategy {
     match kind {
         JobKind::Batch => &Pack,
-        JobKind::Service => &Spread,
+        JobKind::Service | JobKind::Stateful => &Spread,
     }
 }
 

@@ -290,7 +290,7 @@ impl ResourceManager {
     /// How each cluster is heard: stored when it changes, asked when it is quiet.
     fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let third = Span(self.config.silent_after.0 / 3);
-        let (mut quiet, mut accepted) = (Vec::new(), Vec::new());
+        let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
         let rested = now.since(self.timers.numbers) >= self.config.reread;
         if rested {
             self.timers.numbers = now;
@@ -309,6 +309,14 @@ impl ResourceManager {
             let is_quiet = since(view.heard_at.max(view.asked_at), third);
             let lacks = (view.missed || !view.settled) && since(view.asked_at, FULL_CYCLE);
             accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));
+            if rested && view.link.is_some() {
+                wishes.extend(
+                    view.row
+                        .as_ref()
+                        .filter(|r| !r.volumes.is_empty())
+                        .map(|r| (id.clone(), r.volumes.clone())),
+                );
+            }
             if view.link.is_some() && (is_quiet || lacks) {
                 quiet.push(id.clone());
             }
@@ -319,6 +327,10 @@ impl ResourceManager {
         // Repeated until the shard says that nothing waits for it any more.
         for (id, number) in accepted {
             self.send(&id, Order::AcceptLoss(number), out);
+        }
+        // Repeated as long as the wishes stand: what is done already changes nothing.
+        for (id, wishes) in wishes {
+            self.send(&id, Order::Volumes(wishes), out);
         }
         if rested {
             self.give_sign_of_life(out);

@@ -9,7 +9,7 @@ use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::reason::Layer;
-use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{
     ClusterId, GroupName, JobId, RangeSet, Reason, ReasonCode, Resources, Span, Timestamp,
 };
@@ -130,7 +130,8 @@ impl Leave<'_> {
                 continue;
             }
             if draining {
-                self.drain(&demand(id, &spec, group), group, (job, &key), &report);
+                let stays = spec.kind == JobKind::Stateful;
+                self.drain(&demand(id, &spec, group), (group, stays), (job, &key), &report);
             } else {
                 self.spill(&demand(id, &spec, group), (job, &key), &report);
             }
@@ -165,7 +166,7 @@ impl Leave<'_> {
     fn drain(
         &mut self,
         demand: &Demand<'_>,
-        group: &GroupSpec,
+        (group, stays): (&GroupSpec, bool),
         (job, key): (&mut JobView, &SliceKey),
         report: &SliceReport,
     ) {
@@ -177,7 +178,10 @@ impl Leave<'_> {
             self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
             return;
         }
-        if report.active == 0 || self.unavailable(job, &key.group) >= u64::from(group.max_unavailable.max(1))
+        // What has a volume stays with it: moving it would lose what is in it.
+        if stays
+            || report.active == 0
+            || self.unavailable(job, &key.group) >= u64::from(group.max_unavailable.max(1))
         {
             return;
         }

@@ -20,6 +20,8 @@ pub struct Config {
     pub seed: u64,
     /// Spans and bounds.
     pub timing: Timing,
+    /// Whether disk can be reserved for the framework's role: not for `*` (R133).
+    pub reserves: bool,
     /// A framework id that an operator gives up: should it be the stored one and the cluster say that it was removed, a new
     /// one is registered. Nothing else ever replaces a stored id.
     pub replaced_framework: Option<String>,

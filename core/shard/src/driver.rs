@@ -10,7 +10,7 @@ use crate::loss::Losses;
 use crate::ops::Ops;
 use crate::overdue::Overdue;
 use crate::pace::{Action, Paces};
-use crate::picture::{Picture, RunAt};
+use crate::picture::{At, Picture, RunAt};
 use crate::place::Placing;
 use crate::purpose::Purpose;
 use crate::random::Random;
@@ -84,6 +84,8 @@ pub struct Shard {
     pub(crate) picture: Picture,
     pub(crate) hosts: Hosts,
     pub(crate) placing: Placing,
+    /// Instances that are to run where their volumes are, and do not.
+    pub(crate) bound: BTreeSet<At>,
     pub(crate) unsent: BTreeSet<RunAt>,
     pub(crate) launch_due: BTreeSet<(Timestamp, RunAt)>,
     pub(crate) overdue: Overdue,
@@ -143,6 +145,7 @@ impl Shard {
             picture: Picture::default(),
             hosts: Hosts::new(timing.hosts),
             placing: Placing::default(),
+            bound: BTreeSet::new(),
             unsent: BTreeSet::new(),
             launch_due: BTreeSet::new(),
             overdue: Overdue::default(),
@@ -247,6 +250,7 @@ impl Shard {
             self.ask_placement();
             self.send_kills();
             if self.contact.subscribed && !self.suspended {
+                self.discard_volumes();
                 let calls = self.hosts.next_calls(self.demand(), self.now);
                 self.out.extend(calls.into_iter().map(Effect::Cluster));
             }

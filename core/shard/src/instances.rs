@@ -34,12 +34,14 @@ impl Shard {
 
     /// Decides about one instance.
     fn decide(&mut self, at: At) {
+        self.adopt_volume(at);
         let Some(group) = self.picture.groups.get(&at.0) else {
             return;
         };
         let what = self.next_of(group, at);
         let observed = self.is_observed(at);
         self.note_missing(at);
+        self.note_bound(at);
         self.watch_runs(at);
         let waits = self.awaits_turn(at, &what);
         self.note_withheld(at, what == Next::Withheld);
@@ -84,6 +86,7 @@ impl Shard {
             Next::Withheld => return,
             Next::Rest | Next::At(_) | Next::Run | Next::Stop(_) | Next::GiveUp => {}
         }
+        self.reclaim_volume(at);
         self.note_leaving(at);
     }
 

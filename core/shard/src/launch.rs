@@ -17,6 +17,16 @@ impl Shard {
         self.hosts.let_go(host);
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
         let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
+        let (launches, volumeless): (Vec<Launch>, Vec<Launch>) = launches
+            .into_iter()
+            .partition(|l| self.hosts.has_volume_for(host, l));
+        let (volumeless, due) = self.split_off(due, &volumeless);
+        volumeless
+            .into_iter()
+            .for_each(|run| self.drop_launch(run, "its volume was not offered"));
+        if due.is_empty() {
+            return;
+        }
         let call = if self.may_act() && self.contact.subscribed {
             self.hosts.accept(host, launches, self.now)
         } else {
@@ -42,6 +52,14 @@ impl Shard {
         self.launch_due.extend(due.into_iter().map(|run| (timeout, run)));
     }
 
+    /// Runs whose launches are named, and the others.
+    fn split_off(&self, runs: Vec<RunAt>, named: &[Launch]) -> (Vec<RunAt>, Vec<RunAt>) {
+        runs.into_iter().partition(|run| {
+            let task = self.picture.task(*run);
+            task.is_some_and(|t| named.iter().any(|l| l.task == t))
+        })
+    }
+
     fn launch_of(&self, run: RunAt) -> Option<Launch> {
         let (at, ..) = run;
         let found = self.picture.run(run).filter(|r| r.state == RunState::Launching)?;
@@ -56,6 +74,7 @@ impl Shard {
             ports: found.ports.clone(),
             resources: of.resources,
             revocable: found.revocable,
+            volume: self.task_volume(at, of),
             grace: of.grace,
             max_run: of.max_run,
             labels: spec.labels.clone(),
@@ -162,6 +181,7 @@ impl Shard {
         if let hosts::Event::Offers(offers) = event {
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
             for offer in offers {
+                self.note_volumes_seen(&offer.host, &offer.reserved);
                 for run in self.silent.remove(&offer.host).unwrap_or_default() {
                     self.reconcile_soon(run);
                 }
@@ -190,10 +210,12 @@ impl Shard {
             self.hosts.release(&task, self.now);
             return;
         }
-        let (host, version, revocable) = (found.host.clone(), found.spec_version, found.revocable);
+        let (host, version) = (found.host.clone(), found.spec_version);
+        let (revocable, ports) = (found.revocable, found.ports.clone());
+        self.note_volume_in_use(run);
         match self.shape(run.0, version) {
             Some(shape) => {
-                let need = Need::new(shape, revocable, &found.ports);
+                let need = Need::new(shape, revocable, &ports);
                 self.hosts.adopt(&task, &host, &need, self.now);
             }
             None => self.read_spec(task.instance.job, version),
@@ -203,7 +225,7 @@ impl Shard {
     fn shape(&self, at: At, version: u32) -> Option<Resources> {
         let group = self.picture.groups.get(&at.0)?;
         let spec = self.picture.specs.get(&(group.job(), version))?;
-        spec.group(group.name()).map(|g| g.resources)
+        spec.group(group.name()).map(GroupSpec::room)
     }
 
     /// Counts every run of an instance.

@@ -47,6 +47,7 @@ mod stranger;
 mod takeover;
 mod update;
 mod view;
+mod volumes;
 mod waiting;
 
 pub use check::{Broken, check};

@@ -9,7 +9,7 @@ use crate::journal::Point;
 use crate::pace::Action;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::{Arrival, Demand};
-use echelon_core_jobs::{Start, begin};
+use echelon_core_jobs::{Start, VolumeStart, begin};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::runtime::{Port, PortSpec};
 use echelon_core_model::time::Span;
@@ -142,6 +142,7 @@ impl Shard {
         self.placing.token += 1;
         self.placing.asked_at = Some(self.now);
         let mut hosts = self.hosts.views(self.now);
+        self.set_aside(&mut hosts, &groups);
         if groups.iter().any(|g| !g.ports.is_empty()) {
             self.hosts.add_ports(&mut hosts);
         }
@@ -181,7 +182,7 @@ impl Shard {
                 news: self.placing.news,
                 placing: self.placing.is_at_work(),
             }
-        } else if self.placing.ungranted.is_empty() {
+        } else if self.placing.ungranted.is_empty() && !self.has_volumes_to_destroy() {
             Demand::Nothing
         } else {
             Demand::Capacity
@@ -260,20 +261,27 @@ impl Shard {
 
     fn wanted(&self, group: &Group, numbers: Vec<InstanceNumber>) -> Option<placement::Wanted> {
         let (job, spec) = (group.spec.as_ref()?, group.group_spec()?);
+        let (bound, free): (Vec<_>, Vec<_>) = numbers
+            .into_iter()
+            .map(|n| (n, self.bound(group, n)))
+            .partition(|(_, b)| b.is_some());
         let item = |n: InstanceNumber| placement::Item {
             number: n,
             avoid: group.record(n).map(|r| r.avoid.clone()).unwrap_or_default(),
         };
-        (!numbers.is_empty()).then(|| placement::Wanted {
+        let served = self.config.reserves || spec.volume.is_none();
+        (served && !(bound.is_empty() && free.is_empty())).then(|| placement::Wanted {
             job: group.job(),
             group: group.name().clone(),
             kind: job.kind,
             priority: job.priority,
-            resources: spec.resources,
+            resources: spec.room(),
             revocable: job.revocable,
             ports: spec.runtime.ports.iter().map(|p| p.fixed).collect(),
             constraints: spec.constraints.clone(),
-            items: numbers.into_iter().map(item).collect(),
+            items: free.into_iter().map(|(n, _)| item(n)).collect(),
+            bound: bound.into_iter().filter_map(|(_, b)| b).collect(),
+            held: spec.room().minus(spec.resources),
             present: self.hosts.tasks_of(group.job(), group.name()),
         })
     }
@@ -349,15 +357,24 @@ impl Shard {
         let group = self.picture.groups.get(&number)?;
         let generation = self.may_intend(group, id.number)?;
         let (wish, job, spec) = (group.wish.as_ref()?, group.spec.as_ref()?, group.group_spec()?);
+        let bound = self.bound(group, id.number);
+        let room = if bound.is_some() {
+            spec.resources
+        } else {
+            spec.room()
+        };
         let revocable = if job.revocable {
-            spec.resources.lent_part(left.slack.capacity)
+            room.lent_part(left.slack.capacity)
         } else {
             Resources::ZERO
         };
-        let needed = spec.resources.minus(revocable);
+        let needed = room.minus(revocable);
         let mut ports_left = left.ports.clone();
+        let moved = bound
+            .as_ref()
+            .is_some_and(|b| b.host != choice.host || !b.offered);
         let fits = needed.fits(left.free) && revocable.fits(left.slack.free);
-        if !fits || !choice.ports.iter().all(|p| ports_left.take(*p)) {
+        if moved || !fits || !choice.ports.iter().all(|p| ports_left.take(*p)) {
             return None;
         }
         let start = Start {
@@ -368,13 +385,17 @@ impl Shard {
             restarts: wish.goal.restarts,
             ports: named(&spec.runtime.ports, &choice.ports)?,
             revocable,
+            volume: spec.volume.as_ref().map(|v| match bound {
+                Some(_) => VolumeStart::Held,
+                None => VolumeStart::New(v.size),
+            }),
         };
         let now = self.now;
         let raises = !group.ready.contains(&id.number);
         left.free = left.free.minus(needed);
         left.slack.free = left.slack.free.minus(revocable);
         left.ports = ports_left;
-        self.edit(at, |r| begin(r, start, now));
+        self.edit(at, |r| begin(r, id, start, now));
         if raises {
             self.check_raise(at, generation);
         }

@@ -40,7 +40,9 @@ impl Group {
             };
             let range: RangeSet = std::iter::once(r.range).collect();
             let need = count.saturating_sub(released.intersect(&range).count());
-            out = out.union(&startable.intersect(&range).highest(need));
+            // What holds a volume stays with it.
+            let free = startable.intersect(&range).minus(&self.with_volume(r.range));
+            out = out.union(&free.highest(need));
         }
         out
     }

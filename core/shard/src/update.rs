@@ -17,6 +17,7 @@ impl Shard {
         };
         match event {
             hosts::Event::Update(status) => self.on_update(status),
+            hosts::Event::Operation(status) => self.on_operation(&status),
             hosts::Event::CallFailed { call, refused, why } => self.on_call_failed(call, refused, &why),
             event => self.hosts_event(&event),
         }
@@ -40,7 +41,7 @@ impl Shard {
     }
 
     /// An update about a run that is in its instance's record.
-    fn on_known(&mut self, run: RunAt, status: &TaskStatus) {
+    pub(crate) fn on_known(&mut self, run: RunAt, status: &TaskStatus) {
         let (at, generation, number) = run;
         self.reconciled(run);
         let news = news(status);

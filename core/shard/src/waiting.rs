@@ -6,7 +6,11 @@ use echelon_core_model::{Generation, InstanceNumber, RangeSet, Reason, ReasonCod
 
 /// What keeps the whole shard from starting anything, if so.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Hindrance(Option<Reason>);
+pub(crate) struct Hindrance {
+    everything: Option<Reason>,
+    /// The same for groups with volumes.
+    volumes: Option<Reason>,
+}
 
 impl Shard {
     /// What keeps the whole shard from starting anything at the moment.
@@ -20,7 +24,11 @@ impl Shard {
         } else {
             None
         };
-        Hindrance(code.map(Reason::new))
+        let no_volumes = (!self.config.reserves).then(|| Reason::new(ReasonCode::NoVolumes));
+        Hindrance {
+            everything: code.map(Reason::new),
+            volumes: no_volumes,
+        }
     }
 }
 
@@ -48,7 +56,8 @@ impl Group {
             (Reason::new(ReasonCode::MassLoss), withheld),
         ];
         let mut hungry = ready + openings;
-        if let Some(reason) = &hindrance.0 {
+        let of_volumes = hindrance.volumes.as_ref().filter(|_| self.asks_for_volumes());
+        if let Some(reason) = hindrance.everything.as_ref().or(of_volumes) {
             out.push((reason.clone(), hungry));
             hungry = 0;
         }

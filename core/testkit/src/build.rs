@@ -3,6 +3,7 @@
 use echelon_core_model::resources::Resources;
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId};
 use std::collections::BTreeMap;
 
@@ -46,6 +47,28 @@ impl JobBuilder {
         Self::new(name, JobKind::Service, instances)
     }
 
+    /// A stateful job of `instances` instances of one core and 64 MiB in `/default`, each with a volume of so many MiB.
+    #[must_use]
+    pub fn stateful(name: &str, instances: u32, mebibytes: u64) -> Self {
+        Self::new(name, JobKind::Stateful, instances).group(|g| {
+            g.volume = Some(PersistentVolume {
+                path: "data".to_owned(),
+                size: mebibytes,
+                reclaim: Reclaim::Keep,
+            });
+        })
+    }
+
+    /// With volumes that go with their instances.
+    #[must_use]
+    pub fn reclaimed(self) -> Self {
+        self.group(|g| {
+            if let Some(volume) = &mut g.volume {
+                volume.reclaim = Reclaim::Delete;
+            }
+        })
+    }
+
     fn new(name: &str, kind: JobKind, instances: u32) -> Self {
         let group = GroupSpec {
             name: main_group(),
@@ -53,6 +76,7 @@ impl JobBuilder {
             max_running: None,
             runtime: Runtime::shell("true"),
             resources: shape(1, 64),
+            volume: None,
             constraints: Vec::new(),
             retry: defaults::retry(kind),
             grace: defaults::GRACE,
@@ -68,8 +92,8 @@ impl JobBuilder {
             priority: 0,
             clusters: ClusterChoice::default(),
             revocable: false,
-            on_unreachable: defaults::ON_UNREACHABLE,
-            on_cluster_loss: defaults::ON_CLUSTER_LOSS,
+            on_unreachable: defaults::on_unreachable(kind),
+            on_cluster_loss: defaults::on_cluster_loss(kind),
             groups: vec![group],
         })
     }

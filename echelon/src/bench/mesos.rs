@@ -64,7 +64,10 @@ async fn launches(gateway: &Client, instances: u32) -> Result<Duration> {
     let began = Instant::now();
     let mut job = spec(instances);
     for group in &mut job.groups {
-        group.runtime.env.insert("SIM_SKIPS_STARTING".to_owned(), "1".to_owned());
+        group
+            .runtime
+            .env
+            .insert("SIM_SKIPS_STARTING".to_owned(), "1".to_owned());
     }
     let job = submit(gateway, job).await?;
     until_all_run(gateway, &job).await?;

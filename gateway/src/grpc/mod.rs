@@ -8,6 +8,7 @@ mod instances;
 mod jobs;
 mod log;
 mod pools;
+mod volumes;
 mod watch;
 
 use crate::config::MAX_MESSAGE;
@@ -20,6 +21,7 @@ use echelon_proto::echelon::v1::host_service_server::HostServiceServer;
 use echelon_proto::echelon::v1::instance_service_server::InstanceServiceServer;
 use echelon_proto::echelon::v1::job_service_server::JobServiceServer;
 use echelon_proto::echelon::v1::pool_service_server::PoolServiceServer;
+use echelon_proto::echelon::v1::volume_service_server::VolumeServiceServer;
 use tonic::service::Routes;
 
 /// Why the services cannot be made: a mistake in the build.
@@ -33,6 +35,7 @@ pub(crate) fn api(gateway: &Gateway) -> Routes {
         .add_service(PoolServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ClusterServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(HostServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(VolumeServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(EventServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
 }
 
@@ -45,6 +48,7 @@ pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError>
             "echelon.v1.PoolService",
             "echelon.v1.ClusterService",
             "echelon.v1.HostService",
+            "echelon.v1.VolumeService",
             "echelon.v1.EventService",
             "grpc.health.v1.Health",
         ]
@@ -62,6 +66,7 @@ pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError>
     health.set_serving::<PoolServiceServer<Gateway>>().await;
     health.set_serving::<ClusterServiceServer<Gateway>>().await;
     health.set_serving::<HostServiceServer<Gateway>>().await;
+    health.set_serving::<VolumeServiceServer<Gateway>>().await;
     health.set_serving::<EventServiceServer<Gateway>>().await;
     Ok(api(gateway)
         .add_service(health_service)

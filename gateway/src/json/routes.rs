@@ -115,7 +115,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 27] = [
+pub(super) static ROUTES: [Route; 30] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -171,6 +171,9 @@ pub(super) static ROUTES: [Route; 27] = [
     post("clusters/*", ":acceptLoss", "ClusterService/AcceptClusterLoss").showing("cluster"),
     get("clusters/*", "/hosts", "parent", "HostService/ListHosts"),
     get("clusters/*/hosts/*", "", "name", "HostService/GetHost").showing("host"),
+    get("clusters/*", "/volumes", "parent", "VolumeService/ListVolumes"),
+    post("clusters/*/volumes/*", ":destroy", "VolumeService/DestroyVolume").showing("volume"),
+    post("clusters/*/volumes/*", ":adopt", "VolumeService/AdoptVolume").showing("volume"),
 ];
 
 /// What a path means.

@@ -302,6 +302,7 @@ async fn a_mass_loss_is_shown_and_accepted() {
         mesos: "http://127.0.0.1:1".into(),
         labels: BTreeMap::new(),
         accepted_loss: 0,
+        volumes: std::collections::BTreeMap::new(),
     };
     let add = Decision::PutCluster {
         cluster: added,

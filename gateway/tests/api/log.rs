@@ -103,6 +103,7 @@ async fn place(world: &World, job: JobId, address: String) {
         mesos: "http://127.0.0.1:1".into(),
         labels: BTreeMap::new(),
         accepted_loss: 0,
+        volumes: BTreeMap::new(),
     };
     let mut assignment = Assignment::new(job);
     let range = AssignedRange {

@@ -166,6 +166,11 @@ impl Engine {
                         self.runner.iter().for_each(|runner| runner.launch(self, &launch))
                     }
                     // For custom executors, of which none is run.
+                    Output::Destroy { volume } => {
+                        if let Some(runner) = &self.runner {
+                            runner.destroy(&volume);
+                        }
+                    }
                     Output::Shutdown(_) | Output::Message { .. } => {}
                     Output::Kill { run, grace } => {
                         self.runner.iter().for_each(|runner| runner.kill(&run, grace))

@@ -2,7 +2,9 @@
 
 use super::{FieldError, FieldProblem, Wire};
 use echelon_core_model::range::{InstanceRange, RangeSet};
-use echelon_core_model::{ClusterId, Generation, GroupName, JobId, ReasonCode, RunState, Timestamp};
+use echelon_core_model::{
+    ClusterId, Generation, GroupName, JobId, ReasonCode, RunState, Timestamp, VolumeId,
+};
 use std::collections::BTreeMap;
 
 /// A message that must be there.
@@ -80,6 +82,28 @@ pub fn by_group<T: Wire>(
 }
 
 /// A cluster's id, which is never empty.
+/// Messages by volume.
+pub fn by_volume<T: Wire>(
+    field: &str,
+    map: BTreeMap<String, T::Message>,
+) -> Result<BTreeMap<VolumeId, T>, FieldError> {
+    let read = |(id, message)| {
+        Ok((
+            VolumeId::new(&id),
+            T::from_wire(message).map_err(|e: FieldError| e.within(field))?,
+        ))
+    };
+    map.into_iter().map(read).collect()
+}
+
+/// The same to the wire.
+pub fn by_volume_to_wire<T: Wire>(map: &BTreeMap<VolumeId, T>) -> BTreeMap<String, T::Message> {
+    map.iter()
+        .map(|(id, value)| (id.to_string(), value.to_wire()))
+        .collect()
+}
+
+/// A cluster's id.
 pub fn cluster(field: &str, text: &str) -> Result<ClusterId, FieldError> {
     if text.is_empty() {
         return Err(FieldError::new(field, FieldProblem::Missing));

@@ -6,6 +6,7 @@ use super::runtime::port;
 use crate::echelon::v1;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::{Counts, Run};
+use echelon_core_model::volume::HeldVolume;
 use echelon_core_model::{InstanceId, RunState};
 
 /// To the wire.
@@ -81,6 +82,17 @@ pub fn counts(c: &Counts) -> Vec<v1::StateCount> {
         .map(one)
         .filter(|s| s.count > 0)
         .collect()
+}
+
+/// To the wire.
+#[must_use]
+pub fn volume(v: &HeldVolume) -> v1::InstanceVolume {
+    v1::InstanceVolume {
+        volume_id: v.id.to_string(),
+        host_id: v.host.to_string(),
+        hostname: v.hostname.to_string(),
+        size_mib: v.size,
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod container;
 mod event;
 mod framework;
 mod probe;
+mod reserve;
 mod status;
 mod task;
 

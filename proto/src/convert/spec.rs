@@ -8,6 +8,7 @@ use crate::echelon::v1;
 use echelon_core_model::spec::{
     ClusterChoice, Constraint, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
 };
+use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, Span};
 
 /// To the wire, with all defaults spelt out.
@@ -41,6 +42,7 @@ pub const fn kind(kind: JobKind) -> v1::JobKind {
     match kind {
         JobKind::Batch => v1::JobKind::Batch,
         JobKind::Service => v1::JobKind::Service,
+        JobKind::Stateful => v1::JobKind::Stateful,
     }
 }
 
@@ -74,6 +76,7 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
         grace: Some(duration(g.grace)),
         max_run: g.max_run.map(duration),
         max_unavailable: Some(g.max_unavailable),
+        volume: g.volume.as_ref().map(volume),
         ..runtime(&g.runtime)
     }
 }
@@ -105,9 +108,9 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         clusters: read_clusters(s.clusters.unwrap_or_default(), &at(path, "clusters"), problems),
         revocable: s.revocable,
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
-            .unwrap_or(defaults::ON_UNREACHABLE),
+            .unwrap_or(defaults::on_unreachable(kind)),
         on_cluster_loss: read_silence(s.on_cluster_loss, &at(path, "on_cluster_loss"), problems)
-            .unwrap_or(defaults::ON_CLUSTER_LOSS),
+            .unwrap_or(defaults::on_cluster_loss(kind)),
         groups: s
             .groups
             .into_iter()
@@ -121,12 +124,13 @@ fn read_kind(number: i32, path: &str, problems: &mut Problems) -> JobKind {
     match v1::JobKind::try_from(number) {
         Ok(v1::JobKind::Batch) => return JobKind::Batch,
         Ok(v1::JobKind::Service) => return JobKind::Service,
-        Ok(v1::JobKind::Stateful | v1::JobKind::Daemon) => problems.add(
+        Ok(v1::JobKind::Stateful) => return JobKind::Stateful,
+        Ok(v1::JobKind::Daemon) => problems.add(
             at(path, "kind"),
-            "kinds stateful and daemon are not served yet; use batch or service",
+            "kind daemon is not served yet; use batch, service or stateful",
         ),
         Ok(v1::JobKind::Unspecified) | Err(_) => {
-            problems.add(at(path, "kind"), "must be batch or service");
+            problems.add(at(path, "kind"), "must be batch, service or stateful");
         }
     }
     JobKind::Batch
@@ -180,11 +184,40 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         max_running: g.max_running,
         runtime,
         resources: read_resources(g.resources),
+        volume: g.volume.map(|v| read_volume(v, &at(path, "volume"), problems)),
         constraints: g.constraints.into_iter().map(read_constraint).collect(),
         retry,
         grace,
         max_run,
         max_unavailable: g.max_unavailable.unwrap_or(defaults::MAX_UNAVAILABLE),
+    }
+}
+
+fn volume(v: &PersistentVolume) -> v1::PersistentVolume {
+    let reclaim = match v.reclaim {
+        Reclaim::Keep => v1::Reclaim::Keep,
+        Reclaim::Delete => v1::Reclaim::Delete,
+    };
+    v1::PersistentVolume {
+        path: v.path.clone(),
+        size_mib: v.size,
+        reclaim: reclaim.into(),
+    }
+}
+
+fn read_volume(v: v1::PersistentVolume, path: &str, problems: &mut Problems) -> PersistentVolume {
+    let reclaim = match v1::Reclaim::try_from(v.reclaim) {
+        Ok(v1::Reclaim::Unspecified | v1::Reclaim::Keep) => Reclaim::Keep,
+        Ok(v1::Reclaim::Delete) => Reclaim::Delete,
+        Err(_) => {
+            problems.add(at(path, "reclaim"), "must be keep or delete");
+            Reclaim::Keep
+        }
+    };
+    PersistentVolume {
+        path: v.path,
+        size: v.size_mib,
+        reclaim,
     }
 }
 

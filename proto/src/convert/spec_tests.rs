@@ -152,6 +152,7 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
             runtime,
             name: GroupName::new(t.0),
             constraints: t.3,
+            volume: None,
             instances: n.0,
             max_running: n.1,
             resources: Resources {

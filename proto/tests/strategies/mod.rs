@@ -12,9 +12,10 @@ use echelon_core_model::reason::Shortfall;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{Event, Leadership, NameHolder, PlannedRequest, ShardRow};
+use echelon_core_model::volume::{HeldVolume, HostVolume, VolumeWish};
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Kind, PoolId,
-    RangeSet, Reason, ReasonCode, Resources, RunNumber, RunState, Span, Timestamp, Version,
+    ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, InstanceRange, JobId, Kind,
+    PoolId, RangeSet, Reason, ReasonCode, Resources, RunNumber, RunState, Span, Timestamp, Version, VolumeId,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -269,9 +270,10 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
         at(),
         ended,
         vec(host_id(), 0..3),
+        of(held_volume()),
     );
     fields.prop_map(
-        |(generation, run, older, attempts, not_before, ended, avoid)| InstanceRecord {
+        |(generation, run, older, attempts, not_before, ended, avoid, volume)| InstanceRecord {
             generation,
             run,
             older,
@@ -279,8 +281,44 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
             not_before,
             ended,
             avoid,
+            volume,
         },
     )
+}
+
+fn volume_id() -> impl Strategy<Value = VolumeId> {
+    text().prop_map(VolumeId::new)
+}
+
+fn held_volume() -> impl Strategy<Value = HeldVolume> {
+    let fields = (volume_id(), host_id(), text(), any::<u64>(), any::<bool>());
+    fields.prop_map(|(id, host, hostname, size, used)| HeldVolume {
+        id,
+        host,
+        hostname: hostname.into(),
+        size,
+        used,
+    })
+}
+
+fn host_volume() -> impl Strategy<Value = HostVolume> {
+    (volume_id(), any::<u64>(), text(), at()).prop_map(|(id, size, path, seen_at)| HostVolume {
+        id,
+        size,
+        path,
+        seen_at,
+    })
+}
+
+/// What is wanted of volumes.
+pub fn volume_wishes() -> impl Strategy<Value = BTreeMap<VolumeId, VolumeWish>> {
+    let instance = (job(), group(), any::<u32>()).prop_map(|(job, group, n)| InstanceId {
+        job,
+        group,
+        number: InstanceNumber(n),
+    });
+    let wish = of(instance).prop_map(|i| i.map_or(VolumeWish::Destroy, VolumeWish::Adopt));
+    btree_map(volume_id(), wish, 0..3)
 }
 
 pub fn block() -> impl Strategy<Value = Block> {
@@ -316,9 +354,10 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
         text(),
         labels(),
         any::<u64>(),
+        volume_wishes(),
     );
     fields.prop_map(
-        |(id, name, version, wish, mesos, labels, accepted_loss)| Cluster {
+        |(id, name, version, wish, mesos, labels, accepted_loss, volumes)| Cluster {
             id,
             name,
             version,
@@ -326,6 +365,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             mesos,
             labels,
             accepted_loss,
+            volumes,
         },
     )
 }
@@ -392,9 +432,16 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
 pub fn host() -> impl Strategy<Value = Host> {
     let first = (host_id(), text(), text(), resources(), resources());
     let maintenance = (at(), of(at())).prop_map(|(from, until)| Maintenance { from, until });
-    let rest = (any::<u32>(), labels(), any::<bool>(), at(), of(maintenance));
+    let rest = (
+        any::<u32>(),
+        labels(),
+        any::<bool>(),
+        at(),
+        of(maintenance),
+        vec(host_volume(), 0..3),
+    );
     (first, rest).prop_map(|((id, hostname, address, capacity, used), rest)| {
-        let (tasks, attributes, reachable, seen_at, maintenance) = rest;
+        let (tasks, attributes, reachable, seen_at, maintenance, volumes) = rest;
         Host {
             id,
             hostname,
@@ -406,17 +453,25 @@ pub fn host() -> impl Strategy<Value = Host> {
             reachable,
             seen_at,
             maintenance,
+            volumes,
         }
     })
 }
 
 pub fn shard_row() -> impl Strategy<Value = ShardRow> {
-    let fields = (of(text()), epoch(), any::<u64>(), of(mass_loss()));
-    fields.prop_map(|(framework, obeyed, last_loss, loss)| ShardRow {
+    let fields = (
+        of(text()),
+        epoch(),
+        any::<u64>(),
+        of(mass_loss()),
+        volume_wishes(),
+    );
+    fields.prop_map(|(framework, obeyed, last_loss, loss, volumes)| ShardRow {
         framework,
         obeyed,
         last_loss,
         loss,
+        volumes,
     })
 }
 

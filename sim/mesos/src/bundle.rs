@@ -128,6 +128,14 @@ impl Bundle {
         plain.into_iter().chain(&self.marked)
     }
 
+    /// Persistent volumes among it: their ids, and where tasks see them.
+    pub(crate) fn volumes(&self) -> Vec<(String, String)> {
+        let disks = self.marked.keys().filter_map(|mark| mark.volume.as_ref());
+        disks
+            .map(|disk| (disk.id.clone(), disk.container_path.clone()))
+            .collect()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.plain.is_empty() && self.marked.is_empty()
     }

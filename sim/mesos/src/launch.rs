@@ -75,6 +75,7 @@ impl Cluster {
                     health_check: info.health_check.clone(),
                     check: info.check.clone(),
                     grace: task.grace,
+                    volumes: task.resources.volumes(),
                     executor,
                 };
                 self.out.push(Output::Launch(Box::new(launch)));

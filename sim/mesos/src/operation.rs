@@ -6,6 +6,7 @@ use crate::bundle::{Bundle, Mark};
 use crate::cluster::Cluster;
 use crate::conversion::{Conversion, check_reservation, flat, grow, mapped, popped, read, shrink, unreserve};
 use crate::id::{AgentId, FrameworkId};
+use crate::output::Output;
 use crate::store::StoreKey;
 use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1::framework_info::capability;
@@ -37,6 +38,11 @@ impl Cluster {
         }
         if let Some(agent) = self.agents.get_mut(&rest.agent) {
             agent.spec.resources.convert(&consumed, &converted);
+        }
+        if operation.destroy.is_some() {
+            let gone = consumed.volumes().into_iter();
+            self.out
+                .extend(gone.map(|(volume, _)| Output::Destroy { volume }));
         }
         self.dirty.insert(StoreKey::Agent(rest.agent.clone()));
         if let Some(id) = &operation.id {

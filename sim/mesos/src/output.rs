@@ -39,6 +39,11 @@ pub enum Output {
     },
     /// Run a task, then report [`crate::Cluster::started`] and [`crate::Cluster::exited`].
     Launch(Box<Launch>),
+    /// A persistent volume is destroyed: what is in it goes.
+    Destroy {
+        /// Its id.
+        volume: String,
+    },
     /// Ask a custom executor to end, then report [`crate::Cluster::executor_exited`].
     Shutdown(ExecutorRun),
     /// Give a message to a custom executor.
@@ -81,6 +86,8 @@ pub struct Launch {
     pub check: Option<CheckInfo>,
     /// The task's own grace between SIGTERM and SIGKILL.
     pub grace: Span,
+    /// Its persistent volumes: their ids, and where it sees them.
+    pub volumes: Vec<(String, String)>,
     /// The executor that it shares with others. A custom one runs it, and what it says of it is reported by
     /// [`crate::Cluster::reported`].
     pub executor: Option<(ExecutorRun, Arc<ExecutorInfo>)>,

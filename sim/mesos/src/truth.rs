@@ -3,10 +3,28 @@
 use crate::agent::{Agent, Phase};
 use crate::amount::Amount;
 use crate::cluster::Cluster;
+use crate::config::AgentSpec;
 use crate::id::{AgentId, TaskId};
 use std::collections::BTreeMap;
 
 impl Cluster {
+    /// The agent of a host with all that is on its disks, whether anybody reaches it or not.
+    #[must_use]
+    pub fn agent_spec(&self, hostname: &str) -> Option<&AgentSpec> {
+        self.agents
+            .values()
+            .map(|agent| &agent.spec)
+            .find(|spec| spec.hostname == hostname)
+    }
+
+    /// The persistent volumes on the disks of all agents, by agent and id.
+    pub fn volumes(&self) -> impl Iterator<Item = (&AgentId, String)> {
+        self.agents.values().flat_map(|agent| {
+            let volumes = agent.spec.resources.volumes();
+            volumes.into_iter().map(|(id, _)| (&agent.id, id))
+        })
+    }
+
     /// Every task that has a process, on agents that anybody can or cannot reach.
     pub fn live_tasks(&self) -> impl Iterator<Item = (&AgentId, &TaskId)> {
         self.agents.values().flat_map(|agent| {

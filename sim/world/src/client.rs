@@ -85,7 +85,10 @@ impl World {
         let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
         let name = format!("job{n}");
         let is_service = die.chance(400);
-        let mut job = if is_service {
+        let mut job = if is_service && die.chance(400) {
+            let job = JobBuilder::stateful(&name, instances, 64);
+            if die.chance(500) { job.reclaimed() } else { job }
+        } else if is_service {
             JobBuilder::service(&name, instances)
         } else {
             let runtime = die.span(Span::seconds(1), Span::seconds(40));

@@ -70,6 +70,7 @@ impl World {
                 shards: Vec::new(),
                 connections: BTreeMap::new(),
                 windows: BTreeMap::new(),
+                parked: BTreeMap::new(),
                 others: BTreeMap::new(),
                 revived: Vec::new(),
                 tick_at: None,
@@ -127,6 +128,7 @@ impl World {
             mesos: String::new(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
+            volumes: BTreeMap::new(),
         };
         self.store.perform(Op::Decide(Decision::PutCluster {
             cluster,
@@ -149,6 +151,7 @@ impl World {
             address: format!("{id}.{index}"),
             seed: self.dice.seeds.below(u64::MAX),
             timing: shard::Timing::default(),
+            reserves: true,
             replaced_framework: None,
             cluster: id,
         })

@@ -5,11 +5,13 @@ use crate::client::Asked;
 use crate::process::Who;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
-use echelon_core_hosts::{Call, Launch, TaskState, TaskStatus};
+use echelon_core_hosts::{Call, Launch, Reserved, TaskState, TaskStatus};
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Desired, JobState};
+use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{ClusterId, InstanceId, JobId, Kind, RunState, Span, TaskId, Timestamp};
+use echelon_core_model::volume::{Reclaim, VolumeWish};
+use echelon_core_model::{ClusterId, InstanceId, JobId, Kind, RunState, Span, TaskId, Timestamp, VolumeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -80,8 +82,13 @@ impl Facts {
         let id = world.cluster_id(cluster);
         let wrong = match call {
             Call::Accept { launches, .. } => launches.iter().find_map(|l| {
-                launched_without_intent(world, &id, &l.task).or_else(|| launched_on_wrong_room(world, l))
+                launched_without_intent(world, &id, &l.task)
+                    .or_else(|| launched_on_wrong_room(world, l))
+                    .or_else(|| wrong_volume(world, &id, l))
             }),
+            Call::Discard { reserved, .. } => reserved
+                .iter()
+                .find_map(|r| destroyed_without_wish(world, &id, r)),
             Call::Acknowledge { task, uuid, .. } => acknowledged_too_early(world, &id, task, uuid),
             Call::Kill { task, .. } => killed_without_evidence(world, &id, task),
             _ => None,
@@ -148,6 +155,37 @@ fn launched_on_wrong_room(world: &World, launch: &Launch) -> Option<Broken> {
     (!right).then(|| Broken {
         invariant: 4,
         what: format!("ACCEPT of {} takes {lent} of lent room for {all}", launch.task),
+    })
+}
+
+/// A volume that something may have been written to is never made anew, and no run has another one than its instance.
+fn wrong_volume(world: &World, cluster: &ClusterId, launch: &Launch) -> Option<Broken> {
+    let record = stored(world, cluster, &launch.task.instance)?;
+    if superseded(&record, &launch.task) {
+        return None;
+    }
+    let volume = launch.volume.as_ref()?;
+    let held = record.volume.as_ref();
+    let anew = volume.offered.as_ref().is_none_or(|r| r.volume.is_none());
+    let wrong = held.is_none_or(|h| h.id != volume.id || (h.used && anew));
+    wrong.then(|| Broken {
+        invariant: 11,
+        what: format!(
+            "{} is launched with {volume:?} while it holds {held:?}",
+            launch.task
+        ),
+    })
+}
+
+fn destroyed_without_wish(world: &World, cluster: &ClusterId, reserved: &Reserved) -> Option<Broken> {
+    let volume = reserved.volume.as_ref()?;
+    let wished = match world.store.read(&Query::Shard(cluster.clone())) {
+        Answer::Shard(row) => row.volumes.get(&volume.id) == Some(&VolumeWish::Destroy),
+        _ => false,
+    };
+    (!wished).then(|| Broken {
+        invariant: 11,
+        what: format!("volume {} is destroyed without a stored wish", volume.id),
     })
 }
 
@@ -326,7 +364,7 @@ impl World {
             return lost(2, format!("job {job} was acknowledged and is gone"));
         };
         if deleted && state == Some(JobState::Deleted) && self.live_instances(job) == 0 {
-            return None;
+            return self.judge_reclaimed(&user.spec, job);
         }
         if deleted {
             return lost(
@@ -351,6 +389,23 @@ impl World {
                 format!("job {job} is {state:?} with {live} of {wanted} instances live"),
             ),
         }
+    }
+
+    /// Volumes that go with their instances are gone, and others are there still.
+    fn judge_reclaimed(&self, spec: &JobSpec, job: JobId) -> Option<Broken> {
+        let reclaim = spec
+            .groups
+            .iter()
+            .filter_map(|g| g.volume.as_ref())
+            .map(|v| v.reclaim)
+            .next()?;
+        let all = self.clusters.iter().flat_map(|c| c.mesos.volumes());
+        let of_job = |id: &str| VolumeId::new(id).maker().is_some_and(|i| i.job == job);
+        let left = all.filter(|(_, id)| of_job(id)).count();
+        (reclaim == Reclaim::Delete && left > 0).then(|| Broken {
+            invariant: 3,
+            what: format!("{left} volumes of {job}, which was deleted, are left"),
+        })
     }
 
     /// Instances that should run at once.

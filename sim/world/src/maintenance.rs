@@ -57,6 +57,8 @@ impl World {
     pub(crate) fn begin_maintenance(&mut self, cluster: usize, hostname: String, away: Span) {
         let now = self.now;
         if let Some(c) = self.clusters.get_mut(cluster) {
+            let as_it_is = c.mesos.agent_spec(&hostname).cloned();
+            c.parked.extend(as_it_is.map(|spec| (hostname.clone(), spec)));
             c.mesos.start_maintenance(&[machine(&hostname)], now);
         }
         self.flush_mesos(cluster);
@@ -70,7 +72,12 @@ impl World {
         if let Some(c) = self.clusters.get_mut(cluster) {
             c.mesos.stop_maintenance(&[machine(hostname)]);
             c.windows.remove(hostname);
-            c.mesos.add_agent(agent(hostname.to_owned()), now);
+            // What is on its disks outlives its agent.
+            let spec = c
+                .parked
+                .remove(hostname)
+                .unwrap_or_else(|| agent(hostname.to_owned()));
+            c.mesos.add_agent(spec, now);
         }
         self.flush_mesos(cluster);
     }

@@ -28,6 +28,8 @@ pub struct ClusterWorld {
     pub connections: BTreeMap<(usize, u64), Connection>,
     /// Planned maintenance, by machine.
     pub windows: BTreeMap<String, Unavailability>,
+    /// Machines that are away, as they were.
+    pub parked: BTreeMap<String, sim::AgentSpec>,
     /// Other frameworks by their streams.
     pub others: BTreeMap<sim::StreamId, Other>,
     /// When the shard asked for offers to be revived.
@@ -173,6 +175,7 @@ impl World {
                 sim::Output::Store { .. }
                 | sim::Output::Launch(_)
                 | sim::Output::Kill { .. }
+                | sim::Output::Destroy { .. }
                 | sim::Output::Shutdown(_)
                 | sim::Output::Message { .. } => {}
             }

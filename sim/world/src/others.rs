@@ -129,6 +129,7 @@ impl Other {
             ports: Vec::new(),
             resources: TASK,
             revocable: Resources::ZERO,
+            volume: None,
             grace: Span::seconds(1),
             max_run: None,
             labels: BTreeMap::new(),

@@ -28,6 +28,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
     );
     runtime::check(&g.runtime, path, out);
     resources(g, path, out);
+    volume(g, kind, &at("volume"), out);
     for (i, rule) in g.constraints.iter().enumerate() {
         constraint(rule, &at(&format!("constraints[{i}]")), out);
     }
@@ -41,7 +42,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
 
 /// Checks a changed number of instances: a service may have none.
 pub fn instances(g: &GroupSpec, kind: JobKind, field: &str, out: &mut Violations) {
-    count(g, u32::from(kind != JobKind::Service), field, out);
+    count(g, u32::from(!kind.runs_for_ever()), field, out);
 }
 
 fn count(g: &GroupSpec, least: u32, field: &str, out: &mut Violations) {
@@ -77,6 +78,35 @@ fn resources(g: &GroupSpec, path: &str, out: &mut Violations) {
         g.resources.gpus.is_multiple_of(1000),
         field("gpus_milli"),
         "must be whole GPUs: Mesos does not share one",
+    );
+}
+
+fn volume(g: &GroupSpec, kind: JobKind, path: &str, out: &mut Violations) {
+    let Some(volume) = &g.volume else {
+        out.check(
+            kind != JobKind::Stateful,
+            path,
+            "is missing: instances of kind stateful have one; use kind service for those without",
+        );
+        return;
+    };
+    out.check(
+        kind == JobKind::Stateful,
+        path,
+        format!("is for kind stateful; instances of kind {kind} do not stay on a host"),
+    );
+    out.check(
+        (1..=MOST_MIB).contains(&volume.size),
+        format!("{path}.size_mib"),
+        format!("must be 1 to {MOST_MIB}"),
+    );
+    let within = g.runtime.container.as_ref().is_some_and(|c| !c.image.is_empty());
+    let text = &volume.path;
+    let plain = !text.is_empty() && is_line(text, 255) && !text.split('/').any(|part| part == "..");
+    out.check(
+        plain && (within || !text.starts_with('/')),
+        format!("{path}.path"),
+        "must be a path within the sandbox, or with an image an absolute one, without `..`",
     );
 }
 

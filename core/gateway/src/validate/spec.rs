@@ -3,7 +3,7 @@
 use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path};
 use super::{Violations, group};
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::spec::{JobSpec, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::spec::{JobKind, JobSpec, MAX_SPEC_BYTES, OnSilence};
 use echelon_core_model::{JobId, Span};
 use std::collections::BTreeSet;
 
@@ -50,6 +50,22 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
     silence(s.on_unreachable, &at("on_unreachable"), out);
     silence(s.on_cluster_loss, &at("on_cluster_loss"), out);
     groups(s, purpose, &at("groups"), out);
+    out.check(
+        !(s.revocable && s.kind == JobKind::Stateful),
+        at("revocable"),
+        "cannot be: what keeps data on a host does not run on room that is only lent",
+    );
+    let keeps_data = s.groups.iter().any(|g| g.volume.is_some());
+    for (on, field) in [
+        (s.on_unreachable, "on_unreachable"),
+        (s.on_cluster_loss, "on_cluster_loss"),
+    ] {
+        out.check(
+            !keeps_data || on == OnSilence::Wait,
+            at(field),
+            "must be wait: what is in an instance's volume is on its host only",
+        );
+    }
 }
 
 fn labels(s: &JobSpec, path: &str, out: &mut Violations) {

@@ -36,6 +36,7 @@ pub fn launch(n: u32, resources: Resources) -> Launch {
         discovery: "d".to_owned(),
         runtime: Runtime::shell("true"),
         ports: Vec::new(),
+        volume: None,
         resources,
         revocable: Resources::ZERO,
         grace: Span::seconds(1),
@@ -68,6 +69,7 @@ pub fn offer(id: &str, host: &str, resources: Resources) -> Offer {
         ports: PortSet::new(),
         attributes: BTreeMap::new(),
         maintenance: None,
+        reserved: Vec::new(),
     }
 }
 

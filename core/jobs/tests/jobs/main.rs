@@ -13,7 +13,10 @@ use echelon_core_jobs::{News, Policy, Start, Told, begin};
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::time::Span;
-use echelon_core_model::{Generation, HostId, Reason, ReasonCode, Resources, RunNumber, RunState, Timestamp};
+use echelon_core_model::{
+    Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, Reason, ReasonCode, Resources,
+    RunNumber, RunState, Timestamp,
+};
 use std::sync::Arc;
 
 /// The moment of all tests.
@@ -48,6 +51,14 @@ pub(crate) fn record(state: RunState) -> InstanceRecord {
     record
 }
 
+pub(crate) fn instance() -> InstanceId {
+    InstanceId {
+        job: JobId(1),
+        group: GroupName::new("main"),
+        number: InstanceNumber(0),
+    }
+}
+
 pub(crate) fn begun(record: &mut InstanceRecord) {
     let start = Start {
         generation: Generation(1),
@@ -57,8 +68,9 @@ pub(crate) fn begun(record: &mut InstanceRecord) {
         restarts: 0,
         ports: Vec::new(),
         revocable: Resources::ZERO,
+        volume: None,
     };
-    begin(record, start, NOW);
+    begin(record, &instance(), start, NOW);
 }
 
 pub(crate) const FIRST: (Generation, RunNumber) = (Generation(1), RunNumber(1));

@@ -67,6 +67,8 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
                 avoid: Vec::new(),
             })
             .collect(),
+        bound: Vec::new(),
+        held: Resources::ZERO,
         present: BTreeMap::new(),
     }
 }

@@ -1,9 +1,9 @@
 use super::{group, host, judged, rule, with_attribute};
-use crate::{Problem, Wanted, place};
+use crate::{Bound, Problem, Wanted, place};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::ports::choose;
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{HostId, InstanceId, Kind, PortSet, Resources};
+use echelon_core_model::{HostId, InstanceId, InstanceNumber, Kind, PortSet, Resources};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -61,6 +61,7 @@ prop_compose! {
         zone in prop::option::of((any::<bool>(), any::<bool>())),
         avoid in prop::collection::vec(prop::collection::vec(0..8usize, 0..3), 12),
         present in prop::collection::btree_map(0..8usize, 0..3u32, 0..4),
+        bound in prop::collection::vec((0..9usize, prop::bool::weighted(0.8)), 0..3),
     ) -> Wanted {
         let id = |n: usize| HostId::new(format!("h{n:02}"));
         let kind = if service { JobKind::Service } else { JobKind::Batch };
@@ -75,6 +76,13 @@ prop_compose! {
             item.avoid = hosts.into_iter().map(id).collect();
         }
         wanted.present = present.into_iter().map(|(h, n)| (id(h), n)).collect();
+        wanted.bound = (100..).zip(bound).map(|(n, (host, offered))| Bound {
+            number: InstanceNumber(n),
+            host: id(host),
+            hostname: "h".into(),
+            offered,
+        }).collect();
+        wanted.held = Resources { disk: shape.disk / 2, ..Resources::ZERO };
         wanted
     }
 }
@@ -104,6 +112,33 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
     let mut groups: Vec<&Wanted> = problem.groups.iter().collect();
     groups.sort_by_key(|g| (Reverse(g.priority), g.job));
     let mut out = BTreeMap::new();
+    for g in &groups {
+        for b in &g.bound {
+            let host = problem
+                .hosts
+                .iter()
+                .find(|h| h.id == b.host && b.offered && !h.draining);
+            let host = host.filter(|h| g.constraints.iter().all(|r| crate::constraint::holds(r, h)));
+            let need = g.resources.minus(g.held);
+            let Some(h) = host.filter(|h| need.fits(free[&h.id])) else {
+                continue;
+            };
+            let Some(chosen) = choose(&g.ports, &ports[&h.id]) else {
+                continue;
+            };
+            let left = ports.get_mut(&h.id).unwrap();
+            chosen.iter().for_each(|p| assert!(left.take(*p)));
+            free.insert(&h.id, free[&h.id].minus(need));
+            out.insert(
+                InstanceId {
+                    job: g.job,
+                    group: g.group.clone(),
+                    number: b.number,
+                },
+                h.id.clone(),
+            );
+        }
+    }
     for g in groups {
         let mut counts = g.present.clone();
         for item in &g.items {
@@ -121,7 +156,7 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
                 JobKind::Batch => {
                     fitting.min_by_key(|h| (item.avoid.contains(&h.id), size(free[&h.id]), &h.id))
                 }
-                JobKind::Service => fitting.min_by_key(|h| {
+                JobKind::Service | JobKind::Stateful => fitting.min_by_key(|h| {
                     let count = counts.get(&h.id).copied().unwrap_or(0);
                     (
                         item.avoid.contains(&h.id),

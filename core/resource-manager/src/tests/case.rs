@@ -126,6 +126,7 @@ impl Case {
             mesos: String::new(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
+            volumes: std::collections::BTreeMap::new(),
         };
         self.decide(Decision::PutCluster {
             cluster,

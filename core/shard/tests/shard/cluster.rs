@@ -1,9 +1,12 @@
 //! A small cluster: hosts with offers, tasks that live and die as told, updates that are repeated until acknowledged.
 
-use echelon_core_hosts::{Call, Event, InverseOffer, Offer, OfferId, Refusal, TaskState, TaskStatus};
+use echelon_core_hosts::{
+    Call, Event, InverseOffer, Offer, OfferId, OfferedVolume, OperationStatus, Refusal, Reserved, TaskState,
+    TaskStatus, TaskVolume, VOLUME_LABEL,
+};
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, PortSet, Resources};
+use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -15,6 +18,7 @@ pub struct Task {
     pub resources: Resources,
     pub env: BTreeMap<String, String>,
     pub ports: Vec<u16>,
+    pub volume: Option<VolumeId>,
     /// Updates in order, the first one sent and not acknowledged.
     pub unacknowledged: VecDeque<TaskStatus>,
 }
@@ -33,6 +37,13 @@ pub struct Cluster {
     /// Ports of hosts that have any, and those of open offers.
     pub ports: BTreeMap<HostId, PortSet>,
     pub offered_ports: BTreeMap<String, PortSet>,
+    /// Reserved disk of hosts, in use, offered or neither; and that of open offers.
+    pub reserved: BTreeMap<HostId, Vec<Reserved>>,
+    pub offered_reserved: BTreeMap<String, Vec<Reserved>>,
+    /// Refuses to reserve anything.
+    pub reserves_nothing: bool,
+    /// Operations whose status was acknowledged.
+    pub acknowledged_operations: Vec<String>,
     /// Hosts that nobody hears.
     pub silent: Vec<HostId>,
     /// Whether accepted tasks start by themselves.
@@ -94,6 +105,32 @@ impl Cluster {
         self.ports.get(host).cloned().unwrap_or_default().minus(&taken)
     }
 
+    /// Reserved disk of a host that no task uses and no open offer names.
+    fn free_reserved(&self, host: &HostId) -> Vec<Reserved> {
+        let used: Vec<&VolumeId> = self
+            .tasks
+            .values()
+            .filter(|t| !t.state.is_proof_of_death())
+            .filter_map(|t| t.volume.as_ref())
+            .collect();
+        let offered: Vec<&Reserved> = self
+            .offers
+            .keys()
+            .filter_map(|id| self.offered_reserved.get(id))
+            .flatten()
+            .collect();
+        let all = self.reserved.get(host).into_iter().flatten();
+        let free =
+            all.filter(|r| !offered.contains(r) && !r.volume.as_ref().is_some_and(|v| used.contains(&&v.id)));
+        free.cloned().collect()
+    }
+
+    /// The volumes of a host.
+    pub fn volumes(&self, host: &HostId) -> Vec<VolumeId> {
+        let all = self.reserved.get(host).into_iter().flatten();
+        all.filter_map(|r| Some(r.volume.as_ref()?.id.clone())).collect()
+    }
+
     /// Offers whatever is free and not offered.
     pub fn offer(&mut self) {
         if !self.subscribed || self.suppressed {
@@ -103,7 +140,18 @@ impl Cluster {
         for (host, room) in self.hosts.clone() {
             let out = self.offers.values().filter(|(h, _)| *h == host);
             let offered = out.fold(Resources::ZERO, |sum, (_, r)| sum.plus(*r));
-            let free = room.minus(self.used(&host)).minus(offered);
+            let disk = self
+                .reserved
+                .get(&host)
+                .into_iter()
+                .flatten()
+                .map(|r| r.disk)
+                .sum();
+            let reserved = Resources {
+                disk,
+                ..Resources::ZERO
+            };
+            let free = room.minus(self.used(&host)).minus(offered).minus(reserved);
             if free.cpus == 0 || self.silent.contains(&host) {
                 continue;
             }
@@ -111,7 +159,10 @@ impl Cluster {
             let ports = self.free_ports(&host);
             self.offered_ports.insert(id.clone(), ports.clone());
             self.offers.insert(id.clone(), (host.clone(), free));
+            let reserved = self.free_reserved(&host);
+            self.offered_reserved.insert(id.clone(), reserved.clone());
             offers.push(Offer {
+                reserved,
                 id: OfferId(Arc::from(id)),
                 hostname: Arc::from(format!("{host}.example")),
                 maintenance: self.planned.get(&host).copied(),
@@ -238,6 +289,14 @@ impl Cluster {
             }
             Call::UpdateFramework => {}
             Call::AnswerInverse { host, accept, .. } => self.answers.push((host.clone(), *accept)),
+            Call::Discard {
+                offers,
+                host,
+                reserved,
+                attempt,
+                ..
+            } => self.discard(offers, host, reserved, *attempt),
+            Call::AcknowledgeOperation { id, .. } => self.acknowledged_operations.push(id.clone()),
             Call::Kill { task, .. } => self.kill(task),
             Call::Acknowledge { task, uuid, .. } => self.acknowledge(task, uuid),
             Call::Reconcile { tasks } => self.reconcile(tasks),
@@ -250,9 +309,15 @@ impl Cluster {
             return;
         }
         let room = known.iter().fold(Resources::ZERO, |sum, (_, r)| sum.plus(*r));
-        let wanted = launches
+        let wanted = launches.iter().fold(Resources::ZERO, |sum, l| {
+            sum.plus(l.resources).plus(made_of_free(l))
+        });
+        let offered_reserved: Vec<Reserved> = offers
             .iter()
-            .fold(Resources::ZERO, |sum, l| sum.plus(l.resources));
+            .filter_map(|o| self.offered_reserved.get(&*o.0))
+            .flatten()
+            .cloned()
+            .collect();
         let offered = offers.iter().filter_map(|o| self.offered_ports.get(&*o.0));
         let mut ports = offered.fold(PortSet::new(), |all, p| all.union(p));
         let good = known.len() == offers.len() && known.iter().all(|(h, _)| h == host);
@@ -275,7 +340,20 @@ impl Cluster {
                     port.number
                 );
             }
+            if launch.volume.is_some() && self.reserves_nothing {
+                let refused = status(&task, TaskState::Error, Some(host.clone()));
+                self.out.push_back(Event::Update(refused));
+                continue;
+            }
+            if let Some(volume) = &launch.volume {
+                assert!(
+                    volume.offered.iter().all(|r| offered_reserved.contains(r)),
+                    "not offered: {volume:?}"
+                );
+                self.make(host, volume);
+            }
             let new = Task {
+                volume: launch.volume.as_ref().map(|v| v.id.clone()),
                 host: host.clone(),
                 state: TaskState::Staging,
                 resources: launch.resources,
@@ -288,6 +366,47 @@ impl Cluster {
                 self.set(&task, TaskState::Starting);
                 self.set(&task, TaskState::Running);
             }
+        }
+    }
+
+    /// Makes a volume, or leaves one as it is.
+    fn make(&mut self, host: &HostId, volume: &TaskVolume) {
+        let all = self.reserved.entry(host.clone()).or_default();
+        let before = volume.offered.clone();
+        if before.as_ref().is_some_and(|r| r.volume.is_some()) {
+            return;
+        }
+        all.retain(|r| Some(r) != before.as_ref());
+        all.push(Reserved {
+            disk: volume.disk(),
+            principal: None,
+            labels: BTreeMap::from([(VOLUME_LABEL.to_owned(), volume.id.to_string())]),
+            volume: Some(OfferedVolume {
+                id: volume.id.clone(),
+                principal: None,
+                path: volume.path.clone(),
+            }),
+        });
+    }
+
+    fn discard(&mut self, offers: &[OfferId], host: &HostId, reserved: &[Reserved], attempt: u64) {
+        offers.iter().for_each(|o| {
+            self.offers.remove(&*o.0);
+        });
+        for r in reserved {
+            let all = self.reserved.entry(host.clone()).or_default();
+            let there = all.len();
+            all.retain(|other| other != r);
+            assert_eq!(all.len() + 1, there, "{r:?} is not there");
+            let Some(volume) = &r.volume else { continue };
+            self.out.push_back(Event::Operation(OperationStatus {
+                id: format!("{}.destroy.{attempt}", volume.id),
+                done: true,
+                refused: false,
+                host: Some(host.clone()),
+                uuid: Some([7; 16]),
+                message: String::new(),
+            }));
         }
     }
 
@@ -350,6 +469,15 @@ impl Cluster {
     pub fn live(&self) -> Vec<String> {
         let live = self.tasks.iter().filter(|(_, t)| !t.state.is_proof_of_death());
         live.map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// What a launch takes of the unreserved disk.
+fn made_of_free(launch: &echelon_core_hosts::Launch) -> Resources {
+    let new = launch.volume.as_ref().filter(|v| v.offered.is_none());
+    Resources {
+        disk: new.map_or(0, |v| v.size),
+        ..Resources::ZERO
     }
 }
 

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 fn plant(w: &mut World, id: &str) {
     let host = HostId::new("host-0");
     let new = Task {
+        volume: None,
         host,
         state: TaskState::Staging,
         resources: shape(1, 64),

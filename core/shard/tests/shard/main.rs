@@ -39,6 +39,7 @@ mod restarts;
 mod sealing;
 #[cfg(test)]
 mod trace;
+mod volumes;
 #[cfg(test)]
 mod wakes;
 #[cfg(test)]

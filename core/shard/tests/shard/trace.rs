@@ -47,6 +47,8 @@ fn call_line(call: &Call) -> String {
             let tasks: Vec<String> = launches.iter().map(|l| l.task.to_string()).collect();
             format!("ACCEPT {host} {}", tasks.join(" "))
         }
+        Call::Discard { host, reserved, .. } => format!("DISCARD {host} {}", reserved.len()),
+        Call::AcknowledgeOperation { id, .. } => format!("ACKNOWLEDGE_OPERATION {id}"),
         Call::Decline { offers, .. } => format!("DECLINE {}", offers.len()),
         Call::Revive => "REVIVE".to_owned(),
         Call::Suppress => "SUPPRESS".to_owned(),

@@ -70,6 +70,7 @@ pub fn config(holder: &str) -> Config {
         address: "127.0.0.1:1".to_owned(),
         seed: 7,
         timing: Timing::default(),
+        reserves: true,
         replaced_framework: None,
     }
 }

@@ -14,6 +14,7 @@ use echelon_sim_mesos::{Exit, Launch, Run};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -109,9 +110,26 @@ impl Runner {
         supervisor.terminate();
     }
 
+    /// Where what is in a volume is kept.
+    fn volume(&self, id: &str) -> PathBuf {
+        self.config.work_dir.join("volumes").join(id)
+    }
+
+    /// Removes what is in a volume.
+    pub(crate) fn destroy(&self, id: &str) {
+        if let Err(error) = std::fs::remove_dir_all(self.volume(id))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, volume = id, "cannot remove a destroyed volume");
+        }
+    }
+
     fn start(&self, launch: &Launch) -> io::Result<Child> {
         let sandbox = Sandbox::of(&self.config.work_dir, &launch.run);
         sandbox.create()?;
+        for (id, path) in &launch.volumes {
+            sandbox.mount(&self.volume(id), path)?;
+        }
         sandbox.give_order(&Order {
             program: probe::words(&launch.command),
             environment: environment(launch, &sandbox),

@@ -83,6 +83,17 @@ impl Sandbox {
         fs::rename(fresh, runs.join("latest"))
     }
 
+    /// Lets a task see a folder under a path of its sandbox. An absolute path needs a file system of its own, which no task has
+    /// here.
+    pub(crate) fn mount(&self, folder: &Path, path: &str) -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let at = self.0.join(path.trim_start_matches('/'));
+        if let Some(parent) = at.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        std::os::unix::fs::symlink(fs::canonicalize(folder)?, at)
+    }
+
     pub(crate) fn give_order(&self, order: &Order) -> io::Result<()> {
         self.write("order", order)
     }

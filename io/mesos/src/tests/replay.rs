@@ -222,6 +222,7 @@ fn launch_on(offer: &Offer) -> Call {
         discovery: "d".to_owned(),
         runtime: Runtime::shell("true"),
         ports: Vec::new(),
+        volume: None,
         resources: offer.resources,
         revocable: offer.revocable,
         grace: Span::seconds(10),

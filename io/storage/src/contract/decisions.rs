@@ -251,6 +251,7 @@ pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
         mesos: "m:5050".to_owned(),
         labels: BTreeMap::new(),
         accepted_loss: 0,
+        volumes: std::collections::BTreeMap::new(),
     };
     vec![
         put_head(job(n), 1, None),

@@ -67,6 +67,7 @@ pub fn spec(command: &str) -> JobSpec {
             memory: 32,
             ..Resources::ZERO
         },
+        volume: None,
         constraints: Vec::new(),
         retry: defaults::RETRY,
         grace: defaults::GRACE,
@@ -203,6 +204,7 @@ pub fn host(id: &str, tasks: u32) -> Host {
         reachable: true,
         seen_at: Timestamp(9),
         maintenance: None,
+        volumes: Vec::new(),
     }
 }
 

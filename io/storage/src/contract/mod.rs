@@ -99,6 +99,7 @@ impl Case {
                 mesos: format!("{id}:5050"),
                 labels: BTreeMap::new(),
                 accepted_loss: 0,
+                volumes: std::collections::BTreeMap::new(),
             };
             let expected = None;
             self.decides(Decision::PutCluster { cluster, expected }).await;

@@ -199,6 +199,7 @@ pub async fn owned_facts_read_back(case: &Case) {
         framework: Some("f-1".to_owned()),
         obeyed: Epoch(5),
         last_loss: 4,
+        volumes: std::collections::BTreeMap::new(),
         loss: None,
     };
     let none = case.read(Query::Shard(ClusterId::new("c1"))).await;

@@ -109,6 +109,16 @@ fn milli(value: f64) -> u64 {
     }
 }
 
+/// MiB of a scalar, rounded down.
+pub fn scalar_mib(value: f64) -> u64 {
+    milli(value) / 1000
+}
+
+/// A scalar of MiB.
+pub fn mib_scalar(mib: u64) -> f64 {
+    from_milli(mib.saturating_mul(1000))
+}
+
 /// A task's resources; kinds of which it wants nothing are left out (zero is invalid, R79).
 #[must_use]
 pub fn to_resources(resources: Resources, role: &str) -> Vec<Resource> {

@@ -1,10 +1,13 @@
 //! Our calls as Mesos' calls. A call carries our framework id, except the first SUBSCRIBE (R22).
 
 use super::framework::{Framework, seconds};
+use super::reserve;
 use super::task::task;
 use crate::mesos::v1::offer::{Operation, operation};
 use crate::mesos::v1::scheduler::{Call as Wire, call};
-use crate::mesos::v1::{AgentId, DurationInfo, Filters, FrameworkId, KillPolicy, OfferId, TaskId};
+use crate::mesos::v1::{
+    AgentId, DurationInfo, Filters, FrameworkId, KillPolicy, OfferId, OperationId, TaskId,
+};
 use echelon_core_hosts::{Call, Launch, OfferId as Offer};
 use echelon_core_model::{HostId, Span};
 
@@ -47,6 +50,20 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
             });
             call::Type::Decline
         }
+        Call::Discard {
+            offers,
+            reserved,
+            attempt,
+            refuse,
+            ..
+        } => {
+            wire.accept = Some(call::Accept {
+                offer_ids: ids(offers),
+                operations: reserve::discard(reserved, *attempt, &framework.role),
+                filters: Some(filters(*refuse)),
+            });
+            call::Type::Accept
+        }
         Call::AnswerInverse {
             offers,
             accept,
@@ -72,6 +89,15 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
                 uuid: uuid.to_vec(),
             });
             call::Type::Acknowledge
+        }
+        Call::AcknowledgeOperation { id, host, uuid } => {
+            wire.acknowledge_operation_status = Some(call::AcknowledgeOperationStatus {
+                agent_id: Some(agent_id(host)),
+                uuid: uuid.to_vec(),
+                operation_id: OperationId { value: id.clone() },
+                ..call::AcknowledgeOperationStatus::default()
+            });
+            call::Type::AcknowledgeOperationStatus
         }
         Call::Reconcile { tasks } => {
             let tasks = tasks.iter().map(|(task, host)| call::reconcile::Task {
@@ -111,17 +137,22 @@ fn accept(
     refuse: Span,
     framework: &Framework,
 ) -> call::Accept {
+    let mut operations: Vec<Operation> = launches
+        .iter()
+        .flat_map(|l| reserve::prepare(l, framework))
+        .collect();
     let tasks = launches
         .iter()
-        .map(|launch| task(launch, host, &framework.role))
+        .map(|launch| task(launch, host, framework))
         .collect();
+    operations.push(Operation {
+        r#type: Some(i32::from(operation::Type::Launch)),
+        launch: Some(operation::Launch { task_infos: tasks }),
+        ..Operation::default()
+    });
     call::Accept {
         offer_ids: ids(offers),
-        operations: vec![Operation {
-            r#type: Some(i32::from(operation::Type::Launch)),
-            launch: Some(operation::Launch { task_infos: tasks }),
-            ..Operation::default()
-        }],
+        operations,
         filters: Some(filters(refuse)),
     }
 }

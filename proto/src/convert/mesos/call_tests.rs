@@ -73,6 +73,7 @@ fn a_launch_says_all_that_its_task_needs() {
         discovery: "main.web".to_owned(),
         runtime: Runtime::shell("sleep 1"),
         ports: Vec::new(),
+        volume: None,
         resources: Resources {
             cpus: 1500,
             memory: 64,

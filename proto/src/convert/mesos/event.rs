@@ -1,6 +1,7 @@
 //! Mesos' events in our words. One event of the wire may be several of ours, or none.
 
 use super::amount::{from_ports, from_resources, from_revocable};
+use super::reserve::{operation_status, reserved};
 use super::status::status_from_wire;
 use crate::mesos::v1::scheduler::{Event as Wire, event};
 use crate::mesos::v1::{
@@ -48,6 +49,11 @@ pub fn event_from_wire(wire: &Wire) -> Vec<Event> {
             .update
             .iter()
             .map(|u| Event::Update(status_from_wire(&u.status)))
+            .collect(),
+        event::Type::UpdateOperationStatus => wire
+            .update_operation_status
+            .iter()
+            .map(|u| Event::Operation(operation_status(&u.status)))
             .collect(),
         event::Type::Failure => wire.failure.iter().map(failure).collect(),
         event::Type::Error => wire.error.iter().map(|e| refused(&e.message)).collect(),
@@ -98,6 +104,7 @@ fn offer(offer: &WireOffer) -> Offer {
         ports: from_ports(&offer.resources),
         attributes: attributes(offer),
         maintenance: offer.unavailability.as_ref().map(maintenance),
+        reserved: offer.resources.iter().filter_map(reserved).collect(),
     }
 }
 

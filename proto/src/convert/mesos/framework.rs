@@ -38,13 +38,13 @@ const CAPABILITIES: [Type; 7] = [
 ];
 
 impl Framework {
-    /// One of that name for user root with the usual role and a failover time-out of four weeks.
+    /// One of that name for user root with a role of its own, since for `*` nothing can be reserved (R133), and a failover time-out of four weeks.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             user: "root".to_owned(),
-            role: "*".to_owned(),
+            role: "echelon".to_owned(),
             failover_timeout: Span::minutes(4 * 7 * 24 * 60),
             principal: None,
         }

@@ -3,7 +3,9 @@
 use super::amount::{to_ports, to_resources, to_revocable};
 use super::call::{agent_id, duration, task_id};
 use super::container;
+use super::framework::Framework;
 use super::probe;
+use super::reserve::volume_of;
 use crate::mesos::v1::command_info::Uri;
 use crate::mesos::v1::secret::Reference;
 use crate::mesos::v1::{
@@ -16,11 +18,13 @@ use echelon_core_model::runtime::{Containerizer, Runtime, SecretReference, Visib
 use std::collections::BTreeMap;
 
 /// The task of a launch.
-pub fn task(launch: &Launch, host: &HostId, role: &str) -> TaskInfo {
+pub fn task(launch: &Launch, host: &HostId, framework: &Framework) -> TaskInfo {
+    let role = &framework.role;
     let runtime = &launch.runtime;
     let mut resources = to_resources(launch.resources.minus(launch.revocable), role);
     resources.extend(to_revocable(launch.revocable, role));
     resources.extend(to_ports(launch.ports.iter().map(|p| p.number), role));
+    resources.extend(launch.volume.as_ref().map(|v| volume_of(v, framework)));
     TaskInfo {
         name: launch.name.clone(),
         task_id: task_id(&launch.task.to_string()),

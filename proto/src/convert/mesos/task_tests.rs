@@ -1,3 +1,4 @@
+use super::framework::Framework;
 use super::task::task;
 use crate::convert::mesos::status_from_wire;
 use crate::mesos::v1::check_status_info::{Command, Http, Tcp};
@@ -17,6 +18,7 @@ fn launched(runtime: Runtime) -> TaskInfo {
         number: p.fixed.unwrap_or(number),
     });
     let launch = Launch {
+        volume: None,
         task: "0000000000000000000000000a.main.0.1.1".parse().unwrap(),
         name: "web.main.0".to_owned(),
         discovery: "main.web".to_owned(),
@@ -28,7 +30,7 @@ fn launched(runtime: Runtime) -> TaskInfo {
         max_run: None,
         labels: [].into(),
     };
-    task(&launch, &HostId::new("agent"), "*")
+    task(&launch, &HostId::new("agent"), &Framework::named("f"))
 }
 
 fn port(name: &str, container_port: Option<u16>, visibility: Visibility) -> PortSpec {

@@ -1,6 +1,8 @@
 //! Directives: from the resource manager to a shard.
 
-use crate::convert::fields::{group, job_bytes, job_id, list, messages, required};
+use crate::convert::fields::{
+    by_volume, by_volume_to_wire, group, job_bytes, job_id, list, messages, required,
+};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
@@ -23,6 +25,9 @@ impl Wire for Directive {
             }),
             Order::Archive(job) => Sent::Archive(job_bytes(*job)),
             Order::AcceptLoss(number) => Sent::AcceptLoss(*number),
+            Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
+                volumes: by_volume_to_wire(wishes),
+            }),
         };
         wire::DirectRequest {
             epoch: epoch.0,
@@ -39,6 +44,7 @@ impl Wire for Directive {
             Sent::Slices(sent) => Order::Slices(list("slices", sent.slices).map_err(|e| e.within("slices"))?),
             Sent::Archive(job) => Order::Archive(job_id("archive", &job)?),
             Sent::AcceptLoss(number) => Order::AcceptLoss(number),
+            Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {
             epoch: Epoch(message.epoch),

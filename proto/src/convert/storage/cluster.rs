@@ -1,13 +1,17 @@
 //! Clusters, what is known of them, and hosts.
 
-use crate::convert::fields::{WireEnum as _, cluster, moment, optional, required, wire_enum, word};
+use crate::convert::fields::{
+    WireEnum as _, by_volume, by_volume_to_wire, cluster, group, job_bytes, job_id, list, messages, moment,
+    optional, required, wire_enum, word,
+};
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::store::ShardRow;
-use echelon_core_model::{Epoch, HostId, Timestamp, Version};
+use echelon_core_model::volume::{HostVolume, VolumeWish};
+use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Timestamp, Version, VolumeId};
 
 wire_enum!(Wish, wire::Wish, Active, Cordoned, Draining, Left);
 wire_enum!(Contact, wire::Contact, Joining, Fresh, Silent, Unreachable);
@@ -24,6 +28,7 @@ impl Wire for Cluster {
             mesos,
             labels,
             accepted_loss,
+            volumes,
         } = self;
         wire::Cluster {
             id: id.to_string(),
@@ -33,6 +38,7 @@ impl Wire for Cluster {
             mesos: mesos.clone(),
             labels: labels.clone(),
             accepted_loss: *accepted_loss,
+            volumes: by_volume_to_wire(volumes),
         }
     }
 
@@ -45,6 +51,7 @@ impl Wire for Cluster {
             mesos,
             labels,
             accepted_loss,
+            volumes,
         } = message;
         Ok(Self {
             id: cluster("id", &id)?,
@@ -54,6 +61,7 @@ impl Wire for Cluster {
             mesos,
             labels,
             accepted_loss,
+            volumes: by_volume("volumes", volumes)?,
         })
     }
 }
@@ -175,6 +183,7 @@ impl Wire for Host {
             reachable,
             seen_at,
             maintenance,
+            volumes,
         } = self;
         wire::Host {
             id: id.to_string(),
@@ -190,6 +199,7 @@ impl Wire for Host {
                 from_ms: m.from.0,
                 until_ms: m.until.map(|t| t.0),
             }),
+            volumes: messages(volumes),
         }
     }
 
@@ -208,7 +218,63 @@ impl Wire for Host {
                 from: Timestamp(m.from_ms),
                 until: moment(m.until_ms),
             }),
+            volumes: list("volumes", message.volumes)?,
         })
+    }
+}
+
+impl Wire for HostVolume {
+    type Message = wire::HostVolume;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            id,
+            size,
+            path,
+            seen_at,
+        } = self;
+        wire::HostVolume {
+            id: id.to_string(),
+            size_mib: *size,
+            path: path.clone(),
+            seen_at_ms: seen_at.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            id: VolumeId::new(message.id),
+            size: message.size_mib,
+            path: message.path,
+            seen_at: Timestamp(message.seen_at_ms),
+        })
+    }
+}
+
+impl Wire for VolumeWish {
+    type Message = wire::VolumeWish;
+
+    fn to_wire(&self) -> Self::Message {
+        let adopt = match self {
+            Self::Destroy => None,
+            Self::Adopt(instance) => Some(wire::Instance {
+                job: job_bytes(instance.job),
+                group: instance.group.to_string(),
+                number: instance.number.0,
+            }),
+        };
+        wire::VolumeWish { adopt }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let Some(instance) = message.adopt else {
+            return Ok(Self::Destroy);
+        };
+        Ok(Self::Adopt(InstanceId {
+            job: job_id("adopt.job", &instance.job)?,
+            group: group("adopt.group", &instance.group)?,
+            number: InstanceNumber(instance.number),
+        }))
     }
 }
 
@@ -221,12 +287,14 @@ impl Wire for ShardRow {
             obeyed,
             last_loss,
             loss,
+            volumes,
         } = self;
         wire::ShardRow {
             framework: framework.clone(),
             obeyed: obeyed.0,
             last_loss: *last_loss,
             loss: loss.as_ref().map(MassLoss::to_wire),
+            volumes: by_volume_to_wire(volumes),
         }
     }
 
@@ -236,6 +304,7 @@ impl Wire for ShardRow {
             obeyed: Epoch(message.obeyed),
             last_loss: message.last_loss,
             loss: optional("loss", message.loss)?,
+            volumes: by_volume("volumes", message.volumes)?,
         })
     }
 }

@@ -10,7 +10,10 @@ use crate::echelon::storage::v1 as wire;
 use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run, SliceRow, Stopping};
 use echelon_core_model::runtime::Port;
-use echelon_core_model::{Epoch, Generation, HostId, InstanceNumber, Resources, RunNumber, Span, Timestamp};
+use echelon_core_model::volume::HeldVolume;
+use echelon_core_model::{
+    Epoch, Generation, HostId, InstanceNumber, Resources, RunNumber, Span, Timestamp, VolumeId,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -189,6 +192,23 @@ impl<'a> HostsOut<'a> {
         }
     }
 
+    fn volume(&mut self, volume: &'a HeldVolume) -> wire::HeldVolume {
+        let HeldVolume {
+            id,
+            host,
+            hostname,
+            size,
+            used,
+        } = volume;
+        wire::HeldVolume {
+            id: id.to_string(),
+            host: self.ids.index(host.as_str()),
+            hostname: self.names.index(hostname),
+            size_mib: *size,
+            used: *used,
+        }
+    }
+
     fn record(&mut self, number: InstanceNumber, record: &'a InstanceRecord) -> wire::InstanceRecord {
         let InstanceRecord {
             generation,
@@ -198,6 +218,7 @@ impl<'a> HostsOut<'a> {
             not_before,
             ended,
             avoid,
+            volume,
         } = record;
         wire::InstanceRecord {
             number: number.0,
@@ -208,6 +229,7 @@ impl<'a> HostsOut<'a> {
             not_before_ms: not_before.0,
             ended: ended.map_or(0, |e| e.number()),
             avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
+            volume: volume.as_ref().map(|v| self.volume(v)),
         }
     }
 }
@@ -248,11 +270,24 @@ impl HostsIn {
         })
     }
 
+    fn volume(&self, message: wire::HeldVolume) -> Result<HeldVolume, FieldError> {
+        Ok(HeldVolume {
+            id: VolumeId::new(message.id),
+            host: pick("host", &self.ids, message.host)?,
+            hostname: pick("hostname", &self.names, message.hostname)?,
+            size: message.size_mib,
+            used: message.used,
+        })
+    }
+
     fn record(&self, message: wire::InstanceRecord) -> Result<InstanceRecord, FieldError> {
         let run = message.run.map(|r| self.run(r).map_err(|e| e.within("run")));
         let older = message.older.into_iter().enumerate();
         let older = older.map(|(i, r)| self.run(r).map_err(|e| e.within_item("older", i)));
         let avoid = message.avoid.iter().map(|h| pick("avoid", &self.ids, *h));
+        let volume = message
+            .volume
+            .map(|v| self.volume(v).map_err(|e| e.within("volume")));
         let ended = (message.ended != 0).then(|| word("ended", message.ended));
         Ok(InstanceRecord {
             generation: Generation(message.generation),
@@ -262,6 +297,7 @@ impl HostsIn {
             not_before: Timestamp(message.not_before_ms),
             ended: ended.transpose()?,
             avoid: avoid.collect::<Result<_, _>>()?,
+            volume: volume.transpose()?,
         })
     }
 }

@@ -297,6 +297,7 @@ fn launch(n: u32, runtime_ms: u64) -> Launch {
             ..Runtime::shell("true")
         },
         ports: Vec::new(),
+        volume: None,
         resources: Resources {
             cpus: 1000,
             memory: 512,

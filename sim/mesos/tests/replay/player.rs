@@ -456,7 +456,10 @@ impl Player<'_> {
                     self.sigkill_at.insert(run, self.now.plus(grace));
                 }
                 // Whether it died is compared at the end.
-                Output::Crash { .. } | Output::Shutdown(_) | Output::Store { .. } => {}
+                Output::Crash { .. }
+                | Output::Destroy { .. }
+                | Output::Shutdown(_)
+                | Output::Store { .. } => {}
             }
         }
     }

@@ -1,0 +1,183 @@
+//! `echelon volume ...`
+
+use crate::context::Context;
+use crate::exit::Failure;
+use crate::output::{self, Listing};
+use crate::shape;
+use clap::Subcommand;
+use echelon_clients_rust::{self as client, v1};
+
+/// Verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List persistent volumes, of all clusters or of one
+    List {
+        /// Only volumes of this cluster
+        #[arg(long)]
+        cluster: Option<String>,
+        /// Only volumes that no instance holds
+        #[arg(long)]
+        unheld: bool,
+        /// At most this many
+        #[arg(long, default_value_t = 1000)]
+        limit: usize,
+    },
+    /// Destroy a volume that no instance holds, with all that is in it
+    Destroy {
+        /// CLUSTER/VOLUME, as `volume list -o name` shows it
+        volume: String,
+    },
+    /// Have an instance use a volume that no instance holds, from its next run on (`job restart`)
+    Adopt {
+        /// CLUSTER/VOLUME, as `volume list -o name` shows it
+        volume: String,
+        /// JOB/GROUP/NUMBER
+        instance: String,
+    },
+}
+
+/// Runs a verb.
+pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
+    match command {
+        Command::List {
+            cluster,
+            unheld,
+            limit,
+        } => list(context, cluster, unheld, limit).await,
+        Command::Destroy { volume } => destroy(context, &volume).await,
+        Command::Adopt { volume, instance } => adopt(context, &volume, &instance).await,
+    }
+}
+
+async fn list(context: &Context, cluster: Option<String>, unheld: bool, limit: usize) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let clusters = match cluster {
+        Some(one) => vec![one],
+        None => {
+            let all = client::clusters(&client, v1::ListClustersRequest::default(), usize::MAX).await?;
+            all.into_iter().map(|c| c.cluster_id).collect()
+        }
+    };
+    let mut all = Vec::new();
+    for cluster in clusters {
+        let request = v1::ListVolumesRequest {
+            parent: format!("clusters/{cluster}"),
+            ..v1::ListVolumesRequest::default()
+        };
+        let most = if unheld {
+            usize::MAX
+        } else {
+            limit.saturating_sub(all.len())
+        };
+        let found = client::volumes(&client, request, most).await?;
+        all.extend(found.into_iter().filter(|v| !unheld || v.holder.is_empty()));
+    }
+    all.truncate(limit);
+    let listing = Listing {
+        columns: &[
+            "CLUSTER", "HOST", "SIZE", "HELD BY", "STATE", "SEEN", "PATH", "VOLUME", "MADE FOR",
+        ],
+        narrow: 6,
+        rows: all.iter().map(row).collect(),
+        names: all
+            .iter()
+            .map(|v| format!("{}/{}", v.cluster, v.volume_id))
+            .collect(),
+        values: all.iter().map(|v| output::message("HostVolume", v)).collect(),
+    };
+    print!("{}", output::list(&listing, context.format()));
+    Ok(())
+}
+
+fn row(v: &v1::HostVolume) -> Vec<String> {
+    vec![
+        v.cluster.clone(),
+        v.hostname.clone(),
+        format!("{}MiB", v.size_mib),
+        short(&v.holder),
+        state(v),
+        shape::ago(v.seen_time.as_ref()),
+        v.path.clone(),
+        v.volume_id.clone(),
+        short(&v.maker),
+    ]
+}
+
+fn state(v: &v1::HostVolume) -> String {
+    if v.destroying {
+        "destroying".to_owned()
+    } else if !v.adopting.is_empty() {
+        format!("to be adopted by {}", short(&v.adopting))
+    } else if v.holder.is_empty() {
+        "unheld".to_owned()
+    } else {
+        "held".to_owned()
+    }
+}
+
+/// `JOB/GROUP/NUMBER` of a resource name.
+fn short(name: &str) -> String {
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts.as_slice() {
+        ["jobs", job, "groups", group, "instances", number] => format!("{job}/{group}/{number}"),
+        _ => "none".to_owned(),
+    }
+}
+
+fn name_of(volume: &str) -> Result<String, Failure> {
+    match volume.split_once('/') {
+        Some((cluster, id)) if !cluster.is_empty() && !id.is_empty() => {
+            Ok(format!("clusters/{cluster}/volumes/{id}"))
+        }
+        _ => Err(Failure::wrong(format!(
+            "`{volume}` is not CLUSTER/VOLUME; `echelon volume list -o name` shows them"
+        ))),
+    }
+}
+
+async fn destroy(context: &Context, volume: &str) -> Result<(), Failure> {
+    let request = v1::DestroyVolumeRequest {
+        name: name_of(volume)?,
+    };
+    let client = context.client().await?;
+    let done = client.repeat(|| {
+        let (mut service, request) = (client.volume_service(), request.clone());
+        async move { service.destroy_volume(request).await }
+    });
+    show(context, volume, &done.await?.volume.unwrap_or_default());
+    Ok(())
+}
+
+async fn adopt(context: &Context, volume: &str, instance: &str) -> Result<(), Failure> {
+    let parts: Vec<&str> = instance.split('/').collect();
+    let [job, group, number] = parts.as_slice() else {
+        return Err(Failure::wrong(format!(
+            "`{instance}` is not JOB/GROUP/NUMBER: for example db/main/0"
+        )));
+    };
+    let request = v1::AdoptVolumeRequest {
+        name: name_of(volume)?,
+        instance: format!("jobs/{job}/groups/{group}/instances/{number}"),
+    };
+    let client = context.client().await?;
+    let done = client.repeat(|| {
+        let (mut service, request) = (client.volume_service(), request.clone());
+        async move { service.adopt_volume(request).await }
+    });
+    show(context, volume, &done.await?.volume.unwrap_or_default());
+    Ok(())
+}
+
+fn show(context: &Context, name: &str, v: &v1::HostVolume) {
+    let people = format!(
+        "volume: {}\nstate:  {}\nhost:   {}\nsize:   {}MiB\n",
+        output::escape(&v.volume_id),
+        state(v),
+        output::escape(&v.hostname),
+        v.size_mib,
+    );
+    print!(
+        "{}",
+        output::one(&output::message("HostVolume", v), name, &people, context.format())
+    );
+}
