@@ -54,6 +54,20 @@ pub fn health(healthy: Option<bool>, ready: Option<bool>) -> String {
     both.join(", ")
 }
 
+/// Tasks of a pod: `main running; log failed (7)`.
+pub fn members(members: &[v1::Member]) -> String {
+    let one = |m: &v1::Member| {
+        let exit = m.exit_code.filter(|code| *code != 0);
+        let exit = exit.map_or(String::new(), |code| format!(" ({code})"));
+        let health = match health(m.healthy, None) {
+            text if text.is_empty() => text,
+            text => format!(", {text}"),
+        };
+        format!("{} {}{exit}{health}", m.name, run_state(m.state()))
+    };
+    members.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
 /// How long ago: `12s`, `5m`, `3h`, `2d`; nothing for a moment that is not told.
 pub fn ago(at: Option<&prost_types::Timestamp>) -> String {
     let Some(at) = at else { return String::new() };

@@ -107,6 +107,7 @@ fn spec(instances: u32) -> JobSpec {
                 gpus: 0,
             },
             volume: None,
+            sidecars: Vec::new(),
             constraints: Vec::new(),
             retry: defaults::retry(JobKind::Service),
             grace: defaults::GRACE,

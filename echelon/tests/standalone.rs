@@ -275,3 +275,33 @@ fn a_wrong_command_says_what_to_do() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
     }
 }
+
+#[test]
+fn the_tasks_of_a_pod_run_side_by_side_and_end_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let standalone = Standalone::start(folder.path());
+    standalone.printed(&["job", "run", &example("pod"), "--wait"]);
+    let listed = standalone.printed(&["job", "instances", "pod", "-o", "json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let instances = listed.get("instances").unwrap_or(&listed).as_array().unwrap();
+    assert_eq!(instances.len(), 2);
+    for instance in instances {
+        assert_eq!(instance["state"], "succeeded", "{instance}");
+        let members = instance["run"]["members"].as_array().unwrap();
+        let told: Vec<_> = members.iter().map(|m| (&m["name"], &m["state"])).collect();
+        assert_eq!(told[0].0, "main", "{instance}");
+        assert_eq!((told[0].1, told[1].0), (&"succeeded".into(), &"clock".into()));
+        assert_eq!(told[1].1, "killed", "{instance}");
+    }
+    let main = standalone.printed(&["job", "logs", "pod", "1"]);
+    assert!(main.contains("step 3 of instance 1"), "{main}");
+    let clock = standalone.printed(&["job", "logs", "pod", "1", "--sidecar", "clock"]);
+    assert!(clock.contains("clock of instance 1: "), "{clock}");
+    assert!(clock.ends_with("the main task has ended\n"), "{clock}");
+    let wrong = standalone.echelon(&["job", "logs", "pod", "1", "--sidecar", "clok"]);
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert!(
+        !wrong.status.success() && said.contains("no sidecar `clok`, only clock"),
+        "{said}"
+    );
+}

@@ -3,10 +3,13 @@
 use crate::host_manager::{Addresses, Mesos};
 use crate::serve::Parts;
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
+use echelon_core_model::pod::Member;
 use echelon_core_model::run::RunState;
 use echelon_core_model::store::{Answer, Consistency, Query};
-use echelon_core_model::{ClusterId, GroupName, HostId, InstanceId, InstanceNumber, JobId};
-use echelon_io_mesos::files::{Wanted, read_file, sandbox_file};
+use echelon_core_model::{
+    ClusterId, GroupName, HostId, InstanceId, InstanceNumber, JobId, MemberId, SidecarName,
+};
+use echelon_io_mesos::files::{Wanted, pod_file, read_file, sandbox_file};
 use echelon_io_mesos::{Credential, FilesError, Piece, Tcp, Timing};
 use echelon_io_storage::{Store, StoreError};
 use echelon_proto::echelon::shard::v1::{LogStream, ReadLogRequest, ReadLogResponse};
@@ -76,10 +79,10 @@ impl Logs {
         let run = self.run(&instance, (request.generation, request.run)).await?;
         let agent = self.agent(&run.host).await?;
         let framework = self.framework().await?;
-        let task = run.task_id(instance.clone()).to_string();
+        let path = path(&framework, &run, &instance, (&request.sidecar, file))?;
         let mut reading = Reading {
             logs: self.clone(),
-            path: sandbox_file(&framework, &task, file),
+            path,
             offset: request.offset,
             follow: request.follow,
             instance,
@@ -259,6 +262,41 @@ impl Reading {
             _ => Status::unavailable(error.to_string()),
         }
     }
+}
+
+/// Where a task's file is on its agent.
+fn path(
+    framework: &str,
+    run: &Run,
+    instance: &InstanceId,
+    (sidecar, file): (&str, &str),
+) -> Result<String, Status> {
+    let named = |m: &&Member| m.sidecar.as_ref().map_or("", SidecarName::as_str) == sidecar;
+    let member = run.members.iter().find(named);
+    let task = run.task_id(instance.clone());
+    match member {
+        Some(member) => {
+            let id = MemberId {
+                run: task.clone(),
+                sidecar: member.sidecar.clone(),
+            };
+            Ok(pod_file(framework, &task.to_string(), &id.to_string(), file))
+        }
+        None if sidecar.is_empty() => Ok(sandbox_file(framework, &task.to_string(), file)),
+        None => Err(Status::not_found(format!(
+            "instance {instance} has no sidecar `{sidecar}`{}",
+            known(run)
+        ))),
+    }
+}
+
+fn known(run: &Run) -> String {
+    let all = run.members.iter().filter_map(|m| m.sidecar.as_ref());
+    let names: Vec<&str> = all.map(SidecarName::as_str).collect();
+    if names.is_empty() {
+        return "; it is one task".to_owned();
+    }
+    format!(", only {}", names.join(", "))
 }
 
 fn instance(request: &ReadLogRequest) -> Result<InstanceId, Status> {

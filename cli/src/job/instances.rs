@@ -53,6 +53,7 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
             "WHY",
             "PORTS",
             "HEALTH",
+            "MEMBERS",
             "FAILED RUNS",
             "TASK",
         ],
@@ -80,6 +81,7 @@ fn row(i: &v1::Instance) -> Vec<String> {
         shape::reason(i.reason.as_ref()),
         shape::ports(&run.ports),
         shape::health(run.healthy, run.ready),
+        shape::members(&run.members),
         i.attempts.to_string(),
         run.task_id,
     ]

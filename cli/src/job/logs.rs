@@ -17,6 +17,9 @@ pub struct Which {
     /// Its group
     #[arg(long, default_value = "main")]
     group: String,
+    /// What this sidecar wrote, where the instance is a pod
+    #[arg(long, default_value = "", value_name = "NAME")]
+    sidecar: String,
     /// Standard error instead of standard output
     #[arg(long)]
     stderr: bool,
@@ -46,6 +49,7 @@ pub async fn logs(context: &Context, which: Which) -> Result<(), Failure> {
         tail_bytes: which.tail,
         follow: which.follow,
         task_id: which.task,
+        sidecar: which.sidecar,
         ..v1::ReadLogRequest::default()
     };
     let client = context.client().await?;

@@ -42,6 +42,7 @@ pub struct JobFile {
     pub grace: Option<Scalar>,
     pub max_run: Option<Scalar>,
     pub max_unavailable: Option<Scalar>,
+    pub sidecars: Option<Vec<SidecarFile>>,
 }
 
 /// A group of a job file.
@@ -68,6 +69,24 @@ pub struct GroupFile {
     pub grace: Option<Scalar>,
     pub max_run: Option<Scalar>,
     pub max_unavailable: Option<Scalar>,
+    pub sidecars: Option<Vec<SidecarFile>>,
+}
+
+/// A container that runs beside a group's main task: `{name: log, command: ..., resources: {...}}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SidecarFile {
+    pub name: Scalar,
+    pub command: Option<Scalar>,
+    pub args: Option<Vec<Scalar>>,
+    pub secrets: Option<BTreeMap<String, SecretFile>>,
+    pub user: Option<Scalar>,
+    pub working_dir: Option<Scalar>,
+    pub uris: Option<Vec<UriFile>>,
+    pub container: Option<ContainerFile>,
+    pub health: Option<HealthFile>,
+    pub env: Option<BTreeMap<String, Scalar>>,
+    pub resources: Option<ResourcesFile>,
 }
 
 /// `clusters: {only: [...], spread: even}`.

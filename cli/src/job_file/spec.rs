@@ -1,18 +1,20 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
 use super::file::{
-    ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile, VolumeOfInstanceFile,
+    ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile,
+    VolumeOfInstanceFile,
 };
 use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
 use super::{Problem, Problems};
 use crate::quantity;
+use echelon_core_model::pod::Sidecar;
 use echelon_core_model::spec::{
     ClusterChoice, Constraint, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::time::Span;
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
-use echelon_core_model::{GroupName, Resources};
+use echelon_core_model::{GroupName, Resources, SidecarName};
 use std::collections::BTreeMap;
 
 /// Collects problems while values are read.
@@ -85,6 +87,7 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         grace: file.grace,
         max_run: file.max_run,
         max_unavailable: file.max_unavailable,
+        sidecars: file.sidecars,
     };
     let groups = groups(&mut r, kind, top, file.groups);
     if file.name.is_none() {
@@ -193,6 +196,9 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         );
     }
     let runtime = runtime(r, path, &mut file);
+    let sidecars = file.sidecars.take().unwrap_or_default().into_iter().enumerate();
+    let sidecars = sidecars.map(|(i, file)| sidecar(r, &at(&format!("sidecars[{i}].")), file));
+    let sidecars = sidecars.collect();
     GroupSpec {
         name,
         instances,
@@ -203,6 +209,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         runtime,
         resources: resources(r, &at("resources"), file.resources),
         volume: file.volume.map(|v| volume(r, &at("volume"), v)),
+        sidecars,
         constraints: constraints(r, &at("constraints"), file.constraints.unwrap_or_default()),
         retry: retry(r, &at("retry"), kind, file.retry.unwrap_or_default()),
         grace: r.value(&at("grace"), file.grace.as_ref(), quantity::span, defaults::GRACE),
@@ -236,6 +243,31 @@ fn volume(r: &mut Reader, path: &str, file: VolumeOfInstanceFile) -> PersistentV
             reclaim,
             Reclaim::Keep,
         ),
+    }
+}
+
+/// Its fields are read as those of a group that has no others.
+fn sidecar(r: &mut Reader, path: &str, file: SidecarFile) -> Sidecar {
+    let mut parts = GroupFile {
+        command: file.command,
+        args: file.args,
+        secrets: file.secrets,
+        user: file.user,
+        working_dir: file.working_dir,
+        uris: file.uris,
+        container: file.container,
+        health: file.health,
+        env: file.env,
+        ..GroupFile::default()
+    };
+    let name = SidecarName::parse(&file.name.0).unwrap_or_else(|why| {
+        r.wrong(&format!("{path}name"), why.to_string());
+        SidecarName::new(&file.name.0)
+    });
+    Sidecar {
+        name,
+        runtime: runtime(r, path, &mut parts),
+        resources: resources(r, &format!("{path}resources"), file.resources),
     }
 }
 

@@ -320,3 +320,54 @@ fn what_is_wrong_in_a_runtime_is_said_with_its_place() {
         assert!(said(&text).contains(told), "{wrong}: {}", said(&text));
     }
 }
+
+const POD: &str = "
+name: web
+kind: service
+command: serve
+ports: [{name: http}]
+resources: {cpus: 1, memory: 64MiB}
+sidecars:
+  - name: log
+    command: ship
+    env: {LEVEL: info}
+    health: {tcp: {port: http}}
+    resources: {cpus: 0.2, memory: 32MiB}
+  - {name: proxy, args: [run], command: proxy, container: {image: team/proxy}, resources: {cpus: 0.1}}
+";
+
+#[test]
+fn a_group_may_have_sidecars() {
+    let spec = parse(POD.as_bytes()).unwrap();
+    let group = spec.groups.first().unwrap();
+    let names: Vec<&str> = group.sidecars.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["log", "proxy"]);
+    assert_eq!(group.room().to_string(), "cpus 1.4, memory 128MiB, disk 16MiB");
+    let log = &group.sidecars[0].runtime;
+    assert_eq!((log.env["LEVEL"].as_str(), log.health.is_some()), ("info", true));
+    assert_eq!(group.sidecars[1].runtime.args, Some(vec!["run".to_owned()]));
+}
+
+#[test]
+fn what_is_wrong_in_a_sidecar_is_said_with_its_place() {
+    let cases = [
+        (
+            "name: log",
+            "name: Log",
+            "sidecars[0].name: `Log` is not a sidecar's name",
+        ),
+        (
+            ", resources: {cpus: 0.1}",
+            "",
+            "sidecars[1].resources: is missing",
+        ),
+        ("command: ship", "command: ''", "sidecars[0].command: is empty"),
+        ("cpus: 0.2", "cpus: some", "sidecars[0].resources.cpus"),
+        ("name: proxy", "name: proxy, ports: []", "unknown field `ports`"),
+        ("name: proxy", "name: proxy, grace: 1s", "unknown field `grace`"),
+    ];
+    for (right, wrong, told) in cases {
+        let text = POD.replacen(right, wrong, 1);
+        assert!(said(&text).contains(told), "{wrong}: {}", said(&text));
+    }
+}

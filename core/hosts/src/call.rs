@@ -1,15 +1,16 @@
 //! What we ask of a cluster: the calls of the Mesos v1 scheduler API in our words.
 
 use crate::event::{OfferId, Reserved};
+use echelon_core_model::pod::{self, Sidecar};
 use echelon_core_model::runtime::{Port, Runtime};
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, Resources, TaskId, VolumeId};
 use std::collections::BTreeMap;
 
-/// A task to launch.
+/// A run to launch: one task, or a pod of several that share the host (R83).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// Its id; never used again (R74).
+    /// Its id, which is that of its main task; never used again (R74).
     pub task: TaskId,
     /// Shown by Mesos.
     pub name: String,
@@ -19,7 +20,7 @@ pub struct Launch {
     pub runtime: Runtime,
     /// Its ports on the host, one for each that its runtime names.
     pub ports: Vec<Port>,
-    /// Room that it takes, without its volume.
+    /// Room that the task takes, without its volume.
     pub resources: Resources,
     /// The part of that room that its host only lends: no kind is taken from both sides (R91).
     pub revocable: Resources,
@@ -31,6 +32,26 @@ pub struct Launch {
     pub max_run: Option<Span>,
     /// Labels, shown by Mesos.
     pub labels: BTreeMap<String, String>,
+    /// What runs beside it; with any, it is a pod. Their environment is whole, too.
+    pub sidecars: Vec<Sidecar>,
+}
+
+impl Launch {
+    /// Room that all of it takes, with its volume.
+    #[must_use]
+    pub fn room(&self) -> Resources {
+        let disk = self.volume.as_ref().map_or(0, TaskVolume::disk);
+        self.room_of_tasks().plus(Resources {
+            disk,
+            ..Resources::ZERO
+        })
+    }
+
+    /// Room that its tasks take.
+    #[must_use]
+    pub fn room_of_tasks(&self) -> Resources {
+        pod::room(self.resources, self.sidecars.iter().map(|s| s.resources))
+    }
 }
 
 /// The persistent volume of a task.
@@ -57,18 +78,6 @@ impl TaskVolume {
     }
 }
 
-impl Launch {
-    /// All room that it takes, with its volume.
-    #[must_use]
-    pub fn room(&self) -> Resources {
-        let disk = self.volume.as_ref().map_or(0, TaskVolume::disk);
-        self.resources.plus(Resources {
-            disk,
-            ..Resources::ZERO
-        })
-    }
-}
-
 /// What we ask of a cluster. A call is never done when it is taken in (R12): the answer is an event, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
@@ -85,7 +94,7 @@ pub enum Call {
         offers: Vec<OfferId>,
         /// The host.
         host: HostId,
-        /// The tasks, with different ids (hazard H1).
+        /// The runs, with different ids, and within a pod sidecars with different names (hazard H1).
         launches: Vec<Launch>,
         /// How long what is left is not to be offered again.
         refuse: Span,

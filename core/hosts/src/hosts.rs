@@ -96,9 +96,12 @@ impl Hosts {
 
     /// Counts a task that storage or the cluster tells of and that `accept` did not launch. Repeating it changes nothing.
     pub fn adopt(&mut self, task: &TaskId, host: &HostId, need: &Need, now: Timestamp) {
-        if !self.ledger.add(task, host, need) {
+        if self.ledger.is_counted(task, host, need) {
             return;
         }
+        // Of a pod, members end one by one.
+        self.release(task, now);
+        self.ledger.add(task, host, need);
         let (free, used) = (self.stock.free(host), self.ledger.used(host).resources);
         self.record(host, now).sum_grew(free, used, now);
         self.changed.insert(host.clone());
@@ -131,7 +134,9 @@ impl Hosts {
         let need = sum(&launches, |l| self.taken_of_free(l));
         let lent = sum(&launches, |l| l.revocable);
         let tasks: BTreeSet<&TaskId> = launches.iter().map(|l| &l.task).collect();
-        let new = tasks.len() == launches.len() && !tasks.iter().any(|t| self.ledger.holds(t));
+        let new = tasks.len() == launches.len()
+            && launches.iter().all(names_differ)
+            && !tasks.iter().any(|t| self.ledger.holds(t));
         if launches.is_empty()
             || !new
             || !need.fits(self.stock.free(host))
@@ -152,7 +157,7 @@ impl Hosts {
             return None;
         }
         for l in &launches {
-            self.adopt(&l.task, host, &Need::new(l.room(), l.revocable, &l.ports), now);
+            self.adopt(&l.task, host, &need_of(l), now);
         }
         Some(Call::Accept {
             offers,
@@ -343,4 +348,19 @@ fn sum(launches: &[Launch], of: impl Fn(&Launch) -> Resources) -> Resources {
     launches
         .iter()
         .fold(Resources::ZERO, |sum, launch| sum.plus(of(launch)))
+}
+
+/// Whether no two tasks of a pod would get one id (hazard H1).
+fn names_differ(launch: &Launch) -> bool {
+    let names: BTreeSet<_> = launch.sidecars.iter().map(|s| &s.name).collect();
+    names.len() == launch.sidecars.len()
+}
+
+fn need_of(launch: &Launch) -> Need {
+    let need = Need::new(launch.room(), launch.revocable, &launch.ports);
+    if launch.sidecars.is_empty() {
+        need
+    } else {
+        need.of_pod()
+    }
 }

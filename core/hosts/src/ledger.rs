@@ -10,7 +10,7 @@ struct Taken {
     need: Need,
 }
 
-/// What one task takes of its host.
+/// What one run takes of its host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
     /// Ordinary room.
@@ -19,6 +19,8 @@ pub struct Need {
     pub revocable: Resources,
     /// Ports.
     pub ports: PortSet,
+    /// It is of several tasks: that its main task is dead does not mean that all of it is.
+    pub pod: bool,
 }
 
 impl Need {
@@ -29,7 +31,14 @@ impl Need {
             resources: room.minus(revocable),
             revocable,
             ports: ports.iter().map(|p| p.number).collect(),
+            pod: false,
         }
+    }
+
+    /// The same of a pod.
+    #[must_use]
+    pub fn of_pod(self) -> Self {
+        Self { pod: true, ..self }
     }
 }
 
@@ -59,6 +68,18 @@ impl Ledger {
     /// Whether a task is counted.
     pub fn holds(&self, task: &TaskId) -> bool {
         self.tasks.contains_key(task)
+    }
+
+    /// Whether a task is counted with just this.
+    pub fn is_counted(&self, task: &TaskId, host: &HostId, need: &Need) -> bool {
+        self.tasks
+            .get(task)
+            .is_some_and(|taken| taken.host == *host && taken.need == *need)
+    }
+
+    /// Whether a task is counted as the main one of a pod.
+    pub fn is_pod(&self, task: &TaskId) -> bool {
+        self.tasks.get(task).is_some_and(|taken| taken.need.pod)
     }
 
     /// Counts a task; false when it is counted already.

@@ -14,7 +14,8 @@ const PREEMPTED: &str = "CONTAINER_PREEMPTED";
 const AGENT_BACK: &str = "AGENT_REREGISTERED";
 
 impl Hosts {
-    /// Takes an event in. Proof of a task's death frees its room here; offers are void after `Disconnected` and `Subscribed`.
+    /// Takes an event in. Proof of a task's death frees its room here, unless it is of a pod, whose other tasks may live; offers
+    /// are void after `Disconnected` and `Subscribed`.
     pub fn on_event(&mut self, event: &Event, now: Timestamp) {
         match event {
             Event::CallFailed { call, refused, .. } => return self.on_call_failed(call, *refused, now),
@@ -93,6 +94,7 @@ impl Hosts {
         }
         if status.state.is_proof_of_death()
             && let Ok(task) = status.task.parse::<TaskId>()
+            && !self.ledger.is_pod(&task)
         {
             self.release(&task, now);
             if let Some(host) = status.host.as_ref().filter(|_| status.reason == PREEMPTED) {

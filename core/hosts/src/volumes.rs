@@ -161,7 +161,7 @@ impl Hosts {
     pub(crate) fn taken_of_free(&self, launch: &Launch) -> Resources {
         let new = launch.volume.as_ref().filter(|v| v.offered.is_none());
         let disk = new.map_or(0, |v| v.size);
-        let own = launch.resources.minus(launch.revocable);
+        let own = launch.room_of_tasks().minus(launch.revocable);
         own.plus(Resources {
             disk,
             ..Resources::ZERO

@@ -2,10 +2,12 @@
 
 use crate::older::give_up;
 use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::pod::Member;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
 use echelon_core_model::{
-    Generation, HostId, InstanceId, ReasonCode, Resources, RunNumber, RunState, TaskId, Timestamp, VolumeId,
+    Generation, HostId, InstanceId, ReasonCode, Resources, RunNumber, RunState, SidecarName, TaskId,
+    Timestamp, VolumeId,
 };
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub struct Start {
     pub restarts: u32,
     /// Its ports on the host.
     pub ports: Vec<Port>,
+    /// What runs beside its main task.
+    pub sidecars: Vec<SidecarName>,
     /// The part of its room that the host only lends.
     pub revocable: Resources,
     /// What it uses or makes of a volume, where its group asks for one.
@@ -82,6 +86,8 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         revocable: start.revocable,
         healthy: None,
         ready: None,
+        members: members(start.sidecars),
+        ending: None,
     });
 }
 
@@ -116,6 +122,15 @@ fn volume(
             used: false,
         }),
     }
+}
+
+/// Of a pod only: a run of one task is that task.
+fn members(sidecars: Vec<SidecarName>) -> Vec<Member> {
+    if sidecars.is_empty() {
+        return Vec::new();
+    }
+    let all = std::iter::once(None).chain(sidecars.into_iter().map(Some));
+    all.map(Member::new).collect()
 }
 
 /// Whether what follows a run counts as down because of us until it runs.

@@ -1,9 +1,10 @@
 //! What the cluster says of a task, applied to the run that it names. A state is left only along the table of
 //! `RunState::may_become`, so what is late, repeated or contradicts a known end changes nothing (Mesos rule R102).
 
+use crate::pod;
 use crate::settle::{Policy, settle};
 use echelon_core_model::instance::{InstanceRecord, Run};
-use echelon_core_model::{Generation, Reason, ReasonCode, RunNumber, RunState, Timestamp};
+use echelon_core_model::{Generation, Reason, ReasonCode, RunNumber, RunState, SidecarName, Timestamp};
 
 /// What a cluster says of a task, in the words of a run's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,9 +48,22 @@ impl Told {
     }
 }
 
+/// Of which task of a run a cluster speaks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whom {
+    /// Of all that there are.
+    All,
+    /// Of the main task: the only one, where the run is no pod.
+    Main,
+    /// Of this sidecar.
+    Sidecar(SidecarName),
+}
+
 /// What a cluster says, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
+    /// Of whom.
+    pub of: Whom,
     /// What.
     pub told: Told,
     /// Why, for an end or silence.
@@ -69,6 +83,8 @@ pub enum Heard {
     Nothing,
     /// The latest run is in another state now.
     Latest,
+    /// Something is known of an older pod's member; the pod may live on.
+    Older,
     /// An older run is known dead and no longer kept.
     OlderEnded(Box<Run>),
     /// An older run that was given up lives; the caller settles it.
@@ -106,7 +122,9 @@ pub fn hear(
     let Some(at) = record.older.iter().position(is_it) else {
         return Heard::Unknown;
     };
-    if news.told.is_proof_of_death() {
+    let pod = record.older.get_mut(at).filter(|r| !r.members.is_empty());
+    let noted = pod.is_some_and(|run| pod::apply_older(run, news, now));
+    if news.told.is_proof_of_death() && record.older.get(at).is_some_and(pod::is_over) {
         let mut run = record.older.remove(at);
         apply(&mut run, news, now);
         keep_number(record, &run);
@@ -115,6 +133,8 @@ pub fn hear(
     let given_up = record.older.get(at).is_some_and(|r| r.state == RunState::Lost);
     if given_up && news.told.is_proof_of_life() {
         Heard::OlderAlive
+    } else if noted {
+        Heard::Older
     } else {
         Heard::Nothing
     }
@@ -133,17 +153,17 @@ fn keep_number(record: &mut InstanceRecord, dead: &Run) {
 }
 
 /// The state that the news lead to, before it is asked whether the run may go there.
-fn aim(run: &Run, told: Told) -> RunState {
+pub(crate) fn aim(state: RunState, told: Told) -> RunState {
     match told {
         Told::Preparing => RunState::Starting,
         Told::Running => RunState::Running,
-        Told::Ending => run.state,
+        Told::Ending => state,
         Told::Succeeded => RunState::Succeeded,
         Told::Failed => RunState::Failed,
         Told::Killed => RunState::Killed,
-        Told::Invalid | Told::Dropped if run.state.may_become(RunState::Rejected) => RunState::Rejected,
-        Told::Gone if run.state == RunState::Launching => RunState::Rejected,
-        Told::Gone if run.state == RunState::Stopping => RunState::Killed,
+        Told::Invalid | Told::Dropped if state.may_become(RunState::Rejected) => RunState::Rejected,
+        Told::Gone if state == RunState::Launching => RunState::Rejected,
+        Told::Gone if state == RunState::Stopping => RunState::Killed,
         Told::Invalid | Told::Dropped | Told::Gone => RunState::Lost,
         Told::Silent => RunState::Unreachable,
     }
@@ -151,12 +171,15 @@ fn aim(run: &Run, told: Told) -> RunState {
 
 /// Moves a run along and notes what its probes say. True when anything changed.
 fn apply(run: &mut Run, news: &News, now: Timestamp) -> bool {
+    if !run.members.is_empty() {
+        return pod::apply(run, news, now);
+    }
     let probed = !run.state.is_ended() && note_probes(run, news);
     advance(run, news, now) || probed
 }
 
 /// What is not told stays as it was: the answer to a reconciliation tells little (R100).
-fn note_probes(run: &mut Run, news: &News) -> bool {
+pub(crate) fn note_probes(run: &mut Run, news: &News) -> bool {
     let (healthy, ready) = (news.healthy.or(run.healthy), news.ready.or(run.ready));
     let changed = (run.healthy, run.ready) != (healthy, ready);
     (run.healthy, run.ready) = (healthy, ready);
@@ -165,9 +188,9 @@ fn note_probes(run: &mut Run, news: &News) -> bool {
 
 fn advance(run: &mut Run, news: &News, now: Timestamp) -> bool {
     if run.state == RunState::Stopping && !news.told.is_proof_of_death() {
-        return note_silence(run, news.told, now);
+        return note_silence(run, news.told == Told::Silent, now);
     }
-    let next = aim(run, news.told);
+    let next = aim(run.state, news.told);
     if next == run.state || !run.state.may_become(next) {
         return false;
     }
@@ -187,9 +210,8 @@ fn advance(run: &mut Run, news: &News, now: Timestamp) -> bool {
 }
 
 /// A stopping run keeps its state; since when its host is silent is kept in its reason, so that the wait survives us.
-fn note_silence(run: &mut Run, told: Told, now: Timestamp) -> bool {
+pub(crate) fn note_silence(run: &mut Run, is_silent: bool, now: Timestamp) -> bool {
     let was_silent = run.reason.code == ReasonCode::HostUnreachable;
-    let is_silent = told == Told::Silent;
     if was_silent == is_silent {
         return false;
     }
@@ -198,6 +220,7 @@ fn note_silence(run: &mut Run, told: Told, now: Timestamp) -> bool {
         ReasonCode::HostUnreachable.into()
     } else {
         let wish = run.stopping.as_ref().map(|s| s.reason.clone());
+        let wish = wish.or_else(|| run.ending.as_ref().map(|e| e.reason.clone()));
         wish.unwrap_or_else(|| ReasonCode::StopRequested.into())
     };
     true

@@ -1,6 +1,7 @@
 //! Runs that were given up while their host was silent: how one is given up, and what happens when it is seen again
 //! (design section 5).
 
+use crate::settle::{Policy, settle};
 use crate::stop::stop_older;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::time::Span;
@@ -27,6 +28,21 @@ pub fn give_up(record: &mut InstanceRecord, now: Timestamp) {
     record.older.push(run);
 }
 
+/// Gives the latest run up that is stopping and stays silent. Where a member of a pod has brought its end, that end counts for
+/// the instance as if all of it were told: work that succeeded is not done again.
+pub fn give_up_stopping(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
+    let brought = record
+        .run
+        .as_mut()
+        .and_then(|run| Some((run.ending.clone()?, run)));
+    if let Some((end, run)) = brought {
+        run.state = end.state;
+        run.ended_at = Some(now);
+        settle(record, policy, now);
+    }
+    give_up(record, now);
+}
+
 /// Settles older run `of`, which lives. `newest_unsent`: the latest run is an intent whose ACCEPT has certainly not left.
 pub fn settle_older(
     record: &mut InstanceRecord,
@@ -40,7 +56,10 @@ pub fn settle_older(
     };
     let newest_older = record.older.iter().all(|r| (r.generation, r.number) <= of);
     let no_newer = newest_older && (record.run.is_none() || newest_unsent);
-    let wished = record.older.get(at).is_some_and(|r| r.stopping.is_some());
+    let wished = record
+        .older
+        .get(at)
+        .is_some_and(|r| r.stopping.is_some() || r.ending.is_some());
     if no_newer && record.ended.is_none() && !wished {
         let run = record.older.remove(at);
         record.run = Some(back(run, now));

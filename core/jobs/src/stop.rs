@@ -5,7 +5,9 @@ use echelon_core_model::time::Span;
 use echelon_core_model::{Reason, RunState, Timestamp};
 
 fn stop(run: &mut Run, reason: Reason, grace: Span, now: Timestamp) -> bool {
-    if run.stopping.is_some() || !run.state.may_become(RunState::Stopping) {
+    // A pod that a member brings to its end can be wished to stop, too: what follows it depends on that.
+    let ending = run.state == RunState::Stopping && run.ending.is_some();
+    if run.stopping.is_some() || !(ending || run.state.may_become(RunState::Stopping)) {
         return false;
     }
     run.state = RunState::Stopping;

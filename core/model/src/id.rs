@@ -16,6 +16,9 @@ pub enum IdError {
     /// Not a group name.
     #[error("`{0}` is not a group name: expected 1 to 63 characters of a-z, 0-9 and `-`")]
     Group(String),
+    /// Not a sidecar's name.
+    #[error("`{0}` is not a sidecar's name: expected 1 to 63 characters of a-z, 0-9 and `-`")]
+    Sidecar(String),
     /// Not a task id of ours.
     #[error("`{0}` is not an Echelon task id: expected <job id>.<group>.<instance>.<generation>.<run>")]
     Task(String),
@@ -97,6 +100,11 @@ text_id!(
     GroupName
 );
 
+text_id!(
+    /// The name of a sidecar within its group: formed as a group's name.
+    SidecarName
+);
+
 number_id!(
     /// Number of an instance within its group, from 0.
     InstanceNumber,
@@ -137,16 +145,34 @@ impl GroupName {
     /// # Errors
     /// `IdError::Group` when the text is not 1 to 63 characters of `[a-z0-9-]`.
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        let good = (1..=63).contains(&text.len())
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        if good {
+        if is_part(text) {
             Ok(Self::new(text))
         } else {
             Err(IdError::Group(text.to_owned()))
         }
     }
+}
+
+impl SidecarName {
+    /// Checks the characters and the length.
+    ///
+    /// # Errors
+    /// `IdError::Sidecar` when the text is not 1 to 63 characters of `[a-z0-9-]`.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        if is_part(text) {
+            Ok(Self::new(text))
+        } else {
+            Err(IdError::Sidecar(text.to_owned()))
+        }
+    }
+}
+
+/// Whether a text may be a part of a task id: it never has a dot.
+fn is_part(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// A job's id: 48 bits of milliseconds, then 80 bits of randomness.

@@ -5,6 +5,7 @@ use crate::assignment::AssignedRange;
 use crate::bucket::BLOCK_SIZE;
 use crate::directive::Grant;
 use crate::id::{Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId};
+use crate::pod::{Member, MemberId};
 use crate::range::RangeSet;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -76,6 +77,21 @@ pub struct Run {
     pub healthy: Option<bool>,
     /// What its readiness probe said last; `None`: nothing yet, or it has none.
     pub ready: Option<bool>,
+    /// The tasks of a pod, the main one first; empty: the run is one task, whose state is the run's.
+    pub members: Vec<Member>,
+    /// How a pod's run ends once nothing of it is left: as the member that ended it.
+    pub ending: Option<Ending>,
+}
+
+/// The end that a member brings on its pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// The state that the run comes to.
+    pub state: RunState,
+    /// Why, with the member's name.
+    pub reason: Reason,
+    /// The member's exit status, when it is known.
+    pub exit_code: Option<i32>,
 }
 
 impl Run {
@@ -93,6 +109,26 @@ impl Run {
     #[must_use]
     pub const fn may_have_task(&self) -> bool {
         self.state.may_have_task()
+    }
+
+    /// The ids of its tasks that are not known dead; of one that is no pod, its own.
+    pub fn tasks(&self, instance: InstanceId) -> Vec<MemberId> {
+        let run = self.task_id(instance);
+        if self.members.is_empty() {
+            return vec![MemberId { run, sidecar: None }];
+        }
+        let live = self.members.iter().filter(|m| !m.state.is_ended());
+        live.map(|m| MemberId {
+            run: run.clone(),
+            sidecar: m.sidecar.clone(),
+        })
+        .collect()
+    }
+
+    /// Whether nobody can tell of one of its members what became of it.
+    #[must_use]
+    pub fn has_silent_member(&self) -> bool {
+        self.members.iter().any(|m| m.state == RunState::Unreachable)
     }
 }
 

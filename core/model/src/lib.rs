@@ -18,6 +18,7 @@ pub mod id;
 pub mod instance;
 pub mod job;
 pub mod nearest;
+pub mod pod;
 pub mod pool;
 pub mod ports;
 pub mod range;
@@ -33,9 +34,10 @@ pub mod volume;
 pub use assignment::{AssignedRange, Assignment, Releasing};
 pub use id::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, PoolId, RequestId,
-    RunNumber, TaskId, Version, VolumeId,
+    RunNumber, SidecarName, TaskId, Version, VolumeId,
 };
 pub use nearest::nearest;
+pub use pod::MemberId;
 pub use ports::PortSet;
 pub use range::{InstanceRange, RangeSet};
 pub use reason::{Reason, ReasonCode};

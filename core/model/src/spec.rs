@@ -1,6 +1,7 @@
 //! What a user asks for: the specification of a job. Immutable; every change makes a new version.
 
 use crate::id::{ClusterId, GroupName};
+use crate::pod::Sidecar;
 use crate::resources::Resources;
 use crate::runtime::Runtime;
 use crate::time::Span;
@@ -109,12 +110,14 @@ pub struct GroupSpec {
     pub instances: u32,
     /// Most instances that may be active at once; `None`: all.
     pub max_running: Option<u32>,
-    /// What each run's task is made of.
+    /// What each run's task is made of; of a pod, the main task.
     pub runtime: Runtime,
-    /// Room of one instance.
+    /// Room of that task. What a whole instance takes is `room()`.
     pub resources: Resources,
     /// The volume that each instance keeps from run to run.
     pub volume: Option<PersistentVolume>,
+    /// What runs beside it: with any, the instance is a pod.
+    pub sidecars: Vec<Sidecar>,
     /// Rules about hosts.
     pub constraints: Vec<Constraint>,
     /// Retries of failed runs.
@@ -169,16 +172,6 @@ impl JobSpec {
 }
 
 impl GroupSpec {
-    /// Room of one instance with all that belongs to it: its volume is disk, too.
-    #[must_use]
-    pub fn room(&self) -> Resources {
-        let disk = self.volume.as_ref().map_or(0, |v| v.size);
-        self.resources.plus(Resources {
-            disk,
-            ..Resources::ZERO
-        })
-    }
-
     /// Instances that may be active at once.
     #[must_use]
     pub fn most_active(&self) -> u32 {

@@ -33,7 +33,7 @@ pub fn spoken_for(picture: &Picture) -> BTreeMap<ClusterId, Taken> {
             let lends = picture.clusters.get(&key.cluster).map(lends).unwrap_or_default();
             out.entry(key.cluster)
                 .or_default()
-                .add_of(spec, group.resources.times(n), lends);
+                .add_of(spec, group.room().times(n), lends);
         }
     }
     out
@@ -45,7 +45,7 @@ pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a>
     Demand {
         job: id,
         choice: &spec.clusters,
-        shape: group.resources,
+        shape: group.room(),
     }
 }
 
@@ -84,7 +84,7 @@ pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &
             clusters.take(
                 cluster,
                 Asker::of(&spec, group),
-                group.resources.times((*n).min(u64::from(group.most_active()))),
+                group.room().times((*n).min(u64::from(group.most_active()))),
             );
         }
         assign(&mut job.decided, &group.name, &shares);

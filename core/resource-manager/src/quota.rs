@@ -73,7 +73,7 @@ pub fn totals(picture: &Picture) -> Totals {
             for line in &lines {
                 let lends = picture.clusters.get(&line.key.cluster).map(lends);
                 let taken = out.taken.entry(line.key.cluster.clone()).or_default();
-                let room = group.resources.times(line.allocated);
+                let room = group.room().times(line.allocated);
                 taken.add_of(spec, room, lends.unwrap_or_default());
             }
             let allocated: u64 = lines.iter().map(|l| l.allocated).sum();
@@ -83,19 +83,19 @@ pub fn totals(picture: &Picture) -> Totals {
                 .saturating_sub(ended)
                 .min(u64::from(group.most_active()));
             let of_lent = if spec.revocable {
-                group.resources.lent_part(lent)
+                group.room().lent_part(lent)
             } else {
                 Resources::ZERO
             };
             let wanted = open.max(allocated);
             for (sums, shape) in [
-                (&mut out.ordinary, group.resources.minus(of_lent)),
+                (&mut out.ordinary, group.room().minus(of_lent)),
                 (&mut out.slack, of_lent),
             ] {
                 sums.add(&spec.pool, shape.times(allocated), shape.times(wanted));
             }
             if group.resources.gpus > 0 {
-                out.demand_with_gpus = out.demand_with_gpus.plus(group.resources.times(wanted));
+                out.demand_with_gpus = out.demand_with_gpus.plus(group.room().times(wanted));
             }
         }
     }
@@ -232,7 +232,7 @@ fn of_job(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> (Vec<R
                 group: group.name.clone(),
                 pool: spec.pool.clone(),
                 priority: spec.priority,
-                shape: group.resources,
+                shape: group.room(),
                 room: u64::from(group.most_active()).saturating_sub(allocated),
                 slices,
             });

@@ -5,7 +5,7 @@ use crate::Shard;
 use crate::event::{Alarm, Effect, LinkId};
 use echelon_core_hosts::{self as hosts, Call};
 use echelon_core_model::directive::{Order, SliceOrder};
-use echelon_core_model::{Epoch, GroupName, JobId, TaskId, Timestamp};
+use echelon_core_model::{Epoch, GroupName, JobId, MemberId, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Orders about a whole job or shard that wait for the end of the recovery. More are dropped: they are repeated.
@@ -86,9 +86,10 @@ impl Shard {
         if !self.is_recovering() {
             return Some(event);
         }
-        let Ok(TaskId { instance, .. }) = status.task.parse() else {
+        let Ok(MemberId { run, .. }) = status.task.parse() else {
             return Some(event);
         };
+        let instance = run.instance;
         if self
             .picture
             .group(instance.job, &instance.group)

@@ -4,7 +4,7 @@
 use crate::Shard;
 use crate::group::Group;
 use crate::picture::At;
-use echelon_core_jobs::{Next, Wanted, give_up, next};
+use echelon_core_jobs::{Next, Wanted, give_up_stopping, next};
 use echelon_core_model::spec::OnSilence;
 
 impl Shard {
@@ -72,8 +72,8 @@ impl Shard {
         match what {
             Next::Stop(reason) if observed => self.stop(at, reason.into()),
             Next::GiveUp if observed => {
-                let now = self.now;
-                self.edit(at, |r| give_up(r, now));
+                let (policy, now) = (self.policy(at.0), self.now);
+                self.edit(at, |r| give_up_stopping(r, &policy, now));
                 self.account_all(at);
             }
             Next::End(ended) => {

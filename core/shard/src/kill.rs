@@ -29,7 +29,8 @@ pub(crate) enum Target {
 #[derive(Debug, Default)]
 pub(crate) struct Kills {
     due: BTreeSet<(Timestamp, Target)>,
-    tries: BTreeMap<Target, u32>,
+    /// How often, and when next.
+    tries: BTreeMap<Target, (u32, Timestamp)>,
 }
 
 impl Kills {
@@ -40,16 +41,24 @@ impl Kills {
     /// Begins to kill, unless that has begun.
     pub(crate) fn start(&mut self, target: Target, now: Timestamp) {
         if !self.tries.contains_key(&target) {
-            self.tries.insert(target.clone(), 0);
+            self.tries.insert(target.clone(), (0, now));
             self.due.insert((now, target));
         }
     }
 
+    /// Forgets how often a target was killed: something else of it is to be killed now.
+    pub(crate) fn restart(&mut self, target: &Target) {
+        if let Some((_, due)) = self.tries.remove(target) {
+            self.due.remove(&(due, target.clone()));
+        }
+    }
+
     fn again(&mut self, target: Target, first: Span, now: Timestamp) {
-        let tries = self.tries.entry(target.clone()).or_default();
+        let (tries, due) = self.tries.entry(target.clone()).or_default();
         let wait = first.0.saturating_mul(1 << (*tries).min(8)).min(LONGEST.0);
         *tries = tries.saturating_add(1);
-        self.due.insert((now.plus(Span(wait)), target));
+        *due = now.plus(Span(wait));
+        self.due.insert((*due, target));
     }
 }
 
@@ -92,36 +101,47 @@ impl Shard {
             && self.paces.take(Action::Kill, self.now)
             && let Some((_, target)) = self.kills.due.pop_first()
         {
-            match self.kill_of(&target) {
-                Some(call) => {
-                    self.out.push(Effect::Cluster(call));
-                    let first = self.config.timing.kill_retry;
-                    self.kills.again(target, first, self.now);
-                }
-                None => {
-                    self.kills.tries.remove(&target);
-                }
+            let calls = self.kills_of(&target);
+            if calls.is_empty() {
+                self.kills.tries.remove(&target);
+                continue;
+            }
+            self.paces.spend(Action::Kill, calls.len() - 1);
+            self.out.extend(calls.into_iter().map(Effect::Cluster));
+            let first = self.config.timing.kill_retry;
+            self.kills.again(target, first, self.now);
+        }
+    }
+
+    /// The calls that kill a target, if it is still to be killed. Of a pod the main task is killed first, and its executor kills
+    /// the others when that is dead (R83), so that they see its end; by themselves only where it is dead already.
+    fn kills_of(&self, target: &Target) -> Vec<Call> {
+        match target {
+            Target::Run(at) => self.kills_of_run(*at).unwrap_or_default(),
+            Target::Stranger(task) => {
+                let Some((host, members)) = self.strangers.condemned(task) else {
+                    return Vec::new();
+                };
+                let all = members.iter();
+                all.map(|m| kill(m.to_string(), host.clone(), defaults::GRACE))
+                    .collect()
             }
         }
     }
 
-    /// The call that kills a target, if it is still to be killed.
-    fn kill_of(&self, target: &Target) -> Option<Call> {
-        match target {
-            Target::Run(at) => {
-                let run = self.picture.run(*at).filter(|r| r.state == RunState::Stopping)?;
-                let wish = run.stopping.as_ref()?;
-                Some(kill(
-                    self.picture.task(*at)?.to_string(),
-                    Some(run.host.clone()),
-                    wish.grace,
-                ))
-            }
-            Target::Stranger(task) => {
-                let host = self.strangers.condemned(task)?;
-                Some(kill(task.to_string(), host.clone(), defaults::GRACE))
-            }
-        }
+    fn kills_of_run(&self, at: RunAt) -> Option<Vec<Call>> {
+        let run = self.picture.run(at).filter(|r| r.state == RunState::Stopping)?;
+        let wished = run.stopping.as_ref().map(|wish| wish.grace);
+        // A member has brought its pod's end.
+        let grace = wished.or_else(|| run.ending.as_ref().map(|_| self.grace(at.0.0)))?;
+        let tasks = run.tasks(self.picture.task(at)?.instance);
+        let main = tasks.iter().any(|t| t.sidecar.is_none());
+        let first = tasks.into_iter().filter(|t| !main || t.sidecar.is_none());
+        Some(
+            first
+                .map(|t| kill(t.to_string(), Some(run.host.clone()), grace))
+                .collect(),
+        )
     }
 }
 

@@ -5,11 +5,12 @@ use crate::Shard;
 use crate::event::Effect;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::{self as hosts, Call, Launch, Need, TaskStatus};
-use echelon_core_jobs::{News, Told, hear};
+use echelon_core_jobs::{News, Told, Whom, hear};
 use echelon_core_model::instance::Run;
+use echelon_core_model::pod::Sidecar;
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::GroupSpec;
-use echelon_core_model::{HostId, Reason, ReasonCode, Resources, RunState, TaskId};
+use echelon_core_model::{HostId, MemberId, Reason, ReasonCode, Resources, RunState, SidecarName, TaskId};
 
 impl Shard {
     /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
@@ -70,7 +71,8 @@ impl Shard {
         Some(Launch {
             name: format!("{}.{}.{}", spec.name, group.name(), at.1),
             discovery: format!("{}.{}", group.name(), spec.name),
-            runtime: self.runtime(&spec.name, &task, of, found),
+            runtime: self.runtime((&of.runtime, None), &spec.name, &task, (of, found)),
+            sidecars: self.sidecars(&spec.name, &task, of, found),
             ports: found.ports.clone(),
             resources: of.resources,
             revocable: found.revocable,
@@ -82,9 +84,29 @@ impl Shard {
         })
     }
 
-    /// What a run is made of, with all that it finds in its environment.
-    fn runtime(&self, job: &str, task: &TaskId, of: &GroupSpec, run: &Run) -> Runtime {
-        let mut runtime = of.runtime.clone();
+    /// What runs beside the main task, as the run's record names it.
+    fn sidecars(&self, job: &str, task: &TaskId, of: &GroupSpec, run: &Run) -> Vec<Sidecar> {
+        let named = |s: &&Sidecar| run.members.iter().any(|m| m.sidecar.as_ref() == Some(&s.name));
+        let whole = |s: &Sidecar| Sidecar {
+            runtime: self.runtime((&s.runtime, Some(&s.name)), job, task, (of, run)),
+            ..s.clone()
+        };
+        of.sidecars.iter().filter(named).map(whole).collect()
+    }
+
+    /// What one task of a run is made of, with all that it finds in its environment.
+    fn runtime(
+        &self,
+        (runtime, sidecar): (&Runtime, Option<&SidecarName>),
+        job: &str,
+        task: &TaskId,
+        (of, run): (&GroupSpec, &Run),
+    ) -> Runtime {
+        let mut runtime = runtime.clone();
+        let member = MemberId {
+            run: task.clone(),
+            sidecar: sidecar.cloned(),
+        };
         let own = [
             ("ECHELON_JOB", job.to_owned()),
             ("ECHELON_JOB_ID", task.instance.job.to_string()),
@@ -94,12 +116,16 @@ impl Shard {
             ("ECHELON_RUN", task.run.to_string()),
             ("ECHELON_CLUSTER", self.config.name.clone()),
             ("ECHELON_HOST", run.hostname.to_string()),
-            ("ECHELON_TASK_ID", task.to_string()),
+            ("ECHELON_TASK_ID", member.to_string()),
         ];
         runtime
             .env
             .extend(own.map(|(name, value)| (name.to_owned(), value)));
-        let ports = runtime.port_variables(&run.ports);
+        if let Some(name) = sidecar {
+            let name = name.to_string();
+            runtime.env.insert("ECHELON_SIDECAR".to_owned(), name);
+        }
+        let ports = of.runtime.port_variables(&run.ports);
         runtime.env.extend(ports);
         runtime
     }
@@ -108,6 +134,7 @@ impl Shard {
     fn drop_launch(&mut self, run: RunAt, why: &str) {
         let (at, generation, number) = run;
         let news = News {
+            of: Whom::All,
             told: Told::Dropped,
             reason: Reason::new(ReasonCode::LaunchDropped).at(why),
             exit_code: None,
@@ -203,7 +230,8 @@ impl Shard {
             self.hosts.release(&task, self.now);
             return;
         };
-        if found.state == RunState::Unreachable || found.state == RunState::Lost {
+        let away = matches!(found.state, RunState::Unreachable | RunState::Lost);
+        if away || found.has_silent_member() {
             self.silent.entry(found.host.clone()).or_default().insert(run);
         }
         if !found.may_have_task() {
@@ -211,21 +239,23 @@ impl Shard {
             return;
         }
         let (host, version) = (found.host.clone(), found.spec_version);
-        let (revocable, ports) = (found.revocable, found.ports.clone());
+        let (revocable, ports, pod) = (found.revocable, found.ports.clone(), !found.members.is_empty());
+        let shape = self.shape(run.0, found);
         self.note_volume_in_use(run);
-        match self.shape(run.0, version) {
+        match shape {
             Some(shape) => {
                 let need = Need::new(shape, revocable, &ports);
+                let need = if pod { need.of_pod() } else { need };
                 self.hosts.adopt(&task, &host, &need, self.now);
             }
             None => self.read_spec(task.instance.job, version),
         }
     }
 
-    fn shape(&self, at: At, version: u32) -> Option<Resources> {
+    fn shape(&self, at: At, run: &Run) -> Option<Resources> {
         let group = self.picture.groups.get(&at.0)?;
-        let spec = self.picture.specs.get(&(group.job(), version))?;
-        spec.group(group.name()).map(GroupSpec::room)
+        let spec = self.picture.specs.get(&(group.job(), run.spec_version))?;
+        spec.group(group.name()).map(|g| g.room_left(run))
     }
 
     /// Counts every run of an instance.

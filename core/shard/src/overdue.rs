@@ -62,7 +62,8 @@ fn is_between(record: &InstanceRecord, run: &Run) -> bool {
     match run.state {
         RunState::Launching | RunState::Starting | RunState::Stopping | RunState::Unreachable => true,
         RunState::Lost => record.run.as_ref() != Some(run) || lost_at(record).is_some(),
-        _ => false,
+        // What is told of a pod's members one by one may be told of some only.
+        _ => run.has_silent_member() && !run.state.is_ended(),
     }
 }
 

@@ -281,7 +281,7 @@ impl Shard {
             constraints: spec.constraints.clone(),
             items: free.into_iter().map(|(n, _)| item(n)).collect(),
             bound: bound.into_iter().filter_map(|(_, b)| b).collect(),
-            held: spec.room().minus(spec.resources),
+            held: spec.volume_room(),
             present: self.hosts.tasks_of(group.job(), group.name()),
         })
     }
@@ -359,7 +359,7 @@ impl Shard {
         let (wish, job, spec) = (group.wish.as_ref()?, group.spec.as_ref()?, group.group_spec()?);
         let bound = self.bound(group, id.number);
         let room = if bound.is_some() {
-            spec.resources
+            spec.room().minus(spec.volume_room())
         } else {
             spec.room()
         };
@@ -389,6 +389,7 @@ impl Shard {
                 Some(_) => VolumeStart::Held,
                 None => VolumeStart::New(v.size),
             }),
+            sidecars: spec.sidecars.iter().map(|s| s.name.clone()).collect(),
         };
         let now = self.now;
         let raises = !group.ready.contains(&id.number);

@@ -10,8 +10,8 @@ use crate::picture::RunAt;
 use crate::{Phase, Shard};
 use echelon_core_hosts::Call;
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, RunState, Timestamp};
-use std::collections::BTreeSet;
+use echelon_core_model::{HostId, RunState, SidecarName, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is to be asked, and what was.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub(crate) struct Reconcile {
     first: BTreeSet<RunAt>,
     /// To be asked in the next batches.
     queue: BTreeSet<RunAt>,
+    /// Of pods without a whole answer: the members of which something was said.
+    heard: BTreeMap<RunAt, BTreeSet<Option<SidecarName>>>,
     /// When the next batch, or the next repetition, is due.
     pub(crate) due: Option<Timestamp>,
     /// When everything is asked again.
@@ -71,6 +73,7 @@ impl Shard {
         let every = Span(self.config.timing.reconcile_every.0.saturating_add(jitter));
         self.reconcile.all_at = Some(self.now.plus(every));
         self.reconcile.unanswered = all.clone();
+        self.reconcile.heard.clear();
         self.reconcile.queue = all;
         // Who is a stranger is known only when every group is.
         self.reconcile.implicit = !self.is_recovering();
@@ -110,8 +113,21 @@ impl Shard {
         self.reconcile.due = Some(due);
     }
 
-    /// The cluster has said something about a run.
-    pub(crate) fn reconciled(&mut self, run: RunAt) {
+    /// The cluster has said something about a task of a run. About a pod it has when each member is told of or known dead.
+    pub(crate) fn reconciled(&mut self, run: RunAt, sidecar: Option<&SidecarName>) {
+        let members = self.picture.run(run).map_or(&[][..], |r| &r.members);
+        let asked = self.reconcile.unanswered.contains(&run) || self.reconcile.first.contains(&run);
+        if !members.is_empty() && asked {
+            let heard = self.reconcile.heard.entry(run).or_default();
+            heard.insert(sidecar.cloned());
+            if !members
+                .iter()
+                .all(|m| m.state.is_ended() || heard.contains(&m.sidecar))
+            {
+                return;
+            }
+        }
+        self.reconcile.heard.remove(&run);
         self.reconcile.unanswered.remove(&run);
         self.reconcile.queue.remove(&run);
         if self.reconcile.first.remove(&run) {
@@ -167,6 +183,7 @@ impl Shard {
             .unanswered
             .retain(|run| picture.run(*run).is_some());
         self.reconcile.first.retain(|run| picture.run(*run).is_some());
+        self.reconcile.heard.retain(|run, _| picture.run(*run).is_some());
         self.reconcile.queue = self.reconcile.unanswered.clone();
         self.reconcile.implicit = self.reconcile.marker.is_some();
         self.reconcile.tries = self.reconcile.tries.saturating_add(1);
@@ -193,7 +210,9 @@ impl Shard {
             && let Some(run) = self.reconcile.queue.pop_first()
         {
             if let (Some(task), Some(found)) = (self.picture.task(run), self.picture.run(run)) {
-                tasks.push((task.to_string(), Some(found.host.clone())));
+                let host = Some(found.host.clone());
+                let of = found.tasks(task.instance);
+                tasks.extend(of.iter().map(|t| (t.to_string(), host.clone())));
             } else {
                 self.reconcile.unanswered.remove(&run);
             }

@@ -10,13 +10,15 @@ use echelon_core_hosts::TaskStatus;
 use echelon_core_jobs::{Known, Verdict, judge};
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::store::{Consistency, Op, Query};
-use echelon_core_model::{Assignment, Generation, HostId, InstanceId, JobId, RunNumber, TaskId};
-use std::collections::BTreeMap;
+use echelon_core_model::{Assignment, Generation, HostId, InstanceId, JobId, MemberId, RunNumber, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a stranger.
 #[derive(Debug, Default)]
 struct Stranger {
     host: Option<HostId>,
+    /// Its tasks that were found alive: of a pod there may be several, and they are judged as one.
+    members: BTreeSet<MemberId>,
     /// Evidence was found; it is being killed.
     condemned: bool,
     /// An alarm was given.
@@ -38,9 +40,21 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
-    /// The host of a condemned task.
-    pub(crate) fn condemned(&self, task: &TaskId) -> Option<&Option<HostId>> {
-        self.tasks.get(task).filter(|s| s.condemned).map(|s| &s.host)
+    /// The host and the living tasks of a condemned run.
+    pub(crate) fn condemned(&self, task: &TaskId) -> Option<(&Option<HostId>, &BTreeSet<MemberId>)> {
+        let stranger = self.tasks.get(task).filter(|s| s.condemned)?;
+        Some((&stranger.host, &stranger.members))
+    }
+
+    /// A task is dead; a run of which no other was found alive is not one of them any more.
+    fn remove(&mut self, member: &MemberId) {
+        let Some(stranger) = self.tasks.get_mut(&member.run) else {
+            return;
+        };
+        stranger.members.remove(member);
+        if stranger.members.is_empty() {
+            self.tasks.remove(&member.run);
+        }
     }
 
     /// Whether a task of this instance lives that no record knows: a further one may not begin beside it.
@@ -75,19 +89,21 @@ impl Strangers {
 
 impl Shard {
     /// A task of our naming that is in no record.
-    pub(crate) fn on_stranger(&mut self, task: TaskId, status: &TaskStatus) {
+    pub(crate) fn on_stranger(&mut self, member: MemberId, status: &TaskStatus) {
         // Its record may have gone on to a newer run, but not yet in storage: what is written of the instance comes first.
-        let run = self.picture.run_at(&task);
+        let run = self.picture.run_at(&member.run);
         self.acknowledge(status, run);
         if is_dead(status) {
-            self.strangers.tasks.remove(&task);
+            self.strangers.remove(&member);
             return;
         }
         if !is_alive(status) {
             return;
         }
+        let task = member.run.clone();
         let job = task.instance.job;
         let stranger = self.strangers.tasks.entry(task.clone()).or_default();
+        stranger.members.insert(member);
         stranger.host = status.host.clone().or(stranger.host.take());
         let known = self.strangers.inquiries.contains_key(&job);
         self.judge_stranger(task);

@@ -3,11 +3,12 @@
 
 use crate::Shard;
 use crate::effects::Then;
+use crate::kill::Target;
 use crate::picture::RunAt;
 use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
-use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, hear, settle_older};
-use echelon_core_model::TaskId;
+use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, Whom, hear, settle_older};
 use echelon_core_model::spec::{JobKind, defaults};
+use echelon_core_model::{MemberId, RunState, SidecarName};
 
 impl Shard {
     /// Takes in what the cluster tells while the shard serves.
@@ -27,24 +28,28 @@ impl Shard {
         if self.is_reconcile_end(&status.task) {
             return;
         }
-        let Ok(task) = status.task.parse::<TaskId>() else {
+        let Ok(member) = status.task.parse::<MemberId>() else {
             // Not our naming: never touched. It is acknowledged, since its agent would repeat it for ever (R99).
             self.acknowledge(&status, None);
             return;
         };
         self.host_seen(&status);
-        let run = self.picture.run_at(&task);
+        let run = self.picture.run_at(&member.run);
         match run.filter(|r| self.picture.run(*r).is_some()) {
-            Some(run) => self.on_known(run, &status),
-            None => self.on_stranger(task, &status),
+            Some(run) => self.on_known(run, member.sidecar, &status),
+            None => self.on_stranger(member, &status),
         }
     }
 
     /// An update about a run that is in its instance's record.
-    pub(crate) fn on_known(&mut self, run: RunAt, status: &TaskStatus) {
+    pub(crate) fn on_known(&mut self, run: RunAt, sidecar: Option<SidecarName>, status: &TaskStatus) {
         let (at, generation, number) = run;
-        self.reconciled(run);
-        let news = news(status);
+        self.reconciled(run, sidecar.as_ref());
+        let news = News {
+            of: sidecar.map_or(Whom::Main, Whom::Sidecar),
+            ..news(status)
+        };
+        let of_main = news.of == Whom::Main;
         let policy = self.policy(at.0);
         let now = self.now;
         // A look first: most repetitions change nothing, and then nothing is to be written.
@@ -52,16 +57,29 @@ impl Shard {
         let heard = tried.map_or(Heard::Nothing, |mut r| {
             hear(&mut r, (generation, number), &news, &policy, now)
         });
-        if !matches!(heard, Heard::Nothing | Heard::Unknown | Heard::OlderAlive) {
+        if !matches!(heard, Heard::Nothing | Heard::Unknown) {
             self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
         }
         match heard {
             Heard::OlderAlive => self.on_older_alive(run),
             Heard::OlderEnded(older) => self.note_older(at, &older),
-            Heard::Latest | Heard::Nothing | Heard::Unknown => {}
+            Heard::Latest => self.end_pod(run, of_main),
+            Heard::Older | Heard::Nothing | Heard::Unknown => {}
         }
         self.account(run);
         self.acknowledge(status, Some(run));
+    }
+
+    /// Where a member has brought its pod's end, the rest of it is killed; anew when the main task is dead, since until then only
+    /// that one was.
+    fn end_pod(&mut self, run: RunAt, of_main: bool) {
+        let found = self.picture.run(run);
+        if found.is_some_and(|r| r.state == RunState::Stopping && r.ending.is_some()) {
+            if of_main {
+                self.kills.restart(&Target::Run(run));
+            }
+            self.kill_when_stored(run);
+        }
     }
 
     /// A run that was given up lives: it is adopted when the newer one is a mere intent, else stopped.
@@ -142,6 +160,7 @@ fn news(status: &TaskStatus) -> News {
         }
     };
     News {
+        of: Whom::Main,
         told,
         reason: hosts::reason_of(status),
         exit_code: exit_code(status),

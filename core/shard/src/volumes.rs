@@ -113,7 +113,9 @@ impl Shard {
             else {
                 continue;
             };
-            let need = group.group_spec().map_or(Resources::ZERO, |g| g.resources);
+            let need = group
+                .group_spec()
+                .map_or(Resources::ZERO, |g| g.room().minus(g.volume_room()));
             let sum = aside.entry(bound.host).or_default();
             *sum = sum.plus(need);
         }
@@ -203,7 +205,7 @@ impl Shard {
                 for run in self.runs_elsewhere(at, id, host) {
                     let status = self.picture.task(run).map(|task| self.gone(&task, run));
                     if let Some(status) = status {
-                        self.on_known(run, &status);
+                        self.on_known(run, None, &status);
                     }
                 }
             }

@@ -6,7 +6,7 @@ use crate::links::log_error;
 use echelon_core_gateway::instances::{InstanceSeen, get_instance};
 use echelon_core_gateway::view::Federation;
 use echelon_core_gateway::{ApiError, ErrorReason, resource};
-use echelon_core_model::TaskId;
+use echelon_core_model::{SidecarName, TaskId};
 use echelon_proto::echelon::shard::v1 as wire;
 use echelon_proto::echelon::v1;
 use tokio::sync::mpsc;
@@ -80,11 +80,22 @@ fn shard_request(r: &v1::ReadLogRequest, seen: &InstanceSeen) -> Result<wire::Re
         instance: seen.instance.number.0,
         generation: generation.0,
         run: run.0,
+        sidecar: sidecar(r)?,
         stream: stream.into(),
         offset: r.offset,
         tail_bytes: r.tail_bytes,
         follow: r.follow,
     })
+}
+
+/// By its name, if one is asked for. Whether the run has it is the shard's to say.
+fn sidecar(r: &v1::ReadLogRequest) -> Result<String, ApiError> {
+    if r.sidecar.is_empty() {
+        return Ok(String::new());
+    }
+    let name = SidecarName::parse(&r.sidecar);
+    let name = name.map_err(|wrong| ApiError::field("sidecar", wrong.to_string()))?;
+    Ok(name.to_string())
 }
 
 struct Copy {

@@ -71,6 +71,9 @@ fn one_run(seen: &InstanceSeen, run: &Run) -> Markup {
             dt { "Host" } dd { (run.hostname) }
             dt { "Task" } dd { code { (run.task_id(id)) } }
             @if !run.ports.is_empty() { dt { "Ports" } dd { @for p in &run.ports { (p.name) " " (p.number) " " } } }
+            @for m in &run.members {
+                dt { "Member " (m.name()) } dd { (run_state(Some(m.state))) @if let Some(code) = m.exit_code { ", status " (code) } }
+            }
             @if let Some(healthy) = run.healthy { dt { "Health" } dd { @if healthy { "good" } @else { "failing" } } }
             @if let Some(ready) = run.ready { dt { "Ready" } dd { @if ready { "yes" } @else { "no" } } }
             @if let Some(at) = run.started_at { dt { "Started" } dd { (time(at)) } }

@@ -102,8 +102,9 @@ fn summary(view: &JobView) -> Markup {
         }
         @for group in view.spec.iter().flat_map(|s| &s.groups) {
             dl {
-                dt { "Group " (group.name) } dd { (group.instances) " x " (group.resources) }
+                dt { "Group " (group.name) } dd { (group.instances) " x " (group.room()) }
                 dt { "Command" } dd { code { (group.runtime.command) @for arg in group.runtime.args.iter().flatten() { " " (arg) } } }
+                @for s in &group.sidecars { dt { "Sidecar " (s.name) } dd { code { (s.runtime.command) } } }
             }
         }
     }

@@ -89,6 +89,8 @@ fn running(number: u32) -> Run {
         revocable: Resources::ZERO,
         healthy: None,
         ready: None,
+        members: Vec::new(),
+        ending: None,
     }
 }
 

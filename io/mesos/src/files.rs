@@ -78,6 +78,12 @@ pub fn sandbox_file(framework: &str, task: &str, file: &str) -> String {
     format!("/frameworks/{framework}/executors/{task}/runs/latest/{file}")
 }
 
+/// The same of one task of a pod: its executor keeps a folder of each task beside its own (R83).
+#[must_use]
+pub fn pod_file(framework: &str, executor: &str, task: &str, file: &str) -> String {
+    sandbox_file(framework, executor, &format!("tasks/{task}/{file}"))
+}
+
 /// What to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {

@@ -23,6 +23,6 @@ pub use config::{Config, Credential, Limits, Timing};
 pub use connection::{spawn, spawn_over};
 pub use dial::{Dial, Io, Tcp};
 pub use echelon_proto::convert::mesos::Framework;
-pub use files::{FilesError, Piece, read_file, sandbox_file};
+pub use files::{FilesError, Piece, pod_file, read_file, sandbox_file};
 pub use master::{Endpoint, Masters, MastersError};
 pub use zookeeper::Url as ZooKeeperUrl;

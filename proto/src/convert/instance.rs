@@ -6,8 +6,9 @@ use super::runtime::port;
 use crate::echelon::v1;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::{Counts, Run};
+use echelon_core_model::pod::Member;
 use echelon_core_model::volume::HeldVolume;
-use echelon_core_model::{InstanceId, RunState};
+use echelon_core_model::{InstanceId, MemberId, RunState, TaskId};
 
 /// To the wire.
 #[must_use]
@@ -50,8 +51,10 @@ pub const fn contact(contact: Contact) -> v1::Contact {
 /// To the wire.
 #[must_use]
 pub fn run(r: &Run, instance: InstanceId) -> v1::Run {
+    let task = r.task_id(instance);
     v1::Run {
-        task_id: r.task_id(instance).to_string(),
+        members: r.members.iter().map(|m| member(m, &task)).collect(),
+        task_id: task.to_string(),
         generation: r.generation.0,
         number: r.number.0,
         state: run_state(r.state).into(),
@@ -67,6 +70,20 @@ pub fn run(r: &Run, instance: InstanceId) -> v1::Run {
         ports: r.ports.iter().map(port).collect(),
         healthy: r.healthy,
         ready: r.ready,
+    }
+}
+
+fn member(m: &Member, run: &TaskId) -> v1::Member {
+    let id = MemberId {
+        run: run.clone(),
+        sidecar: m.sidecar.clone(),
+    };
+    v1::Member {
+        name: m.name().to_owned(),
+        task_id: id.to_string(),
+        state: run_state(m.state).into(),
+        exit_code: m.exit_code,
+        healthy: m.healthy,
     }
 }
 

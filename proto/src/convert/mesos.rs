@@ -6,6 +6,7 @@ mod call;
 mod container;
 mod event;
 mod framework;
+mod group;
 mod probe;
 mod reserve;
 mod status;

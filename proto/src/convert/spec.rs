@@ -5,11 +5,12 @@ use super::quantity::{duration, read_duration, read_resources, resources};
 use super::runtime::{read_runtime, runtime};
 use super::{Problems, at};
 use crate::echelon::v1;
+use echelon_core_model::pod::Sidecar;
 use echelon_core_model::spec::{
     ClusterChoice, Constraint, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
-use echelon_core_model::{GroupName, Span};
+use echelon_core_model::{GroupName, SidecarName, Span};
 
 /// To the wire, with all defaults spelt out.
 #[must_use]
@@ -67,6 +68,7 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
         instances: g.instances,
         max_running: g.max_running,
         resources: Some(resources(&g.resources)),
+        sidecars: g.sidecars.iter().map(sidecar).collect(),
         constraints: g.constraints.iter().map(constraint).collect(),
         retry: Some(v1::Retry {
             limit: Some(g.retry.limit),
@@ -78,6 +80,24 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
         max_unavailable: Some(g.max_unavailable),
         volume: g.volume.as_ref().map(volume),
         ..runtime(&g.runtime)
+    }
+}
+
+/// Its runtime as a group's has it, without ports and readiness.
+fn sidecar(s: &Sidecar) -> v1::Sidecar {
+    let r = runtime(&s.runtime);
+    v1::Sidecar {
+        name: s.name.to_string(),
+        command: r.command,
+        args: r.args,
+        env: r.env,
+        secrets: r.secrets,
+        user: r.user,
+        working_dir: r.working_dir,
+        uris: r.uris,
+        container: r.container,
+        health: r.health,
+        resources: Some(resources(&s.resources)),
     }
 }
 
@@ -166,6 +186,9 @@ fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) 
 
 fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Problems) -> GroupSpec {
     let runtime = read_runtime(&mut g, path, problems);
+    let sidecars = std::mem::take(&mut g.sidecars).into_iter().enumerate();
+    let sidecars = sidecars.map(|(i, s)| read_sidecar(s, &at(path, &format!("sidecars[{i}]")), problems));
+    let sidecars = sidecars.collect();
     let mut span = |d: Option<prost_types::Duration>, field: &str| -> Option<Span> {
         d.map(|d| read_duration(&d, || at(path, field), problems))
     };
@@ -185,6 +208,7 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         runtime,
         resources: read_resources(g.resources),
         volume: g.volume.map(|v| read_volume(v, &at(path, "volume"), problems)),
+        sidecars,
         constraints: g.constraints.into_iter().map(read_constraint).collect(),
         retry,
         grace,
@@ -218,6 +242,29 @@ fn read_volume(v: v1::PersistentVolume, path: &str, problems: &mut Problems) -> 
         path: v.path,
         size: v.size_mib,
         reclaim,
+    }
+}
+
+fn read_sidecar(s: v1::Sidecar, path: &str, problems: &mut Problems) -> Sidecar {
+    let mut parts = v1::GroupSpec {
+        command: s.command,
+        args: s.args,
+        env: s.env,
+        secrets: s.secrets,
+        user: s.user,
+        working_dir: s.working_dir,
+        uris: s.uris,
+        container: s.container,
+        health: s.health,
+        ..v1::GroupSpec::default()
+    };
+    Sidecar {
+        name: SidecarName::parse(&s.name).unwrap_or_else(|wrong| {
+            problems.add(at(path, "name"), wrong.to_string());
+            SidecarName::new(&s.name)
+        }),
+        runtime: read_runtime(&mut parts, path, problems),
+        resources: read_resources(s.resources),
     }
 }
 

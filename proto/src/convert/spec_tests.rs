@@ -121,6 +121,22 @@ fn runtimes() -> impl Strategy<Value = Runtime> {
     })
 }
 
+fn sidecars() -> impl Strategy<Value = Sidecar> {
+    ("[a-z0-9-]{1,9}", runtimes(), any::<[u64; 2]>()).prop_map(|(name, runtime, n)| Sidecar {
+        name: SidecarName::new(name),
+        runtime: Runtime {
+            ports: Vec::new(),
+            readiness: None,
+            ..runtime
+        },
+        resources: Resources {
+            cpus: n[0],
+            memory: n[1],
+            ..Resources::ZERO
+        },
+    })
+}
+
 fn groups() -> impl Strategy<Value = GroupSpec> {
     let rules = vec(
         ("[a-z]{1,5}", vec("[a-z]{1,3}", 0..3), any::<bool>()).prop_map(|(attribute, values, negate)| {
@@ -146,10 +162,12 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
         any::<u32>(),
     );
     let times = (spans(), spans(), spans(), option::of(spans()));
-    (texts, numbers, times, runtimes()).prop_map(|(t, n, s, mut runtime)| {
+    let within = (runtimes(), vec(sidecars(), 0..3));
+    (texts, numbers, times, within).prop_map(|(t, n, s, (mut runtime, sidecars))| {
         (runtime.command, runtime.env) = (t.1, t.2);
         GroupSpec {
             runtime,
+            sidecars,
             name: GroupName::new(t.0),
             constraints: t.3,
             volume: None,

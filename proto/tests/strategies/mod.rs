@@ -5,8 +5,11 @@ use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::directive::Grant;
-use echelon_core_model::instance::{Block, BlockKey, Counts, Ended, InstanceRecord, Run, SliceRow, Stopping};
+use echelon_core_model::instance::{
+    Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Run, SliceRow, Stopping,
+};
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
+use echelon_core_model::pod::Member;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::runtime::Port;
@@ -15,7 +18,8 @@ use echelon_core_model::store::{Event, Leadership, NameHolder, PlannedRequest, S
 use echelon_core_model::volume::{HeldVolume, HostVolume, VolumeWish};
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, InstanceRange, JobId, Kind,
-    PoolId, RangeSet, Reason, ReasonCode, Resources, RunNumber, RunState, Span, Timestamp, Version, VolumeId,
+    PoolId, RangeSet, Reason, ReasonCode, Resources, RunNumber, RunState, SidecarName, Span, Timestamp,
+    Version, VolumeId,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -210,6 +214,30 @@ pub fn grant() -> impl Strategy<Value = Grant> {
     })
 }
 
+fn member() -> impl Strategy<Value = Member> {
+    let parts = (
+        of("[a-z0-9-]{1,4}"),
+        select(RunState::ALL.to_vec()),
+        of(any::<i32>()),
+        of(any::<bool>()),
+    );
+    parts.prop_map(|(name, state, exit_code, healthy)| Member {
+        sidecar: name.map(SidecarName::new),
+        state,
+        exit_code,
+        healthy,
+    })
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    let parts = (select(RunState::ALL.to_vec()), reason(), of(any::<i32>()));
+    parts.prop_map(|(state, reason, exit_code)| Ending {
+        state,
+        reason,
+        exit_code,
+    })
+}
+
 fn run() -> impl Strategy<Value = Run> {
     let stopping = (reason(), span(), at());
     let stopping = stopping.prop_map(|(reason, grace, since)| Stopping { reason, grace, since });
@@ -232,11 +260,16 @@ fn run() -> impl Strategy<Value = Run> {
         of(any::<i32>()),
         of(stopping),
         vec(port, 0..3),
-        (of(any::<bool>()), of(any::<bool>()), resources()),
+        (
+            (of(any::<bool>()), of(any::<bool>()), resources()),
+            vec(member(), 0..3),
+            of(ending()),
+        ),
     );
     (first, rest).prop_map(|((generation, number, state, since, reason, host, name), rest)| {
-        let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping, ports, probes) =
+        let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping, ports, last) =
             rest;
+        let (probes, members, ending) = last;
         Run {
             generation,
             number: RunNumber(number),
@@ -256,6 +289,8 @@ fn run() -> impl Strategy<Value = Run> {
             revocable: probes.2,
             healthy: probes.0,
             ready: probes.1,
+            members,
+            ending,
         }
     })
 }

@@ -2,6 +2,7 @@
 //! repeats the same request. What was acknowledged is remembered and judged at the end.
 
 use crate::invariants::Broken;
+use crate::pods::with_sidecars;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -105,6 +106,9 @@ impl World {
         }
         if !is_service && die.chance(200) {
             job = job.env("SIM_EXIT_CODE", "1").retry_limit(2);
+        }
+        if die.chance(300) {
+            job = with_sidecars(job, is_service, die);
         }
         let mut plans = VecDeque::from([Asked::Create]);
         if is_service && die.chance(500) {

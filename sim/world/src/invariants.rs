@@ -11,7 +11,9 @@ use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::{Reclaim, VolumeWish};
-use echelon_core_model::{ClusterId, InstanceId, JobId, Kind, RunState, Span, TaskId, Timestamp, VolumeId};
+use echelon_core_model::{
+    ClusterId, InstanceId, JobId, Kind, MemberId, RunState, Span, TaskId, Timestamp, VolumeId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -97,7 +99,7 @@ impl Facts {
     }
 }
 
-fn stored(world: &World, cluster: &ClusterId, instance: &InstanceId) -> Option<InstanceRecord> {
+pub(crate) fn stored(world: &World, cluster: &ClusterId, instance: &InstanceId) -> Option<InstanceRecord> {
     let key = BlockKey::of(instance.job, &instance.group, instance.number);
     let query = Query::GroupBlocks {
         cluster: cluster.clone(),
@@ -114,7 +116,7 @@ fn stored(world: &World, cluster: &ClusterId, instance: &InstanceId) -> Option<I
     }
 }
 
-fn stored_run(record: &InstanceRecord, task: &TaskId) -> Option<Run> {
+pub(crate) fn stored_run(record: &InstanceRecord, task: &TaskId) -> Option<Run> {
     let same = |r: &&Run| r.generation == task.generation && r.number == task.run;
     record.run.iter().chain(&record.older).find(same).cloned()
 }
@@ -191,12 +193,14 @@ fn destroyed_without_wish(world: &World, cluster: &ClusterId, reserved: &Reserve
 
 fn acknowledged_too_early(world: &World, cluster: &ClusterId, task: &str, uuid: &[u8; 16]) -> Option<Broken> {
     let (_, told) = world.facts.updates.get(uuid)?;
-    let task: TaskId = task.parse().ok()?;
+    let MemberId { run: task, sidecar } = task.parse().ok()?;
     let record = stored(world, cluster, &task.instance)?;
     if superseded(&record, &task) {
         return None;
     }
-    let state = stored_run(&record, &task)?.state;
+    let run = stored_run(&record, &task)?;
+    let member = run.members.iter().find(|m| m.sidecar == sidecar);
+    let state = member.map_or(run.state, |m| m.state);
     let reflected = if told.is_proof_of_death() {
         state.is_ended()
     } else {
@@ -215,7 +219,7 @@ fn killed_without_evidence(world: &World, cluster: &ClusterId, task: &str) -> Op
             what: format!("KILL of {task}: {why}"),
         })
     };
-    let Ok(task) = task.parse::<TaskId>() else {
+    let Ok(MemberId { run: task, .. }) = task.parse() else {
         return wrong("not our naming");
     };
     let head = match world.store.read(&Query::Head(task.instance.job)) {
@@ -230,6 +234,8 @@ fn killed_without_evidence(world: &World, cluster: &ClusterId, task: &str) -> Op
     };
     match stored_run(&record, &task) {
         Some(run) if run.stopping.is_some() => None,
+        // One of its members ended it, and perhaps the others have ended meanwhile, too.
+        Some(run) if run.ending.is_some() || (!run.members.is_empty() && run.state.is_ended()) => None,
         Some(run) if run.state == RunState::Lost => None,
         None if superseded(&record, &task) => None,
         Some(run) => wrong(&format!("storage says {} and no wish to stop", run.state)),
@@ -301,15 +307,16 @@ impl World {
         }
     }
 
-    /// Invariant 1: no two live runs of an instance, unless all but one are on agents that are or were just away.
+    /// Invariant 1: no two live runs of an instance, unless all but one are on agents that are or were just away. A run of which
+    /// tasks are on two hosts is two.
     fn judge_double_runs(&mut self) {
-        let mut live: BTreeMap<InstanceId, Vec<(TaskId, String)>> = BTreeMap::new();
+        let mut live: BTreeMap<InstanceId, BTreeSet<(TaskId, String)>> = BTreeMap::new();
         for c in &self.clusters {
             for (agent, task) in c.mesos.live_tasks() {
-                if let Ok(id) = task.as_str().parse::<TaskId>() {
-                    live.entry(id.instance.clone())
+                if let Ok(MemberId { run, .. }) = task.as_str().parse() {
+                    live.entry(run.instance.clone())
                         .or_default()
-                        .push((id, agent.as_str().to_owned()));
+                        .insert((run, agent.as_str().to_owned()));
                 }
             }
         }
@@ -332,6 +339,12 @@ impl World {
         }
         let wrong: Vec<Broken> = (0..self.users.0.len())
             .filter_map(|n| self.judge_user(n))
+            .collect();
+        self.broken.extend(wrong);
+        let wrong: Vec<Broken> = self
+            .clusters
+            .iter()
+            .filter_map(|c| self.judge_members(c))
             .collect();
         self.broken.extend(wrong);
     }
@@ -418,8 +431,9 @@ impl World {
 
     fn live_instances(&self, job: JobId) -> u64 {
         let tasks = self.clusters.iter().flat_map(|c| c.mesos.live_tasks());
-        let ours = tasks.filter(|(_, t)| t.as_str().parse::<TaskId>().is_ok_and(|t| t.instance.job == job));
-        ours.count() as u64
+        let runs = tasks.filter_map(|(_, t)| t.as_str().parse::<MemberId>().ok().map(|m| m.run));
+        let ours: BTreeSet<TaskId> = runs.filter(|run| run.instance.job == job).collect();
+        ours.len() as u64
     }
 
     /// Jobs that came to a good end, and instances that run.

@@ -23,6 +23,7 @@ mod operator;
 mod options;
 mod others;
 mod parts;
+mod pods;
 mod process;
 mod queue;
 mod storage;

@@ -133,6 +133,7 @@ impl Other {
             grace: Span::seconds(1),
             max_run: None,
             labels: BTreeMap::new(),
+            sidecars: Vec::new(),
         }
     }
 

@@ -131,6 +131,8 @@ fn in_state(state: RunState, generation: u32) -> InstanceRecord {
             revocable: Resources::ZERO,
             healthy: None,
             ready: None,
+            members: Vec::new(),
+            ending: None,
         }),
         ..InstanceRecord::default()
     }

@@ -1,12 +1,11 @@
 //! Rules of one group.
 
-use super::Violations;
-use super::runtime;
 use super::spec::Purpose;
 use super::text::{LABEL_FORM, is_label, is_line};
-use echelon_core_model::Span;
+use super::{Violations, pod, runtime};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{Constraint, GroupSpec, JobKind, MAX_INSTANCES};
+use echelon_core_model::{Resources, Span};
 
 /// A million cores or GPUs, a pebibyte: more than any host has, and far from any overflow.
 const MOST_MILLI: u64 = 1_000_000_000;
@@ -27,8 +26,9 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
         "must be 1 or more; leave it out to run all at once",
     );
     runtime::check(&g.runtime, path, out);
-    resources(g, path, out);
+    resources(g.resources, path, out);
     volume(g, kind, &at("volume"), out);
+    pod::check(g, path, out);
     for (i, rule) in g.constraints.iter().enumerate() {
         constraint(rule, &at(&format!("constraints[{i}]")), out);
     }
@@ -53,10 +53,11 @@ fn count(g: &GroupSpec, least: u32, field: &str, out: &mut Violations) {
     );
 }
 
-fn resources(g: &GroupSpec, path: &str, out: &mut Violations) {
+/// Checks the room of one task.
+pub(super) fn resources(wanted: Resources, path: &str, out: &mut Violations) {
     let field = |unit: &str| format!("{path}.resources.{unit}");
     out.check(
-        g.resources.cpus > 0 || g.resources.gpus > 0,
+        wanted.cpus > 0 || wanted.gpus > 0,
         field("cpus_milli"),
         "must be more than 0: an instance without processor time never runs",
     );
@@ -68,14 +69,14 @@ fn resources(g: &GroupSpec, path: &str, out: &mut Violations) {
             Kind::Gpus => ("gpus_milli", MOST_MILLI),
         };
         out.check(
-            g.resources.get(kind) <= most,
+            wanted.get(kind) <= most,
             field(unit),
             format!("must be at most {}", kind.show(most)),
         );
     }
     // Mesos rule R90.
     out.check(
-        g.resources.gpus.is_multiple_of(1000),
+        wanted.gpus.is_multiple_of(1000),
         field("gpus_milli"),
         "must be whole GPUs: Mesos does not share one",
     );

@@ -4,6 +4,7 @@
 mod clusters;
 mod container;
 mod group;
+mod pod;
 pub mod pool;
 mod probes;
 mod runtime;

@@ -12,7 +12,6 @@ const SHORTEST_INTERVAL: Span = Span::millis(100);
 const LONGEST: Span = Span::minutes(24 * 60);
 
 pub(super) fn check(r: &Runtime, path: &str, out: &mut Violations) {
-    ports(r, &format!("{path}.ports"), out);
     if let Some(HealthCheck {
         probe,
         grace,
@@ -36,7 +35,8 @@ pub(super) fn check(r: &Runtime, path: &str, out: &mut Violations) {
     }
 }
 
-fn ports(r: &Runtime, path: &str, out: &mut Violations) {
+/// Checks the ports of a group.
+pub(super) fn ports(r: &Runtime, path: &str, out: &mut Violations) {
     out.check(
         r.ports.len() <= MAX_PORTS,
         path,

@@ -16,7 +16,14 @@ const SCHEMES: [&str; 10] = [
     "http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "gs",
 ];
 
+/// Checks what a group's own task is made of.
 pub(super) fn check(r: &Runtime, path: &str, out: &mut Violations) {
+    probes::ports(r, &format!("{path}.ports"), out);
+    check_sidecar(r, path, out);
+}
+
+/// The same of a sidecar, whose ports are its group's and are judged there.
+pub(super) fn check_sidecar(r: &Runtime, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");
     command(r, path, out);
     env(r, &at("env"), out);

@@ -152,6 +152,8 @@ fn each_rule_of_a_constraint_names_its_field() {
     );
 }
 
+#[path = "pod_tests.rs"]
+mod pod;
 #[path = "runtime_tests.rs"]
 mod runtime;
 

@@ -1,9 +1,11 @@
 use super::{
     a, at, demand, disconnected, free, launch, need, offer, say, subscribed, task, update, with_offers,
 };
-use crate::{Config, Event, Hosts, OfferId, TaskState};
+use crate::{Config, Event, Hosts, Launch, Need, OfferId, TaskState};
 use echelon_core_model::cluster::GpuHosts;
-use echelon_core_model::{HostId, Resources};
+use echelon_core_model::pod::Sidecar;
+use echelon_core_model::runtime::Runtime;
+use echelon_core_model::{HostId, Resources, SidecarName};
 use echelon_core_testkit::build::{main_group, shape};
 use std::sync::Arc;
 
@@ -37,6 +39,7 @@ fn what_cannot_be_launched_changes_nothing() {
         ("a kind is short", vec![launch(1, shape(1, 101))]),
         ("one task id twice", vec![one(), one()]),
         ("a task that runs", vec![launch(9, shape(1, 10))]),
+        ("executors need disk", vec![pod(1, &["log"])]),
         ("nothing", vec![]),
     ] {
         let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
@@ -242,4 +245,47 @@ fn an_offer_with_gpus_of_which_nothing_that_waits_is_for_goes_back_for_long() {
     hosts.next_calls(demand(true), at(0));
     hosts.compared(hosts.mark(), at(0));
     assert_eq!(say(&hosts.next_calls(demand(true), at(0))), "decline o1 5m");
+}
+
+/// A launch of a core and 10 MiB with sidecars of the same size.
+fn pod(n: u32, names: &[&str]) -> Launch {
+    let sidecar = |name: &&str| Sidecar {
+        name: SidecarName::new(name),
+        runtime: Runtime::shell("true"),
+        resources: shape(1, 10),
+    };
+    Launch {
+        sidecars: names.iter().map(sidecar).collect(),
+        ..launch(n, shape(1, 10))
+    }
+}
+
+#[test]
+fn a_pod_takes_the_room_of_all_its_tasks_until_the_last_is_dead() {
+    let room = Resources {
+        disk: 1000,
+        ..shape(4, 100)
+    };
+    let mut hosts = with_offers(vec![offer("o1", "a", room)]);
+    assert_eq!(
+        hosts.accept(&a(), vec![pod(1, &["log", "log"])], at(1)),
+        None,
+        "one id twice within a group (H1)"
+    );
+    let whole = pod(1, &["log", "proxy"]);
+    hosts.accept(&a(), vec![whole.clone()], at(1)).unwrap();
+    assert_eq!(hosts.capacity(at(1)).used, whole.room());
+    // The end of its main task says nothing of the others.
+    hosts.on_event(&update(1, "a", TaskState::Finished), at(2));
+    assert_eq!(hosts.capacity(at(2)).used, whole.room());
+    let left = Need::new(shape(2, 20), Resources::ZERO, &[]).of_pod();
+    hosts.adopt(&task(1), &a(), &left, at(3));
+    assert_eq!(hosts.capacity(at(3)).used, shape(2, 20));
+    assert_eq!(
+        hosts.host(&a()).unwrap().tasks,
+        1,
+        "runs are counted, not their tasks"
+    );
+    hosts.release(&task(1), at(4));
+    assert_eq!(hosts.capacity(at(4)).used, Resources::ZERO);
 }

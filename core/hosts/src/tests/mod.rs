@@ -42,6 +42,7 @@ pub fn launch(n: u32, resources: Resources) -> Launch {
         grace: Span::seconds(1),
         max_run: None,
         labels: BTreeMap::new(),
+        sidecars: Vec::new(),
     }
 }
 

@@ -7,15 +7,17 @@ mod hearing;
 #[cfg(test)]
 mod next;
 #[cfg(test)]
+mod pods;
+#[cfg(test)]
 mod takeover;
 
-use echelon_core_jobs::{News, Policy, Start, Told, begin};
+use echelon_core_jobs::{News, Policy, Start, Told, Whom, begin};
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::time::Span;
 use echelon_core_model::{
     Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, Reason, ReasonCode, Resources,
-    RunNumber, RunState, Timestamp,
+    RunNumber, RunState, SidecarName, Timestamp,
 };
 use std::sync::Arc;
 
@@ -35,6 +37,7 @@ pub(crate) fn news(told: Told) -> News {
     News {
         told,
         reason: Reason::new(ReasonCode::Failed),
+        of: Whom::Main,
         exit_code: None,
         healthy: None,
         ready: None,
@@ -59,7 +62,18 @@ pub(crate) fn instance() -> InstanceId {
     }
 }
 
+/// A record with the intent of a pod with these sidecars.
+pub(crate) fn begun_pod(sidecars: &[&str]) -> InstanceRecord {
+    let mut record = InstanceRecord::default();
+    begun_with(&mut record, sidecars.iter().map(SidecarName::new).collect());
+    record
+}
+
 pub(crate) fn begun(record: &mut InstanceRecord) {
+    begun_with(record, Vec::new());
+}
+
+fn begun_with(record: &mut InstanceRecord, sidecars: Vec<SidecarName>) {
     let start = Start {
         generation: Generation(1),
         host: HostId::new("host"),
@@ -69,6 +83,7 @@ pub(crate) fn begun(record: &mut InstanceRecord) {
         ports: Vec::new(),
         revocable: Resources::ZERO,
         volume: None,
+        sidecars,
     };
     begin(record, &instance(), start, NOW);
 }

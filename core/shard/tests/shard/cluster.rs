@@ -19,6 +19,8 @@ pub struct Task {
     pub env: BTreeMap<String, String>,
     pub ports: Vec<u16>,
     pub volume: Option<VolumeId>,
+    /// The pod that it is of, by its main task: one that fails or is killed takes the others with it (R83).
+    pub pod: Option<String>,
     /// Updates in order, the first one sent and not acknowledged.
     pub unacknowledged: VecDeque<TaskStatus>,
 }
@@ -210,9 +212,16 @@ impl Cluster {
             uuid: Some(uuid),
             ..status(task, state, Some(t.host.clone()))
         };
+        let pod = t.pod.clone();
         t.unacknowledged.push_back(status.clone());
         if t.unacknowledged.len() == 1 && self.subscribed {
             self.out.push_back(Event::Update(status));
+        }
+        if matches!(state, TaskState::Failed | TaskState::Killed) && pod.is_some() {
+            let others = self.tasks.iter();
+            let others = others.filter(|(_, t)| t.pod == pod && !t.state.is_proof_of_death());
+            let others: Vec<String> = others.map(|(id, _)| id.clone()).take(1).collect();
+            others.iter().for_each(|id| self.set(id, TaskState::Killed));
         }
     }
 
@@ -310,7 +319,7 @@ impl Cluster {
         }
         let room = known.iter().fold(Resources::ZERO, |sum, (_, r)| sum.plus(*r));
         let wanted = launches.iter().fold(Resources::ZERO, |sum, l| {
-            sum.plus(l.resources).plus(made_of_free(l))
+            sum.plus(l.room_of_tasks()).plus(made_of_free(l))
         });
         let offered_reserved: Vec<Reserved> = offers
             .iter()
@@ -359,12 +368,27 @@ impl Cluster {
                 resources: launch.resources,
                 env: launch.runtime.env.clone(),
                 ports: launch.ports.iter().map(|p| p.number).collect(),
+                pod: (!launch.sidecars.is_empty()).then(|| task.clone()),
                 unacknowledged: VecDeque::new(),
             };
-            self.tasks.insert(task.clone(), new);
-            if self.starts {
-                self.set(&task, TaskState::Starting);
-                self.set(&task, TaskState::Running);
+            let sidecars = launch.sidecars.iter().map(|s| {
+                let beside = Task {
+                    resources: s.resources,
+                    env: s.runtime.env.clone(),
+                    ports: Vec::new(),
+                    ..new.clone()
+                };
+                (format!("{task}.{}", s.name), beside)
+            });
+            let all: Vec<(String, Task)> = std::iter::once((task.clone(), new.clone()))
+                .chain(sidecars)
+                .collect();
+            for (task, new) in all {
+                self.tasks.insert(task.clone(), new);
+                if self.starts {
+                    self.set(&task, TaskState::Starting);
+                    self.set(&task, TaskState::Running);
+                }
             }
         }
     }

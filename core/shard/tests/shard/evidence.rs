@@ -20,6 +20,7 @@ fn plant(w: &mut World, id: &str) {
         resources: shape(1, 64),
         env: BTreeMap::new(),
         ports: Vec::new(),
+        pod: None,
         unacknowledged: VecDeque::new(),
     };
     w.cluster.tasks.insert(id.to_owned(), new);

@@ -28,6 +28,8 @@ mod losses;
 mod moves;
 mod offers;
 #[cfg(test)]
+mod pods;
+#[cfg(test)]
 mod ports;
 #[cfg(test)]
 mod rates;

@@ -72,6 +72,8 @@ fn run_at(generation: u32, state: RunState) -> Run {
         revocable: Resources::ZERO,
         healthy: None,
         ready: None,
+        members: Vec::new(),
+        ending: None,
     }
 }
 

@@ -9,8 +9,8 @@ use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role};
 use echelon_core_model::time::Span;
 use echelon_core_model::{
-    AssignedRange, Assignment, ClusterId, Epoch, Generation, InstanceNumber, InstanceRange, JobId, Releasing,
-    RunState, TaskId, Timestamp, Version,
+    AssignedRange, Assignment, ClusterId, Epoch, Generation, InstanceNumber, InstanceRange, JobId, MemberId,
+    Releasing, RunState, TaskId, Timestamp, Version,
 };
 use echelon_core_placement::{Problem, place};
 use echelon_core_shard::{Alarm, Config, Effect, Event, LinkId, Mode, Shard, Timing, check};
@@ -431,8 +431,8 @@ impl World {
                 }
             }
             Call::Kill { task, .. } => {
-                let task: TaskId = task.parse().expect("a kill of what is not ours");
-                if let Some(run) = self.stored_run(&task) {
+                let member: MemberId = task.parse().expect("a kill of what is not ours");
+                if let Some(run) = self.stored_run(&member.run) {
                     assert_eq!(run.state, RunState::Stopping, "KILL before the wish is stored");
                 }
             }
@@ -442,17 +442,19 @@ impl World {
     }
 
     fn check_acknowledge(&self, task: &str, uuid: &[u8; 16]) {
-        let (Ok(id), Some(t)) = (task.parse::<TaskId>(), self.cluster.tasks.get(task)) else {
+        let (Ok(id), Some(t)) = (task.parse::<MemberId>(), self.cluster.tasks.get(task)) else {
             return;
         };
         let update = t.unacknowledged.iter().find(|s| s.uuid.as_ref() == Some(uuid));
-        let (Some(update), Some(run)) = (update, self.stored_run(&id)) else {
+        let (Some(update), Some(run)) = (update, self.stored_run(&id.run)) else {
             return;
         };
+        let member = run.members.iter().find(|m| m.sidecar == id.sidecar);
+        let state = member.map_or(run.state, |m| m.state);
         let stored = match update.state {
-            TaskState::Running => !matches!(run.state, RunState::Launching | RunState::Starting),
-            TaskState::Starting => run.state != RunState::Launching,
-            s if s.is_proof_of_death() => run.state.is_ended(),
+            TaskState::Running => !matches!(state, RunState::Launching | RunState::Starting),
+            TaskState::Starting => state != RunState::Launching,
+            s if s.is_proof_of_death() => state.is_ended(),
             _ => true,
         };
         assert!(

@@ -130,6 +130,9 @@ impl Runner {
         for (id, path) in &launch.volumes {
             sandbox.mount(&self.volume(id), path)?;
         }
+        if let Some((executor, _)) = &launch.executor {
+            sandbox.show_in(&self.config.work_dir, executor, &launch.run.task)?;
+        }
         sandbox.give_order(&Order {
             program: probe::words(&launch.command),
             environment: environment(launch, &sandbox),
@@ -287,11 +290,13 @@ fn environment(launch: &Launch, sandbox: &Sandbox) -> BTreeMap<String, String> {
     let inherited = INHERITED
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let shared = launch.executor.as_ref();
+    let executor = shared.map_or_else(|| run.task.to_string(), |(e, _)| e.executor.to_string());
     let of_mesos = [
         ("MESOS_SANDBOX", sandbox.path().display().to_string()),
         ("MESOS_DIRECTORY", sandbox.path().display().to_string()),
         ("MESOS_TASK_ID", run.task.to_string()),
-        ("MESOS_EXECUTOR_ID", run.task.to_string()),
+        ("MESOS_EXECUTOR_ID", executor),
         ("MESOS_FRAMEWORK_ID", run.framework.to_string()),
         ("MESOS_AGENT_ID", run.agent.to_string()),
         ("MESOS_SLAVE_ID", run.agent.to_string()),

@@ -4,7 +4,7 @@
 use super::fetch::File;
 use super::probe::{Heard, Kind, Probe};
 use super::process::Process;
-use echelon_sim_mesos::{AgentId, Run};
+use echelon_sim_mesos::{AgentId, ExecutorRun, Run, TaskId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,10 +77,32 @@ impl Sandbox {
         let (Some(runs), Some(name)) = (self.0.parent(), self.0.file_name()) else {
             return Ok(());
         };
-        let fresh = runs.join(".latest.new");
+        self.point(runs, "latest", Path::new(name))
+    }
+
+    /// Lets it be found below its executor's folder, too, which is where the default executor has the folders of a group's tasks:
+    /// `tasks/<task>`.
+    pub(crate) fn show_in(&self, work_dir: &Path, executor: &ExecutorRun, task: &TaskId) -> io::Result<()> {
+        let runs = Self::agent_folder(work_dir, &executor.agent)
+            .join("frameworks")
+            .join(executor.framework.as_str())
+            .join("executors")
+            .join(executor.executor.to_string())
+            .join("runs");
+        let container = executor.container.to_string();
+        let tasks = runs.join(&container).join("tasks");
+        fs::create_dir_all(&tasks)?;
+        self.point(&tasks, task.as_str(), &self.0.canonicalize()?)?;
+        self.point(&runs, "latest", Path::new(&container))
+    }
+
+    /// Lets a name in a folder lead to something, from one moment to the next. Others may do so at the same time.
+    fn point(&self, folder: &Path, name: &str, to: &Path) -> io::Result<()> {
+        let by = self.0.file_name().unwrap_or_default().to_string_lossy();
+        let fresh = folder.join(format!(".{name}.{by}"));
         let _ = fs::remove_file(&fresh);
-        std::os::unix::fs::symlink(name, &fresh)?;
-        fs::rename(fresh, runs.join("latest"))
+        std::os::unix::fs::symlink(to, &fresh)?;
+        fs::rename(fresh, folder.join(name))
     }
 
     /// Lets a task see a folder under a path of its sandbox. An absolute path needs a file system of its own, which no task has

@@ -9,8 +9,9 @@ use echelon_proto::mesos::v1::offer::{Operation, operation};
 use echelon_proto::mesos::v1::scheduler::{Call, Event, call, event};
 use echelon_proto::mesos::v1::task_status::Reason;
 use echelon_proto::mesos::v1::{
-    AgentId as AgentIdMessage, CommandInfo, DurationInfo, Environment, Filters, FrameworkId, FrameworkInfo,
-    KillPolicy, Offer, Resource, TaskId, TaskInfo, TaskState, TaskStatus, environment, value,
+    AgentId as AgentIdMessage, CommandInfo, DurationInfo, Environment, ExecutorId, ExecutorInfo, Filters,
+    FrameworkId, FrameworkInfo, KillPolicy, Offer, Resource, TaskGroupInfo, TaskId, TaskInfo, TaskState,
+    TaskStatus, environment, executor_info, value,
 };
 use echelon_proto::recordio::Decoder;
 use http_body_util::{BodyExt as _, Full};
@@ -298,6 +299,39 @@ impl Framework {
             }),
             ..Default::default()
         };
+        self.accept(offer, launch).await
+    }
+
+    /// Launches commands as one group below a default executor of this name, on the next offer.
+    pub async fn launch_group(&mut self, name: &str, tasks: Vec<TaskInfo>) -> AgentIdMessage {
+        let offer = self.offer().await;
+        let tasks = tasks.into_iter().map(|task| TaskInfo {
+            agent_id: offer.agent_id.clone(),
+            ..task
+        });
+        let executor = ExecutorInfo {
+            r#type: Some(executor_info::Type::Default.into()),
+            executor_id: ExecutorId {
+                value: name.to_owned(),
+            },
+            framework_id: Some(self.id.clone()),
+            resources: vec![scalar("cpus", 0.1), scalar("mem", 32.0), scalar("disk", 16.0)],
+            ..Default::default()
+        };
+        let launch = Operation {
+            r#type: Some(operation::Type::LaunchGroup.into()),
+            launch_group: Some(operation::LaunchGroup {
+                executor,
+                task_group: TaskGroupInfo {
+                    tasks: tasks.collect(),
+                },
+            }),
+            ..Default::default()
+        };
+        self.accept(offer, launch).await
+    }
+
+    async fn accept(&mut self, offer: Offer, launch: Operation) -> AgentIdMessage {
         let accept = Some(call::Accept {
             offer_ids: vec![offer.id],
             operations: vec![launch],
@@ -340,14 +374,17 @@ impl Framework {
     }
 }
 
-/// A task of a tenth of a CPU that runs a line of shell.
-pub fn task(name: &str, line: &str) -> TaskInfo {
-    let scalar = |name: &str, value: f64| Resource {
+fn scalar(name: &str, value: f64) -> Resource {
+    Resource {
         name: name.to_owned(),
         r#type: value::Type::Scalar.into(),
         scalar: Some(value::Scalar { value }),
         ..Default::default()
-    };
+    }
+}
+
+/// A task of a tenth of a CPU that runs a line of shell.
+pub fn task(name: &str, line: &str) -> TaskInfo {
     let variable = environment::Variable {
         name: "GREETING".to_owned(),
         value: Some("hello".to_owned()),

@@ -61,6 +61,25 @@ async fn files_are_listed_and_read_by_the_v1_calls() {
 }
 
 #[tokio::test]
+async fn the_tasks_of_a_group_are_processes_that_end_with_the_first_that_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    let fails = task("pod", "echo main; sleep 0.3; exit 7");
+    let beside = task("pod.log", "echo \"$MESOS_EXECUTOR_ID/$MESOS_TASK_ID\"; sleep 300");
+    let ends = task("pod.init", "true");
+    framework.launch_group("pod", vec![fails, beside, ends]).await;
+    let status = framework.state("pod", TaskState::TaskFailed).await;
+    assert_eq!(status.message(), "Command exited with status 7");
+    let status = framework.state("pod.log", TaskState::TaskKilled).await;
+    assert_eq!(status.message(), "Command terminated with signal Terminated");
+    for (name, said) in [("pod", "main\n"), ("pod.log", "pod/pod.log\n"), ("pod.init", "")] {
+        let path = format!("tasks/{name}/stdout");
+        assert_eq!(file(&running, &framework.id, "pod", &path).await, said);
+    }
+}
+
+#[tokio::test]
 async fn failures_say_how_a_task_ended() {
     let folder = tempfile::tempdir().unwrap();
     let (running, _shutdown) = cluster(folder.path()).await;

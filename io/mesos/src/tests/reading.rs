@@ -1,6 +1,6 @@
 use super::net::{Answer, Net};
 use crate::files::{MAX_PIECE, Wanted};
-use crate::{FilesError, Piece, Timing, read_file, sandbox_file};
+use crate::{FilesError, Piece, Timing, pod_file, read_file, sandbox_file};
 use echelon_proto::mesos::v1::agent::{Call, Response, response};
 use prost::Message as _;
 
@@ -103,5 +103,13 @@ async fn what_cannot_be_read_says_why() {
     assert_eq!(
         error.to_string(),
         "agent gone:5051 did not answer: connecting failed: connection refused"
+    );
+}
+
+#[test]
+fn a_task_of_a_pod_has_a_folder_of_its_own() {
+    assert_eq!(
+        pod_file("f-1", "t.1", "t.1.log", "stderr"),
+        "/frameworks/f-1/executors/t.1/runs/latest/tasks/t.1.log/stderr"
     );
 }

@@ -228,6 +228,7 @@ fn launch_on(offer: &Offer) -> Call {
         grace: Span::seconds(10),
         max_run: None,
         labels: BTreeMap::new(),
+        sidecars: Vec::new(),
     };
     Call::Accept {
         offers: vec![offer.id.clone()],

@@ -68,6 +68,7 @@ pub fn spec(command: &str) -> JobSpec {
             ..Resources::ZERO
         },
         volume: None,
+        sidecars: Vec::new(),
         constraints: Vec::new(),
         retry: defaults::RETRY,
         grace: defaults::GRACE,
@@ -161,6 +162,8 @@ pub fn block(job: JobId, number: u32, host: &str) -> Block {
         revocable: Resources::ZERO,
         healthy: None,
         ready: None,
+        members: Vec::new(),
+        ending: None,
     };
     let record = InstanceRecord {
         generation: Generation(1),

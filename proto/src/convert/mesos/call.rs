@@ -1,6 +1,7 @@
 //! Our calls as Mesos' calls. A call carries our framework id, except the first SUBSCRIBE (R22).
 
 use super::framework::{Framework, seconds};
+use super::group::launch_group;
 use super::reserve;
 use super::task::task;
 use crate::mesos::v1::offer::{Operation, operation};
@@ -40,7 +41,8 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
             launches,
             refuse,
         } => {
-            wire.accept = Some(accept(offers, host, launches, *refuse, framework));
+            let operations = operations(launches, host, framework, id);
+            wire.accept = Some(accept(ids(offers), operations, *refuse));
             call::Type::Accept
         }
         Call::Decline { offers, refuse } => {
@@ -130,31 +132,29 @@ fn answer_inverse(wire: &mut Wire, ids: Vec<OfferId>, accept: bool, filters: Fil
     }
 }
 
-fn accept(
-    offers: &[Offer],
-    host: &HostId,
-    launches: &[Launch],
-    refuse: Span,
-    framework: &Framework,
-) -> call::Accept {
-    let mut operations: Vec<Operation> = launches
-        .iter()
-        .flat_map(|l| reserve::prepare(l, framework))
-        .collect();
-    let tasks = launches
-        .iter()
-        .map(|launch| task(launch, host, framework))
-        .collect();
-    operations.push(Operation {
-        r#type: Some(i32::from(operation::Type::Launch)),
-        launch: Some(operation::Launch { task_infos: tasks }),
-        ..Operation::default()
-    });
+fn accept(offer_ids: Vec<OfferId>, operations: Vec<Operation>, refuse: Span) -> call::Accept {
     call::Accept {
-        offer_ids: ids(offers),
+        offer_ids,
         operations,
         filters: Some(filters(refuse)),
     }
+}
+
+/// What makes the volumes, single tasks in one LAUNCH, then each pod by itself.
+fn operations(launches: &[Launch], host: &HostId, framework: &Framework, id: Option<&str>) -> Vec<Operation> {
+    let volumes = launches.iter().flat_map(|l| reserve::prepare(l, framework));
+    let (pods, single): (Vec<&Launch>, Vec<&Launch>) = launches.iter().partition(|l| !l.sidecars.is_empty());
+    let launch = (!single.is_empty()).then(|| Operation {
+        r#type: Some(i32::from(operation::Type::Launch)),
+        launch: Some(operation::Launch {
+            task_infos: single.into_iter().map(|l| task(l, host, framework)).collect(),
+        }),
+        ..Operation::default()
+    });
+    let pods = pods
+        .into_iter()
+        .map(|l| launch_group(l, host, framework, id.map(framework_id)));
+    volumes.chain(launch).chain(pods).collect()
 }
 
 fn ids(offers: &[Offer]) -> Vec<OfferId> {

@@ -53,6 +53,8 @@ fn launch(offered: Option<Reserved>) -> Launch {
             cpus: 100,
             ..Resources::ZERO
         },
+        revocable: Resources::ZERO,
+        sidecars: Vec::new(),
         volume: Some(TaskVolume {
             id: VolumeId::new("vol-1"),
             path: "data".to_owned(),

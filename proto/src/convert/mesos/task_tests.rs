@@ -29,6 +29,7 @@ fn launched(runtime: Runtime) -> TaskInfo {
         grace: Span::seconds(10),
         max_run: None,
         labels: [].into(),
+        sidecars: Vec::new(),
     };
     task(&launch, &HostId::new("agent"), &Framework::named("f"))
 }
@@ -423,6 +424,8 @@ fn lent_room_is_marked_and_no_kind_comes_from_both_sides() {
         ..Resources::ZERO
     };
     let launch = Launch {
+        sidecars: Vec::new(),
+        volume: None,
         task: "0000000000000000000000000a.main.0.1.1".parse().unwrap(),
         name: "slack".to_owned(),
         discovery: "main.slack".to_owned(),
@@ -440,7 +443,7 @@ fn lent_room_is_marked_and_no_kind_comes_from_both_sides() {
         max_run: None,
         labels: [].into(),
     };
-    let task = task(&launch, &HostId::new("agent"), "*");
+    let task = task(&launch, &HostId::new("agent"), &Framework::named("f"));
     let marked: Vec<(&str, bool)> = task
         .resources
         .iter()

@@ -8,11 +8,12 @@ use crate::convert::fields::{
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::directive::Grant;
-use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run, SliceRow, Stopping};
+use echelon_core_model::instance::{Block, BlockKey, Ended, Ending, InstanceRecord, Run, SliceRow, Stopping};
+use echelon_core_model::pod::Member;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
 use echelon_core_model::{
-    Epoch, Generation, HostId, InstanceNumber, Resources, RunNumber, Span, Timestamp, VolumeId,
+    Epoch, Generation, HostId, InstanceNumber, Resources, RunNumber, SidecarName, Span, Timestamp, VolumeId,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -122,6 +123,60 @@ impl Wire for Port {
     }
 }
 
+impl Wire for Member {
+    type Message = wire::Member;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            sidecar,
+            state,
+            exit_code,
+            healthy,
+        } = self;
+        wire::Member {
+            sidecar: sidecar.as_ref().map(ToString::to_string).unwrap_or_default(),
+            state: state.number().into(),
+            exit_code: *exit_code,
+            healthy: *healthy,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let name = message.sidecar;
+        Ok(Self {
+            sidecar: (!name.is_empty()).then(|| SidecarName::new(name)),
+            state: run_state("state", message.state)?,
+            exit_code: message.exit_code,
+            healthy: message.healthy,
+        })
+    }
+}
+
+impl Wire for Ending {
+    type Message = wire::Ending;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            state,
+            reason,
+            exit_code,
+        } = self;
+        wire::Ending {
+            state: state.number().into(),
+            reason: Some(reason.to_wire()),
+            exit_code: *exit_code,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            state: run_state("state", message.state)?,
+            reason: required("reason", message.reason)?,
+            exit_code: message.exit_code,
+        })
+    }
+}
+
 /// The texts of one list in order of first use.
 #[derive(Default)]
 struct Texts<'a> {
@@ -169,6 +224,8 @@ impl<'a> HostsOut<'a> {
             revocable,
             healthy,
             ready,
+            members,
+            ending,
         } = run;
         wire::Run {
             generation: generation.0,
@@ -189,6 +246,8 @@ impl<'a> HostsOut<'a> {
             revocable: (!revocable.is_zero()).then(|| revocable.to_wire()),
             healthy: *healthy,
             ready: *ready,
+            members: messages(members),
+            ending: ending.as_ref().map(Wire::to_wire),
         }
     }
 
@@ -267,6 +326,8 @@ impl HostsIn {
             revocable: optional("revocable", message.revocable)?.unwrap_or(Resources::ZERO),
             healthy: message.healthy,
             ready: message.ready,
+            members: list("members", message.members)?,
+            ending: optional("ending", message.ending)?,
         })
     }
 

@@ -289,6 +289,7 @@ fn launch(n: u32, runtime_ms: u64) -> Launch {
         run: RunNumber(1),
     };
     Launch {
+        sidecars: Vec::new(),
         name: task.to_string(),
         task,
         discovery: String::new(),
