@@ -136,7 +136,7 @@ fn report() -> impl Strategy<Value = Report> {
     );
     let capacity = capacity.prop_map(
         |(total, used, largest_free, largest_host, hosts, mesos_contact, loss, (without_gpus, slack))| {
-            ReportPart::Capacity(Capacity {
+            ReportPart::Capacity(Box::new(Capacity {
                 total,
                 used,
                 largest_free,
@@ -146,7 +146,7 @@ fn report() -> impl Strategy<Value = Report> {
                 hosts,
                 mesos_contact,
                 loss,
-            })
+            }))
         },
     );
     let part = prop_oneof![

@@ -144,7 +144,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             HELLO.replace("kind: batch", "kind: daemon"),
-            "kind: kind `daemon` is not served by this version: use batch or service",
+            "kind: kind `daemon` is not served by this version: use batch, service or stateful",
         ),
         (
             "name: x\nresources: {}\n".to_owned(),

@@ -99,7 +99,7 @@ pub enum ReportPart {
     /// The full report is complete.
     FullEnd,
     /// The cluster's hosts in sum.
-    Capacity(Capacity),
+    Capacity(Box<Capacity>),
     /// The directive was refused: the shard obeys a newer resource manager.
     Superseded(Epoch),
 }

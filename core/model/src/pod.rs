@@ -204,7 +204,7 @@ mod tests {
             format!("{run}.Log"),
             format!("{run}.log.log"),
             format!("{run}.{}", "a".repeat(64)),
-            run.replace(".main.", ".main.0."),
+            run.replace(".main.", ".main.x."),
         ] {
             assert!(text.parse::<MemberId>().is_err(), "{text}");
         }

@@ -331,7 +331,7 @@ fn may_lend(picture: &Picture, revocable: bool, (now, after): (Timestamp, Span))
                 .is_some_and(|since| now.since(*since) >= patient);
             !quota && !long
         });
-        !on_its_way && !(same_side && waits_for_cluster)
+        !(on_its_way || same_side && waits_for_cluster)
     })
 }
 

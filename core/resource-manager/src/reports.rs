@@ -113,7 +113,7 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
         }
         ReportPart::Capacity(capacity) => {
             out.capacity = true;
-            view.capacity = Some(capacity);
+            view.capacity = Some(*capacity);
         }
         ReportPart::Superseded(epoch) => out.superseded = Some(epoch),
     }

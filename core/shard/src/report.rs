@@ -69,7 +69,7 @@ impl Shard {
         let all: BTreeSet<u32> = self.picture.groups.keys().copied().collect();
         let mut batch = vec![(link, ReportPart::FullStart)];
         batch.extend(self.parts(&all).into_iter().map(|p| (link, p)));
-        batch.push((link, ReportPart::Capacity(self.capacity())));
+        batch.push((link, ReportPart::Capacity(Box::new(self.capacity()))));
         batch.push((link, ReportPart::FullEnd));
         self.enqueue(batch);
     }
@@ -150,7 +150,7 @@ impl Shard {
         self.telling.told = Some((self.now, capacity.clone()));
         let links: Vec<LinkId> = self.links.keys().copied().collect();
         for link in links {
-            self.tell(link, ReportPart::Capacity(capacity.clone()));
+            self.tell(link, ReportPart::Capacity(Box::new(capacity.clone())));
         }
     }
 

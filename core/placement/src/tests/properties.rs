@@ -76,6 +76,8 @@ prop_compose! {
             item.avoid = hosts.into_iter().map(id).collect();
         }
         wanted.present = present.into_iter().map(|(h, n)| (id(h), n)).collect();
+        // What has a volume never runs on lent room.
+        let bound = if revocable { Vec::new() } else { bound };
         wanted.bound = (100..).zip(bound).map(|(n, (host, offered))| Bound {
             number: InstanceNumber(n),
             host: id(host),

@@ -135,7 +135,7 @@ impl ModelShard {
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
                 let capacity = self.capacity(now);
-                vec![self.report(ReportPart::Capacity(capacity))]
+                vec![self.report(ReportPart::Capacity(Box::new(capacity)))]
             }
             Order::Slices(orders) => {
                 for order in orders {
@@ -185,7 +185,7 @@ impl ModelShard {
         self.reported.clear();
         out.extend(self.work(now));
         let capacity = self.capacity(now);
-        out.push(self.report(ReportPart::Capacity(capacity)));
+        out.push(self.report(ReportPart::Capacity(Box::new(capacity))));
         out.push(self.report(ReportPart::FullEnd));
         out
     }

@@ -43,7 +43,7 @@ impl Wire for Report {
                 ReportPart::Slices(list("slices", sent.slices).map_err(|e| e.within("slices"))?)
             }
             Sent::FullEnd(wire::FullReportEnd {}) => ReportPart::FullEnd,
-            Sent::Capacity(sent) => ReportPart::Capacity(required("capacity", Some(sent))?),
+            Sent::Capacity(sent) => ReportPart::Capacity(Box::new(required("capacity", Some(sent))?)),
             Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
         };
         Ok(Self {
