@@ -186,6 +186,9 @@ impl Case {
     pub fn store_job(&mut self, n: u128, spec: JobBuilder) -> JobId {
         let spec: JobSpec = spec.build();
         let job = JobId::new(self.born, n << 64);
+        for shard in self.shards.values_mut().filter(|_| spec.revocable) {
+            shard.revocable.insert(job);
+        }
         self.decide(Decision::PutSpec {
             job,
             version: 1,

@@ -3,7 +3,7 @@
 use super::case::{Case, batch, service};
 use crate::plan::plan;
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::{JobId, ReasonCode, RunState, Span};
+use echelon_core_model::{ReasonCode, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 #[test]
@@ -215,11 +215,8 @@ fn a_cluster_whose_only_room_is_kept_is_passed_over() {
     }
 }
 
-/// Jobs 1 to 9 are revocable at every cluster.
 fn lend(case: &mut Case, cluster: &str, cores: u64) {
-    let shard = case.shard(cluster);
-    shard.lent_cores = cores;
-    shard.revocable = (1..10).map(JobId).collect();
+    case.shard(cluster).lent_cores = cores;
 }
 
 #[test]
