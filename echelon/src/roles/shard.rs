@@ -51,7 +51,7 @@ pub struct ShardOptions {
     /// The user that tasks run as on the agents; else the one that runs this process
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// The Mesos role whose resources are used; else `*`
+    /// The Mesos role whose resources are used; else `echelon`
     #[arg(long, value_name = "ROLE")]
     mesos_role: Option<String>,
     /// The framework's name in Mesos; else `echelon`
@@ -246,7 +246,7 @@ pub(crate) fn plain_mesos(masters: &str) -> Result<Mesos> {
         framework: Framework {
             name: "echelon".to_owned(),
             user: std::env::var("USER").unwrap_or_else(|_| "root".to_owned()),
-            role: "*".to_owned(),
+            role: "echelon".to_owned(),
             failover_timeout: FAILOVER_TIMEOUT,
             principal: None,
         },

@@ -135,11 +135,14 @@ async fn wrong_requests_name_the_field_and_store_nothing() {
         world.change("POST", "/v1/jobs", &pool).await.fields(),
         ["job.spec.pool"]
     );
-    for kind in ["stateful", "daemon"] {
+    for (kind, problem) in [
+        ("stateful", "instances of kind stateful have one"),
+        ("daemon", "not served yet"),
+    ] {
         let refused = world
             .change("POST", "/v1/jobs", &HELLO.replace("batch", kind))
             .await;
-        assert!(refused.body.contains("not served yet"), "{}", refused.body);
+        assert!(refused.body.contains(problem), "{}", refused.body);
     }
     assert_eq!(world.get("/v1/jobs").await.json(), serde_json::json!({}));
 }

@@ -86,7 +86,10 @@ impl World {
         let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
         let name = format!("job{n}");
         let is_service = die.chance(400);
-        let mut job = if is_service && die.chance(400) {
+        // What is not served together is not drawn together.
+        let is_stateful = is_service && die.chance(400);
+        let mut is_alone = is_stateful;
+        let mut job = if is_stateful {
             let job = JobBuilder::stateful(&name, instances, 64);
             if die.chance(500) { job.reclaimed() } else { job }
         } else if is_service {
@@ -98,7 +101,8 @@ impl World {
         if die.chance(500) {
             job = job.spread();
         }
-        if self.options.lent > 0 && die.chance(300) {
+        if self.options.lent > 0 && die.chance(300) && !is_stateful {
+            is_alone = true;
             job = job.revocable();
         }
         if die.chance(300) {
@@ -107,7 +111,7 @@ impl World {
         if !is_service && die.chance(200) {
             job = job.env("SIM_EXIT_CODE", "1").retry_limit(2);
         }
-        if die.chance(300) {
+        if die.chance(300) && !is_alone {
             job = with_sidecars(job, is_service, die);
         }
         let mut plans = VecDeque::from([Asked::Create]);
