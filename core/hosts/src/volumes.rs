@@ -169,13 +169,7 @@ impl Hosts {
     }
 
     /// Notes that a task of ours has a volume in use.
-    pub fn volume_in_use(&mut self, host: &HostId, id: &VolumeId, size: u64, path: &str, now: Timestamp) {
-        let volume = HostVolume {
-            id: id.clone(),
-            size,
-            path: path.to_owned(),
-            seen_at: now,
-        };
+    pub fn volume_in_use(&mut self, host: &HostId, volume: HostVolume) {
         if self.volumes.seen(host, volume) {
             self.changed.insert(host.clone());
         }

@@ -13,7 +13,7 @@ use echelon_core_model::cluster::HostView;
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::GroupSpec;
-use echelon_core_model::volume::{HeldVolume, Reclaim, VolumeWish};
+use echelon_core_model::volume::{HeldVolume, HostVolume, Reclaim, VolumeWish};
 use echelon_core_model::{
     Generation, GroupName, HostId, InstanceId, InstanceNumber, InstanceRange, JobId, RangeSet, Resources,
     RunState, TaskId, VolumeId,
@@ -162,8 +162,13 @@ impl Shard {
         let group = self.picture.groups.get(&run.0.0);
         let path = group.and_then(|g| Some(g.group_spec()?.volume.as_ref()?.path.clone()));
         if let Some(path) = path {
-            self.hosts
-                .volume_in_use(&host, &held.id, held.size, &path, self.now);
+            let volume = HostVolume {
+                id: held.id,
+                size: held.size,
+                path,
+                seen_at: self.now,
+            };
+            self.hosts.volume_in_use(&host, volume);
         }
     }
 

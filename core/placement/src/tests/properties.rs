@@ -99,22 +99,17 @@ fn a_problem() -> impl Strategy<Value = Problem> {
     })
 }
 
-/// One instance after the other, looking at every host each time.
-fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
-    let most = Kind::ALL.map(|k| problem.hosts.iter().map(|h| h.free.get(k)).max().unwrap_or(0));
-    let mut free: BTreeMap<&HostId, Resources> = problem.hosts.iter().map(|h| (&h.id, h.free)).collect();
-    let mut slack: BTreeMap<&HostId, Resources> =
-        problem.hosts.iter().map(|h| (&h.id, h.slack.free)).collect();
-    let mut ports: BTreeMap<&HostId, PortSet> =
-        problem.hosts.iter().map(|h| (&h.id, h.ports.clone())).collect();
-    let size = |left: Resources| -> u64 {
-        let parts = Kind::ALL.into_iter().zip(most).filter(|(_, m)| *m > 0);
-        parts.map(|(k, m)| left.get(k) * 1_000_000 / m).sum()
-    };
-    let mut groups: Vec<&Wanted> = problem.groups.iter().collect();
-    groups.sort_by_key(|g| (Reverse(g.priority), g.job));
-    let mut out = BTreeMap::new();
-    for g in &groups {
+/// Those that can only be where their volumes are: in order, before all others.
+fn seat_bound<'a>(
+    problem: &'a Problem,
+    groups: &[&Wanted],
+    (free, ports): (
+        &mut BTreeMap<&'a HostId, Resources>,
+        &mut BTreeMap<&'a HostId, PortSet>,
+    ),
+    out: &mut BTreeMap<InstanceId, HostId>,
+) {
+    for g in groups {
         for b in &g.bound {
             let host = problem
                 .hosts
@@ -141,6 +136,24 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
             );
         }
     }
+}
+
+/// One instance after the other, looking at every host each time.
+fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
+    let most = Kind::ALL.map(|k| problem.hosts.iter().map(|h| h.free.get(k)).max().unwrap_or(0));
+    let mut free: BTreeMap<&HostId, Resources> = problem.hosts.iter().map(|h| (&h.id, h.free)).collect();
+    let mut slack: BTreeMap<&HostId, Resources> =
+        problem.hosts.iter().map(|h| (&h.id, h.slack.free)).collect();
+    let mut ports: BTreeMap<&HostId, PortSet> =
+        problem.hosts.iter().map(|h| (&h.id, h.ports.clone())).collect();
+    let size = |left: Resources| -> u64 {
+        let parts = Kind::ALL.into_iter().zip(most).filter(|(_, m)| *m > 0);
+        parts.map(|(k, m)| left.get(k) * 1_000_000 / m).sum()
+    };
+    let mut groups: Vec<&Wanted> = problem.groups.iter().collect();
+    groups.sort_by_key(|g| (Reverse(g.priority), g.job));
+    let mut out = BTreeMap::new();
+    seat_bound(problem, &groups, (&mut free, &mut ports), &mut out);
     for g in groups {
         let mut counts = g.present.clone();
         for item in &g.items {

@@ -41,6 +41,7 @@ mod restarts;
 mod sealing;
 #[cfg(test)]
 mod trace;
+#[cfg(test)]
 mod volumes;
 #[cfg(test)]
 mod wakes;

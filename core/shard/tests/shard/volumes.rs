@@ -72,7 +72,7 @@ fn a_volume_is_made_with_the_first_run_and_kept_over_restarts() {
     let mut w = one(&database().build());
     let (id, host) = volume(&w, 0);
     assert_eq!(id.as_str(), task(0, 1, 1));
-    assert_eq!(w.cluster.volumes(&host), [id.clone()]);
+    assert_eq!(w.cluster.volumes(&host), std::slice::from_ref(&id));
     w.wish(&database().build(), Desired::Running, 1);
     w.send_order(&[range(0, 0)], &[(1, 1)], 1);
     w.run(seconds(5));

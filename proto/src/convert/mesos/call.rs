@@ -7,7 +7,7 @@ use super::task::task;
 use crate::mesos::v1::offer::{Operation, operation};
 use crate::mesos::v1::scheduler::{Call as Wire, call};
 use crate::mesos::v1::{
-    AgentId, DurationInfo, Filters, FrameworkId, KillPolicy, OfferId, OperationId, TaskId,
+    AgentId, DurationInfo, Filters, FrameworkId, FrameworkInfo, KillPolicy, OfferId, OperationId, TaskId,
 };
 use echelon_core_hosts::{Call, Launch, OfferId as Offer};
 use echelon_core_model::{HostId, Span};
@@ -22,19 +22,9 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
     let kind = match call {
         Call::Subscribe { framework: stored } => {
             wire.framework_id = stored.as_deref().map(framework_id);
-            wire.subscribe = Some(call::Subscribe {
-                framework_info: framework.to_wire(stored.as_deref()),
-                ..call::Subscribe::default()
-            });
-            call::Type::Subscribe
+            subscribe(&mut wire, framework.to_wire(stored.as_deref()))
         }
-        Call::UpdateFramework => {
-            wire.update_framework = Some(call::UpdateFramework {
-                framework_info: framework.to_wire(id),
-                ..call::UpdateFramework::default()
-            });
-            call::Type::UpdateFramework
-        }
+        Call::UpdateFramework => update_framework(&mut wire, framework.to_wire(id)),
         Call::Accept {
             offers,
             host,
@@ -59,11 +49,8 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
             refuse,
             ..
         } => {
-            wire.accept = Some(call::Accept {
-                offer_ids: ids(offers),
-                operations: reserve::discard(reserved, *attempt, &framework.role),
-                filters: Some(filters(*refuse)),
-            });
+            let operations = reserve::discard(reserved, *attempt, &framework.role);
+            wire.accept = Some(accept(ids(offers), operations, *refuse));
             call::Type::Accept
         }
         Call::AnswerInverse {
@@ -92,15 +79,7 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
             });
             call::Type::Acknowledge
         }
-        Call::AcknowledgeOperation { id, host, uuid } => {
-            wire.acknowledge_operation_status = Some(call::AcknowledgeOperationStatus {
-                agent_id: Some(agent_id(host)),
-                uuid: uuid.to_vec(),
-                operation_id: OperationId { value: id.clone() },
-                ..call::AcknowledgeOperationStatus::default()
-            });
-            call::Type::AcknowledgeOperationStatus
-        }
+        Call::AcknowledgeOperation { id, host, uuid } => acknowledge_operation(&mut wire, id, host, uuid),
         Call::Reconcile { tasks } => {
             let tasks = tasks.iter().map(|(task, host)| call::reconcile::Task {
                 task_id: task_id(task),
@@ -114,6 +93,32 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
     };
     wire.r#type = Some(i32::from(kind));
     wire
+}
+
+fn subscribe(wire: &mut Wire, framework_info: FrameworkInfo) -> call::Type {
+    wire.subscribe = Some(call::Subscribe {
+        framework_info,
+        ..call::Subscribe::default()
+    });
+    call::Type::Subscribe
+}
+
+fn update_framework(wire: &mut Wire, framework_info: FrameworkInfo) -> call::Type {
+    wire.update_framework = Some(call::UpdateFramework {
+        framework_info,
+        ..call::UpdateFramework::default()
+    });
+    call::Type::UpdateFramework
+}
+
+fn acknowledge_operation(wire: &mut Wire, id: &str, host: &HostId, uuid: &[u8]) -> call::Type {
+    wire.acknowledge_operation_status = Some(call::AcknowledgeOperationStatus {
+        agent_id: Some(agent_id(host)),
+        uuid: uuid.to_vec(),
+        operation_id: OperationId { value: id.to_owned() },
+        ..call::AcknowledgeOperationStatus::default()
+    });
+    call::Type::AcknowledgeOperationStatus
 }
 
 fn answer_inverse(wire: &mut Wire, ids: Vec<OfferId>, accept: bool, filters: Filters) -> call::Type {

@@ -70,9 +70,8 @@ fn an_update_of_the_framework_says_what_a_later_subscription_would() {
     assert!(update.suppressed_roles.is_empty());
 }
 
-#[test]
-fn a_launch_says_all_that_its_task_needs() {
-    let launch = Launch {
+fn web() -> Launch {
+    Launch {
         task: "0000000000000000000000000a.main.0.1.1".parse().unwrap(),
         name: "web 0".to_owned(),
         discovery: "main.web".to_owned(),
@@ -90,11 +89,15 @@ fn a_launch_says_all_that_its_task_needs() {
         max_run: Some(Span::seconds(60)),
         labels: [("k".to_owned(), "v".to_owned())].into(),
         sidecars: Vec::new(),
-    };
+    }
+}
+
+#[test]
+fn a_launch_says_all_that_its_task_needs() {
     let call = Call::Accept {
         offers: vec![OfferId("o1".into()), OfferId("o2".into())],
         host: HostId::new("agent"),
-        launches: vec![launch],
+        launches: vec![web()],
         refuse: Span::millis(500),
     };
     let wire = call_to_wire(&call, &framework(), Some("f-1"));

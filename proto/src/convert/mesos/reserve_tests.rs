@@ -116,7 +116,7 @@ fn what_is_missing_of_a_volume_is_made_in_order_with_ids_of_its_own() {
 fn a_volume_is_destroyed_before_its_disk_is_given_back() {
     use operation::Type::{Destroy, Unreserve};
     let read = reserved(&recorded()).unwrap();
-    let operations = discard(&[read.clone()], 7, "ra");
+    let operations = discard(std::slice::from_ref(&read), 7, "ra");
     assert_eq!(kinds(&operations), [Destroy, Unreserve]);
     assert_eq!(operations[0].destroy.as_ref().unwrap().volumes, [recorded()]);
     let freed = &operations[1].unreserve.as_ref().unwrap().resources[0];
@@ -127,6 +127,8 @@ fn a_volume_is_destroyed_before_its_disk_is_given_back() {
     let bare = Reserved { volume: None, ..read };
     assert_eq!(kinds(&discard(&[bare], 8, "ra")), [Unreserve]);
 }
+
+type Change<'a> = &'a dyn Fn(&mut Resource);
 
 #[test]
 fn what_is_not_plainly_ours_is_left_alone() {
@@ -139,7 +141,7 @@ fn what_is_not_plainly_ours_is_left_alone() {
         r#type: i32::from(source::Type::Mount),
         ..Source::default()
     };
-    let cases: [(&str, &dyn Fn(&mut Resource)); 6] = [
+    let cases: [(&str, Change<'_>); 6] = [
         ("static", &|r| {
             r.reservations[0].r#type = Some(i32::from(ReservationType::Static))
         }),
