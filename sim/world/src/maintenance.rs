@@ -1,6 +1,6 @@
 //! What an operator does for the maintenance of a machine: the plan, its begin, its end. The machine comes back as a new agent.
 
-use crate::mesos::{agent, hostname};
+use crate::mesos::hostname;
 use crate::world::{Item, World};
 use echelon_core_model::Span;
 use echelon_proto::mesos::v1::master::{Schedule, Window};
@@ -73,11 +73,9 @@ impl World {
             c.mesos.stop_maintenance(&[machine(hostname)]);
             c.windows.remove(hostname);
             // What is on its disks outlives its agent.
-            let spec = c
-                .parked
-                .remove(hostname)
-                .unwrap_or_else(|| agent(hostname.to_owned()));
-            c.mesos.add_agent(spec, now);
+            if let Some(spec) = c.parked.remove(hostname) {
+                c.mesos.add_agent(spec, now);
+            }
         }
         self.flush_mesos(cluster);
     }

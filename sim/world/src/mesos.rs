@@ -404,9 +404,12 @@ pub fn hostname(cluster: &ClusterId, n: usize) -> String {
     format!("{cluster}-host{n}")
 }
 
-/// An agent of a host.
-pub fn agent(hostname: String) -> sim::AgentSpec {
-    sim::AgentSpec::new(hostname, sim::Bundle::of(4, 4096, 10_240))
+/// The agent of a cluster's n-th host. Each has a port of its own: an agent that takes the address of one that is down ends that one
+/// for good, with all that is on its disks.
+pub fn agent(cluster: &ClusterId, n: usize) -> sim::AgentSpec {
+    let spec = sim::AgentSpec::new(hostname(cluster, n), sim::Bundle::of(4, 4096, 10_240));
+    let port = spec.port.saturating_add(n.try_into().unwrap_or_default());
+    sim::AgentSpec { port, ..spec }
 }
 
 /// A cluster with its hosts.
@@ -414,7 +417,7 @@ pub fn cluster(name: &str, hosts: usize, seed: u64) -> (ClusterId, sim::Cluster)
     let id = ClusterId::new(name);
     let mut mesos = sim::Cluster::new(sim::Config::default(), seed, BEGIN);
     for i in 0..hosts {
-        mesos.add_agent(agent(hostname(&id, i)), BEGIN);
+        mesos.add_agent(agent(&id, i), BEGIN);
     }
     (id, mesos)
 }
