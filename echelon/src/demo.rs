@@ -24,6 +24,8 @@ pub struct Demo {
 }
 
 const DEADLINE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CLUSTERS: usize = 2;
 
 /// Runs the demo.
 ///
@@ -43,8 +45,12 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
     let gateway = Client::connect(&address, DEADLINE).await?;
     let sources = sources(folder.path())?;
     let stop = shutdown.token();
+    let jobs = async {
+        until_heard(&gateway).await?;
+        both(&gateway, &sources).await
+    };
     let done = tokio::select! {
-        done = both(&gateway, &sources) => done,
+        done = jobs => done,
         () = stop.cancelled() => bail!("interrupted"),
     };
     let instances = done?;
@@ -71,6 +77,24 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Waits until every cluster is heard. Instances are divided over the clusters that are known when they are routed: a job that comes
+/// as soon as one may be taken would be given to the first cluster alone.
+async fn until_heard(gateway: &Client) -> Result<()> {
+    let all_heard = async {
+        loop {
+            let all = client::clusters(gateway, v1::ListClustersRequest::default(), usize::MAX).await?;
+            let heard = |c: &v1::Cluster| c.contact() == v1::Contact::Fresh && c.hosts > 0;
+            if all.len() == CLUSTERS && all.iter().all(heard) {
+                return anyhow::Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, all_heard)
+        .await
+        .context("not every cluster was heard within a minute")?
 }
 
 type Row = (String, v1::Instance, String);
