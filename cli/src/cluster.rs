@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::output::{self, Listing};
 use crate::shape;
 use clap::Subcommand;
-use echelon_clients_rust::{self as client, v1};
+use echelon_clients_rust::{self as client, Client, v1};
 
 /// Verbs.
 #[derive(Debug, Subcommand)]
@@ -49,6 +49,15 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Activate { cluster } => wish(context, &cluster, v1::ClusterWish::Active).await,
         Command::AcceptLoss { cluster } => accept_loss(context, &cluster).await,
     }
+}
+
+/// The cluster that is named, or the ids of all.
+pub(crate) async fn one_or_all(client: &Client, named: Option<String>) -> Result<Vec<String>, Failure> {
+    if let Some(one) = named {
+        return Ok(vec![one]);
+    }
+    let all = client::clusters(client, v1::ListClustersRequest::default(), usize::MAX).await?;
+    Ok(all.into_iter().map(|c| c.cluster_id).collect())
 }
 
 async fn list(context: &Context) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! `echelon host ...`
 
+use crate::cluster;
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::output::{self, Listing};
@@ -36,15 +37,8 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
 
 async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Result<(), Failure> {
     let client = context.client().await?;
-    let clusters = match cluster {
-        Some(one) => vec![one],
-        None => {
-            let all = client::clusters(&client, v1::ListClustersRequest::default(), usize::MAX).await?;
-            all.into_iter().map(|c| c.cluster_id).collect()
-        }
-    };
     let mut all = Vec::new();
-    for cluster in clusters {
+    for cluster in cluster::one_or_all(&client, cluster).await? {
         let request = v1::ListHostsRequest {
             parent: format!("clusters/{cluster}"),
             ..v1::ListHostsRequest::default()

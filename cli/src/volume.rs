@@ -1,11 +1,17 @@
 //! `echelon volume ...`
 
+use crate::cluster;
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::output::{self, Listing};
 use crate::shape;
 use clap::Subcommand;
 use echelon_clients_rust::{self as client, v1};
+use std::time::{Duration, Instant};
+
+/// A wish reaches its shard by way of the resource manager, which repeats it every few seconds.
+const HEARD_WITHIN: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Verbs.
 #[derive(Debug, Subcommand)]
@@ -51,15 +57,8 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
 
 async fn list(context: &Context, cluster: Option<String>, unheld: bool, limit: usize) -> Result<(), Failure> {
     let client = context.client().await?;
-    let clusters = match cluster {
-        Some(one) => vec![one],
-        None => {
-            let all = client::clusters(&client, v1::ListClustersRequest::default(), usize::MAX).await?;
-            all.into_iter().map(|c| c.cluster_id).collect()
-        }
-    };
     let mut all = Vec::new();
-    for cluster in clusters {
+    for cluster in cluster::one_or_all(&client, cluster).await? {
         let request = v1::ListVolumesRequest {
             parent: format!("clusters/{cluster}"),
             ..v1::ListVolumesRequest::default()
@@ -94,7 +93,7 @@ fn row(v: &v1::HostVolume) -> Vec<String> {
         v.cluster.clone(),
         v.hostname.clone(),
         format!("{}MiB", v.size_mib),
-        short(&v.holder),
+        holder(v),
         state(v),
         shape::ago(v.seen_time.as_ref()),
         v.path.clone(),
@@ -112,6 +111,15 @@ fn state(v: &v1::HostVolume) -> String {
         "unheld".to_owned()
     } else {
         "held".to_owned()
+    }
+}
+
+/// The same with the job's name.
+fn holder(v: &v1::HostVolume) -> String {
+    let held = short(&v.holder);
+    match held.split_once('/') {
+        Some((_, rest)) if !v.holder_job.is_empty() => format!("{}/{rest}", v.holder_job),
+        _ => held,
     }
 }
 
@@ -160,22 +168,38 @@ async fn adopt(context: &Context, volume: &str, instance: &str) -> Result<(), Fa
         instance: format!("jobs/{job}/groups/{group}/instances/{number}"),
     };
     let client = context.client().await?;
-    let done = client.repeat(|| {
-        let (mut service, request) = (client.volume_service(), request.clone());
-        async move { service.adopt_volume(request).await }
-    });
-    show(context, volume, &done.await?.volume.unwrap_or_default());
+    let began = Instant::now();
+    let volume_now = loop {
+        let done = client.repeat(|| {
+            let (mut service, request) = (client.volume_service(), request.clone());
+            async move { service.adopt_volume(request).await }
+        });
+        let now = done.await?.volume.unwrap_or_default();
+        // A restart before the shard has heard would take the instance's own volume again.
+        if now.heard || now.adopting.is_empty() || began.elapsed() > HEARD_WITHIN {
+            break now;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    };
+    show(context, volume, &volume_now);
     Ok(())
 }
 
 fn show(context: &Context, name: &str, v: &v1::HostVolume) {
-    let people = format!(
+    let mut people = format!(
         "volume: {}\nstate:  {}\nhost:   {}\nsize:   {}MiB\n",
         output::escape(&v.volume_id),
         state(v),
         output::escape(&v.hostname),
         v.size_mib,
     );
+    if !v.adopting.is_empty() {
+        people.push_str(if v.heard {
+            "next:   `echelon job restart` has it used\n"
+        } else {
+            "next:   its shard has not heard of it yet; it will, and uses it with the next run after that\n"
+        });
+    }
     print!(
         "{}",
         output::one(&output::message("HostVolume", v), name, &people, context.format())

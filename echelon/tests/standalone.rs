@@ -155,14 +155,25 @@ fn everything_outlives_the_process() {
 }
 
 #[test]
+fn the_demo_runs_on_both_clusters() {
+    let output = plain().arg("demo").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("demo: 24 of 24 instances succeeded on 2 clusters"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = Standalone::start(folder.path());
     first.printed(&["job", "run", &example("counter")]);
-    let log = |standalone: &Standalone, wanted: &str| {
+    let log = |standalone: &Standalone, job: &str, wanted: &str| {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let log = standalone.printed(&["job", "logs", "counter", "0"]);
+            let log = standalone.printed(&["job", "logs", job, "0"]);
             if log.contains(wanted) {
                 return;
             }
@@ -171,18 +182,22 @@ fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
         }
     };
     first.running("counter", 1);
-    log(&first, "start number 1");
+    log(&first, "counter", "start number 1");
     first.printed(&["job", "restart", "counter"]);
-    log(&first, "start number 2");
+    log(&first, "counter", "start number 2");
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     let again = Standalone::start(folder.path());
     again.running("counter", 1);
     again.printed(&["job", "restart", "counter"]);
-    log(&again, "start number 3");
+    log(&again, "counter", "start number 3");
 
-    let volumes = again.printed(&["volume", "list"]);
-    assert_eq!(volumes.matches(" held ").count(), 1, "{volumes}");
+    // A host's row is written within seconds.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while again.printed(&["volume", "list"]).matches(" held ").count() != 1 {
+        assert!(Instant::now() < deadline, "the volume is not listed as held");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     let name = again.printed(&["volume", "list", "-o", "name"]).trim().to_owned();
     let refused = again.echelon(&["volume", "destroy", &name]);
     let said = String::from_utf8_lossy(&refused.stderr);
@@ -194,9 +209,28 @@ fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
     again.printed(&["job", "stop", "counter", "--wait"]);
     let volumes = again.printed(&["volume", "list", "--unheld", "-o", "name"]);
     assert_eq!(volumes.trim(), name);
-    again.printed(&["volume", "destroy", &name]);
+    // Another job goes on where it stopped.
+    let (cluster, _) = name.split_once('/').unwrap();
+    let text = std::fs::read_to_string(example("counter")).unwrap();
+    let text = text.replace(
+        "name: counter",
+        &format!("name: heir\nclusters: {{only: [{cluster}]}}"),
+    );
+    let file = folder.path().join("heir.yaml");
+    std::fs::write(&file, text).unwrap();
+    again.printed(&["job", "run", file.to_str().unwrap()]);
+    again.running("heir", 1);
+    let adopted = again.printed(&["volume", "adopt", &name, "heir/main/0"]);
+    assert!(adopted.contains("`echelon job restart` has it used"), "{adopted}");
+    again.printed(&["job", "restart", "heir"]);
+    log(&again, "heir", "start number 4");
+
+    let left = again.printed(&["volume", "list", "--unheld", "-o", "name"]);
+    let name = left.trim();
+    again.printed(&["volume", "destroy", name]);
     let deadline = Instant::now() + Duration::from_secs(120);
-    while !again.printed(&["volume", "list", "-o", "name"]).trim().is_empty() {
+    let left = || again.printed(&["volume", "list", "--unheld", "-o", "name"]);
+    while !left().trim().is_empty() {
         assert!(Instant::now() < deadline, "the volume is still there");
         std::thread::sleep(Duration::from_millis(200));
     }

@@ -36,6 +36,7 @@ pub struct Memory {
     pub events: Vec<(EventCursor, Event)>,
     pub blocks: BTreeMap<(ClusterId, JobId, GroupName), BTreeMap<InstanceNumber, InstanceRecord>>,
     pub rows: BTreeMap<(ClusterId, JobId, GroupName), SliceRow>,
+    pub shards: BTreeMap<ClusterId, ShardRow>,
     pub broken: BTreeSet<ClusterId>,
 }
 
@@ -185,7 +186,7 @@ impl Memory {
                     .take(limit as usize)
                     .collect(),
             ),
-            Query::Shard(_) => Answer::Shard(ShardRow::default()),
+            Query::Shard(cluster) => Answer::Shard(self.shards.get(&cluster).cloned().unwrap_or_default()),
             other => panic!("no method reads {other:?}"),
         })
     }

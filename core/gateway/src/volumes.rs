@@ -11,11 +11,12 @@ use crate::port::Facts;
 use crate::resource::JobRef;
 use echelon_core_model::cluster::{Cluster, Host};
 use echelon_core_model::instance::{BlockKey, InstanceRecord};
-use echelon_core_model::job::Desired;
+use echelon_core_model::job::{Desired, Head};
+use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Query, ShardRow};
 use echelon_core_model::volume::{HostVolume, VolumeWish};
-use echelon_core_model::{ClusterId, GroupName, HostId, InstanceId, InstanceNumber, VolumeId};
-use std::collections::BTreeSet;
+use echelon_core_model::{ClusterId, GroupName, HostId, InstanceId, InstanceNumber, JobId, VolumeId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A volume with whose it is.
 #[derive(Debug, Clone)]
@@ -31,9 +32,20 @@ pub struct VolumeView {
     /// Its cluster's name.
     pub cluster_name: String,
     /// The instance that holds it.
-    pub holder: Option<InstanceId>,
+    pub holder: Option<Holder>,
     /// What is wanted of it.
     pub wish: Option<VolumeWish>,
+    /// The cluster's shard has stored that wish.
+    pub heard: bool,
+}
+
+/// Who holds a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Its job's name.
+    pub job_name: String,
 }
 
 /// A page of volumes, by host and id; the page's size counts hosts.
@@ -48,10 +60,11 @@ pub async fn list_volumes<F: Facts>(
     let cluster = hosts::cluster(facts, wanted).await?;
     let own = own(facts, &cluster.id).await?;
     let hosts = hosts::list_hosts(facts, wanted, page).await?;
+    let mut reader = Reader::new(facts, cluster, own);
     let mut items = Vec::new();
     for host in &hosts.items {
         for volume in &host.host.volumes {
-            items.push(view(facts, &cluster, &own, &host.host, volume).await?);
+            items.push(reader.view(&host.host, volume).await?);
         }
     }
     Ok(Page {
@@ -86,6 +99,21 @@ pub async fn adopt_volume<F: Facts>(
     (job, group, number): (JobRef, GroupName, InstanceNumber),
 ) -> Result<VolumeView, ApiError> {
     let found = find(facts, wanted, id).await?;
+    let head = lookup::settled(facts, &job).await?;
+    let instance = InstanceId {
+        job: head.job,
+        group,
+        number,
+    };
+    // Repeated after it was done.
+    if found
+        .volume
+        .holder
+        .as_ref()
+        .is_some_and(|h| h.instance == instance)
+    {
+        return Ok(found.volume);
+    }
     refuse_held(&found.volume)?;
     if found.volume.wish == Some(VolumeWish::Destroy) {
         return Err(ApiError::new(
@@ -93,12 +121,6 @@ pub async fn adopt_volume<F: Facts>(
             format!("volume `{id}` is to be destroyed; nothing was changed"),
         ));
     }
-    let head = lookup::settled(facts, &job).await?;
-    let instance = InstanceId {
-        job: head.job,
-        group,
-        number,
-    };
     let refuse = |why: &str| {
         ApiError::new(
             ErrorReason::VolumeUnfit,
@@ -158,7 +180,7 @@ async fn find<F: Facts>(facts: &F, wanted: &str, id: &VolumeId) -> Result<Found,
         ));
     };
     Ok(Found {
-        volume: view(facts, &cluster, &own, host, volume).await?,
+        volume: Reader::new(facts, cluster, own).view(host, volume).await?,
         all: rows
             .iter()
             .flat_map(|h| &h.volumes)
@@ -174,8 +196,8 @@ fn refuse_held(found: &VolumeView) -> Result<(), ApiError> {
     Err(ApiError::new(
         ErrorReason::VolumeHeld,
         format!(
-            "volume `{}` is held by instance {} of group {} of job {}; stop the job or scale the instance away first; nothing was changed",
-            found.volume.id, holder.number, holder.group, holder.job
+            "volume `{}` is held by instance {} of group {} of job `{}`; stop the job or scale the instance away first; nothing was changed",
+            found.volume.id, holder.instance.number, holder.instance.group, holder.job_name
         ),
     ))
 }
@@ -197,85 +219,115 @@ async fn wish<F: Facts>(
         Ok(after)
     })
     .await?;
+    let heard = found.volume.heard && found.volume.wish.as_ref() == Some(&wish);
     Ok(VolumeView {
         wish: Some(wish),
+        heard,
         ..found.volume.clone()
     })
 }
 
-async fn view<F: Facts>(
-    facts: &F,
-    cluster: &Cluster,
-    own: &ShardRow,
-    host: &Host,
-    volume: &HostVolume,
-) -> Result<VolumeView, ApiError> {
-    let wish = own
-        .volumes
-        .get(&volume.id)
-        .or_else(|| cluster.volumes.get(&volume.id));
-    Ok(VolumeView {
-        holder: holder(facts, &cluster.id, own, &volume.id).await?,
-        volume: volume.clone(),
-        host: host.id.clone(),
-        hostname: host.hostname.clone(),
-        cluster: cluster.id.clone(),
-        cluster_name: cluster.name.clone(),
-        wish: wish.cloned(),
-    })
+/// Reads whose volumes are, each job and each block of instances once.
+struct Reader<'a, F> {
+    facts: &'a F,
+    cluster: Cluster,
+    own: ShardRow,
+    jobs: BTreeMap<JobId, Option<(Head, JobSpec)>>,
+    blocks: BTreeMap<BlockKey, BTreeMap<InstanceNumber, InstanceRecord>>,
 }
 
-/// The instance that counts on a volume: the one that adopted it, or the one for which it was made, as long as it is not over for
-/// good and has no other.
-async fn holder<F: Facts>(
-    facts: &F,
-    cluster: &ClusterId,
-    own: &ShardRow,
-    id: &VolumeId,
-) -> Result<Option<InstanceId>, ApiError> {
-    let adopted = match own.volumes.get(id) {
-        Some(VolumeWish::Adopt(instance)) => Some(instance.clone()),
-        Some(VolumeWish::Destroy) => return Ok(None),
-        None => None,
-    };
-    for instance in adopted.into_iter().chain(id.maker()) {
-        let Some(head) = ask::head(facts, instance.job).await? else {
-            continue;
-        };
-        if head.void || head.goal.desired != Desired::Running {
-            continue;
-        }
-        let spec = ask::spec(facts, head.job, head.spec_version).await?;
-        let group = spec.as_ref().and_then(|s| s.group(&instance.group));
-        if group.is_none_or(|g| instance.number.0 >= g.instances) {
-            continue;
-        }
-        let record = record(facts, cluster, &instance).await?;
-        if record.and_then(|r| r.volume).is_some_and(|v| v.id == *id) {
-            return Ok(Some(instance));
+impl<'a, F: Facts> Reader<'a, F> {
+    const fn new(facts: &'a F, cluster: Cluster, own: ShardRow) -> Self {
+        Self {
+            facts,
+            cluster,
+            own,
+            jobs: BTreeMap::new(),
+            blocks: BTreeMap::new(),
         }
     }
-    Ok(None)
-}
 
-async fn record<F: Facts>(
-    facts: &F,
-    cluster: &ClusterId,
-    instance: &InstanceId,
-) -> Result<Option<InstanceRecord>, ApiError> {
-    let key = BlockKey::of(instance.job, &instance.group, instance.number);
-    let query = Query::GroupBlocks {
-        cluster: cluster.clone(),
-        job: instance.job,
-        group: instance.group.clone(),
-        first: key.number,
-        last: key.number,
-    };
-    match ask::read(facts, query, Consistency::Quorum, "the instance").await? {
-        Answer::Blocks(blocks, _) => Ok(blocks
-            .into_iter()
-            .find_map(|mut b| b.instances.remove(&instance.number))),
-        _ => Err(ask::broken_conflict("the instance")),
+    async fn view(&mut self, host: &Host, volume: &HostVolume) -> Result<VolumeView, ApiError> {
+        let stored = self.own.volumes.get(&volume.id).cloned();
+        let told = self.cluster.volumes.get(&volume.id).cloned();
+        // Operators' newest word counts, but nothing brings back what is being destroyed.
+        let wish = match &stored {
+            Some(VolumeWish::Destroy) => stored.clone(),
+            _ => told.or_else(|| stored.clone()),
+        };
+        Ok(VolumeView {
+            holder: self.holder(&volume.id).await?,
+            volume: volume.clone(),
+            host: host.id.clone(),
+            hostname: host.hostname.clone(),
+            cluster: self.cluster.id.clone(),
+            cluster_name: self.cluster.name.clone(),
+            heard: wish.is_some() && wish == stored,
+            wish,
+        })
+    }
+
+    /// The instance that counts on a volume: the one that adopted it, or the one for which it was made, as long as it is not over for
+    /// good and has no other.
+    async fn holder(&mut self, id: &VolumeId) -> Result<Option<Holder>, ApiError> {
+        let adopted = match self.own.volumes.get(id) {
+            Some(VolumeWish::Adopt(instance)) => Some(instance.clone()),
+            Some(VolumeWish::Destroy) => return Ok(None),
+            None => None,
+        };
+        for instance in adopted.into_iter().chain(id.maker()) {
+            let Some((head, spec)) = self.job(instance.job).await? else {
+                continue;
+            };
+            let group = spec.group(&instance.group);
+            let is_over = head.void || head.goal.desired != Desired::Running;
+            if is_over || group.is_none_or(|g| instance.number.0 >= g.instances) {
+                continue;
+            }
+            let job_name = head.name.clone();
+            let record = self.record(&instance).await?;
+            if record
+                .and_then(|r| r.volume.as_ref())
+                .is_some_and(|v| v.id == *id)
+            {
+                return Ok(Some(Holder { instance, job_name }));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn job(&mut self, id: JobId) -> Result<Option<&(Head, JobSpec)>, ApiError> {
+        if !self.jobs.contains_key(&id) {
+            let head = ask::head(self.facts, id).await?;
+            let found = match head {
+                Some(head) => ask::spec(self.facts, id, head.spec_version)
+                    .await?
+                    .map(|spec| (head, spec)),
+                None => None,
+            };
+            self.jobs.insert(id, found);
+        }
+        Ok(self.jobs.get(&id).and_then(Option::as_ref))
+    }
+
+    async fn record(&mut self, instance: &InstanceId) -> Result<Option<&InstanceRecord>, ApiError> {
+        let key = BlockKey::of(instance.job, &instance.group, instance.number);
+        if !self.blocks.contains_key(&key) {
+            let query = Query::GroupBlocks {
+                cluster: self.cluster.id.clone(),
+                job: instance.job,
+                group: instance.group.clone(),
+                first: key.number,
+                last: key.number,
+            };
+            let read = ask::read(self.facts, query, Consistency::Quorum, "the instances").await?;
+            let Answer::Blocks(blocks, _) = read else {
+                return Err(ask::broken_conflict("the instances"));
+            };
+            let instances = blocks.into_iter().flat_map(|b| b.instances).collect();
+            self.blocks.insert(key.clone(), instances);
+        }
+        Ok(self.blocks.get(&key).and_then(|b| b.get(&instance.number)))
     }
 }
 

@@ -125,9 +125,12 @@ fn each_volume_is_shown_with_who_holds_it() {
         .unwrap()
         .items
         .into_iter()
-        .map(|v| (v.volume.id, v.holder))
+        .map(|v| (v.volume.id, v.holder.map(|h| (h.instance, h.job_name))))
         .collect();
-    assert_eq!(holders, [(id(0), Some(instance(0))), (id(1), None)]);
+    assert_eq!(
+        holders,
+        [(id(0), Some((instance(0), "db".to_owned()))), (id(1), None)]
+    );
 }
 
 #[test]
@@ -153,7 +156,8 @@ fn only_what_nobody_holds_is_destroyed() {
 #[test]
 fn an_instance_adopts_what_fits_it() {
     let mut store = two();
-    assert_eq!(adopt(&mut store, 0, 0).unwrap_err().0, ErrorReason::VolumeHeld);
+    assert_eq!(adopt(&mut store, 0, 0), Ok(None), "it has it");
+    assert_eq!(adopt(&mut store, 0, 1).unwrap_err().0, ErrorReason::VolumeHeld);
     let (reason, said) = adopt(&mut store, 1, 1).unwrap_err();
     assert_eq!(reason, ErrorReason::VolumeUnfit);
     assert!(said.contains("no such instance"), "{said}");
@@ -173,4 +177,27 @@ fn an_instance_adopts_what_fits_it() {
         .insert((JobId(7), 1), JobBuilder::stateful("db", 1, 100).build());
     let (_, said) = adopt(&mut store, 1, 0).unwrap_err();
     assert!(said.contains("does not belong to cluster `east`"), "{said}");
+}
+
+#[test]
+fn it_shows_when_the_shard_has_heard_a_wish() {
+    let mut store = two();
+    let adopted = |store: &mut Memory| {
+        let who = (JobRef::Id(JobId(7)), main_group(), InstanceNumber(0));
+        run(store, move |facts| async move {
+            adopt_volume(&facts, "east", &id(1), who).await.unwrap()
+        })
+    };
+    assert!(!adopted(&mut store).heard);
+    let cluster = ClusterId::new("east");
+    let wish = VolumeWish::Adopt(instance(0));
+    store.shards.entry(cluster.clone()).or_default().volumes = [(id(1), wish)].into();
+    assert!(adopted(&mut store).heard);
+    // A newer word is shown before the shard has heard it.
+    assert_eq!(destroy(&mut store, 1), Ok(Some(VolumeWish::Destroy)));
+    let page = run(&mut store, |facts| async move {
+        list_volumes(&facts, "east", PageRequest::default()).await
+    });
+    let shown = page.unwrap().items.pop().unwrap();
+    assert_eq!((shown.wish, shown.heard), (Some(VolumeWish::Destroy), false));
 }

@@ -14,8 +14,9 @@ use v1::volume_service_server::VolumeService;
 fn show(view: &VolumeView) -> v1::HostVolume {
     let instance = |i: &InstanceId| format!("jobs/{}/groups/{}/instances/{}", i.job, i.group, i.number);
     let named = |i: Option<&InstanceId>| i.map(instance).unwrap_or_default();
+    let holder = view.holder.as_ref().map(|h| &h.instance);
     let adopting = match &view.wish {
-        Some(VolumeWish::Adopt(i)) if view.holder.as_ref() != Some(i) => Some(i),
+        Some(VolumeWish::Adopt(i)) if holder != Some(i) => Some(i),
         _ => None,
     };
     v1::HostVolume {
@@ -26,12 +27,18 @@ fn show(view: &VolumeView) -> v1::HostVolume {
         size_mib: view.volume.size,
         path: view.volume.path.clone(),
         seen_time: Some(timestamp(view.volume.seen_at)),
-        holder: named(view.holder.as_ref()),
+        holder: named(holder),
+        holder_job: view
+            .holder
+            .as_ref()
+            .map(|h| h.job_name.clone())
+            .unwrap_or_default(),
         maker: named(view.volume.id.maker().as_ref()),
         destroying: view.wish == Some(VolumeWish::Destroy),
         adopting: named(adopting),
         cluster_id: view.cluster.to_string(),
         cluster: view.cluster_name.clone(),
+        heard: view.heard,
     }
 }
 
