@@ -9,7 +9,7 @@ use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::reason::Layer;
-use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
+use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
     ClusterId, GroupName, JobId, RangeSet, Reason, ReasonCode, Resources, Span, Timestamp,
 };
@@ -130,8 +130,7 @@ impl Leave<'_> {
                 continue;
             }
             if draining {
-                let stays = spec.kind == JobKind::Stateful;
-                self.drain(&demand(id, &spec, group), (group, stays), (job, &key), &report);
+                self.drain(&demand(id, &spec, group), group, (job, &key), &report);
             } else {
                 self.spill(&demand(id, &spec, group), (job, &key), &report);
             }
@@ -166,7 +165,7 @@ impl Leave<'_> {
     fn drain(
         &mut self,
         demand: &Demand<'_>,
-        (group, stays): (&GroupSpec, bool),
+        group: &GroupSpec,
         (job, key): (&mut JobView, &SliceKey),
         report: &SliceReport,
     ) {
@@ -179,7 +178,7 @@ impl Leave<'_> {
             return;
         }
         // What has a volume stays with it: moving it would lose what is in it.
-        if stays
+        if group.volume.is_some()
             || report.active == 0
             || self.unavailable(job, &key.group) >= u64::from(group.max_unavailable.max(1))
         {

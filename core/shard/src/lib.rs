@@ -23,6 +23,7 @@ mod event;
 mod group;
 mod held;
 mod instances;
+mod intend;
 mod journal;
 mod kill;
 mod launch;

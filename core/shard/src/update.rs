@@ -42,23 +42,29 @@ impl Shard {
     }
 
     /// An update about a run that is in its instance's record.
-    pub(crate) fn on_known(&mut self, run: RunAt, sidecar: Option<SidecarName>, status: &TaskStatus) {
-        let (at, generation, number) = run;
+    fn on_known(&mut self, run: RunAt, sidecar: Option<SidecarName>, status: &TaskStatus) {
         self.reconciled(run, sidecar.as_ref());
         let news = News {
             of: sidecar.map_or(Whom::Main, Whom::Sidecar),
             ..news(status)
         };
+        self.take_in_news(run, &news);
+        self.acknowledge(status, Some(run));
+    }
+
+    /// Applies what is known of a run to its instance's record, with all that follows.
+    pub(crate) fn take_in_news(&mut self, run: RunAt, news: &News) {
+        let (at, generation, number) = run;
         let of_main = news.of == Whom::Main;
         let policy = self.policy(at.0);
         let now = self.now;
         // A look first: most repetitions change nothing, and then nothing is to be written.
         let tried = self.picture.record(at).cloned();
         let heard = tried.map_or(Heard::Nothing, |mut r| {
-            hear(&mut r, (generation, number), &news, &policy, now)
+            hear(&mut r, (generation, number), news, &policy, now)
         });
         if !matches!(heard, Heard::Nothing | Heard::Unknown) {
-            self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
+            self.edit(at, |r| hear(r, (generation, number), news, &policy, now));
         }
         match heard {
             Heard::OlderAlive => self.on_older_alive(run),
@@ -67,7 +73,6 @@ impl Shard {
             Heard::Older | Heard::Nothing | Heard::Unknown => {}
         }
         self.account(run);
-        self.acknowledge(status, Some(run));
     }
 
     /// Where a member has brought its pod's end, the rest of it is killed; anew when the main task is dead, since until then only

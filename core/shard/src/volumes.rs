@@ -8,15 +8,16 @@ use crate::event::Effect;
 use crate::group::Group;
 use crate::journal::Lane;
 use crate::picture::{At, RunAt};
-use echelon_core_hosts::{Call, OperationStatus, Reserved, TaskState, TaskStatus, TaskVolume};
+use echelon_core_hosts::{Call, OperationStatus, Reserved, TaskVolume};
+use echelon_core_jobs::{News, Told, Whom};
 use echelon_core_model::cluster::HostView;
-use echelon_core_model::instance::InstanceRecord;
+use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::GroupSpec;
 use echelon_core_model::volume::{HeldVolume, HostVolume, Reclaim, VolumeWish};
 use echelon_core_model::{
-    Generation, GroupName, HostId, InstanceId, InstanceNumber, InstanceRange, JobId, RangeSet, Resources,
-    RunState, TaskId, VolumeId,
+    Generation, GroupName, HostId, InstanceId, InstanceNumber, InstanceRange, JobId, RangeSet, Reason,
+    ReasonCode, Resources, RunState, VolumeId,
 };
 use echelon_core_placement::{Bound, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,7 +142,7 @@ impl Shard {
 
     /// A run that has reached its host has its volume in use there, where no offer shows it.
     pub(crate) fn note_volume_in_use(&mut self, run: RunAt) {
-        let live = |r: &echelon_core_model::instance::Run| {
+        let live = |r: &Run| {
             matches!(
                 r.state,
                 RunState::Starting | RunState::Running | RunState::Stopping
@@ -208,10 +209,16 @@ impl Shard {
             for at in self.counting_on(id) {
                 self.picture.agenda.insert(at);
                 for run in self.runs_elsewhere(at, id, host) {
-                    let status = self.picture.task(run).map(|task| self.gone(&task, run));
-                    if let Some(status) = status {
-                        self.on_known(run, None, &status);
-                    }
+                    let news = News {
+                        of: Whom::All,
+                        told: Told::Gone,
+                        reason: Reason::new(ReasonCode::HostGone)
+                            .at("it came back as another agent, which offers the volume"),
+                        exit_code: None,
+                        healthy: None,
+                        ready: None,
+                    };
+                    self.take_in_news(run, &news);
                 }
             }
         }
@@ -235,21 +242,6 @@ impl Shard {
         live.filter(|run| run.host != *host)
             .map(|run| (at, run.generation, run.number))
             .collect()
-    }
-
-    fn gone(&self, task: &TaskId, run: RunAt) -> TaskStatus {
-        TaskStatus {
-            task: task.to_string(),
-            state: TaskState::Gone,
-            host: self.picture.run(run).map(|r| r.host.clone()),
-            uuid: None,
-            reconciliation: false,
-            reason: "AGENT_REMOVED".to_owned(),
-            message: "its host came back as another agent and offers its volume".to_owned(),
-            at: None,
-            healthy: None,
-            ready: None,
-        }
     }
 
     fn want_of_volume(&mut self, id: VolumeId, wish: VolumeWish) {
@@ -281,18 +273,11 @@ impl Shard {
 
     /// Whether an instance that is not over counts on this volume.
     fn is_held(&self, id: &VolumeId) -> bool {
-        let adopted = match self.own.volumes.get(id) {
-            Some(VolumeWish::Adopt(instance)) => Some(instance.clone()),
-            _ => None,
-        };
-        let holders = [id.maker(), adopted];
-        holders.iter().flatten().any(|i| {
-            let number = self.picture.number_of(i.job, &i.group);
-            let group = number.and_then(|n| self.picture.groups.get(&n));
-            group.is_some_and(|g| {
-                g.record(i.number).is_some_and(|r| {
+        self.counting_on(id).into_iter().any(|(number, n)| {
+            self.picture.groups.get(&number).is_some_and(|g| {
+                g.record(n).is_some_and(|r| {
                     let it = r.volume.as_ref().is_some_and(|v| v.id == *id);
-                    it && (r.may_have_task() || !g.is_over_for(i.number))
+                    it && (r.may_have_task() || !g.is_over_for(n))
                 })
             })
         })

@@ -1,0 +1,130 @@
+//! From a choice of placement to an intent: what still holds is written into the instance's record, to be launched when that is
+//! durable.
+
+use crate::Shard;
+use crate::group::Group;
+use crate::journal::Point;
+use crate::pace::Action;
+use crate::picture::{At, RunAt};
+use echelon_core_jobs::{Start, VolumeStart, begin};
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::runtime::{Port, PortSpec};
+use echelon_core_model::{Generation, InstanceNumber, RangeSet, Resources};
+use echelon_core_placement as placement;
+use std::collections::BTreeSet;
+
+impl Shard {
+    /// Makes a choice an intent, if the instance still wants a host, and the host still has the room and the ports.
+    pub(crate) fn intend(&mut self, choice: &placement::Choice, left: &mut HostView) -> Option<RunAt> {
+        let id = &choice.instance;
+        let number = self.picture.number_of(id.job, &id.group)?;
+        let at: At = (number, id.number);
+        let group = self.picture.groups.get(&number)?;
+        let generation = self.may_intend(group, id.number)?;
+        let (wish, job, spec) = (group.wish.as_ref()?, group.spec.as_ref()?, group.group_spec()?);
+        let bound = self.bound(group, id.number);
+        let room = if bound.is_some() {
+            spec.room().minus(spec.volume_room())
+        } else {
+            spec.room()
+        };
+        let revocable = if job.revocable {
+            room.lent_part(left.slack.capacity)
+        } else {
+            Resources::ZERO
+        };
+        let needed = room.minus(revocable);
+        let mut ports_left = left.ports.clone();
+        let moved = bound
+            .as_ref()
+            .is_some_and(|b| b.host != choice.host || !b.offered);
+        let fits = needed.fits(left.free) && revocable.fits(left.slack.free);
+        if moved || !fits || !choice.ports.iter().all(|p| ports_left.take(*p)) {
+            return None;
+        }
+        let start = Start {
+            generation,
+            host: choice.host.clone(),
+            hostname: std::sync::Arc::clone(&left.hostname),
+            spec_version: wish.spec_version,
+            restarts: wish.goal.restarts,
+            ports: named(&spec.runtime.ports, &choice.ports)?,
+            revocable,
+            volume: spec.volume.as_ref().map(|v| match bound {
+                Some(_) => VolumeStart::Held,
+                None => VolumeStart::New(v.size),
+            }),
+            sidecars: spec.sidecars.iter().map(|s| s.name.clone()).collect(),
+        };
+        let now = self.now;
+        let raises = !group.ready.contains(&id.number);
+        left.free = left.free.minus(needed);
+        left.slack.free = left.slack.free.minus(revocable);
+        left.ports = ports_left;
+        self.edit(at, |r| begin(r, id, start, now));
+        if raises {
+            self.check_raise(at, generation);
+        }
+        if let Some(group) = self.picture.groups.get_mut(&number) {
+            group.ready.remove(&id.number);
+        }
+        let run = self.picture.record(at)?.run.as_ref()?;
+        let run = (at, run.generation, run.number);
+        self.unsent.insert(run);
+        self.paces.spend(Action::Launch, 1);
+        Some(run)
+    }
+
+    /// A raise beyond the grant would be a fault of this program: it is noted for the checker.
+    fn check_raise(&mut self, at: At, generation: Generation) {
+        let Some(group) = self.picture.groups.get(&at.0) else {
+            return;
+        };
+        let active = group.tallies.get(&generation).map_or(0, |t| t.active);
+        let granted = group.row.grants.get(&generation).map_or(0, |g| g.active);
+        if active > granted {
+            self.faults.push(crate::check::Broken::BeyondGrant {
+                instance: group.instance(at.1),
+                active,
+                granted,
+            });
+        }
+    }
+
+    /// The generation at which an instance may begin a run now, if it may.
+    fn may_intend(&self, group: &Group, n: InstanceNumber) -> Option<Generation> {
+        let range = group.range_of(n)?;
+        let follows = group.ready.contains(&n);
+        let starts = || {
+            let set: Option<&RangeSet> = group.startable.get(&range.generation);
+            set.is_some_and(|s| s.contains(n)) && group.openings(range.generation, self.now) > 0
+        };
+        let free = !self.strangers.block(&group.instance(n));
+        (self.is_fresh(group) && free && (follows || starts())).then_some(range.generation)
+    }
+
+    /// Where the lanes of some runs stand: blocks and slice rows.
+    pub(crate) fn points_of(&mut self, runs: &[RunAt]) -> BTreeSet<Point> {
+        let mut points = BTreeSet::new();
+        for ((number, n), ..) in runs {
+            if let Some(group) = self.picture.groups.get_mut(number) {
+                let lanes = [group.cell(*n).lane, group.row_lane];
+                points.extend(lanes.map(|l| self.journal.point(l)));
+            }
+        }
+        points
+    }
+}
+
+/// The ports of a choice by name; `None` where the spec wants others meanwhile.
+fn named(wanted: &[PortSpec], chosen: &[u16]) -> Option<Vec<Port>> {
+    let fits = |(spec, number): (&PortSpec, &u16)| {
+        spec.fixed.is_none_or(|fixed| fixed == *number).then(|| Port {
+            name: spec.name.clone(),
+            number: *number,
+        })
+    };
+    let pairs = wanted.iter().zip(chosen);
+    let ports: Option<Vec<Port>> = pairs.map(fits).collect();
+    ports.filter(|_| wanted.len() == chosen.len())
+}
