@@ -1,5 +1,6 @@
 //! What we say, field by field.
 
+use super::task::task;
 use super::*;
 use crate::mesos::v1::offer::operation;
 use crate::mesos::v1::scheduler::call::Type;
@@ -157,6 +158,24 @@ fn a_launch_says_all_that_its_task_needs() {
             gpus: 2000
         }
     );
+}
+
+#[test]
+fn lent_room_is_marked_and_no_kind_comes_from_both_sides() {
+    let launch = Launch {
+        revocable: Resources {
+            cpus: 1500,
+            ..Resources::ZERO
+        },
+        ..web()
+    };
+    let task = task(&launch, &HostId::new("agent"), &framework());
+    let marked: Vec<(&str, bool)> = task
+        .resources
+        .iter()
+        .map(|r| (r.name.as_str(), r.revocable.is_some()))
+        .collect();
+    assert_eq!(marked, [("mem", false), ("gpus", false), ("cpus", true)]);
 }
 
 fn asks_http() -> HealthCheck {

@@ -415,39 +415,3 @@ fn what_a_check_says_is_readiness() {
         assert_eq!(says(status), ready, "{status:?}");
     }
 }
-
-#[test]
-fn lent_room_is_marked_and_no_kind_comes_from_both_sides() {
-    let room = Resources {
-        cpus: 1500,
-        memory: 64,
-        ..Resources::ZERO
-    };
-    let launch = Launch {
-        sidecars: Vec::new(),
-        volume: None,
-        task: "0000000000000000000000000a.main.0.1.1".parse().unwrap(),
-        name: "slack".to_owned(),
-        discovery: "main.slack".to_owned(),
-        ports: vec![Port {
-            name: "http".to_owned(),
-            number: 31_000,
-        }],
-        runtime: Runtime::shell("run"),
-        resources: room,
-        revocable: Resources {
-            cpus: 1500,
-            ..Resources::ZERO
-        },
-        grace: Span::seconds(10),
-        max_run: None,
-        labels: [].into(),
-    };
-    let task = task(&launch, &HostId::new("agent"), &Framework::named("f"));
-    let marked: Vec<(&str, bool)> = task
-        .resources
-        .iter()
-        .map(|r| (r.name.as_str(), r.revocable.is_some()))
-        .collect();
-    assert_eq!(marked, [("mem", false), ("cpus", true), ("ports", false)]);
-}
