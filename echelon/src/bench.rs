@@ -2,7 +2,7 @@
 
 mod mesos;
 
-use crate::standalone;
+use crate::{heard, standalone};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use echelon_clients_rust::{self as client, Client, v1};
@@ -54,8 +54,10 @@ async fn e2e(flags: E2e, shutdown: Shutdown) -> Result<()> {
         .tempdir()
         .context("make a temporary folder")?;
     let config = standalone::Config::bench(folder.path(), flags.instances, flags.is_virtual);
+    let heard = heard::Wanted::of(&config);
     let running = standalone::start(config, shutdown).await?;
     let gateway = Client::connect(&format!("http://{}", running.address()), DEADLINE).await?;
+    heard.wait(&gateway).await?;
     let (memory_before, writes_before) = (resident_bytes(), running.store_writes());
     let began = Instant::now();
     let submitted_ms = wall_ms();

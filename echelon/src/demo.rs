@@ -2,6 +2,7 @@
 //! instance. It talks to its own gateway over gRPC as any client does.
 
 use crate::examples;
+use crate::heard::Wanted;
 use crate::standalone::{self, Running};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -24,8 +25,6 @@ pub struct Demo {
 }
 
 const DEADLINE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-const CLUSTERS: usize = 2;
 
 /// Runs the demo.
 ///
@@ -37,7 +36,9 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
         .prefix("echelon-demo-")
         .tempdir()
         .context("make a temporary folder")?;
-    let running = standalone::start(standalone::Config::demo(folder.path()), shutdown.clone()).await?;
+    let config = standalone::Config::demo(folder.path());
+    let heard = Wanted::of(&config);
+    let running = standalone::start(config, shutdown.clone()).await?;
     let address = format!("http://{}", running.address());
     eprintln!(
         "two simulated clusters of three hosts, a gateway, a resource manager and two shards are up at {address}"
@@ -46,7 +47,7 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
     let sources = sources(folder.path())?;
     let stop = shutdown.token();
     let jobs = async {
-        until_heard(&gateway).await?;
+        heard.wait(&gateway).await?;
         both(&gateway, &sources).await
     };
     let done = tokio::select! {
@@ -77,24 +78,6 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Waits until every cluster is heard. Instances are divided over the clusters that are known when they are routed: a job that comes
-/// as soon as one may be taken would be given to the first cluster alone.
-async fn until_heard(gateway: &Client) -> Result<()> {
-    let all_heard = async {
-        loop {
-            let all = client::clusters(gateway, v1::ListClustersRequest::default(), usize::MAX).await?;
-            let heard = |c: &v1::Cluster| c.contact() == v1::Contact::Fresh && c.hosts > 0;
-            if all.len() == CLUSTERS && all.iter().all(heard) {
-                return anyhow::Ok(());
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, all_heard)
-        .await
-        .context("not every cluster was heard within a minute")?
 }
 
 type Row = (String, v1::Instance, String);

@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod demo;
 pub mod examples;
+pub mod heard;
 pub mod process;
 pub mod roles;
 pub mod standalone;

@@ -2,6 +2,7 @@
 //! through gateway and resource manager of the same process, so their share of the two cores is in every figure.
 
 use super::{DEADLINE, print, spec, until_all_run, wall_ms};
+use crate::heard::Wanted;
 use crate::standalone::{self, Running};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -33,8 +34,11 @@ const SLOWEST_LAUNCHES_PER_S: u64 = 1_000;
 pub(super) async fn run(flags: Flags, shutdown: Shutdown) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let all = flags.running.saturating_add(flags.updates);
-    let running = standalone::start(standalone::Config::bench_mesos(folder.path(), all), shutdown).await?;
+    let config = standalone::Config::bench_mesos(folder.path(), all);
+    let heard = Wanted::of(&config);
+    let running = standalone::start(config, shutdown).await?;
     let gateway = Client::connect(&format!("http://{}", running.address()), DEADLINE).await?;
+    heard.wait(&gateway).await?;
     let launched_in = launches(&gateway, flags.running).await?;
     let reconciled_in = reconciliation(&running).await?;
     let updated_in = updates(&gateway, &running, &flags).await?;

@@ -113,6 +113,16 @@ impl Config {
         }
     }
 
+    /// The hosts of each simulated cluster.
+    #[must_use]
+    pub fn simulated_hosts(&self) -> Vec<usize> {
+        let hosts = |cluster: &Cluster| match cluster {
+            Cluster::Simulated { hosts, .. } => Some(*hosts),
+            Cluster::Real { .. } => None,
+        };
+        self.clusters.iter().filter_map(hosts).collect()
+    }
+
     /// Lets every simulated cluster run tasks this way.
     pub fn simulate(&mut self, how: Tasks) {
         for cluster in &mut self.clusters {
