@@ -2,11 +2,16 @@
 
 use crate::cluster;
 use crate::context::Context;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::{self, Listing};
 use crate::shape;
 use clap::Subcommand;
-use echelon_clients_rust::{self as client, v1};
+use echelon_clients_rust::{self as client, Client, v1};
+use echelon_core_model::Span;
+use echelon_proto::convert::quantity::duration;
+use std::time::Duration;
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Verbs.
 #[derive(Debug, Subcommand)]
@@ -22,7 +27,26 @@ pub enum Command {
     },
     /// Show one host
     Get {
-        /// CLUSTER/HOST, the host by its agent id
+        /// CLUSTER/HOST, the host by name or agent id
+        host: String,
+    },
+    /// Have a host left empty: services leave at once as far as their max_unavailable allows, nothing new comes
+    Drain {
+        /// CLUSTER/HOST, the host by name or agent id
+        host: String,
+        /// So long batch instances may end by themselves, like 30m; else they are stopped at once and begin again elsewhere
+        #[arg(long, value_parser = crate::quantity::span, value_name = "TIME", default_value = "0s")]
+        batch_for: Span,
+        /// Then have Mesos drain the agent, so that other frameworks leave, too
+        #[arg(long)]
+        agent: bool,
+        /// Wait until nothing of ours is left
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Take a drain back
+    Undrain {
+        /// CLUSTER/HOST, the host by name or agent id
         host: String,
     },
 }
@@ -32,6 +56,20 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::List { cluster, limit } => list(context, cluster, limit).await,
         Command::Get { host } => get(context, &host).await,
+        Command::Drain {
+            host,
+            batch_for,
+            agent,
+            wait,
+        } => {
+            let request = v1::DrainHostRequest {
+                name: name_of(&host)?,
+                batch_for: Some(duration(batch_for)),
+                agent,
+            };
+            drain(context, request, wait).await
+        }
+        Command::Undrain { host } => undrain(context, &host).await,
     }
 }
 
@@ -54,11 +92,12 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
             "CAPACITY",
             "REACHABLE",
             "SEEN",
+            "DRAIN",
             "MAINTENANCE",
             "ID",
             "ADDRESS",
         ],
-        narrow: 6,
+        narrow: 8,
         rows: all.iter().map(row).collect(),
         names: all
             .iter()
@@ -79,6 +118,7 @@ fn row(h: &v1::Host) -> Vec<String> {
         shape::resources(h.capacity.as_ref()),
         if h.reachable { "yes" } else { "no" }.to_owned(),
         shape::ago(h.seen_time.as_ref()),
+        state(h),
         maintenance(h),
         h.host_id.clone(),
         h.address.clone(),
@@ -97,24 +137,130 @@ fn maintenance(h: &v1::Host) -> String {
     }
 }
 
-async fn get(context: &Context, host: &str) -> Result<(), Failure> {
-    let Some((cluster, id)) = host.split_once('/') else {
-        return Err(Failure::wrong(format!(
+/// How far a drain has come.
+fn state(h: &v1::Host) -> String {
+    let Some(d) = &h.drain else {
+        return "no".to_owned();
+    };
+    let words = match (d.ending, d.heard, h.tasks) {
+        (true, ..) => "ending",
+        (_, false, _) => "asked",
+        (.., 1..) => "draining",
+        (.., 0) if d.agent_drained => "drained with its agent",
+        (.., 0) if !d.agent_refused.is_empty() => "drained, its agent not",
+        (.., 0) => "drained",
+    };
+    words.to_owned()
+}
+
+fn name_of(host: &str) -> Result<String, Failure> {
+    match host.split_once('/') {
+        Some((cluster, id)) if !cluster.is_empty() && !id.is_empty() => {
+            Ok(format!("clusters/{cluster}/hosts/{id}"))
+        }
+        _ => Err(Failure::wrong(format!(
             "`{host}` is not CLUSTER/HOST; `echelon host list -o name` shows them"
-        )));
-    };
-    let client = context.client().await?;
-    let request = v1::GetHostRequest {
-        name: format!("clusters/{cluster}/hosts/{id}"),
-    };
+        ))),
+    }
+}
+
+async fn fetch(client: &Client, name: String) -> Result<v1::Host, Failure> {
+    let request = v1::GetHostRequest { name };
     let got = client.repeat(|| {
         let (mut service, request) = (client.host_service(), request.clone());
         async move { service.get_host(request).await }
     });
-    let h = got.await?.host.unwrap_or_default();
+    Ok(got.await?.host.unwrap_or_default())
+}
+
+async fn drain(context: &Context, request: v1::DrainHostRequest, wait: bool) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let name = request.name.clone();
+    let done = client.repeat(|| {
+        let (mut service, request) = (client.host_service(), request.clone());
+        async move { service.drain_host(request).await }
+    });
+    let mut h = done.await?.host.unwrap_or_default();
+    while wait && !is_over(&h)? {
+        tokio::time::sleep(LOOK_EVERY).await;
+        h = fetch(&client, name.clone()).await?;
+    }
+    show_drain(context, &h);
+    Ok(())
+}
+
+/// Whether nothing is left to wait for. What Mesos refuses, or somebody else takes back, is not waited for.
+fn is_over(h: &v1::Host) -> Result<bool, Failure> {
+    let Some(d) = h.drain.as_ref().filter(|d| !d.ending) else {
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("the drain of host `{}` was taken back", h.hostname),
+        ));
+    };
+    if d.heard && h.tasks == 0 && !d.agent_refused.is_empty() {
+        return Err(Failure::new(
+            Exit::Failed,
+            format!(
+                "host `{}` is empty, but Mesos does not drain its agent: {}",
+                h.hostname, d.agent_refused
+            ),
+        ));
+    }
+    Ok(d.heard && h.tasks == 0 && (!d.agent || d.agent_drained))
+}
+
+async fn undrain(context: &Context, host: &str) -> Result<(), Failure> {
+    let request = v1::UndrainHostRequest { name: name_of(host)? };
+    let client = context.client().await?;
+    let done = client.repeat(|| {
+        let (mut service, request) = (client.host_service(), request.clone());
+        async move { service.undrain_host(request).await }
+    });
+    show_drain(context, &done.await?.host.unwrap_or_default());
+    Ok(())
+}
+
+fn show_drain(context: &Context, h: &v1::Host) {
+    let mut people = format!(
+        "host:    {}\ncluster: {}\ndrain:   {}\ntasks:   {}\n",
+        output::escape(&h.hostname),
+        output::escape(&h.cluster),
+        state(h),
+        h.tasks,
+    );
+    if let Some(d) = h.drain.as_ref().filter(|d| !d.ending) {
+        people.push_str(&batch_line(d));
+    }
+    print!("{}", one(context, h, &people));
+}
+
+fn batch_line(d: &v1::HostDrain) -> String {
+    let refused = if d.agent_refused.is_empty() {
+        String::new()
+    } else {
+        format!("agent:   not drained: {}\n", output::escape(&d.agent_refused))
+    };
+    format!(
+        "batch:   until {}\n{refused}",
+        shape::time(d.batch_until_time.as_ref())
+    )
+}
+
+fn one(context: &Context, h: &v1::Host, people: &str) -> String {
+    output::one(
+        &output::message("Host", h),
+        &format!("{}/{}", h.cluster, h.host_id),
+        people,
+        context.format(),
+    )
+}
+
+async fn get(context: &Context, host: &str) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let h = fetch(&client, name_of(host)?).await?;
     let attributes: Vec<String> = h.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let people = format!(
-        "host:        {}\ncluster:     {}\nid:          {}\naddress:     {}\ncapacity:    {}\nused:        {}\ntasks:       {}\nreachable:   {}\nseen:        {} ago\nmaintenance: {}\nattributes:  {}\n",
+        "host:        {}\ncluster:     {}\nid:          {}\naddress:     {}\ncapacity:    {}\nused:        {}\ntasks:       {}\nreachable:   {}\nseen:        {} ago\ndrain:       {}\nmaintenance: {}\nattributes:  {}\n",
         output::escape(&h.hostname),
         output::escape(&h.cluster),
         output::escape(&h.host_id),
@@ -124,17 +270,10 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
         h.tasks,
         if h.reachable { "yes" } else { "no" },
         shape::ago(h.seen_time.as_ref()),
+        state(&h),
         maintenance(&h),
         output::escape(&attributes.join(" ")),
     );
-    print!(
-        "{}",
-        output::one(
-            &output::message("Host", &h),
-            &format!("{}/{}", h.cluster, h.host_id),
-            &people,
-            context.format()
-        )
-    );
+    print!("{}", one(context, &h, &people));
     Ok(())
 }

@@ -237,6 +237,50 @@ fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
 }
 
 #[test]
+fn a_host_is_left_empty_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let standalone = Standalone::start(folder.path());
+    standalone.printed(&["job", "run", &example("web")]);
+    standalone.running("web", 2);
+    let hosts = || {
+        let printed = standalone.printed(&["job", "instances", "web", "-o", "json"]);
+        let listed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let listed = listed
+            .get("instances")
+            .unwrap_or(&listed)
+            .as_array()
+            .unwrap()
+            .clone();
+        let host = |i: &serde_json::Value| {
+            let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
+            format!("{}/{}", text(&i["cluster"]), text(&i["run"]["hostname"]))
+        };
+        listed.iter().map(host).collect::<Vec<_>>()
+    };
+    let host = hosts()[0].clone();
+    let drained = standalone.printed(&["host", "drain", &host, "--agent", "--wait"]);
+    assert!(drained.contains("drained with its agent"), "{drained}");
+    standalone.running("web", 2);
+    assert!(!hosts().contains(&host), "{host} is empty");
+    let listed = standalone.printed(&["host", "list"]);
+    assert_eq!(listed.matches("drained with its agent").count(), 1, "{listed}");
+
+    standalone.printed(&["host", "undrain", &host]);
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !standalone
+        .printed(&["host", "get", &host])
+        .contains("drain:       no")
+    {
+        assert!(Instant::now() < deadline, "it is still drained");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let unknown = standalone.echelon(&["host", "drain", "east/nowhere"]);
+    assert_eq!(unknown.status.code(), Some(3));
+    let wrong = standalone.echelon(&["host", "drain", &host, "--batch-for", "12"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
 fn a_service_gets_ports_and_is_watched() {
     let folder = tempfile::tempdir().unwrap();
     let standalone = Standalone::start(folder.path());

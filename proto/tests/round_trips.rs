@@ -61,6 +61,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any_of::job().prop_map(Order::Archive),
         any::<u64>().prop_map(Order::AcceptLoss),
         any_of::volume_wishes().prop_map(Order::Volumes),
+        any_of::drains().prop_map(Order::Drains),
     ];
     (any_of::epoch(), any::<u64>(), order).prop_map(|(epoch, sequence, order)| Directive {
         epoch,

@@ -201,6 +201,8 @@ const fn call_kind(call: &Call) -> &'static str {
         Call::Suppress => "suppress",
         Call::AnswerInverse { .. } => "answer_inverse",
         Call::UpdateFramework => "update_framework",
+        Call::DrainAgent { .. } => "drain_agent",
+        Call::ReactivateAgent { .. } => "reactivate_agent",
         Call::Discard { .. } => "discard",
         Call::AcknowledgeOperation { .. } => "acknowledge_operation",
         Call::Kill { .. } => "kill",
@@ -222,6 +224,7 @@ const fn event_kind(event: &Heard) -> &'static str {
         Heard::Heartbeat => "heartbeat",
         Heard::Disconnected { .. } => "disconnected",
         Heard::Refused { .. } => "refused",
+        Heard::Operated(_) => "operated",
         Heard::CallFailed { .. } => "call_failed",
     }
 }

@@ -2,6 +2,7 @@
 //! that another cluster has is refused, since two shards would drive the same hosts.
 
 use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::drain::Drains;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{ClusterId, Version};
 use echelon_io_process::Backoff;
@@ -142,6 +143,7 @@ fn row(
                 labels: BTreeMap::new(),
                 accepted_loss: 0,
                 volumes: BTreeMap::new(),
+                drains: Drains::default(),
             };
             Some((added, None))
         }
@@ -174,6 +176,7 @@ mod tests {
             labels: BTreeMap::new(),
             accepted_loss: 0,
             volumes: BTreeMap::new(),
+            drains: Drains::default(),
         }
     }
 

@@ -43,6 +43,8 @@ pub enum ErrorReason {
     HostNotFound,
     /// No such volume.
     VolumeNotFound,
+    /// As many hosts of the cluster as may be are to be empty.
+    TooManyDrains,
     /// An instance holds the volume.
     VolumeHeld,
     /// The volume is to be destroyed.
@@ -108,6 +110,7 @@ impl ErrorReason {
             | Self::PoolInUse
             | Self::InstanceNotBegun
             | Self::ClusterLeft
+            | Self::TooManyDrains
             | Self::VolumeHeld
             | Self::VolumeDestroying
             | Self::VolumeUnfit

@@ -7,6 +7,7 @@ use crate::page::{self, Page, PageRequest};
 use crate::port::Facts;
 use crate::view::Federation;
 use echelon_core_model::cluster::{Cluster, Host};
+use echelon_core_model::drain::HostDrain;
 use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{ClusterId, HostId};
 
@@ -19,6 +20,8 @@ pub struct HostView {
     pub cluster: ClusterId,
     /// Its cluster's name.
     pub cluster_name: String,
+    /// Operators want it empty.
+    pub drain: Option<HostDrain>,
 }
 
 /// The cluster that is meant.
@@ -65,8 +68,9 @@ pub(crate) async fn all<F: Facts>(facts: &F, cluster: &ClusterId) -> Result<Vec<
     }
 }
 
-fn view(cluster: &Cluster, host: Host) -> HostView {
+pub(crate) fn view(cluster: &Cluster, host: Host) -> HostView {
     HostView {
+        drain: cluster.drains.hosts.get(&host.hostname).cloned(),
         host,
         cluster: cluster.id.clone(),
         cluster_name: cluster.name.clone(),

@@ -15,6 +15,7 @@ pub mod call;
 pub mod change;
 pub mod clusters;
 pub mod create;
+pub mod drains;
 pub mod error;
 pub mod events;
 pub mod explain;

@@ -73,6 +73,7 @@ impl Memory {
             labels: BTreeMap::new(),
             accepted_loss: 0,
             volumes: std::collections::BTreeMap::new(),
+            drains: echelon_core_model::drain::Drains::default(),
         };
         self.clusters.insert(id.clone(), cluster);
         self.contact(&id, Contact::Fresh, NOW);

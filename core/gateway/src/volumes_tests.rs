@@ -77,6 +77,7 @@ fn two() -> Memory {
         seen_at: Timestamp(1),
         maintenance: None,
         volumes: vec![volume(0), volume(1)],
+        drain: None,
     };
     store.hosts.insert(cluster.clone(), vec![host]);
     let record = |n: u32| InstanceRecord {

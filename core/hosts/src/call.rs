@@ -162,9 +162,28 @@ pub enum Call {
         /// The status.
         uuid: [u8; 16],
     },
+    /// Have the master drain an agent on which nothing of ours is left, so that other frameworks leave it, too (R131). A call of the
+    /// operator API: it needs no subscription, and it may need a permission.
+    DrainAgent {
+        /// The agent.
+        host: HostId,
+    },
+    /// Have the master offer a drained agent again.
+    ReactivateAgent {
+        /// The agent.
+        host: HostId,
+    },
     /// Ask for the state of these tasks; of all that the master tracks when empty.
     Reconcile {
         /// Tasks with their agents.
         tasks: Vec<(String, Option<HostId>)>,
     },
+}
+
+impl Call {
+    /// Whether it is a call of the operator API. That one was taken in is told; of all others only what came of them shows.
+    #[must_use]
+    pub const fn is_operator(&self) -> bool {
+        matches!(self, Self::DrainAgent { .. } | Self::ReactivateAgent { .. })
+    }
 }

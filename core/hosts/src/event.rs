@@ -215,6 +215,8 @@ pub enum Event {
         /// What that means.
         cause: Refusal,
     },
+    /// A call of the operator API was carried out.
+    Operated(super::Call),
     /// A call was refused or its outcome is unknown.
     CallFailed {
         /// The call.

@@ -4,6 +4,7 @@
 use crate::appetite::Appetite;
 use crate::call::{Call, Launch};
 use crate::config::Config;
+use crate::drains::Drains;
 use crate::event::OfferId;
 use crate::ledger::{Ledger, Need, Used};
 use crate::record::Record;
@@ -24,6 +25,8 @@ pub struct Hosts {
     pub(crate) config: Config,
     pub(crate) stock: Stock,
     pub(crate) ledger: Ledger,
+    /// All our tasks are counted: before, no host is known to be empty.
+    pub(crate) complete: bool,
     pub(crate) records: BTreeMap<HostId, Record>,
     /// Of the present subscription; `None` while there is none.
     pub(crate) appetite: Option<Appetite>,
@@ -34,6 +37,8 @@ pub struct Hosts {
     pub(crate) give_back: BTreeMap<OfferId, Timestamp>,
     /// Hosts with planned maintenance.
     pub(crate) planned: BTreeMap<HostId, Maintenance>,
+    /// Hosts that operators want empty.
+    pub(crate) drains: Drains,
     /// Inverse offers without an answer.
     pub(crate) asked: BTreeMap<OfferId, HostId>,
     /// Offers that were closed since nothing that waits fits into them; to be declined with the next calls.
@@ -63,6 +68,7 @@ impl Hosts {
             config,
             stock: Stock::default(),
             ledger: Ledger::default(),
+            complete: true,
             records: BTreeMap::new(),
             appetite: None,
             last_appetite: None,
@@ -70,6 +76,7 @@ impl Hosts {
             heard_at: None,
             give_back: BTreeMap::new(),
             planned: BTreeMap::new(),
+            drains: Drains::default(),
             asked: BTreeMap::new(),
             misfits: Vec::new(),
             volumes: Volumes::default(),
@@ -90,7 +97,11 @@ impl Hosts {
                 self.planned.entry(id.clone()).or_insert(m);
             }
             self.volumes.restore(&id, &row.volumes);
-            self.records.entry(id).or_insert_with(|| Record::restored(row));
+            let hostname = row.hostname.clone();
+            self.records
+                .entry(id.clone())
+                .or_insert_with(|| Record::restored(row));
+            self.drains.named(&id, &hostname);
         }
     }
 
@@ -113,6 +124,16 @@ impl Hosts {
     /// What a host lends by our tasks and its open offers.
     pub(crate) fn lent_sum(&self, host: &HostId) -> Resources {
         self.stock.lent(host).plus(self.ledger.used(host).revocable)
+    }
+
+    /// Says whether all our tasks are counted: not while a new leader reads what there is.
+    pub const fn set_complete(&mut self, complete: bool) {
+        self.complete = complete;
+    }
+
+    /// Whether nothing of ours is on a host for certain.
+    pub(crate) fn is_empty(&self, host: &HostId) -> bool {
+        self.complete && self.ledger.used(host).tasks == 0
     }
 
     /// Stops counting a task: its run has ended, was given up, or was never sent.
@@ -191,8 +212,7 @@ impl Hosts {
             kept: self.is_kept(record),
             ..record.view(id, self.stock.unspoken(id), self.ledger.used(id))
         };
-        let planned = self.planned.get(id).copied();
-        if planned.is_some_and(|m| self.drain(m, now).is_some()) {
+        if self.drain_of(id, now).is_some() {
             HostView {
                 free: Resources::ZERO,
                 slack: Slack {
@@ -239,9 +259,11 @@ impl Hosts {
         let row = self.records.get(id)?.row(id, self.ledger.used(id));
         let maintenance = self.planned.get(id).copied();
         let volumes = self.volumes.of(id);
+        let drain = self.drains.state(id).cloned();
         Some(Host {
             maintenance,
             volumes,
+            drain,
             ..row
         })
     }
@@ -330,13 +352,16 @@ impl Hosts {
             .filter(|(id, r)| {
                 let silent = waited && r.seen_at < subscribed_at;
                 let lost = !r.reachable && waited && now.since(r.seen_at) >= patience;
-                (silent || lost) && self.ledger.used(id).tasks == 0
+                // Of an agent that Mesos drains nothing is offered; it is awaited.
+                let drained = self.drains.state(id).is_some();
+                (silent || lost) && !drained && self.is_empty(id)
             })
             .map(|(id, _)| id.clone())
             .collect();
         for id in gone {
             self.records.remove(&id);
             self.planned.remove(&id);
+            self.drains.forget(&id);
             self.volumes.forget(&id);
             self.changed.remove(&id);
             self.removed.insert(id);

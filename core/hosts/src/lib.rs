@@ -12,6 +12,7 @@
 mod appetite;
 pub mod call;
 pub mod config;
+mod drains;
 pub mod event;
 pub mod hosts;
 mod ledger;

@@ -1,5 +1,5 @@
-//! Planned maintenance: which hosts are to be left, since when, and what is answered to Mesos when they are (rules R53, R54, R129).
-//! What of our work leaves, and in what order, is its caller's to decide.
+//! Hosts that are to be left, by planned maintenance or at an operator's wish (`drains.rs`): which they are, since when, and what is
+//! answered to Mesos about maintenance (rules R53, R54, R129). What of our work leaves, and in what order, is its caller's to decide.
 
 use crate::call::Call;
 use crate::event::{InverseOffer, OfferId};
@@ -21,11 +21,16 @@ impl Hosts {
     /// The hosts that are to be left. Nothing is placed there.
     #[must_use]
     pub fn draining(&self, now: Timestamp) -> BTreeMap<HostId, Drain> {
-        let draining = self.planned.iter().filter_map(|(host, m)| {
-            let drain = self.drain(*m, now)?;
-            Some((host.clone(), drain))
-        });
-        draining.collect()
+        let named = self.planned.keys().chain(self.drains.hosts());
+        named
+            .filter_map(|host| Some((host.clone(), self.drain_of(host, now)?)))
+            .collect()
+    }
+
+    /// What is to leave a host, by its planned maintenance or at an operator's wish.
+    pub(crate) fn drain_of(&self, host: &HostId, now: Timestamp) -> Option<Drain> {
+        let planned = self.planned.get(host).and_then(|m| self.drain(*m, now));
+        planned.max(self.drains.of(host, now))
     }
 
     /// Our tasks on some hosts. `O(tasks)`.
@@ -94,8 +99,7 @@ impl Hosts {
 
     fn answer(&self, host: &HostId, now: Timestamp) -> Option<bool> {
         let m = self.planned.get(host)?;
-        let empty = self.ledger.used(host).tasks == 0;
-        if empty && self.drain(*m, now).is_some() {
+        if self.is_empty(host) && self.drain(*m, now).is_some() {
             Some(true)
         } else {
             (m.from <= now).then_some(false)
@@ -117,6 +121,7 @@ impl Hosts {
             ];
             begins.into_iter().chain(m.until)
         });
-        moments.filter(|at| *at > now).min()
+        let planned = moments.filter(|at| *at > now).min();
+        planned.into_iter().chain(self.drains.wake(now)).min()
     }
 }

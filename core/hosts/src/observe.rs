@@ -18,7 +18,13 @@ impl Hosts {
     /// are void after `Disconnected` and `Subscribed`.
     pub fn on_event(&mut self, event: &Event, now: Timestamp) {
         match event {
-            Event::CallFailed { call, refused, .. } => return self.on_call_failed(call, *refused, now),
+            Event::CallFailed { call, refused, why } => {
+                if *refused && call.is_operator() {
+                    self.on_agent_call(call, Some(why));
+                }
+                return self.on_call_failed(call, *refused, now);
+            }
+            Event::Operated(call) => self.on_agent_call(call, None),
             Event::Disconnected { .. } | Event::Refused { .. } => return self.void_offers(now),
             Event::Subscribed { .. } => {
                 self.void_offers(now);
@@ -68,10 +74,12 @@ impl Hosts {
         let new = !self.records.contains_key(host);
         let record = self.record(host, now);
         let described = record.described_by(offer, now);
+        let drain = self.drains.named(host, &offer.hostname);
+        let record = self.record(host, now);
         let grew = record.sum_grew(free, used, now);
         // Mesos offers all that is free of a host: what is not among it is not lent any more, or lent to others.
         self.lends(host);
-        if new || described || grew {
+        if new || described || grew || drain {
             self.changed.insert(host.clone());
         }
         self.plan(host, offer.maintenance);
@@ -151,6 +159,8 @@ impl Hosts {
             | Call::Kill { .. }
             | Call::Acknowledge { .. }
             | Call::AcknowledgeOperation { .. }
+            | Call::DrainAgent { .. }
+            | Call::ReactivateAgent { .. }
             | Call::Reconcile { .. } => {}
         }
     }

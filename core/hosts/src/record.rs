@@ -121,6 +121,11 @@ impl Record {
         now.since(self.grown_at) >= SETTLED_AFTER
     }
 
+    /// Its name.
+    pub fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
     /// All that it is known to have.
     pub const fn capacity(&self) -> Resources {
         self.capacity
@@ -166,6 +171,7 @@ impl Record {
             seen_at: self.seen_at,
             maintenance: None,
             volumes: Vec::new(),
+            drain: None,
         }
     }
 }

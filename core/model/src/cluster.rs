@@ -1,6 +1,7 @@
 //! Clusters: the wish that a command sets, the contact that the resource manager observes, what a shard says of itself, and
 //! hosts.
 
+use crate::drain::{DrainState, Drains};
 use crate::id::{ClusterId, Epoch, HostId, Version, VolumeId};
 use crate::ports::PortSet;
 use crate::resources::Resources;
@@ -56,6 +57,8 @@ pub struct Cluster {
     pub accepted_loss: u64,
     /// What is wanted of volumes that no instance holds.
     pub volumes: BTreeMap<VolumeId, VolumeWish>,
+    /// Hosts that are to be empty.
+    pub drains: Drains,
 }
 
 /// How a cluster's shard is heard.
@@ -177,6 +180,8 @@ pub struct Host {
     pub maintenance: Option<Maintenance>,
     /// Persistent volumes of our role, by id.
     pub volumes: Vec<HostVolume>,
+    /// How far it is emptied, if that is wanted.
+    pub drain: Option<DrainState>,
 }
 
 /// Who may use hosts that have GPUs.

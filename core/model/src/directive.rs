@@ -2,6 +2,7 @@
 //! epoch and a sequence; older ones are dropped. All of it is soft: losing a message loses time, never work.
 
 use crate::assignment::AssignedRange;
+use crate::drain::Drains;
 use crate::id::{ClusterId, Epoch, Generation, GroupName, JobId, Version, VolumeId};
 use crate::instance::Counts;
 use crate::job::Goal;
@@ -50,6 +51,8 @@ pub enum Order {
     AcceptLoss(u64),
     /// What operators want of volumes. A volume that is not named keeps what it has (law 1).
     Volumes(BTreeMap<VolumeId, VolumeWish>),
+    /// The hosts that are to be empty: all of them, as of a version. An older one changes nothing.
+    Drains(Drains),
 }
 
 /// What is wanted of a group at a cluster.
@@ -165,7 +168,7 @@ pub struct SliceReport {
     pub released: RangeSet,
     /// Held numbers that are active: begun and not ended.
     pub active: u64,
-    /// Held numbers that were never active and have not ended.
+    /// Held numbers that are not active, have not ended and may go elsewhere: what holds a volume stays with it.
     pub unstarted: u64,
     /// Held numbers by state.
     pub counts: Counts,

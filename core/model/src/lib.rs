@@ -14,6 +14,7 @@ pub mod assignment;
 pub mod bucket;
 pub mod cluster;
 pub mod directive;
+pub mod drain;
 pub mod id;
 pub mod instance;
 pub mod job;

@@ -7,12 +7,13 @@ mod op;
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId, OpResult, Query, Write};
 
 use crate::cluster::MassLoss;
-use crate::id::{ClusterId, Epoch, GroupName, JobId, Version, VolumeId};
+use crate::drain::Drains;
+use crate::id::{ClusterId, Epoch, GroupName, HostId, JobId, Version, VolumeId};
 use crate::reason::Reason;
 use crate::run::RunState;
 use crate::time::{Span, Timestamp};
 use crate::volume::VolumeWish;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who owns facts, and who may lead.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +94,10 @@ pub struct ShardRow {
     pub loss: Option<MassLoss>,
     /// What is wanted of volumes: those to be destroyed until they are, and those that were adopted.
     pub volumes: BTreeMap<VolumeId, VolumeWish>,
+    /// Hosts that are to be empty, as last heard.
+    pub drains: Drains,
+    /// Agents that Mesos was asked to drain and not yet to offer again.
+    pub drained_agents: BTreeSet<HostId>,
 }
 
 /// Something that happened to a job or an instance.

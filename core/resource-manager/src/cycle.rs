@@ -310,12 +310,7 @@ impl ResourceManager {
             let lacks = (view.missed || !view.settled) && since(view.asked_at, FULL_CYCLE);
             accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));
             if rested && view.link.is_some() {
-                wishes.extend(
-                    view.row
-                        .as_ref()
-                        .filter(|r| !r.volumes.is_empty())
-                        .map(|r| (id.clone(), r.volumes.clone())),
-                );
+                wishes.extend(wishes_for(view).map(|order| (id.clone(), order)));
             }
             if view.link.is_some() && (is_quiet || lacks) {
                 quiet.push(id.clone());
@@ -329,13 +324,24 @@ impl ResourceManager {
             self.send(&id, Order::AcceptLoss(number), out);
         }
         // Repeated as long as the wishes stand: what is done already changes nothing.
-        for (id, wishes) in wishes {
-            self.send(&id, Order::Volumes(wishes), out);
+        for (id, order) in wishes {
+            self.send(&id, order, out);
         }
         if rested {
             self.give_sign_of_life(out);
         }
     }
+}
+
+/// What operators want of a cluster's volumes and hosts.
+fn wishes_for(view: &ClusterView) -> impl Iterator<Item = Order> {
+    let row = view.row.as_ref();
+    let volumes = row.filter(|r| !r.volumes.is_empty());
+    let drains = row.filter(|r| r.drains.version > 0);
+    let volumes = volumes.map(|r| Order::Volumes(r.volumes.clone()));
+    volumes
+        .into_iter()
+        .chain(drains.map(|r| Order::Drains(r.drains.clone())))
 }
 
 /// The mass loss for which a shard says that it waits, if an operator has accepted it.

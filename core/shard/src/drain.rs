@@ -1,8 +1,12 @@
-//! Hosts that are to be empty in time for their maintenance: whose runs are affected, once when that begins or ends. Which of them
-//! are stopped, and when, is `restart.rs`' matter.
+//! Hosts that are to be empty, in time for their maintenance or since an operator wants it: whose runs are affected, once when that
+//! begins or ends, and what Mesos is asked about their agents. Which runs are stopped, and when, is `restart.rs`' matter.
 
 use crate::Shard;
-use echelon_core_model::HostId;
+use crate::effects::Then;
+use crate::journal::Lane;
+use echelon_core_hosts::{self as hosts, Call};
+use echelon_core_model::drain::Drains;
+use echelon_core_model::{HostId, Timestamp};
 use std::collections::BTreeSet;
 
 impl Shard {
@@ -30,5 +34,59 @@ impl Shard {
         }
         // The room is counted anew, and what waits for one of these hosts may have to say so, or need not any more.
         self.placing.hungrier(self.now, self.config.timing.commit_delay);
+    }
+
+    /// Takes in which hosts operators want empty, unless that is older than what is known.
+    pub(crate) fn obey_drains(&mut self, drains: Drains) {
+        if drains.version <= self.own.drains.version {
+            return;
+        }
+        self.own.drains = drains;
+        self.hosts.set_drains(self.own.drains.hosts.clone());
+        self.write_own();
+    }
+
+    /// Has agents of empty hosts drained, and offered again when that is not wanted any more.
+    pub(crate) fn ask_about_agents(&mut self) {
+        if !self.may_act() || !self.contact.subscribed || self.is_recovering() {
+            return;
+        }
+        for call in self.hosts.agent_calls(&self.own.drained_agents, self.now) {
+            // Whoever leads next has to know that it is ours to offer again.
+            if let Call::DrainAgent { host } = &call
+                && self.own.drained_agents.insert(host.clone())
+            {
+                self.write_own();
+            }
+            // All of them wait, so that they leave in order.
+            let point = self.journal.point(Lane::OWN);
+            self.journal.when_durable([point], Then::Call(call));
+        }
+    }
+
+    /// When Mesos is to be asked about an agent.
+    pub(crate) fn next_agent_call(&self) -> Option<Timestamp> {
+        self.hosts.next_agent_call(&self.own.drained_agents)
+    }
+
+    /// Mesos has carried out a call of the operator API.
+    pub(crate) fn on_operated(&mut self, call: Call) {
+        self.agent_offered_again(&call);
+        self.hosts_event(&hosts::Event::Operated(call));
+    }
+
+    /// An agent is offered again, or need not be: what Mesos refuses to offer again is not drained, or gone.
+    pub(crate) fn agent_offered_again(&mut self, call: &Call) {
+        if let Call::ReactivateAgent { host } = call
+            && !self.hosts.wants_agent_drained(host)
+            && self.own.drained_agents.remove(host)
+        {
+            self.write_own();
+        }
+    }
+
+    fn write_own(&mut self) {
+        self.journal
+            .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
     }
 }

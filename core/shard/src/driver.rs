@@ -249,8 +249,12 @@ impl Shard {
         if self.phase == Phase::Serving {
             self.ask_placement();
             self.send_kills();
+            // A run whose spec is not read yet has no room that could be counted.
+            let counted = !self.is_recovering() && self.reading_specs.is_empty();
+            self.hosts.set_complete(counted);
             if self.contact.subscribed && !self.suspended {
                 self.discard_volumes();
+                self.ask_about_agents();
                 let calls = self.hosts.next_calls(self.demand(), self.now);
                 self.out.extend(calls.into_iter().map(Effect::Cluster));
             }
@@ -299,6 +303,7 @@ impl Shard {
             self.hosts
                 .next_wake(self.demand(), self.now)
                 .filter(|_| subscribed && !self.suspended),
+            self.next_agent_call().filter(|_| acting && !self.is_recovering()),
             self.telling.due.filter(|_| self.telling.batches.is_empty()),
         ];
         let complete = [self.telling.capacity_at, self.reread_at, self.host_rows_at];

@@ -132,10 +132,7 @@ impl Shard {
             return;
         };
         group.recount();
-        let numbers: Vec<_> = group.records().map(|(n, _)| n).collect();
-        numbers
-            .iter()
-            .for_each(|n| group.refresh_restarts(*n, &self.draining));
+        group.refresh_all_restarts(&self.draining);
         self.picture.look_at_all(number);
         self.placing.hungrier(now, self.config.timing.commit_delay);
         self.start_takeovers(number);

@@ -52,6 +52,7 @@ pub(crate) struct Recovery {
 impl Shard {
     pub(crate) fn on_own(&mut self, row: ShardRow) {
         self.own = row;
+        self.hosts.set_drains(self.own.drains.hosts.clone());
         self.read_hosts(None);
     }
 

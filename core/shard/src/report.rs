@@ -196,6 +196,19 @@ impl Group {
         out.collect()
     }
 
+    /// Numbers that wait to run where their volumes are.
+    fn n_bound(&self, g: Generation, held: &RangeSet) -> u64 {
+        if !self.asks_for_volumes() {
+            return 0;
+        }
+        let Some(startable) = self.startable.get(&g) else {
+            return 0;
+        };
+        let waiting = startable.intersect(held);
+        let bound = waiting.ranges().iter().map(|r| self.with_volume(*r).count());
+        bound.sum()
+    }
+
     fn report_of(
         &mut self,
         g: Generation,
@@ -229,7 +242,11 @@ impl Group {
             released: self.row.released.get(&g).cloned().unwrap_or_default(),
             active: tally.active,
             // Under a stop nothing of these will begin: they are stopped.
-            unstarted: if wanted { unstarted } else { 0 },
+            unstarted: if wanted {
+                unstarted.saturating_sub(self.n_bound(g, &held))
+            } else {
+                0
+            },
             stopped: tally.stopped + if wanted { 0 } else { unstarted },
             counts,
             succeeded: tally.succeeded,

@@ -215,6 +215,8 @@ impl Shard {
             };
             if group.wish.as_ref().is_some_and(|w| w.spec_version == version) {
                 group.spec = Some(Arc::clone(&spec));
+                // The kind of the job is known now, and with it what a drain of a host means for its runs.
+                group.refresh_all_restarts(&self.draining);
                 self.picture.look_at_all(number);
                 self.placing.hungrier(self.now, self.config.timing.commit_delay);
             }

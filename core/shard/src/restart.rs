@@ -89,6 +89,14 @@ impl Group {
             .max(u32::try_from(restarting).unwrap_or(u32::MAX))
     }
 
+    /// The same for all numbers: what is outdated depends on wish, kind and hosts.
+    pub(crate) fn refresh_all_restarts(&mut self, draining: &BTreeMap<HostId, Drain>) {
+        let numbers: Vec<_> = self.records().map(|(n, _)| n).collect();
+        for n in numbers {
+            self.refresh_restarts(n, draining);
+        }
+    }
+
     /// Brings the sets of outdated runs and of instances under restart up to date for one number.
     pub(crate) fn refresh_restarts(&mut self, n: InstanceNumber, draining: &BTreeMap<HostId, Drain>) {
         let asked = self.restarts_asked();

@@ -19,6 +19,7 @@ impl Shard {
         match event {
             hosts::Event::Update(status) => self.on_update(status),
             hosts::Event::Operation(status) => self.on_operation(&status),
+            hosts::Event::Operated(call) => self.on_operated(call),
             hosts::Event::CallFailed { call, refused, why } => self.on_call_failed(call, refused, &why),
             event => self.hosts_event(&event),
         }

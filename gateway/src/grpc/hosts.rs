@@ -2,15 +2,31 @@
 
 use super::{page, shown};
 use crate::context::Gateway;
+use crate::error::violations;
+use echelon_core_gateway::drains::{Leave, drain_host, undrain_host};
+use echelon_core_gateway::error::ApiError;
 use echelon_core_gateway::hosts::{HostView, get_host, list_hosts};
 use echelon_core_gateway::resource;
+use echelon_core_model::Span;
+use echelon_proto::convert::Problems;
 use echelon_proto::convert::host::host;
+use echelon_proto::convert::quantity::read_duration;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
 use v1::host_service_server::HostService;
 
 fn show(view: &HostView) -> v1::Host {
-    host(&view.host, &view.cluster, &view.cluster_name)
+    host(&view.host, view.drain.as_ref(), &view.cluster, &view.cluster_name)
+}
+
+fn batch_for(sent: Option<&prost_types::Duration>) -> Result<Span, ApiError> {
+    let mut problems = Problems::default();
+    let span = sent.map(|s| read_duration(s, || "batch_for".to_owned(), &mut problems));
+    if problems.0.is_empty() {
+        Ok(span.unwrap_or_default())
+    } else {
+        Err(ApiError::fields(violations(problems)))
+    }
 }
 
 #[tonic::async_trait]
@@ -42,6 +58,41 @@ impl HostService for Gateway {
             Ok(v1::ListHostsResponse {
                 hosts,
                 next_page_token,
+            })
+        })
+        .await
+    }
+
+    async fn drain_host(
+        &self,
+        request: Request<v1::DrainHostRequest>,
+    ) -> Result<Response<v1::DrainHostResponse>, Status> {
+        self.call("HostService/DrainHost", async {
+            let r = request.into_inner();
+            let (cluster, wanted) = resource::host(&r.name, "name")?;
+            let leave = Leave {
+                batch_for: batch_for(r.batch_for.as_ref())?,
+                agent: r.agent,
+                now: self.now(),
+            };
+            let found = drain_host(&self.facts, cluster, wanted, leave).await?;
+            Ok(v1::DrainHostResponse {
+                host: Some(show(&found)),
+            })
+        })
+        .await
+    }
+
+    async fn undrain_host(
+        &self,
+        request: Request<v1::UndrainHostRequest>,
+    ) -> Result<Response<v1::UndrainHostResponse>, Status> {
+        self.call("HostService/UndrainHost", async {
+            let name = request.into_inner().name;
+            let (cluster, wanted) = resource::host(&name, "name")?;
+            let found = undrain_host(&self.facts, cluster, wanted).await?;
+            Ok(v1::UndrainHostResponse {
+                host: Some(show(&found)),
             })
         })
         .await

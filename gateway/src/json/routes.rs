@@ -115,7 +115,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 30] = [
+pub(super) static ROUTES: [Route; 32] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -171,6 +171,8 @@ pub(super) static ROUTES: [Route; 30] = [
     post("clusters/*", ":acceptLoss", "ClusterService/AcceptClusterLoss").showing("cluster"),
     get("clusters/*", "/hosts", "parent", "HostService/ListHosts"),
     get("clusters/*/hosts/*", "", "name", "HostService/GetHost").showing("host"),
+    post("clusters/*/hosts/*", ":drain", "HostService/DrainHost").showing("host"),
+    post("clusters/*/hosts/*", ":undrain", "HostService/UndrainHost").showing("host"),
     get("clusters/*", "/volumes", "parent", "VolumeService/ListVolumes"),
     post("clusters/*/volumes/*", ":destroy", "VolumeService/DestroyVolume").showing("volume"),
     post("clusters/*/volumes/*", ":adopt", "VolumeService/AdoptVolume").showing("volume"),

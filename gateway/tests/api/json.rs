@@ -306,6 +306,7 @@ async fn a_mass_loss_is_shown_and_accepted() {
         labels: BTreeMap::new(),
         accepted_loss: 0,
         volumes: std::collections::BTreeMap::new(),
+        drains: echelon_core_model::drain::Drains::default(),
     };
     let add = Decision::PutCluster {
         cluster: added,

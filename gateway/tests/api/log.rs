@@ -4,6 +4,7 @@ use crate::world::{HELLO, World};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
+use echelon_core_model::drain::Drains;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
 use echelon_core_model::{
@@ -106,6 +107,7 @@ async fn place(world: &World, job: JobId, address: String) {
         labels: BTreeMap::new(),
         accepted_loss: 0,
         volumes: BTreeMap::new(),
+        drains: Drains::default(),
     };
     let mut assignment = Assignment::new(job);
     let range = AssignedRange {

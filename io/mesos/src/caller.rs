@@ -7,10 +7,12 @@ use crate::dial::Dial;
 use crate::http::{Channel, HttpError, text};
 use crate::master::Endpoint;
 use crate::open::request;
+use crate::operator;
 use bytes::Bytes;
 use echelon_core_hosts::Call;
 use echelon_proto::convert::mesos::call_to_wire;
-use http::StatusCode;
+use http::{Request, StatusCode};
+use http_body_util::Full;
 use prost::Message as _;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -23,9 +25,11 @@ const STALE: &str = "didn't match the stream ID";
 const UNKNOWN_FRAMEWORK: &str = "Framework cannot be found";
 const NOT_SUBSCRIBED: &str = "Framework is not subscribed";
 
-/// What became of a call that was not taken in.
+/// What became of a call, where that is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
+    /// A call of the operator API was carried out.
+    Done,
     /// Refused as it stands; the subscription is not touched by it.
     Refused(String),
     /// A newer subscription of the framework took over.
@@ -105,8 +109,8 @@ impl Caller {
         let was_full = self.waiting() >= most;
         poll_fn(|context| {
             for lane in std::iter::once(&mut self.ordered).chain(&mut self.acknowledgers) {
-                if let Poll::Ready(unmade) = lane.poll(&self.line, context) {
-                    return Poll::Ready(Some(unmade));
+                if let Poll::Ready(told) = lane.poll(&self.line, context) {
+                    return Poll::Ready(Some(told));
                 }
             }
             if was_full && self.waiting() < most {
@@ -160,13 +164,12 @@ impl Lane {
 }
 
 async fn make(line: Arc<Line>, channel: Option<Channel>, call: Call) -> (Option<Channel>, Option<Fate>) {
-    let wire = call_to_wire(&call, &line.config.framework, Some(&line.framework));
-    let body = Bytes::from(wire.encode_to_vec());
+    let request = outgoing(&line, &call);
     // A connection that the master closed while nothing was under way is opened again: the order of calls is kept.
     let mut old = channel.filter(|c| !c.is_closed());
     loop {
         let reused = old.is_some();
-        match send(&line, old.take(), body.clone()).await {
+        match send(&line, old.take(), request.clone()).await {
             Ok((channel, status, said)) => return (Some(channel), fate(&line, &call, status, &said)),
             Err(HttpError::NotSent) if reused => {}
             Err(error) => {
@@ -180,17 +183,29 @@ async fn make(line: Arc<Line>, channel: Option<Channel>, call: Call) -> (Option<
     }
 }
 
+/// A call as a request to the API that it belongs to.
+fn outgoing(line: &Line, call: &Call) -> Request<Full<Bytes>> {
+    let (config, endpoint) = (&line.config, &line.endpoint);
+    let stream_id = Some(line.stream_id.as_str());
+    match call_to_wire(call, &config.framework, Some(&line.framework)) {
+        Some(wire) => {
+            let body = wire.encode_to_vec().into();
+            request(config, endpoint, stream_id, body)
+        }
+        None => operator::request(config, endpoint, call),
+    }
+}
+
 async fn send(
     line: &Line,
     channel: Option<Channel>,
-    body: Bytes,
+    request: Request<Full<Bytes>>,
 ) -> Result<(Channel, StatusCode, String), HttpError> {
     let timing = &line.config.timing;
     let mut channel = match channel {
         Some(channel) => channel,
         None => Channel::connect(line.dial.as_ref(), line.endpoint.authority(), timing.connect).await?,
     };
-    let request = request(&line.config, &line.endpoint, Some(&line.stream_id), body);
     let answer = channel.send(request, timing.answer).await?;
     let status = answer.status();
     let said = text(answer.into_body(), timing.connect).await;
@@ -206,7 +221,10 @@ fn fate(line: &Line, call: &Call, status: StatusCode, said: &str) -> Option<Fate
         })
     };
     match status.as_u16() {
+        200..=299 if call.is_operator() => Some(Fate::Done),
         200..=299 => None,
+        // It needs a permission of its own, and says nothing about the subscription.
+        400..=499 if call.is_operator() => Some(Fate::Refused(why)),
         400 if said.contains(STALE) => Some(Fate::Superseded(why)),
         // The only call that needs an authorization of its own (R55).
         403 if *call == Call::UpdateFramework && !said.contains(NOT_SUBSCRIBED) => Some(Fate::Refused(why)),

@@ -84,7 +84,7 @@ enum Next {
     Opened(Box<Result<(Session, Following), OpenError>>),
     Heard(Result<Event, StreamEnd>),
     Replaced(Leader),
-    Unmade(Call, Fate),
+    Told(Call, Fate),
     Room(bool),
 }
 
@@ -119,7 +119,7 @@ impl Connection {
                 Next::Replaced(by) => {
                     self.lost(format!("another master leads, says ZooKeeper: {}", by.endpoint))
                 }
-                Next::Unmade(call, fate) => self.on_unmade(call, fate),
+                Next::Told(call, fate) => self.on_fate(call, fate),
                 Next::Room(true) => {}
             }
             if !self.outbox.pass_on(&self.events) {
@@ -266,8 +266,9 @@ impl Connection {
         *caller = Some(Caller::new(Arc::new(line)));
     }
 
-    fn on_unmade(&mut self, call: Call, fate: Fate) {
+    fn on_fate(&mut self, call: Call, fate: Fate) {
         let (why, refused) = match &fate {
+            Fate::Done => return self.outbox.push(Event::Operated(call)),
             Fate::Refused(why) | Fate::Superseded(why) => (why.clone(), true),
             Fate::Lost { why, refused } => (why.clone(), *refused),
         };
@@ -278,6 +279,7 @@ impl Connection {
         };
         self.outbox.push(failed);
         match fate {
+            Fate::Done => {}
             Fate::Refused(_) => tracing::warn!(why, "a call was refused"),
             Fate::Superseded(_) => self.refused(why, Refusal::Superseded),
             Fate::Lost { .. } => self.lost(format!("a call was lost: {why}")),
@@ -326,7 +328,7 @@ async fn progress(state: &mut State, most_calls: usize) -> Next {
                 following,
                 ..
             } = open.as_mut();
-            let unmade = async {
+            let told = async {
                 match caller {
                     Some(caller) => caller.next(most_calls).await,
                     None => pending().await,
@@ -334,7 +336,7 @@ async fn progress(state: &mut State, most_calls: usize) -> Next {
             };
             tokio::select! {
                 heard = stream.next() => Next::Heard(heard),
-                unmade = unmade => unmade.map_or(Next::Room(true), |(call, fate)| Next::Unmade(call, fate)),
+                told = told => told.map_or(Next::Room(true), |(call, fate)| Next::Told(call, fate)),
                 by = following.leaders.other_than(following.leader.as_ref()) => Next::Replaced(by),
             }
         }

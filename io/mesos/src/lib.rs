@@ -12,6 +12,7 @@ mod http;
 mod leaders;
 mod master;
 mod open;
+mod operator;
 mod outbox;
 mod reader;
 mod stream;

@@ -8,6 +8,8 @@ use thiserror::Error;
 
 /// The scheduler API of any master (R1).
 const PATH: &str = "/api/v1/scheduler";
+/// The path of the operator API.
+const OPERATOR_PATH: &str = "/api/v1";
 const PORT: u16 = 5050;
 
 /// One master's scheduler API.
@@ -121,6 +123,12 @@ impl Endpoint {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The path of the operator API there.
+    #[must_use]
+    pub fn operator_path(&self) -> &str {
+        self.path.strip_suffix("/scheduler").unwrap_or(OPERATOR_PATH)
     }
 
     /// Where a `Location` leads from here: `//host:port/path`, `http://host:port/path` or `/path`. `None` when it is none of

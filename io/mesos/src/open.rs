@@ -56,7 +56,7 @@ pub async fn open(
     framework: Option<String>,
 ) -> Result<Session, OpenError> {
     let call = Call::Subscribe { framework };
-    let wire = call_to_wire(&call, &config.framework, None);
+    let wire = call_to_wire(&call, &config.framework, None).unwrap_or_default();
     let body = Bytes::from(wire.encode_to_vec());
     let mut why = String::new();
     for start in masters {
@@ -149,23 +149,34 @@ pub fn request(
     stream_id: Option<&str>,
     body: Bytes,
 ) -> Request<Full<Bytes>> {
+    let fields = [("mesos-stream-id", stream_id)];
+    post(config, endpoint, (endpoint.path(), PROTOBUF), &fields, body)
+}
+
+/// A request to a master, with our credential; what is sent and what may come back have one content type.
+pub fn post(
+    config: &Config,
+    endpoint: &Endpoint,
+    (path, content_type): (&str, &str),
+    more: &[(&'static str, Option<&str>)],
+    body: Bytes,
+) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = http::Method::POST;
-    if let Ok(path) = endpoint.path().parse() {
+    if let Ok(path) = path.parse() {
         *request.uri_mut() = path;
     }
     let credential = config.credential.as_ref().map(crate::config::Credential::header);
     let fields = [
         ("host", Some(endpoint.authority())),
-        ("content-type", Some(PROTOBUF)),
-        ("accept", Some(PROTOBUF)),
-        ("mesos-stream-id", stream_id),
+        ("content-type", Some(content_type)),
+        ("accept", Some(content_type)),
         ("authorization", credential.as_deref()),
     ];
-    for (name, value) in fields {
+    for (name, value) in fields.iter().chain(more) {
         // A value that is no header value cannot come from a master or a checked address.
         if let Some(value) = value.and_then(|v| v.parse().ok()) {
-            request.headers_mut().insert(name, value);
+            request.headers_mut().insert(*name, value);
         }
     }
     request

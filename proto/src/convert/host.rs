@@ -4,10 +4,11 @@ use super::quantity::{resources, timestamp};
 use crate::echelon::v1;
 use echelon_core_model::ClusterId;
 use echelon_core_model::cluster::Host;
+use echelon_core_model::drain::{AgentDrain, HostDrain};
 
-/// To the wire.
+/// To the wire. `wish` is what operators want by now; the host tells what its shard has heard.
 #[must_use]
-pub fn host(h: &Host, cluster: &ClusterId, cluster_name: &str) -> v1::Host {
+pub fn host(h: &Host, wish: Option<&HostDrain>, cluster: &ClusterId, cluster_name: &str) -> v1::Host {
     v1::Host {
         name: format!("clusters/{cluster}/hosts/{}", h.id),
         host_id: h.id.to_string(),
@@ -25,5 +26,23 @@ pub fn host(h: &Host, cluster: &ClusterId, cluster_name: &str) -> v1::Host {
             start_time: Some(timestamp(m.from)),
             end_time: m.until.map(timestamp),
         }),
+        drain: drain(h, wish),
     }
+}
+
+fn drain(h: &Host, wish: Option<&HostDrain>) -> Option<v1::HostDrain> {
+    let heard = h.drain.as_ref();
+    let shown = wish.or(heard.map(|d| &d.wish))?;
+    let agent = heard.map(|d| &d.agent);
+    Some(v1::HostDrain {
+        batch_until_time: Some(timestamp(shown.batch_until)),
+        agent: shown.agent,
+        heard: wish.is_some() && wish == heard.map(|d| &d.wish),
+        ending: wish.is_none(),
+        agent_drained: agent == Some(&AgentDrain::Done),
+        agent_refused: match agent {
+            Some(AgentDrain::Refused(why)) => why.clone(),
+            _ => String::new(),
+        },
+    })
 }

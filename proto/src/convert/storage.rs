@@ -2,6 +2,7 @@
 
 mod assignment;
 mod cluster;
+mod drain;
 mod event;
 mod instance;
 mod job;

@@ -5,6 +5,7 @@ use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::directive::Grant;
+use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain};
 use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Run, SliceRow, Stopping,
 };
@@ -21,7 +22,7 @@ use echelon_core_model::{
     PoolId, RangeSet, Reason, ReasonCode, Resources, RunNumber, RunState, SidecarName, Span, Timestamp,
     Version, VolumeId,
 };
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -345,6 +346,24 @@ fn host_volume() -> impl Strategy<Value = HostVolume> {
     })
 }
 
+fn host_drain() -> impl Strategy<Value = HostDrain> {
+    (at(), any::<bool>()).prop_map(|(batch_until, agent)| HostDrain { batch_until, agent })
+}
+
+fn drain_state() -> impl Strategy<Value = DrainState> {
+    let agent = prop_oneof![
+        Just(AgentDrain::Open),
+        Just(AgentDrain::Done),
+        "[a-z]{1,9}".prop_map(AgentDrain::Refused),
+    ];
+    (host_drain(), agent).prop_map(|(wish, agent)| DrainState { wish, agent })
+}
+
+pub fn drains() -> impl Strategy<Value = Drains> {
+    let hosts = btree_map(text(), host_drain(), 0..3);
+    (any::<u64>(), hosts).prop_map(|(version, hosts)| Drains { version, hosts })
+}
+
 /// What is wanted of volumes.
 pub fn volume_wishes() -> impl Strategy<Value = BTreeMap<VolumeId, VolumeWish>> {
     let instance = (job(), group(), any::<u32>()).prop_map(|(job, group, n)| InstanceId {
@@ -390,9 +409,10 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
         labels(),
         any::<u64>(),
         volume_wishes(),
+        drains(),
     );
     fields.prop_map(
-        |(id, name, version, wish, mesos, labels, accepted_loss, volumes)| Cluster {
+        |(id, name, version, wish, mesos, labels, accepted_loss, volumes, drains)| Cluster {
             id,
             name,
             version,
@@ -401,6 +421,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             labels,
             accepted_loss,
             volumes,
+            drains,
         },
     )
 }
@@ -474,9 +495,10 @@ pub fn host() -> impl Strategy<Value = Host> {
         at(),
         of(maintenance),
         vec(host_volume(), 0..3),
+        of(drain_state()),
     );
     (first, rest).prop_map(|((id, hostname, address, capacity, used), rest)| {
-        let (tasks, attributes, reachable, seen_at, maintenance, volumes) = rest;
+        let (tasks, attributes, reachable, seen_at, maintenance, volumes, drain) = rest;
         Host {
             id,
             hostname,
@@ -489,6 +511,7 @@ pub fn host() -> impl Strategy<Value = Host> {
             seen_at,
             maintenance,
             volumes,
+            drain,
         }
     })
 }
@@ -500,14 +523,20 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         any::<u64>(),
         of(mass_loss()),
         volume_wishes(),
+        drains(),
+        btree_set(text().prop_map(HostId::new), 0..3),
     );
-    fields.prop_map(|(framework, obeyed, last_loss, loss, volumes)| ShardRow {
-        framework,
-        obeyed,
-        last_loss,
-        loss,
-        volumes,
-    })
+    fields.prop_map(
+        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents)| ShardRow {
+            framework,
+            obeyed,
+            last_loss,
+            loss,
+            volumes,
+            drains,
+            drained_agents,
+        },
+    )
 }
 
 pub fn leadership() -> impl Strategy<Value = Leadership> {

@@ -59,6 +59,14 @@ impl Cluster {
         true
     }
 
+    /// The agents that an operator wants empty.
+    pub fn draining_agents(&self) -> impl Iterator<Item = &AgentId> {
+        let members = self.master.members.iter();
+        members
+            .filter(|(_, m)| m.drain.is_some() && m.contact != Contact::Gone)
+            .map(|(id, _)| id)
+    }
+
     /// An operator wants nothing of an agent offered; its tasks go on. False when the master does not know it.
     pub fn deactivate_agent(&mut self, id: &AgentId) -> bool {
         let Some(member) = self.active_member(id) else {

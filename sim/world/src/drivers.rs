@@ -13,6 +13,7 @@ use crate::storage::Asker;
 use crate::trace::Trace;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::drain::Drains;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{Decision, Op, Role};
 use echelon_core_model::{ClusterId, PoolId, Resources, Span, Timestamp, Version};
@@ -129,6 +130,7 @@ impl World {
             labels: BTreeMap::new(),
             accepted_loss: 0,
             volumes: BTreeMap::new(),
+            drains: Drains::default(),
         };
         self.store.perform(Op::Decide(Decision::PutCluster {
             cluster,

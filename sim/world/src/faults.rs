@@ -38,6 +38,15 @@ pub enum Fault {
     },
     /// A cluster's master fails over.
     FailMaster(usize),
+    /// An operator wants a host empty for a while, and its agent drained.
+    Drain {
+        /// The cluster.
+        cluster: usize,
+        /// Which of its machines.
+        host: usize,
+        /// How long.
+        span: Span,
+    },
     /// An operator plans the maintenance of a machine, and does it.
     Maintain {
         /// The cluster.
@@ -106,6 +115,14 @@ impl World {
             };
             self.plan_fault(lend);
         }
+        for _ in 0..rates.drains {
+            let drain = Fault::Drain {
+                cluster: self.dice.faults.index(self.options.clusters),
+                host: self.dice.faults.index(self.options.hosts),
+                span: self.dice.faults.span(Span::seconds(5), Span::minutes(3)),
+            };
+            self.plan_fault(drain);
+        }
         for _ in 0..rates.maintenances {
             let maintain = Fault::Maintain {
                 cluster: self.dice.faults.index(self.options.clusters),
@@ -166,6 +183,7 @@ impl World {
                     self.lend(cluster, &id, cores);
                 }
             }
+            Fault::Drain { cluster, host, span } => self.want_empty(cluster, host, span),
             Fault::Maintain {
                 cluster,
                 host,

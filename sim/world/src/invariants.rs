@@ -2,6 +2,7 @@
 //! agents' own tasks, from what storage holds, and from what users were told.
 
 use crate::client::Asked;
+use crate::drains::{drained_too_early, still_drained};
 use crate::process::Who;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
@@ -92,6 +93,7 @@ impl Facts {
                 .iter()
                 .find_map(|r| destroyed_without_wish(world, &id, r)),
             Call::Acknowledge { task, uuid, .. } => acknowledged_too_early(world, &id, task, uuid),
+            Call::DrainAgent { host } => drained_too_early(world, cluster, host),
             Call::Kill { task, .. } => killed_without_evidence(world, &id, task),
             _ => None,
         };
@@ -344,7 +346,7 @@ impl World {
         let wrong: Vec<Broken> = self
             .clusters
             .iter()
-            .filter_map(|c| self.judge_members(c))
+            .filter_map(|c| self.judge_members(c).or_else(|| still_drained(c)))
             .collect();
         self.broken.extend(wrong);
     }

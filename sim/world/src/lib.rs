@@ -12,6 +12,7 @@
 
 mod client;
 mod dice;
+mod drains;
 mod drivers;
 mod faults;
 mod invariants;

@@ -117,7 +117,9 @@ impl World {
             c.revived.push(now);
         }
         let id = connection.framework.clone();
-        let wire = call_to_wire(&call, &c.framework, id.as_deref());
+        let Some(wire) = call_to_wire(&call, &c.framework, id.as_deref()) else {
+            return self.operated(who, call);
+        };
         let request = sim::Request::post(wire, connection.stream.as_ref());
         let response = c.mesos.handle(&request, now);
         if let Some(stream) = response.stream.clone() {
@@ -127,6 +129,35 @@ impl World {
             self.refused(who, call, &response);
         }
         self.flush_mesos(cluster);
+    }
+
+    /// A call of the operator API: whoever makes it is allowed to.
+    fn operated(&mut self, who: (usize, usize, u64), call: Call) {
+        let now = self.now;
+        let Some(c) = self.clusters.get_mut(who.0) else {
+            return;
+        };
+        let done = match &call {
+            Call::DrainAgent { host } => {
+                c.mesos
+                    .drain_agent(&sim::AgentId::new(host.as_str()), None, false, now)
+            }
+            Call::ReactivateAgent { host } => {
+                c.mesos.reactivate_agent(&sim::AgentId::new(host.as_str()), now)
+            }
+            _ => false,
+        };
+        let told = if done {
+            Event::Operated(call)
+        } else {
+            Event::CallFailed {
+                call,
+                why: "400 Agent not found".to_owned(),
+                refused: true,
+            }
+        };
+        self.tell(who, told);
+        self.flush_mesos(who.0);
     }
 
     fn refused(&mut self, who: (usize, usize, u64), call: Call, response: &sim::Response) {

@@ -48,6 +48,8 @@ pub struct FaultRates {
     pub masters: u32,
     /// Machines whose maintenance is planned and done.
     pub maintenances: u32,
+    /// Hosts that an operator wants empty for a while.
+    pub drains: u32,
     /// Hosts that lend another amount for a while, and end what runs on more.
     pub estimates: u32,
     /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
@@ -79,6 +81,7 @@ impl Options {
                 agents: 0,
                 masters: 0,
                 maintenances: 0,
+                drains: 0,
                 estimates: 0,
                 storage: 0,
                 calls: 0,
@@ -109,6 +112,7 @@ impl Options {
                 agents: 2,
                 masters: 1,
                 maintenances: 1,
+                drains: 1,
                 estimates: 6,
                 storage: 20,
                 calls: 20,

@@ -40,7 +40,8 @@ impl ClusterWorld {
         for number in 0..count {
             let mut framework = Framework::named(format!("other{number}"));
             framework.role = framework.name.clone();
-            let wire = call_to_wire(&Call::Subscribe { framework: None }, &framework, None);
+            let wire =
+                call_to_wire(&Call::Subscribe { framework: None }, &framework, None).unwrap_or_default();
             let answer = self.mesos.handle(&sim::Request::post(wire, None), now);
             let other = Other {
                 number,
@@ -147,6 +148,6 @@ impl Other {
     }
 
     fn wire(&self, call: &Call) -> scheduler::Call {
-        call_to_wire(call, &self.framework, self.id.as_deref())
+        call_to_wire(call, &self.framework, self.id.as_deref()).unwrap_or_default()
     }
 }

@@ -92,6 +92,8 @@ pub enum Item {
     },
     /// It is back, as a new agent.
     EndMaintenance { cluster: usize, hostname: String },
+    /// Nobody wants a host empty any more.
+    EndDrain { cluster: usize, hostname: String },
     /// A user does something.
     User(usize),
 }
@@ -229,6 +231,7 @@ impl World {
                 hostname,
                 away,
             } => self.begin_maintenance(cluster, hostname, away),
+            Item::EndDrain { cluster, hostname } => self.want_no_longer_empty(cluster, &hostname),
             Item::EndMaintenance { cluster, hostname } => self.end_maintenance(cluster, &hostname),
             Item::User(user) => self.user_acts(user),
         }

@@ -1,6 +1,7 @@
 //! The language of the tests, then cases, then a property against a small model of a master.
 
 mod cases;
+mod drains;
 mod maintenance;
 mod manners;
 mod master;
@@ -145,6 +146,8 @@ pub fn say(calls: &[Call]) -> String {
         }
         Call::Revive => "revive".to_owned(),
         Call::Suppress => "suppress".to_owned(),
+        Call::DrainAgent { host } => format!("drain {host}"),
+        Call::ReactivateAgent { host } => format!("reactivate {host}"),
         other => format!("{other:?}"),
     });
     words.collect::<Vec<_>>().join("; ")

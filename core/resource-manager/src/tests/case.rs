@@ -127,6 +127,7 @@ impl Case {
             labels: BTreeMap::new(),
             accepted_loss: 0,
             volumes: std::collections::BTreeMap::new(),
+            drains: echelon_core_model::drain::Drains::default(),
         };
         self.decide(Decision::PutCluster {
             cluster,

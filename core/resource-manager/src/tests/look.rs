@@ -105,6 +105,7 @@ impl Case {
             Order::Report => {}
             Order::Slices(orders) if orders.is_empty() => {}
             Order::Archive(_) => self.trace.push(format!("{cluster}: archive")),
+            Order::Drains(d) => self.trace.push(format!("{cluster}: drains {}", d.version)),
             Order::Volumes(w) => self.trace.push(format!("{cluster}: volumes {}", w.len())),
             Order::AcceptLoss(n) => self.trace.push(format!("{cluster}: accept loss {n}")),
             Order::Slices(orders) => {

@@ -131,7 +131,7 @@ impl ModelShard {
                 self.reported.retain(|(j, _, _), _| *j != job);
                 Vec::new()
             }
-            Order::Volumes(_) => Vec::new(),
+            Order::Volumes(_) | Order::Drains(_) => Vec::new(),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
                 let capacity = self.capacity(now);

@@ -7,7 +7,7 @@ use echelon_core_hosts::{
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A task as the cluster has it.
@@ -36,6 +36,9 @@ pub struct Cluster {
     pub planned: BTreeMap<HostId, Maintenance>,
     /// What was answered about it.
     pub answers: Vec<(HostId, bool)>,
+    /// Agents that the master was asked to drain, and whether it refuses that.
+    pub drained: BTreeSet<HostId>,
+    pub drains_refused: bool,
     /// Ports of hosts that have any, and those of open offers.
     pub ports: BTreeMap<HostId, PortSet>,
     pub offered_ports: BTreeMap<String, PortSet>,
@@ -154,7 +157,7 @@ impl Cluster {
                 ..Resources::ZERO
             };
             let free = room.minus(self.used(&host)).minus(offered).minus(reserved);
-            if free.cpus == 0 || self.silent.contains(&host) {
+            if free.cpus == 0 || self.silent.contains(&host) || self.drained.contains(&host) {
                 continue;
             }
             let id = format!("offer-{}", self.next());
@@ -298,6 +301,25 @@ impl Cluster {
             }
             Call::UpdateFramework => {}
             Call::AnswerInverse { host, accept, .. } => self.answers.push((host.clone(), *accept)),
+            Call::DrainAgent { host } | Call::ReactivateAgent { host } => {
+                let drain = matches!(call, Call::DrainAgent { .. });
+                assert!(
+                    !drain || self.used(host).is_zero(),
+                    "{host} is drained while something of ours is there"
+                );
+                self.out.push_back(if self.drains_refused {
+                    let why = "403 not allowed".to_owned();
+                    let (call, refused) = (call.clone(), true);
+                    Event::CallFailed { call, why, refused }
+                } else {
+                    if drain {
+                        self.drained.insert(host.clone());
+                    } else {
+                        self.drained.remove(host);
+                    }
+                    Event::Operated(call.clone())
+                });
+            }
             Call::Discard {
                 offers,
                 host,

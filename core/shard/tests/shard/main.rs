@@ -19,6 +19,8 @@ mod framework;
 #[cfg(test)]
 mod grants;
 #[cfg(test)]
+mod host_drains;
+#[cfg(test)]
 mod launching;
 #[cfg(test)]
 mod leadership;

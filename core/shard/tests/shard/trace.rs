@@ -50,6 +50,8 @@ fn call_line(call: &Call) -> String {
         Call::Discard { host, reserved, .. } => format!("DISCARD {host} {}", reserved.len()),
         Call::AcknowledgeOperation { id, .. } => format!("ACKNOWLEDGE_OPERATION {id}"),
         Call::Decline { offers, .. } => format!("DECLINE {}", offers.len()),
+        Call::DrainAgent { host } => format!("DRAIN_AGENT {host}"),
+        Call::ReactivateAgent { host } => format!("REACTIVATE_AGENT {host}"),
         Call::Revive => "REVIVE".to_owned(),
         Call::Suppress => "SUPPRESS".to_owned(),
         Call::AnswerInverse { host, accept, .. } => format!("ANSWER_INVERSE {host} {accept}"),

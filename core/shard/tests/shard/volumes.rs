@@ -129,6 +129,11 @@ fn an_instance_waits_for_the_host_of_its_volume_and_says_so() {
         .find(|(reason, ..)| reason.code == ReasonCode::HostVolume);
     let detail = of_volume.and_then(|(reason, ..)| reason.detail.as_deref());
     assert!(detail.is_some_and(|d| d.contains("too little")), "{waiting:?}");
+    assert_eq!(
+        w.slice(1).unwrap().unstarted,
+        0,
+        "no other cluster is to be looked for"
+    );
     w.cluster.hosts.insert(host.clone(), room);
     w.cluster.offer();
     w.run(seconds(60));

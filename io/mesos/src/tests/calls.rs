@@ -245,3 +245,52 @@ async fn more_calls_than_may_wait_leave_without_any_event() {
     assert_eq!(shard.hear_failed().await, (Call::Revive, true));
     drop(stream);
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_the_operator_api_have_their_own_path_and_their_answer_is_told() {
+    let net = Net::with(&["m:5050"]);
+    let (mut shard, _stream) = ready(&net).await;
+    let host = HostId::new("a");
+    let calls = [
+        Call::DrainAgent { host: host.clone() },
+        Call::ReactivateAgent { host },
+    ];
+    for call in calls.clone() {
+        net.answer("m:5050", Answer::Text(200, ""));
+        shard.say(call.clone()).await;
+        assert_eq!(shard.hear().await, Event::Operated(call));
+    }
+    let seen = net.look(|s| {
+        let text = String::from_utf8_lossy(&s.body).into_owned();
+        (
+            s.path.clone(),
+            s.header("content-type").to_owned(),
+            s.header("mesos-stream-id").to_owned(),
+            text,
+        )
+    });
+    let sent = |body: &str| {
+        (
+            "/api/v1".to_owned(),
+            "application/json".to_owned(),
+            String::new(),
+            body.to_owned(),
+        )
+    };
+    assert_eq!(
+        seen[1..],
+        [
+            sent(r#"{"drain_agent":{"agent_id":{"value":"a"}},"type":"DRAIN_AGENT"}"#),
+            sent(r#"{"reactivate_agent":{"agent_id":{"value":"a"}},"type":"REACTIVATE_AGENT"}"#),
+        ]
+    );
+    // Also when it needs a permission that we have not: the subscription is not touched by it.
+    for status in [400, 401, 403, 404] {
+        net.answer("m:5050", Answer::Text(status, "no"));
+        shard.say(calls[0].clone()).await;
+        assert_eq!(shard.hear_failed().await, (calls[0].clone(), true));
+    }
+    net.answer("m:5050", Answer::Text(400, "Not a valid UUID"));
+    shard.say(kill("t")).await;
+    assert_eq!(shard.hear_failed().await, (kill("t"), true));
+}

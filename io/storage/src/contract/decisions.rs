@@ -252,6 +252,7 @@ pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
         labels: BTreeMap::new(),
         accepted_loss: 0,
         volumes: std::collections::BTreeMap::new(),
+        drains: echelon_core_model::drain::Drains::default(),
     };
     vec![
         put_head(job(n), 1, None),

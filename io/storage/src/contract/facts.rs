@@ -208,6 +208,7 @@ pub fn host(id: &str, tasks: u32) -> Host {
         seen_at: Timestamp(9),
         maintenance: None,
         volumes: Vec::new(),
+        drain: None,
     }
 }
 

@@ -100,6 +100,7 @@ impl Case {
                 labels: BTreeMap::new(),
                 accepted_loss: 0,
                 volumes: std::collections::BTreeMap::new(),
+                drains: echelon_core_model::drain::Drains::default(),
             };
             let expected = None;
             self.decides(Decision::PutCluster { cluster, expected }).await;

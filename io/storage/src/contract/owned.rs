@@ -199,8 +199,9 @@ pub async fn owned_facts_read_back(case: &Case) {
         framework: Some("f-1".to_owned()),
         obeyed: Epoch(5),
         last_loss: 4,
-        volumes: std::collections::BTreeMap::new(),
         loss: None,
+        drained_agents: [echelon_core_model::HostId::new("a")].into(),
+        ..ShardRow::default()
     };
     let none = case.read(Query::Shard(ClusterId::new("c1"))).await;
     assert_eq!(none, Answer::Shard(ShardRow::default()));

@@ -12,14 +12,15 @@ use crate::mesos::v1::{
 use echelon_core_hosts::{Call, Launch, OfferId as Offer};
 use echelon_core_model::{HostId, Span};
 
-/// The call of the wire. `id` is the framework id of this subscription.
+/// The call of the scheduler API. `id` is the framework id of this subscription. `None`: it is one of the operator API.
 #[must_use]
-pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wire {
+pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Option<Wire> {
     let mut wire = Wire {
         framework_id: id.map(framework_id),
         ..Wire::default()
     };
     let kind = match call {
+        Call::DrainAgent { .. } | Call::ReactivateAgent { .. } => return None,
         Call::Subscribe { framework: stored } => {
             wire.framework_id = stored.as_deref().map(framework_id);
             subscribe(&mut wire, framework.to_wire(stored.as_deref()))
@@ -92,7 +93,7 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Wir
         }
     };
     wire.r#type = Some(i32::from(kind));
-    wire
+    Some(wire)
 }
 
 fn subscribe(wire: &mut Wire, framework_info: FrameworkInfo) -> call::Type {

@@ -29,7 +29,8 @@ fn a_framework_subscribes_first_without_an_id_and_then_with_it_in_both_places() 
             },
             &framework(),
             Some("ignored"),
-        );
+        )
+        .unwrap();
         let info = wire.subscribe.as_ref().unwrap().framework_info.clone();
         assert_eq!(wire.r#type(), Type::Subscribe);
         assert_eq!(wire.framework_id.clone().map(|id| id.value), stored, "R23");
@@ -63,7 +64,7 @@ fn a_framework_subscribes_first_without_an_id_and_then_with_it_in_both_places() 
 
 #[test]
 fn an_update_of_the_framework_says_what_a_later_subscription_would() {
-    let wire = call_to_wire(&Call::UpdateFramework, &framework(), Some("f-1"));
+    let wire = call_to_wire(&Call::UpdateFramework, &framework(), Some("f-1")).unwrap();
     assert_eq!(wire.r#type(), Type::UpdateFramework);
     assert_eq!(wire.framework_id.unwrap().value, "f-1");
     let update = wire.update_framework.unwrap();
@@ -101,7 +102,7 @@ fn a_launch_says_all_that_its_task_needs() {
         launches: vec![web()],
         refuse: Span::millis(500),
     };
-    let wire = call_to_wire(&call, &framework(), Some("f-1"));
+    let wire = call_to_wire(&call, &framework(), Some("f-1")).unwrap();
     assert_eq!(wire.framework_id.clone().unwrap().value, "f-1");
     let accept = wire.accept.unwrap();
     assert_eq!(
@@ -255,7 +256,10 @@ fn a_pod_is_one_group_below_an_executor_of_its_own() {
         launches: vec![pod.clone(), single.clone()],
         refuse: Span::ZERO,
     };
-    let accept = call_to_wire(&call, &framework(), Some("f-1")).accept.unwrap();
+    let accept = call_to_wire(&call, &framework(), Some("f-1"))
+        .unwrap()
+        .accept
+        .unwrap();
     let operations = accept.operations;
     let ids = |tasks: &[TaskInfo]| -> Vec<String> { tasks.iter().map(|t| t.task_id.value.clone()).collect() };
     assert_eq!(operations.len(), 2);
@@ -289,7 +293,10 @@ fn a_sidecar_says_what_is_its_own() {
         launches: vec![pod],
         refuse: Span::ZERO,
     };
-    let accept = call_to_wire(&call, &framework(), Some("f-1")).accept.unwrap();
+    let accept = call_to_wire(&call, &framework(), Some("f-1"))
+        .unwrap()
+        .accept
+        .unwrap();
     assert_eq!(accept.operations.len(), 1, "no LAUNCH of nothing");
     let group = accept.operations[0].launch_group.as_ref().unwrap();
     let (main, log) = (&group.task_group.tasks[0], &group.task_group.tasks[1]);
@@ -307,7 +314,7 @@ fn a_sidecar_says_what_is_its_own() {
 #[test]
 fn other_calls_name_what_they_are_about() {
     let (host, uuid) = (HostId::new("agent"), [3; 16]);
-    let say = |call: Call| call_to_wire(&call, &framework(), Some("f-1"));
+    let say = |call: Call| call_to_wire(&call, &framework(), Some("f-1")).unwrap();
     let killed = say(Call::Kill {
         task: "t".to_owned(),
         host: Some(host.clone()),
@@ -380,7 +387,7 @@ fn other_calls_name_what_they_are_about() {
 
 #[test]
 fn planned_maintenance_is_answered_either_way() {
-    let say = |call: Call| call_to_wire(&call, &framework(), Some("f-1"));
+    let say = |call: Call| call_to_wire(&call, &framework(), Some("f-1")).unwrap();
     let answer = |accept| {
         say(Call::AnswerInverse {
             offers: vec![OfferId("o".into())],

@@ -6,6 +6,7 @@ use crate::convert::fields::{
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
+use echelon_core_model::drain::Drains;
 use echelon_core_model::{Epoch, Generation, Version};
 
 impl Wire for Directive {
@@ -25,6 +26,7 @@ impl Wire for Directive {
             }),
             Order::Archive(job) => Sent::Archive(job_bytes(*job)),
             Order::AcceptLoss(number) => Sent::AcceptLoss(*number),
+            Order::Drains(drains) => Sent::Drains(drains.to_wire()),
             Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
                 volumes: by_volume_to_wire(wishes),
             }),
@@ -44,6 +46,9 @@ impl Wire for Directive {
             Sent::Slices(sent) => Order::Slices(list("slices", sent.slices).map_err(|e| e.within("slices"))?),
             Sent::Archive(job) => Order::Archive(job_id("archive", &job)?),
             Sent::AcceptLoss(number) => Order::AcceptLoss(number),
+            Sent::Drains(sent) => {
+                Order::Drains(Drains::from_wire(sent).map_err(|e: FieldError| e.within("drains"))?)
+            }
             Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {

@@ -9,6 +9,7 @@ use crate::echelon::storage::v1 as wire;
 use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
+use echelon_core_model::drain::DrainState;
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
 use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Timestamp, Version, VolumeId};
@@ -29,6 +30,7 @@ impl Wire for Cluster {
             labels,
             accepted_loss,
             volumes,
+            drains,
         } = self;
         wire::Cluster {
             id: id.to_string(),
@@ -39,6 +41,7 @@ impl Wire for Cluster {
             labels: labels.clone(),
             accepted_loss: *accepted_loss,
             volumes: by_volume_to_wire(volumes),
+            drains: Some(drains.to_wire()),
         }
     }
 
@@ -52,6 +55,7 @@ impl Wire for Cluster {
             labels,
             accepted_loss,
             volumes,
+            drains,
         } = message;
         Ok(Self {
             id: cluster("id", &id)?,
@@ -62,6 +66,7 @@ impl Wire for Cluster {
             labels,
             accepted_loss,
             volumes: by_volume("volumes", volumes)?,
+            drains: optional("drains", drains)?.unwrap_or_default(),
         })
     }
 }
@@ -184,6 +189,7 @@ impl Wire for Host {
             seen_at,
             maintenance,
             volumes,
+            drain,
         } = self;
         wire::Host {
             id: id.to_string(),
@@ -200,6 +206,7 @@ impl Wire for Host {
                 until_ms: m.until.map(|t| t.0),
             }),
             volumes: messages(volumes),
+            drain: drain.as_ref().map(DrainState::to_wire),
         }
     }
 
@@ -219,6 +226,7 @@ impl Wire for Host {
                 until: moment(m.until_ms),
             }),
             volumes: list("volumes", message.volumes)?,
+            drain: optional("drain", message.drain)?,
         })
     }
 }
@@ -288,6 +296,8 @@ impl Wire for ShardRow {
             last_loss,
             loss,
             volumes,
+            drains,
+            drained_agents,
         } = self;
         wire::ShardRow {
             framework: framework.clone(),
@@ -295,6 +305,8 @@ impl Wire for ShardRow {
             last_loss: *last_loss,
             loss: loss.as_ref().map(MassLoss::to_wire),
             volumes: by_volume_to_wire(volumes),
+            drains: Some(drains.to_wire()),
+            drained_agents: drained_agents.iter().map(HostId::to_string).collect(),
         }
     }
 
@@ -305,6 +317,8 @@ impl Wire for ShardRow {
             last_loss: message.last_loss,
             loss: optional("loss", message.loss)?,
             volumes: by_volume("volumes", message.volumes)?,
+            drains: optional("drains", message.drains)?.unwrap_or_default(),
+            drained_agents: message.drained_agents.into_iter().map(HostId::new).collect(),
         })
     }
 }

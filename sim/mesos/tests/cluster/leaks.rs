@@ -76,7 +76,7 @@ impl World {
 
     /// Hands a call to the master; whether it was taken in.
     fn post(&mut self, call: &Call) -> bool {
-        let wire = call_to_wire(call, &self.framework, self.id.as_deref());
+        let wire = call_to_wire(call, &self.framework, self.id.as_deref()).unwrap();
         let answer = self
             .cluster
             .handle(&Request::post(wire, self.stream.as_ref()), self.now);

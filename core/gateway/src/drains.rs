@@ -1,0 +1,102 @@
+//! Hosts that operators want empty. The wish is stored with the cluster, by the host's name; its shard carries it out under the rules
+//! of the jobs that run there.
+
+use crate::clusters;
+use crate::error::{ApiError, ErrorReason};
+use crate::hosts::{self, HostView, get_host};
+use crate::port::Facts;
+use echelon_core_model::cluster::Cluster;
+use echelon_core_model::drain::HostDrain;
+use echelon_core_model::{Span, Timestamp};
+
+/// Most hosts of a cluster at a time: they are kept in one row.
+pub const MOST: usize = 500;
+/// Longest time that batch instances may be given.
+pub const LONGEST: Span = Span::minutes(30 * 24 * 60);
+
+/// How a host is to be left.
+#[derive(Debug, Clone, Copy)]
+pub struct Leave {
+    /// So long batch instances may end by themselves.
+    pub batch_for: Span,
+    /// Mesos is to drain the agent, too, once nothing of ours is left.
+    pub agent: bool,
+    /// When this is wished.
+    pub now: Timestamp,
+}
+
+/// Stores the wish that a host is left empty. A newer wish takes the place of an older one.
+///
+/// # Errors
+/// No such cluster or host, too many at a time, too long a time, or storage.
+pub async fn drain_host<F: Facts>(
+    facts: &F,
+    wanted_cluster: &str,
+    wanted: &str,
+    leave: Leave,
+) -> Result<HostView, ApiError> {
+    if leave.batch_for > LONGEST {
+        return Err(ApiError::field("batch_for", "must be at most 30 days"));
+    }
+    let found = get_host(facts, wanted_cluster, wanted).await?;
+    let name = found.host.hostname.clone();
+    let until = leave.now.plus(leave.batch_for);
+    let stored = clusters::put(facts, wanted_cluster, |before, _| {
+        let mut after = before.clone();
+        let known = before.drains.hosts.get(&name);
+        // Their time is over either way: saying it again changes nothing.
+        let over = known
+            .map(|k| k.batch_until)
+            .filter(|at| *at <= leave.now && leave.batch_for == Span::ZERO);
+        let wish = HostDrain {
+            batch_until: over.unwrap_or(until),
+            agent: leave.agent,
+        };
+        if known.is_none() && before.drains.hosts.len() >= MOST {
+            return Err(too_many(wanted_cluster));
+        }
+        if known != Some(&wish) {
+            after.drains.hosts.insert(name.clone(), wish);
+            after.drains.version += 1;
+        }
+        Ok(after)
+    });
+    Ok(hosts::view(&stored.await?.cluster, found.host))
+}
+
+/// Takes that wish back. A host that nobody wants empty stays as it is.
+///
+/// # Errors
+/// No such cluster or host, or storage.
+pub async fn undrain_host<F: Facts>(
+    facts: &F,
+    wanted_cluster: &str,
+    wanted: &str,
+) -> Result<HostView, ApiError> {
+    let found = get_host(facts, wanted_cluster, wanted).await?;
+    let stored = clusters::put(facts, wanted_cluster, |before, _| {
+        let mut after = before.clone();
+        forget(&mut after, &found.host.hostname);
+        Ok(after)
+    });
+    Ok(hosts::view(&stored.await?.cluster, found.host))
+}
+
+fn forget(cluster: &mut Cluster, hostname: &str) {
+    if cluster.drains.hosts.remove(hostname).is_some() {
+        cluster.drains.version += 1;
+    }
+}
+
+fn too_many(cluster: &str) -> ApiError {
+    ApiError::new(
+        ErrorReason::TooManyDrains,
+        format!(
+            "{MOST} hosts of cluster `{cluster}` are to be empty, which is the most at a time; nothing was changed (`echelon host undrain` takes one back, `echelon cluster drain` moves everything off)"
+        ),
+    )
+}
+
+#[cfg(test)]
+#[path = "drains_tests.rs"]
+mod tests;

@@ -1,0 +1,180 @@
+//! Hosts that operators want empty: our work leaves first, then Mesos is asked about the agent, and an agent that we had drained is
+//! offered again when nobody wants it empty any more, whoever leads by then.
+
+use crate::world::{World, range, seconds};
+use echelon_core_hosts::Call;
+use echelon_core_model::directive::Order;
+use echelon_core_model::drain::{AgentDrain, Drains, HostDrain};
+use echelon_core_model::store::{Answer, Query, ShardRow};
+use echelon_core_model::time::Span;
+use echelon_core_model::{HostId, ReasonCode, RunState, Timestamp};
+use echelon_core_testkit::build::JobBuilder;
+
+/// Four instances on two hosts, and the first one's host.
+fn four(spec: &JobBuilder) -> (World, HostId) {
+    let mut w = World::serving();
+    w.store_job(&spec.clone().build());
+    w.order(&[range(0, 3)], 4);
+    w.run(seconds(2));
+    assert_eq!(w.states(4), [RunState::Running; 4]);
+    let host = w.stored(0).unwrap().run.unwrap().host;
+    (w, host)
+}
+
+fn there(w: &World, host: &HostId) -> usize {
+    let on = |n: &u32| w.stored(*n).unwrap().run.unwrap().host == *host;
+    (0..4).filter(on).count()
+}
+
+fn wish(version: u64, host: &HostId, batch_until: Timestamp) -> Drains {
+    let wish = HostDrain {
+        batch_until,
+        agent: true,
+    };
+    Drains {
+        version,
+        hosts: [(format!("{host}.example"), wish)].into(),
+    }
+}
+
+fn nothing(version: u64) -> Drains {
+    Drains {
+        version,
+        ..Drains::default()
+    }
+}
+
+fn own(w: &World) -> ShardRow {
+    match w.store.read(&Query::Shard(crate::world::c1())) {
+        Answer::Shard(row) => row,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn agent_of(w: &World, host: &HostId) -> Option<AgentDrain> {
+    let Answer::Hosts(rows) = w.store.read(&Query::Hosts {
+        cluster: crate::world::c1(),
+        after: None,
+        limit: 100,
+    }) else {
+        panic!("no hosts");
+    };
+    let row = rows.into_iter().find(|h| h.id == *host).unwrap();
+    row.drain.map(|d| d.agent)
+}
+
+fn asked(w: &World) -> usize {
+    let drains = |c: &&Call| matches!(c, Call::DrainAgent { .. });
+    w.calls.iter().filter(drains).count()
+}
+
+#[test]
+fn a_host_is_emptied_within_max_unavailable_and_then_its_agent_is_drained() {
+    let (mut w, host) = four(&JobBuilder::service("web", 4));
+    assert_eq!(there(&w, &host), 2);
+    w.direct(Order::Drains(wish(1, &host, w.now)));
+    let mut lowest = 4;
+    for _ in 0..300 {
+        w.run(Span::millis(100));
+        let up = w.states(4).iter().filter(|s| **s == RunState::Running).count();
+        lowest = lowest.min(up);
+        // The test's cluster refuses to drain an agent on which something runs.
+        if w.cluster.drained.contains(&host) {
+            assert!(own(&w).drained_agents.contains(&host), "stored before the call");
+        }
+    }
+    assert_eq!((lowest, there(&w, &host)), (3, 0));
+    assert_eq!(w.states(4), [RunState::Running; 4]);
+    assert!((0..4).all(|n| w.stored(n).unwrap().attempts == 0), "no failure");
+    assert!(w.cluster.drained.contains(&host));
+    assert_eq!((asked(&w), agent_of(&w, &host)), (1, Some(AgentDrain::Done)));
+
+    w.direct(Order::Drains(nothing(2)));
+    w.run(seconds(120));
+    assert!(w.cluster.drained.is_empty());
+    assert!(own(&w).drained_agents.is_empty());
+    assert_eq!((asked(&w), agent_of(&w, &host)), (1, None));
+}
+
+#[test]
+fn batch_instances_have_their_time() {
+    let (mut w, host) = four(&JobBuilder::batch("crunch", 4));
+    let were_there = there(&w, &host);
+    w.direct(Order::Drains(wish(1, &host, w.now.plus(Span::minutes(10)))));
+    w.run(Span::minutes(9));
+    assert_eq!(w.kills(), Vec::<String>::new());
+    w.run(Span::minutes(2));
+    assert_eq!(w.kills().len(), were_there);
+    assert_eq!(there(&w, &host), 0);
+    let reasons = (0..4).filter_map(|n| w.stored(n).unwrap().ended);
+    assert_eq!(reasons.count(), 0, "they run again elsewhere");
+}
+
+#[test]
+fn nothing_new_comes_and_the_wait_says_why() {
+    let mut w = World::serving();
+    let hosts: Vec<HostId> = w.cluster.hosts.keys().cloned().collect();
+    let mut drains = nothing(1);
+    for host in &hosts {
+        drains.hosts.extend(wish(1, host, w.now).hosts);
+    }
+    w.direct(Order::Drains(drains));
+    w.store_job(&JobBuilder::service("web", 2).build());
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(5));
+    let waiting = w.slice(1).unwrap().waiting;
+    assert_eq!(waiting[0].0.code, ReasonCode::HostMaintenance, "{waiting:?}");
+    w.direct(Order::Drains(nothing(2)));
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(120));
+    assert_eq!(w.states(2), [RunState::Running; 2]);
+}
+
+#[test]
+fn an_older_wish_changes_nothing() {
+    let (mut w, host) = four(&JobBuilder::service("web", 4));
+    w.direct(Order::Drains(nothing(2)));
+    w.direct(Order::Drains(wish(1, &host, w.now)));
+    w.run(seconds(60));
+    assert_eq!(w.kills(), Vec::<String>::new());
+    assert_eq!(own(&w).drains, nothing(2));
+}
+
+#[test]
+fn a_new_leader_goes_on_without_being_told_again() {
+    let (mut w, host) = four(&JobBuilder::service("web", 4));
+    w.direct(Order::Drains(wish(1, &host, w.now)));
+    w.run(Span::millis(20));
+    w.restart();
+    w.connect();
+    w.order(&[range(0, 3)], 4);
+    w.run(Span::minutes(5));
+    assert_eq!(there(&w, &host), 0);
+    assert!(w.cluster.drained.contains(&host));
+    // The wish is taken back while nobody leads, and told late.
+    w.restart();
+    w.connect();
+    w.run(seconds(5));
+    assert!(w.cluster.drained.contains(&host), "nobody took it back yet");
+    w.direct(Order::Drains(nothing(2)));
+    w.run(Span::minutes(2));
+    assert!(w.cluster.drained.is_empty());
+}
+
+#[test]
+fn a_master_that_refuses_is_asked_again_and_its_words_are_shown() {
+    let (mut w, host) = four(&JobBuilder::service("web", 4));
+    w.cluster.drains_refused = true;
+    w.direct(Order::Drains(wish(1, &host, w.now)));
+    w.run(Span::minutes(3));
+    assert_eq!(there(&w, &host), 0);
+    assert!(matches!(agent_of(&w, &host), Some(AgentDrain::Refused(why)) if why.contains("403")));
+    assert!(
+        (2..=4).contains(&asked(&w)),
+        "once a minute, not {} times",
+        asked(&w)
+    );
+    w.cluster.drains_refused = false;
+    w.run(Span::minutes(2));
+    assert_eq!(agent_of(&w, &host), Some(AgentDrain::Done));
+}

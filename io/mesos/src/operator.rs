@@ -1,0 +1,33 @@
+//! Calls of the operator API. In JSON, the form in which a real master was seen to take them: the numbers of their fields in protobuf
+//! are in no recording.
+
+use crate::config::Config;
+use crate::master::Endpoint;
+use crate::open::post;
+use bytes::Bytes;
+use echelon_core_hosts::Call;
+use echelon_core_model::HostId;
+use http::Request;
+use http_body_util::Full;
+use serde_json::json;
+
+const JSON: &str = "application/json";
+
+/// A call of the operator API as a request.
+pub fn request(config: &Config, endpoint: &Endpoint, call: &Call) -> Request<Full<Bytes>> {
+    let body = Bytes::from(body(call).unwrap_or_default());
+    post(config, endpoint, (endpoint.operator_path(), JSON), &[], body)
+}
+
+fn body(call: &Call) -> Option<String> {
+    let agent = |host: &HostId| json!({"agent_id": {"value": host.as_str()}});
+    let body = match call {
+        // Nothing of ours is there any more: others get the grace that their tasks ask for.
+        Call::DrainAgent { host } => json!({"type": "DRAIN_AGENT", "drain_agent": agent(host)}),
+        Call::ReactivateAgent { host } => {
+            json!({"type": "REACTIVATE_AGENT", "reactivate_agent": agent(host)})
+        }
+        _ => return None,
+    };
+    Some(body.to_string())
+}
