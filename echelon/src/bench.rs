@@ -1,6 +1,7 @@
 //! `echelon bench ...`: measurements as commands. Each prints a table for people and ends with one line of JSON.
 
 mod mesos;
+mod pools;
 
 use crate::{heard, standalone};
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,8 @@ pub enum Bench {
     E2e(E2e),
     /// What a shard gets through with a simulated master over HTTP: launches, updates, a reconciliation
     Mesos(mesos::Flags),
+    /// Entitlement, and what the resource manager's core needs for a cycle over many pools and jobs
+    Pools(pools::Flags),
 }
 
 /// Flags.
@@ -45,6 +48,7 @@ pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
     match bench {
         Bench::E2e(flags) => e2e(flags, shutdown).await,
         Bench::Mesos(flags) => mesos::run(flags, shutdown).await,
+        Bench::Pools(flags) => pools::run(&flags),
     }
 }
 

@@ -1,9 +1,12 @@
-//! Full entitlement of 10,000 pools and four kinds: side by side, as 100 times 100, and ten levels deep; and how it grows.
+//! Full entitlement of 10,000 pools and four kinds: side by side, as 100 times 100, and ten levels deep; and how it grows. The same
+//! where it stands and one pool's demand changes, read anew for that pool and another one.
+//!
+//! `cargo bench -p echelon-core-pools`
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::{PoolId, Resources, Version};
-use echelon_core_pools::{Hierarchy, certificate, entitle};
+use echelon_core_pools::{Hierarchy, Standing, certificate, entitle};
 use std::hint::black_box;
 
 fn resources(n: u64) -> Resources {
@@ -82,6 +85,43 @@ fn full(c: &mut Criterion) {
     group.finish();
 }
 
+/// All with the same share, or each with one of its own.
+fn shares(mut tree: PoolTree, of: impl Fn(u64) -> u64) -> PoolTree {
+    for (i, pool) in tree.pools.values_mut().enumerate() {
+        pool.share = resources(of(i as u64));
+    }
+    tree
+}
+
+fn one_change(c: &mut Criterion) {
+    let mut group = c.benchmark_group("one_change");
+    for (name, tree, each) in [
+        ("flat/10000", flat(10_000), 80),
+        ("100x100/10000", square(), 80),
+        ("ten_levels/10000", deep(), 80),
+        ("flat/same_share/10000", shares(flat(10_000), |_| 5), 80),
+        ("flat/other_shares/10000", shares(flat(10_000), |i| 5 + i * 5), 80),
+        ("flat/short_of_reservations/10000", flat(10_000), 10),
+    ] {
+        let h = Hierarchy::new(&tree);
+        let wanted = demand(&h);
+        let capacity = resources(each * h.len() as u64);
+        let leaves: Vec<usize> = h.indexes().filter(|i| h.is_leaf(*i)).collect();
+        let mut standing = Standing::new(h, &wanted, capacity);
+        let mut step = 0usize;
+        group.bench_function(BenchmarkId::from_parameter(name), |b| {
+            b.iter(|| {
+                step += 1;
+                let leaf = |n: usize| leaves.get(n % leaves.len()).copied().unwrap_or_default();
+                let (changed, other) = (leaf(step * 7_919), leaf(step * 104_729));
+                standing.set_demand(changed, resources(20 + (step as u64 * 31) % 300));
+                black_box((standing.amount(changed), standing.amount(other)))
+            });
+        });
+    }
+    group.finish();
+}
+
 fn proofs(c: &mut Criterion) {
     let tree = flat(10_000);
     let h = Hierarchy::new(&tree);
@@ -100,5 +140,5 @@ fn proofs(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, full, proofs);
+criterion_group!(benches, full, one_change, proofs);
 criterion_main!(benches);

@@ -29,7 +29,7 @@ impl Phase {
 /// How far a node's units of one kind went, by phase.
 pub type Levels = [Level; 3];
 
-const FULL: Levels = [Level::Full; 3];
+pub(crate) const FULL: Levels = [Level::Full; 3];
 
 /// What each pool may use now, by its index in the hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,6 +42,14 @@ pub struct Entitlements {
 }
 
 impl Entitlements {
+    pub(crate) const fn new(caps: Vec<Resources>, amounts: Vec<Resources>, levels: Vec<[Levels; 4]>) -> Self {
+        Self {
+            caps,
+            amounts,
+            levels,
+        }
+    }
+
     /// What a pool may use; of the root, all that there is.
     #[must_use]
     pub fn amount(&self, pool: PoolIdx) -> Resources {
@@ -109,7 +117,7 @@ fn set(list: &mut [Resources], i: PoolIdx, change: impl FnOnce(Resources) -> Res
 }
 
 /// min(limit, demand) of every node; of the root the sum of its children's.
-fn caps(hierarchy: &Hierarchy, demand: &[Resources]) -> Vec<Resources> {
+pub(crate) fn caps(hierarchy: &Hierarchy, demand: &[Resources]) -> Vec<Resources> {
     let mut caps = vec![Resources::ZERO; hierarchy.len()];
     for i in hierarchy.indexes().rev() {
         let wanted = if hierarchy.is_leaf(i) {
@@ -161,7 +169,7 @@ fn divide(
 
 /// A child in the division of one kind.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+pub(crate) struct Part {
     cap: u64,
     floor: u64,
     share: u64,
@@ -169,7 +177,7 @@ struct Part {
 }
 
 impl Part {
-    fn new(pool: Option<&Pool>, kind: Kind, cap: u64, kept: u64) -> Self {
+    pub(crate) fn new(pool: Option<&Pool>, kind: Kind, cap: u64, kept: u64) -> Self {
         Self {
             cap,
             floor: pool.map_or(0, |p| p.reservation.get(kind)).min(cap),
@@ -178,8 +186,12 @@ impl Part {
         }
     }
 
+    pub(crate) const fn cap(&self) -> u64 {
+        self.cap
+    }
+
     /// What it may take in a phase. What it keeps counts first towards its floor.
-    fn taker(&self, phase: Phase) -> Taker {
+    pub(crate) fn taker(&self, phase: Phase) -> Taker {
         let above = Taker {
             weight: self.share,
             start: self.kept.saturating_sub(self.floor),
@@ -197,7 +209,7 @@ impl Part {
         }
     }
 
-    fn units(&self, index: usize, levels: &Levels) -> u64 {
+    pub(crate) fn units(&self, index: usize, levels: &Levels) -> u64 {
         let of_phase = |(phase, level): (Phase, &Level)| level.units(index, &self.taker(phase));
         Phase::ALL.into_iter().zip(levels).map(of_phase).sum()
     }

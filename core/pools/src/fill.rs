@@ -27,7 +27,7 @@ impl Taker {
         }
     }
 
-    const fn is_open(&self) -> bool {
+    pub(crate) const fn is_open(&self) -> bool {
         self.weight > 0 && self.start < self.most
     }
 }
@@ -97,7 +97,7 @@ impl Level {
 
 /// Quotient, at most the largest number, and rest; nothing and the whole for a divisor of 0. Numbers of the usual size are
 /// divided by one instruction instead of a hundred.
-fn divided(dividend: u128, divisor: u128) -> (u64, u128) {
+pub(crate) fn divided(dividend: u128, divisor: u128) -> (u64, u128) {
     match (u64::try_from(dividend), u64::try_from(divisor)) {
         (_, Ok(0)) => (0, dividend),
         (Ok(a), Ok(b)) => (a / b, u128::from(a % b)),

@@ -14,6 +14,8 @@ pub mod fill;
 pub mod grant;
 pub mod hierarchy;
 pub mod rooms;
+pub mod standing;
+mod takers;
 pub mod tree;
 
 pub use admit::{Admission, Refusal, Request, SliceRequest, admit};
@@ -21,4 +23,5 @@ pub use entitle::{Entitlements, entitle, give_out_again};
 pub use grant::GrantLine;
 pub use hierarchy::Hierarchy;
 pub use rooms::{ClusterRoom, Rooms};
+pub use standing::Standing;
 pub use tree::{TreeProblem, validate};

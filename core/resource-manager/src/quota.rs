@@ -266,17 +266,22 @@ pub fn admissions(
     if !may_lend(picture, revocable, patience) {
         return out;
     }
-    let left: Vec<Request> = requests.iter().filter_map(|r| unentitled(r, &out)).collect();
+    let admitted: BTreeMap<(JobId, &GroupName), &Admission> =
+        out.iter().map(|a| ((a.job, &a.group), a)).collect();
+    let left = requests.iter().filter_map(|r| {
+        let admission = admitted.get(&(r.job, &r.group))?;
+        unentitled(r, admission)
+    });
+    let left: Vec<Request> = left.collect();
     if !left.is_empty() {
+        let shapes: BTreeMap<(JobId, &GroupName), Resources> =
+            left.iter().map(|r| ((r.job, &r.group), r.shape)).collect();
         let mut lent = rooms.clone().lent();
         let more = admit(&left, &mut lent);
         for a in &more {
+            let shape = shapes.get(&(a.job, &a.group)).copied().unwrap_or_default();
             for (cluster, _, n) in &a.more {
-                let shape = requests
-                    .iter()
-                    .find(|r| r.job == a.job && r.group == a.group)
-                    .map(|r| r.shape);
-                rooms.take_cluster(cluster, shape.unwrap_or_default().times(*n));
+                rooms.take_cluster(cluster, shape.times(*n));
             }
         }
         note_refusals(picture, &more);
@@ -286,10 +291,7 @@ pub fn admissions(
 }
 
 /// What is left of a request that its pool's entitlement alone refused.
-fn unentitled(request: &Request, admitted: &[Admission]) -> Option<Request> {
-    let admission = admitted
-        .iter()
-        .find(|a| a.job == request.job && a.group == request.group)?;
+fn unentitled(request: &Request, admission: &Admission) -> Option<Request> {
     let refused = admission
         .refused
         .iter()

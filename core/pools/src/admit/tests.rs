@@ -215,6 +215,7 @@ fn some_requests() -> impl Strategy<Value = Vec<Request>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
     #[test]
     fn no_room_is_broken_and_every_instance_is_accounted_for(
         requests in some_requests(), p in 0u64..20, q in 0u64..20, x in 0u64..20, y in 0u64..20,

@@ -1,0 +1,184 @@
+//! A shard that begins what it is granted at once, and of which something ends now and then.
+
+use echelon_core_model::directive::{
+    Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
+};
+use echelon_core_model::instance::Counts;
+use echelon_core_model::{ClusterId, Epoch, Generation, JobId, RangeSet, Resources, RunState, Timestamp};
+use std::collections::BTreeMap;
+
+const HOSTS: u32 = 1_000;
+
+/// A shard that begins what it is granted at once.
+pub(super) struct Shard {
+    pub(super) cluster: ClusterId,
+    sequence: u64,
+    instances: u64,
+    pub(super) slices: BTreeMap<JobId, SliceReport>,
+    next_ending: JobId,
+    /// The largest grant it ever had.
+    pub(super) granted: u64,
+}
+
+/// What an instance takes.
+pub(super) const fn one() -> Resources {
+    Resources {
+        cpus: 1_000,
+        memory: 1_024,
+        disk: 0,
+        gpus: 0,
+    }
+}
+
+impl Shard {
+    /// With room for so many instances.
+    pub(super) const fn new(cluster: ClusterId, instances: u64) -> Self {
+        Self {
+            cluster,
+            sequence: 0,
+            instances,
+            slices: BTreeMap::new(),
+            next_ending: JobId(0),
+            granted: 0,
+        }
+    }
+
+    fn report(&mut self, part: ReportPart) -> Report {
+        self.sequence += 1;
+        Report {
+            cluster: self.cluster.clone(),
+            epoch: Epoch(1),
+            sequence: self.sequence,
+            part,
+        }
+    }
+
+    /// What it says to an order.
+    pub(super) fn obey(&mut self, directive: Directive, now: Timestamp) -> Vec<Report> {
+        match directive.order {
+            Order::Report => {
+                let all = self.slices.values().cloned().collect();
+                let capacity = self.capacity(now);
+                let parts = [
+                    ReportPart::FullStart,
+                    ReportPart::Slices(all),
+                    ReportPart::Capacity(Box::new(capacity)),
+                    ReportPart::FullEnd,
+                ];
+                parts.into_iter().map(|part| self.report(part)).collect()
+            }
+            Order::Slices(orders) => {
+                let said: Vec<SliceReport> = orders.iter().filter_map(|o| self.begin(o)).collect();
+                (!said.is_empty())
+                    .then(|| self.report(ReportPart::Slices(said)))
+                    .into_iter()
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Begins what is granted; the slice's report, if it says anything new.
+    fn begin(&mut self, order: &SliceOrder) -> Option<SliceReport> {
+        let held: RangeSet = order.ranges.iter().map(|r| r.range).collect();
+        let (generation, grant) = order.ranges.first().map(|r| {
+            (
+                r.generation,
+                order.grants.iter().find(|(g, _)| *g == r.generation),
+            )
+        })?;
+        let before = self.slices.get(&order.job);
+        let (succeeded, active) = before.map_or((0, 0), |s| (s.succeeded, s.active));
+        let granted = grant.map_or(0, |(_, g)| g.active);
+        self.granted = self.granted.max(granted);
+        let next = slice(
+            order,
+            generation,
+            held,
+            grant.map_or(0, |(_, g)| g.number),
+            (active.max(granted), succeeded),
+        );
+        if before == Some(&next) {
+            return None;
+        }
+        self.slices.insert(order.job, next.clone());
+        Some(next)
+    }
+
+    /// Half of what is active of the next slice succeeds.
+    pub(super) fn end_some(&mut self) -> Option<Report> {
+        let from = JobId(self.next_ending.0 + 1);
+        let Some((id, slice)) = self.slices.range_mut(from..).find(|(_, s)| s.active > 1) else {
+            self.next_ending = JobId(0);
+            return None;
+        };
+        self.next_ending = *id;
+        let n = slice.active / 2;
+        slice.active -= n;
+        slice.succeeded += n;
+        slice.live = slice.active;
+        slice.counts = counts(slice.active, slice.succeeded, slice.unstarted);
+        let said = slice.clone();
+        Some(self.report(ReportPart::Slices(vec![said])))
+    }
+
+    fn capacity(&self, now: Timestamp) -> Capacity {
+        let active = self.slices.values().map(|s| s.active).sum();
+        let (total, used) = (one().times(self.instances), one().times(active));
+        let largest_host = one().times(self.instances.div_ceil(u64::from(HOSTS)));
+        Capacity {
+            total,
+            used,
+            largest_free: largest_host,
+            largest_host,
+            without_gpus: Part {
+                total,
+                used,
+                largest_host,
+            },
+            slack: Part::default(),
+            hosts: HOSTS,
+            mesos_contact: Some(now),
+            loss: None,
+        }
+    }
+}
+
+fn slice(
+    order: &SliceOrder,
+    generation: Generation,
+    held: RangeSet,
+    grant_number: u64,
+    (active, succeeded): (u64, u64),
+) -> SliceReport {
+    let active = active.min(held.count() - succeeded);
+    let unstarted = held.count() - succeeded - active;
+    SliceReport {
+        job: order.job,
+        group: order.group.clone(),
+        generation,
+        head_version: order.head_version,
+        grant_number,
+        held,
+        released: RangeSet::new(),
+        active,
+        unstarted,
+        counts: counts(active, succeeded, unstarted),
+        succeeded,
+        failed: 0,
+        stopped: 0,
+        live: active,
+        waiting: Vec::new(),
+        outdated: 0,
+        max_unavailable: order.max_unavailable,
+        part_number: order.part_number,
+    }
+}
+
+fn counts(active: u64, succeeded: u64, unstarted: u64) -> Counts {
+    let mut out = Counts::default();
+    out.add(RunState::Running, active);
+    out.add(RunState::Succeeded, succeeded);
+    out.add(RunState::Pending, unstarted);
+    out
+}
