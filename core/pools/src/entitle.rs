@@ -1,5 +1,6 @@
 //! What each pool may use now: hierarchical max-min fairness, exact, for each kind by itself, top-down. A child's cap is
-//! min(limit, demand), an inner pool's demand being the sum of its children's caps; its floor is min(reservation, cap). Units go
+//! min(limit, demand), an inner pool's demand being the sum of its children's caps, and a static pool's at least its reservation;
+//! its floor is min(reservation, cap). Units go
 //! first to children below their floor, by least (given + 1) / floor; then to those below their cap, by least (given above
 //! floor + 1) / share; then equally among those with share 0. Ties go by pool id.
 //!
@@ -108,7 +109,7 @@ fn set(list: &mut [Resources], i: PoolIdx, change: impl FnOnce(Resources) -> Res
     }
 }
 
-/// min(limit, demand) of every node; of the root the sum of its children's.
+/// min(limit, demand) of every node, a static pool's demand being at least its reservation; of the root the sum of its children's.
 fn caps(hierarchy: &Hierarchy, demand: &[Resources]) -> Vec<Resources> {
     let mut caps = vec![Resources::ZERO; hierarchy.len()];
     for i in hierarchy.indexes().rev() {
@@ -119,7 +120,8 @@ fn caps(hierarchy: &Hierarchy, demand: &[Resources]) -> Vec<Resources> {
             children.fold(Resources::ZERO, |sum, c| sum.plus(*c))
         };
         let limit = hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit);
-        set(&mut caps, i, |_| wanted.min_each(limit));
+        let kept = hierarchy.pool(i).map_or(Resources::ZERO, Pool::kept);
+        set(&mut caps, i, |_| wanted.max_each(kept).min_each(limit));
     }
     caps
 }
