@@ -1,11 +1,21 @@
 //! `echelon pool ...`
 
+mod apply;
+mod certify;
+mod explain;
+mod file;
+mod usage;
+
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::output::{self, Listing};
 use crate::{quantity, shape};
 use clap::{Args, Subcommand};
 use echelon_clients_rust::{self as client, v1};
+use echelon_core_model::pool::PoolKind;
+use echelon_core_model::resources::Kind;
+use echelon_proto::convert::pool::kind as pool_kind;
+use std::path::PathBuf;
 
 /// Verbs.
 #[derive(Debug, Subcommand)]
@@ -34,6 +44,29 @@ pub enum Command {
         #[arg(long, default_value = "")]
         etag: String,
     },
+    /// Replace the whole tree by that of a file, at once
+    Apply {
+        /// YAML file, `-` for standard input
+        file: PathBuf,
+        /// Only tell what would change, and who would gain and lose now
+        #[arg(long)]
+        plan: bool,
+        /// Only if the tree is still the one that a plan told of
+        #[arg(long, default_value = "")]
+        etag: String,
+    },
+    /// Show what pools want, use and are entitled to now
+    Usage {
+        /// This pool and those below it; all when it is left out
+        path: Option<String>,
+    },
+    /// Tell step by step where a pool's entitlement comes from
+    Explain {
+        /// Path
+        path: String,
+    },
+    /// Check here, without believing anybody, that the resource manager divides fairly; exit code 1 if it does not
+    Certify,
     /// Delete an empty pool
     Delete {
         /// Path
@@ -56,6 +89,16 @@ pub struct Amounts {
     /// Its weight when what is left is shared
     #[arg(long, value_name = "N")]
     share: Option<u64>,
+    /// elastic (others may use what it has reserved and does not want) or static (it keeps it)
+    #[arg(long, value_parser = kind, value_name = "KIND")]
+    kind: Option<v1::PoolKind>,
+}
+
+fn kind(text: &str) -> Result<v1::PoolKind, String> {
+    let known = PoolKind::ALL.into_iter().find(|k| k.word() == text);
+    known
+        .map(pool_kind)
+        .ok_or_else(|| format!("`{text}` is neither elastic nor static"))
 }
 
 fn amounts(text: &str) -> Result<v1::ResourceLimit, String> {
@@ -85,6 +128,7 @@ impl Amounts {
             ("reservation", self.reservation.is_some()),
             ("limit", self.limit.is_some()),
             ("share", self.share.is_some()),
+            ("kind", self.kind.is_some()),
         ];
         named
             .into_iter()
@@ -111,9 +155,27 @@ impl Amounts {
             }),
             limit: self.limit,
             share: self.share.map(all),
+            kind: self.kind.unwrap_or_default().into(),
             etag,
             ..v1::Pool::default()
         }
+    }
+}
+
+/// A share: one number where all kinds have the same, else each.
+fn share_text(share: Option<v1::Resources>) -> String {
+    let share = echelon_proto::convert::quantity::read_resources(share);
+    let of = |kind| share.get(kind);
+    match Kind::ALL.map(of) {
+        [one, b, c, d] if [b, c, d] == [one; 3] => one.to_string(),
+        _ => Kind::ALL.map(|k| format!("{k} {}", of(k))).join(", "),
+    }
+}
+
+fn kind_word(kind: v1::PoolKind) -> &'static str {
+    match kind {
+        v1::PoolKind::Unspecified | v1::PoolKind::Elastic => PoolKind::Elastic.word(),
+        v1::PoolKind::Static => PoolKind::Static.word(),
     }
 }
 
@@ -145,7 +207,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             let paths = amounts.mask();
             if paths.is_empty() {
                 return Err(Failure::wrong(
-                    "say what to change: --reservation, --limit or --share",
+                    "say what to change: --reservation, --limit, --share or --kind",
                 ));
             }
             let request = v1::UpdatePoolRequest {
@@ -155,6 +217,12 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             let changed = client.once(client.pool_service().update_pool(request)).await?;
             show(context, &changed.pool.unwrap_or_default());
         }
+        Command::Apply { file, plan, etag } => {
+            apply::apply(context, &client, &file, (plan, etag)).await?;
+        }
+        Command::Usage { path } => usage::usage(context, &client, path.as_deref()).await?,
+        Command::Explain { path } => explain::explain(context, &client, &path).await?,
+        Command::Certify => certify::certify(context, &client).await?,
         Command::Delete { path, etag } => {
             let request = v1::DeletePoolRequest {
                 name: name_of(&path),
@@ -174,14 +242,15 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             p.path.clone(),
             shape::resources(p.reservation.as_ref()),
             shape::limit(p.limit.as_ref()),
-            shape::resources(p.share.as_ref()),
+            kind_word(p.kind()).to_owned(),
+            share_text(p.share),
             p.pool_id.clone(),
             p.etag.clone(),
         ]
     };
     let listing = Listing {
-        columns: &["POOL", "RESERVATION", "LIMIT", "SHARE", "ID", "ETAG"],
-        narrow: 3,
+        columns: &["POOL", "RESERVATION", "LIMIT", "KIND", "SHARE", "ID", "ETAG"],
+        narrow: 4,
         rows: all.iter().map(row).collect(),
         names: all.iter().map(|p| p.path.clone()).collect(),
         values: all.iter().map(|p| output::message("Pool", p)).collect(),
@@ -192,11 +261,12 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nshare:       {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
-        shape::resources(p.share.as_ref()),
+        kind_word(p.kind()),
+        share_text(p.share),
         p.etag,
     );
     print!(

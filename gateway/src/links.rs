@@ -1,10 +1,12 @@
-//! Calls to the resource manager's leader and to the shards' leaders: hints, plans and logs. A hint is sent once, by one
+//! Calls to the resource manager's leader and to the shards' leaders: hints, plans, figures of
+//! pools and logs. A hint is sent once, by one
 //! task, and may be lost; nothing waits for it.
 
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::ClusterId;
 use echelon_core_model::cluster::Heartbeat;
+use echelon_core_model::pool::PoolTree;
 use echelon_io_membership::{Membership, Role};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::wire::Wire;
@@ -22,7 +24,9 @@ use wire::shard_service_client::ShardServiceClient;
 /// Hints that may wait to be sent; more are dropped.
 const WAITING_HINTS: usize = 1024;
 const HINT_TIMEOUT: Duration = Duration::from_secs(2);
-const PLAN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest answer taken: the figures of the largest tree that can be stored.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Ways to the other processes; clones share their connections.
@@ -110,23 +114,28 @@ impl Links {
 
     /// Asks the resource manager what would become of a spec.
     pub(crate) async fn plan(&self, spec: v1::JobSpec) -> Result<v1::PlanJobResponse, ApiError> {
-        let unavailable = || {
-            ApiError::new(
-                ErrorReason::ResourceManagerUnavailable,
-                "no resource manager answers, so nothing can be planned; check that one is running and leads (`echelon resource-manager`)",
-            )
-        };
-        let channel = self
-            .leader(&Role::ResourceManager)
-            .await
-            .ok_or_else(unavailable)?;
-        let mut client = ResourceManagerServiceClient::new(channel);
+        let unavailable = || unavailable("nothing can be planned");
+        let mut client = self.resource_manager().await.ok_or_else(unavailable)?;
         let asking = client.plan(wire::PlanRequest { spec: Some(spec) });
-        match tokio::time::timeout(PLAN_TIMEOUT, asking).await {
-            Ok(Ok(answer)) => answer.into_inner().plan.ok_or_else(unavailable),
-            Ok(Err(status)) => Err(unavailable().behind(status.to_string())),
-            Err(_) => Err(unavailable().behind("no answer within 10 s")),
-        }
+        answered(asking, unavailable).await?.plan.ok_or_else(unavailable)
+    }
+
+    /// Asks the resource manager how the pools stand, or would stand under `tree`.
+    pub(crate) async fn pool_figures(&self, tree: Option<&PoolTree>) -> Result<v1::PoolFigures, ApiError> {
+        let unavailable = || unavailable("nobody can tell what pools are entitled to");
+        let mut client = self.resource_manager().await.ok_or_else(unavailable)?;
+        let asking = client.describe_pools(wire::DescribePoolsRequest {
+            tree: tree.map(Wire::to_wire),
+        });
+        answered(asking, unavailable)
+            .await?
+            .figures
+            .ok_or_else(unavailable)
+    }
+
+    async fn resource_manager(&self) -> Option<ResourceManagerServiceClient<Channel>> {
+        let channel = self.leader(&Role::ResourceManager).await?;
+        Some(ResourceManagerServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER))
     }
 
     /// Reads what a run wrote, through its cluster's shard.
@@ -156,6 +165,27 @@ impl Links {
             Ok(answer) => Ok(answer.into_inner()),
             Err(status) => Err(log_error(&status, name).unwrap_or_else(|| unavailable(status.to_string()))),
         }
+    }
+}
+
+fn unavailable(so: &str) -> ApiError {
+    ApiError::new(
+        ErrorReason::ResourceManagerUnavailable,
+        format!(
+            "no resource manager answers, so {so}; check that one is running and leads (`echelon resource-manager`)"
+        ),
+    )
+}
+
+/// What the resource manager answered in time.
+async fn answered<T>(
+    asking: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+    unavailable: impl Fn() -> ApiError,
+) -> Result<T, ApiError> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, asking).await {
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
+        Ok(Err(status)) => Err(unavailable().behind(status.to_string())),
+        Err(_) => Err(unavailable().behind("no answer within 10 s")),
     }
 }
 

@@ -1,22 +1,25 @@
-//! What gateways call: hints and plans; and the health service.
+//! What gateways call: hints, plans and the figures of pools; and the health service.
 
-use crate::plan;
 use crate::run::Input;
+use crate::{figures, plan};
+use echelon_core_model::pool::PoolTree;
 use echelon_io_process::Shutdown;
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{Wire, spec};
 use echelon_proto::echelon::shard::v1::resource_manager_service_server::{
     ResourceManagerService, ResourceManagerServiceServer,
 };
-use echelon_proto::echelon::shard::v1::{HintRequest, HintResponse, PlanRequest, PlanResponse};
+use echelon_proto::echelon::shard::v1::{
+    DescribePoolsRequest, DescribePoolsResponse, HintRequest, HintResponse, PlanRequest, PlanResponse,
+};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// A plan takes one cycle; longer means that the loop is not itself.
-const PLAN_WITHIN: Duration = Duration::from_secs(5);
+/// An answer takes one cycle; longer means that the loop is not itself.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The service. Clones share the loop's queue.
 pub(crate) struct Service {
@@ -26,6 +29,26 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) const fn new(inbox: mpsc::Sender<Input>) -> Self {
         Self { inbox }
+    }
+
+    /// Puts a question to the loop and waits for its answer.
+    async fn ask<T>(
+        &self,
+        asked: Input,
+        answer: oneshot::Receiver<Option<Box<T>>>,
+    ) -> Result<Box<T>, Status> {
+        self.inbox.try_send(asked).map_err(|_| {
+            Status::unavailable("the resource manager has too much to do: ask again in a second")
+        })?;
+        match tokio::time::timeout(ANSWER_WITHIN, answer).await {
+            Ok(Ok(Some(answer))) => Ok(answer),
+            Ok(Ok(None)) => Err(Status::unavailable(
+                "this resource manager does not lead now, or still reads storage: ask again in a second",
+            )),
+            Ok(Err(_)) | Err(_) => Err(Status::unavailable(
+                "the resource manager did not answer: ask again in a second",
+            )),
+        }
     }
 }
 
@@ -67,20 +90,22 @@ impl ResourceManagerService for Service {
         let spec =
             spec::from_wire(sent).map_err(|problems| Status::invalid_argument(problems.to_string()))?;
         let (answer, planned) = oneshot::channel();
-        let asked = Input::Plan(Box::new(spec), answer);
-        self.inbox.try_send(asked).map_err(|_| {
-            Status::unavailable("the resource manager has too much to do: ask again in a second")
-        })?;
-        match tokio::time::timeout(PLAN_WITHIN, planned).await {
-            Ok(Ok(Some(planned))) => Ok(Response::new(PlanResponse {
-                plan: Some(plan::to_wire(&planned)),
-            })),
-            Ok(Ok(None)) => Err(Status::unavailable(
-                "this resource manager does not lead now, or still reads storage: ask again in a second",
-            )),
-            Ok(Err(_)) | Err(_) => Err(Status::unavailable(
-                "the resource manager did not answer: ask again in a second",
-            )),
-        }
+        let planned = self.ask(Input::Plan(Box::new(spec), answer), planned).await?;
+        Ok(Response::new(PlanResponse {
+            plan: Some(plan::to_wire(&planned)),
+        }))
+    }
+
+    async fn describe_pools(
+        &self,
+        request: Request<DescribePoolsRequest>,
+    ) -> Result<Response<DescribePoolsResponse>, Status> {
+        let tree = request.into_inner().tree.map(PoolTree::from_wire).transpose();
+        let tree = tree.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let (answer, described) = oneshot::channel();
+        let described = self.ask(Input::Figures(tree, answer), described).await?;
+        Ok(Response::new(DescribePoolsResponse {
+            figures: Some(figures::to_wire(&described)),
+        }))
     }
 }

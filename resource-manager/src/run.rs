@@ -5,10 +5,11 @@ use crate::link::{Keeper, Links};
 use crate::measure::Measures;
 use crate::serve::Parts;
 use echelon_core_model::directive::Report;
+use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Op, OpId, OpResult};
 use echelon_core_model::{ClusterId, Timestamp};
-use echelon_core_resource_manager::{Effect, Event, LinkId, Plan, PlanToken, ResourceManager};
+use echelon_core_resource_manager::{Effect, Event, LinkId, Plan, PlanToken, PoolFigures, ResourceManager};
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use echelon_proto::convert::shard::Changed;
@@ -39,6 +40,8 @@ pub(crate) enum Input {
     Changed(Changed),
     /// Somebody asks for a plan.
     Plan(Box<JobSpec>, oneshot::Sender<Option<Box<Plan>>>),
+    /// Somebody asks how pools stand, or would stand under another tree.
+    Figures(Option<PoolTree>, oneshot::Sender<Option<Box<PoolFigures>>>),
 }
 
 /// The loop's state: the driver, and handles of what it may ask for.
@@ -49,6 +52,7 @@ pub(crate) struct Loop {
     inbox: mpsc::Sender<Input>,
     links: Links,
     plans: BTreeMap<PlanToken, oneshot::Sender<Option<Box<Plan>>>>,
+    figures: BTreeMap<PlanToken, oneshot::Sender<Option<Box<PoolFigures>>>>,
     last_token: u64,
     seed: u64,
     led: Condition,
@@ -71,6 +75,7 @@ impl Loop {
             inbox,
             links: Links::default(),
             plans: BTreeMap::new(),
+            figures: BTreeMap::new(),
             last_token: 0,
             seed,
             led,
@@ -154,6 +159,12 @@ impl Loop {
                 self.plans.insert(token, answer);
                 Event::Plan { token, spec: *spec }
             }
+            Input::Figures(tree, answer) => {
+                self.last_token += 1;
+                let token = PlanToken(self.last_token);
+                self.figures.insert(token, answer);
+                Event::Figures { token, tree }
+            }
         }
     }
 
@@ -210,6 +221,9 @@ impl Loop {
                 // Who asked may be gone.
                 let _ = self.plans.remove(&token).map(|answer| answer.send(plan));
             }
+            Effect::FiguresAnswer { token, figures } => {
+                let _ = self.figures.remove(&token).map(|answer| answer.send(figures));
+            }
             Effect::Alarm(alarm) => {
                 self.measures.alarms.inc();
                 tracing::error!(%alarm, "an operator must look");
@@ -251,6 +265,9 @@ const fn is_act_of_a_leader(effect: &Effect) -> bool {
         | Effect::Watch(_)
         | Effect::Unwatch(_)
         | Effect::Publish(_) => true,
-        Effect::StepDown { .. } | Effect::PlanAnswer { .. } | Effect::Alarm(_) => false,
+        Effect::StepDown { .. }
+        | Effect::PlanAnswer { .. }
+        | Effect::FiguresAnswer { .. }
+        | Effect::Alarm(_) => false,
     }
 }

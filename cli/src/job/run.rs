@@ -6,7 +6,6 @@ use crate::exit::Failure;
 use crate::job_file;
 use echelon_core_model::spec::JobSpec;
 use echelon_proto::convert;
-use std::io::Read;
 use std::path::Path;
 
 /// Submits a job file.
@@ -23,19 +22,5 @@ pub async fn run(context: &Context, file: &Path, wait: bool) -> Result<(), Failu
 
 /// Reads a job file, or standard input for `-`. Never more than a job file may have.
 pub fn read(file: &Path) -> Result<JobSpec, Failure> {
-    let shown = file.display();
-    let most = job_file::MAX_FILE_BYTES as u64 + 1;
-    let mut bytes = Vec::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().lock().take(most).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|f| f.take(most).read_to_end(&mut bytes))
-    };
-    read.map_err(|e| Failure::wrong(format!("{shown} cannot be read: {e}")))?;
-    job_file::parse(&bytes).map_err(|e| {
-        Failure::wrong(format!(
-            "{shown}: {}",
-            e.to_string().replace('\n', &format!("\n{shown}: "))
-        ))
-    })
+    job_file::read_as(file, job_file::parse)
 }

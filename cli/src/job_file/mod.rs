@@ -7,15 +7,23 @@ mod runtime_file;
 mod scalar;
 mod spec;
 
+pub use scalar::Scalar;
+
+use crate::exit::Failure;
 use echelon_core_model::nearest;
 use echelon_core_model::spec::JobSpec;
+use serde::de::DeserializeOwned;
 use std::fmt;
+use std::io::Read;
+use std::path::Path;
 use thiserror::Error;
 
 /// Largest job file read: four times the largest stored spec.
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;
 /// Deepest nesting of a job file; a real one has four levels.
 const MAX_DEPTH: usize = 32;
+/// Most nodes of one: a tree of 10,000 pools that names most fields of each.
+const MAX_NODES: usize = 300_000;
 
 /// A wrong value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +51,7 @@ impl fmt::Display for Problems {
 #[derive(Debug, Error)]
 pub enum JobFileError {
     /// Too large to be one.
-    #[error("the file is larger than {MAX_FILE_BYTES} bytes, the most that a job file may have")]
+    #[error("the file is larger than {MAX_FILE_BYTES} bytes, the most that it may have")]
     TooLarge,
     /// Not text.
     #[error("the file is not UTF-8: byte {0} begins no character")]
@@ -76,16 +84,45 @@ pub enum JobFileError {
 /// # Errors
 /// What is wrong with it; see `JobFileError`.
 pub fn parse(bytes: &[u8]) -> Result<JobSpec, JobFileError> {
+    spec::spec(shape(bytes)?).map_err(JobFileError::Values)
+}
+
+/// The YAML of a file in a shape.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn shape<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JobFileError> {
     if bytes.len() > MAX_FILE_BYTES {
         return Err(JobFileError::TooLarge);
     }
     let text = std::str::from_utf8(bytes).map_err(|e| JobFileError::NotUtf8(e.valid_up_to()))?;
     let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_nodes: 50_000, max_aliases: 100 },
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_nodes: MAX_NODES, max_aliases: 100 },
         no_schema: false,
     };
-    let file = serde_saphyr::from_str_with_options(text, options).map_err(|e| shape_error(&e))?;
-    spec::spec(file).map_err(JobFileError::Values)
+    serde_saphyr::from_str_with_options(text, options).map_err(|e| shape_error(&e))
+}
+
+/// Reads a file, or standard input for `-`, never more than a file may have.
+///
+/// # Errors
+/// What is wrong with it, each line with the file's name.
+pub fn read_as<T>(file: &Path, parse: impl Fn(&[u8]) -> Result<T, JobFileError>) -> Result<T, Failure> {
+    let shown = file.display();
+    let most = MAX_FILE_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(file).and_then(|f| f.take(most).read_to_end(&mut bytes))
+    };
+    read.map_err(|e| Failure::wrong(format!("{shown} cannot be read: {e}")))?;
+    parse(&bytes).map_err(|e| {
+        Failure::wrong(format!(
+            "{shown}: {}",
+            e.to_string().replace('\n', &format!("\n{shown}: "))
+        ))
+    })
 }
 
 fn shape_error(error: &serde_saphyr::Error) -> JobFileError {

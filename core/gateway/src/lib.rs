@@ -10,6 +10,7 @@
     clippy::disallowed_macros
 )]
 
+pub mod apply;
 pub mod ask;
 pub mod call;
 pub mod change;

@@ -9,13 +9,13 @@ use crate::port::Facts;
 use crate::validate::text::{POOL_FORM, is_pool_path};
 use crate::validate::{Violations, pool as rules};
 use echelon_core_model::job::{JobFilter, JobState};
-use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{PoolId, Version};
 
 /// How often others may come first before the caller is told.
-const TRIES: u32 = 16;
+pub(crate) const TRIES: u32 = 16;
 
 /// What to change of a pool; what is `None` stays.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +26,8 @@ pub struct PoolChange {
     pub limit: Vec<(Kind, u64)>,
     /// Quantities of the share.
     pub share: Vec<(Kind, u64)>,
+    /// Its kind.
+    pub kind: Option<PoolKind>,
     /// Only if it still has this etag; empty: whatever it has.
     pub etag: String,
 }
@@ -41,6 +43,8 @@ pub struct NewPool {
     pub limit: Resources,
     /// Its weight.
     pub share: Resources,
+    /// Whether it lends what it has reserved.
+    pub kind: PoolKind,
 }
 
 fn not_found(path: &str) -> ApiError {
@@ -76,21 +80,21 @@ pub async fn list_pools<F: Facts>(facts: &F, page: PageRequest) -> Result<Page<P
 }
 
 /// Writes a tree over the one that was read; `false` when another change came first.
-async fn put<F: Facts>(facts: &F, mut tree: PoolTree) -> Result<bool, ApiError> {
+pub(crate) async fn put<F: Facts>(facts: &F, mut tree: PoolTree) -> Result<bool, ApiError> {
     let expected = tree.version;
     tree.version = expected.next();
     let decision = Decision::PutPools { tree, expected };
     Ok(ask::decide(facts, decision, "the pools").await? == Decided::Applied)
 }
 
-fn contention() -> ApiError {
+pub(crate) fn contention() -> ApiError {
     ApiError::new(
         ErrorReason::Contention,
         "others change the pools all the time; nothing was changed, try again",
     )
 }
 
-async fn has_jobs<F: Facts>(facts: &F, path: &str) -> Result<bool, ApiError> {
+pub(crate) async fn has_jobs<F: Facts>(facts: &F, path: &str) -> Result<bool, ApiError> {
     let filter = JobFilter {
         pool: Some(path.to_owned()),
         states: JobState::ALL.into_iter().filter(|s| !s.is_ended()).collect(),
@@ -107,7 +111,7 @@ async fn has_jobs<F: Facts>(facts: &F, path: &str) -> Result<bool, ApiError> {
     }
 }
 
-fn in_use(path: &str, by: &str, next: &str) -> ApiError {
+pub(crate) fn in_use(path: &str, by: &str, next: &str) -> ApiError {
     ApiError::new(ErrorReason::PoolInUse, format!("pool `{path}` has {by}; {next}"))
 }
 
@@ -125,6 +129,7 @@ pub async fn create_pool<F: Facts>(facts: &F, new: NewPool, id: u128) -> Result<
         reservation: new.reservation,
         limit: new.limit,
         share: new.share,
+        kind: new.kind,
         version: Version(1),
     };
     for _ in 0..TRIES {
@@ -171,6 +176,7 @@ fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
     pool.reservation = with(pool.reservation, &change.reservation);
     pool.limit = with(pool.limit, &change.limit);
     pool.share = with(pool.share, &change.share);
+    pool.kind = change.kind.unwrap_or(pool.kind);
     pool
 }
 
@@ -231,26 +237,12 @@ pub async fn delete_pool<F: Facts>(facts: &F, path: &str, etag: &str) -> Result<
 /// # Errors
 /// Storage.
 pub async fn ensure_first_pool<F: Facts>(facts: &F, id: u128) -> Result<(), ApiError> {
-    use echelon_core_model::pool::DEFAULT_SHARE;
     use echelon_core_model::spec::defaults;
     let mut tree = ask::pools(facts).await?;
     if tree.version != Version(0) {
         return Ok(());
     }
-    let one = DEFAULT_SHARE;
-    let pool = Pool {
-        id: PoolId::new(format!("{id:032x}")),
-        path: defaults::POOL.to_owned(),
-        reservation: Resources::ZERO,
-        limit: Resources::MAX,
-        share: Resources {
-            cpus: one,
-            memory: one,
-            disk: one,
-            gpus: one,
-        },
-        version: Version(1),
-    };
+    let pool = Pool::new(PoolId::new(format!("{id:032x}")), defaults::POOL);
     tree.pools.insert(pool.path.clone(), pool);
     // Whoever comes first, there is a pool then.
     put(facts, tree).await.map(drop)

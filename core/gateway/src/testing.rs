@@ -50,14 +50,7 @@ impl Memory {
     }
 
     pub fn add_pool(&mut self, path: &str) {
-        let pool = Pool {
-            id: PoolId::new(path),
-            path: path.to_owned(),
-            reservation: Resources::ZERO,
-            limit: Resources::MAX,
-            share: Resources::ZERO,
-            version: Version(1),
-        };
+        let pool = Pool::new(PoolId::new(path), path);
         self.pools.pools.insert(path.to_owned(), pool);
     }
 

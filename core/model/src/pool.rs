@@ -4,6 +4,30 @@ use crate::id::{PoolId, Version};
 use crate::resources::Resources;
 use std::collections::BTreeMap;
 
+/// What becomes of what a pool has reserved and nobody in it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PoolKind {
+    /// Others may use it until it is wanted.
+    #[default]
+    Elastic,
+    /// It is kept: the pool is entitled to at least its reservation, whatever it wants.
+    Static,
+}
+
+impl PoolKind {
+    /// All, in the order of the API's numbers.
+    pub const ALL: [Self; 2] = [Self::Elastic, Self::Static];
+
+    /// The word of files and commands.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Elastic => "elastic",
+            Self::Static => "static",
+        }
+    }
+}
+
 /// A node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
@@ -17,8 +41,41 @@ pub struct Pool {
     pub limit: Resources,
     /// Its weight when what is left is shared; 0 gets only what nobody with a share wants.
     pub share: Resources,
+    /// Whether it lends what it has reserved.
+    pub kind: PoolKind,
     /// Counts the writes of this pool, from 1.
     pub version: Version,
+}
+
+impl Pool {
+    /// An elastic pool that reserves nothing and has no limit, at its first version.
+    #[must_use]
+    pub fn new(id: PoolId, path: impl Into<String>) -> Self {
+        let share = DEFAULT_SHARE;
+        Self {
+            id,
+            path: path.into(),
+            reservation: Resources::ZERO,
+            limit: Resources::MAX,
+            share: Resources {
+                cpus: share,
+                memory: share,
+                disk: share,
+                gpus: share,
+            },
+            kind: PoolKind::Elastic,
+            version: Version(1),
+        }
+    }
+
+    /// What it is entitled to, within its limit, whether anybody in it wants it or not.
+    #[must_use]
+    pub const fn kept(&self) -> Resources {
+        match self.kind {
+            PoolKind::Elastic => Resources::ZERO,
+            PoolKind::Static => self.reservation,
+        }
+    }
 }
 
 /// The whole tree.

@@ -23,12 +23,12 @@ fn tree(paths: impl Iterator<Item = String>) -> PoolTree {
     let pool = |(i, path): (usize, String)| {
         let i = i as u64;
         let pool = Pool {
-            id: PoolId::new(format!("{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
-            path: path.clone(),
             reservation: resources(if i.is_multiple_of(3) { 40 + i % 11 } else { 0 }),
-            limit: Resources::MAX,
             share: resources(1 + i % 10),
-            version: Version(1),
+            ..Pool::new(
+                PoolId::new(format!("{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+                &path,
+            )
         };
         (path, pool)
     };

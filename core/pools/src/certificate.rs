@@ -9,7 +9,7 @@
 use crate::entitle::Entitlements;
 use crate::fill::Level;
 use crate::hierarchy::Hierarchy;
-use echelon_core_model::pool::PoolTree;
+use echelon_core_model::pool::{PoolKind, PoolTree};
 use echelon_core_model::resources::{Kind, Resources};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,7 +88,7 @@ pub fn certify(hierarchy: &Hierarchy, entitled: &Entitlements) -> Certificate {
 pub enum Unfair {
     /// A pool of the tree has no line, or a line has no pool.
     Missing(String),
-    /// A cap is not min(limit, demand).
+    /// A cap is not min(limit, demand), with at least a static pool's reservation as its demand.
     Cap(String, Kind),
     /// A pool's amount is not what its node's thresholds say.
     Amount(String, Kind),
@@ -163,7 +163,11 @@ impl<'a> Checker<'a> {
                         caps.map(|c| c.cap.get(kind)).fold(0, u64::saturating_add)
                     }
                 };
-                if line.cap.get(kind) != wanted.min(pool.limit.get(kind)) {
+                let kept = match pool.kind {
+                    PoolKind::Static => pool.reservation.get(kind),
+                    PoolKind::Elastic => 0,
+                };
+                if line.cap.get(kind) != wanted.max(kept).min(pool.limit.get(kind)) {
                     self.found.push(Unfair::Cap(path.clone(), kind));
                 }
             }
@@ -221,7 +225,8 @@ impl<'a> Checker<'a> {
 
 /// How many of its units in a phase a pool has by the threshold: those whose turn is earlier, and on the same turn those of pools
 /// with smaller or the same id.
-fn given(threshold: &Threshold, weight: u64, most: u64, id: &str) -> u64 {
+#[must_use]
+pub fn given(threshold: &Threshold, weight: u64, most: u64, id: &str) -> u64 {
     match threshold {
         Threshold::Nothing => 0,
         Threshold::Full => most,

@@ -1,5 +1,6 @@
 //! What each pool may use now: hierarchical max-min fairness, exact, for each kind by itself, top-down. A child's cap is
-//! min(limit, demand), an inner pool's demand being the sum of its children's caps; its floor is min(reservation, cap). Units go
+//! min(limit, demand), an inner pool's demand being the sum of its children's caps, and a static pool's at least its reservation;
+//! its floor is min(reservation, cap). Units go
 //! first to children below their floor, by least (given + 1) / floor; then to those below their cap, by least (given above
 //! floor + 1) / share; then equally among those with share 0. Ties go by pool id.
 //!
@@ -116,7 +117,12 @@ fn set(list: &mut [Resources], i: PoolIdx, change: impl FnOnce(Resources) -> Res
     }
 }
 
-/// min(limit, demand) of every node; of the root the sum of its children's.
+/// What is of use to a pool of which so much is wanted; the root has no bounds.
+pub(crate) fn cap(pool: Option<&Pool>, wanted: Resources) -> Resources {
+    pool.map_or(wanted, |p| wanted.max_each(p.kept()).min_each(p.limit))
+}
+
+/// min(limit, demand) of every node, a static pool's demand being at least its reservation; of the root the sum of its children's.
 pub(crate) fn caps(hierarchy: &Hierarchy, demand: &[Resources]) -> Vec<Resources> {
     let mut caps = vec![Resources::ZERO; hierarchy.len()];
     for i in hierarchy.indexes().rev() {
@@ -126,8 +132,7 @@ pub(crate) fn caps(hierarchy: &Hierarchy, demand: &[Resources]) -> Vec<Resources
             let children = hierarchy.children(i).filter_map(|c| caps.get(c));
             children.fold(Resources::ZERO, |sum, c| sum.plus(*c))
         };
-        let limit = hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit);
-        set(&mut caps, i, |_| wanted.min_each(limit));
+        set(&mut caps, i, |_| cap(hierarchy.pool(i), wanted));
     }
     caps
 }

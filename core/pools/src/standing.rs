@@ -2,7 +2,7 @@
 //! A change is entered where it happened and in the pools above, as far as caps change; how far a node's units go is found when
 //! somebody reads an amount below it. The answer is that of `entitle`.
 
-use crate::entitle::{Entitlements, FULL, Levels, Part, Phase, caps};
+use crate::entitle::{Entitlements, FULL, Levels, Part, Phase, cap, caps};
 use crate::fill::{Level, Taker};
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::takers::Takers;
@@ -116,7 +116,7 @@ impl Standing {
         let mut wanted = demand;
         loop {
             let of_pool = self.hierarchy.pool(at);
-            let after = wanted.min_each(of_pool.map_or(Resources::MAX, |p| p.limit));
+            let after = cap(of_pool, wanted);
             let Some(slot) = self.caps.get_mut(at) else { return };
             let before = std::mem::replace(slot, after);
             let parent = self.hierarchy.above(at).next();

@@ -1,6 +1,7 @@
 //! What a resource manager asks of its shell. Any effect may be lost or performed twice.
 
 use crate::event::LinkId;
+use crate::figures::PoolFigures;
 use crate::plan::{Plan, PlanToken};
 use echelon_core_model::directive::Directive;
 use echelon_core_model::store::{Op, OpId};
@@ -31,6 +32,13 @@ pub enum Effect {
         token: PlanToken,
         /// What would become of the job.
         plan: Option<Box<Plan>>,
+    },
+    /// The answer to `Event::Figures`; `None` while this process does not lead: ask again.
+    FiguresAnswer {
+        /// The question.
+        token: PlanToken,
+        /// How the pools stand.
+        figures: Option<Box<PoolFigures>>,
     },
     /// An operator must look.
     Alarm(Alarm),

@@ -2,6 +2,7 @@
 
 use crate::plan::PlanToken;
 use echelon_core_model::directive::Report;
+use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{OpId, OpResult};
 use echelon_core_model::{ClusterId, Epoch, JobId};
@@ -46,6 +47,13 @@ pub enum Event {
         token: PlanToken,
         /// The job.
         spec: JobSpec,
+    },
+    /// Somebody asks what pools are entitled to; answered by `Effect::FiguresAnswer`.
+    Figures {
+        /// Correlates the answer.
+        token: PlanToken,
+        /// Under this tree instead of the stored one.
+        tree: Option<PoolTree>,
     },
     /// The time of `next_wake` has come.
     Wake,

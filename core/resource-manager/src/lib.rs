@@ -15,6 +15,7 @@ mod cycle;
 mod effect;
 mod ends;
 mod event;
+mod figures;
 mod grants;
 mod manager;
 mod moves;
@@ -37,8 +38,10 @@ mod waiting;
 
 pub use check::{Broken, check};
 pub use config::Config;
+pub use echelon_core_pools::certificate;
 pub use effect::{Alarm, Effect};
 pub use event::{Event, LinkId};
+pub use figures::PoolFigures;
 pub use manager::ResourceManager;
 pub use picture::Picture;
 pub use plan::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolPlan};

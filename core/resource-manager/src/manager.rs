@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::ops::Ops;
 use crate::picture::Picture;
 use crate::tombstones::Tombstone;
-use crate::{plan, reports};
+use crate::{figures, plan, reports};
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Op, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
@@ -126,6 +126,11 @@ impl ResourceManager {
             Event::Plan { token, spec } => {
                 let plan = (self.phase == Phase::Leading).then(|| Box::new(plan::plan(&self.picture, &spec)));
                 out.push(Effect::PlanAnswer { token, plan });
+            }
+            Event::Figures { token, tree } => {
+                let leads = self.phase == Phase::Leading;
+                let figures = leads.then(|| Box::new(figures::figures(&self.picture, tree)));
+                out.push(Effect::FiguresAnswer { token, figures });
             }
             _ if self.phase == Phase::Follower => {}
             Event::ShardOpened { cluster, link } => {

@@ -3,6 +3,7 @@
 
 mod case;
 mod faults;
+mod figures;
 mod goals;
 mod leadership;
 mod look;

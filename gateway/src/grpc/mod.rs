@@ -1,5 +1,6 @@
 //! The services of the public API: each method reads its message, calls `core/gateway`, and shows the answer.
 
+mod apply;
 mod clusters;
 mod edit;
 mod events;

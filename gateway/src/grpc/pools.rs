@@ -1,16 +1,18 @@
 //! PoolService.
 
-use super::{page, shown};
+use super::{apply, page, shown};
 use crate::context::Gateway;
-use crate::error::missing;
+use crate::error::{missing, violations};
+use echelon_core_gateway::apply::{apply_pools, plan_pools};
 use echelon_core_gateway::pools::{
     NewPool, PoolChange, create_pool, delete_pool, get_pool, list_pools, update_pool,
 };
 use echelon_core_gateway::{ApiError, resource};
-use echelon_core_model::pool::DEFAULT_SHARE;
+use echelon_core_model::pool::{DEFAULT_SHARE, PoolKind};
 use echelon_core_model::resources::{Kind, Resources};
-use echelon_proto::convert::pool::pool;
-use echelon_proto::convert::quantity::{read_limit, read_resources};
+use echelon_proto::convert::Problems;
+use echelon_proto::convert::pool::{pool, read_kind};
+use echelon_proto::convert::quantity::{read_limit, read_resources, timestamp};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
@@ -24,7 +26,7 @@ impl PoolService for Gateway {
     ) -> Result<Response<v1::CreatePoolResponse>, Status> {
         self.call("PoolService/CreatePool", async {
             let wanted = request.into_inner().pool.ok_or_else(|| missing("pool"))?;
-            let made = create_pool(&self.facts, read_new(wanted), Self::chance()).await?;
+            let made = create_pool(&self.facts, read_new(wanted)?, Self::chance()).await?;
             self.links.hint(Changed::Pools);
             Ok(v1::CreatePoolResponse {
                 pool: Some(pool(&made)),
@@ -94,21 +96,64 @@ impl PoolService for Gateway {
         })
         .await
     }
+
+    async fn apply_pools(
+        &self,
+        request: Request<v1::ApplyPoolsRequest>,
+    ) -> Result<Response<v1::ApplyPoolsResponse>, Status> {
+        self.call("PoolService/ApplyPools", async {
+            let r = request.into_inner();
+            let (only_told, wanted) = (r.validate_only, apply::read(r));
+            if only_told {
+                let planned = plan_pools(&self.facts, &wanted, Self::chance()).await?;
+                let before = self.links.pool_figures(None).await?;
+                let after = self.links.pool_figures(Some(&planned.after)).await?;
+                return Ok(apply::planned(&planned, &before, &after));
+            }
+            let applied = apply_pools(&self.facts, &wanted, Self::chance()).await?;
+            self.links.hint(Changed::Pools);
+            Ok(apply::applied(&applied))
+        })
+        .await
+    }
+
+    async fn get_pool_figures(
+        &self,
+        _: Request<v1::GetPoolFiguresRequest>,
+    ) -> Result<Response<v1::GetPoolFiguresResponse>, Status> {
+        self.call("PoolService/GetPoolFigures", async {
+            let figures = self.links.pool_figures(None).await?;
+            Ok(v1::GetPoolFiguresResponse {
+                figures: Some(v1::PoolFigures {
+                    as_of: Some(timestamp(self.now())),
+                    ..figures
+                }),
+            })
+        })
+        .await
+    }
 }
 
-fn read_new(wanted: v1::Pool) -> NewPool {
+fn read_pool_kind(number: i32) -> Result<PoolKind, ApiError> {
+    let mut problems = Problems::default();
+    let kind = read_kind(number, "pool.kind", &mut problems);
+    problems.or(kind).map_err(|p| ApiError::fields(violations(p)))
+}
+
+fn read_new(wanted: v1::Pool) -> Result<NewPool, ApiError> {
     let share = wanted.share.unwrap_or(v1::Resources {
         cpus_milli: DEFAULT_SHARE,
         memory_mib: DEFAULT_SHARE,
         disk_mib: DEFAULT_SHARE,
         gpus_milli: DEFAULT_SHARE,
     });
-    NewPool {
+    Ok(NewPool {
+        kind: read_pool_kind(wanted.kind)?,
         path: wanted.path,
         reservation: read_resources(wanted.reservation),
         limit: read_limit(wanted.limit),
         share: read_resources(Some(share)),
-    }
+    })
 }
 
 const fn unit(kind: Kind) -> &'static str {
@@ -124,6 +169,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
     let all = ["reservation", "limit", "share"];
     let known = |path: &String| {
         path == "*"
+            || path == "kind"
             || all
                 .iter()
                 .any(|f| path == f || Kind::ALL.iter().any(|k| *path == format!("{f}.{}", unit(*k))))
@@ -132,7 +178,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         return Err(ApiError::field(
             "update_mask",
             format!(
-                "`{unknown}` cannot be changed; name reservation, limit or share, whole or by kind (limit.cpus_milli)"
+                "`{unknown}` cannot be changed; name kind, reservation, limit or share, the last three whole or by kind of resource (limit.cpus_milli)"
             ),
         ));
     }
@@ -147,6 +193,11 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
             .map(|k| (k, from.get(k)))
             .collect()
     };
+    let kind_named = if mask.is_empty() {
+        wanted.kind != 0
+    } else {
+        mask.iter().any(|p| p == "*" || p == "kind")
+    };
     Ok(PoolChange {
         reservation: pick(
             "reservation",
@@ -155,6 +206,11 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         ),
         limit: pick("limit", read_limit(wanted.limit), wanted.limit.is_some()),
         share: pick("share", read_resources(wanted.share), wanted.share.is_some()),
+        kind: if kind_named {
+            Some(read_pool_kind(wanted.kind)?)
+        } else {
+            None
+        },
         etag: wanted.etag.clone(),
     })
 }
@@ -184,5 +240,12 @@ mod tests {
             (4, 0, 0)
         );
         assert!(change(&["path"]).is_err());
+        assert_eq!(all.kind, None);
+        assert_eq!(change(&["kind"]).unwrap().kind, Some(PoolKind::Elastic));
+        let unknown = v1::Pool {
+            kind: 7,
+            ..Default::default()
+        };
+        assert!(read_change(&unknown, &[]).is_err());
     }
 }

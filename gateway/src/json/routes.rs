@@ -115,7 +115,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 32] = [
+pub(super) static ROUTES: [Route; 34] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -157,6 +157,24 @@ pub(super) static ROUTES: [Route; 32] = [
     get("jobs/*", "/events", "parent", "EventService/ListEvents"),
     Route::create("pools", "PoolService/CreatePool", "pool"),
     list("pools", "PoolService/ListPools"),
+    Route {
+        verb: Method::POST,
+        resource: "",
+        rest: "pools:apply",
+        field: None,
+        method: "PoolService/ApplyPools",
+        body: Body::All,
+        answer: None,
+    },
+    Route {
+        verb: Method::GET,
+        resource: "",
+        rest: "pools:figures",
+        field: None,
+        method: "PoolService/GetPoolFigures",
+        body: Body::Nothing,
+        answer: Some("figures"),
+    },
     get("pools/**", "", "name", "PoolService/GetPool").showing("pool"),
     Route::patch("pools/**", "pool.name", "PoolService/UpdatePool", "pool"),
     Route::delete("pools/**", "PoolService/DeletePool", None),
@@ -269,6 +287,8 @@ mod tests {
             (Method::POST, "/v1/jobs", "JobService/CreateJob "),
             (Method::GET, "/v1/jobs", "JobService/ListJobs "),
             (Method::POST, "/v1/jobs:plan", "JobService/PlanJob "),
+            (Method::POST, "/v1/pools:apply", "PoolService/ApplyPools "),
+            (Method::GET, "/v1/pools:figures", "PoolService/GetPoolFigures "),
             (Method::GET, "/v1/jobs/hello", "JobService/GetJob jobs/hello"),
             (Method::HEAD, "/v1/jobs/hello", "JobService/GetJob jobs/hello"),
             (

@@ -37,6 +37,34 @@ impl ResourceManagerService for Manager {
         };
         Ok(Response::new(wire::PlanResponse { plan: Some(plan) }))
     }
+
+    /// Tells the tree that it was asked about: every pool is entitled to as many units as its path has letters.
+    async fn describe_pools(
+        &self,
+        request: Request<wire::DescribePoolsRequest>,
+    ) -> Result<Response<wire::DescribePoolsResponse>, Status> {
+        let tree = request.into_inner().tree.unwrap_or_default();
+        let figure = |p: &echelon_proto::echelon::storage::v1::Pool| v1::PoolFigure {
+            pool: Some(v1::Pool {
+                path: p.path.clone(),
+                pool_id: p.id.clone(),
+                ..v1::Pool::default()
+            }),
+            entitlement: Some(v1::Resources {
+                cpus_milli: p.path.len() as u64,
+                ..v1::Resources::default()
+            }),
+            ..v1::PoolFigure::default()
+        };
+        let figures = v1::PoolFigures {
+            tree_version: 7,
+            pools: tree.pools.iter().map(figure).collect(),
+            ..v1::PoolFigures::default()
+        };
+        Ok(Response::new(wire::DescribePoolsResponse {
+            figures: Some(figures),
+        }))
+    }
 }
 
 async fn lead(world: &World) -> (mpsc::UnboundedReceiver<wire::HintRequest>, Candidacy) {
@@ -95,4 +123,65 @@ async fn plans_come_from_the_resource_manager_and_changes_are_hinted() {
         hint.changed,
         Some(wire::hint_request::Changed::Pools(_))
     ));
+}
+
+#[tokio::test]
+async fn figures_of_pools_come_from_the_resource_managers_leader() {
+    let world = World::start().await;
+    let nobody = world.get("/v1/pools:figures").await;
+    assert_eq!(
+        (nobody.status, nobody.reason().as_str()),
+        (503, "RESOURCE_MANAGER_UNAVAILABLE")
+    );
+    assert!(nobody.body.contains("nobody can tell what pools are entitled to"));
+    let (_told, _candidacy) = lead(&world).await;
+    let figures = world.get("/v1/pools:figures").await.json();
+    assert_eq!(figures["treeVersion"], "7");
+    assert!(figures["asOf"].is_string(), "{figures}");
+}
+
+#[tokio::test]
+async fn a_whole_tree_is_planned_with_who_gains_and_loses_and_applied() {
+    let world = World::start().await;
+    let tree = |only: bool, etag: &str| {
+        format!(
+            r#"{{"pools": [{{"pool": {{"path": "/default"}}}}, {{"pool": {{"path": "/ml"}}}}, {{"pool": {{"path": "/ml/x"}}}}],
+                "validateOnly": {only}, "etag": "{etag}"}}"#
+        )
+    };
+    let apply = |body: String| {
+        let world = &world;
+        async move { world.change("POST", "/v1/pools:apply", &body).await }
+    };
+    let alone = apply(tree(true, "")).await;
+    assert_eq!(alone.reason(), "RESOURCE_MANAGER_UNAVAILABLE");
+
+    let (mut told, _candidacy) = lead(&world).await;
+    let plan = apply(tree(true, "")).await.json();
+    let paths = |of: &serde_json::Value| {
+        let each = of.as_array().unwrap().iter();
+        each.map(|e| (e["action"].clone(), e["after"]["path"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let added = |path: &str| ("POOL_ACTION_ADDED".into(), path.into());
+    assert_eq!(paths(&plan["differences"]), [added("/ml"), added("/ml/x")]);
+    // The resource manager of this test tells nothing of a tree that it is not asked about.
+    assert_eq!(plan["effects"][1]["path"], "/ml");
+    assert_eq!(plan["effects"][1]["after"]["cpusMilli"], "3");
+    assert_eq!(world.get("/v1/pools/ml").await.status, 404);
+
+    let etag = plan["etag"].as_str().unwrap().to_owned();
+    let done = apply(tree(false, &etag)).await.json();
+    assert_eq!(paths(&done["differences"]).len(), 2);
+    assert_eq!(world.get("/v1/pools/ml/x").await.status, 200);
+    let hint = told.recv().await.unwrap();
+    assert!(matches!(
+        hint.changed,
+        Some(wire::hint_request::Changed::Pools(_))
+    ));
+    assert_eq!(apply(tree(false, &etag)).await.reason(), "ETAG_STALE");
+
+    let wrong =
+        apply(r#"{"pools": [{"pool": {"path": "/a/b", "kind": "POOL_KIND_STATIC"}}]}"#.to_owned()).await;
+    assert_eq!(wrong.fields(), ["pools[0].pool.path"]);
 }

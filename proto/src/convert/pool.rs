@@ -1,8 +1,10 @@
 //! Pools to the public wire.
 
-use super::quantity::{limit, resources};
+use super::quantity::{limit, read_limit, read_resources, resources};
+use crate::convert::Problems;
 use crate::echelon::v1;
-use echelon_core_model::pool::Pool;
+use echelon_core_model::PoolId;
+use echelon_core_model::pool::{Pool, PoolKind};
 
 /// To the wire.
 #[must_use]
@@ -15,5 +17,39 @@ pub fn pool(p: &Pool) -> v1::Pool {
         limit: Some(limit(&p.limit)),
         share: Some(resources(&p.share)),
         etag: p.version.to_string(),
+        kind: kind(p.kind).into(),
+    }
+}
+
+/// A pool of the model from the public wire: what is not said is as for a new pool.
+pub fn read_pool(p: &v1::Pool, path: &str, problems: &mut Problems) -> Pool {
+    let new = Pool::new(PoolId::new(&p.pool_id), &p.path);
+    Pool {
+        reservation: read_resources(p.reservation),
+        limit: read_limit(p.limit),
+        share: p.share.map_or(new.share, |share| read_resources(Some(share))),
+        kind: read_kind(p.kind, &format!("{path}.kind"), problems),
+        ..new
+    }
+}
+
+/// To the wire.
+#[must_use]
+pub const fn kind(kind: PoolKind) -> v1::PoolKind {
+    match kind {
+        PoolKind::Elastic => v1::PoolKind::Elastic,
+        PoolKind::Static => v1::PoolKind::Static,
+    }
+}
+
+/// From the wire; what is not said is elastic.
+pub fn read_kind(number: i32, path: &str, problems: &mut Problems) -> PoolKind {
+    match v1::PoolKind::try_from(number) {
+        Ok(v1::PoolKind::Unspecified | v1::PoolKind::Elastic) => PoolKind::Elastic,
+        Ok(v1::PoolKind::Static) => PoolKind::Static,
+        Err(_) => {
+            problems.add(path, format!("{number} is no kind of pool"));
+            PoolKind::Elastic
+        }
     }
 }

@@ -11,7 +11,7 @@ use echelon_core_model::instance::{
 };
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
 use echelon_core_model::pod::Member;
-use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::spec::JobKind;
@@ -544,13 +544,22 @@ pub fn leadership() -> impl Strategy<Value = Leadership> {
 }
 
 pub fn pools() -> impl Strategy<Value = PoolTree> {
-    let fields = (text(), text(), resources(), resources(), resources(), version());
-    let pool = fields.prop_map(|(id, path, reservation, limit, share, version)| Pool {
+    let fields = (
+        text(),
+        text(),
+        resources(),
+        resources(),
+        resources(),
+        select(PoolKind::ALL.to_vec()),
+        version(),
+    );
+    let pool = fields.prop_map(|(id, path, reservation, limit, share, kind, version)| Pool {
         id: PoolId::new(id),
         path,
         reservation,
         limit,
         share,
+        kind,
         version,
     });
     (version(), vec(pool, 0..4)).prop_map(|(version, pools)| PoolTree {

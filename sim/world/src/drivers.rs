@@ -16,7 +16,7 @@ use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{Decision, Op, Role};
-use echelon_core_model::{ClusterId, PoolId, Resources, Span, Timestamp, Version};
+use echelon_core_model::{ClusterId, PoolId, Span, Timestamp, Version};
 use echelon_core_placement as placement;
 use echelon_core_resource_manager::{self as rm, ResourceManager};
 use echelon_core_shard::{self as shard, Shard};
@@ -97,19 +97,7 @@ impl World {
     }
 
     fn found_pools(&mut self) {
-        let pool = Pool {
-            id: PoolId::new("default"),
-            path: "/default".to_owned(),
-            reservation: Resources::ZERO,
-            limit: Resources::MAX,
-            share: Resources {
-                cpus: 1,
-                memory: 1,
-                disk: 1,
-                gpus: 1,
-            },
-            version: Version(1),
-        };
+        let pool = Pool::new(PoolId::new("default"), "/default");
         let tree = PoolTree {
             version: Version(1),
             pools: [(pool.path.clone(), pool)].into_iter().collect(),
@@ -248,7 +236,7 @@ impl World {
                 self.leave_links((index, life));
                 self.step_down(who, life, &why);
             }
-            rm::Effect::PlanAnswer { .. } => {}
+            rm::Effect::PlanAnswer { .. } | rm::Effect::FiguresAnswer { .. } => {}
             rm::Effect::Alarm(alarm) => self.trace.line(self.now, &format!("{who} alarm: {alarm}")),
         }
     }

@@ -7,7 +7,8 @@ use echelon_core_model::resources::{Kind, Resources};
 /// Largest quantity of a limit, reservation or share that is not unbounded.
 const MOST: u64 = 1 << 50;
 
-fn unit(kind: Kind) -> &'static str {
+/// The API's name of a kind's quantity.
+pub fn unit(kind: Kind) -> &'static str {
     match kind {
         Kind::Cpus => "cpus_milli",
         Kind::Memory => "memory_mib",
@@ -19,9 +20,15 @@ fn unit(kind: Kind) -> &'static str {
 /// Checks a pool as it would stand in `tree`: the reservation within its limit and within its parent's, and its
 /// children's within it.
 pub fn check(pool: &Pool, tree: &PoolTree, out: &mut Violations) {
+    own(pool, "pool", out);
+    reservations(pool, tree, out);
+}
+
+/// Checks a pool by itself, as it stands at `path` in its request.
+pub fn own(pool: &Pool, path: &str, out: &mut Violations) {
     for kind in Kind::ALL {
         let (reserved, limit) = (pool.reservation.get(kind), pool.limit.get(kind));
-        let field = |of: &str| format!("pool.{of}.{}", unit(kind));
+        let field = |of: &str| format!("{path}.{of}.{}", unit(kind));
         out.check(
             reserved <= limit,
             field("reservation"),
@@ -44,7 +51,6 @@ pub fn check(pool: &Pool, tree: &PoolTree, out: &mut Violations) {
             format!("must be at most {}; leave it out for no bound", kind.show(MOST)),
         );
     }
-    reservations(pool, tree, out);
 }
 
 fn reserved<'a>(pools: impl Iterator<Item = &'a Pool>) -> Resources {

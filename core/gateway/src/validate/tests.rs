@@ -177,12 +177,9 @@ fn pool(path: &str, reserved: u64, limit: u64) -> Pool {
         ..Resources::ZERO
     };
     Pool {
-        id: PoolId::new(path),
-        path: path.into(),
         reservation: cpus(reserved),
         limit: cpus(limit),
-        share: cpus(1),
-        version: Version(1),
+        ..Pool::new(PoolId::new(path), path)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cases, then properties against the rule as it is told, unit by unit.
 
 use super::*;
-use echelon_core_model::pool::PoolTree;
+use echelon_core_model::pool::{PoolKind, PoolTree};
 use echelon_core_model::{PoolId, Version};
 use proptest::prelude::*;
 
@@ -14,12 +14,10 @@ pub(crate) fn cpus(n: u64) -> Resources {
 /// A pool with reservation, limit and share of milli-CPU.
 pub(crate) fn pool(path: &str, reservation: u64, limit: u64, share: u64) -> Pool {
     Pool {
-        id: PoolId::new(path),
-        path: path.to_owned(),
         reservation: cpus(reservation),
         limit: cpus(limit),
         share: cpus(share),
-        version: Version(1),
+        ..Pool::new(PoolId::new(path), path)
     }
 }
 
@@ -71,6 +69,44 @@ fn inner_pools_hold_their_children() {
         20,
         &[8, 2, 6, 2],
     );
+}
+
+#[test]
+fn a_static_pool_keeps_its_reservation_and_an_elastic_one_lends_it() {
+    let kept = |path, reservation, limit| Pool {
+        kind: PoolKind::Static,
+        ..pool(path, reservation, limit, 1)
+    };
+    let asked = [("/a", 2), ("/b", 30)];
+    check(
+        &[pool("/a", 8, 99, 1), pool("/b", 0, 99, 1)],
+        &asked,
+        20,
+        &[2, 18],
+    );
+    check(&[kept("/a", 8, 99), pool("/b", 0, 99, 1)], &asked, 20, &[8, 12]);
+    // It may want more than that, and never gets more than its limit.
+    check(
+        &[kept("/a", 8, 9), pool("/b", 0, 99, 1)],
+        &[("/a", 30), ("/b", 30)],
+        20,
+        &[9, 11],
+    );
+    // What an inner one keeps is not lent to its children either, which want less.
+    let inner = [kept("/a", 8, 99), pool("/a/x", 3, 99, 1), pool("/b", 0, 99, 1)];
+    check(&inner, &[("/a/x", 2), ("/b", 30)], 20, &[8, 2, 12]);
+}
+
+#[test]
+fn what_a_static_pool_cannot_use_is_not_given_out_again() {
+    let kept = Pool {
+        kind: PoolKind::Static,
+        ..pool("/a", 8, 99, 1)
+    };
+    let h = Hierarchy::new(&tree([kept, pool("/b", 0, 99, 1)]));
+    let first = entitle(&h, &[cpus(0), cpus(10), cpus(30)], cpus(20));
+    let second = give_out_again(&h, &first, &[cpus(0), cpus(1), first.amount(2)]);
+    assert_eq!((second.amount(1), second.amount(2)), (cpus(8), cpus(12)));
 }
 
 #[test]
@@ -175,7 +211,15 @@ pub(crate) fn sample() -> impl Strategy<Value = Sample> {
                 n => paths[n % paths.len()].clone(),
             };
             let path = format!("{parent}/p{i}");
-            pools.push(pool(&path, reservation, limit, share));
+            let kind = if above % 4 == 1 {
+                PoolKind::Static
+            } else {
+                PoolKind::Elastic
+            };
+            pools.push(Pool {
+                kind,
+                ..pool(&path, reservation, limit, share)
+            });
             demand.push((path.clone(), wanted));
             paths.push(path);
         }

@@ -94,20 +94,11 @@ impl Case {
         };
         let expected = tree.version;
         let pool = Pool {
-            id: PoolId::new(path),
-            path: path.to_owned(),
-            reservation: Resources::ZERO,
             limit: Resources {
                 cpus: cores * 1000,
                 ..Resources::MAX
             },
-            share: Resources {
-                cpus: 1,
-                memory: 1,
-                disk: 1,
-                gpus: 1,
-            },
-            version: Version(1),
+            ..Pool::new(PoolId::new(path), path)
         };
         self.limits.insert(path.to_owned(), cores);
         tree.pools.insert(path.to_owned(), pool);
@@ -347,7 +338,7 @@ impl Case {
             Effect::Publish(epoch) => self.published = self.published.max(epoch),
             Effect::StepDown { why } => self.stepped_down = Some(why),
             Effect::Alarm(alarm) => self.alarms.push(alarm.to_string()),
-            Effect::Unwatch(_) | Effect::PlanAnswer { .. } => {}
+            Effect::Unwatch(_) | Effect::PlanAnswer { .. } | Effect::FiguresAnswer { .. } => {}
         }
     }
 

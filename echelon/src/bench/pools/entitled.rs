@@ -1,6 +1,6 @@
 //! Entitlement of many pools, a hundred below each inner one, two in three of which want more than is fair.
 
-use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
 use echelon_core_model::{PoolId, Resources, Version};
 use echelon_core_pools::{Hierarchy, Standing, entitle};
 use std::hint::black_box;
@@ -21,6 +21,7 @@ pub(super) fn tree(n: u32) -> PoolTree {
             reservation: Resources::ZERO,
             limit: Resources::MAX,
             share: all_kinds(u64::from(1 + i % 10)),
+            kind: PoolKind::Elastic,
             version: Version(1),
         };
         (path, pool)

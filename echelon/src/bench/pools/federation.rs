@@ -5,6 +5,7 @@ use super::shard::Shard;
 use super::store::Store;
 use anyhow::{Result, bail};
 use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::drain::Drains;
 use echelon_core_model::{ClusterId, Epoch, JobId, Span, Timestamp, Version};
 use echelon_core_resource_manager::{Config, Effect, Event, LinkId, ResourceManager};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,6 +42,7 @@ impl Federation {
             labels: BTreeMap::new(),
             accepted_loss: 0,
             volumes: BTreeMap::new(),
+            drains: Drains::default(),
         };
         let rows: Vec<Cluster> = (0..clusters).map(cluster).collect();
         let shard = |(i, row): (u64, &Cluster)| (LinkId(i), Shard::new(row.id.clone(), each));

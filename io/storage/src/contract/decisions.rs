@@ -7,7 +7,7 @@ use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{
     Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
 };
-use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, RequestId, Resources, Timestamp, Version};
+use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, RequestId, Timestamp, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -199,12 +199,8 @@ pub async fn clusters_change_by_version(case: &Case) {
 /// A tree of pools at a version.
 pub(super) fn tree(version: u64, paths: &[&str]) -> PoolTree {
     let pool = |path: &&str| Pool {
-        id: PoolId::new(format!("id of {path}")),
-        path: (*path).to_owned(),
-        reservation: Resources::ZERO,
-        limit: Resources::MAX,
-        share: Resources::ZERO,
         version: Version(version),
+        ..Pool::new(PoolId::new(format!("id of {path}")), *path)
     };
     PoolTree {
         version: Version(version),

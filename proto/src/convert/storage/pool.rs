@@ -1,11 +1,13 @@
 //! The pool tree.
 
-use crate::convert::fields::{list, required};
+use crate::convert::fields::{WireEnum as _, list, required, wire_enum, word};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
 use echelon_core_model::{PoolId, Version};
 use std::collections::BTreeMap;
+
+wire_enum!(PoolKind, wire::PoolKind, Elastic, Static);
 
 impl Wire for Pool {
     type Message = wire::Pool;
@@ -17,6 +19,7 @@ impl Wire for Pool {
             reservation,
             limit,
             share,
+            kind,
             version,
         } = self;
         wire::Pool {
@@ -26,6 +29,7 @@ impl Wire for Pool {
             limit: Some(limit.to_wire()),
             share: Some(share.to_wire()),
             version: version.0,
+            kind: kind.number(),
         }
     }
 
@@ -37,6 +41,7 @@ impl Wire for Pool {
             limit,
             share,
             version,
+            kind,
         } = message;
         Ok(Self {
             id: PoolId::new(id),
@@ -44,6 +49,12 @@ impl Wire for Pool {
             reservation: required("reservation", reservation)?,
             limit: required("limit", limit)?,
             share: required("share", share)?,
+            // Rows of before there were kinds have none.
+            kind: if kind == 0 {
+                PoolKind::Elastic
+            } else {
+                word("kind", kind)?
+            },
             version: Version(version),
         })
     }
@@ -70,5 +81,19 @@ impl Wire for PoolTree {
             version: Version(message.version),
             pools,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_before_there_were_kinds_are_elastic() {
+        let mut row = Pool::new(PoolId::new("a"), "/a").to_wire();
+        row.kind = 0;
+        assert_eq!(Pool::from_wire(row.clone()).unwrap().kind, PoolKind::Elastic);
+        row.kind = 99;
+        assert!(Pool::from_wire(row).is_err());
     }
 }

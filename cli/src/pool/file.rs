@@ -1,0 +1,285 @@
+//! Files of the whole tree: YAML to the pools that are to be. Unknown fields are errors with their line; values keep their text and are
+//! judged here, with the path of their field. Rules about the tree are the gateway's.
+
+use crate::exit::Failure;
+use crate::job_file::{self, JobFileError, Problem, Problems, Scalar};
+use crate::quantity;
+use echelon_clients_rust::v1;
+use echelon_core_model::pool::{Pool, PoolKind};
+use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::{PoolId, nearest};
+use echelon_proto::convert::pool::pool as to_wire;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// A file of a tree: `pools: {ml: {reservation: {cpus: 4}, pools: {train: {}}}}`.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TreeFile {
+    pools: BTreeMap<String, Option<PoolFile>>,
+}
+
+/// A pool with those below it.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PoolFile {
+    reservation: Option<AmountsFile>,
+    limit: Option<AmountsFile>,
+    share: Option<ShareFile>,
+    kind: Option<Scalar>,
+    moved_from: Option<Scalar>,
+    #[serde(default)]
+    pools: BTreeMap<String, Option<PoolFile>>,
+}
+
+/// `{cpus: 4, memory: 8GiB, disk: 100GiB, gpus: 1}`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AmountsFile {
+    cpus: Option<Scalar>,
+    memory: Option<Scalar>,
+    disk: Option<Scalar>,
+    gpus: Option<Scalar>,
+}
+
+/// One weight for all kinds, or one for each.
+#[derive(Debug)]
+enum ShareFile {
+    All(Scalar),
+    Each(AmountsFile),
+}
+
+struct ShareVisitor;
+
+impl<'de> Visitor<'de> for ShareVisitor {
+    type Value = ShareFile;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a weight, or a weight for each kind")
+    }
+
+    fn visit_str<E: Error>(self, v: &str) -> Result<ShareFile, E> {
+        Ok(ShareFile::All(Scalar(v.to_owned())))
+    }
+
+    fn visit_bool<E: Error>(self, v: bool) -> Result<ShareFile, E> {
+        self.visit_str(&v.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, v: i64) -> Result<ShareFile, E> {
+        self.visit_str(&v.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, v: u64) -> Result<ShareFile, E> {
+        self.visit_str(&v.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, v: f64) -> Result<ShareFile, E> {
+        self.visit_str(&v.to_string())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ShareFile, A::Error> {
+        AmountsFile::deserialize(MapAccessDeserializer::new(map)).map(ShareFile::Each)
+    }
+}
+
+impl<'de> Deserialize<'de> for ShareFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ShareVisitor)
+    }
+}
+
+/// Reads a file; `-` is the standard input.
+pub fn read(file: &Path) -> Result<Vec<v1::PoolWish>, Failure> {
+    job_file::read_as(file, parse)
+}
+
+fn parse(bytes: &[u8]) -> Result<Vec<v1::PoolWish>, JobFileError> {
+    let file: TreeFile = job_file::shape(bytes)?;
+    let mut reader = Reader::default();
+    reader.below("", "pools", file.pools);
+    if reader.problems.is_empty() {
+        Ok(reader.pools)
+    } else {
+        Err(JobFileError::Values(Problems(reader.problems)))
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    pools: Vec<v1::PoolWish>,
+    problems: Vec<Problem>,
+}
+
+impl Reader {
+    /// Pools below a path, whose fields stand at `at`.
+    fn below(&mut self, parent: &str, at: &str, files: BTreeMap<String, Option<PoolFile>>) {
+        for (name, file) in files {
+            let (path, at) = (format!("{parent}/{name}"), format!("{at}.{name}"));
+            let file = file.unwrap_or_default();
+            let new = Pool::new(PoolId::new(""), &path);
+            let pool = Pool {
+                reservation: self.amounts(&format!("{at}.reservation"), file.reservation, Resources::ZERO),
+                limit: self.amounts(&format!("{at}.limit"), file.limit, Resources::MAX),
+                share: self.share(&format!("{at}.share"), file.share, new.share),
+                kind: self.kind(&format!("{at}.kind"), file.kind.as_ref()),
+                ..new
+            };
+            self.pools.push(v1::PoolWish {
+                pool: Some(v1::Pool {
+                    etag: String::new(),
+                    ..to_wire(&pool)
+                }),
+                moved_from: file.moved_from.map(|from| from.0).unwrap_or_default(),
+            });
+            self.below(&path, &format!("{at}.pools"), file.pools);
+        }
+    }
+
+    fn wrong(&mut self, path: String, message: String) {
+        self.problems.push(Problem { path, message });
+    }
+
+    fn value<T>(&mut self, at: &str, text: &Scalar, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let value = read(&text.0);
+        value.map_err(|e| self.wrong(at.to_owned(), e)).ok()
+    }
+
+    fn amounts(&mut self, at: &str, file: Option<AmountsFile>, otherwise: Resources) -> Resources {
+        let read = |kind| match kind {
+            Kind::Cpus | Kind::Gpus => quantity::thousandths,
+            Kind::Memory | Kind::Disk => quantity::mebibytes,
+        };
+        let mut out = otherwise;
+        for (kind, text) in named(file.unwrap_or_default()) {
+            if let Some(n) = self.value(&format!("{at}.{kind}"), &text, read(kind)) {
+                out = out.with(kind, n);
+            }
+        }
+        out
+    }
+
+    fn share(&mut self, at: &str, file: Option<ShareFile>, otherwise: Resources) -> Resources {
+        let each = match file {
+            None => return otherwise,
+            Some(ShareFile::All(text)) => Kind::ALL.map(|kind| (kind, text.clone())).to_vec(),
+            Some(ShareFile::Each(file)) => named(file),
+        };
+        let whole = |text: &str| {
+            text.parse::<u64>()
+                .map_err(|_| format!("`{text}` is not a weight: write a whole number"))
+        };
+        let mut out = otherwise;
+        for (kind, text) in each {
+            match self.value(at, &text, whole) {
+                Some(n) => out = out.with(kind, n),
+                None => break,
+            }
+        }
+        out
+    }
+
+    fn kind(&mut self, at: &str, text: Option<&Scalar>) -> PoolKind {
+        let words = || PoolKind::ALL.into_iter().map(PoolKind::word);
+        let read = |text: &str| {
+            let found = PoolKind::ALL.into_iter().find(|k| k.word() == text);
+            found.ok_or_else(|| {
+                let meant =
+                    nearest(text, words()).map_or(String::new(), |w| format!("; did you mean `{w}`?"));
+                format!("`{text}` is neither elastic nor static{meant}")
+            })
+        };
+        text.and_then(|text| self.value(at, text, read))
+            .unwrap_or_default()
+    }
+}
+
+fn named(file: AmountsFile) -> Vec<(Kind, Scalar)> {
+    let all = [
+        (Kind::Cpus, file.cpus),
+        (Kind::Memory, file.memory),
+        (Kind::Disk, file.disk),
+        (Kind::Gpus, file.gpus),
+    ];
+    all.into_iter()
+        .filter_map(|(kind, text)| Some((kind, text?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TREE: &str = "
+pools:
+  default:
+  ml:
+    reservation: {cpus: 6, memory: 8GiB}
+    limit: {cpus: 0.5}
+    share: 3
+    pools:
+      train: {kind: static, moved_from: /old, share: {gpus: 2}}
+";
+
+    fn problem(text: &str) -> String {
+        parse(text.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_says_the_whole_tree() {
+        let read = parse(TREE.as_bytes()).unwrap();
+        let pool = |i: usize| read[i].pool.clone().unwrap();
+        let paths: Vec<String> = (0..3).map(|i| pool(i).path).collect();
+        assert_eq!(paths, ["/default", "/ml", "/ml/train"]);
+        assert_eq!(pool(0).share.unwrap().cpus_milli, 1);
+        assert_eq!(pool(0).limit.unwrap(), v1::ResourceLimit::default());
+        assert_eq!(pool(1).reservation.unwrap().memory_mib, 8192);
+        assert_eq!(pool(1).limit.unwrap().cpus_milli, Some(500));
+        assert_eq!(pool(1).share.unwrap().gpus_milli, 3);
+        assert_eq!(
+            (pool(2).kind(), read[2].moved_from.as_str()),
+            (v1::PoolKind::Static, "/old")
+        );
+        let share = pool(2).share.unwrap();
+        assert_eq!((share.cpus_milli, share.gpus_milli), (1, 2));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, told) in [
+            (
+                "pools: {a: {reservations: {}}}",
+                "line 1: unknown field `reservations`; did you mean `reservation`?",
+            ),
+            (
+                "pools:\n  a:\n    limt: {cpus: 1}",
+                "line 3: unknown field `limt`; did you mean `limit`?",
+            ),
+            (
+                "pools:\n  a:\n    limit: {cpu: 1}",
+                "line 3: unknown field `cpu`; did you mean `cpus`?",
+            ),
+            ("pool: {}", "line 1: unknown field `pool`; did you mean `pools`?"),
+            (
+                "pools: {a: {kind: statik}}",
+                "pools.a.kind: `statik` is neither elastic nor static; did you mean `static`?",
+            ),
+            (
+                "pools: {a: {share: -1}}",
+                "pools.a.share: `-1` is not a weight: write a whole number",
+            ),
+        ] {
+            assert_eq!(problem(text), told);
+        }
+        let size = problem("pools: {a: {pools: {b: {limit: {memory: 5}}}}}");
+        assert!(size.starts_with("pools.a.pools.b.limit.memory: "), "{size}");
+        let two = problem("pools: {a: {kind: x, share: y}}");
+        assert_eq!(two.lines().count(), 2, "{two}");
+        let twice = problem("pools:\n  a: {}\n  a: {}");
+        assert!(twice.starts_with("line 3: "), "{twice}");
+        assert!(problem("").starts_with("line 1"));
+    }
+}

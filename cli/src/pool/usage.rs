@@ -1,0 +1,141 @@
+//! `echelon pool usage`: what pools want, use and are entitled to, a line for each kind of resource that matters to them.
+
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Listing};
+use echelon_clients_rust::{Client, v1};
+use echelon_core_model::resources::{Kind, Resources};
+use echelon_proto::convert::quantity::{read_limit, read_resources};
+
+/// Asks for the figures of all pools.
+pub async fn figures(client: &Client) -> Result<v1::PoolFigures, Failure> {
+    let answer = client.repeat(|| {
+        let mut service = client.pool_service();
+        async move { service.get_pool_figures(v1::GetPoolFiguresRequest {}).await }
+    });
+    Ok(answer.await?.figures.unwrap_or_default())
+}
+
+/// The path of a figure's pool.
+pub fn path_of(figure: &v1::PoolFigure) -> &str {
+    figure.pool.as_ref().map_or("", |p| p.path.as_str())
+}
+
+/// That there is no such pool.
+pub fn not_found(path: &str) -> Failure {
+    let path = output::escape(path);
+    Failure::new(
+        Exit::NotFound,
+        format!("there is no pool `{path}`; `echelon pool list` shows what there is [POOL_NOT_FOUND]"),
+    )
+}
+
+/// Shows them.
+pub async fn usage(context: &Context, client: &Client, path: Option<&str>) -> Result<(), Failure> {
+    let told = figures(client).await?;
+    let chosen = chosen(&told, path);
+    if let (Some(path), true) = (path, chosen.is_empty()) {
+        return Err(not_found(path));
+    }
+    print!("{}", output::list(&listing(&chosen), context.format()));
+    Ok(())
+}
+
+/// A pool and those below it, in order of path; all, with the root, when none is named.
+fn chosen<'a>(told: &'a v1::PoolFigures, path: Option<&str>) -> Vec<&'a v1::PoolFigure> {
+    let path = path.map_or("", |p| p.trim_end_matches('/'));
+    let inside = |f: &&v1::PoolFigure| {
+        let below = path_of(f).strip_prefix(path);
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let mut out: Vec<&v1::PoolFigure> = told.pools.iter().filter(inside).collect();
+    out.sort_by_key(|f| path_of(f));
+    out
+}
+
+fn listing(figures: &[&v1::PoolFigure]) -> Listing {
+    Listing {
+        columns: &[
+            "POOL",
+            "RESOURCE",
+            "RESERVATION",
+            "LIMIT",
+            "DEMAND",
+            "ENTITLEMENT",
+            "ALLOCATED",
+        ],
+        narrow: 7,
+        rows: figures.iter().flat_map(|f| rows(f)).collect(),
+        names: figures.iter().map(|f| path_of(f).to_owned()).collect(),
+        values: figures
+            .iter()
+            .map(|f| output::message("PoolFigure", *f))
+            .collect(),
+    }
+}
+
+/// A row for each kind of which there is anything, and for processors in any case, so that every pool is there.
+fn rows(figure: &v1::PoolFigure) -> Vec<Vec<String>> {
+    let pool = figure.pool.clone().unwrap_or_default();
+    let root = pool.path == "/";
+    let reservation = read_resources(pool.reservation);
+    let limit = read_limit(pool.limit);
+    let amounts = [figure.demand, figure.entitlement, figure.allocated].map(read_resources);
+    let matters = |kind: &Kind| {
+        let bounded = reservation.get(*kind) > 0 || limit.get(*kind) != u64::MAX;
+        *kind == Kind::Cpus || bounded || amounts.iter().any(|r: &Resources| r.get(*kind) > 0)
+    };
+    let row = |kind: Kind| {
+        let bound = match limit.get(kind) {
+            u64::MAX => "none".to_owned(),
+            bound => kind.show(bound),
+        };
+        let own = if root {
+            [String::new(), String::new()]
+        } else {
+            [kind.show(reservation.get(kind)), bound]
+        };
+        let head = [pool.path.clone(), kind.to_string()];
+        let shown = amounts.map(|r| kind.show(r.get(kind)));
+        head.into_iter().chain(own).chain(shown).collect()
+    };
+    Kind::ALL.into_iter().filter(matters).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::certify::tests::told;
+    use super::*;
+
+    fn text(path: Option<&str>) -> String {
+        let told = told();
+        output::list(&listing(&chosen(&told, path)), output::Format::Table)
+    }
+
+    #[test]
+    fn every_pool_has_a_line_for_what_matters_to_it() {
+        insta::assert_snapshot!(text(None), @r"
+        POOL       RESOURCE  RESERVATION  LIMIT  DEMAND  ENTITLEMENT  ALLOCATED
+        /          cpus                          37      20           1
+        /ml        cpus      6            none   36      16           1
+        /ml/serve  cpus      4            none   6       6            1
+        /ml/train  cpus      2            none   30      10           1
+        /web       cpus      4            8      1       4            1
+        ");
+    }
+
+    #[test]
+    fn a_path_shows_that_pool_and_those_below() {
+        let paths = |path| {
+            let told = told();
+            chosen(&told, Some(path))
+                .iter()
+                .map(|f| path_of(f).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(paths("/ml"), ["/ml", "/ml/serve", "/ml/train"]);
+        assert_eq!(paths("/ml/"), ["/ml", "/ml/serve", "/ml/train"]);
+        assert_eq!(paths("/m"), Vec::<String>::new());
+        assert_eq!(paths("/").len(), 5);
+    }
+}
