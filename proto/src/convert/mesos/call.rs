@@ -62,16 +62,7 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Opt
         } => answer_inverse(&mut wire, ids(offers), *accept, filters(*refuse)),
         Call::Revive => call::Type::Revive,
         Call::Suppress => call::Type::Suppress,
-        Call::Kill { task, host, grace } => {
-            wire.kill = Some(call::Kill {
-                task_id: task_id(task),
-                agent_id: host.as_ref().map(agent_id),
-                kill_policy: Some(KillPolicy {
-                    grace_period: Some(duration(*grace)),
-                }),
-            });
-            call::Type::Kill
-        }
+        Call::Kill { task, host, grace } => kill(&mut wire, task, host.as_ref(), *grace),
         Call::Acknowledge { task, host, uuid } => {
             wire.acknowledge = Some(call::Acknowledge {
                 agent_id: agent_id(host),
@@ -94,6 +85,17 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Opt
     };
     wire.r#type = Some(i32::from(kind));
     Some(wire)
+}
+
+fn kill(wire: &mut Wire, task: &str, host: Option<&HostId>, grace: Span) -> call::Type {
+    wire.kill = Some(call::Kill {
+        task_id: task_id(task),
+        agent_id: host.map(agent_id),
+        kill_policy: Some(KillPolicy {
+            grace_period: Some(duration(grace)),
+        }),
+    });
+    call::Type::Kill
 }
 
 fn subscribe(wire: &mut Wire, framework_info: FrameworkInfo) -> call::Type {
