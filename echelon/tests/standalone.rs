@@ -234,6 +234,8 @@ fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
         assert!(Instant::now() < deadline, "the volume is still there");
         std::thread::sleep(Duration::from_millis(200));
     }
+    // Tasks outlive their cluster's process, and would outlive the test.
+    again.printed(&["job", "stop", "heir", "--wait"]);
 }
 
 #[test]
@@ -278,6 +280,7 @@ fn a_host_is_left_empty_and_comes_back() {
     assert_eq!(unknown.status.code(), Some(3));
     let wrong = standalone.echelon(&["host", "drain", &host, "--batch-for", "12"]);
     assert_eq!(wrong.status.code(), Some(2));
+    standalone.printed(&["job", "stop", "web", "--wait"]);
 }
 
 #[test]
