@@ -274,6 +274,8 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
         maintenance(&h),
         output::escape(&attributes.join(" ")),
     );
+    let drain = h.drain.as_ref().filter(|d| !d.ending).map(batch_line);
+    let people = people + &drain.unwrap_or_default();
     print!("{}", one(context, &h, &people));
     Ok(())
 }

@@ -142,7 +142,7 @@ impl Hosts {
                 self.drains.answered(host, said);
                 self.changed.insert(host.clone());
             }
-            Call::ReactivateAgent { host } => {
+            Call::ReactivateAgent { host } if why.is_none() => {
                 self.drains.asked.remove(host);
             }
             _ => {}

@@ -215,7 +215,7 @@ pub enum Event {
         /// What that means.
         cause: Refusal,
     },
-    /// A call of the operator API was carried out.
+    /// A call of the operator API was carried out, or there was nothing to do.
     Operated(super::Call),
     /// A call was refused or its outcome is unknown.
     CallFailed {

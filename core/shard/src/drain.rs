@@ -69,20 +69,16 @@ impl Shard {
         self.hosts.next_agent_call(&self.own.drained_agents)
     }
 
-    /// Mesos has carried out a call of the operator API.
+    /// Mesos has carried out a call of the operator API. An agent that is offered again is nobody's to remember; one that Mesos
+    /// refuses to offer is asked for again.
     pub(crate) fn on_operated(&mut self, call: Call) {
-        self.agent_offered_again(&call);
-        self.hosts_event(&hosts::Event::Operated(call));
-    }
-
-    /// An agent is offered again, or need not be: what Mesos refuses to offer again is not drained, or gone.
-    pub(crate) fn agent_offered_again(&mut self, call: &Call) {
-        if let Call::ReactivateAgent { host } = call
+        if let Call::ReactivateAgent { host } = &call
             && !self.hosts.wants_agent_drained(host)
             && self.own.drained_agents.remove(host)
         {
             self.write_own();
         }
+        self.hosts_event(&hosts::Event::Operated(call));
     }
 
     fn write_own(&mut self) {

@@ -179,9 +179,6 @@ impl Shard {
                 self.reconcile_soon(run);
             }
         }
-        if refused {
-            self.agent_offered_again(&call);
-        }
         let why = why.to_owned();
         self.hosts_event(&hosts::Event::CallFailed { call, why, refused });
     }

@@ -28,7 +28,7 @@ const NOT_SUBSCRIBED: &str = "Framework is not subscribed";
 /// What became of a call, where that is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// A call of the operator API was carried out.
+    /// A call of the operator API was carried out, or there was nothing to do.
     Done,
     /// Refused as it stands; the subscription is not touched by it.
     Refused(String),
@@ -222,6 +222,8 @@ fn fate(line: &Line, call: &Call, status: StatusCode, said: &str) -> Option<Fate
     };
     match status.as_u16() {
         200..=299 if call.is_operator() => Some(Fate::Done),
+        // The agent is not drained, or not known any more: nothing is left to be offered again.
+        400 | 404 if matches!(call, Call::ReactivateAgent { .. }) => Some(Fate::Done),
         200..=299 => None,
         // It needs a permission of its own, and says nothing about the subscription.
         400..=499 if call.is_operator() => Some(Fate::Refused(why)),

@@ -4,9 +4,11 @@
 use crate::invariants::Broken;
 use crate::mesos::{ClusterWorld, hostname};
 use crate::world::{Item, World};
+use echelon_core_hosts::{Call, Event};
 use echelon_core_model::drain::{Drains, HostDrain};
 use echelon_core_model::store::{Answer, Decision, Op, Query};
 use echelon_core_model::{ClusterId, HostId, MemberId, Span};
+use echelon_sim_mesos::AgentId;
 
 impl World {
     /// The wish is stored, and taken back after a while.
@@ -33,6 +35,36 @@ impl World {
         self.change_drains(&id, |drains| {
             drains.hosts.remove(hostname);
         });
+    }
+
+    /// A call of the operator API arrives: whoever makes it is allowed to.
+    pub(crate) fn operated(&mut self, who: (usize, usize, u64), call: Call) {
+        let now = self.now;
+        let Some(c) = self.clusters.get_mut(who.0) else {
+            return;
+        };
+        let done = match &call {
+            Call::DrainAgent { host } => c
+                .mesos
+                .drain_agent(&AgentId::new(host.as_str()), None, false, now),
+            Call::ReactivateAgent { host } => {
+                c.mesos.reactivate_agent(&AgentId::new(host.as_str()), now);
+                // One that is not known any more need not be offered.
+                true
+            }
+            _ => false,
+        };
+        let told = if done {
+            Event::Operated(call)
+        } else {
+            Event::CallFailed {
+                call,
+                why: "400 Agent not found".to_owned(),
+                refused: true,
+            }
+        };
+        self.tell(who, told);
+        self.flush_mesos(who.0);
     }
 
     fn change_drains(&mut self, id: &ClusterId, change: impl Fn(&mut Drains)) {

@@ -131,35 +131,6 @@ impl World {
         self.flush_mesos(cluster);
     }
 
-    /// A call of the operator API: whoever makes it is allowed to.
-    fn operated(&mut self, who: (usize, usize, u64), call: Call) {
-        let now = self.now;
-        let Some(c) = self.clusters.get_mut(who.0) else {
-            return;
-        };
-        let done = match &call {
-            Call::DrainAgent { host } => {
-                c.mesos
-                    .drain_agent(&sim::AgentId::new(host.as_str()), None, false, now)
-            }
-            Call::ReactivateAgent { host } => {
-                c.mesos.reactivate_agent(&sim::AgentId::new(host.as_str()), now)
-            }
-            _ => false,
-        };
-        let told = if done {
-            Event::Operated(call)
-        } else {
-            Event::CallFailed {
-                call,
-                why: "400 Agent not found".to_owned(),
-                refused: true,
-            }
-        };
-        self.tell(who, told);
-        self.flush_mesos(who.0);
-    }
-
     fn refused(&mut self, who: (usize, usize, u64), call: Call, response: &sim::Response) {
         let why = format!("{} {}", response.status, response.body);
         let superseded = response.body.contains("didn't match the stream ID");
@@ -303,7 +274,7 @@ impl World {
     }
 
     /// An event reaches a process, after all that were sent to it before.
-    fn tell(&mut self, who: (usize, usize, u64), event: Event) {
+    pub(crate) fn tell(&mut self, who: (usize, usize, u64), event: Event) {
         let delay = self.dice.delays.span(Span::millis(1), Span::millis(10));
         let at = self.now.plus(delay);
         let Some(connection) = self.connection(who) else {

@@ -177,4 +177,15 @@ fn a_master_that_refuses_is_asked_again_and_its_words_are_shown() {
     w.cluster.drains_refused = false;
     w.run(Span::minutes(2));
     assert_eq!(agent_of(&w, &host), Some(AgentDrain::Done));
+    // The permission is gone when the agent is to be offered again: that is not forgotten, by no leader.
+    w.cluster.drains_refused = true;
+    w.direct(Order::Drains(nothing(2)));
+    w.run(Span::minutes(3));
+    w.restart();
+    w.connect();
+    w.run(Span::minutes(2));
+    assert!(w.cluster.drained.contains(&host));
+    w.cluster.drains_refused = false;
+    w.run(Span::minutes(2));
+    assert!(w.cluster.drained.is_empty() && own(&w).drained_agents.is_empty());
 }

@@ -284,6 +284,24 @@ async fn calls_of_the_operator_api_have_their_own_path_and_their_answer_is_told(
             sent(r#"{"reactivate_agent":{"agent_id":{"value":"a"}},"type":"REACTIVATE_AGENT"}"#),
         ]
     );
+    for status in [400, 404] {
+        net.answer("m:5050", Answer::Text(status, "Agent not found"));
+        shard.say(calls[1].clone()).await;
+        assert_eq!(
+            shard.hear().await,
+            Event::Operated(calls[1].clone()),
+            "it is gone"
+        );
+    }
+    for status in [401, 403] {
+        net.answer("m:5050", Answer::Text(status, "no"));
+        shard.say(calls[1].clone()).await;
+        assert_eq!(
+            shard.hear_failed().await,
+            (calls[1].clone(), true),
+            "it may be drained"
+        );
+    }
     // Also when it needs a permission that we have not: the subscription is not touched by it.
     for status in [400, 401, 403, 404] {
         net.answer("m:5050", Answer::Text(status, "no"));
