@@ -2,12 +2,12 @@
 //! picture, under the stored tree or under one that somebody thinks of storing.
 
 use crate::picture::Picture;
-use crate::quota::totals;
+use crate::quota::{divide, totals};
 use crate::room::capacity;
 use echelon_core_model::Resources;
 use echelon_core_model::pool::PoolTree;
+use echelon_core_pools::Hierarchy;
 use echelon_core_pools::certificate::{Certificate, certify};
-use echelon_core_pools::{Hierarchy, entitle};
 use std::collections::BTreeMap;
 
 /// How the pools stand in ordinary room.
@@ -30,14 +30,9 @@ pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
     let sums = totals(picture);
     let there = capacity(picture, sums.demand_with_gpus);
     let hierarchy = Hierarchy::new(&tree);
-    let mut wanted = vec![Resources::ZERO; hierarchy.len()];
-    for (path, amount) in &sums.ordinary.demand {
-        if let Some(slot) = hierarchy.find(path).and_then(|i| wanted.get_mut(i)) {
-            *slot = *amount;
-        }
-    }
+    let entitled = divide(&hierarchy, &sums.ordinary.demand, there);
     PoolFigures {
-        certificate: certify(&hierarchy, &entitle(&hierarchy, &wanted, there)),
+        certificate: certify(&hierarchy, &entitled),
         demand: sums.ordinary.demand,
         allocated: sums.ordinary.allocated,
         tree,

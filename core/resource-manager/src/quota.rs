@@ -126,7 +126,12 @@ pub fn by_shares(pools: &PoolTree) -> PoolTree {
     out
 }
 
-fn divide(hierarchy: &Hierarchy, demand: &BTreeMap<String, Resources>, there: Resources) -> Entitlements {
+/// Divides `there` by what jobs of each pool want.
+pub(crate) fn divide(
+    hierarchy: &Hierarchy,
+    demand: &BTreeMap<String, Resources>,
+    there: Resources,
+) -> Entitlements {
     let mut wanted = vec![Resources::ZERO; hierarchy.len()];
     for (path, amount) in demand {
         if let Some(slot) = hierarchy.find(path).and_then(|i| wanted.get_mut(i)) {
