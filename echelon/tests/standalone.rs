@@ -56,18 +56,18 @@ impl Standalone {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    fn instances(&self, job: &str) -> Vec<serde_json::Value> {
+        let listed = self.printed(&["job", "instances", job, "-o", "json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let listed = listed.get("instances").unwrap_or(&listed);
+        listed.as_array().unwrap().clone()
+    }
+
     /// Task ids of the running instances of a job, in order, once there are so many.
     fn running(&self, job: &str, n_instances: usize) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let listed = self.printed(&["job", "instances", job, "-o", "json"]);
-            let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
-            let listed = listed
-                .get("instances")
-                .unwrap_or(&listed)
-                .as_array()
-                .unwrap()
-                .clone();
+            let listed = self.instances(job);
             let running = listed.iter().filter(|i| i["state"] == "running");
             let tasks: Vec<String> = running.map(|i| i["run"]["task_id"].to_string()).collect();
             if tasks.len() == n_instances {
@@ -245,14 +245,7 @@ fn a_host_is_left_empty_and_comes_back() {
     standalone.printed(&["job", "run", &example("web")]);
     standalone.running("web", 2);
     let hosts = || {
-        let printed = standalone.printed(&["job", "instances", "web", "-o", "json"]);
-        let listed: serde_json::Value = serde_json::from_str(&printed).unwrap();
-        let listed = listed
-            .get("instances")
-            .unwrap_or(&listed)
-            .as_array()
-            .unwrap()
-            .clone();
+        let listed = standalone.instances("web");
         let host = |i: &serde_json::Value| {
             let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
             format!("{}/{}", text(&i["cluster"]), text(&i["run"]["hostname"]))
@@ -291,14 +284,7 @@ fn a_service_gets_ports_and_is_watched() {
     standalone.running("web", 2);
     let deadline = Instant::now() + Duration::from_secs(60);
     let runs = loop {
-        let listed = standalone.printed(&["job", "instances", "web", "-o", "json"]);
-        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
-        let listed = listed
-            .get("instances")
-            .unwrap_or(&listed)
-            .as_array()
-            .unwrap()
-            .clone();
+        let listed = standalone.instances("web");
         let runs: Vec<_> = listed.iter().map(|i| i["run"].clone()).collect();
         let well = |r: &serde_json::Value| r["healthy"] == true && r["ready"] == true;
         if runs.iter().all(well) {
