@@ -7,7 +7,7 @@ use crate::reason::ReasonCode;
 use std::collections::BTreeMap;
 
 /// A mark on a range, or on a number of its waiting instances, that is to leave its cluster. The mark is the only record of a move in flight.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
     /// Where it is to go; `None`: nowhere (scale-down).
     pub to: Option<ClusterId>,
@@ -18,7 +18,7 @@ pub struct Releasing {
 }
 
 /// A range of instances on a cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AssignedRange {
     /// The numbers.
     pub range: InstanceRange,

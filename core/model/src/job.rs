@@ -22,7 +22,7 @@ pub enum Desired {
 }
 
 /// The goal of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Goal {
     /// What the user wants.
     pub desired: Desired,

@@ -155,6 +155,29 @@ impl Resources {
         })
     }
 
+    /// These amounts of the kinds of which `asked` has any, and those of `other` of every other kind.
+    #[must_use]
+    pub fn where_asked(self, asked: Self, other: Self) -> Self {
+        Kind::ALL.into_iter().fold(other, |out, kind| {
+            if asked.get(kind) > 0 {
+                out.with(kind, self.get(kind))
+            } else {
+                out
+            }
+        })
+    }
+
+    /// 1 of each kind of which there is any.
+    #[must_use]
+    pub fn kinds(self) -> Self {
+        self.min_each(Self {
+            cpus: 1,
+            memory: 1,
+            disk: 1,
+            gpus: 1,
+        })
+    }
+
     /// What a revocable instance of this shape takes of the `lent` room; the rest it takes of ordinary room.
     #[must_use]
     pub fn lent_part(self, lent: Self) -> Self {

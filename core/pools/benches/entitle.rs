@@ -107,7 +107,7 @@ fn one_change(c: &mut Criterion) {
         let wanted = demand(&h);
         let capacity = resources(each * h.len() as u64);
         let leaves: Vec<usize> = h.indexes().filter(|i| h.is_leaf(*i)).collect();
-        let mut standing = Standing::new(h, &wanted, capacity);
+        let mut standing = Standing::new(std::sync::Arc::new(h), &wanted, capacity);
         let mut step = 0usize;
         group.bench_function(BenchmarkId::from_parameter(name), |b| {
             b.iter(|| {

@@ -1,13 +1,15 @@
 //! Which waiting instances are admitted: by priority, then age, as many whole instances as fit into their pool, every pool above
-//! it, and the clusters that they are assigned to. What cannot fit does not block what can behind it. Each refusal says which
-//! room was too small.
+//! it, and the clusters that they are assigned to. What cannot fit does not block what can behind it. Why the others are not
+//! admitted follows from the rooms that are left.
 
 use crate::fill::{Taker, fill};
-use crate::rooms::Rooms;
-use echelon_core_model::reason::Shortfall;
+use crate::hierarchy::PoolIdx;
+use crate::queue::{Queue, Turn};
+use crate::rooms::{Rooms, Side};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// A part of a group that waits at one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,16 +31,32 @@ pub struct Request {
     pub job: JobId,
     /// The group.
     pub group: GroupName,
-    /// Its pool's path.
-    pub pool: String,
-    /// Higher goes first.
-    pub priority: u32,
+    /// Its pool.
+    pub pool: PoolIdx,
+    /// Which room it runs on.
+    pub side: Side,
     /// Room of one instance.
     pub shape: Resources,
     /// How many more of the whole group may be active (`max_running`).
     pub room: u64,
     /// Its parts.
     pub slices: Vec<SliceRequest>,
+}
+
+impl Request {
+    /// What is left of it after an admission.
+    #[must_use]
+    pub fn less(mut self, admission: &Admission) -> Self {
+        for (cluster, generation, n) in &admission.more {
+            let of = |s: &&mut SliceRequest| s.cluster == *cluster && s.generation == *generation;
+            if let Some(slice) = self.slices.iter_mut().find(of) {
+                slice.allocated = slice.allocated.saturating_add(*n);
+                slice.more = slice.more.saturating_sub(*n);
+            }
+            self.room = self.room.saturating_sub(*n);
+        }
+        self
+    }
 }
 
 /// Why some instances of a slice were not admitted.
@@ -54,57 +72,80 @@ pub struct Refusal {
     pub reason: Reason,
 }
 
-/// What became of one request.
+/// How many more each slice of a group gets; slices that get none are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
     /// The job.
     pub job: JobId,
     /// The group.
     pub group: GroupName,
-    /// How many more each slice gets; slices that get none are left out.
+    /// By cluster and generation.
     pub more: Vec<(ClusterId, Generation, u64)>,
-    /// Who gets none, and why.
-    pub refused: Vec<Refusal>,
 }
 
-/// Admits what fits, taking its room out of `rooms`. The order of `requests` does not matter.
+impl Admission {
+    /// Adds another of the same group.
+    pub fn add(&mut self, other: Self) {
+        for (cluster, generation, n) in other.more {
+            let same = |(c, g, _): &&mut (ClusterId, Generation, u64)| *c == cluster && *g == generation;
+            match self.more.iter_mut().find(same) {
+                Some((_, _, sum)) => *sum = sum.saturating_add(n),
+                None => self.more.push((cluster, generation, n)),
+            }
+        }
+    }
+}
+
+/// Admits what fits of one side, taking its room out of `rooms`. Looks at the first of each line of those that are alike, and at
+/// those behind it as long as there is room: who gets nothing is not looked at. `ask` tells what a turn is about.
 #[must_use]
-pub fn admit(requests: &[Request], rooms: &mut Rooms) -> Vec<Admission> {
-    let mut order: Vec<&Request> = requests.iter().collect();
-    order.sort_by(|a, b| (b.priority, a.job, &a.group).cmp(&(a.priority, b.job, &b.group)));
-    order
-        .into_iter()
-        .map(|request| admit_one(request, rooms))
-        .collect()
+pub fn admit(
+    queue: &Queue,
+    side: Side,
+    rooms: &mut Rooms,
+    ask: impl Fn(&Turn) -> Option<Request>,
+) -> Vec<Admission> {
+    let mut lines = Vec::new();
+    for (pool, of_pool) in queue.pools() {
+        let left = rooms.left(pool, side);
+        let of_side = of_pool.iter().filter(|(like, _)| like.side == side);
+        let open = of_side.filter(|(like, _)| rooms.lacking(&left, like).is_none());
+        lines.extend(open.map(|(like, line)| (pool, like, line.turns())));
+    }
+    let mut heads: BinaryHeap<Reverse<(&Turn, usize)>> = BinaryHeap::with_capacity(lines.len());
+    let first = lines.iter_mut().enumerate();
+    heads.extend(first.filter_map(|(i, (_, _, turns))| Some(Reverse((turns.next()?, i)))));
+    let mut out = Vec::new();
+    while let Some(Reverse((turn, i))) = heads.pop() {
+        let Some((pool, like, turns)) = lines.get_mut(i) else {
+            continue;
+        };
+        if rooms.lacking(&rooms.left(*pool, side), like).is_some() {
+            continue;
+        }
+        if let Some(request) = ask(turn) {
+            out.push(admit_one(&request, rooms));
+        }
+        heads.extend(turns.next().map(|next| Reverse((next, i))));
+    }
+    out.retain(|a| !a.more.is_empty());
+    out
 }
 
 fn admit_one(request: &Request, rooms: &mut Rooms) -> Admission {
-    let shape = request.shape;
-    let most = request.room.min(rooms.pool_count(&request.pool, shape));
+    let (shape, side) = (request.shape, request.side);
+    let most = request.room.min(rooms.pool_count(request.pool, side, shape));
     let more = spread_over(request, most, rooms);
     let total = more.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
-    rooms.take_pools(&request.pool, shape.times(total));
+    rooms.take(request.pool, side, shape.times(total));
     for (slice, n) in request.slices.iter().zip(&more) {
-        rooms.take_cluster(&slice.cluster, shape.times(*n));
+        rooms.take_cluster(&slice.cluster, side, shape.times(*n));
     }
-    let refused = request
-        .slices
-        .iter()
-        .zip(&more)
-        .filter(|(slice, n)| slice.more > **n)
-        .map(|(slice, n)| Refusal {
-            cluster: slice.cluster.clone(),
-            generation: slice.generation,
-            count: slice.more - n,
-            reason: refusal(request, slice, request.room.saturating_sub(total), rooms),
-        })
-        .collect();
     let more = request.slices.iter().zip(more).filter(|(_, n)| *n > 0);
     Admission {
         job: request.job,
         group: request.group.clone(),
         more: more.map(|(s, n)| (s.cluster.clone(), s.generation, n)).collect(),
-        refused,
     }
 }
 
@@ -117,9 +158,8 @@ fn spread_over(request: &Request, most: u64, rooms: &Rooms) -> Vec<u64> {
         .iter()
         .map(|slice| {
             let room = left.entry(&slice.cluster).or_insert_with(|| {
-                request
-                    .shape
-                    .count_in(rooms.cluster(&slice.cluster, request.shape))
+                let room = rooms.cluster(&slice.cluster, request.side, request.shape);
+                request.shape.count_in(room)
             });
             let n = slice.more.min(*room);
             *room -= n;
@@ -134,26 +174,24 @@ fn spread_over(request: &Request, most: u64, rooms: &Rooms) -> Vec<u64> {
     filled.zip(&takers).map(|(n, t)| n - t.start).collect()
 }
 
-fn refusal(request: &Request, slice: &SliceRequest, room: u64, rooms: &Rooms) -> Reason {
-    if room == 0 {
-        return Reason::new(ReasonCode::MaxRunning);
-    }
-    let cluster = rooms.cluster(&slice.cluster, request.shape);
-    let pool = rooms.pool_refusal(&request.pool, request.shape);
-    let is_limit = |r: &Reason| r.code != ReasonCode::PoolEntitlement;
-    if let Some(reason) = pool.clone().filter(is_limit) {
-        return reason;
-    }
-    match request.shape.first_lack(cluster) {
-        Some(kind) => Reason::new(ReasonCode::NoClusterCapacity)
-            .at(slice.cluster.as_str())
-            .short(Shortfall {
-                kind,
-                have: cluster.get(kind),
-                need: request.shape.get(kind),
-            }),
-        None => pool.unwrap_or_else(|| Reason::new(ReasonCode::MaxRunning)),
-    }
+/// Why a request gets nothing of what an admission has left; where there is room all the same nothing is told.
+#[must_use]
+pub fn refusals(request: &Request, rooms: &Rooms) -> Vec<Refusal> {
+    let waiting = request.slices.iter().filter(|s| s.more > 0);
+    let refused = waiting.filter_map(|slice| {
+        let reason = if request.room == 0 {
+            Reason::new(ReasonCode::MaxRunning)
+        } else {
+            rooms.refusal(request.pool, request.side, request.shape, &slice.cluster)?
+        };
+        Some(Refusal {
+            cluster: slice.cluster.clone(),
+            generation: slice.generation,
+            count: slice.more,
+            reason,
+        })
+    });
+    refused.collect()
 }
 
 #[cfg(test)]

@@ -81,37 +81,7 @@ pub fn entitle(hierarchy: &Hierarchy, demand: &[Resources], capacity: Resources)
     divide(hierarchy, caps, &none, capacity)
 }
 
-/// The second round: `usable` is by index what each leaf can use of what round 0 gave it. Each keeps that; where it is less,
-/// since another kind is short, more of that kind would be of no use, and what is left is given out again by the same rule.
-pub fn give_out_again(hierarchy: &Hierarchy, first: &Entitlements, usable: &[Resources]) -> Entitlements {
-    let mut wanted = vec![Resources::ZERO; hierarchy.len()];
-    let mut kept = vec![Resources::ZERO; hierarchy.len()];
-    for i in hierarchy.indexes().rev() {
-        if hierarchy.is_leaf(i) {
-            let (amount, cap) = (first.amount(i), first.cap(i));
-            let used = usable.get(i).copied().unwrap_or_default().min_each(amount);
-            for kind in Kind::ALL {
-                let most = if used.get(kind) < amount.get(kind) {
-                    used
-                } else {
-                    cap
-                };
-                set(&mut wanted, i, |r| r.with(kind, most.get(kind)));
-            }
-            set(&mut kept, i, |_| used);
-        } else {
-            let sum = hierarchy
-                .children(i)
-                .filter_map(|c| kept.get(c))
-                .fold(Resources::ZERO, |sum, r| sum.plus(*r));
-            set(&mut kept, i, |_| sum);
-        }
-    }
-    let caps = caps(hierarchy, &wanted);
-    divide(hierarchy, caps, &kept, first.amount(ROOT))
-}
-
-fn set(list: &mut [Resources], i: PoolIdx, change: impl FnOnce(Resources) -> Resources) {
+pub(crate) fn set(list: &mut [Resources], i: PoolIdx, change: impl FnOnce(Resources) -> Resources) {
     if let Some(slot) = list.get_mut(i) {
         *slot = change(*slot);
     }
@@ -138,7 +108,7 @@ pub(crate) fn caps(hierarchy: &Hierarchy, demand: &[Resources]) -> Vec<Resources
 }
 
 /// Divides what each node has over its children, which keep what they have.
-fn divide(
+pub(crate) fn divide(
     hierarchy: &Hierarchy,
     caps: Vec<Resources>,
     kept: &[Resources],

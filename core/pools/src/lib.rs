@@ -8,20 +8,24 @@
 )]
 
 pub mod admit;
+pub mod again;
 pub mod certificate;
 pub mod entitle;
 pub mod fill;
 pub mod grant;
 pub mod hierarchy;
+pub mod queue;
 pub mod rooms;
 pub mod standing;
 mod takers;
 pub mod tree;
 
-pub use admit::{Admission, Refusal, Request, SliceRequest, admit};
-pub use entitle::{Entitlements, entitle, give_out_again};
+pub use admit::{Admission, Refusal, Request, SliceRequest, admit, refusals};
+pub use again::{Usable, give_out_again};
+pub use entitle::{Entitlements, entitle};
 pub use grant::GrantLine;
 pub use hierarchy::Hierarchy;
-pub use rooms::{ClusterRoom, Rooms};
+pub use queue::{Likeness, Line, Queue, Turn};
+pub use rooms::{ClusterIdx, ClusterRoom, Left, Rooms, Side};
 pub use standing::Standing;
 pub use tree::{TreeProblem, validate};

@@ -1,18 +1,42 @@
-//! What is left: in every pool by limit and by entitlement, and in every cluster.
+//! What is left: in every pool by limit and by entitlement, and in every cluster; of ordinary room and of what hosts lend.
 
 use crate::entitle::Entitlements;
-use crate::hierarchy::Hierarchy;
-use echelon_core_model::pool::PoolTree;
+use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
+use crate::queue::Likeness;
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Reason, ReasonCode};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// What is left in one pool.
+/// Which room work runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// Ordinary room alone.
+    Ordinary,
+    /// What hosts lend, and ordinary room of the kinds that none lends.
+    Revocable,
+}
+
+/// Index of a cluster in order of id.
+pub type ClusterIdx = usize;
+
+/// What a pool and those above it leave of ordinary room, of what is lent, or of both, as a side takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// By their limits.
+    pub by_limit: Resources,
+    /// By their entitlements.
+    pub by_entitlement: Resources,
+}
+
+/// What one pool may have and has, with the pools below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PoolRoom {
     limit: Resources,
     entitled: Resources,
+    taken: Resources,
+    entitled_lent: Resources,
+    taken_lent: Resources,
 }
 
 /// What is left in one cluster.
@@ -22,24 +46,38 @@ pub struct ClusterRoom {
     pub all: Resources,
     /// On hosts that are not kept for work with GPUs.
     pub without_gpus: Resources,
+    /// Of what its hosts lend.
+    pub lent: Resources,
+    /// What its hosts lend in all, which tells the kinds.
+    pub lends: Resources,
 }
 
 impl ClusterRoom {
     /// What is left for work of a shape.
     #[must_use]
-    pub fn of(&self, shape: Resources) -> Resources {
-        if shape.gpus > 0 {
+    pub fn of(&self, side: Side, shape: Resources) -> Resources {
+        let ordinary = if shape.gpus > 0 {
             self.all
         } else {
             self.all.min_each(self.without_gpus)
+        };
+        match side {
+            Side::Ordinary => ordinary,
+            Side::Revocable => self.lent.where_lent(self.lends, ordinary),
         }
     }
 
     /// Takes room of work, in sum.
-    pub fn take(&mut self, taken: Resources) {
-        self.all = self.all.minus(taken);
+    pub fn take(&mut self, side: Side, taken: Resources) {
+        let lent = match side {
+            Side::Ordinary => Resources::ZERO,
+            Side::Revocable => taken.lent_part(self.lends),
+        };
+        let ordinary = taken.minus(lent);
+        self.lent = self.lent.minus(lent);
+        self.all = self.all.minus(ordinary);
         if taken.gpus == 0 {
-            self.without_gpus = self.without_gpus.minus(taken);
+            self.without_gpus = self.without_gpus.minus(ordinary);
         }
     }
 }
@@ -47,136 +85,223 @@ impl ClusterRoom {
 /// What is left in pools and clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rooms {
-    pools: BTreeMap<String, PoolRoom>,
-    clusters: BTreeMap<ClusterId, ClusterRoom>,
+    hierarchy: Arc<Hierarchy>,
+    /// What all clusters lend, which tells the kinds.
+    lends: Resources,
+    pools: Vec<PoolRoom>,
+    /// In order of id; `None` where nothing more may begin.
+    clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
 }
 
 impl Rooms {
-    /// What is left when `allocated` (by path of leaf pools) is taken. `clusters` is what is left in each cluster.
+    /// Pools that have nothing and are entitled to nothing, and what is left in each cluster, in order of id; `None` where nothing
+    /// more may begin. `lends` is what all clusters lend.
     #[must_use]
     pub fn new(
-        hierarchy: &Hierarchy,
-        entitlements: &Entitlements,
-        allocated: &BTreeMap<String, Resources>,
-        clusters: BTreeMap<ClusterId, ClusterRoom>,
+        hierarchy: Arc<Hierarchy>,
+        lends: Resources,
+        clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
     ) -> Self {
-        let mut out = Self {
-            pools: BTreeMap::new(),
-            clusters,
-        };
-        for i in hierarchy.indexes() {
-            let Some(pool) = hierarchy.pool(i) else { continue };
-            let room = PoolRoom {
-                limit: pool.limit,
-                entitled: entitlements.amount(i),
-            };
-            out.pools.insert(pool.path.clone(), room);
-        }
-        for (path, taken) in allocated {
-            out.take_pools(path, *taken);
-        }
-        out
-    }
-
-    /// The same rooms for a second round, in which what nobody could use of his entitlement is lent within limits.
-    #[must_use]
-    pub fn lent(mut self) -> Self {
-        self.pools
-            .values_mut()
-            .for_each(|room| room.entitled = Resources::MAX);
-        self
-    }
-
-    /// The rooms of revocable work: what is lent comes out of `slack`, all else out of these. `lent` is what all clusters lend,
-    /// `by_cluster` what each does.
-    #[must_use]
-    pub fn with_slack(
-        &self,
-        slack: &Self,
-        lent: Resources,
-        by_cluster: &BTreeMap<ClusterId, Resources>,
-    ) -> Self {
-        let pool = |(path, room): (&String, &PoolRoom)| {
-            let of = slack.pools.get(path)?;
-            let both = PoolRoom {
-                limit: of.limit.where_lent(lent, room.limit),
-                entitled: of.entitled.where_lent(lent, room.entitled),
-            };
-            Some((path.clone(), both))
-        };
-        let cluster = |(id, room): (&ClusterId, &ClusterRoom)| {
-            let of = slack.clusters.get(id).copied().unwrap_or_default();
-            let lends = by_cluster.get(id).copied().unwrap_or_default();
-            let both = ClusterRoom {
-                all: of.all.where_lent(lends, room.all),
-                without_gpus: of.without_gpus.where_lent(lends, room.without_gpus),
-            };
-            (id.clone(), both)
+        let room = |i: PoolIdx| PoolRoom {
+            limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit),
+            entitled: Resources::ZERO,
+            taken: Resources::ZERO,
+            entitled_lent: Resources::ZERO,
+            taken_lent: Resources::ZERO,
         };
         Self {
-            pools: self.pools.iter().filter_map(pool).collect(),
-            clusters: self.clusters.iter().map(cluster).collect(),
+            pools: hierarchy.indexes().map(room).collect(),
+            hierarchy,
+            lends,
+            clusters,
         }
+    }
+
+    /// What each pool may use from now on, of ordinary room and of what is lent; what is taken stays taken.
+    pub fn entitle(&mut self, ordinary: &Entitlements, lent: &Entitlements) {
+        for (i, room) in self.pools.iter_mut().enumerate() {
+            room.entitled = ordinary.amount(i);
+            room.entitled_lent = lent.amount(i);
+        }
+    }
+
+    /// Opens to everybody, within limits, what nobody is about to use: all that there is but so much ordinary room and so much of
+    /// what is lent.
+    pub fn open(&mut self, ordinary: Resources, lent: Resources) {
+        for (i, room) in self.pools.iter_mut().enumerate() {
+            if i == ROOT {
+                room.entitled = room.entitled.minus(ordinary);
+                room.entitled_lent = room.entitled_lent.minus(lent);
+            } else {
+                room.entitled = Resources::MAX;
+                room.entitled_lent = Resources::MAX;
+            }
+        }
+    }
+
+    /// What is taken becomes what is taken in others, which began as these.
+    pub fn take_as(&mut self, others: Self) {
+        for (room, other) in self.pools.iter_mut().zip(&others.pools) {
+            room.taken = other.taken;
+            room.taken_lent = other.taken_lent;
+        }
+        self.clusters = others.clusters;
+    }
+
+    /// Takes room in a pool and those above it: so much ordinary room, and so much of what is lent.
+    pub fn take_pool(&mut self, pool: PoolIdx, ordinary: Resources, lent: Resources) {
+        let chain = std::iter::once(pool).chain(self.hierarchy.above(pool));
+        for i in chain {
+            if let Some(room) = self.pools.get_mut(i) {
+                room.taken = room.taken.plus(ordinary);
+                room.taken_lent = room.taken_lent.plus(lent);
+            }
+        }
+    }
+
+    /// Takes room of work, in sum, in a pool and those above it.
+    pub(crate) fn take(&mut self, pool: PoolIdx, side: Side, taken: Resources) {
+        let lent = match side {
+            Side::Ordinary => Resources::ZERO,
+            Side::Revocable => taken.lent_part(self.lends),
+        };
+        self.take_pool(pool, taken.minus(lent), lent);
+    }
+
+    /// Takes room of work, in sum, in a cluster.
+    pub fn take_cluster(&mut self, cluster: &ClusterId, side: Side, taken: Resources) {
+        let at = self.clusters.binary_search_by(|(id, _)| id.cmp(cluster));
+        let room = at.ok().and_then(|at| self.clusters.get_mut(at));
+        if let Some((_, Some(room))) = room {
+            room.take(side, taken);
+        }
+    }
+
+    /// What is taken in a pool, with those below it: of ordinary room, and of what is lent.
+    #[must_use]
+    pub fn taken(&self, pool: PoolIdx) -> (Resources, Resources) {
+        let room = self.pools.get(pool);
+        room.map_or_else(Default::default, |r| (r.taken, r.taken_lent))
     }
 
     /// What is left in a cluster for work of a shape.
     #[must_use]
-    pub fn cluster(&self, cluster: &ClusterId, shape: Resources) -> Resources {
-        self.clusters.get(cluster).copied().unwrap_or_default().of(shape)
+    pub fn cluster(&self, cluster: &ClusterId, side: Side, shape: Resources) -> Resources {
+        let at = self.clusters.binary_search_by(|(id, _)| id.cmp(cluster));
+        at.map_or(Resources::ZERO, |at| self.cluster_at(at, side, shape))
     }
 
-    /// Takes room of `n` instances in a cluster.
-    pub fn take_cluster(&mut self, cluster: &ClusterId, taken: Resources) {
-        if let Some(room) = self.clusters.get_mut(cluster) {
-            room.take(taken);
+    fn cluster_at(&self, cluster: ClusterIdx, side: Side, shape: Resources) -> Resources {
+        let room = self.clusters.get(cluster).and_then(|(_, room)| room.as_ref());
+        room.map_or(Resources::ZERO, |room| room.of(side, shape))
+    }
+
+    /// A pool and those above it, innermost first. The root has no limit and is entitled to all that there is.
+    fn chain(&self, pool: PoolIdx) -> impl Iterator<Item = (PoolIdx, &PoolRoom)> {
+        let chain = std::iter::once(pool).chain(self.hierarchy.above(pool));
+        chain.filter_map(|i| Some((i, self.pools.get(i)?)))
+    }
+
+    /// What a pool's limit leaves.
+    fn by_limit(&self, room: &PoolRoom, side: Side) -> Resources {
+        let ordinary = room.limit.minus(room.taken);
+        match side {
+            Side::Ordinary => ordinary,
+            // Limits are about ordinary room.
+            Side::Revocable => Resources::MAX.where_lent(self.lends, ordinary),
         }
     }
 
-    /// A pool and those above it, innermost first.
-    fn chain<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, &'a PoolRoom)> {
-        std::iter::successors(Some(path), |p| Some(PoolTree::parent(p)).filter(|p| *p != "/"))
-            .filter_map(|p| Some((p, self.pools.get(p)?)))
+    /// What a pool's entitlement leaves.
+    fn by_entitlement(&self, room: &PoolRoom, side: Side) -> Resources {
+        let ordinary = room.entitled.minus(room.taken);
+        match side {
+            Side::Ordinary => ordinary,
+            Side::Revocable => room
+                .entitled_lent
+                .minus(room.taken_lent)
+                .where_lent(self.lends, ordinary),
+        }
     }
 
-    pub(crate) fn take_pools(&mut self, path: &str, taken: Resources) {
-        let mut at = path;
-        while at != "/" {
-            if let Some(room) = self.pools.get_mut(at) {
-                room.limit = room.limit.minus(taken);
-                if room.entitled != Resources::MAX {
-                    room.entitled = room.entitled.minus(taken);
-                }
-            }
-            at = PoolTree::parent(at);
-        }
+    /// What a pool and those above it leave.
+    #[must_use]
+    pub fn left(&self, pool: PoolIdx, side: Side) -> Left {
+        let none = Left {
+            by_limit: Resources::MAX,
+            by_entitlement: Resources::MAX,
+        };
+        self.chain(pool).fold(none, |left, (_, room)| Left {
+            by_limit: left.by_limit.min_each(self.by_limit(room, side)),
+            by_entitlement: left.by_entitlement.min_each(self.by_entitlement(room, side)),
+        })
     }
 
     /// How many of a shape fit into a pool and those above it.
-    pub(crate) fn pool_count(&self, path: &str, shape: Resources) -> u64 {
-        let counts = self
-            .chain(path)
-            .map(|(_, room)| shape.count_in(room.limit.min_each(room.entitled)));
-        counts.min().unwrap_or_default()
+    #[must_use]
+    pub fn pool_count(&self, pool: PoolIdx, side: Side, shape: Resources) -> u64 {
+        let left = self.left(pool, side);
+        shape.count_in(left.by_limit.min_each(left.by_entitlement))
     }
 
-    /// Why one more of a shape does not fit into a pool, `None` when it does.
-    pub(crate) fn pool_refusal(&self, path: &str, shape: Resources) -> Option<Reason> {
-        if !self.pools.contains_key(path) {
-            return Some(Reason::new(ReasonCode::PoolNotFound).at(path));
+    /// What one more of those who are alike waits for, where so much is left in its pool: the pool's limit, a cluster, or the pool's
+    /// entitlement. `None` when there is room.
+    #[must_use]
+    pub fn lacking(&self, left: &Left, like: &Likeness) -> Option<ReasonCode> {
+        let (side, shape) = (like.side, like.shape);
+        let has_room = |c: &ClusterIdx| shape.fits(self.cluster_at(*c, side, shape));
+        if !shape.fits(left.by_limit) {
+            Some(ReasonCode::PoolLimit)
+        } else if !like.clusters.iter().any(has_room) {
+            Some(ReasonCode::NoClusterCapacity)
+        } else if !shape.fits(left.by_entitlement) {
+            Some(ReasonCode::PoolEntitlement)
+        } else {
+            None
         }
-        let at = |code, path: &str, room: Resources| {
-            let kind = shape.first_lack(room)?;
-            Some(Reason::new(code).at(path).short(Shortfall {
-                kind,
-                have: room.get(kind),
-                need: shape.get(kind),
-            }))
-        };
-        self.chain(path)
-            .find_map(|(path, room)| at(ReasonCode::PoolLimit, path, room.limit))
-            .or_else(|| {
-                self.chain(path)
-                    .find_map(|(path, room)| at(ReasonCode::PoolEntitlement, path, room.entitled))
-            })
     }
+
+    /// Why one more of a shape does not fit into a pool and a cluster, `None` when it does. A limit is told before a cluster
+    /// without room, since nothing but a change of the pool helps; entitlement after it.
+    #[must_use]
+    pub fn refusal(
+        &self,
+        pool: PoolIdx,
+        side: Side,
+        shape: Resources,
+        cluster: &ClusterId,
+    ) -> Option<Reason> {
+        let limit = self.chain(pool).find_map(|(i, room)| {
+            let left = self.by_limit(room, side);
+            self.lack(ReasonCode::PoolLimit, i, left, shape)
+        });
+        let in_cluster = || {
+            let left = self.cluster(cluster, side, shape);
+            let short = shortfall(left, shape)?;
+            let reason = Reason::new(ReasonCode::NoClusterCapacity).at(cluster.as_str());
+            Some(reason.short(short))
+        };
+        let entitlement = || {
+            self.chain(pool).find_map(|(i, room)| {
+                let left = self.by_entitlement(room, side);
+                self.lack(ReasonCode::PoolEntitlement, i, left, shape)
+            })
+        };
+        limit.or_else(in_cluster).or_else(entitlement)
+    }
+
+    fn lack(&self, code: ReasonCode, pool: PoolIdx, left: Resources, shape: Resources) -> Option<Reason> {
+        let short = shortfall(left, shape)?;
+        let path = self.hierarchy.pool(pool).map_or("/", |p| p.path.as_str());
+        Some(Reason::new(code).at(path).short(short))
+    }
+}
+
+fn shortfall(left: Resources, shape: Resources) -> Option<Shortfall> {
+    let kind = shape.first_lack(left)?;
+    Some(Shortfall {
+        kind,
+        have: left.get(kind),
+        need: shape.get(kind),
+    })
 }

@@ -7,11 +7,12 @@ use crate::fill::{Level, Taker};
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::takers::Takers;
 use echelon_core_model::resources::{Kind, Resources};
+use std::sync::Arc;
 
 /// Demands, a capacity, and what each pool may use of it.
 #[derive(Debug, Clone)]
 pub struct Standing {
-    hierarchy: Hierarchy,
+    hierarchy: Arc<Hierarchy>,
     capacity: Resources,
     caps: Vec<Resources>,
     /// Of pools that have children.
@@ -74,7 +75,7 @@ impl Division {
 impl Standing {
     /// Demands by index; those of inner pools count nothing. `O(n log n)`.
     #[must_use]
-    pub fn new(hierarchy: Hierarchy, demand: &[Resources], capacity: Resources) -> Self {
+    pub fn new(hierarchy: Arc<Hierarchy>, demand: &[Resources], capacity: Resources) -> Self {
         let caps = caps(&hierarchy, demand);
         let part = |i: PoolIdx, kind| {
             let cap = caps.get(i).copied().unwrap_or_default();
@@ -98,7 +99,7 @@ impl Standing {
 
     /// The pools.
     #[must_use]
-    pub const fn hierarchy(&self) -> &Hierarchy {
+    pub fn hierarchy(&self) -> &Hierarchy {
         &self.hierarchy
     }
 
@@ -207,7 +208,7 @@ mod tests {
     fn standing(s: &Sample) -> Standing {
         let h = Hierarchy::new(&s.tree);
         let demand = s.demand(&h);
-        Standing::new(h, &demand, cpus(s.capacity))
+        Standing::new(Arc::new(h), &demand, cpus(s.capacity))
     }
 
     fn same(s: &Sample, standing: &mut Standing) -> Result<(), TestCaseError> {
@@ -251,7 +252,7 @@ mod tests {
             let other = tree(others.iter().map(|(_, pool, _)| pool.clone()));
             let h = Hierarchy::new(&other);
             let none = vec![Resources::ZERO; h.len()];
-            let mut standing = Standing::new(h, &none, cpus(s.capacity));
+            let mut standing = Standing::new(Arc::new(h), &none, cpus(s.capacity));
             for (_, pool, wanted) in &others {
                 let at = standing.hierarchy().find(&pool.path).unwrap();
                 standing.set_demand(at, cpus(*wanted));
@@ -289,7 +290,7 @@ mod tests {
             demand[h.find("/a/y").unwrap()] = cpus(y);
             demand
         };
-        let mut s = Standing::new(h.clone(), &of(u64::MAX, u64::MAX), cpus(10));
+        let mut s = Standing::new(Arc::new(h.clone()), &of(u64::MAX, u64::MAX), cpus(10));
         s.set_demand(h.find("/a/x").unwrap(), cpus(3));
         s.set_demand(h.find("/a/y").unwrap(), cpus(4));
         assert_eq!(s.entitlements(), entitle(&h, &of(3, 4), cpus(10)));

@@ -1,14 +1,16 @@
 //! The checker: what is broken in a picture, told independently of how it came about. Runs after every step of tests and
 //! simulation, sampled in production.
 
+use crate::division::{demands, entitled};
+use crate::ledger::Ledger;
 use crate::picture::{Picture, SliceKey, slices_of};
-use crate::quota::{Totals, by_shares, entitlements, slack_entitlements, totals};
-use crate::room::{capacity, lent};
+use crate::room::{by_shares, capacity, lent};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode};
 use echelon_core_pools::certificate;
-use std::collections::BTreeSet;
+use echelon_core_pools::hierarchy::PoolIdx;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// A broken rule.
@@ -66,6 +68,9 @@ pub enum Broken {
         /// Its most.
         most: u64,
     },
+    /// The sums that are kept are not those of the jobs.
+    #[error("the sums that are kept over cycles are not those of all jobs")]
+    Sums,
     /// Pools are entitled to something else than max-min fairness gives them.
     #[error("unfair: {0}")]
     Unfair(certificate::Unfair),
@@ -85,7 +90,7 @@ pub enum Broken {
 #[must_use]
 pub fn check(picture: &Picture) -> Vec<Broken> {
     let mut out = Vec::new();
-    for (id, job) in &picture.jobs {
+    for (id, job) in picture.jobs.iter() {
         for assignment in [&job.durable, &job.decided] {
             let problems = assignment.problems().into_iter();
             out.extend(problems.map(|problem| Broken::Assignment { job: *id, problem }));
@@ -100,27 +105,30 @@ pub fn check(picture: &Picture) -> Vec<Broken> {
         out.extend(above_most(picture, *id));
         out.extend(unexplained(picture, *id));
     }
-    let sums = totals(picture);
+    let sums = Ledger::new(picture);
+    if picture.ledger != sums {
+        out.push(Broken::Sums);
+    }
     out.extend(above_limit(picture, &sums));
     out.extend(unfair(picture, &sums).into_iter().map(Broken::Unfair));
     out
 }
 
 /// Every division proves itself to a checker that shares nothing with it.
-fn unfair(picture: &Picture, sums: &Totals) -> Vec<certificate::Unfair> {
-    let entitled = entitlements(picture, sums);
-    let proof = certificate::certify(&picture.hierarchy, &entitled);
-    let there = capacity(picture, sums.demand_with_gpus);
-    let mut out = certificate::check(&picture.pools, &sums.ordinary.demand, there, &proof);
-    let (hierarchy, entitled) = slack_entitlements(picture, sums);
-    let proof = certificate::certify(&hierarchy, &entitled);
+fn unfair(picture: &Picture, sums: &Ledger) -> Vec<certificate::Unfair> {
+    let entitled = entitled(picture, sums);
+    let (ordinary, of_lent) = demands(picture, sums);
+    let path = |i: PoolIdx| picture.hierarchy.pool(i).map(|p| p.path.clone());
+    let by_path = |of: BTreeMap<PoolIdx, Resources>| -> BTreeMap<String, Resources> {
+        of.into_iter().filter_map(|(i, r)| Some((path(i)?, r))).collect()
+    };
+    let proof = certificate::certify(&picture.hierarchy, &entitled.ordinary);
+    let there = capacity(picture, sums.with_gpus());
+    let mut out = certificate::check(&picture.pools, &by_path(ordinary), there, &proof);
+    let proof = certificate::certify(&picture.by_shares, &entitled.lent);
     let pools = by_shares(&picture.pools);
-    out.extend(certificate::check(
-        &pools,
-        &sums.slack.demand,
-        lent(picture),
-        &proof,
-    ));
+    let there = lent(picture);
+    out.extend(certificate::check(&pools, &by_path(of_lent), there, &proof));
     out
 }
 
@@ -211,8 +219,8 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
     })
 }
 
-fn above_limit(picture: &Picture, sums: &Totals) -> Vec<Broken> {
-    let allocated = &sums.ordinary.allocated;
+fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
+    let allocated = sums.by_path(picture);
     let mut out = Vec::new();
     for pool in picture.pools.pools.values() {
         let inside = |path: &str| {
@@ -220,7 +228,7 @@ fn above_limit(picture: &Picture, sums: &Totals) -> Vec<Broken> {
                 .any(|p| p == pool.path)
         };
         let below = allocated.iter().filter(|(path, _)| inside(path));
-        let sum = below.fold(Resources::ZERO, |sum, (_, r)| sum.plus(*r));
+        let sum = below.fold(Resources::ZERO, |sum, (_, r)| sum.plus(r.ordinary.allocated));
         let raised = picture.raised.iter().any(|p| inside(p));
         // A kind that was over before the raise and of which the raise took nothing is not broken by it; one of which it
         // took some is.

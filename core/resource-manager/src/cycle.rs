@@ -1,28 +1,34 @@
 //! One cycle (section 3): what was released is settled, goals are followed, new numbers are routed, quota is divided, waiting and
 //! leaving work is marked; then what was decided is stored, and what is stored is ordered. Runs after events, at most every
-//! `cycle`, and once a second in any case. Deciding twice on the same picture changes nothing.
+//! `cycle`, and once a second in any case. It looks at what has changed, at those who wait and could get something, and at some
+//! others in their turn, never at all jobs. Deciding twice on the same picture changes nothing.
 
 use crate::contact::{changed_state, contact};
+use crate::division::divide;
 use crate::effect::Effect;
 use crate::grants::{grants, taken_back};
-use crate::manager::{Phase, ResourceManager};
-use crate::orders::{has_confirmed, listeners, orders, say_the_same};
+use crate::manager::{Phase, ResourceManager, Turns};
+use crate::orders::{digest, has_confirmed, listeners, orders};
 use crate::parts::parts;
-use crate::picture::ClusterView;
-use crate::place::{Leave, route_missing, spoken_for};
-use crate::quota::{admissions, apart, entitlements, requests, rooms, rooms_with_slack, totals};
+use crate::picture::{ClusterView, JobView, Sent};
+use crate::place::{Leave, route_missing};
 use crate::room::Candidates;
-use crate::{moves, ops};
+use crate::{ledger, moves, ops};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Order, SliceOrder};
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::Write;
 use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// Most orders in one directive.
 const ORDERS: usize = 200;
+/// Most jobs whose grants are renewed in one cycle: a lease lasts three times as long as it takes to come to everybody.
+const RENEWALS: usize = 1_000;
+/// Jobs that a cycle looks at in their turn.
+const TURNS: usize = 200;
 /// A cycle runs at least this often, for what only time changes.
 const FULL_CYCLE: Span = Span::seconds(1);
 
@@ -50,7 +56,6 @@ impl ResourceManager {
             self.due = true;
             self.contacts(now, out);
             self.remove_tombstones(now, out);
-            self.dirty.extend(self.picture.live().map(|(id, _)| id));
         }
         if self.due && now.since(self.timers.cycle) >= self.config.cycle {
             self.timers.cycle = now;
@@ -90,31 +95,80 @@ impl ResourceManager {
     }
 
     fn cycle(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        self.gather(now);
         self.follow_goals();
+        self.refresh();
         self.divide_quota(now);
+        self.refresh();
         self.leave(now);
+        self.refresh();
         self.flush_assignments(now, out);
         self.order(now, out);
         self.follow_ends(now, out);
+        let looked_at = std::mem::take(&mut self.dirty);
+        self.unwritten.extend(looked_at);
         self.flush_progress(now, out);
+    }
+
+    /// Brings the sums up to date, and keeps in mind whose grants may follow.
+    pub(crate) fn refresh(&mut self) {
+        self.regrant.extend(ledger::refresh(&mut self.picture));
+    }
+
+    /// What to look at beside what has changed: grants to renew, numbers that found no cluster, parts that were held back, and some
+    /// jobs in their turn, for reasons that are told with figures of others.
+    fn gather(&mut self, now: Timestamp) {
+        let due = self.renewals.iter().take_while(|(at, _)| *at <= now);
+        let due: Vec<(Timestamp, JobId)> = due.take(RENEWALS).copied().collect();
+        self.due |= due.len() == RENEWALS;
+        for renewal in due {
+            self.renewals.remove(&renewal);
+            self.dirty.insert(renewal.1);
+        }
+        for id in self.picture.ledger.held_until(now) {
+            if let Some(job) = self.picture.jobs.get_mut(&id) {
+                job.held_back.retain(|_, (until, _)| *until > now);
+            }
+        }
+        let missing = self.picture.ledger.missing();
+        self.dirty.extend(self.turns.missing.next(missing));
+        let jobs = self.picture.jobs.range((Excluded(self.turns.all.0), Unbounded));
+        let next: Vec<JobId> = jobs
+            .filter(|(_, job)| job.is_live())
+            .map(|(id, _)| *id)
+            .take(TURNS)
+            .collect();
+        self.turns.all = Turns(
+            next.last()
+                .copied()
+                .filter(|_| next.len() == TURNS)
+                .unwrap_or(JobId(0)),
+        );
+        self.dirty.extend(next);
+        self.refresh();
     }
 
     /// Settles releases, scales and routes the jobs that changed.
     fn follow_goals(&mut self) {
-        let mut clusters = Candidates::new(&self.picture, &spoken_for(&self.picture));
+        let ledger = &self.picture.ledger;
+        let mut clusters = Candidates::new(&self.picture, |c| ledger.spoken_for(c));
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
-            let Some(mut job) = self.picture.jobs.remove(&id) else {
+            let live = |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running);
+            if self.picture.jobs.get(&id).filter(live).is_none() {
+                continue;
+            }
+            let Some(mut job) = self.picture.jobs.lend(&id) else {
                 continue;
             };
             let pool = job.spec.as_ref().map(|s| s.pool.as_str()).unwrap_or_default();
             let pool_known = self.picture.hierarchy.leaf(pool).is_some();
-            if job.is_live() && (job.spec.is_some() || job.desired() != Desired::Running) {
-                moves::settle_released(&self.picture, id, &mut job);
-                moves::scale(&mut job);
-                route_missing(id, &mut job, pool_known, &mut clusters);
-            }
-            self.picture.jobs.insert(id, job);
+            let before = (job.decided.clone(), job.unrouted.is_empty());
+            moves::settle_released(&self.picture, id, &mut job);
+            moves::scale(&mut job);
+            route_missing(id, &mut job, pool_known, &mut clusters);
+            let changed = before.0 != job.decided || before.1 != job.unrouted.is_empty();
+            self.picture.jobs.give_back(id, job, changed);
         }
     }
 
@@ -129,24 +183,17 @@ impl ResourceManager {
                 self.dirty.insert(id);
             }
         }
-        let totals = totals(&self.picture);
-        let entitled = entitlements(&self.picture, &totals);
-        let mut rooms = rooms(&self.picture, &totals, &entitled);
-        let asked = requests(&mut self.picture, now);
-        let patience = (now, self.config.spill_after);
-        let (revocable, ordinary) = apart(&self.picture, asked);
-        let mut admitted = admissions(&mut self.picture, &ordinary, &mut rooms, patience);
-        if !revocable.is_empty() {
-            let mut rooms = rooms_with_slack(&self.picture, &totals, &rooms);
-            let more = admissions(&mut self.picture, &revocable, &mut rooms, patience);
-            admitted.extend(more);
-        }
-        for a in admitted.iter().filter(|a| !a.more.is_empty()) {
+        self.refresh();
+        let patience = Span(self.config.spill_after.0.saturating_mul(2));
+        let admitted = divide(&mut self.picture, now, patience);
+        for a in &admitted {
             if let Some(spec) = self.picture.jobs.get(&a.job).and_then(|j| j.spec.as_ref()) {
                 self.picture.raised.insert(spec.pool.clone());
             }
         }
-        for ((id, key), active) in grants(&self.picture, &admitted) {
+        let mut ids = std::mem::take(&mut self.regrant);
+        ids.extend(admitted.iter().map(|a| a.job));
+        for ((id, key), active) in grants(&self.picture, &ids, &admitted) {
             // Only a shard that is known to obey this leader is told a number; before, it keeps what it has.
             if self.picture.clusters.get(&key.cluster).is_none_or(|c| !c.settled) {
                 continue;
@@ -161,17 +208,20 @@ impl ResourceManager {
 
     /// Marks what cannot run where it is, and what draining clusters are to give up.
     fn leave(&mut self, now: Timestamp) {
-        let mut taken = totals(&self.picture).taken;
-        for (id, view) in &self.picture.clusters {
-            let of_cluster = taken.entry(id.clone()).or_default();
-            *of_cluster = of_cluster.or_used(view);
-        }
-        let clusters = Candidates::new(&self.picture, &taken);
-        let ids: Vec<JobId> = self.picture.live().map(|(id, _)| id).collect();
+        let taken = |id: &ClusterId| {
+            let taken = self.picture.ledger.taken(id);
+            let view = self.picture.clusters.get(id);
+            view.map_or(taken, |view| taken.or_used(view))
+        };
+        let mut room = Candidates::new(&self.picture, taken);
+        let mut ids: BTreeSet<JobId> = self.dirty.clone();
+        ids.extend(self.turns.restless.next(self.picture.ledger.restless()));
         let mut left = self.config.drain_batch;
-        let mut room = clusters;
         for id in ids {
-            let Some(mut job) = self.picture.jobs.remove(&id) else {
+            if self.picture.jobs.get(&id).is_none_or(|j| !j.is_live()) {
+                continue;
+            }
+            let Some(mut job) = self.picture.jobs.lend(&id) else {
                 continue;
             };
             let mut leave = Leave {
@@ -180,17 +230,18 @@ impl ResourceManager {
                 spill_after: self.config.spill_after,
                 drain_left: left,
                 clusters: std::mem::take(&mut room),
+                changed: false,
             };
             leave.run(id, &mut job);
             left = leave.drain_left;
             room = leave.clusters;
-            self.picture.jobs.insert(id, job);
+            let changed = leave.changed;
+            self.picture.jobs.give_back(id, job, changed);
         }
     }
 
     /// Sends what changed, and renews what has to be.
     fn order(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        let renew_after = Span(self.config.grant_lease.0 / 3);
         let mut due: BTreeMap<ClusterId, Vec<SliceOrder>> = BTreeMap::new();
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
@@ -199,40 +250,61 @@ impl ResourceManager {
                 continue;
             };
             for cluster in listeners(job) {
-                if self
-                    .picture
-                    .clusters
-                    .get(&cluster)
-                    .is_none_or(|c| c.link.is_none())
-                {
-                    continue;
+                if let Some(orders) = self.orders_due(id, &cluster, now) {
+                    due.entry(cluster).or_default().extend(orders);
                 }
-                let stamp = (self.epoch, self.config.grant_lease);
-                let Some(job) = self.picture.jobs.get(&id) else {
-                    continue;
-                };
-                let mut next = orders(&self.picture, id, job, &cluster, stamp);
-                let before = job.sent.get(&cluster);
-                let same = before.is_some_and(|(sent, _)| say_the_same(sent, &next));
-                let old = before.is_none_or(|(_, at)| now.since(*at) >= renew_after);
-                let confirmed =
-                    job.desired() != Desired::Running && has_confirmed(&self.picture, id, job, &cluster);
-                if next.is_empty() || (same && (!old || confirmed)) {
-                    continue;
-                }
-                if same {
-                    self.renew(id, &cluster, &mut next);
-                }
-                if let Some(job) = self.picture.jobs.get_mut(&id) {
-                    job.sent.insert(cluster.clone(), (next.clone(), now));
-                }
-                due.entry(cluster).or_default().extend(next);
             }
+            self.schedule_renewal(id, now);
         }
         for (cluster, orders) in due {
             for part in orders.chunks(ORDERS) {
                 self.send(&cluster, Order::Slices(part.to_vec()), out);
             }
+        }
+    }
+
+    /// What a cluster is to be told of a job, unless it was told just that over the stream that is open, not long ago.
+    fn orders_due(&mut self, id: JobId, cluster: &ClusterId, now: Timestamp) -> Option<Vec<SliceOrder>> {
+        let renew_after = Span(self.config.grant_lease.0 / 3);
+        let link = self.picture.clusters.get(cluster)?.link?;
+        let job = self.picture.jobs.get(&id)?;
+        let stamp = (self.epoch, self.config.grant_lease);
+        let mut next = orders(&self.picture, id, job, cluster, stamp);
+        let digest = digest(&next);
+        let before = job.sent.get(cluster).filter(|sent| sent.link == link);
+        let same = before.is_some_and(|sent| sent.digest == digest);
+        let old = before.is_none_or(|sent| now.since(sent.at) >= renew_after);
+        let confirmed = job.desired() != Desired::Running && has_confirmed(&self.picture, id, job, cluster);
+        if next.is_empty() || (same && (!old || confirmed)) {
+            return None;
+        }
+        if same {
+            self.renew(id, cluster, &mut next);
+        }
+        let sent = Sent {
+            link,
+            digest,
+            at: now,
+        };
+        if let Some(job) = self.picture.jobs.get_aside(&id) {
+            job.sent.insert(cluster.clone(), sent);
+        }
+        Some(next)
+    }
+
+    /// When a job's grants are renewed next.
+    fn schedule_renewal(&mut self, id: JobId, now: Timestamp) {
+        let renew_after = Span(self.config.grant_lease.0 / 3);
+        let Some(job) = self.picture.jobs.get_aside(&id) else {
+            return;
+        };
+        let first = job.sent.values().map(|sent| sent.at.plus(renew_after)).min();
+        // What could not be sent, or needs no more, is looked at again later, not at once.
+        let next = first.map(|at| at.max(now.plus(FULL_CYCLE)));
+        let before = std::mem::replace(&mut job.renew_at, next);
+        if before != next {
+            before.map(|at| self.renewals.remove(&(at, id)));
+            self.renewals.extend(next.map(|at| (at, id)));
         }
     }
 
@@ -253,7 +325,7 @@ impl ResourceManager {
         }
         for (key, part) in changed {
             let number = self.grant_number();
-            if let Some(job) = self.picture.jobs.get_mut(&id) {
+            if let Some(job) = self.picture.jobs.get_aside(&id) {
                 job.parts.entry(key).or_default().send(number, part);
             }
         }
@@ -269,7 +341,8 @@ impl ResourceManager {
                     cluster: cluster.clone(),
                     generation: *generation,
                 };
-                if let Some(job) = self.picture.jobs.get_mut(&id) {
+                // The same number of instances: no sum follows from it.
+                if let Some(job) = self.picture.jobs.get_aside(&id) {
                     job.grants
                         .entry(key)
                         .or_default()

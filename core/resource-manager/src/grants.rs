@@ -1,18 +1,22 @@
 //! The grants of every slice, made of what was admitted and what is active. A grant never goes below what is known to be active,
 //! except to follow `max_running` and the marks of numbers that are wanted no more.
 
+use crate::entry::{Line, is_unplaced, lines};
 use crate::picture::{JobView, Picture, SliceKey, slices_of};
-use crate::quota::{Line, lines};
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::GroupSpec;
-use echelon_core_model::{JobId, Reason, ReasonCode, Span, Timestamp};
-use echelon_core_pools::Admission;
+use echelon_core_model::{JobId, Reason, Span, Timestamp};
 use echelon_core_pools::fill::{Taker, fill};
-use std::collections::BTreeMap;
+use echelon_core_pools::{Admission, Side};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Raises and shrinks grants: the new value of every slice whose grant changes.
+/// Raises and shrinks grants of some jobs: the new value of every slice whose grant changes. Those of all other jobs stay.
 #[must_use]
-pub fn grants(picture: &Picture, admissions: &[Admission]) -> BTreeMap<(JobId, SliceKey), u64> {
+pub fn grants(
+    picture: &Picture,
+    ids: &BTreeSet<JobId>,
+    admissions: &[Admission],
+) -> BTreeMap<(JobId, SliceKey), u64> {
     let mut more: BTreeMap<(JobId, SliceKey), u64> = BTreeMap::new();
     for a in admissions {
         for (cluster, generation, n) in &a.more {
@@ -25,11 +29,13 @@ pub fn grants(picture: &Picture, admissions: &[Admission]) -> BTreeMap<(JobId, S
         }
     }
     let mut out = BTreeMap::new();
-    for (id, job) in picture.live() {
-        for group in job.groups() {
-            let spec = job.spec.as_ref().and_then(|s| s.group(&group));
-            let lines = lines(picture, id, job, &group);
-            let targets = targets(job, spec, &lines, |key| {
+    let jobs = ids.iter().filter_map(|id| Some((*id, picture.jobs.get(id)?)));
+    for (id, job) in jobs.filter(|(_, job)| job.is_live()) {
+        let all = lines(picture, id, job);
+        for of_group in all.chunk_by(|a, b| a.key.group == b.key.group) {
+            let group = of_group.first().map(|l| &l.key.group);
+            let spec = group.and_then(|g| job.spec.as_ref()?.group(g));
+            let targets = targets(job, spec, of_group, |key| {
                 more.get(&(id, key.clone())).copied().unwrap_or_default()
             });
             out.extend(targets.into_iter().map(|(key, n)| ((id, key), n)));
@@ -93,32 +99,49 @@ fn capped(job: &JobView, lines: &[Line], now: &[u64], most: u64) -> Vec<u64> {
 /// Slices whose unused grants nothing can be placed by, while their pool refuses others: the grant goes back to what is active.
 #[must_use]
 pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId, SliceKey, u64, Reason)> {
-    let starved = |pool: &str| {
-        picture.live().any(|(_, j)| {
-            let refused = j.refused.values().any(|(r, _)| r.code.layer() == Layer::Pool);
-            refused && j.spec.as_ref().is_some_and(|s| top(&s.pool) == top(pool))
-        })
-    };
+    let mut starved = None;
     let mut out = Vec::new();
-    for (id, job) in picture.live() {
-        let Some(spec) = job.running_spec() else { continue };
+    for id in picture.ledger.restless() {
+        let Some((job, spec)) = picture.jobs.get(id).and_then(|j| Some((j, j.running_spec()?))) else {
+            continue;
+        };
         for (key, line) in &job.grants {
-            let Some(report) = picture.report(id, key) else {
+            let Some(report) = picture.report(*id, key) else {
                 continue;
             };
             let settled = report.grant_number >= line.number() && line.granted() > report.active;
-            let unplaced = report.waiting.iter().find(|(r, _, since)| {
-                let placement = r.code.layer() == Layer::Placement && r.code != ReasonCode::AwaitingOffer;
-                placement && now.since(*since) >= after
-            });
+            let unplaced = report
+                .waiting
+                .iter()
+                .find(|(r, _, since)| is_unplaced(r.code) && now.since(*since) >= after);
+            let mut starved = || {
+                starved
+                    .get_or_insert_with(|| starved_pools(picture))
+                    .contains(top(&spec.pool))
+            };
             if let (true, Some((reason, _, _))) = (settled, unplaced)
-                && starved(&spec.pool)
+                && starved()
             {
-                out.push((id, key.clone(), report.active, reason.clone()));
+                out.push((*id, key.clone(), report.active, reason.clone()));
             }
         }
     }
     out
+}
+
+/// The outermost pools in which somebody is refused by a pool's limit or entitlement.
+fn starved_pools(picture: &Picture) -> BTreeSet<&str> {
+    let rooms = &picture.division.rooms;
+    let refused = picture.ledger.queue().pools().filter(|(pool, lines)| {
+        let left = [Side::Ordinary, Side::Revocable].map(|side| (side, rooms.left(*pool, side)));
+        lines.keys().any(|like| {
+            let left = left.iter().find(|(side, _)| *side == like.side);
+            let why = left.and_then(|(_, left)| rooms.lacking(left, like));
+            why.is_some_and(|code| code.layer() == Layer::Pool)
+        })
+    });
+    let pools = refused.filter_map(|(pool, _)| picture.hierarchy.pool(pool));
+    pools.map(|p| top(&p.path)).collect()
 }
 
 fn top(path: &str) -> &str {

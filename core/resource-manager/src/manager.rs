@@ -12,6 +12,7 @@ use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Op, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// Where a resource manager is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,14 @@ pub struct ResourceManager {
     pub(crate) timers: Timers,
     /// Jobs to look at in the next cycle.
     pub(crate) dirty: BTreeSet<JobId>,
+    /// Jobs whose grants may follow from what has changed.
+    pub(crate) regrant: BTreeSet<JobId>,
+    /// Jobs whose progress may have to be written.
+    pub(crate) unwritten: BTreeSet<JobId>,
+    /// When grants are renewed.
+    pub(crate) renewals: BTreeSet<(Timestamp, JobId)>,
+    /// Whose turn it was.
+    pub(crate) turns: AllTurns,
     /// Whether room, pools or clusters changed.
     pub(crate) due: bool,
     pub(crate) todo: VecDeque<(crate::ops::Purpose, Op)>,
@@ -63,9 +72,49 @@ pub struct ResourceManager {
     pub(crate) writes: Vec<Write>,
     /// Jobs whose rows the commit under way writes.
     pub(crate) committing: Option<Vec<JobId>>,
+    /// Heads, progress and assignments are read; what is left of recovering are specs.
+    pub(crate) all_read: bool,
     /// Heads that are left of jobs, by id and so by the time they were made.
     pub(crate) tombstones: BTreeMap<JobId, Tombstone>,
     numbers: Numbers,
+}
+
+/// Whose turn it was, of those that are looked at some at a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AllTurns {
+    /// Of all live jobs.
+    pub(crate) all: Turns,
+    /// Of those with numbers at no cluster.
+    pub(crate) missing: Turns,
+    /// Of those that cannot run where they are.
+    pub(crate) restless: Turns,
+}
+
+/// The last one whose turn it was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turns(pub(crate) JobId);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(JobId(0))
+    }
+}
+
+impl Turns {
+    /// Most whose turn it is at once.
+    const AT_ONCE: usize = 200;
+
+    /// The next ones of a set; after the last the first again.
+    pub(crate) fn next(&mut self, of: &BTreeSet<JobId>) -> Vec<JobId> {
+        let after = of.range((Excluded(self.0), Unbounded));
+        let next: Vec<JobId> = after
+            .chain(of.range(..=self.0))
+            .take(Self::AT_ONCE)
+            .copied()
+            .collect();
+        self.0 = next.last().copied().unwrap_or(self.0);
+        next
+    }
 }
 
 /// Numbers that never repeat within an epoch.
@@ -89,12 +138,17 @@ impl ResourceManager {
             picture: Picture::default(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
+            regrant: BTreeSet::new(),
+            unwritten: BTreeSet::new(),
+            renewals: BTreeSet::new(),
+            turns: AllTurns::default(),
             due: false,
             todo: VecDeque::new(),
             next_bucket: 0,
             putting: BTreeMap::new(),
             writes: Vec::new(),
             committing: None,
+            all_read: false,
             tombstones: BTreeMap::new(),
             numbers: Numbers::default(),
         }
@@ -152,6 +206,7 @@ impl ResourceManager {
             Event::Wake => {}
         }
         self.tick(now, out);
+        self.refresh();
     }
 
     fn heard(
@@ -174,6 +229,7 @@ impl ResourceManager {
             self.ask(&cluster, now, out);
         }
         reports::note_obeyed(&mut self.picture, &cluster, &heard.jobs);
+        heard.jobs.iter().for_each(|id| self.picture.jobs.touch(*id));
         self.due |= heard.capacity || !heard.jobs.is_empty();
         self.after_ended(&cluster, &heard.jobs, now, out);
         self.dirty.extend(heard.jobs);
@@ -232,12 +288,17 @@ impl ResourceManager {
         self.ops.clear();
         self.picture = Picture::default();
         self.dirty.clear();
+        self.regrant.clear();
+        self.unwritten.clear();
+        self.renewals.clear();
+        self.turns = AllTurns::default();
         self.todo.clear();
         self.putting.clear();
         self.writes.clear();
         self.committing = None;
         self.tombstones.clear();
         self.due = false;
+        self.all_read = false;
         self.numbers = Numbers::default();
     }
 }

@@ -8,6 +8,7 @@ use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Span};
 use echelon_core_pools::GrantLine;
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 
 /// The clusters that hear of a job.
 #[must_use]
@@ -93,17 +94,29 @@ pub fn reports<'a>(
         .flat_map(move |v| v.reports.range(keys.clone()).map(|(_, r)| r))
 }
 
-/// Whether two orders say the same, whatever the numbers of their grants.
+/// What orders say, whatever the numbers of their grants, in one number.
 #[must_use]
-pub fn say_the_same(a: &[SliceOrder], b: &[SliceOrder]) -> bool {
-    let plain = |orders: &[SliceOrder]| -> Vec<SliceOrder> {
-        let mut out = orders.to_vec();
-        for (_, grant) in out.iter_mut().flat_map(|o| &mut o.grants) {
-            grant.number = 0;
+pub fn digest(orders: &[SliceOrder]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    for order in orders {
+        let SliceOrder {
+            job,
+            group,
+            head_version,
+            goal,
+            spec_version,
+            ranges,
+            grants,
+            max_unavailable,
+            part_number,
+        } = order;
+        (job, group, head_version, goal, spec_version, ranges).hash(&mut hasher);
+        (max_unavailable, part_number).hash(&mut hasher);
+        for (generation, grant) in grants {
+            (generation, grant.epoch, grant.active, grant.lease).hash(&mut hasher);
         }
-        out
-    };
-    plain(a) == plain(b)
+    }
+    hasher.finish()
 }
 
 /// Whether a cluster has confirmed that nothing of a job lives there, having heard its present goal.

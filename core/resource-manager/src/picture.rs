@@ -1,16 +1,23 @@
 //! What the resource manager knows: clusters with what their shards said, pools, jobs with their assignments and grants.
 //! All of it can be rebuilt from storage and full reports. No decisions here, only look-ups that several of them need.
 
+use crate::division::Division;
 use crate::event::LinkId;
+use crate::jobs::Jobs;
+use crate::ledger::Ledger;
+use crate::room::{by_shares, lent};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
-use echelon_core_model::directive::{Capacity, SliceOrder, SliceReport};
+use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::job::{Desired, Head, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Reason, Timestamp, Version};
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, GroupName, JobId, Reason, Resources, Timestamp, Version,
+};
 use echelon_core_pools::{GrantLine, Hierarchy};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A slice within its job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,9 +38,15 @@ pub struct Picture {
     /// The pool tree.
     pub pools: PoolTree,
     /// The same in the order of entitlement.
-    pub hierarchy: Hierarchy,
+    pub hierarchy: Arc<Hierarchy>,
+    /// The same by shares alone, for what hosts lend.
+    pub by_shares: Arc<Hierarchy>,
     /// All jobs, ended ones included; a deleted one until only its tombstone is left.
-    pub jobs: BTreeMap<JobId, JobView>,
+    pub jobs: Jobs,
+    /// What they come to.
+    pub ledger: Ledger,
+    /// How room was divided last.
+    pub division: Division,
     /// Pools in which the last step raised grants.
     pub raised: BTreeSet<String>,
 }
@@ -116,6 +129,17 @@ impl ClusterView {
     }
 }
 
+/// What was ordered last of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// Over which stream.
+    pub link: LinkId,
+    /// What it said, but for the numbers of grants.
+    pub digest: u64,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// A job as it is known.
 #[derive(Debug, Clone)]
 pub struct JobView {
@@ -135,16 +159,16 @@ pub struct JobView {
     pub grants: BTreeMap<SliceKey, GrantLine>,
     /// Parts of `max_unavailable` by group and cluster.
     pub parts: BTreeMap<(GroupName, ClusterId), GrantLine>,
-    /// Why instances of a slice were not admitted in the last cycle.
-    pub refused: BTreeMap<SliceKey, (Reason, u64)>,
     /// Why a group's unassigned instances were not assigned in the last cycle.
     pub unrouted: BTreeMap<GroupName, Reason>,
     /// Since when instances of a slice cannot run where they are.
     pub stuck: BTreeMap<SliceKey, Timestamp>,
     /// Slices whose grants were taken back because nothing could be placed by them: until when, and why.
     pub held_back: BTreeMap<SliceKey, (Timestamp, Reason)>,
-    /// Orders last sent, by cluster, and when.
-    pub sent: BTreeMap<ClusterId, (Vec<SliceOrder>, Timestamp)>,
+    /// What was ordered last, by cluster.
+    pub sent: BTreeMap<ClusterId, Sent>,
+    /// When its grants are renewed.
+    pub renew_at: Option<Timestamp>,
     /// The progress row as it was last written.
     pub progress: Option<Progress>,
     /// When it was last written by this leader.
@@ -170,11 +194,11 @@ impl JobView {
             decided: Assignment::new(job),
             grants: BTreeMap::new(),
             parts: BTreeMap::new(),
-            refused: BTreeMap::new(),
             unrouted: BTreeMap::new(),
             stuck: BTreeMap::new(),
             held_back: BTreeMap::new(),
             sent: BTreeMap::new(),
+            renew_at: None,
             progress: None,
             written_at: Timestamp(0),
             confirmed: None,
@@ -340,6 +364,19 @@ impl Picture {
     pub fn group<'a>(&'a self, job: JobId, group: &GroupName) -> Option<(&'a JobSpec, &'a GroupSpec)> {
         let spec = self.jobs.get(&job)?.spec.as_ref()?;
         Some((spec, spec.group(group)?))
+    }
+
+    /// Takes a tree in.
+    pub fn set_pools(&mut self, tree: PoolTree) {
+        self.hierarchy = Arc::new(Hierarchy::new(&tree));
+        self.by_shares = Arc::new(Hierarchy::new(&by_shares(&tree)));
+        self.pools = tree;
+    }
+
+    /// 1 of each kind of which any cluster lends some.
+    #[must_use]
+    pub fn lent_kinds(&self) -> Resources {
+        lent(self).kinds()
     }
 
     /// Jobs for which something is still to be done.

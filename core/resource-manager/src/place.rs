@@ -1,10 +1,12 @@
 //! Where new instances go (a cycle's routing step), and where those go that wait or must leave. Marks are decided here and stored
 //! before any shard hears of them.
 
+use crate::entry::{is_unplaced, lines};
 use crate::moves::{assign, mark, missing};
 use crate::picture::{JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change};
-use crate::room::{Asker, Candidates, Taken, lends};
+use crate::refused::refused;
+use crate::room::{Asker, Candidates};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::SliceReport;
@@ -18,26 +20,6 @@ use std::collections::BTreeMap;
 
 /// Most ranges of one group: an assignment stays below 64 KiB.
 const MAX_RANGES: usize = 400;
-
-/// What every cluster's assigned instances need, running or not: what new jobs find taken.
-#[must_use]
-pub fn spoken_for(picture: &Picture) -> BTreeMap<ClusterId, Taken> {
-    let mut out: BTreeMap<ClusterId, Taken> = BTreeMap::new();
-    for (id, job) in picture.live() {
-        for (key, ranges) in crate::picture::slices_of(&job.decided) {
-            let Some((spec, group)) = picture.group(id, &key.group) else {
-                continue;
-            };
-            let count = picture.count(id, &key, &ranges);
-            let n = count.startable().min(u64::from(group.most_active()));
-            let lends = picture.clusters.get(&key.cluster).map(lends).unwrap_or_default();
-            out.entry(key.cluster)
-                .or_default()
-                .add_of(spec, group.room().times(n), lends);
-        }
-    }
-    out
-}
 
 /// What routing needs to know of a group.
 #[must_use]
@@ -104,11 +86,20 @@ pub struct Leave<'a> {
     pub drain_left: u64,
     /// Clusters with the room that admission has left.
     pub clusters: Candidates,
+    /// Whether the last job was changed.
+    pub changed: bool,
 }
 
 impl Leave<'_> {
     /// Marks what of a job is to leave.
     pub fn run(&mut self, id: JobId, job: &mut JobView) {
+        let stuck = job.stuck.len();
+        self.changed = false;
+        self.mark(id, job);
+        self.changed |= stuck != job.stuck.len();
+    }
+
+    fn mark(&mut self, id: JobId, job: &mut JobView) {
         let Some(spec) = job.running_spec().cloned() else {
             job.stuck.clear();
             return;
@@ -120,7 +111,7 @@ impl Leave<'_> {
                 continue;
             };
             let report = report.clone();
-            withdraw_idle(job, &key, &report);
+            self.changed |= withdraw_idle(job, &key, &report);
             let draining = self
                 .picture
                 .clusters
@@ -138,7 +129,8 @@ impl Leave<'_> {
     }
 
     fn spill(&mut self, demand: &Demand<'_>, (job, key): (&mut JobView, &SliceKey), report: &SliceReport) {
-        let (stuck, placed_by_rule) = stuck_count(job, key, report);
+        let refused = self.refused(job, key);
+        let (stuck, placed_by_rule) = stuck_count(refused, report);
         if stuck == 0 {
             job.stuck.remove(key);
             return;
@@ -160,6 +152,25 @@ impl Leave<'_> {
         }
         let shares = place_elsewhere(demand, stuck, &from, self.clusters.of(asker_of(job, key)));
         self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
+    }
+
+    /// How many instances of a slice want more room of its cluster than that has.
+    fn refused(&self, job: &JobView, key: &SliceKey) -> u64 {
+        let spec = job.running_spec();
+        let Some((spec, group)) = spec.and_then(|s| Some((s, s.group(&key.group)?))) else {
+            return 0;
+        };
+        let lines = lines(self.picture, job.decided.job, job);
+        let refused = refused(
+            self.picture,
+            &self.picture.division.rooms,
+            job,
+            (spec, group),
+            &lines,
+        )
+        .into_iter();
+        let of_slice = refused.filter(|r| r.key == *key && goes_elsewhere(r.reason.code));
+        of_slice.map(|r| r.count).sum()
     }
 
     fn drain(
@@ -207,6 +218,7 @@ impl Leave<'_> {
             count: None,
         };
         mark(ranges, &numbers, &with);
+        self.changed = true;
         self.drain_left -= numbers.count().min(self.drain_left);
         let asker = asker_of(job, key);
         self.clusters
@@ -258,6 +270,7 @@ impl Leave<'_> {
             if n == 0 {
                 break;
             }
+            self.changed = true;
             r.releasing = Some(Releasing {
                 to: Some(share.cluster.clone()),
                 why: ReasonCode::Moved,
@@ -284,33 +297,30 @@ fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {
     r.cluster == key.cluster && r.generation == key.generation
 }
 
+/// Whether work that waits for this may find elsewhere what it needs.
+fn goes_elsewhere(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::NoClusterCapacity | ReasonCode::ClusterCordoned)
+        || code.layer() == Layer::Placement
+}
+
 /// How many unstarted instances cannot run where they are, and whether a rule about hosts is why.
-fn stuck_count(job: &JobView, key: &SliceKey, report: &SliceReport) -> (u64, bool) {
-    let elsewhere = |r: &Reason| {
-        let code = r.code;
-        matches!(code, ReasonCode::NoClusterCapacity | ReasonCode::ClusterCordoned)
-            || code.layer() == Layer::Placement
-    };
-    let refused = job.refused.get(key).filter(|(r, _)| elsewhere(r));
-    let unplaced = report
-        .waiting
-        .iter()
-        .filter(|(r, _, _)| r.code.layer() == Layer::Placement && r.code != ReasonCode::AwaitingOffer);
+fn stuck_count(refused: u64, report: &SliceReport) -> (u64, bool) {
+    let unplaced = report.waiting.iter().filter(|(r, _, _)| is_unplaced(r.code));
     let unplaced_count: u64 = unplaced.clone().map(|(_, n, _)| n).sum();
     let by_rule = unplaced
         .clone()
         .any(|(r, _, _)| matches!(r.code, ReasonCode::HostConstraint | ReasonCode::HostKept));
-    let stuck = unplaced_count.saturating_add(refused.map_or(0, |(_, n)| *n));
+    let stuck = unplaced_count.saturating_add(refused);
     (stuck.min(report.unstarted), by_rule)
 }
 
-/// A mark by count has nothing left to do when every number of the slice has begun: it is taken back.
-fn withdraw_idle(job: &mut JobView, key: &SliceKey, report: &SliceReport) {
+/// A mark by count has nothing left to do when every number of the slice has begun: it is taken back. Tells whether any was.
+fn withdraw_idle(job: &mut JobView, key: &SliceKey, report: &SliceReport) -> bool {
     if report.unstarted > 0 {
-        return;
+        return false;
     }
     let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
-        return;
+        return false;
     };
     let idle: RangeSet = ranges
         .iter()
@@ -320,4 +330,5 @@ fn withdraw_idle(job: &mut JobView, key: &SliceKey, report: &SliceReport) {
     change(ranges, &idle, Cut::Kept, |r| {
         Some(AssignedRange { releasing: None, ..r })
     });
+    !idle.is_empty()
 }

@@ -1,14 +1,17 @@
 //! What would become of a job if it were submitted now: the same functions as the cycle, on the same picture, committing
 //! nothing.
 
+use crate::division::{Entitled, admissions, ask, entitled, rooms};
+use crate::entry::{PoolRef, entry, lines, pool_of, request};
+use crate::ledger::Ledger;
 use crate::picture::{JobView, Picture};
-use crate::place::{demand, route_missing, spoken_for};
-use crate::quota::{Totals, apart, entitlements, requests, rooms, rooms_with_slack, totals};
+use crate::place::{demand, route_missing};
+use crate::refused::refused;
 use crate::room::{Asker, Candidates};
 use echelon_core_model::job::Head;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
-use echelon_core_pools::{Admission, Entitlements, admit};
+use echelon_core_pools::{Admission, Rooms, Turn};
 use echelon_core_routing::{Candidate, Demand, filter};
 use std::collections::BTreeMap;
 
@@ -85,13 +88,12 @@ pub struct Dropped {
 #[must_use]
 pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let id = newest_id(picture);
-    let mut picture = picture.clone();
     let mut job = JobView::new(id);
     job.head = Some(imagined(id, spec));
     job.spec = Some(spec.clone());
     job.spec_version = 1;
     let pool_known = picture.hierarchy.leaf(&spec.pool).is_some();
-    let mut clusters = Candidates::new(&picture, &spoken_for(&picture));
+    let mut clusters = Candidates::new(picture, |c| picture.ledger.spoken_for(c));
     let dropped: Vec<Vec<Dropped>> = spec
         .groups
         .iter()
@@ -99,21 +101,32 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         .collect();
     route_missing(id, &mut job, pool_known, &mut clusters);
     job.durable = job.decided.clone();
-    picture.jobs.insert(id, job);
 
-    let sums = totals(&picture);
-    let entitled = entitlements(&picture, &sums);
-    let mut rooms = rooms(&picture, &sums, &entitled);
-    let asked = requests(&mut picture, Timestamp(0));
-    let (revocable, ordinary) = apart(&picture, asked);
-    let mut admitted = admit(&ordinary, &mut rooms);
-    let mut rooms = rooms_with_slack(&picture, &sums, &rooms);
-    admitted.extend(admit(&revocable, &mut rooms));
+    let ledger = picture
+        .ledger
+        .with(id, entry(picture, picture.ledger.basis(), id, &job));
+    let entitled = entitled(picture, &ledger);
+    let mut rooms = rooms(picture, &ledger, &entitled);
+    let mine = |turn: &Turn| {
+        let group = spec.group(&turn.group)?;
+        request(picture, (id, &job), (spec, group), &lines(picture, id, &job))
+    };
+    let ask = |turn: &Turn| {
+        if turn.job == id {
+            mine(turn)
+        } else {
+            ask(picture, turn)
+        }
+    };
+    // What is still on its way to a cluster, or not long waiting for one, is on its way for a plan, too.
+    let admitted = admissions((picture, &ledger), &entitled, &mut rooms, ask, |_| true);
     let groups = spec.groups.iter().zip(dropped);
     Plan {
-        pool: pool_plan(&picture, spec, &sums, &entitled),
+        pool: pool_plan(picture, spec, &ledger, &entitled),
         groups: groups
-            .map(|(group, dropped)| group_plan(&picture, id, group, dropped, &admitted))
+            .map(|(group, dropped)| {
+                group_plan((picture, &rooms), (id, &job), (spec, group), dropped, &admitted)
+            })
             .collect(),
     }
 }
@@ -156,8 +169,9 @@ fn drops(demand: &Demand<'_>, clusters: &[Candidate]) -> Vec<Dropped> {
     dropped.collect()
 }
 
-fn pool_plan(picture: &Picture, spec: &JobSpec, sums: &Totals, entitled: &Entitlements) -> PoolPlan {
+fn pool_plan(picture: &Picture, spec: &JobSpec, ledger: &Ledger, entitled: &Entitled) -> PoolPlan {
     let pool = picture.hierarchy.leaf(&spec.pool);
+    let at = pool_of(picture, &spec.pool);
     PoolPlan {
         path: spec.pool.clone(),
         problem: pool
@@ -165,31 +179,23 @@ fn pool_plan(picture: &Picture, spec: &JobSpec, sums: &Totals, entitled: &Entitl
             .then(|| Reason::new(ReasonCode::PoolNotFound).at(&spec.pool)),
         reservation: pool.map(|p| p.reservation).unwrap_or_default(),
         limit: pool.map(|p| p.limit).unwrap_or_default(),
-        entitlement: picture
-            .hierarchy
-            .find(&spec.pool)
-            .map(|i| entitled.amount(i))
-            .unwrap_or_default(),
-        allocated: sums
-            .ordinary
-            .allocated
-            .get(&spec.pool)
-            .copied()
-            .unwrap_or_default(),
+        entitlement: match at {
+            PoolRef::Known(i) => entitled.ordinary.amount(i),
+            PoolRef::Unknown(_) => Resources::ZERO,
+        },
+        allocated: ledger.of(&at).ordinary.allocated,
     }
 }
 
 fn group_plan(
-    picture: &Picture,
-    id: JobId,
-    group: &GroupSpec,
+    (picture, rooms): (&Picture, &Rooms),
+    (id, job): (JobId, &JobView),
+    (spec, group): (&JobSpec, &GroupSpec),
     dropped: Vec<Dropped>,
     admitted: &[Admission],
 ) -> GroupPlan {
-    let job = picture.jobs.get(&id);
     let mut counts: BTreeMap<ClusterId, u64> = BTreeMap::new();
-    let ranges = job.map_or(&[][..], |j| j.durable.ranges(&group.name));
-    for r in ranges {
+    for r in job.durable.ranges(&group.name) {
         *counts.entry(r.cluster.clone()).or_default() += r.range.count();
     }
     let clusters = counts.into_iter().map(|(cluster, instances)| {
@@ -200,17 +206,20 @@ fn group_plan(
             instances,
         }
     });
-    let mine = admitted.iter().filter(|a| a.job == id && a.group == group.name);
-    let could_start: u64 = mine.clone().flat_map(|a| a.more.iter().map(|(_, _, n)| *n)).sum();
-    let mut waiting: Vec<(Reason, u64)> = mine
-        .flat_map(|a| a.refused.iter().map(|r| (r.reason.clone(), r.count)))
-        .collect();
-    let barred = job
-        .into_iter()
-        .flat_map(|j| &j.refused)
-        .filter(|(k, _)| k.group == group.name);
-    waiting.extend(barred.map(|(_, (reason, n))| (reason.clone(), *n)));
-    let unrouted = job.and_then(|j| j.unrouted.get(&group.name));
+    let mine = admitted.iter().find(|a| a.job == id && a.group == group.name);
+    let more = mine.map(|a| a.more.as_slice()).unwrap_or_default();
+    let could_start: u64 = more.iter().map(|(_, _, n)| *n).sum();
+    // As if what is admitted were granted.
+    let mut lines = lines(picture, id, job);
+    for line in lines.iter_mut().filter(|l| l.key.group == group.name) {
+        let got = more
+            .iter()
+            .find(|(c, g, _)| *c == line.key.cluster && *g == line.key.generation);
+        line.allocated += got.map_or(0, |(_, _, n)| *n);
+    }
+    let refused = refused(picture, rooms, job, (spec, group), &lines);
+    let mut waiting: Vec<(Reason, u64)> = refused.into_iter().map(|r| (r.reason, r.count)).collect();
+    let unrouted = job.unrouted.get(&group.name);
     waiting.extend(unrouted.map(|reason| (reason.clone(), u64::from(group.instances))));
     GroupPlan {
         group: group.name.clone(),

@@ -4,14 +4,12 @@
 use crate::effect::{Alarm, Effect};
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
-use crate::picture::JobView;
-use echelon_core_model::bucket::{JOB_BUCKETS, job_bucket};
+use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::job::{Desired, Head, JobState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Op, Query};
 use echelon_core_model::{JobId, Timestamp};
-use echelon_core_pools::Hierarchy;
 use std::collections::BTreeSet;
 
 impl ResourceManager {
@@ -80,11 +78,7 @@ impl ResourceManager {
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
-                    let job = self
-                        .picture
-                        .jobs
-                        .entry(row.job)
-                        .or_insert_with(|| JobView::new(row.job));
+                    let job = self.picture.jobs.open(row.job);
                     job.progress = Some(row);
                 }
             }
@@ -103,19 +97,16 @@ impl ResourceManager {
                             row.job
                         ))));
                     }
-                    let job = self
-                        .picture
-                        .jobs
-                        .entry(row.job)
-                        .or_insert_with(|| JobView::new(row.job));
+                    let job = self.picture.jobs.open(row.job);
                     job.decided = row.clone();
                     job.durable = row;
                 }
             }
             (Purpose::Pools, Answer::Pools(tree)) if tree.version >= self.picture.pools.version => {
-                self.due |= tree != self.picture.pools;
-                self.picture.hierarchy = Hierarchy::new(&tree);
-                self.picture.pools = tree;
+                if tree != self.picture.pools {
+                    self.due = true;
+                    self.picture.set_pools(tree);
+                }
             }
             (Purpose::Clusters, Answer::Clusters(rows)) => self.clusters_read(rows, out),
             (Purpose::ClusterStates, Answer::ClusterStates(rows)) => {
@@ -135,13 +126,10 @@ impl ResourceManager {
         for head in heads {
             self.head_read(head, now, out);
         }
-        let gone: Vec<JobId> = self
-            .picture
-            .jobs
-            .iter()
-            .filter(|(id, job)| job_bucket(**id) == bucket && job.head.is_some() && !found.contains(*id))
-            .filter(|(_, job)| !job.tombstone)
-            .map(|(id, _)| *id)
+        let known = self.picture.jobs.of_bucket(bucket);
+        let gone: Vec<JobId> = known
+            .filter(|(id, job)| job.head.is_some() && !found.contains(id) && !job.tombstone)
+            .map(|(id, _)| id)
             .collect();
         if self.phase == Phase::Leading {
             gone.into_iter().for_each(|id| self.settle_head(id, now, out));
@@ -154,7 +142,7 @@ impl ResourceManager {
         if self.is_tombstone(&head) {
             return;
         }
-        let job = self.picture.jobs.entry(id).or_insert_with(|| JobView::new(id));
+        let job = self.picture.jobs.open(id);
         let known = job.head.is_some() || job.next_head.is_some();
         if !known || head.version > job.newest_version() {
             // Until its spec is there, a new wish to run waits; a wish to stop needs none.
@@ -187,12 +175,7 @@ impl ResourceManager {
         let purpose = Purpose::Spec(id, newest.spec_version);
         let needed = !newest.void && !ended && job.spec_version != newest.spec_version;
         // While recovering, progress may not be read yet: `settle_unknown` comes back to it.
-        let now = self.phase == Phase::Leading
-            || (self.ops.len() == 0
-                && self
-                    .todo
-                    .iter()
-                    .all(|(p, _)| matches!(p, Purpose::Spec(..) | Purpose::SettleHead(_))));
+        let now = self.phase == Phase::Leading || self.all_read;
         if needed && now && !self.ops.has(&purpose) {
             let op = Op::Read(Query::Spec(id, newest.spec_version), Consistency::Quorum);
             self.todo.push_back((purpose, op));

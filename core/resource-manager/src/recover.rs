@@ -124,6 +124,7 @@ impl ResourceManager {
         if self.ops.len() > 0 || !self.todo.is_empty() {
             return;
         }
+        self.all_read = true;
         if self.settle_unknown(now, out) {
             return;
         }

@@ -28,9 +28,6 @@ pub fn opened(picture: &mut Picture, cluster: &ClusterId, link: LinkId, now: Tim
     view.fulls = 0;
     view.missed = false;
     view.asked_at = Some(now);
-    for job in picture.jobs.values_mut() {
-        job.sent.remove(cluster);
-    }
 }
 
 /// A stream has closed. Tells whose it was.

@@ -4,11 +4,11 @@
 use crate::picture::{ClusterView, Picture};
 use echelon_core_model::cluster::{Contact, Wish};
 use echelon_core_model::directive::Part;
+use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Kind, Resources};
 use echelon_core_pools::ClusterRoom;
 use echelon_core_routing::Candidate;
-use std::collections::BTreeMap;
 
 /// What is taken of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,6 +66,26 @@ impl Taken {
         }
     }
 
+    /// The sum.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            all: self.all.plus(other.all),
+            without_gpus: self.without_gpus.plus(other.without_gpus),
+            slack: self.slack.plus(other.slack),
+        }
+    }
+
+    /// What is left.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            all: self.all.minus(other.all),
+            without_gpus: self.without_gpus.minus(other.without_gpus),
+            slack: self.slack.minus(other.slack),
+        }
+    }
+
     /// At least what the cluster's own tasks take, by its shard's word.
     #[must_use]
     pub fn or_used(self, cluster: &ClusterView) -> Self {
@@ -117,23 +137,26 @@ pub fn lent(picture: &Picture) -> Resources {
     there.fold(Resources::ZERO, |sum, c| sum.plus(lends(c)))
 }
 
-/// What is left of what a cluster lends.
-#[must_use]
-pub fn slack_left(cluster: &ClusterView, taken: Taken) -> ClusterRoom {
-    let left = lends(cluster).minus(taken.slack);
-    ClusterRoom {
-        all: left,
-        without_gpus: left,
-    }
-}
-
 /// What is left of a cluster.
 #[must_use]
 pub fn left(cluster: &ClusterView, taken: Taken) -> ClusterRoom {
     ClusterRoom {
         all: total(cluster).minus(taken.all),
         without_gpus: without_gpus(cluster).total.minus(taken.without_gpus),
+        lent: lends(cluster).minus(taken.slack),
+        lends: lends(cluster),
     }
+}
+
+/// The pools without reservations and limits, which are about ordinary room.
+#[must_use]
+pub fn by_shares(pools: &PoolTree) -> PoolTree {
+    let mut out = pools.clone();
+    for pool in out.pools.values_mut() {
+        pool.reservation = Resources::ZERO;
+        pool.limit = Resources::MAX;
+    }
+    out
 }
 
 /// What there is to divide: an unreachable cluster counts until it has left. What hosts that are kept for work with GPUs have
@@ -160,13 +183,12 @@ pub struct Candidates {
 impl Candidates {
     /// The clusters with what `taken` leaves of each.
     #[must_use]
-    pub fn new(picture: &Picture, taken: &BTreeMap<ClusterId, Taken>) -> Self {
+    pub fn new(picture: &Picture, taken: impl Fn(&ClusterId) -> Taken) -> Self {
         let clusters = picture.clusters.iter();
         let known = clusters.filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
         let mut out = Self::default();
         for (id, c, row) in known {
-            let taken = taken.get(id).copied().unwrap_or_default();
-            let left = left(c, taken);
+            let left = left(c, taken(id));
             let all = Candidate {
                 id: id.clone(),
                 name: row.name.clone(),
@@ -187,7 +209,7 @@ impl Candidates {
                 ..all.clone()
             };
             out.revocable.push(Candidate {
-                room: slack_left(c, taken).all.where_lent(lends(c), open.room),
+                room: left.lent.where_lent(left.lends, open.room),
                 ..open.clone()
             });
             out.without_gpus.push(open);

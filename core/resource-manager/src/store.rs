@@ -29,7 +29,10 @@ impl ResourceManager {
     /// Writes every partition that has something new and no write under way.
     pub(crate) fn flush_assignments(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let mut due: BTreeMap<u16, (Put, usize)> = BTreeMap::new();
-        for (id, job) in &self.picture.jobs {
+        for id in self.picture.ledger.unstored() {
+            let Some(job) = self.picture.jobs.get(id) else {
+                continue;
+            };
             let partition = assignment_partition(*id);
             let changed = job.decided != job.durable;
             if self.putting.contains_key(&partition) || !(changed || job.tombstone) {
@@ -91,7 +94,7 @@ impl ResourceManager {
         }
         let mut writes: Vec<Write> = std::mem::take(&mut self.writes);
         let mut jobs = Vec::new();
-        let ids: Vec<JobId> = self.dirty.iter().copied().collect();
+        let ids: Vec<JobId> = self.unwritten.iter().copied().collect();
         for id in ids {
             if writes.len() >= COMMIT_ROWS {
                 break;
@@ -109,7 +112,6 @@ impl ResourceManager {
                 job.spec = None;
                 job.spec_version = 0;
                 job.grants.clear();
-                job.refused.clear();
                 job.unrouted.clear();
                 job.stuck.clear();
             }
@@ -141,14 +143,14 @@ impl ResourceManager {
         let row = progress(&self.picture, id, job, now).filter(|_| job.is_live() && !written);
         let row = row.filter(|row| job.progress.as_ref() != Some(row));
         if row.is_none() {
-            self.dirty.remove(&id);
+            self.unwritten.remove(&id);
             return None;
         }
         let first = job.progress.is_none() || job.written_at == Timestamp(0);
         if !first && now.since(job.written_at) < self.config.progress_every {
             return None;
         }
-        self.dirty.remove(&id);
+        self.unwritten.remove(&id);
         row
     }
 

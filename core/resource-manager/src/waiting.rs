@@ -1,11 +1,13 @@
 //! Why instances wait: every wanted instance that is neither active nor ended is counted under exactly one reason, with the time
 //! since when it holds; beside them, the active ones whose replacement waits for an operator.
 
+use crate::entry::{Line, lines};
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
+use crate::refused::{Refused, refused};
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::job::Waiting;
 use echelon_core_model::reason::Layer;
-use echelon_core_model::spec::GroupSpec;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Timestamp};
 
 /// The reasons of a job's waiting instances. Reasons that were there before keep their time.
@@ -15,8 +17,9 @@ pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> V
         return Vec::new();
     };
     let mut out = Vec::new();
+    let lines = lines(picture, id, job);
     for group in &spec.groups {
-        out.extend(of_group(picture, id, job, group, now));
+        out.extend(of_group(picture, (id, job), (spec, group), &lines, now));
     }
     let before = job.progress.as_ref().map_or(&[][..], |p| p.waiting.as_slice());
     for w in &mut out {
@@ -29,21 +32,21 @@ pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> V
     out
 }
 
-fn of_group(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec, now: Timestamp) -> Vec<Waiting> {
+fn of_group(
+    picture: &Picture,
+    (id, job): (JobId, &JobView),
+    (spec, group): (&JobSpec, &GroupSpec),
+    lines: &[Line],
+    now: Timestamp,
+) -> Vec<Waiting> {
     let mut out = Tally {
         group: &group.name,
         left: u64::from(group.instances),
         out: Vec::new(),
     };
-    let slices = job.slices();
-    let of_group: Vec<_> = slices
-        .into_iter()
-        .filter(|(k, _)| k.group == group.name)
-        .collect();
-    let counts: Vec<(SliceKey, SliceCount)> = of_group
-        .iter()
-        .map(|(k, ranges)| (k.clone(), picture.count(id, k, ranges)))
-        .collect();
+    let refused = refused(picture, &picture.division.rooms, job, (spec, group), lines);
+    let lines = lines.iter().filter(|l| l.key.group == group.name);
+    let counts: Vec<(&SliceKey, SliceCount)> = lines.map(|l| (&l.key, l.count)).collect();
     let begun = |c: &SliceCount| c.active.saturating_add(c.ended);
     let assigned: u64 = counts.iter().map(|(_, c)| c.assigned).sum();
     out.left = out
@@ -51,7 +54,8 @@ fn of_group(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec, now:
         .saturating_sub(counts.iter().map(|(_, c)| begun(c)).sum());
     for (key, count) in &counts {
         let waits = count.assigned.saturating_sub(begun(count));
-        of_slice(picture, (id, job), (key, waits), now, &mut out);
+        let refused = refused.iter().find(|r| r.key == **key);
+        of_slice(picture, (id, job), (key, waits, refused), now, &mut out);
     }
     let unassigned = u64::from(group.instances).saturating_sub(assigned);
     let unrouted = job.unrouted.get(&group.name).cloned();
@@ -65,16 +69,16 @@ fn of_group(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec, now:
 fn of_slice(
     picture: &Picture,
     (id, job): (JobId, &JobView),
-    (key, waits): (&SliceKey, u64),
+    (key, waits, refused): (&SliceKey, u64, Option<&Refused>),
     now: Timestamp,
     out: &mut Tally<'_>,
 ) {
     let cluster = Some(&key.cluster);
-    let refused = job.refused.get(key).map_or(0, |(_, n)| *n).min(waits);
-    if let Some((reason, _)) = job.refused.get(key) {
-        out.add(cluster, reason.clone(), refused, now);
+    let n = refused.map_or(0, |r| r.count).min(waits);
+    if let Some(refused) = refused {
+        out.add(cluster, refused.reason.clone(), n, now);
     }
-    let mut at_shard = waits - refused;
+    let mut at_shard = waits - n;
     let report = picture.report(id, key);
     for (reason, n, since) in report.into_iter().flat_map(shard_reasons) {
         let n = (*n).min(at_shard);

@@ -1,18 +1,28 @@
 //! Admission by tables and properties.
 
 use super::*;
-use crate::entitle::entitle;
 use crate::entitle::tests::{cpus, pool, tree};
+use crate::entitle::{Entitlements, entitle};
 use crate::hierarchy::Hierarchy;
+use crate::queue::Likeness;
 use crate::rooms::ClusterRoom;
 use proptest::prelude::*;
+use std::sync::Arc;
 
-fn request(job: u128, pool: &str, shape: u64, wants: &[(&str, u64)]) -> Request {
-    Request {
+/// A request of a pool that is named, and its priority.
+#[derive(Debug, Clone)]
+struct Asked {
+    pool: &'static str,
+    priority: u32,
+    request: Request,
+}
+
+fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> Asked {
+    let request = Request {
         job: JobId(job),
         group: GroupName::new("main"),
-        pool: pool.to_owned(),
-        priority: 0,
+        pool: 0,
+        side: Side::Ordinary,
         shape: cpus(shape),
         room: u64::MAX,
         slices: wants
@@ -24,39 +34,107 @@ fn request(job: u128, pool: &str, shape: u64, wants: &[(&str, u64)]) -> Request 
                 more: *more,
             })
             .collect(),
+    };
+    Asked {
+        pool,
+        priority: 0,
+        request,
     }
 }
 
-fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> Rooms {
+/// Rooms, and the index of each path in them.
+struct There {
+    rooms: Rooms,
+    hierarchy: Arc<Hierarchy>,
+    clusters: Vec<String>,
+}
+
+fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> There {
     let tree = tree(limits.iter().map(|(p, limit)| pool(p, 0, *limit, 1)));
-    let hierarchy = Hierarchy::new(&tree);
+    let hierarchy = Arc::new(Hierarchy::new(&tree));
     let demand = vec![cpus(1_000_000); hierarchy.len()];
     let capacity = clusters.iter().map(|(_, n)| n).sum();
     let entitled = entitle(&hierarchy, &demand, cpus(capacity));
+    let names = clusters.iter().map(|(c, _)| (*c).to_owned()).collect();
     let clusters = clusters
         .iter()
         .map(|(c, n)| {
             let room = ClusterRoom {
                 all: cpus(*n),
                 without_gpus: cpus(*n),
+                ..ClusterRoom::default()
             };
-            (ClusterId::new(c), room)
+            (ClusterId::new(c), Some(room))
         })
         .collect();
-    Rooms::new(&hierarchy, &entitled, &BTreeMap::new(), clusters)
+    let mut rooms = Rooms::new(Arc::clone(&hierarchy), Resources::ZERO, clusters);
+    rooms.entitle(&entitled, &Entitlements::default());
+    There {
+        rooms,
+        hierarchy,
+        clusters: names,
+    }
+}
+
+/// Queues everybody up and admits; what each gets, in order of admission, and why the rest gets nothing.
+fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<Refusal>)> {
+    let mut queue = Queue::default();
+    let mut by_turn = BTreeMap::new();
+    for a in asked {
+        let mut a = a.clone();
+        a.request.pool = there.hierarchy.find(a.pool).unwrap();
+        let r = &a.request;
+        let waiting: Vec<&SliceRequest> = r.slices.iter().filter(|s| s.more > 0).collect();
+        let index = |s: &&SliceRequest| there.clusters.iter().position(|c| c == s.cluster.as_str());
+        // One that is not there is one that has no room.
+        let mut clusters: Vec<usize> = waiting.iter().map(|s| index(s).unwrap_or(99)).collect();
+        clusters.sort_unstable();
+        clusters.dedup();
+        let like = Likeness {
+            side: r.side,
+            shape: r.shape,
+            clusters,
+        };
+        let turn = Turn {
+            priority: Reverse(a.priority),
+            job: r.job,
+            group: r.group.clone(),
+        };
+        let n = waiting.iter().map(|s| s.more).sum::<u64>().min(r.room);
+        if n > 0 {
+            queue.insert(r.pool, like, turn.clone(), n);
+        }
+        by_turn.insert(turn, a);
+    }
+    let ask = |turn: &Turn| by_turn.get(turn).map(|a| a.request.clone());
+    let admitted = admit(&queue, Side::Ordinary, &mut there.rooms, ask);
+    let each = by_turn.values().map(|a| {
+        let none = Admission {
+            job: a.request.job,
+            group: a.request.group.clone(),
+            more: Vec::new(),
+        };
+        let got = admitted
+            .iter()
+            .find(|x| x.job == a.request.job)
+            .cloned()
+            .unwrap_or(none);
+        let refused = refusals(&a.request.clone().less(&got), &there.rooms);
+        (a.clone(), got, refused)
+    });
+    each.collect()
 }
 
 /// A job, what its clusters get, and why the rest gets nothing.
 type Told = (u128, Vec<(String, u64)>, Vec<String>);
 type Expected<'a> = (u128, &'a [(&'a str, u64)], &'a [&'a str]);
 
-fn numbers(admissions: &[Admission]) -> Vec<Told> {
+fn numbers(admissions: &[(Asked, Admission, Vec<Refusal>)]) -> Vec<Told> {
     admissions
         .iter()
-        .map(|a| {
+        .map(|(_, a, refused)| {
             let more = a.more.iter().map(|(c, _, n)| (c.to_string(), *n)).collect();
-            let refused = a
-                .refused
+            let refused = refused
                 .iter()
                 .map(|r| format!("{} {}", r.count, r.reason.code.word()))
                 .collect();
@@ -65,7 +143,7 @@ fn numbers(admissions: &[Admission]) -> Vec<Told> {
         .collect()
 }
 
-fn check(requests: &[Request], mut rooms: Rooms, expected: &[Expected<'_>]) {
+fn check(requests: &[Asked], mut rooms: There, expected: &[Expected<'_>]) {
     let expected: Vec<_> = expected
         .iter()
         .map(|(job, more, refused)| {
@@ -80,14 +158,14 @@ fn check(requests: &[Request], mut rooms: Rooms, expected: &[Expected<'_>]) {
             )
         })
         .collect();
-    assert_eq!(numbers(&admit(requests, &mut rooms)), expected);
+    assert_eq!(numbers(&admit_all(requests, &mut rooms)), expected);
 }
 
 #[test]
 fn priority_then_age() {
     let old = request(1, "/p", 4, &[("c", 1)]);
     let young = request(2, "/p", 4, &[("c", 1)]);
-    let urgent = Request {
+    let urgent = Asked {
         priority: 7,
         ..request(3, "/p", 4, &[("c", 1)])
     };
@@ -120,7 +198,7 @@ fn every_pool_above_holds() {
         ],
         rooms(&[("/p", 5), ("/p/a", 4), ("/p/b", 99)], &[("c", 100)]),
         &[
-            (1, &[("c", 3)], &["6 POOL_ENTITLEMENT"]),
+            (1, &[("c", 3)], &["6 POOL_LIMIT"]),
             (2, &[("c", 2)], &["7 POOL_LIMIT"]),
         ],
     );
@@ -128,10 +206,8 @@ fn every_pool_above_holds() {
 
 #[test]
 fn each_refusal_names_the_room_that_was_too_small() {
-    let capped = Request {
-        room: 3,
-        ..request(1, "/p", 1, &[("c", 5)])
-    };
+    let mut capped = request(1, "/p", 1, &[("c", 5)]);
+    capped.request.room = 3;
     check(
         &[capped],
         rooms(&[("/p", 99)], &[("c", 100)]),
@@ -142,13 +218,8 @@ fn each_refusal_names_the_room_that_was_too_small() {
         rooms(&[("/p", 99)], &[("c", 2), ("d", 9)]),
         &[(1, &[("c", 2)], &["3 NO_CLUSTER_CAPACITY"])],
     );
-    check(
-        &[request(1, "/nowhere", 1, &[("c", 5)])],
-        rooms(&[("/p", 99)], &[("c", 9)]),
-        &[(1, &[], &["5 POOL_NOT_FOUND"])],
-    );
     let mut r = rooms(&[("/p", 5)], &[("c", 9)]);
-    let text = admit(&[request(1, "/p", 6, &[("c", 1)])], &mut r)[0].refused[0]
+    let text = admit_all(&[request(1, "/p", 6, &[("c", 1)])], &mut r)[0].2[0]
         .reason
         .to_string();
     assert_eq!(
@@ -160,14 +231,14 @@ fn each_refusal_names_the_room_that_was_too_small() {
 #[test]
 fn parts_of_a_group_are_levelled() {
     let mut r = request(1, "/p", 1, &[("a", 4), ("b", 4)]);
-    r.room = 6;
+    r.request.room = 6;
     check(
         &[r.clone()],
         rooms(&[("/p", 99)], &[("a", 9), ("b", 9)]),
         &[(1, &[("a", 3), ("b", 3)], &["1 MAX_RUNNING", "1 MAX_RUNNING"])],
     );
-    r.slices[0].allocated = 3;
-    r.room = 2;
+    r.request.slices[0].allocated = 3;
+    r.request.room = 2;
     check(
         &[r],
         rooms(&[("/p", 99)], &[("a", 9), ("b", 9)]),
@@ -176,13 +247,38 @@ fn parts_of_a_group_are_levelled() {
 }
 
 #[test]
-fn lent_room_ends_at_the_limit() {
-    let requests = [request(1, "/p", 1, &[("c", 90)])];
-    let lent = rooms(&[("/p", 50), ("/q", 99)], &[("c", 60)]).lent();
-    check(&requests, lent, &[(1, &[("c", 50)], &["40 POOL_LIMIT"])]);
+fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
+    let asked: Vec<Asked> = (1..=50).map(|n| request(n, "/p", 2, &[("c", 1)])).collect();
+    let mut there = rooms(&[("/p", 99)], &[("c", 5)]);
+    let mut queue = Queue::default();
+    let pool = there.hierarchy.find("/p").unwrap();
+    for a in &asked {
+        let like = Likeness {
+            side: Side::Ordinary,
+            shape: a.request.shape,
+            clusters: vec![0],
+        };
+        let turn = Turn {
+            priority: Reverse(0),
+            job: a.request.job,
+            group: a.request.group.clone(),
+        };
+        queue.insert(pool, like, turn, 1);
+    }
+    let looked = std::cell::Cell::new(0);
+    let ask = |turn: &Turn| {
+        looked.set(looked.get() + 1);
+        let of = asked.iter().find(|a| a.request.job == turn.job)?;
+        Some(Request {
+            pool,
+            ..of.request.clone()
+        })
+    };
+    let admitted = admit(&queue, Side::Ordinary, &mut there.rooms, ask);
+    assert_eq!((admitted.len(), looked.get()), (2, 2));
 }
 
-fn some_requests() -> impl Strategy<Value = Vec<Request>> {
+fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
     let slice = (0usize..3, 0u64..6, 0u64..9);
     let one = (
         0usize..3,
@@ -195,8 +291,8 @@ fn some_requests() -> impl Strategy<Value = Vec<Request>> {
         let build = |(i, (p, shape, priority, room, slices)): (usize, (usize, u64, u32, u64, Vec<_>))| {
             let mut r = request(i as u128 + 1, ["/p/a", "/p/b", "/q"][p], shape, &[]);
             r.priority = priority;
-            r.room = room;
-            r.slices = slices
+            r.request.room = room;
+            r.request.slices = slices
                 .into_iter()
                 .enumerate()
                 .map(
@@ -222,13 +318,12 @@ proptest! {
     ) {
         let all = [("/p", p), ("/p/a", p), ("/p/b", 9), ("/q", q)];
         let mut left = rooms(&all, &[("x", x), ("y", y)]);
-        let admitted = admit(&requests, &mut left);
-        let used = |which: &dyn Fn(&Request, &ClusterId) -> bool| -> u64 {
+        let admitted = admit_all(&requests, &mut left);
+        let used = |which: &dyn Fn(&Asked, &ClusterId) -> bool| -> u64 {
             let mut sum = 0;
-            for a in &admitted {
-                let r = requests.iter().find(|r| r.job == a.job).unwrap();
+            for (r, a, _) in &admitted {
                 let counted = a.more.iter().filter(|(c, _, _)| which(r, c));
-                sum += counted.map(|(_, _, n)| n * r.shape.cpus).sum::<u64>();
+                sum += counted.map(|(_, _, n)| n * r.request.shape.cpus).sum::<u64>();
             }
             sum
         };
@@ -237,23 +332,22 @@ proptest! {
         prop_assert!(used(&|_, c| c.as_str() == "x") <= x);
         prop_assert!(used(&|_, c| c.as_str() == "y") <= y);
         prop_assert!(used(&|_, c| c.as_str() == "z") == 0);
-        for a in &admitted {
-            let r = requests.iter().find(|r| r.job == a.job).unwrap();
+        for (r, a, refused) in &admitted {
             let more: u64 = a.more.iter().map(|(_, _, n)| n).sum();
-            let refused: u64 = a.refused.iter().map(|f| f.count).sum();
-            prop_assert_eq!(more + refused, r.slices.iter().map(|s| s.more).sum::<u64>());
-            prop_assert!(more <= r.room);
+            let refused: u64 = refused.iter().map(|f| f.count).sum();
+            prop_assert_eq!(more + refused, r.request.slices.iter().map(|s| s.more).sum::<u64>());
+            prop_assert!(more <= r.request.room);
         }
     }
 
     #[test]
     fn the_order_of_requests_does_not_matter(requests in some_requests(), p in 0u64..20) {
         let all = [("/p", p), ("/p/a", 9), ("/p/b", 9), ("/q", 9)];
-        let backwards: Vec<Request> = requests.iter().rev().cloned().collect();
+        let backwards: Vec<Asked> = requests.iter().rev().cloned().collect();
         let clusters = [("x", 9), ("y", 9)];
         prop_assert_eq!(
-            admit(&requests, &mut rooms(&all, &clusters)),
-            admit(&backwards, &mut rooms(&all, &clusters))
+            numbers(&admit_all(&requests, &mut rooms(&all, &clusters))),
+            numbers(&admit_all(&backwards, &mut rooms(&all, &clusters)))
         );
     }
 }

@@ -1,6 +1,7 @@
 //! Cases, then properties against the rule as it is told, unit by unit.
 
 use super::*;
+use crate::again::{Usable, give_out_again};
 use echelon_core_model::pool::{PoolKind, PoolTree};
 use echelon_core_model::{PoolId, Version};
 use proptest::prelude::*;
@@ -105,7 +106,7 @@ fn what_a_static_pool_cannot_use_is_not_given_out_again() {
     };
     let h = Hierarchy::new(&tree([kept, pool("/b", 0, 99, 1)]));
     let first = entitle(&h, &[cpus(0), cpus(10), cpus(30)], cpus(20));
-    let second = give_out_again(&h, &first, &[cpus(0), cpus(1), first.amount(2)]);
+    let second = give_out_again(&h, &first, &used_up(&first, &[cpus(0), cpus(1), first.amount(2)]));
     assert_eq!((second.amount(1), second.amount(2)), (cpus(8), cpus(12)));
 }
 
@@ -164,8 +165,25 @@ fn what_cannot_be_used_for_want_of_another_kind_is_given_out_again() {
     assert_eq!((first.amount(1), first.amount(2)), (both(10, 4), both(10, 16)));
     // `/a` needs ten times as much memory as processors: of its ten processors it can use less than one.
     let usable = [Resources::ZERO, both(1, 4), both(10, 10)];
-    let second = give_out_again(&h, &first, &usable);
-    assert_eq!((second.amount(1), second.amount(2)), (both(1, 4), both(19, 10)));
+    let second = give_out_again(&h, &first, &used_up(&first, &usable));
+    // `/b` gets them, and as much memory as goes with them.
+    assert_eq!((second.amount(1), second.amount(2)), (both(1, 4), both(19, 16)));
+}
+
+/// Of each kind that is used up more would be of use.
+pub(crate) fn used_up(first: &Entitlements, usable: &[Resources]) -> Vec<Usable> {
+    let lacks = |i: usize, amount: Resources| {
+        let used_up = Kind::ALL
+            .into_iter()
+            .filter(|k| amount.get(*k) >= first.amount(i).get(*k));
+        used_up.fold(Resources::ZERO, |sum, k| sum.with(k, 1))
+    };
+    let each = usable.iter().enumerate();
+    each.map(|(i, amount)| Usable {
+        amount: *amount,
+        lacks: lacks(i, *amount),
+    })
+    .collect()
 }
 
 /// Up to 30 pools below each other at random, their demands, and a capacity.
@@ -340,7 +358,7 @@ proptest! {
             let lost = parts[i % parts.len()];
             cpus(if h.is_leaf(i) { first.amount(i).cpus.saturating_sub(lost) } else { 0 })
         }).collect();
-        let second = give_out_again(&h, &first, &usable);
+        let second = give_out_again(&h, &first, &used_up(&first, &usable));
         let given: u64 = h.children(ROOT).map(|c| second.amount(c).cpus).sum();
         prop_assert!(given <= s.capacity);
         for i in h.indexes().skip(1) {

@@ -77,7 +77,7 @@ pub(super) fn full(n: u32) -> Duration {
 pub(super) fn one_change(n: u32) -> Duration {
     let (hierarchy, demand, capacity) = case(n);
     let leaves: Vec<usize> = hierarchy.indexes().filter(|i| hierarchy.is_leaf(*i)).collect();
-    let mut standing = Standing::new(hierarchy, &demand, capacity);
+    let mut standing = Standing::new(std::sync::Arc::new(hierarchy), &demand, capacity);
     median(|i| {
         if let Some(leaf) = leaves.get(i * 7_919 % leaves.len().max(1)) {
             standing.set_demand(*leaf, all_kinds(10 + i as u64 * 31 % 300));

@@ -1,0 +1,114 @@
+//! What waits, in order of admission: by pool, and there in lines of those that are alike, so that the first of a line that gets
+//! nothing answers for all behind it. Kept over cycles; changes where a job changes.
+
+use crate::hierarchy::PoolIdx;
+use crate::rooms::{ClusterIdx, Side};
+use echelon_core_model::resources::Resources;
+use echelon_core_model::{GroupName, JobId, Timestamp};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A waiting group's place: by priority, then age.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn {
+    /// Higher goes first.
+    pub priority: Reverse<u32>,
+    /// The job; older jobs have smaller ids.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupName,
+}
+
+/// What groups of a pool have in common that get room, or none, for the same reasons.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Likeness {
+    /// Which room they run on.
+    pub side: Side,
+    /// Room of one instance.
+    pub shape: Resources,
+    /// Where their instances wait, by index, in order.
+    pub clusters: Vec<ClusterIdx>,
+}
+
+/// Those of a pool that are alike, with how many instances of each wait.
+#[derive(Debug, Clone, Default)]
+pub struct Line {
+    turns: BTreeMap<Turn, u64>,
+    waiting: u64,
+    /// Since when nobody of it finds room in a cluster, as somebody noted.
+    pub since: Option<Timestamp>,
+}
+
+/// Who waits; since when is somebody's note.
+impl PartialEq for Line {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.turns, self.waiting) == (&other.turns, other.waiting)
+    }
+}
+
+impl Eq for Line {}
+
+impl Line {
+    /// Who waits, in order of admission.
+    pub fn turns(&self) -> impl Iterator<Item = &Turn> {
+        self.turns.keys()
+    }
+
+    /// How many instances wait.
+    #[must_use]
+    pub const fn waiting(&self) -> u64 {
+        self.waiting
+    }
+}
+
+/// Everybody who waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Queue {
+    pools: BTreeMap<PoolIdx, BTreeMap<Likeness, Line>>,
+}
+
+impl Queue {
+    /// Somebody waits, with so many instances.
+    pub fn insert(&mut self, pool: PoolIdx, like: Likeness, turn: Turn, waiting: u64) {
+        let line = self.pools.entry(pool).or_default().entry(like).or_default();
+        let before = line.turns.insert(turn, waiting).unwrap_or_default();
+        line.waiting = line.waiting.saturating_sub(before).saturating_add(waiting);
+    }
+
+    /// Somebody waits no more.
+    pub fn remove(&mut self, pool: PoolIdx, like: &Likeness, turn: &Turn) {
+        let Some(lines) = self.pools.get_mut(&pool) else {
+            return;
+        };
+        let Some(line) = lines.get_mut(like) else { return };
+        if let Some(before) = line.turns.remove(turn) {
+            line.waiting = line.waiting.saturating_sub(before);
+        }
+        if line.turns.is_empty() {
+            lines.remove(like);
+        }
+        if lines.is_empty() {
+            self.pools.remove(&pool);
+        }
+    }
+
+    /// The lines of each pool in which somebody waits.
+    pub fn pools(&self) -> impl Iterator<Item = (PoolIdx, &BTreeMap<Likeness, Line>)> {
+        self.pools.iter().map(|(pool, lines)| (*pool, lines))
+    }
+
+    /// The lines of each pool, to note something in them.
+    pub fn pools_mut(
+        &mut self,
+    ) -> impl Iterator<Item = (PoolIdx, impl Iterator<Item = (&Likeness, &mut Line)>)> {
+        self.pools
+            .iter_mut()
+            .map(|(pool, lines)| (*pool, lines.iter_mut()))
+    }
+
+    /// Whether nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
+}

@@ -1,0 +1,335 @@
+//! How much may be active: entitlement of what jobs want, admission within it, and a second round that gives out again what pools
+//! cannot use. Nothing is admitted while what is allocated and what is raised together exceed pool, entitlement, group or cluster.
+
+use crate::entry::{PoolRef, lines, request};
+use crate::ledger::Ledger;
+use crate::picture::{ClusterView, Picture};
+use crate::room::{capacity, left, lent, total};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{
+    Admission, Entitlements, Left, Likeness, Line, Queue, Request, Rooms, Side, Standing, Turn, Usable,
+    admit, entitle, give_out_again,
+};
+use std::collections::BTreeMap;
+
+/// How room was divided last, and what the next division goes on from.
+#[derive(Debug, Clone, Default)]
+pub struct Division {
+    /// What the last admission left: why somebody waits follows from it.
+    pub rooms: Rooms,
+    /// Round 0, standing while demands change, with the tree that it is about.
+    standing: Option<(Version, Standing)>,
+    /// Demands as they were entered in it.
+    entered: BTreeMap<PoolIdx, Resources>,
+}
+
+/// What every pool may use of ordinary room, and of what hosts lend.
+#[derive(Debug, Clone)]
+pub struct Entitled {
+    /// Of ordinary room.
+    pub ordinary: Entitlements,
+    /// Of what hosts lend: the same division by shares alone. Nobody has reserved any of it.
+    pub lent: Entitlements,
+}
+
+/// What pools want of ordinary room and of what is lent, by index, as far as the clusters that their work may use have it.
+#[must_use]
+pub fn demands(
+    picture: &Picture,
+    ledger: &Ledger,
+) -> (BTreeMap<PoolIdx, Resources>, BTreeMap<PoolIdx, Resources>) {
+    let (mut ordinary, mut of_lent) = (BTreeMap::new(), BTreeMap::new());
+    for (pool, of) in ledger.known() {
+        let within = |of: Resources, there: Resources, has: Resources| of.min_each(there).max_each(has);
+        let each = of.by_choice.iter().map(|(only, sums)| {
+            if only.is_empty() {
+                return (sums.ordinary.demand, sums.lent.demand);
+            }
+            let there = choice(picture, only);
+            (
+                within(sums.ordinary.demand, there, sums.ordinary.allocated),
+                sums.lent.demand,
+            )
+        });
+        let sum = each.fold((Resources::ZERO, Resources::ZERO), |sum, one| {
+            (sum.0.plus(one.0), sum.1.plus(one.1))
+        });
+        ordinary.insert(pool, sum.0);
+        if !sum.1.is_zero() {
+            of_lent.insert(pool, sum.1);
+        }
+    }
+    (ordinary, of_lent)
+}
+
+/// All that the clusters of a choice have.
+fn choice(picture: &Picture, only: &[String]) -> Resources {
+    let chosen = picture.clusters.iter().filter(|(id, c)| {
+        let name = c.row.as_ref().map_or("", |r| r.name.as_str());
+        c.wish() != Wish::Left && only.iter().any(|o| o == name || o == id.as_str())
+    });
+    chosen.fold(Resources::ZERO, |sum, (_, c)| sum.plus(total(c)))
+}
+
+/// Round 0, computed from nothing.
+#[must_use]
+pub fn entitled(picture: &Picture, ledger: &Ledger) -> Entitled {
+    let (ordinary, of_lent) = demands(picture, ledger);
+    let there = capacity(picture, ledger.with_gpus());
+    Entitled {
+        ordinary: entitle(&picture.hierarchy, &by_index(picture, &ordinary), there),
+        lent: lent_entitled(picture, &of_lent),
+    }
+}
+
+fn lent_entitled(picture: &Picture, demand: &BTreeMap<PoolIdx, Resources>) -> Entitlements {
+    entitle(&picture.by_shares, &by_index(picture, demand), lent(picture))
+}
+
+fn by_index(picture: &Picture, amounts: &BTreeMap<PoolIdx, Resources>) -> Vec<Resources> {
+    let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
+    for (pool, amount) in amounts {
+        if let Some(slot) = out.get_mut(*pool) {
+            *slot = *amount;
+        }
+    }
+    out
+}
+
+impl Division {
+    /// Round 0, from the one before by what has changed since.
+    fn stand(&mut self, picture: &Picture) -> Entitled {
+        let (demand, of_lent) = demands(picture, &picture.ledger);
+        let there = capacity(picture, picture.ledger.with_gpus());
+        let tree = picture.pools.version;
+        if self.standing.as_ref().is_none_or(|(of, _)| *of != tree) {
+            let all = by_index(picture, &demand);
+            let standing = Standing::new(std::sync::Arc::clone(&picture.hierarchy), &all, there);
+            self.standing = Some((tree, standing));
+        } else if let Some((_, standing)) = &mut self.standing {
+            let gone = self.entered.keys().filter(|pool| !demand.contains_key(pool));
+            for pool in gone {
+                standing.set_demand(*pool, Resources::ZERO);
+            }
+            for (pool, amount) in demand.iter().filter(|(p, r)| self.entered.get(p) != Some(r)) {
+                standing.set_demand(*pool, *amount);
+            }
+            standing.set_capacity(there);
+        }
+        self.entered = demand;
+        let ordinary = self.standing.as_mut().map(|(_, s)| s.entitlements());
+        Entitled {
+            ordinary: ordinary.unwrap_or_default(),
+            lent: lent_entitled(picture, &of_lent),
+        }
+    }
+}
+
+/// What is left in pools and clusters within what pools are entitled to.
+#[must_use]
+pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
+    let clusters = picture.clusters.iter().map(|(id, c)| {
+        let room = takes_work(c).then(|| left(c, ledger.taken(id).or_used(c)));
+        (id.clone(), room)
+    });
+    let hierarchy = std::sync::Arc::clone(&picture.hierarchy);
+    let mut out = Rooms::new(hierarchy, lent(picture), clusters.collect());
+    for (pool, of) in ledger.known() {
+        out.take_pool(pool, of.sums.ordinary.allocated, of.sums.lent.allocated);
+    }
+    out.entitle(&entitled.ordinary, &entitled.lent);
+    out
+}
+
+fn takes_work(cluster: &ClusterView) -> bool {
+    cluster.takes_grants() && cluster.wish() == Wish::Active
+}
+
+/// Divides what there is, keeping in mind what the next division needs, and tells who gets more.
+pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admission> {
+    let mut division = std::mem::take(&mut picture.division);
+    let first = division.stand(picture);
+    let mut rooms = rooms(picture, &picture.ledger, &first);
+    let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
+    let asked = |turn: &Turn| ask(picture, turn);
+    let admitted = admissions((picture, &picture.ledger), &first, &mut rooms, asked, hopeful);
+    for (pool, lines) in picture.ledger.queue_mut().pools_mut() {
+        let left = BothLeft::of(&rooms, pool);
+        for (like, line) in lines {
+            let waits = left.lacking(&rooms, like) == Some(ReasonCode::NoClusterCapacity);
+            line.since = waits.then(|| line.since.unwrap_or(now));
+        }
+    }
+    division.rooms = rooms;
+    picture.division = division;
+    admitted
+}
+
+/// What a waiting group asks for.
+pub(crate) fn ask(picture: &Picture, turn: &Turn) -> Option<Request> {
+    let job = picture.jobs.get(&turn.job)?;
+    let spec = job.running_spec()?;
+    let group = spec.group(&turn.group)?;
+    let lines = lines(picture, turn.job, job);
+    request(picture, (turn.job, job), (spec, group), &lines)
+}
+
+/// Admits within round 0, then within the second round, and then, in whole instances, what is too little for any pool's share.
+pub(crate) fn admissions(
+    (picture, ledger): (&Picture, &Ledger),
+    first: &Entitled,
+    rooms: &mut Rooms,
+    ask: impl Fn(&Turn) -> Option<Request>,
+    hopeful: impl Fn(&Line) -> bool,
+) -> Vec<Admission> {
+    let queue = ledger.queue();
+    let mut admitted = Admitted::new();
+    round(queue, rooms, &ask, &mut admitted);
+    let somebody_waits = queue.pools().any(|(pool, lines)| {
+        let left = BothLeft::of(rooms, pool);
+        let why = |like: &Likeness| left.lacking(rooms, like);
+        lines
+            .keys()
+            .any(|like| why(like) == Some(ReasonCode::PoolEntitlement))
+    });
+    if somebody_waits {
+        let usable = usable(picture, ledger, rooms, hopeful);
+        let again = |hierarchy, first, usable: &[Usable]| give_out_again(hierarchy, first, usable);
+        let second = Entitled {
+            ordinary: again(&picture.hierarchy, &first.ordinary, &usable.ordinary),
+            lent: again(&picture.by_shares, &first.lent, &usable.lent),
+        };
+        rooms.entitle(&second.ordinary, &second.lent);
+        round(queue, rooms, &ask, &mut admitted);
+        let mut open = rooms.clone();
+        let (ordinary, lent) = usable.not_taken(rooms);
+        open.open(ordinary, lent);
+        round(queue, &mut open, &ask, &mut admitted);
+        rooms.take_as(open);
+    }
+    admitted.into_values().collect()
+}
+
+/// What leaves can use of what round 0 gave them, by index.
+struct BothUsable {
+    ordinary: Vec<Usable>,
+    lent: Vec<Usable>,
+}
+
+impl BothUsable {
+    /// What of this nobody has yet.
+    fn not_taken(&self, rooms: &Rooms) -> (Resources, Resources) {
+        let pairs = self.ordinary.iter().zip(&self.lent).enumerate();
+        pairs.fold(
+            (Resources::ZERO, Resources::ZERO),
+            |sum, (i, (ordinary, lent))| {
+                let (taken, taken_lent) = rooms.taken(i);
+                (
+                    sum.0.plus(ordinary.amount.minus(taken)),
+                    sum.1.plus(lent.amount.minus(taken_lent)),
+                )
+            },
+        )
+    }
+}
+
+/// What leaves have, with what is on its way to a cluster, what has not waited long for one, and what static pools keep.
+fn usable(picture: &Picture, ledger: &Ledger, rooms: &Rooms, hopeful: impl Fn(&Line) -> bool) -> BothUsable {
+    let none = vec![Usable::default(); picture.hierarchy.len()];
+    let mut out = BothUsable {
+        ordinary: none.clone(),
+        lent: none,
+    };
+    for i in picture
+        .hierarchy
+        .indexes()
+        .filter(|i| picture.hierarchy.is_leaf(*i))
+    {
+        let (taken, taken_lent) = rooms.taken(i);
+        let coming = ledger.of(&PoolRef::Known(i));
+        let kept = picture.hierarchy.pool(i).map(|p| p.kept()).unwrap_or_default();
+        if let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(i), out.lent.get_mut(i)) {
+            ordinary.amount = taken.plus(coming.ordinary.coming).max_each(kept);
+            lent.amount = taken_lent.plus(coming.lent.coming);
+        }
+    }
+    let kinds = picture.lent_kinds();
+    for (pool, lines) in ledger.queue().pools() {
+        let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) else {
+            continue;
+        };
+        let left = BothLeft::of(rooms, pool);
+        for (like, line) in lines {
+            let of_lent = match like.side {
+                Side::Ordinary => Resources::ZERO,
+                Side::Revocable => like.shape.lent_part(kinds),
+            };
+            let of_ordinary = like.shape.minus(of_lent);
+            match left.lacking(rooms, like) {
+                Some(ReasonCode::PoolEntitlement) => {
+                    let there = left.of_side(like.side).by_entitlement;
+                    let lacks = like.shape.minus(like.shape.min_each(there)).kinds();
+                    ordinary.lacks = ordinary.lacks.max_each(lacks.min_each(of_ordinary.kinds()));
+                    lent.lacks = lent.lacks.max_each(lacks.min_each(of_lent.kinds()));
+                }
+                Some(ReasonCode::NoClusterCapacity) if hopeful(line) => {
+                    ordinary.amount = ordinary.amount.plus(of_ordinary.times(line.waiting()));
+                    lent.amount = lent.amount.plus(of_lent.times(line.waiting()));
+                }
+                _ => {}
+            }
+        }
+    }
+    out
+}
+
+/// What a pool leaves to each side.
+struct BothLeft {
+    ordinary: Left,
+    revocable: Left,
+}
+
+impl BothLeft {
+    fn of(rooms: &Rooms, pool: PoolIdx) -> Self {
+        Self {
+            ordinary: rooms.left(pool, Side::Ordinary),
+            revocable: rooms.left(pool, Side::Revocable),
+        }
+    }
+
+    const fn of_side(&self, side: Side) -> &Left {
+        match side {
+            Side::Ordinary => &self.ordinary,
+            Side::Revocable => &self.revocable,
+        }
+    }
+
+    fn lacking(&self, rooms: &Rooms, like: &Likeness) -> Option<ReasonCode> {
+        rooms.lacking(self.of_side(like.side), like)
+    }
+}
+
+type Admitted = BTreeMap<(JobId, GroupName), Admission>;
+
+fn round(queue: &Queue, rooms: &mut Rooms, ask: &impl Fn(&Turn) -> Option<Request>, admitted: &mut Admitted) {
+    for side in [Side::Ordinary, Side::Revocable] {
+        let again = |turn: &Turn| {
+            let request = ask(turn)?;
+            Some(match admitted.get(&(turn.job, turn.group.clone())) {
+                Some(before) => request.less(before),
+                None => request,
+            })
+        };
+        for more in admit(queue, side, rooms, again) {
+            let key = (more.job, more.group.clone());
+            match admitted.get_mut(&key) {
+                Some(before) => before.add(more),
+                None => {
+                    admitted.insert(key, more);
+                }
+            }
+        }
+    }
+}

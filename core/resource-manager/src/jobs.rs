@@ -1,0 +1,92 @@
+//! All jobs by id, and which of them were changed since somebody last asked: what is summed over jobs follows from that alone, so
+//! that nothing walks all of them.
+
+use crate::picture::JobView;
+use echelon_core_model::JobId;
+use echelon_core_model::bucket::job_bucket;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
+/// All jobs. Read as the map that it is; whoever changes a job leaves its id here.
+#[derive(Debug, Clone, Default)]
+pub struct Jobs {
+    all: BTreeMap<JobId, JobView>,
+    buckets: BTreeMap<u16, BTreeSet<JobId>>,
+    changed: BTreeSet<JobId>,
+}
+
+impl Deref for Jobs {
+    type Target = BTreeMap<JobId, JobView>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl Jobs {
+    /// A job, to change it.
+    pub fn get_mut(&mut self, id: &JobId) -> Option<&mut JobView> {
+        let job = self.all.get_mut(id)?;
+        self.changed.insert(*id);
+        Some(job)
+    }
+
+    /// A job, to change what no sum depends on.
+    pub fn get_aside(&mut self, id: &JobId) -> Option<&mut JobView> {
+        self.all.get_mut(id)
+    }
+
+    /// A job, to change it; one of which nothing is known if it was not there.
+    pub fn open(&mut self, id: JobId) -> &mut JobView {
+        self.changed.insert(id);
+        self.buckets.entry(job_bucket(id)).or_default().insert(id);
+        self.all.entry(id).or_insert_with(|| JobView::new(id))
+    }
+
+    /// Lends a job out whole; it has to be put back with `give_back`.
+    pub fn lend(&mut self, id: &JobId) -> Option<JobView> {
+        let job = self.all.get_mut(id)?;
+        Some(std::mem::replace(job, JobView::new(*id)))
+    }
+
+    /// Puts a job back that was lent out, changed or not.
+    pub fn give_back(&mut self, id: JobId, job: JobView, changed: bool) {
+        if let Some(slot) = self.all.get_mut(&id) {
+            *slot = job;
+        }
+        if changed {
+            self.changed.insert(id);
+        }
+    }
+
+    /// Puts a job in, or back.
+    pub fn insert(&mut self, id: JobId, job: JobView) {
+        *self.open(id) = job;
+    }
+
+    /// Takes a job out.
+    pub fn remove(&mut self, id: &JobId) -> Option<JobView> {
+        let job = self.all.remove(id)?;
+        self.changed.insert(*id);
+        if let Some(bucket) = self.buckets.get_mut(&job_bucket(*id)) {
+            bucket.remove(id);
+        }
+        Some(job)
+    }
+
+    /// Something that sums depend on has changed for a job.
+    pub fn touch(&mut self, id: JobId) {
+        self.changed.insert(id);
+    }
+
+    /// The jobs of a bucket.
+    pub fn of_bucket(&self, bucket: u16) -> impl Iterator<Item = (JobId, &JobView)> {
+        let ids = self.buckets.get(&bucket).into_iter().flatten();
+        ids.filter_map(|id| Some((*id, self.all.get(id)?)))
+    }
+
+    /// The jobs that were changed since this was last asked, those that are gone with them.
+    pub fn take_changed(&mut self) -> BTreeSet<JobId> {
+        std::mem::take(&mut self.changed)
+    }
+}

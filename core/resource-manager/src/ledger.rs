@@ -1,0 +1,308 @@
+//! Sums over all live jobs, kept from cycle to cycle and changed where a job changed: what each pool wants and has, what is taken of
+//! each cluster, who waits, and which jobs a cycle has to look at. What is kept is what `entry` gives for every job; the checker
+//! holds both against each other.
+
+use crate::entry::{BothSums, Entry, PoolRef, Sums, Use, Uses, entry};
+use crate::picture::{ClusterView, Picture};
+use crate::room::{Taken, lends};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{ClusterIdx, Queue};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What entries depend on beside their own job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Basis {
+    tree: Version,
+    lent: Resources,
+    clusters: BTreeMap<ClusterId, OfCluster>,
+}
+
+/// What entries depend on of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OfCluster {
+    index: ClusterIdx,
+    settled: bool,
+    draining: bool,
+    /// 1 of each kind that it lends.
+    lends: Resources,
+}
+
+impl Basis {
+    fn of(picture: &Picture) -> Self {
+        let clusters = picture.clusters.iter();
+        Self {
+            tree: picture.pools.version,
+            lent: picture.lent_kinds(),
+            clusters: clusters
+                .enumerate()
+                .map(|(i, (id, c))| (id.clone(), OfCluster::of(i, c)))
+                .collect(),
+        }
+    }
+
+    /// A cluster's place among all, in order of id.
+    pub(crate) fn index(&self, cluster: &ClusterId) -> Option<ClusterIdx> {
+        self.clusters.get(cluster).map(|c| c.index)
+    }
+}
+
+impl OfCluster {
+    fn of(index: ClusterIdx, cluster: &ClusterView) -> Self {
+        Self {
+            index,
+            settled: cluster.settled,
+            draining: cluster.wish() == Wish::Draining,
+            lends: lends(cluster).kinds(),
+        }
+    }
+}
+
+/// One pool in sums.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct OfPool {
+    pub(crate) sums: BothSums,
+    /// What could be active, by the clusters that it may use; those that may use any under the empty list.
+    pub(crate) by_choice: BTreeMap<Vec<String>, BothSums>,
+}
+
+/// Sums over all live jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ledger {
+    basis: Basis,
+    entries: BTreeMap<JobId, Entry>,
+    pools: BTreeMap<PoolRef, OfPool>,
+    with_gpus: Resources,
+    uses: Uses,
+    queue: Queue,
+    unstored: BTreeSet<JobId>,
+    restless: BTreeSet<JobId>,
+    missing: BTreeSet<JobId>,
+    later: BTreeSet<(Timestamp, JobId)>,
+}
+
+/// Brings the ledger up to date with the jobs that were changed, and tells which.
+pub(crate) fn refresh(picture: &mut Picture) -> BTreeSet<JobId> {
+    let mut ledger = std::mem::take(&mut picture.ledger);
+    let mut changed = picture.jobs.take_changed();
+    let basis = Basis::of(picture);
+    if basis != ledger.basis {
+        changed.extend(ledger.concerned(&basis));
+        ledger.basis = basis;
+    }
+    for id in &changed {
+        ledger.take_out(*id);
+        if let Some(job) = picture.jobs.get(id) {
+            let entry = entry(picture, &ledger.basis, *id, job);
+            ledger.put_in(*id, entry);
+        }
+    }
+    picture.ledger = ledger;
+    changed
+}
+
+impl Ledger {
+    /// The sums of everything, made anew.
+    #[must_use]
+    pub fn new(picture: &Picture) -> Self {
+        let mut out = Self {
+            basis: Basis::of(picture),
+            ..Self::default()
+        };
+        for (id, job) in picture.jobs.iter() {
+            let entry = entry(picture, &out.basis, *id, job);
+            out.put_in(*id, entry);
+        }
+        out
+    }
+
+    /// The jobs whose entries follow from what has changed since.
+    fn concerned(&self, now: &Basis) -> Vec<JobId> {
+        let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());
+        if !same_clusters || (now.tree, now.lent) != (self.basis.tree, self.basis.lent) {
+            return self.entries.keys().copied().collect();
+        }
+        let same = |c: &ClusterId| now.clusters.get(c) == self.basis.clusters.get(c);
+        let touched = |(_, entry): &(&JobId, &Entry)| entry.clusters.iter().any(|(c, _)| !same(c));
+        self.entries.iter().filter(touched).map(|(id, _)| *id).collect()
+    }
+
+    /// The same sums with another job's.
+    #[must_use]
+    pub(crate) fn with(&self, id: JobId, entry: Entry) -> Self {
+        let mut out = Self {
+            pools: self.pools.clone(),
+            with_gpus: self.with_gpus,
+            uses: self.uses.clone(),
+            queue: self.queue.clone(),
+            ..Self::default()
+        };
+        out.put_in(id, entry);
+        out
+    }
+
+    fn put_in(&mut self, id: JobId, entry: Entry) {
+        self.change_sums(&entry, BothSums::plus, Taken::plus);
+        self.with_gpus = self.with_gpus.plus(entry.with_gpus);
+        if let PoolRef::Known(pool) = entry.pool {
+            for (like, turn, waiting) in &entry.waits {
+                self.queue.insert(pool, like.clone(), turn.clone(), *waiting);
+            }
+        }
+        let sets = [
+            (entry.unstored, &mut self.unstored),
+            (entry.restless, &mut self.restless),
+            (entry.missing, &mut self.missing),
+        ];
+        for (_, set) in sets.into_iter().filter(|(is, _)| *is) {
+            set.insert(id);
+        }
+        self.later.extend(entry.later.map(|at| (at, id)));
+        self.entries.insert(id, entry);
+    }
+
+    fn take_out(&mut self, id: JobId) {
+        let Some(entry) = self.entries.remove(&id) else {
+            return;
+        };
+        self.change_sums(&entry, BothSums::minus, Taken::minus);
+        self.with_gpus = self.with_gpus.minus(entry.with_gpus);
+        if let PoolRef::Known(pool) = entry.pool {
+            for (like, turn, _) in &entry.waits {
+                self.queue.remove(pool, like, turn);
+            }
+        }
+        for set in [&mut self.unstored, &mut self.restless, &mut self.missing] {
+            set.remove(&id);
+        }
+        if let Some(at) = entry.later {
+            self.later.remove(&(at, id));
+        }
+    }
+
+    fn change_sums(
+        &mut self,
+        entry: &Entry,
+        sums: fn(BothSums, BothSums) -> BothSums,
+        taken: fn(Taken, Taken) -> Taken,
+    ) {
+        if entry.sums != BothSums::default() {
+            let of_pool = self.pools.entry(entry.pool.clone()).or_default();
+            of_pool.sums = sums(of_pool.sums, entry.sums);
+            let of_choice = of_pool.by_choice.entry(entry.only.clone()).or_default();
+            *of_choice = sums(*of_choice, entry.sums);
+            of_pool.by_choice.retain(|_, s| *s != BothSums::default());
+            if of_pool.by_choice.is_empty() {
+                self.pools.remove(&entry.pool);
+            }
+        }
+        for (cluster, used) in &entry.clusters {
+            let of_cluster = self.uses.entry(cluster.clone()).or_default();
+            of_cluster.taken = taken(of_cluster.taken, used.taken);
+            of_cluster.spoken_for = taken(of_cluster.spoken_for, used.spoken_for);
+            if *of_cluster == Use::default() {
+                self.uses.remove(cluster);
+            }
+        }
+    }
+
+    /// The pools that are in the tree, with their sums.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (PoolIdx, &OfPool)> {
+        self.pools.iter().filter_map(|(pool, of)| match pool {
+            PoolRef::Known(i) => Some((*i, of)),
+            PoolRef::Unknown(_) => None,
+        })
+    }
+
+    /// The sums of a pool.
+    #[must_use]
+    pub fn of(&self, pool: &PoolRef) -> BothSums {
+        self.pools.get(pool).map(|of| of.sums).unwrap_or_default()
+    }
+
+    /// What is taken of a cluster, granted or active.
+    #[must_use]
+    pub fn taken(&self, cluster: &ClusterId) -> Taken {
+        self.uses.get(cluster).map(|u| u.taken).unwrap_or_default()
+    }
+
+    /// What is assigned to a cluster.
+    #[must_use]
+    pub fn spoken_for(&self, cluster: &ClusterId) -> Taken {
+        self.uses.get(cluster).map(|u| u.spoken_for).unwrap_or_default()
+    }
+
+    /// What could be active of work that asks for GPUs.
+    #[must_use]
+    pub const fn with_gpus(&self) -> Resources {
+        self.with_gpus
+    }
+
+    /// Who waits.
+    #[must_use]
+    pub const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Who waits, to note since when.
+    pub(crate) const fn queue_mut(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    /// What entries were made with.
+    pub(crate) const fn basis(&self) -> &Basis {
+        &self.basis
+    }
+
+    /// Jobs whose assignment is not stored as it is decided.
+    #[must_use]
+    pub const fn unstored(&self) -> &BTreeSet<JobId> {
+        &self.unstored
+    }
+
+    /// Jobs of which something cannot run where it is, or is to leave.
+    #[must_use]
+    pub const fn restless(&self) -> &BTreeSet<JobId> {
+        &self.restless
+    }
+
+    /// Jobs some of whose numbers are at no cluster.
+    #[must_use]
+    pub const fn missing(&self) -> &BTreeSet<JobId> {
+        &self.missing
+    }
+
+    /// Jobs of which a part was held back until now.
+    pub(crate) fn held_until(&self, now: Timestamp) -> Vec<JobId> {
+        let due = self.later.iter().take_while(|(at, _)| *at <= now);
+        due.map(|(_, id)| *id).collect()
+    }
+
+    /// Sums by path, of pools in the tree or not.
+    pub(crate) fn by_path(&self, picture: &Picture) -> BTreeMap<String, BothSums> {
+        let path = |pool: &PoolRef| match pool {
+            PoolRef::Known(i) => picture.hierarchy.pool(*i).map(|p| p.path.clone()),
+            PoolRef::Unknown(path) => Some(path.clone()),
+        };
+        let all = self.pools.iter();
+        all.filter_map(|(pool, of)| Some((path(pool)?, of.sums)))
+            .collect()
+    }
+}
+
+impl BothSums {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            ordinary: Sums::plus(self.ordinary, other.ordinary),
+            lent: Sums::plus(self.lent, other.lent),
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            ordinary: Sums::minus(self.ordinary, other.ordinary),
+            lent: Sums::minus(self.lent, other.lent),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
+
+use crate::entry::{Line, PoolRef, pool_of, side_of};
+use crate::picture::{JobView, Picture, SliceKey};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{Reason, ReasonCode};
+use echelon_core_pools::Rooms;
+
+/// Instances of a slice that could start and are not admitted, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) key: SliceKey,
+    pub(crate) reason: Reason,
+    pub(crate) count: u64,
+}
+
+/// The slices of a group that ask for more and get none of the rooms that a division has left.
+pub(crate) fn refused(
+    picture: &Picture,
+    rooms: &Rooms,
+    job: &JobView,
+    (spec, group): (&JobSpec, &GroupSpec),
+    lines: &[Line],
+) -> Vec<Refused> {
+    let lines = lines.iter().filter(|l| l.key.group == group.name);
+    let allocated = lines.clone().map(|l| l.allocated).fold(0u64, u64::saturating_add);
+    let room = u64::from(group.most_active()).saturating_sub(allocated);
+    let refused = lines.filter_map(|line| {
+        let count = line.count.startable().saturating_sub(line.allocated);
+        let reason = || {
+            if let Some(barred) = barred(picture, job, &line.key) {
+                return Some(barred);
+            }
+            if room == 0 {
+                return Some(Reason::new(ReasonCode::MaxRunning));
+            }
+            match pool_of(picture, &spec.pool) {
+                PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
+                PoolRef::Known(pool) => rooms.refusal(pool, side_of(spec), group.room(), &line.key.cluster),
+            }
+        };
+        (count > 0).then(reason).flatten().map(|reason| Refused {
+            key: line.key.clone(),
+            reason,
+            count,
+        })
+    });
+    refused.collect()
+}
+
+/// Why a slice gets no more whatever room there is.
+fn barred(picture: &Picture, job: &JobView, key: &SliceKey) -> Option<Reason> {
+    let cluster = picture.clusters.get(&key.cluster)?;
+    if !cluster.takes_grants() {
+        return Some(Reason::new(ReasonCode::ClusterSilent).at(key.cluster.as_str()));
+    }
+    if cluster.wish() != Wish::Active {
+        let reason = Reason::new(ReasonCode::ClusterCordoned);
+        return Some(reason.at(format!("{}: {}", key.cluster, cluster.wish().word())));
+    }
+    job.held_back.get(key).map(|(_, reason)| reason.clone())
+}
