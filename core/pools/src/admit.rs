@@ -105,6 +105,9 @@ pub fn admit(
     rooms: &mut Rooms,
     ask: impl Fn(&Turn) -> Option<Request>,
 ) -> Vec<Admission> {
+    if !queue.has(side) {
+        return Vec::new();
+    }
     let mut lines = Vec::new();
     for (pool, of_pool) in queue.pools() {
         let left = rooms.left(pool, side);

@@ -5,6 +5,7 @@ use crate::hierarchy::PoolIdx;
 use crate::rooms::{ClusterIdx, Side};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{GroupName, JobId, Timestamp};
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -19,6 +20,9 @@ pub struct Turn {
     pub group: GroupName,
 }
 
+/// Some clusters by index. Groups are mostly at one or two, which are then not looked up elsewhere.
+pub type Clusters = SmallVec<[ClusterIdx; 2]>;
+
 /// What groups of a pool have in common that get room, or none, for the same reasons.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Likeness {
@@ -27,7 +31,7 @@ pub struct Likeness {
     /// Room of one instance.
     pub shape: Resources,
     /// Where their instances wait, by index, in order.
-    pub clusters: Vec<ClusterIdx>,
+    pub clusters: Clusters,
 }
 
 /// Those of a pool that are alike, with how many instances of each wait.
@@ -65,12 +69,18 @@ impl Line {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Queue {
     pools: BTreeMap<PoolIdx, BTreeMap<Likeness, Line>>,
+    /// Lines of revocable work.
+    revocable: usize,
 }
 
 impl Queue {
     /// Somebody waits, with so many instances.
     pub fn insert(&mut self, pool: PoolIdx, like: Likeness, turn: Turn, waiting: u64) {
+        let side = like.side;
         let line = self.pools.entry(pool).or_default().entry(like).or_default();
+        if line.turns.is_empty() && side == Side::Revocable {
+            self.revocable += 1;
+        }
         let before = line.turns.insert(turn, waiting).unwrap_or_default();
         line.waiting = line.waiting.saturating_sub(before).saturating_add(waiting);
     }
@@ -86,6 +96,9 @@ impl Queue {
         }
         if line.turns.is_empty() {
             lines.remove(like);
+            if like.side == Side::Revocable {
+                self.revocable -= 1;
+            }
         }
         if lines.is_empty() {
             self.pools.remove(&pool);
@@ -104,6 +117,15 @@ impl Queue {
         self.pools
             .iter_mut()
             .map(|(pool, lines)| (*pool, lines.iter_mut()))
+    }
+
+    /// Whether anybody may wait on a side.
+    #[must_use]
+    pub fn has(&self, side: Side) -> bool {
+        match side {
+            Side::Ordinary => !self.pools.is_empty(),
+            Side::Revocable => self.revocable > 0,
+        }
     }
 
     /// Whether nobody waits.

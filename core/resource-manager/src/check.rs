@@ -1,7 +1,7 @@
 //! The checker: what is broken in a picture, told independently of how it came about. Runs after every step of tests and
 //! simulation, sampled in production.
 
-use crate::division::{demands, entitled};
+use crate::division::{Wanted, demands, entitled};
 use crate::ledger::Ledger;
 use crate::picture::{Picture, SliceKey, slices_of};
 use crate::room::{by_shares, capacity, lent};
@@ -117,18 +117,19 @@ pub fn check(picture: &Picture) -> Vec<Broken> {
 /// Every division proves itself to a checker that shares nothing with it.
 fn unfair(picture: &Picture, sums: &Ledger) -> Vec<certificate::Unfair> {
     let entitled = entitled(picture, sums);
-    let (ordinary, of_lent) = demands(picture, sums);
+    let wanted = demands(picture, sums);
     let path = |i: PoolIdx| picture.hierarchy.pool(i).map(|p| p.path.clone());
-    let by_path = |of: BTreeMap<PoolIdx, Resources>| -> BTreeMap<String, Resources> {
-        of.into_iter().filter_map(|(i, r)| Some((path(i)?, r))).collect()
+    let by_path = |which: fn(&Wanted) -> Resources| -> BTreeMap<String, Resources> {
+        let known = wanted.iter();
+        known.filter_map(|(i, w)| Some((path(*i)?, which(w)))).collect()
     };
     let proof = certificate::certify(&picture.hierarchy, &entitled.ordinary);
     let there = capacity(picture, sums.with_gpus());
-    let mut out = certificate::check(&picture.pools, &by_path(ordinary), there, &proof);
+    let mut out = certificate::check(&picture.pools, &by_path(|w| w.ordinary), there, &proof);
     let proof = certificate::certify(&picture.by_shares, &entitled.lent);
     let pools = by_shares(&picture.pools);
     let there = lent(picture);
-    out.extend(certificate::check(&pools, &by_path(of_lent), there, &proof));
+    out.extend(certificate::check(&pools, &by_path(|w| w.lent), there, &proof));
     out
 }
 

@@ -14,7 +14,7 @@ pub struct Config {
     pub lease: Span,
     /// How long a grant allows raising; renewed every third of this.
     pub grant_lease: Span,
-    /// Shortest time between two cycles.
+    /// Time for each cycle, on average.
     pub cycle: Span,
     /// All buckets of heads are read again within this.
     pub heads_within: Span,

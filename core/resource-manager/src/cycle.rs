@@ -1,6 +1,6 @@
 //! One cycle (section 3): what was released is settled, goals are followed, new numbers are routed, quota is divided, waiting and
-//! leaving work is marked; then what was decided is stored, and what is stored is ordered. Runs after events, at most every
-//! `cycle`, and once a second in any case. It looks at what has changed, at those who wait and could get something, and at some
+//! leaving work is marked; then what was decided is stored, and what is stored is ordered. Runs after events, once in each `cycle`
+//! on average, and once a second in any case. It looks at what has changed, at those who wait and could get something, and at some
 //! others in their turn, never at all jobs. Deciding twice on the same picture changes nothing.
 
 use crate::contact::{changed_state, contact};
@@ -57,8 +57,9 @@ impl ResourceManager {
             self.contacts(now, out);
             self.remove_tombstones(now, out);
         }
-        if self.due && now.since(self.timers.cycle) >= self.config.cycle {
-            self.timers.cycle = now;
+        if self.due && now >= self.next_cycle() {
+            let paid = self.timers.cycle.max(now);
+            self.timers.cycle = paid.plus(self.config.cycle);
             self.due = false;
             self.cycle(now, out);
         }
@@ -88,10 +89,16 @@ impl ResourceManager {
             at.push(self.timers.reread.plus(self.config.reread));
             at.push(self.timers.full_cycle.plus(FULL_CYCLE));
             if self.due {
-                at.push(self.timers.cycle.plus(self.config.cycle));
+                at.push(self.next_cycle());
             }
         }
         at.into_iter().min()
+    }
+
+    /// When a cycle may run: one in each `cycle` on average, and after a rest two at once, so that a job that is submitted to an idle
+    /// federation is assigned and, as soon as that is stored, granted.
+    fn next_cycle(&self) -> Timestamp {
+        Timestamp(self.timers.cycle.0.saturating_sub(self.config.cycle.0))
     }
 
     fn cycle(&mut self, now: Timestamp, out: &mut Vec<Effect>) {

@@ -2,7 +2,7 @@
 //! cannot use. Nothing is admitted while what is allocated and what is raised together exceed pool, entitlement, group or cluster.
 
 use crate::entry::{PoolRef, lines, request};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, OfPool};
 use crate::picture::{ClusterView, Picture};
 use crate::room::{capacity, left, lent, total};
 use echelon_core_model::cluster::Wish;
@@ -12,17 +12,25 @@ use echelon_core_pools::{
     Admission, Entitlements, Left, Likeness, Line, Queue, Request, Rooms, Side, Standing, Turn, Usable,
     admit, entitle, give_out_again,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How often it is noted who waits for a cluster.
+const NOTED: Span = Span::seconds(1);
 
 /// How room was divided last, and what the next division goes on from.
 #[derive(Debug, Clone, Default)]
 pub struct Division {
     /// What the last admission left: why somebody waits follows from it.
     pub rooms: Rooms,
+    /// When it was noted last who waits for a cluster.
+    noted: Timestamp,
     /// Round 0, standing while demands change, with the tree that it is about.
     standing: Option<(Version, Standing)>,
-    /// Demands as they were entered in it.
-    entered: BTreeMap<PoolIdx, Resources>,
+    /// What pools wanted then.
+    wanted: BTreeMap<PoolIdx, Wanted>,
+    /// Pools whose jobs have changed since.
+    pub(crate) touched: BTreeSet<PoolIdx>,
 }
 
 /// What every pool may use of ordinary room, and of what hosts lend.
@@ -34,34 +42,37 @@ pub struct Entitled {
     pub lent: Entitlements,
 }
 
-/// What pools want of ordinary room and of what is lent, by index, as far as the clusters that their work may use have it.
+/// What a pool wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Of ordinary room.
+    pub ordinary: Resources,
+    /// Of what hosts lend.
+    pub lent: Resources,
+}
+
+/// What pools want, by index, as far as the clusters that their work may use have it.
 #[must_use]
-pub fn demands(
-    picture: &Picture,
-    ledger: &Ledger,
-) -> (BTreeMap<PoolIdx, Resources>, BTreeMap<PoolIdx, Resources>) {
-    let (mut ordinary, mut of_lent) = (BTreeMap::new(), BTreeMap::new());
-    for (pool, of) in ledger.known() {
-        let within = |of: Resources, there: Resources, has: Resources| of.min_each(there).max_each(has);
-        let each = of.by_choice.iter().map(|(only, sums)| {
-            if only.is_empty() {
-                return (sums.ordinary.demand, sums.lent.demand);
-            }
+pub fn demands(picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
+    let known = ledger.known();
+    known.map(|(pool, of)| (pool, wanted(picture, of))).collect()
+}
+
+fn wanted(picture: &Picture, of: &OfPool) -> Wanted {
+    let each = of.by_choice.iter().map(|(only, sums)| {
+        let wanted = sums.ordinary.demand;
+        let ordinary = if only.is_empty() {
+            wanted
+        } else {
             let there = choice(picture, only);
-            (
-                within(sums.ordinary.demand, there, sums.ordinary.allocated),
-                sums.lent.demand,
-            )
-        });
-        let sum = each.fold((Resources::ZERO, Resources::ZERO), |sum, one| {
-            (sum.0.plus(one.0), sum.1.plus(one.1))
-        });
-        ordinary.insert(pool, sum.0);
-        if !sum.1.is_zero() {
-            of_lent.insert(pool, sum.1);
-        }
-    }
-    (ordinary, of_lent)
+            wanted.min_each(there).max_each(sums.ordinary.allocated)
+        };
+        (ordinary, sums.lent.demand)
+    });
+    each.fold(Wanted::default(), |sum, (ordinary, lent)| Wanted {
+        ordinary: sum.ordinary.plus(ordinary),
+        lent: sum.lent.plus(lent),
+    })
 }
 
 /// All that the clusters of a choice have.
@@ -76,23 +87,31 @@ fn choice(picture: &Picture, only: &[String]) -> Resources {
 /// Round 0, computed from nothing.
 #[must_use]
 pub fn entitled(picture: &Picture, ledger: &Ledger) -> Entitled {
-    let (ordinary, of_lent) = demands(picture, ledger);
+    let wanted = demands(picture, ledger);
     let there = capacity(picture, ledger.with_gpus());
+    let ordinary = by_index(picture, &wanted, |w| w.ordinary);
     Entitled {
-        ordinary: entitle(&picture.hierarchy, &by_index(picture, &ordinary), there),
-        lent: lent_entitled(picture, &of_lent),
+        ordinary: entitle(&picture.hierarchy, &ordinary, there),
+        lent: lent_entitled(picture, &wanted),
     }
 }
 
-fn lent_entitled(picture: &Picture, demand: &BTreeMap<PoolIdx, Resources>) -> Entitlements {
-    entitle(&picture.by_shares, &by_index(picture, demand), lent(picture))
+/// What is lent is divided by shares alone. Mostly nothing is.
+fn lent_entitled(picture: &Picture, wanted: &BTreeMap<PoolIdx, Wanted>) -> Entitlements {
+    let there = lent(picture);
+    let wanted = by_index(picture, wanted, |w| w.lent);
+    entitle(&picture.by_shares, &wanted, there)
 }
 
-fn by_index(picture: &Picture, amounts: &BTreeMap<PoolIdx, Resources>) -> Vec<Resources> {
+fn by_index(
+    picture: &Picture,
+    wanted: &BTreeMap<PoolIdx, Wanted>,
+    which: impl Fn(&Wanted) -> Resources,
+) -> Vec<Resources> {
     let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
-    for (pool, amount) in amounts {
+    for (pool, wanted) in wanted {
         if let Some(slot) = out.get_mut(*pool) {
-            *slot = *amount;
+            *slot = which(wanted);
         }
     }
     out
@@ -101,29 +120,39 @@ fn by_index(picture: &Picture, amounts: &BTreeMap<PoolIdx, Resources>) -> Vec<Re
 impl Division {
     /// Round 0, from the one before by what has changed since.
     fn stand(&mut self, picture: &Picture) -> Entitled {
-        let (demand, of_lent) = demands(picture, &picture.ledger);
-        let there = capacity(picture, picture.ledger.with_gpus());
+        let ledger = &picture.ledger;
+        let there = capacity(picture, ledger.with_gpus());
         let tree = picture.pools.version;
+        let mut touched = std::mem::take(&mut self.touched);
         if self.standing.as_ref().is_none_or(|(of, _)| *of != tree) {
-            let all = by_index(picture, &demand);
-            let standing = Standing::new(std::sync::Arc::clone(&picture.hierarchy), &all, there);
+            self.wanted = demands(picture, ledger);
+            let all = by_index(picture, &self.wanted, |w| w.ordinary);
+            let standing = Standing::new(Arc::clone(&picture.hierarchy), &all, there);
             self.standing = Some((tree, standing));
         } else if let Some((_, standing)) = &mut self.standing {
-            let gone = self.entered.keys().filter(|pool| !demand.contains_key(pool));
-            for pool in gone {
-                standing.set_demand(*pool, Resources::ZERO);
-            }
-            for (pool, amount) in demand.iter().filter(|(p, r)| self.entered.get(p) != Some(r)) {
-                standing.set_demand(*pool, *amount);
+            touched.extend(ledger.choosy());
+            for pool in touched {
+                let now = ledger.of_known(pool).map(|of| wanted(picture, of));
+                standing.set_demand(pool, now.unwrap_or_default().ordinary);
+                match now {
+                    Some(now) => self.wanted.insert(pool, now),
+                    None => self.wanted.remove(&pool),
+                };
             }
             standing.set_capacity(there);
         }
-        self.entered = demand;
         let ordinary = self.standing.as_mut().map(|(_, s)| s.entitlements());
-        Entitled {
+        let lent = if lent(picture).is_zero() {
+            Entitlements::default()
+        } else {
+            lent_entitled(picture, &self.wanted)
+        };
+        let out = Entitled {
             ordinary: ordinary.unwrap_or_default(),
-            lent: lent_entitled(picture, &of_lent),
-        }
+            lent,
+        };
+        debug_assert_eq!(out.ordinary, entitled(picture, ledger).ordinary);
+        out
     }
 }
 
@@ -134,7 +163,7 @@ pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
         let room = takes_work(c).then(|| left(c, ledger.taken(id).or_used(c)));
         (id.clone(), room)
     });
-    let hierarchy = std::sync::Arc::clone(&picture.hierarchy);
+    let hierarchy = Arc::clone(&picture.hierarchy);
     let mut out = Rooms::new(hierarchy, lent(picture), clusters.collect());
     for (pool, of) in ledger.known() {
         out.take_pool(pool, of.sums.ordinary.allocated, of.sums.lent.allocated);
@@ -155,16 +184,24 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
     let asked = |turn: &Turn| ask(picture, turn);
     let admitted = admissions((picture, &picture.ledger), &first, &mut rooms, asked, hopeful);
-    for (pool, lines) in picture.ledger.queue_mut().pools_mut() {
-        let left = BothLeft::of(&rooms, pool);
-        for (like, line) in lines {
-            let waits = left.lacking(&rooms, like) == Some(ReasonCode::NoClusterCapacity);
-            line.since = waits.then(|| line.since.unwrap_or(now));
-        }
+    if now.since(division.noted) >= NOTED {
+        division.noted = now;
+        note(picture.ledger.queue_mut(), &rooms, now);
     }
     division.rooms = rooms;
     picture.division = division;
     admitted
+}
+
+/// Notes since when nobody of a line finds room in a cluster.
+fn note(queue: &mut Queue, rooms: &Rooms, now: Timestamp) {
+    for (pool, lines) in queue.pools_mut() {
+        let left = BothLeft::of(rooms, pool);
+        for (like, line) in lines {
+            let waits = left.lacking(rooms, like) == Some(ReasonCode::NoClusterCapacity);
+            line.since = waits.then(|| line.since.unwrap_or(now));
+        }
+    }
 }
 
 /// What a waiting group asks for.

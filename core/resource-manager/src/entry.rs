@@ -9,7 +9,7 @@ use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Likeness, Request, Side, SliceRequest, Turn};
+use echelon_core_pools::{Clusters, Likeness, Request, Side, SliceRequest, Turn};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -82,12 +82,24 @@ pub struct Entry {
     pub(crate) waits: Vec<(Likeness, Turn, u64)>,
     /// Its assignment is not stored as it is decided.
     pub(crate) unstored: bool,
-    /// Something of it cannot run where it is, or is marked to leave.
+    /// A shard found no host for something of it.
+    pub(crate) unplaced: bool,
+    /// Something of it cannot run where it is, or is to leave.
     pub(crate) restless: bool,
     /// Some of its numbers are at no cluster.
     pub(crate) missing: bool,
     /// When a part of it that was held back may ask again.
     pub(crate) later: Option<Timestamp>,
+}
+
+impl Entry {
+    /// Its pool's index, if it is in the tree.
+    pub(crate) const fn known_pool(&self) -> Option<PoolIdx> {
+        match self.pool {
+            PoolRef::Known(i) => Some(i),
+            PoolRef::Unknown(_) => None,
+        }
+    }
 }
 
 /// A slice with its numbers, as admission needs it.
@@ -121,6 +133,7 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         clusters: Vec::new(),
         waits: Vec::new(),
         unstored: job.tombstone || job.decided != job.durable,
+        unplaced: false,
         restless: false,
         missing: false,
         later: job.held_back.values().map(|(until, _)| *until).min(),
@@ -131,7 +144,8 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     out.pool = pool_of(picture, &spec.pool);
     out.only.clone_from(&spec.clusters.only);
     out.only.sort();
-    out.restless = is_restless(picture, id, job, &lines);
+    out.unplaced = is_somewhere_unplaced(picture, id, &lines);
+    out.restless = out.unplaced || is_restless(picture, job, &lines);
     for group in &spec.groups {
         let of_group: Vec<&Line> = lines.iter().filter(|l| l.key.group == group.name).collect();
         add_group(&mut out, picture, job, (spec, group), &of_group);
@@ -239,7 +253,7 @@ fn waits(
         .filter(|r| r.room > 0)
         .map(|r| {
             let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
-            let mut clusters: Vec<ClusterIdx> = indexes.collect();
+            let mut clusters: Clusters = indexes.collect();
             clusters.sort_unstable();
             clusters.dedup();
             let like = Likeness {
@@ -301,18 +315,20 @@ pub(crate) const fn side_of(spec: &JobSpec) -> Side {
     }
 }
 
-/// Whether something of a job cannot run where it is, or is to leave.
-fn is_restless(picture: &Picture, id: JobId, job: &JobView, lines: &[Line]) -> bool {
+/// Whether something of a job was found unable to run where it is, or is to leave.
+fn is_restless(picture: &Picture, job: &JobView, lines: &[Line]) -> bool {
     let marked = |l: &Line| l.count.leaving + l.count.leaving_waiting > 0;
-    let unplaced = |l: &Line| {
-        let report = picture.report(id, &l.key);
-        report.is_some_and(|r| r.waiting.iter().any(|(reason, _, _)| is_unplaced(reason.code)))
-    };
     let draining = |l: &Line| {
         let cluster = picture.clusters.get(&l.key.cluster);
         cluster.is_some_and(|c| c.wish() == Wish::Draining)
     };
-    !job.stuck.is_empty() || lines.iter().any(|l| marked(l) || unplaced(l) || draining(l))
+    !job.stuck.is_empty() || lines.iter().any(|l| marked(l) || draining(l))
+}
+
+fn is_somewhere_unplaced(picture: &Picture, id: JobId, lines: &[Line]) -> bool {
+    let reports = lines.iter().filter_map(|l| picture.report(id, &l.key));
+    let mut reasons = reports.flat_map(|r| &r.waiting);
+    reasons.any(|(reason, _, _)| is_unplaced(reason.code))
 }
 
 /// Whether a shard says by this that it found no host.

@@ -29,10 +29,9 @@ pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
     let tree = tree.unwrap_or_else(|| picture.pools.clone());
     let ledger = &picture.ledger;
     let hierarchy = Hierarchy::new(&tree);
-    let (known, _) = demands(picture, ledger);
-    let capped = known
+    let capped = demands(picture, ledger)
         .into_iter()
-        .filter_map(|(i, wanted)| Some((picture.hierarchy.pool(i)?.path.clone(), wanted)));
+        .filter_map(|(i, wanted)| Some((picture.hierarchy.pool(i)?.path.clone(), wanted.ordinary)));
     let sums = ledger.by_path(picture);
     let wanted = sums.iter().map(|(path, s)| (path.clone(), s.ordinary.demand));
     let demand: BTreeMap<String, Resources> = wanted.chain(capped).collect();

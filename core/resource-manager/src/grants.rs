@@ -101,7 +101,7 @@ fn capped(job: &JobView, lines: &[Line], now: &[u64], most: u64) -> Vec<u64> {
 pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId, SliceKey, u64, Reason)> {
     let mut starved = None;
     let mut out = Vec::new();
-    for id in picture.ledger.restless() {
+    for id in picture.ledger.unplaced() {
         let Some((job, spec)) = picture.jobs.get(id).and_then(|j| Some((j, j.running_spec()?))) else {
             continue;
         };

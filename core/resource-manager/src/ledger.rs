@@ -77,9 +77,11 @@ pub struct Ledger {
     uses: Uses,
     queue: Queue,
     unstored: BTreeSet<JobId>,
+    unplaced: BTreeSet<JobId>,
     restless: BTreeSet<JobId>,
     missing: BTreeSet<JobId>,
     later: BTreeSet<(Timestamp, JobId)>,
+    choosy: BTreeSet<PoolIdx>,
 }
 
 /// Brings the ledger up to date with the jobs that were changed, and tells which.
@@ -91,13 +93,16 @@ pub(crate) fn refresh(picture: &mut Picture) -> BTreeSet<JobId> {
         changed.extend(ledger.concerned(&basis));
         ledger.basis = basis;
     }
+    let mut touched = BTreeSet::new();
     for id in &changed {
-        ledger.take_out(*id);
+        touched.extend(ledger.take_out(*id));
         if let Some(job) = picture.jobs.get(id) {
             let entry = entry(picture, &ledger.basis, *id, job);
+            touched.extend(entry.known_pool());
             ledger.put_in(*id, entry);
         }
     }
+    picture.division.touched.extend(touched);
     picture.ledger = ledger;
     changed
 }
@@ -152,6 +157,7 @@ impl Ledger {
         }
         let sets = [
             (entry.unstored, &mut self.unstored),
+            (entry.unplaced, &mut self.unplaced),
             (entry.restless, &mut self.restless),
             (entry.missing, &mut self.missing),
         ];
@@ -162,10 +168,9 @@ impl Ledger {
         self.entries.insert(id, entry);
     }
 
-    fn take_out(&mut self, id: JobId) {
-        let Some(entry) = self.entries.remove(&id) else {
-            return;
-        };
+    /// Tells in which pool it was.
+    fn take_out(&mut self, id: JobId) -> Option<PoolIdx> {
+        let entry = self.entries.remove(&id)?;
         self.change_sums(&entry, BothSums::minus, Taken::minus);
         self.with_gpus = self.with_gpus.minus(entry.with_gpus);
         if let PoolRef::Known(pool) = entry.pool {
@@ -173,12 +178,19 @@ impl Ledger {
                 self.queue.remove(pool, like, turn);
             }
         }
-        for set in [&mut self.unstored, &mut self.restless, &mut self.missing] {
+        let sets = [
+            &mut self.unstored,
+            &mut self.unplaced,
+            &mut self.restless,
+            &mut self.missing,
+        ];
+        for set in sets {
             set.remove(&id);
         }
         if let Some(at) = entry.later {
             self.later.remove(&(at, id));
         }
+        entry.known_pool()
     }
 
     fn change_sums(
@@ -193,6 +205,13 @@ impl Ledger {
             let of_choice = of_pool.by_choice.entry(entry.only.clone()).or_default();
             *of_choice = sums(*of_choice, entry.sums);
             of_pool.by_choice.retain(|_, s| *s != BothSums::default());
+            if let PoolRef::Known(i) = entry.pool {
+                if of_pool.by_choice.keys().any(|only| !only.is_empty()) {
+                    self.choosy.insert(i);
+                } else {
+                    self.choosy.remove(&i);
+                }
+            }
             if of_pool.by_choice.is_empty() {
                 self.pools.remove(&entry.pool);
             }
@@ -213,6 +232,16 @@ impl Ledger {
             PoolRef::Known(i) => Some((*i, of)),
             PoolRef::Unknown(_) => None,
         })
+    }
+
+    /// Pools with jobs that may not use every cluster: what they want follows from what clusters have.
+    pub(crate) fn choosy(&self) -> impl Iterator<Item = PoolIdx> + '_ {
+        self.choosy.iter().copied()
+    }
+
+    /// The sums of one that is in the tree.
+    pub(crate) fn of_known(&self, pool: PoolIdx) -> Option<&OfPool> {
+        self.pools.get(&PoolRef::Known(pool))
     }
 
     /// The sums of a pool.
@@ -259,6 +288,12 @@ impl Ledger {
     #[must_use]
     pub const fn unstored(&self) -> &BTreeSet<JobId> {
         &self.unstored
+    }
+
+    /// Jobs for something of which a shard found no host.
+    #[must_use]
+    pub const fn unplaced(&self) -> &BTreeSet<JobId> {
+        &self.unplaced
     }
 
     /// Jobs of which something cannot run where it is, or is to leave.

@@ -4,7 +4,7 @@ use super::*;
 use crate::entitle::tests::{cpus, pool, tree};
 use crate::entitle::{Entitlements, entitle};
 use crate::hierarchy::Hierarchy;
-use crate::queue::Likeness;
+use crate::queue::{Clusters, Likeness};
 use crate::rooms::ClusterRoom;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<R
         let waiting: Vec<&SliceRequest> = r.slices.iter().filter(|s| s.more > 0).collect();
         let index = |s: &&SliceRequest| there.clusters.iter().position(|c| c == s.cluster.as_str());
         // One that is not there is one that has no room.
-        let mut clusters: Vec<usize> = waiting.iter().map(|s| index(s).unwrap_or(99)).collect();
+        let mut clusters: Clusters = waiting.iter().map(|s| index(s).unwrap_or(99)).collect();
         clusters.sort_unstable();
         clusters.dedup();
         let like = Likeness {
@@ -256,7 +256,7 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
         let like = Likeness {
             side: Side::Ordinary,
             shape: a.request.shape,
-            clusters: vec![0],
+            clusters: Clusters::from_slice(&[0]),
         };
         let turn = Turn {
             priority: Reverse(0),
