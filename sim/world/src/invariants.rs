@@ -399,10 +399,17 @@ impl World {
             (Some(s), _) if s.is_ended() && live == 0 => None,
             (Some(JobState::Running), false) if live == wanted => None,
             (_, false) if wanted == 0 && live == 0 => None,
-            _ => lost(
-                3,
-                format!("job {job} is {state:?} with {live} of {wanted} instances live"),
-            ),
+            _ => {
+                let waiting = progress.first().map(|p| p.waiting.as_slice()).unwrap_or_default();
+                let why = waiting
+                    .iter()
+                    .map(|w| format!("{} wait since {}: {}", w.count, w.since.0, w.reason));
+                let why: Vec<String> = why.collect();
+                lost(
+                    3,
+                    format!("job {job} is {state:?} with {live} of {wanted} instances live; {why:?}"),
+                )
+            }
         }
     }
 
