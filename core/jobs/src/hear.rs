@@ -106,10 +106,11 @@ pub fn hear(
         if !apply(run, news, now) {
             return Heard::Nothing;
         }
+        // That a run is lost proves nothing that was not proven before: it may never have come to be.
         let reached = news.told.is_proof_of_life()
             || !matches!(
                 run.state,
-                RunState::Launching | RunState::Stopping | RunState::Rejected
+                RunState::Launching | RunState::Stopping | RunState::Rejected | RunState::Lost
             );
         if let Some(volume) = record.volume.as_mut().filter(|_| reached) {
             volume.used = true;

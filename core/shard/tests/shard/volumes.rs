@@ -203,6 +203,25 @@ fn a_refused_reservation_binds_nobody() {
 }
 
 #[test]
+fn a_launch_that_was_lost_binds_nobody_to_its_host() {
+    let mut w = with_disk();
+    w.cluster.drops_accepts = true;
+    w.store_job(&database().build());
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    let host = record(&w, 0).volume.unwrap().host;
+    // The machine goes away, and its agent never knew the task.
+    w.cluster.hosts.remove(&host);
+    w.hear(&task(0, 1, 1), TaskState::Gone, host.as_str());
+    assert_eq!(record(&w, 0).volume.map(|v| v.used), Some(false));
+    w.cluster.drops_accepts = false;
+    w.cluster.offer();
+    w.run(seconds(60));
+    assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
+    assert_ne!(volume(&w, 0).1, host);
+}
+
+#[test]
 fn a_new_leader_goes_on_with_the_same_volume() {
     let mut w = one(&database().build());
     let held = volume(&w, 0);
