@@ -100,13 +100,15 @@ fn advice(reason: &Reason, pool: &str) -> String {
         let more = s.need.saturating_sub(s.have);
         format!(" ({} more {})", s.kind.show(more), s.kind)
     });
+    // A limit, or an entitlement, may be that of a pool above.
+    let limited = reason.detail.as_deref().unwrap_or(pool);
     let what = match reason.code {
         ReasonCode::PoolNotFound => format!("create pool {pool}, or delete the job"),
         ReasonCode::PoolLimit => {
-            format!("raise the limit of pool {pool}{short}, or wait until others of it end")
+            format!("raise the limit of pool {limited}{short}, or wait until others of it end")
         }
         ReasonCode::PoolEntitlement => {
-            format!("raise the reservation or share of pool {pool}{short}, or wait until others end")
+            format!("raise the reservation or share of pool {limited}{short}, or wait until others end")
         }
         ReasonCode::MaxRunning => "raise max_running, or wait until running instances end".to_owned(),
         ReasonCode::HostPorts => {
@@ -134,7 +136,7 @@ fn advice(reason: &Reason, pool: &str) -> String {
             "check the cluster's shard: it is not heard (`echelon cluster list`)".to_owned()
         }
         ReasonCode::ClusterCordoned => "set the cluster active again, or let the job use others".to_owned(),
-        ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
+        ReasonCode::StorageUnavailable => "check storage: the logs of gateways and shards say what it answers".to_owned(),
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
         ReasonCode::NoResourceManager => "start a resource manager".to_owned(),
         ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),

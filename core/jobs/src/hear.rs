@@ -41,6 +41,12 @@ impl Told {
         )
     }
 
+    /// Whether the task is there, was there, or may be. That it is gone proves nothing: it may never have come to be.
+    #[must_use]
+    pub const fn may_have_run(self) -> bool {
+        !matches!(self, Self::Invalid | Self::Dropped | Self::Gone)
+    }
+
     /// Whether it proves that the task is there.
     #[must_use]
     pub const fn is_proof_of_life(self) -> bool {
@@ -103,17 +109,15 @@ pub fn hear(
 ) -> Heard {
     let is_it = |r: &Run| (r.generation, r.number) == of;
     if let Some(run) = record.run.as_mut().filter(|r| is_it(r)) {
-        if !apply(run, news, now) {
-            return Heard::Nothing;
-        }
-        // That a run is lost proves nothing that was not proven before: it may never have come to be.
-        let reached = news.told.is_proof_of_life()
-            || !matches!(
-                run.state,
-                RunState::Launching | RunState::Stopping | RunState::Rejected | RunState::Lost
-            );
-        if let Some(volume) = record.volume.as_mut().filter(|_| reached) {
-            volume.used = true;
+        let applied = apply(run, news, now);
+        let reached = match news.told {
+            Told::Silent => applied,
+            told => told.may_have_run(),
+        };
+        let unused = record.volume.as_mut().filter(|v| reached && !v.used);
+        let bound = unused.map(|volume| volume.used = true);
+        if !applied {
+            return bound.map_or(Heard::Nothing, |()| Heard::Latest);
         }
         if record.run.as_ref().is_some_and(|r| r.state.is_ended()) {
             settle(record, policy, now);

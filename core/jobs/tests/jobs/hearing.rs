@@ -5,7 +5,8 @@ use echelon_core_jobs::{Heard, News, OlderFate, Told, give_up, hear, next_number
 use echelon_core_model::instance::{Ended, InstanceRecord};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::time::Span;
-use echelon_core_model::{Generation, RunNumber, RunState, Timestamp};
+use echelon_core_model::volume::HeldVolume;
+use echelon_core_model::{Generation, HostId, RunNumber, RunState, Timestamp, VolumeId};
 use proptest::prelude::*;
 
 const ALL: [Told; 10] = [
@@ -56,6 +57,32 @@ fn news_move_a_run_along_its_table() {
     ];
     for (from, told, to) in table {
         assert_eq!(heard(from, told), to, "{from} hears {told:?}");
+    }
+}
+
+/// An instance is bound to its volume once a run may have written to it.
+#[test]
+fn a_volume_is_used_once_its_run_may_have_been_there() {
+    let unused = || HeldVolume {
+        id: VolumeId::new("v"),
+        host: HostId::new("h"),
+        hostname: "h".into(),
+        size: 1,
+        used: false,
+    };
+    for from in [RunState::Launching, RunState::Stopping] {
+        for told in ALL {
+            let mut r = record(from);
+            r.volume = Some(unused());
+            hear(&mut r, FIRST, &news(told), &policy(JobKind::Stateful), NOW);
+            let never_was = matches!(told, Told::Invalid | Told::Dropped | Told::Gone);
+            let silent = from == RunState::Stopping && told == Told::Silent;
+            assert_eq!(
+                r.volume.unwrap().used,
+                !never_was && !silent,
+                "{from} hears {told:?}"
+            );
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{Config, ResourceManager};
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_model::store::{Answer, Decision, Leadership, Op, OpFailure, OpResult, Query, Role};
-use echelon_core_model::{ClusterId, Epoch, ReasonCode, Span, Timestamp};
+use echelon_core_model::{ClusterId, Epoch, ReasonCode, RunState, Span, Timestamp};
 
 fn take_epoch(case: &mut Case, epoch: u64) {
     let Answer::Leadership(l) = case.store.read(&Query::Leadership(Role::ResourceManager)) else {
@@ -53,6 +53,62 @@ fn a_new_leader_rebuilds_and_changes_nothing() {
         case.trace
     );
     assert_eq!(case.rm.leading(), Some(Epoch(4)));
+}
+
+/// What stands in the end: active instances by cluster and what waits why, by job.
+type Stands = Vec<(Vec<u64>, Vec<(ReasonCode, u64)>)>;
+
+/// A history of four pools on three clusters, with a change of leaders in the middle or none.
+fn history(fail_over: bool) -> Stands {
+    let mut case = Case::new()
+        .pool("/x", 100)
+        .pool("/y", 100)
+        .pool("/small", 3)
+        .pool("/z", 100)
+        .cluster("a", 7)
+        .cluster("b", 5)
+        .cluster("c", 4);
+    case.shard("c").lent_cores = 3;
+    case.elect();
+    let mut jobs = vec![
+        case.job(1, service(9).pool("/x").spread()),
+        case.job(2, batch(9).pool("/y")),
+        case.job(3, service(5).pool("/small").spread()),
+        case.job(4, batch(6).pool("/z").revocable()),
+        case.job(5, batch(4).pool("/z").priority(9)),
+    ];
+    case.run_for(Span::seconds(45));
+    let before: Vec<usize> = jobs.iter().map(|j| case.total_active(*j)).collect();
+    if fail_over {
+        case.fail_over();
+    }
+    case.run_for(Span::seconds(45));
+    let after: Vec<usize> = jobs.iter().map(|j| case.total_active(*j)).collect();
+    assert_eq!(before, after, "running work is left alone");
+    // From here on the same is asked of either leader.
+    jobs.push(case.job(6, service(4).pool("/y").spread()));
+    jobs.push(case.job(7, batch(3).pool("/small").priority(1)));
+    case.scale(jobs[0], 4);
+    case.at("a", |s, now| s.finish(2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(90));
+    let stands = |case: &mut Case, job| {
+        let active = ["a", "b", "c"].map(|c| case.shard(c).active_of_job(job));
+        (active.to_vec(), case.waiting(job))
+    };
+    jobs.into_iter().map(|job| stands(&mut case, job)).collect()
+}
+
+#[test]
+fn a_new_leader_decides_as_the_old_one_would_have() {
+    let (old, new) = (history(false), history(true));
+    assert_eq!(old, new);
+    assert!(
+        old.iter()
+            .map(|(active, _)| active.iter().sum::<u64>())
+            .sum::<u64>()
+            >= 16,
+        "{old:?}"
+    );
 }
 
 #[test]

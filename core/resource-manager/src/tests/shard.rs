@@ -227,6 +227,12 @@ impl ModelShard {
         self.slices.values().map(|s| s.active.count()).sum()
     }
 
+    /// Active instances of a job.
+    pub fn active_of_job(&self, job: JobId) -> u64 {
+        let of = self.slices.iter().filter(|((id, ..), _)| *id == job);
+        of.map(|(_, s)| s.active.count()).sum()
+    }
+
     /// Active instances of revocable jobs, or of the others.
     fn active_of(&self, revocable: bool) -> u64 {
         let of = self
