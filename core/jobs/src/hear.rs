@@ -111,7 +111,7 @@ pub fn hear(
     if let Some(run) = record.run.as_mut().filter(|r| is_it(r)) {
         let applied = apply(run, news, now);
         let reached = match news.told {
-            Told::Silent => applied,
+            Told::Silent => run.state == RunState::Unreachable,
             told => told.may_have_run(),
         };
         let unused = record.volume.as_mut().filter(|v| reached && !v.used);
