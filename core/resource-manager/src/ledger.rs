@@ -8,7 +8,7 @@ use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Queue};
+use echelon_core_pools::{ClusterIdx, Likeness, Queue, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What entries depend on beside their own job.
@@ -95,12 +95,11 @@ pub(crate) fn refresh(picture: &mut Picture) -> BTreeSet<JobId> {
     }
     let mut touched = BTreeSet::new();
     for id in &changed {
-        touched.extend(ledger.take_out(*id));
-        if let Some(job) = picture.jobs.get(id) {
-            let entry = entry(picture, &ledger.basis, *id, job);
-            touched.extend(entry.known_pool());
-            ledger.put_in(*id, entry);
-        }
+        let now = picture
+            .jobs
+            .get(id)
+            .map(|job| entry(picture, &ledger.basis, *id, job));
+        touched.extend(ledger.change(*id, now));
     }
     picture.division.touched.extend(touched);
     picture.ledger = ledger;
@@ -147,6 +146,40 @@ impl Ledger {
         out
     }
 
+    /// A job's entry is another one now. Tells the pools that this is about.
+    fn change(&mut self, id: JobId, now: Option<Entry>) -> Vec<PoolIdx> {
+        let before = self.entries.remove(&id);
+        if before == now {
+            self.entries.extend(now.map(|entry| (id, entry)));
+            return Vec::new();
+        }
+        let pools = before.iter().chain(&now).filter_map(Entry::known_pool).collect();
+        // Who goes on waiting in a line does not leave it: since when its clusters have no room is noted there.
+        let stays = |pool: PoolIdx, like: &Likeness, turn: &Turn| {
+            let waits = now.iter().filter(|e| e.known_pool() == Some(pool));
+            waits
+                .flat_map(|e| &e.waits)
+                .any(|(l, t, _)| (l, t) == (like, turn))
+        };
+        let left: Vec<(PoolIdx, Likeness, Turn)> = before
+            .iter()
+            .filter_map(|e| Some((e.known_pool()?, &e.waits)))
+            .flat_map(|(pool, waits)| waits.iter().map(move |(like, turn, _)| (pool, like, turn)))
+            .filter(|(pool, like, turn)| !stays(*pool, like, turn))
+            .map(|(pool, like, turn)| (pool, like.clone(), turn.clone()))
+            .collect();
+        if let Some(before) = before {
+            self.take_out(id, &before);
+        }
+        if let Some(now) = now {
+            self.put_in(id, now);
+        }
+        for (pool, like, turn) in left {
+            self.queue.remove(pool, &like, &turn);
+        }
+        pools
+    }
+
     fn put_in(&mut self, id: JobId, entry: Entry) {
         self.change_sums(&entry, BothSums::plus, Taken::plus);
         self.with_gpus = self.with_gpus.plus(entry.with_gpus);
@@ -168,16 +201,10 @@ impl Ledger {
         self.entries.insert(id, entry);
     }
 
-    /// Tells in which pool it was.
-    fn take_out(&mut self, id: JobId) -> Option<PoolIdx> {
-        let entry = self.entries.remove(&id)?;
-        self.change_sums(&entry, BothSums::minus, Taken::minus);
+    /// Takes an entry out of the sums, but not out of the queue.
+    fn take_out(&mut self, id: JobId, entry: &Entry) {
+        self.change_sums(entry, BothSums::minus, Taken::minus);
         self.with_gpus = self.with_gpus.minus(entry.with_gpus);
-        if let PoolRef::Known(pool) = entry.pool {
-            for (like, turn, _) in &entry.waits {
-                self.queue.remove(pool, like, turn);
-            }
-        }
         let sets = [
             &mut self.unstored,
             &mut self.unplaced,
@@ -190,7 +217,6 @@ impl Ledger {
         if let Some(at) = entry.later {
             self.later.remove(&(at, id));
         }
-        entry.known_pool()
     }
 
     fn change_sums(

@@ -106,6 +106,17 @@ impl Case {
         self.decide(Decision::PutPools { tree, expected });
     }
 
+    /// Changes a pool's row.
+    pub fn change_pool(&mut self, path: &str, change: impl FnOnce(&mut Pool)) {
+        let Answer::Pools(mut tree) = self.store.read(&Query::Pools) else {
+            panic!()
+        };
+        let expected = tree.version;
+        change(tree.pools.get_mut(path).unwrap());
+        tree.version = expected.next();
+        self.decide(Decision::PutPools { tree, expected });
+    }
+
     pub fn cluster(mut self, name: &str, cores: u64) -> Self {
         let id = ClusterId::new(name);
         self.shards.insert(id.clone(), ModelShard::new(id.clone(), cores));

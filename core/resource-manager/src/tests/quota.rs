@@ -3,6 +3,7 @@
 use super::case::{Case, batch, service};
 use crate::plan::plan;
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::pool::PoolKind;
 use echelon_core_model::{ReasonCode, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -48,6 +49,18 @@ fn priority_goes_first_and_takes_nothing_away() {
 }
 
 #[test]
+fn another_priority_is_another_place_in_the_queue() {
+    let mut case = Case::with(&[("a", 2)]);
+    let first = case.job(1, batch(2));
+    let old = case.job(2, batch(2));
+    let young = case.job(3, batch(2));
+    case.respec(young, |s| s.priority = 5);
+    case.at("a", |s, now| s.finish(2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(1));
+    assert_eq!([first, old, young].map(|job| case.total_active(job)), [0, 0, 2]);
+}
+
+#[test]
 fn two_pools_share_what_there_is() {
     let mut case = Case::new().pool("/x", 100).pool("/y", 100).cluster("a", 10);
     let x = case.store_job(1, batch(20).pool("/x"));
@@ -69,6 +82,58 @@ fn what_one_pool_cannot_use_is_lent() {
     let y = case.job(2, service(5).pool("/y"));
     case.run_for(Span::seconds(40));
     assert_eq!(case.total_active(x) + case.total_active(y), 3);
+}
+
+#[test]
+fn what_a_static_pool_keeps_is_lent_to_nobody() {
+    let mut case = Case::new().pool("/kept", 100).pool("/x", 100).cluster("a", 10);
+    case.change_pool("/kept", |p| {
+        p.kind = PoolKind::Static;
+        p.reservation.cpus = 4_000;
+    });
+    let x = case.store_job(1, batch(20).pool("/x"));
+    case.elect();
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.total_active(x), 6);
+    assert_eq!(case.waiting(x), [(ReasonCode::PoolEntitlement, 14)]);
+    case.change_pool("/kept", |p| p.kind = PoolKind::Elastic);
+    case.run_for(Span::seconds(10));
+    assert_eq!(case.total_active(x), 10);
+}
+
+#[test]
+fn work_that_may_use_few_clusters_is_entitled_to_no_more_than_they_have() {
+    let mut case = Case::new()
+        .pool("/x", 100)
+        .pool("/y", 100)
+        .cluster("a", 4)
+        .cluster("b", 8);
+    // Its fair half would be six.
+    let x = case.store_job(1, batch(20).pool("/x").only(&["a"]));
+    let y = case.store_job(2, batch(20).pool("/y").only(&["b"]));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(x), case.total_active(y)), (4, 8));
+}
+
+#[test]
+fn room_in_a_cluster_is_lent_when_its_owners_cannot_come_there() {
+    let mut case = Case::new()
+        .pool("/x", 100)
+        .pool("/y", 100)
+        .cluster("a", 4)
+        .cluster("b", 8);
+    let busy = case.store_job(1, service(4).pool("/y").only(&["a"]));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    // `/x` is entitled to four in `a`, which `/y` has taken; what it cannot use in `b` is given out again.
+    let x = case.job(2, batch(4).pool("/x").only(&["a"]));
+    let y = case.job(3, batch(20).pool("/y").only(&["b"]));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(busy), case.total_active(x)), (4, 0));
+    assert_eq!(case.total_active(y), 4, "it may have been on its way elsewhere");
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.total_active(y), 8);
 }
 
 #[test]
