@@ -136,7 +136,7 @@ fn advice(reason: &Reason, pool: &str) -> String {
             "check the cluster's shard: it is not heard (`echelon cluster list`)".to_owned()
         }
         ReasonCode::ClusterCordoned => "set the cluster active again, or let the job use others".to_owned(),
-        ReasonCode::StorageUnavailable => "check storage: the logs of gateways and shards say what it answers".to_owned(),
+        ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
         ReasonCode::NoResourceManager => "start a resource manager".to_owned(),
         ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
