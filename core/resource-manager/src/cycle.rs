@@ -102,6 +102,7 @@ impl ResourceManager {
     }
 
     fn cycle(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        self.picture.revision += 1;
         self.gather(now);
         self.follow_goals();
         self.refresh();
@@ -119,7 +120,9 @@ impl ResourceManager {
 
     /// Brings the sums up to date, and keeps in mind whose grants may follow.
     pub(crate) fn refresh(&mut self) {
-        self.regrant.extend(ledger::refresh(&mut self.picture));
+        let changed = ledger::refresh(&mut self.picture);
+        self.picture.revision += u64::from(!changed.is_empty());
+        self.regrant.extend(changed);
     }
 
     /// What to look at beside what has changed: grants to renew, numbers that found no cluster, parts that were held back, and some

@@ -230,6 +230,7 @@ impl ResourceManager {
             self.ask(&cluster, now, out);
         }
         reports::note_obeyed(&mut self.picture, &cluster, &heard.jobs);
+        self.picture.revision += u64::from(heard.capacity);
         heard.jobs.iter().for_each(|id| self.picture.jobs.touch(*id));
         self.due |= heard.capacity || !heard.jobs.is_empty();
         self.after_ended(&cluster, &heard.jobs, now, out);
@@ -287,7 +288,10 @@ impl ResourceManager {
     pub(crate) fn forget(&mut self) {
         self.phase = Phase::Follower;
         self.ops.clear();
-        self.picture = Picture::default();
+        self.picture = Picture {
+            revision: self.picture.revision + 1,
+            ..Picture::default()
+        };
         self.dirty.clear();
         self.regrant.clear();
         self.unwritten.clear();

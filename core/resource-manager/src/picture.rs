@@ -49,6 +49,8 @@ pub struct Picture {
     pub division: Division,
     /// Pools in which the last step raised grants.
     pub raised: BTreeSet<String>,
+    /// Counts what a checker would have to look at again.
+    pub revision: u64,
 }
 
 /// Reports of one cluster, by job, group and generation.
@@ -368,6 +370,7 @@ impl Picture {
 
     /// Takes a tree in.
     pub fn set_pools(&mut self, tree: PoolTree) {
+        self.revision += 1;
         self.hierarchy = Arc::new(Hierarchy::new(&tree));
         self.by_shares = Arc::new(Hierarchy::new(&by_shares(&tree)));
         self.pools = tree;

@@ -44,6 +44,7 @@ impl World {
             facts: Facts::default(),
             touched: Touched::default(),
             broken: Vec::new(),
+            judged: BTreeMap::new(),
             steps: 0,
             options,
         };

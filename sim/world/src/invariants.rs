@@ -288,8 +288,16 @@ impl World {
         }
     }
 
+    /// What a resource manager knows is looked at when it has changed: the checker makes all sums anew.
     fn judge_manager(&mut self, index: usize) {
-        if let Some(manager) = self.managers.get(index).and_then(|p| p.driver.as_ref()) {
+        let Some(process) = self.managers.get(index) else {
+            return;
+        };
+        if let Some(manager) = process.driver.as_ref() {
+            let seen = (process.life, manager.picture().revision);
+            if self.judged.insert(index, seen) == Some(seen) {
+                return;
+            }
             let found = echelon_core_resource_manager::check(manager.picture());
             self.broken.extend(found.into_iter().map(|b| Broken {
                 invariant: 4,

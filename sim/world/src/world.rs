@@ -118,6 +118,8 @@ pub struct World {
     pub(crate) facts: Facts,
     pub(crate) touched: Touched,
     pub(crate) broken: Vec<Broken>,
+    /// The revisions of resource managers' pictures that were looked at, with their lives.
+    pub(crate) judged: BTreeMap<usize, (u64, u64)>,
     pub(crate) steps: u64,
 }
 
