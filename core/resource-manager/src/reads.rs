@@ -102,11 +102,11 @@ impl ResourceManager {
                     job.durable = row;
                 }
             }
-            (Purpose::Pools, Answer::Pools(tree)) if tree.version >= self.picture.pools.version => {
-                if tree != self.picture.pools {
-                    self.due = true;
-                    self.picture.set_pools(tree);
-                }
+            (Purpose::Pools, Answer::Pools(tree))
+                if tree.version >= self.picture.pools.version && tree != self.picture.pools =>
+            {
+                self.due = true;
+                self.picture.set_pools(tree);
             }
             (Purpose::Clusters, Answer::Clusters(rows)) => self.clusters_read(rows, out),
             (Purpose::ClusterStates, Answer::ClusterStates(rows)) => {
