@@ -4,7 +4,8 @@
 use crate::exit::Failure;
 use crate::output::Format;
 use clap::Args;
-use echelon_clients_rust::Client;
+use echelon_clients_rust::{Client, Notice};
+use std::sync::Once;
 use std::time::Duration;
 
 /// Flags of every client command.
@@ -31,6 +32,9 @@ fn deadline(text: &str) -> Result<Duration, String> {
     crate::quantity::span(text).map(|span| Duration::from_millis(span.0.max(1)))
 }
 
+/// What every command says while it is so, once, whatever was asked.
+const KILLS_ARE_OFF: &str = "warning: kills are off: nothing is stopped on any cluster until `echelon control kills on` (see `echelon control show`)";
+
 /// Where commands talk to and how they print.
 #[derive(Debug, Clone)]
 pub struct Context {
@@ -50,7 +54,10 @@ impl Context {
     /// # Errors
     /// When nobody answers at the address.
     pub async fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::connect(&self.global.address, self.global.timeout).await?)
+        static TOLD: Once = Once::new();
+        let notice = Notice::new(|| TOLD.call_once(|| eprintln!("{KILLS_ARE_OFF}")));
+        let client = Client::connect(&self.global.address, self.global.timeout).await?;
+        Ok(client.with_notice(notice))
     }
 
     /// How to print.

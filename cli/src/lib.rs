@@ -8,6 +8,7 @@ pub mod quantity;
 
 mod cluster;
 mod context;
+mod control;
 mod host;
 mod job;
 mod pool;
@@ -34,6 +35,9 @@ pub enum Command {
     /// Look at hosts
     #[command(subcommand)]
     Host(host::Command),
+    /// Switches for the whole system: stop all kills
+    #[command(subcommand)]
+    Control(control::Command),
     /// Look at persistent volumes; destroy and adopt those that no instance holds
     #[command(subcommand)]
     Volume(volume::Command),
@@ -49,6 +53,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Pool(command) => pool::run(command, context).await,
         Command::Cluster(command) => cluster::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,
+        Command::Control(command) => control::run(command, context).await,
         Command::Volume(command) => volume::run(command, context).await,
     }
 }

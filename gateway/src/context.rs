@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::error::status;
 use crate::facts::StoreFacts;
 use crate::links::Links;
+use crate::switches::Switches;
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::ApiError;
 use echelon_core_model::Timestamp;
@@ -23,6 +24,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) links: Links,
     pub(crate) telemetry: Telemetry,
+    pub(crate) switches: Switches,
     pub(crate) config: Config,
     pub(crate) stop: CancellationToken,
 }

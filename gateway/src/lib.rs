@@ -14,6 +14,7 @@ mod links;
 mod pages;
 mod serve;
 mod show;
+mod switches;
 mod telemetry;
 
 pub use config::Config;

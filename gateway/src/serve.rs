@@ -9,6 +9,7 @@ use crate::guard::{Refusal, check_origin};
 use crate::json::{self, Json};
 use crate::links::Links;
 use crate::pages;
+use crate::switches::{self, Switches};
 use crate::telemetry::Telemetry;
 use axum::Router;
 use axum::body::Body;
@@ -108,6 +109,7 @@ pub async fn serve(
         facts: StoreFacts(store),
         clock: Clock::new(),
         links: Links::new(Arc::clone(&membership), telemetry.clone(), shutdown.token()),
+        switches: Switches::new(telemetry.kills_off.clone()),
         telemetry,
         stop: shutdown.token(),
         config,
@@ -121,6 +123,7 @@ pub async fn serve(
         gateway: gateway.clone(),
     };
     shutdown.spawn(watch_storage(gateway.clone(), storage));
+    shutdown.spawn(switches::keep(gateway.clone()));
     shutdown.spawn(register(gateway, membership, address));
     shutdown.spawn(listen(listener, app, shutdown.token()));
     Ok(Running { address, metrics })
@@ -139,6 +142,13 @@ async fn listen(listener: TcpListener, app: App, stop: tokio_util::sync::Cancell
 }
 
 async fn dispatch(State(app): State<App>, request: Request) -> Response {
+    let gateway = app.gateway.clone();
+    let mut answer = answered(app, request).await;
+    gateway.switches.mark(&mut answer);
+    answer
+}
+
+async fn answered(app: App, request: Request) -> Response {
     let authority = request.uri().authority().map(|a| a.as_str().to_owned());
     let allowed = &app.gateway.config.allowed_hosts;
     let checked = check_origin(

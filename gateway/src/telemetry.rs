@@ -12,6 +12,8 @@ pub(crate) struct Telemetry {
     seconds: HistogramVec,
     /// Streams open at the moment.
     pub(crate) streams: IntGauge,
+    /// Whether kills are switched off.
+    pub(crate) kills_off: IntGauge,
     hints: IntCounterVec,
     refused: IntCounterVec,
 }
@@ -33,6 +35,10 @@ impl Telemetry {
             streams: metrics.gauge(
                 "echelon_gateway_streams",
                 "Watches, logs and live pages that are open.",
+            )?,
+            kills_off: metrics.gauge(
+                "echelon_gateway_kills_off",
+                "1 while kills are switched off on all clusters (`echelon control show`).",
             )?,
             hints: metrics.counters(
                 "echelon_gateway_hints_total",

@@ -62,6 +62,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any::<u64>().prop_map(Order::AcceptLoss),
         any_of::volume_wishes().prop_map(Order::Volumes),
         any_of::drains().prop_map(Order::Drains),
+        (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
     ];
     (any_of::epoch(), any::<u64>(), order).prop_map(|(epoch, sequence, order)| Directive {
         epoch,
@@ -177,7 +178,9 @@ proptest! {
         cluster in any_of::cluster(),
         leadership in any_of::leadership(),
         assignment in any_of::assignment(),
+        control in any_of::control(),
     ) {
+        returns(control)?;
         returns(head)?;
         returns(holder)?;
         returns(planned)?;

@@ -53,10 +53,9 @@ pub async fn logs(context: &Context, which: Which) -> Result<(), Failure> {
         ..v1::ReadLogRequest::default()
     };
     let client = context.client().await?;
+    let answer = client.instance_service().read_log(request).await;
     let mut stream = client
-        .instance_service()
-        .read_log(request)
-        .await
+        .heard(answer)
         .map_err(echelon_clients_rust::Error::from)?
         .into_inner();
     let mut out = std::io::stdout();

@@ -72,7 +72,8 @@ impl Client {
         resume_token: &mut String,
         seen: &mut impl FnMut(&v1::WatchJobResponse) -> bool,
     ) -> Result<bool, Error> {
-        let mut stream = self.job_service().watch_job(request).await?.into_inner();
+        let answer = self.job_service().watch_job(request).await;
+        let mut stream = self.heard(answer)?.into_inner();
         while let Some(change) = stream.message().await? {
             resume_token.clone_from(&change.resume_token);
             if seen(&change) {

@@ -5,16 +5,19 @@
 
 mod error;
 mod jobs;
+mod notice;
 mod pages;
 mod retry;
 
 pub use echelon_proto::echelon::v1;
 pub use error::{Error, FieldViolation};
+pub use notice::Notice;
 pub use pages::{clusters, events, hosts, instances, jobs, pools, volumes};
 
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use v1::cluster_service_client::ClusterServiceClient;
+use v1::control_service_client::ControlServiceClient;
 use v1::event_service_client::EventServiceClient;
 use v1::host_service_client::HostServiceClient;
 use v1::instance_service_client::InstanceServiceClient;
@@ -30,6 +33,7 @@ const MAX_ANSWER: usize = 16 * 1024 * 1024;
 pub struct Client {
     channel: Channel,
     deadline: Duration,
+    notice: Option<Notice>,
 }
 
 impl Client {
@@ -56,7 +60,19 @@ impl Client {
             address: address.to_owned(),
             source,
         })?;
-        Ok(Self { channel, deadline })
+        let notice = None;
+        Ok(Self {
+            channel,
+            deadline,
+            notice,
+        })
+    }
+
+    /// The same, which does something with each answer that says that kills are switched off.
+    #[must_use]
+    pub fn with_notice(mut self, notice: Notice) -> Self {
+        self.notice = Some(notice);
+        self
     }
 
     /// Jobs.
@@ -87,6 +103,12 @@ impl Client {
     #[must_use]
     pub fn host_service(&self) -> HostServiceClient<Channel> {
         HostServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// Switches.
+    #[must_use]
+    pub fn control_service(&self) -> ControlServiceClient<Channel> {
+        ControlServiceClient::new(self.channel.clone())
     }
 
     /// Volumes.

@@ -21,7 +21,7 @@ impl Client {
         let end = Instant::now() + self.deadline;
         let mut wait = FIRST_WAIT;
         loop {
-            let answer = tokio::time::timeout_at(end, call()).await;
+            let answer = tokio::time::timeout_at(end, call()).await.map(|a| self.heard(a));
             let status = match answer {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
                 Ok(Err(status)) => status,
@@ -44,7 +44,7 @@ impl Client {
     /// The answer.
     pub async fn once<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Error> {
         match tokio::time::timeout(self.deadline, call).await {
-            Ok(answer) => Ok(answer?.into_inner()),
+            Ok(answer) => Ok(self.heard(answer)?.into_inner()),
             Err(_) => Err(Status::deadline_exceeded(
                 "the gateway did not answer in time; whether it did what was asked is unknown: look before you repeat it",
             )

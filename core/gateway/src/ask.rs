@@ -5,6 +5,7 @@ use crate::error::{ApiError, ErrorReason};
 use crate::port::Facts;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat};
+use echelon_core_model::control::Control;
 use echelon_core_model::job::{Head, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
@@ -128,6 +129,10 @@ reads! {
     settled_clusters() = Query::Clusters => Clusters as Vec<Cluster>, Serial, "the clusters";
     /// All clusters.
     clusters() = Query::Clusters => Clusters as Vec<Cluster>, Quorum, "the clusters";
+    /// The switches, to decide by.
+    settled_control() = Query::Control => Control as Control, Serial, "the switches";
+    /// The switches.
+    control() = Query::Control => Control as Control, Quorum, "the switches";
     /// Contact of all clusters.
     cluster_states() = Query::ClusterStates => ClusterStates as Vec<ClusterState>, Quorum, "the clusters' contact";
     /// Signs of life of all shards.

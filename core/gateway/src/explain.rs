@@ -69,9 +69,12 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
     if view.progress.is_none() {
         say("no resource manager has looked at the job yet; if that lasts, check that one is running and leads".to_owned());
     }
-    if view.head.goal.desired == Desired::Running {
+    // Kills that are off keep a job from stopping, too.
+    let runs = view.head.goal.desired == Desired::Running;
+    if runs || !ended {
         waiting
             .iter()
+            .filter(|w| runs || w.reason.code == ReasonCode::KillsOff)
             .for_each(|w| say(advice(&w.reason, &view.head.pool)));
     }
     // What an ended job became is stored: no cluster's word can change it.
@@ -140,6 +143,10 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
         ReasonCode::NoResourceManager => "start a resource manager".to_owned(),
         ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
+        ReasonCode::KillsOff => {
+            "see `echelon control show` for who switched kills off and why; `echelon control kills on` lets them go on"
+                .to_owned()
+        }
         ReasonCode::MassLoss => {
             "see `echelon cluster get` for what was lost; check the cluster's Mesos address and agents, then `echelon cluster accept-loss`"
                 .to_owned()

@@ -15,6 +15,7 @@ pub mod ask;
 pub mod call;
 pub mod change;
 pub mod clusters;
+pub mod control;
 pub mod create;
 pub mod drains;
 pub mod error;

@@ -2,6 +2,7 @@
 
 use crate::call::{Call, Next, Stepped};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
+use echelon_core_model::control::Control;
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
 use echelon_core_model::job::{Head, JobState, Progress};
 use echelon_core_model::pool::{Pool, PoolTree};
@@ -27,6 +28,7 @@ pub struct Memory {
     pub names: BTreeMap<String, NameHolder>,
     pub requests: BTreeMap<RequestId, PlannedRequest>,
     pub pools: PoolTree,
+    pub control: Control,
     pub assignments: BTreeMap<JobId, Assignment>,
     pub clusters: BTreeMap<ClusterId, Cluster>,
     pub progress: BTreeMap<JobId, Progress>,
@@ -143,6 +145,7 @@ impl Memory {
             Query::Name(name) => Answer::Name(self.names.get(&name).cloned()),
             Query::Request(id) => Answer::Request(self.requests.get(&id).cloned()),
             Query::Pools => Answer::Pools(self.pools.clone()),
+            Query::Control => Answer::Control(self.control.clone()),
             Query::Assignment(job) => Answer::Assignments(Epoch(1), some(&self.assignments, &job)),
             Query::Clusters => Answer::Clusters(self.clusters.values().cloned().collect()),
             Query::Progress(job) => Answer::Progress(some(&self.progress, &job)),
@@ -259,6 +262,13 @@ impl Memory {
                     return Decided::Conflict(Box::new(Answer::Pools(self.pools.clone())));
                 }
                 self.pools = tree;
+                Decided::Applied
+            }
+            Decision::PutControl { control, expected } => {
+                if self.control != control && self.control.version != expected {
+                    return Decided::Conflict(Box::new(Answer::Control(self.control.clone())));
+                }
+                self.control = control;
                 Decided::Applied
             }
             Decision::PutCluster { cluster, expected } => {

@@ -53,6 +53,13 @@ pub enum Order {
     Volumes(BTreeMap<VolumeId, VolumeWish>),
     /// The hosts that are to be empty: all of them, as of a version. An older one changes nothing.
     Drains(Drains),
+    /// Whether kills are switched off, as of a version of the switches. An older one changes nothing.
+    Kills {
+        /// The version.
+        version: Version,
+        /// Nothing is to be killed.
+        off: bool,
+    },
 }
 
 /// What is wanted of a group at a cluster.

@@ -13,6 +13,7 @@
 pub mod assignment;
 pub mod bucket;
 pub mod cluster;
+pub mod control;
 pub mod directive;
 pub mod drain;
 pub mod id;

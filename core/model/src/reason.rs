@@ -147,6 +147,8 @@ pub enum ReasonCode {
     MassLoss = 76,
     /// Mesos has removed our framework, and with it all of its tasks.
     FrameworkRemoved = 77,
+    /// Kills are switched off: what is to end lives on.
+    KillsOff = 78,
 }
 
 impl ReasonCode {
@@ -212,6 +214,7 @@ impl ReasonCode {
         Self::StorageRolledBack,
         Self::MassLoss,
         Self::FrameworkRemoved,
+        Self::KillsOff,
     ];
 
     /// The number that is stored and sent.
@@ -244,6 +247,12 @@ impl ReasonCode {
     #[must_use]
     pub const fn is_replacement(self) -> bool {
         matches!(self, Self::RestartRequested | Self::HostMaintenance)
+    }
+
+    /// Whether active instances wait for this, beside those that are counted as waiting to begin.
+    #[must_use]
+    pub const fn withholds(self) -> bool {
+        matches!(self, Self::MassLoss | Self::KillsOff)
     }
 
     /// The stable word of the API: `POOL_LIMIT`.
@@ -332,6 +341,7 @@ impl ReasonCode {
                 "was lost with many others at once; it is replaced when an operator accepts the loss, unless it comes back"
             }
             Self::FrameworkRemoved => "Mesos has removed our framework, and its tasks with it",
+            Self::KillsOff => "is to end, and lives on while an operator has switched kills off",
         }
     }
 }

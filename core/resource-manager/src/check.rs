@@ -7,7 +7,7 @@ use crate::picture::{Picture, SliceKey, slices_of};
 use crate::room::{by_shares, capacity, lent};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
-use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode};
+use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::certificate;
 use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,7 +197,7 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
     let told: u64 = crate::waiting::waiting(picture, id, job, Default::default())
         .iter()
         // These are active.
-        .filter(|w| w.reason.code != ReasonCode::MassLoss)
+        .filter(|w| !w.reason.code.withholds())
         .map(|w| w.count)
         .sum();
     let waiting: u64 = spec

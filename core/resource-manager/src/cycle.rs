@@ -4,6 +4,7 @@
 //! others in their turn, never at all jobs. Deciding twice on the same picture changes nothing.
 
 use crate::contact::{changed_state, contact};
+use crate::control::kills;
 use crate::division::divide;
 use crate::effect::Effect;
 use crate::grants::{grants, taken_back};
@@ -394,6 +395,7 @@ impl ResourceManager {
             accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));
             if rested && view.link.is_some() {
                 wishes.extend(wishes_for(view).map(|order| (id.clone(), order)));
+                wishes.extend(kills(&self.picture.control).map(|order| (id.clone(), order)));
             }
             if view.link.is_some() && (is_quiet || lacks) {
                 quiet.push(id.clone());

@@ -11,6 +11,7 @@
 mod check;
 mod config;
 mod contact;
+mod control;
 mod cycle;
 pub mod division;
 mod effect;

@@ -191,6 +191,7 @@ impl ResourceManager {
             Event::ShardOpened { cluster, link } => {
                 reports::opened(&mut self.picture, &cluster, link, now);
                 self.ask(&cluster, now, out);
+                self.tell_control(&cluster, out);
                 self.due = true;
                 self.dirty.extend(self.picture.live().map(|(id, _)| id));
             }
@@ -203,6 +204,7 @@ impl ResourceManager {
             Event::PoolsHint => {
                 self.read_pools(now, out);
                 self.read_clusters(now, out);
+                self.read_control(now, out);
             }
             Event::Wake => {}
         }

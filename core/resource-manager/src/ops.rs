@@ -25,6 +25,8 @@ pub enum Purpose {
     ClusterStates,
     /// Reads signs of life.
     Heartbeats,
+    /// Reads the switches.
+    Control,
     /// Reads pools.
     Pools,
     /// Reads a bucket of heads.

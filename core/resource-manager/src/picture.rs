@@ -8,6 +8,7 @@ use crate::ledger::Ledger;
 use crate::room::{by_shares, lent};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
+use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::job::{Desired, Head, Progress};
 use echelon_core_model::pool::PoolTree;
@@ -35,6 +36,8 @@ pub struct SliceKey {
 pub struct Picture {
     /// Clusters that were added or heard.
     pub clusters: BTreeMap<ClusterId, ClusterView>,
+    /// The switches.
+    pub control: Control,
     /// The pool tree.
     pub pools: PoolTree,
     /// The same in the order of entitlement.

@@ -1,6 +1,7 @@
 //! What became of a job: its counts, why instances wait, and whether it has ended. A job ends only on what every holder has said,
 //! and after its head was read at SERIAL, so a wish that came before the end is never overlooked.
 
+use crate::control::withheld;
 use crate::orders::has_confirmed;
 use crate::picture::{JobView, Picture};
 use crate::waiting::waiting;
@@ -98,7 +99,11 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         ended_version: end.as_ref().map(|_| head.version),
         reason: end.map(|(_, reason)| reason),
         groups,
-        waiting: waiting(picture, id, job, now),
+        waiting: if head.goal.desired == Desired::Running {
+            waiting(picture, id, job, now)
+        } else {
+            withheld(picture, id, job)
+        },
         awaited: awaited(picture, id, job),
         created_at: before.map_or(now, |p| p.created_at),
     })

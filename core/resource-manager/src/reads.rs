@@ -65,6 +65,7 @@ impl ResourceManager {
             self.timers.reread = now;
             self.read_pools(now, out);
             self.read_clusters(now, out);
+            self.read_control(now, out);
             let op = Op::Read(Query::Heartbeats, Consistency::Quorum);
             self.ops.start(Purpose::Heartbeats, op, now, out);
         }
@@ -109,6 +110,7 @@ impl ResourceManager {
                 self.picture.set_pools(tree);
             }
             (Purpose::Clusters, Answer::Clusters(rows)) => self.clusters_read(rows, out),
+            (Purpose::Control, Answer::Control(control)) => self.control_read(control, out),
             (Purpose::ClusterStates, Answer::ClusterStates(rows)) => {
                 for row in rows {
                     let view = self.picture.clusters.entry(row.cluster.clone()).or_default();

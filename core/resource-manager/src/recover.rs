@@ -86,6 +86,7 @@ impl ResourceManager {
         let quorum = |q| Op::Read(q, Consistency::Quorum);
         let serial = |q| Op::Read(q, Consistency::Serial);
         self.todo.push_back((Purpose::Clusters, serial(Query::Clusters)));
+        self.todo.push_back((Purpose::Control, serial(Query::Control)));
         self.todo.push_back((Purpose::Pools, serial(Query::Pools)));
         self.todo
             .push_back((Purpose::ClusterStates, quorum(Query::ClusterStates)));

@@ -2,6 +2,7 @@
 //! model of a shard.
 
 mod case;
+mod control;
 mod faults;
 mod figures;
 mod goals;

@@ -86,7 +86,7 @@ fn of_slice(
         at_shard -= n;
     }
     let lost = report.into_iter().flat_map(|r| &r.waiting);
-    for (reason, n, since) in lost.filter(|(r, ..)| r.code == ReasonCode::MassLoss) {
+    for (reason, n, since) in lost.filter(|(r, ..)| r.code.withholds()) {
         out.withheld(&key.cluster, reason.clone(), *n, *since);
     }
     let heard = picture
@@ -110,9 +110,9 @@ fn shard_reasons(report: &SliceReport) -> impl Iterator<Item = &(Reason, u64, Ti
     let told = |r: &Reason| {
         let other = matches!(
             r.code,
-            ReasonCode::AwaitingGrant | ReasonCode::Backoff | ReasonCode::MaxRunning | ReasonCode::MassLoss
+            ReasonCode::AwaitingGrant | ReasonCode::Backoff | ReasonCode::MaxRunning
         );
-        !other && r.code.layer() != Layer::Pool
+        !other && !r.code.withholds() && r.code.layer() != Layer::Pool
     };
     report.waiting.iter().filter(move |(r, _, _)| told(r))
 }

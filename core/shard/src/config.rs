@@ -36,6 +36,8 @@ pub struct Timing {
     pub heartbeat: Span,
     /// Without a resource manager, goals and assignments are read again this often and may not be older for a start.
     pub reread: Span,
+    /// How old the switch of kills, as it was read, may be when something is killed. It is read three times as often.
+    pub control: Span,
     /// Between a failed storage operation and its repetition, doubled up to the lease.
     pub storage_retry: Span,
     /// How long transitions are gathered before a bucket is committed.
@@ -138,6 +140,7 @@ impl Default for Timing {
             lease: Span::seconds(10),
             heartbeat: Span::seconds(3),
             reread: Span::seconds(30),
+            control: Span::seconds(30),
             storage_retry: Span::millis(200),
             commit_delay: Span::millis(5),
             report_delay: Span::millis(100),

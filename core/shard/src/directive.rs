@@ -95,6 +95,8 @@ impl Shard {
                     order,
                 });
             }),
+            // At once, whatever is still being read.
+            Order::Kills { version, off } => self.turn(version, off),
             order if self.is_recovering() => self.postpone(Heard {
                 link,
                 epoch,

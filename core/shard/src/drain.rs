@@ -52,6 +52,10 @@ impl Shard {
             return;
         }
         for call in self.hosts.agent_calls(&self.own.drained_agents, self.now) {
+            // Mesos would kill what others run there.
+            if matches!(call, Call::DrainAgent { .. }) && !self.may_kill() {
+                continue;
+            }
             // Whoever leads next has to know that it is ours to offer again.
             if let Call::DrainAgent { host } = &call
                 && self.own.drained_agents.insert(host.clone())

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::contact::Contact;
+use crate::control::Switch;
 use crate::directive::Orders;
 use crate::event::{Effect, Event, LinkId};
 use crate::journal::Journal;
@@ -91,6 +92,7 @@ pub struct Shard {
     pub(crate) overdue: Overdue,
     pub(crate) silent: BTreeMap<HostId, BTreeSet<RunAt>>,
     pub(crate) kills: Kills,
+    pub(crate) switch: Switch,
     pub(crate) stored_kills: BTreeSet<RunAt>,
     pub(crate) strangers: Strangers,
     pub(crate) losses: Losses,
@@ -151,6 +153,7 @@ impl Shard {
             overdue: Overdue::default(),
             silent: BTreeMap::new(),
             kills: Kills::default(),
+            switch: Switch::default(),
             stored_kills: BTreeSet::new(),
             strangers: Strangers::default(),
             losses: Losses::default(),
@@ -228,6 +231,7 @@ impl Shard {
             self.keep_contact();
         }
         self.keep_reading();
+        self.keep_control();
         self.chase_launches();
         self.chase_overdue();
         self.replace_on();
@@ -293,7 +297,8 @@ impl Shard {
             self.kills
                 .next_due()
                 .map(|at| at.max(self.paces.free_at(Action::Kill)))
-                .filter(|_| acting),
+                .filter(|_| acting && self.may_kill()),
+            self.next_control(),
             self.reconcile.next_due().filter(|_| subscribed),
             self.placing.next_due(acting),
             self.placing

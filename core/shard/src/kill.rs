@@ -38,6 +38,11 @@ impl Kills {
         self.due.first().map(|(at, _)| *at)
     }
 
+    /// All that is to be killed.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.tries.keys()
+    }
+
     /// Begins to kill, unless that has begun.
     pub(crate) fn start(&mut self, target: Target, now: Timestamp) {
         if !self.tries.contains_key(&target) {
@@ -94,7 +99,7 @@ impl Shard {
 
     /// Sends the kills that are due, as many as may be sent now.
     pub(crate) fn send_kills(&mut self) {
-        if !self.may_act() || !self.contact.subscribed {
+        if !self.may_act() || !self.contact.subscribed || !self.may_kill() {
             return;
         }
         while self.kills.next_due().is_some_and(|at| at <= self.now)

@@ -15,6 +15,7 @@ mod check;
 mod commit;
 mod config;
 mod contact;
+mod control;
 mod directive;
 mod drain;
 mod driver;

@@ -18,6 +18,8 @@ pub(crate) enum Purpose {
     Own,
     /// What an earlier leader knew of hosts.
     HostRows,
+    /// The switches.
+    Control,
     /// A bucket of blocks, to be sealed.
     Bucket(u16),
     /// A partition of assignments.
@@ -62,6 +64,7 @@ impl Shard {
             (Purpose::Epoch, Answer::Leadership(stored)) => self.on_epoch(stored),
             (Purpose::Confirm, Answer::Leadership(stored)) => self.on_confirmed(&stored, since),
             (Purpose::Own, Answer::Shard(row)) => self.on_own(row),
+            (Purpose::Control, Answer::Control(control)) => self.on_control(&control, since),
             (Purpose::HostRows, Answer::Hosts(rows)) if self.phase == Phase::ReadingOwn => {
                 self.on_hosts(rows)
             }

@@ -8,7 +8,7 @@ use crate::waiting::Hindrance;
 use crate::{Phase, Shard};
 use echelon_core_model::directive::{Capacity, Report, ReportPart, SliceReport};
 use echelon_core_model::job::Desired;
-use echelon_core_model::{Generation, RangeSet, RunState, Timestamp};
+use echelon_core_model::{Generation, RangeSet, ReasonCode, RunState, Timestamp};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Slices a report part.
@@ -228,11 +228,14 @@ impl Group {
             .wish
             .as_ref()
             .is_none_or(|w| w.goal.desired == Desired::Running);
-        let waiting = if wanted {
+        let mut waiting = if wanted {
             self.waiting(g, hindrance, now)
         } else {
             Vec::new()
         };
+        let stopping = counts.get(RunState::Stopping);
+        let withheld = hindrance.kills_off.filter(|_| stopping > 0);
+        waiting.extend(withheld.map(|since| (ReasonCode::KillsOff.into(), stopping, since)));
         SliceReport {
             job: self.row.job,
             group: self.row.group.clone(),

@@ -10,6 +10,8 @@ pub(crate) struct Hindrance {
     everything: Option<Reason>,
     /// The same for groups with volumes.
     volumes: Option<Reason>,
+    /// Since when nothing is killed, if so.
+    pub(crate) kills_off: Option<Timestamp>,
 }
 
 impl Shard {
@@ -28,6 +30,7 @@ impl Shard {
         Hindrance {
             everything: code.map(Reason::new),
             volumes: no_volumes,
+            kills_off: self.withheld_since(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod clusters;
+mod control;
 mod edit;
 mod events;
 mod hosts;
@@ -17,6 +18,7 @@ use crate::context::Gateway;
 use echelon_core_gateway::page::{Page, PageRequest};
 use echelon_proto::FILE_DESCRIPTOR_SET;
 use echelon_proto::echelon::v1::cluster_service_server::ClusterServiceServer;
+use echelon_proto::echelon::v1::control_service_server::ControlServiceServer;
 use echelon_proto::echelon::v1::event_service_server::EventServiceServer;
 use echelon_proto::echelon::v1::host_service_server::HostServiceServer;
 use echelon_proto::echelon::v1::instance_service_server::InstanceServiceServer;
@@ -37,6 +39,7 @@ pub(crate) fn api(gateway: &Gateway) -> Routes {
         .add_service(ClusterServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(HostServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(VolumeServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(ControlServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(EventServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
 }
 
@@ -50,6 +53,7 @@ pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError>
             "echelon.v1.ClusterService",
             "echelon.v1.HostService",
             "echelon.v1.VolumeService",
+            "echelon.v1.ControlService",
             "echelon.v1.EventService",
             "grpc.health.v1.Health",
         ]
@@ -68,6 +72,7 @@ pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError>
     health.set_serving::<ClusterServiceServer<Gateway>>().await;
     health.set_serving::<HostServiceServer<Gateway>>().await;
     health.set_serving::<VolumeServiceServer<Gateway>>().await;
+    health.set_serving::<ControlServiceServer<Gateway>>().await;
     health.set_serving::<EventServiceServer<Gateway>>().await;
     Ok(api(gateway)
         .add_service(health_service)

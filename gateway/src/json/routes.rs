@@ -115,7 +115,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 34] = [
+pub(super) static ROUTES: [Route; 36] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -178,6 +178,16 @@ pub(super) static ROUTES: [Route; 34] = [
     get("pools/**", "", "name", "PoolService/GetPool").showing("pool"),
     Route::patch("pools/**", "pool.name", "PoolService/UpdatePool", "pool"),
     Route::delete("pools/**", "PoolService/DeletePool", None),
+    list("control", "ControlService/GetControl").showing("control"),
+    Route {
+        verb: Method::PATCH,
+        resource: "",
+        rest: "control",
+        field: None,
+        method: "ControlService/UpdateControl",
+        body: Body::Field("control"),
+        answer: Some("control"),
+    },
     list("clusters", "ClusterService/ListClusters"),
     get("clusters/*", "", "name", "ClusterService/GetCluster").showing("cluster"),
     Route::patch(
@@ -289,6 +299,9 @@ mod tests {
             (Method::POST, "/v1/jobs:plan", "JobService/PlanJob "),
             (Method::POST, "/v1/pools:apply", "PoolService/ApplyPools "),
             (Method::GET, "/v1/pools:figures", "PoolService/GetPoolFigures "),
+            (Method::GET, "/v1/control", "ControlService/GetControl "),
+            (Method::PATCH, "/v1/control", "ControlService/UpdateControl "),
+            (Method::DELETE, "/v1/control", "[GET, PATCH]"),
             (Method::GET, "/v1/jobs/hello", "JobService/GetJob jobs/hello"),
             (Method::HEAD, "/v1/jobs/hello", "JobService/GetJob jobs/hello"),
             (

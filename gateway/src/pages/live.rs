@@ -1,6 +1,6 @@
 //! Server-sent events: the changing part of a page, whenever it differs from what was sent.
 
-use super::{Fields, problem, render};
+use super::{Fields, render};
 use crate::context::Gateway;
 use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -29,10 +29,7 @@ async fn run(gateway: Gateway, path: String, fields: Fields, send: mpsc::Sender<
     gateway.telemetry.streams.inc();
     let mut sent = None;
     loop {
-        let page = match render(&gateway, &path, &fields).await {
-            Ok(page) => page,
-            Err(error) => problem(&error).1,
-        };
+        let (_, page) = render(&gateway, &path, &fields).await;
         let text = page.live.into_string();
         if sent.as_ref() != Some(&text) {
             // A carriage return would end a line of the event.

@@ -47,10 +47,7 @@ async fn show(
     Path(path): Path<String>,
     Query(fields): Query<Fields>,
 ) -> Response {
-    let (status, page) = match render(&gateway, &path, &fields).await {
-        Ok(page) => (StatusCode::OK, page),
-        Err(error) => problem(&error),
-    };
+    let (status, page) = render(&gateway, &path, &fields).await;
     let whole = layout::whole(&page, &path, &gateway.config.version);
     let mut answer = (status, axum::response::Html(whole.into_string())).into_response();
     let headers = answer.headers_mut();
@@ -65,8 +62,17 @@ async fn show(
     answer
 }
 
-/// The page at a path.
-async fn render(gateway: &Gateway, path: &str, fields: &Fields) -> Result<Page, ApiError> {
+/// The page at a path, or what is wrong with it, below what every page says.
+async fn render(gateway: &Gateway, path: &str, fields: &Fields) -> (StatusCode, Page) {
+    let (status, mut page) = match page(gateway, path, fields).await {
+        Ok(page) => (StatusCode::OK, page),
+        Err(error) => problem(&error),
+    };
+    page.live = html! { (gateway.switches.banner()) (page.live) };
+    (status, page)
+}
+
+async fn page(gateway: &Gateway, path: &str, fields: &Fields) -> Result<Page, ApiError> {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
         [""] | ["clusters"] => clusters::all(gateway, fields).await,

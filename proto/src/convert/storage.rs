@@ -2,6 +2,7 @@
 
 mod assignment;
 mod cluster;
+mod control;
 mod drain;
 mod event;
 mod instance;

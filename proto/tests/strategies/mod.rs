@@ -4,6 +4,7 @@ use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
 use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
+use echelon_core_model::control::Control;
 use echelon_core_model::directive::Grant;
 use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain};
 use echelon_core_model::instance::{
@@ -565,6 +566,17 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
     (version(), vec(pool, 0..4)).prop_map(|(version, pools)| PoolTree {
         version,
         pools: pools.into_iter().map(|p| (p.path.clone(), p)).collect(),
+    })
+}
+
+pub fn control() -> impl Strategy<Value = Control> {
+    let fields = (version(), any::<bool>(), text(), text(), at());
+    fields.prop_map(|(version, kills_off, by, why, at)| Control {
+        version,
+        kills_off,
+        by,
+        why,
+        at,
     })
 }
 

@@ -17,6 +17,7 @@ pub(super) struct Limits {
     revivals_before: u64,
     loss: IntGauge,
     missing: IntGauge,
+    kills_off: IntGauge,
 }
 
 impl Limits {
@@ -42,6 +43,10 @@ impl Limits {
                 "echelon_mass_loss_missing",
                 "Tasks of that mass loss that are neither back nor ended; 0 when there is none.",
             )?,
+            kills_off: metrics.gauge(
+                "echelon_shard_kills_off",
+                "1 while this shard knows that kills are switched off, and kills nothing.",
+            )?,
         })
     }
 
@@ -57,6 +62,7 @@ impl Limits {
         let gap = Duration::from_millis(gap.0.max(1)).as_secs_f64();
         self.limit.with_label_values(&[REVIVE]).set(1.0 / gap);
         self.held.with_label_values(&[REVIVE]).inc_by(more);
+        self.kills_off.set((driver.kills_off() == Some(true)).into());
         let loss = driver.mass_loss();
         let missing = loss.map_or(0, |l| l.missing);
         self.loss.set(loss.is_some().into());

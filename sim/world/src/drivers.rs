@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::process::{Process, Who};
 use crate::queue::Queue;
 use crate::storage::Asker;
+use crate::switch::Switch;
 use crate::trace::Trace;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_model::cluster::{Cluster, Wish};
@@ -42,6 +43,7 @@ impl World {
             links: Links::default(),
             users: Users::default(),
             facts: Facts::default(),
+            switch: Switch::default(),
             touched: Touched::default(),
             broken: Vec::new(),
             judged: BTreeMap::new(),
@@ -252,7 +254,11 @@ impl World {
             self.tell_shard((cluster, index, life), until, event);
             return;
         }
-        let Some(driver) = process.driver.as_mut() else {
+        if process.driver.is_some() {
+            self.note_switch(Who::Shard { cluster, index }, life, &event);
+        }
+        let process = self.shard_process_mut(cluster, index);
+        let Some(driver) = process.and_then(|p| p.driver.as_mut()) else {
             return;
         };
         let mut effects = Vec::new();
@@ -269,7 +275,10 @@ impl World {
         let who = Who::Shard { cluster, index };
         match effect {
             shard::Effect::Storage(id, op) => self.ask_storage(Asker::Process(who, life), id, op),
-            shard::Effect::Cluster(call) => self.call_mesos(at, call),
+            shard::Effect::Cluster(call) => {
+                self.judge_switch(who, life, &call);
+                self.call_mesos(at, call);
+            }
             shard::Effect::Report(link, report) => self.send_report(link.0, report),
             shard::Effect::Place(problem) => {
                 let (answer, _) = placement::place(&problem);

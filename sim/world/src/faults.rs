@@ -36,6 +36,8 @@ pub enum Fault {
         /// So many cores.
         cores: u64,
     },
+    /// An operator switches kills off for this long.
+    KillsOff(Span),
     /// A cluster's master fails over.
     FailMaster(usize),
     /// An operator wants a host empty for a while, and its agent drained.
@@ -123,6 +125,11 @@ impl World {
             };
             self.plan_fault(drain);
         }
+        self.plan_kills_on();
+        for _ in 0..rates.switches {
+            let span = self.dice.faults.span(Span::seconds(5), Span::minutes(2));
+            self.plan_fault(Fault::KillsOff(span));
+        }
         for _ in 0..rates.maintenances {
             let maintain = Fault::Maintain {
                 cluster: self.dice.faults.index(self.options.clusters),
@@ -183,6 +190,7 @@ impl World {
                     self.lend(cluster, &id, cores);
                 }
             }
+            Fault::KillsOff(span) => self.switch_kills_off(span),
             Fault::Drain { cluster, host, span } => self.want_empty(cluster, host, span),
             Fault::Maintain {
                 cluster,

@@ -28,6 +28,7 @@ mod pods;
 mod process;
 mod queue;
 mod storage;
+mod switch;
 mod trace;
 mod walk;
 mod world;

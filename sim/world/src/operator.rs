@@ -13,6 +13,7 @@ impl World {
     /// Looks at the clusters, and comes back in a minute.
     pub(crate) fn operator_looks(&mut self) {
         self.queue.plan(self.now.plus(LOOK), Item::Operator);
+        self.look_at_withheld();
         let (Answer::Clusters(clusters), Answer::Heartbeats(beats)) = (
             self.store.read(&Query::Clusters),
             self.store.read(&Query::Heartbeats),

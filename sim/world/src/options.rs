@@ -50,6 +50,8 @@ pub struct FaultRates {
     pub maintenances: u32,
     /// Hosts that an operator wants empty for a while.
     pub drains: u32,
+    /// Times that an operator switches kills off for a while.
+    pub switches: u32,
     /// Hosts that lend another amount for a while, and end what runs on more.
     pub estimates: u32,
     /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
@@ -82,6 +84,7 @@ impl Options {
                 masters: 0,
                 maintenances: 0,
                 drains: 0,
+                switches: 0,
                 estimates: 0,
                 storage: 0,
                 calls: 0,
@@ -113,6 +116,7 @@ impl Options {
                 masters: 1,
                 maintenances: 1,
                 drains: 1,
+                switches: 1,
                 estimates: 6,
                 storage: 20,
                 calls: 20,

@@ -11,6 +11,7 @@ use crate::options::Options;
 use crate::process::{Process, Who};
 use crate::queue::Queue;
 use crate::storage::Asker;
+use crate::switch::Switch;
 use crate::trace::Trace;
 use echelon_core_hosts::{Call, Tally};
 use echelon_core_model::store::{Op, OpId, OpResult, Role};
@@ -92,6 +93,8 @@ pub enum Item {
     },
     /// It is back, as a new agent.
     EndMaintenance { cluster: usize, hostname: String },
+    /// Kills are switched on again.
+    KillsOn,
     /// Nobody wants a host empty any more.
     EndDrain { cluster: usize, hostname: String },
     /// A user does something.
@@ -116,6 +119,7 @@ pub struct World {
     pub(crate) links: Links,
     pub(crate) users: Users,
     pub(crate) facts: Facts,
+    pub(crate) switch: Switch,
     pub(crate) touched: Touched,
     pub(crate) broken: Vec<Broken>,
     /// The revisions of resource managers' pictures that were looked at, with their lives.
@@ -136,6 +140,8 @@ pub struct Outcome {
     pub fulfilled: u64,
     /// How the shards behaved towards other frameworks, by cluster.
     pub manners: Vec<Manners>,
+    /// Looks of operators at which something that was to end lived on because kills were off.
+    pub withheld: u64,
     /// The last lines of the trace.
     pub tail: Vec<String>,
 }
@@ -164,6 +170,7 @@ impl World {
             steps: world.steps,
             fulfilled: world.fulfilled(),
             manners: world.clusters.iter().filter_map(manners).collect(),
+            withheld: world.switch.withheld,
             tail: world.trace.lines().map(str::to_owned).collect(),
             broken: world.broken,
         }
@@ -224,6 +231,7 @@ impl World {
             Item::Tend => self.tend(),
             Item::Operator => self.operator_looks(),
             Item::LendAll => self.lend_all(),
+            Item::KillsOn => self.switch_kills_on(),
             Item::Fault(fault) => self.fault(fault),
             Item::Resume(who) => self.resume(who),
             Item::Start(who) => self.start(who),

@@ -3,6 +3,7 @@
 use super::{Event, EventCursor, Leadership, NameHolder, PlannedRequest, Role, ShardRow, Stamp};
 use crate::assignment::Assignment;
 use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};
+use crate::control::Control;
 use crate::id::{ClusterId, Epoch, GroupName, HostId, JobId, RequestId, Version};
 use crate::instance::{Block, BlockKey, SliceRow};
 use crate::job::{Head, JobFilter, Progress};
@@ -30,6 +31,8 @@ pub enum Query {
     Assignments(u16),
     /// Decided: all clusters -> `Answer::Clusters`.
     Clusters,
+    /// Decided: the switches -> `Answer::Control`.
+    Control,
     /// Decided: who leads -> `Answer::Leadership`.
     Leadership(Role),
     /// Owned by the resource manager: progress of one job -> `Answer::Progress` (none or one).
@@ -116,6 +119,8 @@ pub enum Answer {
     Assignments(Epoch, Vec<Assignment>),
     /// All clusters.
     Clusters(Vec<Cluster>),
+    /// The switches; version 0 when none was ever set.
+    Control(Control),
     /// Who leads.
     Leadership(Leadership),
     /// Progress rows.
@@ -192,6 +197,13 @@ pub enum Decision {
         cluster: Cluster,
         /// The version that it replaces.
         expected: Option<Version>,
+    },
+    /// Sets the switches.
+    PutControl {
+        /// The new row.
+        control: Control,
+        /// The version that it replaces (0: none yet).
+        expected: Version,
     },
     /// Takes a leadership; `expected` is the epoch that is replaced (0: none yet).
     TakeEpoch {

@@ -107,6 +107,10 @@ impl Case {
             Order::Archive(_) => self.trace.push(format!("{cluster}: archive")),
             Order::Drains(d) => self.trace.push(format!("{cluster}: drains {}", d.version)),
             Order::Volumes(w) => self.trace.push(format!("{cluster}: volumes {}", w.len())),
+            Order::Kills { off, .. } => {
+                let word = if *off { "off" } else { "on" };
+                self.trace.push(format!("{cluster}: kills {word}"));
+            }
             Order::AcceptLoss(n) => self.trace.push(format!("{cluster}: accept loss {n}")),
             Order::Slices(orders) => {
                 let text: Vec<String> = orders.iter().map(order_text).collect();

@@ -62,6 +62,8 @@ pub struct ModelShard {
     pub down: BTreeMap<(Key, InstanceNumber), Timestamp>,
     /// The mass loss for which it waits.
     pub loss: Option<u64>,
+    /// It says that it kills nothing.
+    pub kills_off: bool,
     sequence: u64,
     last_directive: (Epoch, u64),
     reported: BTreeMap<Key, SliceReport>,
@@ -86,6 +88,7 @@ impl ModelShard {
             parts: BTreeMap::new(),
             down: BTreeMap::new(),
             loss: None,
+            kills_off: false,
             sequence: 0,
             last_directive: (Epoch(0), 0),
             reported: BTreeMap::new(),
@@ -131,7 +134,7 @@ impl ModelShard {
                 self.reported.retain(|(j, _, _), _| *j != job);
                 Vec::new()
             }
-            Order::Volumes(_) | Order::Drains(_) => Vec::new(),
+            Order::Volumes(_) | Order::Drains(_) | Order::Kills { .. } => Vec::new(),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
                 let capacity = self.capacity(now);
@@ -389,6 +392,10 @@ impl ModelShard {
                 .waits_since
                 .map(|since| (why, waits, since))
                 .into_iter()
+                .chain(self.kills_off.then(|| {
+                    let all = slice.active.count();
+                    (ReasonCode::KillsOff.into(), all, Timestamp(1))
+                }))
                 .chain(self.loss.map(|_| {
                     let all = slice.active.count();
                     (ReasonCode::MassLoss.into(), all, Timestamp(1))

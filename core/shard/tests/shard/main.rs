@@ -21,6 +21,8 @@ mod grants;
 #[cfg(test)]
 mod host_drains;
 #[cfg(test)]
+mod kill_switch;
+#[cfg(test)]
 mod launching;
 #[cfg(test)]
 mod leadership;

@@ -39,6 +39,8 @@ pub struct World {
     pub storage: Storage,
     /// Reads of this bucket stall.
     pub slow_bucket: Option<u16>,
+    /// Reads of the switches stall.
+    pub slow_control: bool,
     pub now: Timestamp,
     pub stalled: VecDeque<(OpId, Op)>,
     pub questions: VecDeque<Problem>,
@@ -116,6 +118,7 @@ impl World {
             cluster: Cluster::of(3, shape(4, 4096)),
             storage: Storage::Works,
             slow_bucket: None,
+            slow_control: false,
             now: Timestamp(1_000_000),
             stalled: VecDeque::new(),
             questions: VecDeque::new(),
@@ -384,6 +387,7 @@ impl World {
             _ => false,
         };
         let slow = matches!(&op, Op::Read(Query::BlockBucket(_, b), _) if Some(*b) == self.slow_bucket);
+        let slow = slow || self.slow_control && matches!(op, Op::Read(Query::Control, _));
         if stalls || slow {
             self.stalled.push_back((id, op));
             return;
@@ -409,6 +413,7 @@ impl World {
     pub fn unstall(&mut self) {
         self.storage = Storage::Works;
         self.slow_bucket = None;
+        self.slow_control = false;
         for (id, op) in std::mem::take(&mut self.stalled) {
             self.operate(id, op);
         }

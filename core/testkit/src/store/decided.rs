@@ -3,6 +3,7 @@
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::cluster::Cluster;
+use echelon_core_model::control::Control;
 use echelon_core_model::job::{Head, JobFilter, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
@@ -20,6 +21,7 @@ pub struct DecidedTables {
     requests: BTreeMap<RequestId, PlannedRequest>,
     pools: PoolTree,
     clusters: BTreeMap<ClusterId, Cluster>,
+    control: Control,
     leaderships: BTreeMap<Role, Leadership>,
     partitions: BTreeMap<u16, Partition>,
 }
@@ -95,6 +97,7 @@ impl DecidedTables {
                 .get(n)
                 .map_or_else(|| Partition::default().answer(), Partition::answer),
             Query::Clusters => Answer::Clusters(self.clusters.values().cloned().collect()),
+            Query::Control => Answer::Control(self.control.clone()),
             Query::Leadership(role) => {
                 Answer::Leadership(self.leaderships.get(role).cloned().unwrap_or_default())
             }
@@ -153,6 +156,7 @@ impl DecidedTables {
                 })
                 .map_err(|row| Box::new(Answer::Clusters(row.into_iter().collect())))
             }
+            Decision::PutControl { control, expected } => self.put_control(control, expected),
             Decision::TakeEpoch { role, next, expected } => self.take_epoch(role, next, expected),
             Decision::RaisePartition {
                 partition,
@@ -187,6 +191,17 @@ impl DecidedTables {
             return Err(Box::new(Answer::Pools(self.pools.clone())));
         }
         self.pools = tree;
+        Ok(())
+    }
+
+    fn put_control(&mut self, control: Control, expected: Version) -> Result<(), Box<Answer>> {
+        if self.control == control {
+            return Ok(());
+        }
+        if self.control.version != expected {
+            return Err(Box::new(Answer::Control(self.control.clone())));
+        }
+        self.control = control;
         Ok(())
     }
 

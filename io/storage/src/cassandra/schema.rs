@@ -9,7 +9,7 @@ pub(super) const BEFORE: [&str; 2] = [
 ];
 
 /// Migration n is at place n - 1.
-pub(super) const MIGRATIONS: [&[&str]; 1] = [&FIRST];
+pub(super) const MIGRATIONS: [&[&str]; 2] = [&FIRST, &SECOND];
 
 /// Owned tables keep deletions for a day.
 const FIRST: [&str; 17] = [
@@ -45,6 +45,10 @@ const FIRST: [&str; 17] = [
      value blob, PRIMARY KEY ((job, owner), at, stamp, place)) \
      WITH gc_grace_seconds = 86400 AND default_time_to_live = 2592000",
 ];
+
+/// Switches for operators.
+const SECOND: [&str; 1] =
+    ["CREATE TABLE IF NOT EXISTS {ks}.control (one bigint PRIMARY KEY, version bigint, value blob)"];
 
 #[cfg(test)]
 mod tests {

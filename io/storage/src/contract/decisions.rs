@@ -3,6 +3,7 @@
 use super::Case;
 use super::facts::{head, job, spec};
 use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::control::Control;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{
     Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
@@ -196,6 +197,47 @@ pub async fn clusters_change_by_version(case: &Case) {
     assert_eq!(case.decide(drain).await, conflict(there));
 }
 
+/// The row of switches at a version.
+fn control(version: u64, kills_off: bool) -> Control {
+    Control {
+        version: Version(version),
+        kills_off,
+        by: "ann".to_owned(),
+        why: "größer \u{1f44b}".to_owned(),
+        at: Timestamp(version),
+    }
+}
+
+fn put_control(version: u64, kills_off: bool) -> Decision {
+    Decision::PutControl {
+        control: control(version, kills_off),
+        expected: Version(version - 1),
+    }
+}
+
+/// There is one row of switches; nobody set any before the first, and of two writers one is told what is there.
+pub async fn switches_change_by_version(case: &Case) {
+    assert_eq!(
+        case.settled(Query::Control).await,
+        Answer::Control(Control::default())
+    );
+    case.decides(put_control(1, true)).await;
+    case.decides(put_control(1, true)).await;
+    let there = conflict(Answer::Control(control(1, true)));
+    assert_eq!(case.decide(put_control(1, false)).await, there);
+    case.decides(put_control(2, false)).await;
+    assert!(matches!(
+        case.decide(put_control(1, true)).await,
+        Decided::Conflict(_)
+    ));
+    for answer in [
+        case.settled(Query::Control).await,
+        case.read(Query::Control).await,
+    ] {
+        assert_eq!(answer, Answer::Control(control(2, false)));
+    }
+}
+
 /// A tree of pools at a version.
 pub(super) fn tree(version: u64, paths: &[&str]) -> PoolTree {
     let pool = |path: &&str| Pool {
@@ -286,6 +328,7 @@ pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
             },
             expected: Epoch(0),
         },
+        put_control(n, true),
         Decision::RaisePartition {
             partition: u16::try_from(n).unwrap(),
             epoch: Epoch(1),

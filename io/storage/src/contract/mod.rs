@@ -133,6 +133,7 @@ macro_rules! storage_contract {
             a_name_has_one_holder
             a_request_has_one_plan
             clusters_change_by_version
+            switches_change_by_version
             every_decision_is_idempotent
             of_many_writers_one_wins_each_version
             many_names_are_taken_at_once

@@ -31,7 +31,8 @@ pub(super) fn prepare(file: &Database) -> Result<u32, redb::Error> {
         }
         found.max(SCHEMA)
     };
-    // Migration 1: a map for each table. Later ones follow here, each for the numbers below it.
+    // Migrations 1 and 2: a map for each table, which is made where it is missing. Later ones follow here, each for the numbers
+    // below it.
     for table in Table::ALL.map(Table::name).into_iter().chain([EXPIRY]) {
         transaction.open_table(map(table))?;
     }

@@ -76,6 +76,7 @@ const fn kind(decision: &Decision) -> &'static str {
         Decision::PlanRequest { .. } => "the plan of a request",
         Decision::PutPools { .. } => "the pool tree",
         Decision::PutCluster { .. } => "a cluster",
+        Decision::PutControl { .. } => "the switches",
         Decision::TakeEpoch { .. } => "a leadership",
         Decision::RaisePartition { .. } => "an assignment partition's epoch",
         Decision::PutAssignments { .. } => "a batch of assignments",
@@ -90,6 +91,7 @@ fn check_numbers(decision: &Decision) -> Result<(), StoreError> {
         Decision::TakeName { holder, expected, .. } => grows(what, holder.version.0, replaced(expected)),
         Decision::PutCluster { cluster, expected } => grows(what, cluster.version.0, replaced(expected)),
         Decision::PutPools { tree, expected } => grows(what, tree.version.0, expected.0),
+        Decision::PutControl { control, expected } => grows(what, control.version.0, expected.0),
         Decision::PutSpec { version, .. } => grows(what, (*version).into(), 0),
         Decision::TakeEpoch { next, expected, .. } => {
             epoch(what, next.epoch)?;

@@ -93,6 +93,12 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
             cluster.version,
             encode(cluster),
         ),
+        Decision::PutControl { control, expected } => row(
+            keys::control(),
+            guard(expected.0).map(|_| *expected),
+            control.version,
+            encode(control),
+        ),
         Decision::TakeEpoch { role, next, expected } => row(
             keys::leadership(role),
             guard(expected.0).map(|_| Version(expected.0)),
@@ -175,6 +181,9 @@ pub(crate) fn judge(decision: &Decision, present: &Answer) -> Verdict {
             there.first() == Some(cluster),
             there.first().map(|c| c.version) == *expected,
         ),
+        (Decision::PutControl { control, expected }, Answer::Control(there)) => {
+            (there == control, there.version == *expected)
+        }
         (Decision::TakeEpoch { next, expected, .. }, Answer::Leadership(there)) => {
             (there == next, there.epoch == *expected)
         }

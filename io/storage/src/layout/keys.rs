@@ -66,6 +66,10 @@ pub(crate) fn cluster(id: &ClusterId) -> RowKey {
     RowKey::new(Table::Clusters, [ONE, text(id)])
 }
 
+pub(crate) fn control() -> RowKey {
+    RowKey::new(Table::Control, [ONE])
+}
+
 pub(crate) fn leadership(role: &Role) -> RowKey {
     RowKey::new(Table::Leaderships, [text(role_name(role))])
 }

@@ -52,6 +52,7 @@ pub(crate) enum Table {
     Heartbeats,
     Hosts,
     Events,
+    Control,
 }
 
 /// Request ids are kept for 24 h.
@@ -119,7 +120,7 @@ const fn owned(partition: &'static [Column], key: &'static [Column]) -> Columns 
 
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Heads,
         Self::Specs,
         Self::Names,
@@ -137,6 +138,7 @@ impl Table {
         Self::Heartbeats,
         Self::Hosts,
         Self::Events,
+        Self::Control,
     ];
 
     /// Its name.
@@ -159,6 +161,7 @@ impl Table {
             Self::Heartbeats => "heartbeats",
             Self::Hosts => "hosts",
             Self::Events => "events",
+            Self::Control => "control",
         }
     }
 
@@ -171,7 +174,7 @@ impl Table {
             Self::Requests => inserted(&[ID], &[]),
             // Two writers may write different trees under one version; the pointer says which of them holds.
             Self::PoolTrees => inserted(&[VERSION], &[HASH]),
-            Self::PoolPointer => decided(&[ONE], &[], "version"),
+            Self::PoolPointer | Self::Control => decided(&[ONE], &[], "version"),
             Self::Clusters => decided(&[ONE], &[ID], "version"),
             Self::Assignments => decided(&[PART], &[JOB], "epoch"),
             Self::Leaderships => decided(&[ROLE], &[], "epoch"),

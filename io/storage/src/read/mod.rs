@@ -8,6 +8,7 @@ mod jobs;
 use crate::StoreError;
 use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
+use echelon_core_model::control::Control;
 use echelon_core_model::store::{Answer, Consistency, Decision, Leadership, Query, ShardRow};
 use echelon_core_model::{ClusterId, Epoch, HostId};
 use echelon_proto::convert::{Wire, decode};
@@ -31,6 +32,7 @@ pub(crate) async fn read<R: Rows>(
         | Query::Assignment(_)
         | Query::Assignments(_)
         | Query::Clusters
+        | Query::Control
         | Query::Leadership(_) => decided(rows, query, consistency).await,
         Query::Jobs { filter, after, limit } => jobs::page(rows, filter, *after, *limit, consistency).await,
         Query::Events { job, after, limit } => events::page(rows, *job, after.as_ref(), *limit).await,
@@ -64,6 +66,7 @@ pub(crate) async fn present<R: Rows>(
         Decision::TakeName { name, .. } => Query::Name(name.clone()),
         Decision::PlanRequest { id, .. } => Query::Request(id.clone()),
         Decision::PutPools { .. } => Query::Pools,
+        Decision::PutControl { .. } => Query::Control,
         Decision::TakeEpoch { role, .. } => Query::Leadership(role.clone()),
         Decision::PutCluster { cluster, .. } => {
             let found = one(rows, &keys::cluster(&cluster.id), consistency).await?;
@@ -97,6 +100,10 @@ async fn decided<R: Rows>(rows: &R, query: &Query, c: Consistency) -> Result<Ans
             Answer::Assignments(epoch, decoded(Table::Assignments, &of, &found)?)
         }
         Query::Clusters => Answer::Clusters(clusters(rows, c).await?),
+        Query::Control => {
+            let found: Option<Control> = one(rows, &keys::control(), c).await?;
+            Answer::Control(found.unwrap_or_default())
+        }
         Query::Leadership(role) => {
             let found: Option<Leadership> = one(rows, &keys::leadership(role), c).await?;
             Answer::Leadership(found.unwrap_or_default())

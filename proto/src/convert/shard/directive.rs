@@ -27,6 +27,10 @@ impl Wire for Directive {
             Order::Archive(job) => Sent::Archive(job_bytes(*job)),
             Order::AcceptLoss(number) => Sent::AcceptLoss(*number),
             Order::Drains(drains) => Sent::Drains(drains.to_wire()),
+            Order::Kills { version, off } => Sent::Kills(wire::KillsOrder {
+                version: version.0,
+                off: *off,
+            }),
             Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
                 volumes: by_volume_to_wire(wishes),
             }),
@@ -49,6 +53,10 @@ impl Wire for Directive {
             Sent::Drains(sent) => {
                 Order::Drains(Drains::from_wire(sent).map_err(|e: FieldError| e.within("drains"))?)
             }
+            Sent::Kills(wire::KillsOrder { version, off }) => Order::Kills {
+                version: Version(version),
+                off,
+            },
             Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {

@@ -1,0 +1,79 @@
+//! What this gateway knows of the switches, so that every answer can tell it without asking storage.
+
+use crate::context::Gateway;
+use axum::response::Response;
+use echelon_core_gateway::ask;
+use echelon_core_model::control::Control;
+use echelon_proto::convert::control::KILLS_OFF;
+use http::{HeaderName, HeaderValue};
+use maud::{Markup, html};
+use prometheus::IntGauge;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often they are read: another gateway may have set them.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// The switches as they were last read.
+pub(crate) struct Switches {
+    known: watch::Sender<Control>,
+    off: IntGauge,
+}
+
+impl Switches {
+    pub(crate) fn new(off: IntGauge) -> Self {
+        let known = watch::Sender::new(Control::default());
+        Self { known, off }
+    }
+
+    /// Takes in how they stand, unless something newer is known.
+    pub(crate) fn know(&self, control: &Control) {
+        self.known.send_if_modified(|known| {
+            let newer = control.version > known.version;
+            if newer {
+                known.clone_from(control);
+                self.off.set(control.kills_off.into());
+            }
+            newer
+        });
+    }
+
+    /// Says on an answer that kills are off.
+    pub(crate) fn mark(&self, answer: &mut Response) {
+        if self.known.borrow().kills_off {
+            let (name, value) = KILLS_OFF;
+            let headers = answer.headers_mut();
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+    }
+
+    /// The same on a page.
+    pub(crate) fn banner(&self) -> Markup {
+        let control = self.known.borrow().clone();
+        html! {
+            @if control.kills_off {
+                p.bad role="alert" {
+                    "Kills are off: nothing is stopped on any cluster until "
+                    code { "echelon control kills on" }
+                    "."
+                    @if !control.by.is_empty() { " Switched off by " (control.by) "." }
+                    @if !control.why.is_empty() { " Why: " (control.why) }
+                }
+            }
+        }
+    }
+}
+
+/// Reads the switches again and again; while storage does not answer, what is known stays.
+pub(crate) async fn keep(gateway: Gateway) {
+    loop {
+        match ask::control(&gateway.facts).await {
+            Ok(control) => gateway.switches.know(&control),
+            Err(error) => tracing::debug!(%error, "the switches cannot be read at the moment"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = gateway.stop.cancelled() => return,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The row of switches.
+
+use crate::convert::{FieldError, Wire};
+use crate::echelon::storage::v1 as wire;
+use echelon_core_model::control::Control;
+use echelon_core_model::{Timestamp, Version};
+
+impl Wire for Control {
+    type Message = wire::Control;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            version,
+            kills_off,
+            by,
+            why,
+            at,
+        } = self;
+        wire::Control {
+            version: version.0,
+            kills_off: *kills_off,
+            by: by.clone(),
+            why: why.clone(),
+            at_ms: at.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            version: Version(message.version),
+            kills_off: message.kills_off,
+            by: message.by,
+            why: message.why,
+            at: Timestamp(message.at_ms),
+        })
+    }
+}
