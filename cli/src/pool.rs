@@ -92,6 +92,49 @@ pub struct Amounts {
     /// elastic (others may use what it has reserved and does not want) or static (it keeps it)
     #[arg(long, value_parser = kind, value_name = "KIND")]
     kind: Option<v1::PoolKind>,
+    /// The most that one instance may ask for, its sidecars included
+    #[arg(long, value_parser = amounts, value_name = "KIND=AMOUNT,...")]
+    max_instance: Option<v1::ResourceLimit>,
+    /// Which priorities its jobs may have: `min=0,max=9,default=3`; what is not named is no bound
+    #[arg(long, value_parser = bounds, value_name = "BOUND=N,...")]
+    priority: Option<v1::PriorityBounds>,
+}
+
+fn bounds(text: &str) -> Result<v1::PriorityBounds, String> {
+    let mut out: v1::PriorityBounds = Default::default();
+    for part in text.split(',').filter(|p| !p.is_empty()) {
+        let (name, n) = part.split_once('=').ok_or(format!("`{part}` is not BOUND=N"))?;
+        let n = Some(
+            n.parse()
+                .map_err(|_| format!("`{n}` is not a priority: write a whole number"))?,
+        );
+        match name {
+            "min" => out.min = n,
+            "max" => out.max = n,
+            "default" => out.default = n,
+            _ => {
+                return Err(format!(
+                    "`{name}` is no bound of priority: use min, max or default"
+                ));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Bounds of priority for people.
+fn bounds_text(bounds: Option<v1::PriorityBounds>) -> String {
+    let b = bounds.unwrap_or_default();
+    let named = [("min", b.min), ("max", b.max), ("default", b.default)];
+    let told: Vec<String> = named
+        .into_iter()
+        .filter_map(|(name, n)| Some(format!("{name} {}", n?)))
+        .collect();
+    if told.is_empty() {
+        "any".to_owned()
+    } else {
+        told.join(", ")
+    }
 }
 
 fn kind(text: &str) -> Result<v1::PoolKind, String> {
@@ -129,6 +172,8 @@ impl Amounts {
             ("limit", self.limit.is_some()),
             ("share", self.share.is_some()),
             ("kind", self.kind.is_some()),
+            ("max_instance", self.max_instance.is_some()),
+            ("priority", self.priority.is_some()),
         ];
         named
             .into_iter()
@@ -156,6 +201,8 @@ impl Amounts {
             limit: self.limit,
             share: self.share.map(all),
             kind: self.kind.unwrap_or_default().into(),
+            max_instance: self.max_instance,
+            priority: self.priority,
             etag,
             ..v1::Pool::default()
         }
@@ -207,7 +254,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             let paths = amounts.mask();
             if paths.is_empty() {
                 return Err(Failure::wrong(
-                    "say what to change: --reservation, --limit, --share or --kind",
+                    "say what to change: --reservation, --limit, --share, --kind, --max-instance or --priority",
                 ));
             }
             let request = v1::UpdatePoolRequest {
@@ -244,12 +291,24 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             shape::limit(p.limit.as_ref()),
             kind_word(p.kind()).to_owned(),
             share_text(p.share),
+            shape::limit(p.max_instance.as_ref()),
+            bounds_text(p.priority),
             p.pool_id.clone(),
             p.etag.clone(),
         ]
     };
     let listing = Listing {
-        columns: &["POOL", "RESERVATION", "LIMIT", "KIND", "SHARE", "ID", "ETAG"],
+        columns: &[
+            "POOL",
+            "RESERVATION",
+            "LIMIT",
+            "KIND",
+            "SHARE",
+            "MAX INSTANCE",
+            "PRIORITY",
+            "ID",
+            "ETAG",
+        ],
         narrow: 4,
         rows: all.iter().map(row).collect(),
         names: all.iter().map(|p| p.path.clone()).collect(),
@@ -261,12 +320,14 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
         kind_word(p.kind()),
         share_text(p.share),
+        shape::limit(p.max_instance.as_ref()),
+        bounds_text(p.priority),
         p.etag,
     );
     print!(

@@ -5,12 +5,11 @@ use crate::context::Context;
 use crate::exit::Failure;
 use crate::{output, shape};
 use echelon_clients_rust::v1;
-use echelon_proto::convert;
 use std::path::Path;
 
 /// Plans a job file.
 pub async fn plan(context: &Context, file: &Path) -> Result<(), Failure> {
-    let spec = convert::spec::spec(&run::read(file)?);
+    let spec = run::read(file)?;
     let client = context.client().await?;
     let request = v1::PlanJobRequest { spec: Some(spec) };
     let answer = client.repeat(|| {

@@ -4,13 +4,12 @@ use super::{show, watch};
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::job_file;
-use echelon_core_model::spec::JobSpec;
-use echelon_proto::convert;
+use echelon_clients_rust::v1;
 use std::path::Path;
 
 /// Submits a job file.
 pub async fn run(context: &Context, file: &Path, wait: bool) -> Result<(), Failure> {
-    let spec = convert::spec::spec(&read(file)?);
+    let spec = read(file)?;
     let client = context.client().await?;
     let job = client.create_job(spec).await?;
     if !wait {
@@ -21,6 +20,6 @@ pub async fn run(context: &Context, file: &Path, wait: bool) -> Result<(), Failu
 }
 
 /// Reads a job file, or standard input for `-`. Never more than a job file may have.
-pub fn read(file: &Path) -> Result<JobSpec, Failure> {
-    job_file::read_as(file, job_file::parse)
+pub fn read(file: &Path) -> Result<v1::JobSpec, Failure> {
+    job_file::read_as(file, job_file::wanted)
 }

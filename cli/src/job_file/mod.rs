@@ -10,8 +10,10 @@ mod spec;
 pub use scalar::Scalar;
 
 use crate::exit::Failure;
+use echelon_clients_rust::v1;
 use echelon_core_model::nearest;
 use echelon_core_model::spec::JobSpec;
+use echelon_proto::convert;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::io::Read;
@@ -85,6 +87,19 @@ pub enum JobFileError {
 /// What is wrong with it; see `JobFileError`.
 pub fn parse(bytes: &[u8]) -> Result<JobSpec, JobFileError> {
     spec::spec(shape(bytes)?).map_err(JobFileError::Values)
+}
+
+/// Reads a job file as it is asked for: a priority that it does not name is the pool's to choose.
+///
+/// # Errors
+/// As [`parse`].
+pub fn wanted(bytes: &[u8]) -> Result<v1::JobSpec, JobFileError> {
+    let file: file::JobFile = shape(bytes)?;
+    let names_priority = file.priority.is_some();
+    let spec = spec::spec(file).map_err(JobFileError::Values)?;
+    let mut wanted = convert::spec::spec(&spec);
+    wanted.priority = wanted.priority.filter(|_| names_priority);
+    Ok(wanted)
 }
 
 /// The YAML of a file in a shape.

@@ -371,3 +371,11 @@ fn what_is_wrong_in_a_sidecar_is_said_with_its_place() {
         assert!(said(&text).contains(told), "{wrong}: {}", said(&text));
     }
 }
+
+#[test]
+fn a_priority_that_is_not_named_is_the_pools_to_choose() {
+    let read = |text: &str| wanted(text.as_bytes()).unwrap().priority;
+    assert_eq!(read(HELLO), None);
+    assert_eq!(read(&format!("{HELLO}priority: 0\n")), Some(0));
+    assert_eq!(read(&format!("{HELLO}priority: 7\n")), Some(7));
+}

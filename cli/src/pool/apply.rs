@@ -72,7 +72,7 @@ fn amounts(pool: Option<&v1::Pool>) -> String {
         .join("; ")
 }
 
-fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 4] {
+fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 6] {
     [
         (
             "reservation",
@@ -84,6 +84,11 @@ fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 4] {
             "kind",
             super::kind_word(pool.map_or(v1::PoolKind::Elastic, v1::Pool::kind)).to_owned(),
         ),
+        (
+            "max_instance",
+            shape::limit(pool.and_then(|p| p.max_instance.as_ref())),
+        ),
+        ("priority", super::bounds_text(pool.and_then(|p| p.priority))),
     ]
 }
 
@@ -175,7 +180,7 @@ mod tests {
             etag: "7".to_owned(),
         };
         insta::assert_snapshot!(people(&told, true), @r"
-        added:   /a (reservation cpus 1; limit none; share 1; kind elastic)
+        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any)
         changed: /b: reservation cpus 0.001 -> nothing
         moved:   /c to /d
         deleted: /e

@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::job_file::{self, JobFileError, Problem, Problems, Scalar};
 use crate::quantity;
 use echelon_clients_rust::v1;
-use echelon_core_model::pool::{Pool, PoolKind};
+use echelon_core_model::pool::{Pool, PoolKind, PriorityBounds};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::{PoolId, nearest};
 use echelon_proto::convert::pool::pool as to_wire;
@@ -30,6 +30,8 @@ struct PoolFile {
     limit: Option<AmountsFile>,
     share: Option<ShareFile>,
     kind: Option<Scalar>,
+    max_instance: Option<AmountsFile>,
+    priority: Option<PriorityFile>,
     moved_from: Option<Scalar>,
     #[serde(default)]
     pools: BTreeMap<String, Option<PoolFile>>,
@@ -43,6 +45,15 @@ struct AmountsFile {
     memory: Option<Scalar>,
     disk: Option<Scalar>,
     gpus: Option<Scalar>,
+}
+
+/// `{min: 0, max: 9, default: 3}`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriorityFile {
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    default: Option<Scalar>,
 }
 
 /// One weight for all kinds, or one for each.
@@ -126,6 +137,8 @@ impl Reader {
                 limit: self.amounts(&format!("{at}.limit"), file.limit, Resources::MAX),
                 share: self.share(&format!("{at}.share"), file.share, new.share),
                 kind: self.kind(&format!("{at}.kind"), file.kind.as_ref()),
+                max_instance: self.amounts(&format!("{at}.max_instance"), file.max_instance, Resources::MAX),
+                priority: self.priority(&format!("{at}.priority"), file.priority),
                 ..new
             };
             self.pools.push(v1::PoolWish {
@@ -182,6 +195,23 @@ impl Reader {
         out
     }
 
+    fn priority(&mut self, at: &str, file: Option<PriorityFile>) -> PriorityBounds {
+        let file = file.unwrap_or_default();
+        let mut bound = |name: &str, text: Option<&Scalar>| {
+            let whole = |text: &str| {
+                text.parse::<u32>()
+                    .map_err(|_| format!("`{text}` is not a priority: write a whole number"))
+            };
+            text.and_then(|text| self.value(&format!("{at}.{name}"), text, whole))
+        };
+        let any = PriorityBounds::ANY;
+        PriorityBounds {
+            min: bound("min", file.min.as_ref()).unwrap_or(any.min),
+            max: bound("max", file.max.as_ref()).unwrap_or(any.max),
+            default: bound("default", file.default.as_ref()),
+        }
+    }
+
     fn kind(&mut self, at: &str, text: Option<&Scalar>) -> PoolKind {
         let words = || PoolKind::ALL.into_iter().map(PoolKind::word);
         let read = |text: &str| {
@@ -221,7 +251,8 @@ pools:
     limit: {cpus: 0.5}
     share: 3
     pools:
-      train: {kind: static, moved_from: /old, share: {gpus: 2}}
+      train:
+        {kind: static, moved_from: /old, share: {gpus: 2}, max_instance: {cpus: 4}, priority: {max: 9, default: 3}}
 ";
 
     fn problem(text: &str) -> String {
@@ -242,6 +273,16 @@ pools:
         assert_eq!(
             (pool(2).kind(), read[2].moved_from.as_str()),
             (v1::PoolKind::Static, "/old")
+        );
+        assert_eq!(pool(2).max_instance.unwrap().cpus_milli, Some(4000));
+        let priority = pool(2).priority.unwrap();
+        assert_eq!(
+            (priority.min, priority.max, priority.default),
+            (None, Some(9), Some(3))
+        );
+        assert_eq!(
+            (pool(1).priority, pool(1).max_instance),
+            (None, Some(v1::ResourceLimit::default()))
         );
         let share = pool(2).share.unwrap();
         assert_eq!((share.cpus_milli, share.gpus_milli), (1, 2));
@@ -266,6 +307,14 @@ pools:
             (
                 "pools: {a: {kind: statik}}",
                 "pools.a.kind: `statik` is neither elastic nor static; did you mean `static`?",
+            ),
+            (
+                "pools: {a: {priority: {defalt: 4}}}",
+                "line 1: unknown field `defalt`; did you mean `default`?",
+            ),
+            (
+                "pools: {a: {priority: {max: high}}}",
+                "pools.a.priority.max: `high` is not a priority: write a whole number",
             ),
             (
                 "pools: {a: {share: -1}}",

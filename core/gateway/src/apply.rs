@@ -154,8 +154,25 @@ fn check(wanted: &WantedTree, out: &mut Violations) {
         let sum = below.entry(PoolTree::parent(&pool.path)).or_default();
         *sum = sum.plus(pool.reservation);
     }
+    let tree = PoolTree {
+        version: Version(0),
+        pools: wanted
+            .pools
+            .iter()
+            .map(|w| (w.pool.path.clone(), w.pool.clone()))
+            .collect(),
+    };
     for (i, WantedPool { pool, .. }) in wanted.pools.iter().enumerate() {
         let at = format!("pools[{i}].pool");
+        let bounds = tree.priority_of(&pool.path);
+        out.check(
+            bounds.min <= bounds.max || !pool.priority.is_possible(),
+            format!("{at}.priority"),
+            format!(
+                "leaves no priority for jobs of `{}`: with the pools above it they need {} at least and {} at most",
+                pool.path, bounds.min, bounds.max
+            ),
+        );
         let parent = PoolTree::parent(&pool.path);
         out.check(
             parent == "/" || paths.contains(parent),

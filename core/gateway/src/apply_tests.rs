@@ -58,6 +58,7 @@ fn job(store: &mut Memory, pool: &'static str) {
     let request = CreateJob {
         hash: 1,
         bytes: 100,
+        priority: Some(0),
         violations: vec![],
         request_id: "r".into(),
         spec,

@@ -14,6 +14,7 @@ fn web() -> (Memory, JobId) {
     let mut store = Memory::new();
     let request = CreateJob {
         spec: JobBuilder::service("web", 3).build(),
+        priority: Some(0),
         violations: vec![],
         bytes: 1,
         hash: 1,

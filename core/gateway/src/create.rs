@@ -2,11 +2,11 @@
 //! stopped: request -> job id, name -> job, spec, head. The head makes the job; until it is there, whoever wants the name
 //! bars this job id with a void head and takes the name over.
 
-use crate::ask;
 use crate::error::{ApiError, ErrorReason};
 use crate::port::Facts;
 use crate::validate::{self, Purpose, Violations};
 use crate::view::{Federation, JobView, state};
+use crate::{ask, bounds};
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, NameHolder, PlannedRequest, Query};
@@ -20,6 +20,8 @@ const TRIES: u32 = 8;
 pub struct CreateJob {
     /// The spec.
     pub spec: JobSpec,
+    /// The priority as it was asked for; `None`: the pool's usual one, whatever `spec` says.
+    pub priority: Option<u32>,
     /// What reading it from the wire found wrong.
     pub violations: Vec<crate::Violation>,
     /// Size of the spec as it is stored.
@@ -36,11 +38,11 @@ pub struct CreateJob {
 /// Wrong fields, a name that a live job has, a request id with other content, or storage.
 pub async fn create_job<F: Facts>(
     facts: &F,
-    request: CreateJob,
+    mut request: CreateJob,
     chance: u128,
     now: Timestamp,
 ) -> Result<JobView, ApiError> {
-    if let Err(wrong) = check(facts, &request).await {
+    if let Err(wrong) = check(facts, &mut request).await {
         // What was right when the job was made may be wrong by now (a pool that is gone); the job is still the answer.
         return made(facts, &request).await?.ok_or(wrong);
     }
@@ -97,8 +99,11 @@ async fn made<F: Facts>(facts: &F, request: &CreateJob) -> Result<Option<JobView
     Ok(None)
 }
 
-async fn check<F: Facts>(facts: &F, request: &CreateJob) -> Result<(), ApiError> {
+async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<(), ApiError> {
     let mut out = Violations(request.violations.clone());
+    let pools = ask::pools(facts).await?;
+    let usual = pools.priority_of(&request.spec.pool).usual();
+    request.spec.priority = request.priority.unwrap_or(usual);
     validate::request_id(&request.request_id, &mut out);
     validate::spec(
         &request.spec,
@@ -107,8 +112,8 @@ async fn check<F: Facts>(facts: &F, request: &CreateJob) -> Result<(), ApiError>
         "job.spec",
         &mut out,
     );
-    let pools = ask::pools(facts).await?;
     validate::in_pools(&request.spec.pool, &pools, "job.spec", &mut out);
+    bounds::check(&request.spec, None, &pools, "job.spec", &mut out);
     validate::in_clusters(facts, &request.spec, "job.spec", &mut out).await?;
     out.done()
 }
@@ -156,16 +161,8 @@ async fn make<F: Facts>(
     request: &CreateJob,
     planned: &PlannedRequest,
 ) -> Result<Option<JobView>, ApiError> {
-    let spec = &request.spec;
-    take_name(facts, &spec.name, planned).await?;
-    let decision = Decision::PutSpec {
-        job: planned.job,
-        version: 1,
-        spec: spec.clone(),
-    };
-    if ask::decide(facts, decision, "the spec").await? != Decided::Applied {
-        return Err(ask::broken_conflict("the spec"));
-    }
+    take_name(facts, &request.spec.name, planned).await?;
+    let spec = &put_first_spec(facts, planned.job, &request.spec).await?;
     let head = first_head(spec, planned);
     let decision = Decision::PutHead {
         head: head.clone(),
@@ -184,6 +181,31 @@ async fn make<F: Facts>(
             _ => Err(ask::broken_conflict("the job")),
         },
     }
+}
+
+/// The spec of the job's first version. An earlier try of this request may have stored it with what was usual in the pool by then:
+/// that one holds, so that every try makes the same job.
+async fn put_first_spec<F: Facts>(facts: &F, job: JobId, spec: &JobSpec) -> Result<JobSpec, ApiError> {
+    let decision = Decision::PutSpec {
+        job,
+        version: 1,
+        spec: spec.clone(),
+    };
+    match ask::decide(facts, decision, "the spec").await? {
+        Decided::Applied => Ok(spec.clone()),
+        Decided::Conflict(there) => match *there {
+            Answer::Spec(Some(there)) if differs_in_what_is_usual(&there, spec) => Ok(there),
+            _ => Err(ask::broken_conflict("the spec")),
+        },
+    }
+}
+
+fn differs_in_what_is_usual(there: &JobSpec, spec: &JobSpec) -> bool {
+    let same = JobSpec {
+        priority: there.priority,
+        ..spec.clone()
+    };
+    same == *there
 }
 
 fn first_head(spec: &JobSpec, planned: &PlannedRequest) -> Head {

@@ -12,6 +12,7 @@ fn request(id: &str, instances: u32) -> CreateJob {
     CreateJob {
         hash: u64::from(instances),
         bytes: 100,
+        priority: Some(0),
         violations: vec![],
         request_id: id.into(),
         spec,

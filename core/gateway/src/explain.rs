@@ -176,6 +176,7 @@ mod tests {
             spec: JobBuilder::batch("hello", 2).build(),
             hash: 1,
             bytes: 1,
+            priority: Some(0),
             violations: Vec::new(),
             request_id: "r".to_owned(),
         };

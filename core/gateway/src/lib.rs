@@ -12,6 +12,7 @@
 
 pub mod apply;
 pub mod ask;
+pub mod bounds;
 pub mod call;
 pub mod change;
 pub mod clusters;

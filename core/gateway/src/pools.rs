@@ -9,7 +9,7 @@ use crate::port::Facts;
 use crate::validate::text::{POOL_FORM, is_pool_path};
 use crate::validate::{Violations, pool as rules};
 use echelon_core_model::job::{JobFilter, JobState};
-use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{PoolId, Version};
@@ -28,6 +28,10 @@ pub struct PoolChange {
     pub share: Vec<(Kind, u64)>,
     /// Its kind.
     pub kind: Option<PoolKind>,
+    /// Quantities of the largest instance; `u64::MAX` is no bound.
+    pub max_instance: Vec<(Kind, u64)>,
+    /// Its bounds of priority.
+    pub priority: Option<PriorityBounds>,
     /// Only if it still has this etag; empty: whatever it has.
     pub etag: String,
 }
@@ -45,6 +49,10 @@ pub struct NewPool {
     pub share: Resources,
     /// Whether it lends what it has reserved.
     pub kind: PoolKind,
+    /// The largest instance.
+    pub max_instance: Resources,
+    /// Which priorities its jobs may have.
+    pub priority: PriorityBounds,
 }
 
 fn not_found(path: &str) -> ApiError {
@@ -130,6 +138,8 @@ pub async fn create_pool<F: Facts>(facts: &F, new: NewPool, id: u128) -> Result<
         limit: new.limit,
         share: new.share,
         kind: new.kind,
+        max_instance: new.max_instance,
+        priority: new.priority,
         version: Version(1),
     };
     for _ in 0..TRIES {
@@ -177,6 +187,8 @@ fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
     pool.limit = with(pool.limit, &change.limit);
     pool.share = with(pool.share, &change.share);
     pool.kind = change.kind.unwrap_or(pool.kind);
+    pool.max_instance = with(pool.max_instance, &change.max_instance);
+    pool.priority = change.priority.unwrap_or(pool.priority);
     pool
 }
 

@@ -1,13 +1,14 @@
 //! Changes the spec of a job: writes a new immutable version, then the head that names it. What a change may not touch is
 //! refused with what to do instead. New values hold for runs that begin from now on; a restart makes all take them.
 
-use crate::ask;
 use crate::change::{self, Change, Present};
 use crate::error::{ApiError, ErrorReason, Violation};
 use crate::port::Facts;
 use crate::validate::{self, Purpose, Violations};
 use crate::view::JobView;
+use crate::{ask, bounds};
 use echelon_core_model::job::Head;
+use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Decided, Decision};
 use echelon_core_model::volume::PersistentVolume;
@@ -21,15 +22,15 @@ const ORPHANS: u32 = 64;
 
 /// Makes the wanted spec from the present one: the wire's field mask, applied by the caller. Also the size it is stored in.
 pub trait Edit {
-    /// The new spec with its stored size.
+    /// The new spec with its stored size. `usual_priority` is that of a job of its pool that names none.
     ///
     /// # Errors
     /// What is wrong with the request.
-    fn apply(&self, present: &JobSpec) -> Result<(JobSpec, usize), ApiError>;
+    fn apply(&self, present: &JobSpec, usual_priority: u32) -> Result<(JobSpec, usize), ApiError>;
 }
 
 impl<T: Fn(&JobSpec) -> Result<(JobSpec, usize), ApiError>> Edit for T {
-    fn apply(&self, present: &JobSpec) -> Result<(JobSpec, usize), ApiError> {
+    fn apply(&self, present: &JobSpec, _: u32) -> Result<(JobSpec, usize), ApiError> {
         self(present)
     }
 }
@@ -47,8 +48,10 @@ pub async fn update_job<F: Facts>(
     for _ in 0..TRIES {
         let at = change::present(facts, &change).await?;
         change::check_alive(&at)?;
-        let (spec, bytes) = edit.apply(&at.spec)?;
-        check(&at.spec, &spec, bytes)?;
+        let pools = ask::pools(facts).await?;
+        let usual = pools.priority_of(&at.spec.pool).usual();
+        let (spec, bytes) = edit.apply(&at.spec, usual)?;
+        check(&at.spec, &spec, bytes, &pools)?;
         if spec == at.spec {
             return change::view(facts, at).await;
         }
@@ -99,7 +102,7 @@ pub async fn scale_job<F: Facts>(
     update_job(facts, change, edit, now).await
 }
 
-fn check(before: &JobSpec, after: &JobSpec, bytes: usize) -> Result<(), ApiError> {
+fn check(before: &JobSpec, after: &JobSpec, bytes: usize, pools: &PoolTree) -> Result<(), ApiError> {
     let fixed = immutable(before, after);
     if !fixed.is_empty() {
         let told: Vec<&str> = fixed.iter().map(|v| v.field.as_str()).collect();
@@ -115,6 +118,7 @@ fn check(before: &JobSpec, after: &JobSpec, bytes: usize) -> Result<(), ApiError
     }
     let mut out = Violations::default();
     validate::spec(after, bytes, Purpose::Change, "job.spec", &mut out);
+    bounds::check(after, Some(before), pools, "job.spec", &mut out);
     out.done()
 }
 

@@ -28,6 +28,38 @@ impl PoolKind {
     }
 }
 
+/// Which priorities jobs of a pool may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PriorityBounds {
+    /// The least.
+    pub min: u32,
+    /// The most; `u32::MAX`: no bound.
+    pub max: u32,
+    /// That of a job that names none; `None`: that of the pool above, or 0, as far as the bounds allow.
+    pub default: Option<u32>,
+}
+
+impl PriorityBounds {
+    /// No bounds.
+    pub const ANY: Self = Self {
+        min: 0,
+        max: u32::MAX,
+        default: None,
+    };
+
+    /// Whether some priority is within the bounds, and the default is.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        self.min <= self.max && self.default.is_none_or(|n| (self.min..=self.max).contains(&n))
+    }
+
+    /// The priority of a job that names none.
+    #[must_use]
+    pub fn usual(&self) -> u32 {
+        self.default.unwrap_or_default().max(self.min).min(self.max)
+    }
+}
+
 /// A node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
@@ -43,6 +75,10 @@ pub struct Pool {
     pub share: Resources,
     /// Whether it lends what it has reserved.
     pub kind: PoolKind,
+    /// The most of each kind that one instance may ask for, its sidecars included.
+    pub max_instance: Resources,
+    /// Which priorities its jobs may have.
+    pub priority: PriorityBounds,
     /// Counts the writes of this pool, from 1.
     pub version: Version,
 }
@@ -64,6 +100,8 @@ impl Pool {
                 gpus: share,
             },
             kind: PoolKind::Elastic,
+            max_instance: Resources::MAX,
+            priority: PriorityBounds::ANY,
             version: Version(1),
         }
     }
@@ -103,6 +141,25 @@ impl PoolTree {
     /// Direct children of a path, in order of path.
     pub fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Pool> + 'a {
         self.pools.values().filter(move |p| Self::parent(&p.path) == path)
+    }
+
+    /// A pool and those above it, from the leaf up; those that are not there are left out.
+    pub fn lineage<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Pool> + 'a {
+        let paths = std::iter::successors(Some(path), |p| Some(Self::parent(p)).filter(|p| *p != "/"));
+        paths.filter_map(|p| self.pools.get(p))
+    }
+
+    /// Which priorities jobs of a pool may have, by its bounds and those above it; the default is that of the nearest which has one.
+    #[must_use]
+    pub fn priority_of(&self, path: &str) -> PriorityBounds {
+        let mut out = PriorityBounds::ANY;
+        for pool in self.lineage(path) {
+            out.min = out.min.max(pool.priority.min);
+            out.max = out.max.min(pool.priority.max);
+            out.default = out.default.or(pool.priority.default);
+        }
+        out.default = Some(out.usual());
+        out
     }
 
     /// Whether a pool has no children (only such a pool takes jobs).

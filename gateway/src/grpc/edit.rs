@@ -59,11 +59,12 @@ pub(super) fn spec(wanted: v1::JobSpec, mask: Option<FieldMask>) -> Result<impl 
 }
 
 impl Edit for Masked {
-    fn apply(&self, present: &JobSpec) -> Result<(JobSpec, usize), ApiError> {
+    fn apply(&self, present: &JobSpec, usual_priority: u32) -> Result<(JobSpec, usize), ApiError> {
         let mut merged = convert::spec(present);
         for field in &self.fields {
             take(&mut merged, &self.wanted, field);
         }
+        merged.priority.get_or_insert(usual_priority);
         let bytes = merged.encoded_len();
         let mut problems = Problems::default();
         let read = convert::read_spec(merged, "job.spec", &mut problems);
@@ -104,7 +105,7 @@ mod tests {
             paths: paths.iter().map(|p| (*p).to_owned()).collect(),
         };
         spec(wanted, Some(mask))?
-            .apply(&JobBuilder::service("web", 3).build())
+            .apply(&JobBuilder::service("web", 3).build(), 4)
             .map(|(s, _)| s)
     }
 
@@ -113,13 +114,19 @@ mod tests {
         let wanted = v1::JobSpec {
             name: "other".into(),
             owner: "me".into(),
-            priority: 7,
+            priority: Some(7),
             ..Default::default()
         };
         let s = edited(wanted.clone(), &["spec.owner"]).unwrap();
         assert_eq!((s.name.as_str(), s.owner.as_str(), s.priority), ("web", "me", 0));
-        let s = edited(wanted, &["spec"]).unwrap();
+        let s = edited(wanted.clone(), &["spec"]).unwrap();
         assert_eq!((s.name.as_str(), s.priority, s.groups.len()), ("other", 7, 0));
+        let silent = v1::JobSpec {
+            priority: None,
+            ..wanted
+        };
+        assert_eq!(edited(silent.clone(), &["spec.owner"]).unwrap().priority, 0);
+        assert_eq!(edited(silent, &["spec.priority"]).unwrap().priority, 4);
     }
 
     #[test]

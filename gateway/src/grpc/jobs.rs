@@ -180,8 +180,9 @@ impl JobService for Gateway {
     ) -> Result<Response<v1::PlanJobResponse>, Status> {
         self.call("JobService/PlanJob", async {
             let wanted = request.into_inner().spec.ok_or_else(|| missing("spec"))?;
+            let priority = wanted.priority;
             let (read, found, bytes) = read_spec(wanted, "spec");
-            validate::planned(&self.facts, &read, found, bytes).await?;
+            let read = validate::planned(&self.facts, read, priority, found, bytes).await?;
             let full = spec::spec(&read);
             let mut plan = self.links.plan(full.clone()).await?;
             plan.spec = Some(full);
@@ -223,6 +224,7 @@ fn read_spec(wanted: v1::JobSpec, path: &str) -> (JobSpec, Vec<echelon_core_gate
 fn read_create(r: v1::CreateJobRequest) -> Result<CreateJob, ApiError> {
     let wanted = r.job.and_then(|j| j.spec).ok_or_else(|| missing("job.spec"))?;
     let hash = fnv1a(&wanted.encode_to_vec());
+    let priority = wanted.priority;
     let (read, violations, bytes) = read_spec(wanted, "job.spec");
     let request_id = if r.request_id.is_empty() {
         uuid::Uuid::new_v4().to_string()
@@ -231,6 +233,7 @@ fn read_create(r: v1::CreateJobRequest) -> Result<CreateJob, ApiError> {
     };
     Ok(CreateJob {
         spec: read,
+        priority,
         violations,
         bytes,
         hash,

@@ -11,7 +11,7 @@ use echelon_core_gateway::{ApiError, resource};
 use echelon_core_model::pool::{DEFAULT_SHARE, PoolKind};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_proto::convert::Problems;
-use echelon_proto::convert::pool::{pool, read_kind};
+use echelon_proto::convert::pool::{pool, read_bounds, read_kind};
 use echelon_proto::convert::quantity::{read_limit, read_resources, timestamp};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
@@ -153,6 +153,8 @@ fn read_new(wanted: v1::Pool) -> Result<NewPool, ApiError> {
         reservation: read_resources(wanted.reservation),
         limit: read_limit(wanted.limit),
         share: read_resources(Some(share)),
+        max_instance: read_limit(wanted.max_instance),
+        priority: read_bounds(wanted.priority),
     })
 }
 
@@ -166,10 +168,11 @@ const fn unit(kind: Kind) -> &'static str {
 }
 
 fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiError> {
-    let all = ["reservation", "limit", "share"];
+    let all = ["reservation", "limit", "share", "max_instance"];
     let known = |path: &String| {
         path == "*"
             || path == "kind"
+            || path == "priority"
             || all
                 .iter()
                 .any(|f| path == f || Kind::ALL.iter().any(|k| *path == format!("{f}.{}", unit(*k))))
@@ -178,7 +181,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         return Err(ApiError::field(
             "update_mask",
             format!(
-                "`{unknown}` cannot be changed; name kind, reservation, limit or share, the last three whole or by kind of resource (limit.cpus_milli)"
+                "`{unknown}` cannot be changed; name kind, priority, reservation, limit, share or max_instance, the last four whole or by kind of resource (limit.cpus_milli)"
             ),
         ));
     }
@@ -193,10 +196,12 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
             .map(|k| (k, from.get(k)))
             .collect()
     };
-    let kind_named = if mask.is_empty() {
-        wanted.kind != 0
-    } else {
-        mask.iter().any(|p| p == "*" || p == "kind")
+    let whole = |field: &str, given: bool| {
+        if mask.is_empty() {
+            given
+        } else {
+            mask.iter().any(|p| p == "*" || p == field)
+        }
     };
     Ok(PoolChange {
         reservation: pick(
@@ -206,11 +211,17 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         ),
         limit: pick("limit", read_limit(wanted.limit), wanted.limit.is_some()),
         share: pick("share", read_resources(wanted.share), wanted.share.is_some()),
-        kind: if kind_named {
+        kind: if whole("kind", wanted.kind != 0) {
             Some(read_pool_kind(wanted.kind)?)
         } else {
             None
         },
+        max_instance: pick(
+            "max_instance",
+            read_limit(wanted.max_instance),
+            wanted.max_instance.is_some(),
+        ),
+        priority: whole("priority", wanted.priority.is_some()).then(|| read_bounds(wanted.priority)),
         etag: wanted.etag.clone(),
     })
 }

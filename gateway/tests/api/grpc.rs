@@ -40,7 +40,7 @@ async fn errors_carry_reason_and_fields() {
         .create_job(create(
             "r",
             v1::JobSpec {
-                priority: 1,
+                priority: Some(1),
                 ..hello()
             },
         ))

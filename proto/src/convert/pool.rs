@@ -4,7 +4,7 @@ use super::quantity::{limit, read_limit, read_resources, resources};
 use crate::convert::Problems;
 use crate::echelon::v1;
 use echelon_core_model::PoolId;
-use echelon_core_model::pool::{Pool, PoolKind};
+use echelon_core_model::pool::{Pool, PoolKind, PriorityBounds};
 
 /// To the wire.
 #[must_use]
@@ -18,7 +18,27 @@ pub fn pool(p: &Pool) -> v1::Pool {
         share: Some(resources(&p.share)),
         etag: p.version.to_string(),
         kind: kind(p.kind).into(),
+        max_instance: Some(limit(&p.max_instance)),
+        priority: (p.priority != PriorityBounds::ANY).then(|| bounds(&p.priority)),
     }
+}
+
+fn bounds(b: &PriorityBounds) -> v1::PriorityBounds {
+    v1::PriorityBounds {
+        min: (b.min > 0).then_some(b.min),
+        max: (b.max < u32::MAX).then_some(b.max),
+        default: b.default,
+    }
+}
+
+/// Bounds of priority from the public wire: what is not said is no bound.
+#[must_use]
+pub fn read_bounds(b: Option<v1::PriorityBounds>) -> PriorityBounds {
+    b.map_or(PriorityBounds::ANY, |b| PriorityBounds {
+        min: b.min.unwrap_or_default(),
+        max: b.max.unwrap_or(u32::MAX),
+        default: b.default,
+    })
 }
 
 /// A pool of the model from the public wire: what is not said is as for a new pool.
@@ -29,6 +49,8 @@ pub fn read_pool(p: &v1::Pool, path: &str, problems: &mut Problems) -> Pool {
         limit: read_limit(p.limit),
         share: p.share.map_or(new.share, |share| read_resources(Some(share))),
         kind: read_kind(p.kind, &format!("{path}.kind"), problems),
+        max_instance: read_limit(p.max_instance),
+        priority: read_bounds(p.priority),
         ..new
     }
 }

@@ -21,7 +21,7 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         kind: kind(s.kind).into(),
         owner: s.owner.clone(),
         labels: s.labels.clone(),
-        priority: s.priority,
+        priority: Some(s.priority),
         clusters: Some(v1::ClusterChoice {
             only: s.clusters.only.clone(),
             spread: match s.clusters.spread {
@@ -124,7 +124,8 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         kind,
         owner: s.owner,
         labels: s.labels,
-        priority: s.priority,
+        // Of what was stored before pools had a default: 0. Who submits or changes a job puts the pool's here.
+        priority: s.priority.unwrap_or_default(),
         clusters: read_clusters(s.clusters.unwrap_or_default(), &at(path, "clusters"), problems),
         revocable: s.revocable,
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)

@@ -12,7 +12,7 @@ use echelon_core_model::instance::{
 };
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
 use echelon_core_model::pod::Member;
-use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::spec::JobKind;
@@ -544,6 +544,14 @@ pub fn leadership() -> impl Strategy<Value = Leadership> {
     (epoch(), text()).prop_map(|(epoch, holder)| Leadership { epoch, holder })
 }
 
+fn bounds() -> impl Strategy<Value = PriorityBounds> {
+    let any_bound = (any::<u32>(), any::<u32>(), of(any::<u32>()));
+    prop_oneof![
+        Just(PriorityBounds::ANY),
+        any_bound.prop_map(|(min, max, default)| PriorityBounds { min, max, default }),
+    ]
+}
+
 pub fn pools() -> impl Strategy<Value = PoolTree> {
     let fields = (
         text(),
@@ -552,17 +560,23 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         resources(),
         resources(),
         select(PoolKind::ALL.to_vec()),
+        resources(),
+        bounds(),
         version(),
     );
-    let pool = fields.prop_map(|(id, path, reservation, limit, share, kind, version)| Pool {
-        id: PoolId::new(id),
-        path,
-        reservation,
-        limit,
-        share,
-        kind,
-        version,
-    });
+    let pool = fields.prop_map(
+        |(id, path, reservation, limit, share, kind, max_instance, priority, version)| Pool {
+            id: PoolId::new(id),
+            path,
+            reservation,
+            limit,
+            share,
+            kind,
+            max_instance,
+            priority,
+            version,
+        },
+    );
     (version(), vec(pool, 0..4)).prop_map(|(version, pools)| PoolTree {
         version,
         pools: pools.into_iter().map(|p| (p.path.clone(), p)).collect(),

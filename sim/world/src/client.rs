@@ -164,6 +164,7 @@ impl World {
                         request_id: format!("user{n}"),
                         hash: fnv1a(text.as_bytes()),
                         bytes: text.len(),
+                        priority: Some(0),
                         violations: Vec::new(),
                         spec,
                     };

@@ -15,9 +15,9 @@ pub use clusters::in_clusters;
 pub use group::instances;
 pub use spec::{Purpose, in_pools, spec};
 
-use crate::ask;
 use crate::error::{ApiError, Violation};
 use crate::port::Facts;
+use crate::{ask, bounds};
 use echelon_core_model::spec::JobSpec;
 
 /// Notes problems under a path.
@@ -61,21 +61,27 @@ pub fn request_id(id: &str, out: &mut Violations) {
     );
 }
 
-/// Checks a spec that is to be planned as one that is to be created, at the path `spec`.
+/// Checks a spec that is to be planned as one that is to be created, at the path `spec`, and gives it with the priority that it would
+/// have; `priority` is what the request names.
 ///
 /// # Errors
 /// All that is wrong with it, or storage.
 pub async fn planned<F: Facts>(
     facts: &F,
-    wanted: &JobSpec,
+    mut wanted: JobSpec,
+    priority: Option<u32>,
     found: Vec<Violation>,
     bytes: usize,
-) -> Result<(), ApiError> {
+) -> Result<JobSpec, ApiError> {
     let mut out = Violations(found);
-    spec(wanted, bytes, Purpose::Create, "spec", &mut out);
-    in_pools(&wanted.pool, &ask::pools(facts).await?, "spec", &mut out);
-    in_clusters(facts, wanted, "spec", &mut out).await?;
-    out.done()
+    let pools = ask::pools(facts).await?;
+    wanted.priority = priority.unwrap_or_else(|| pools.priority_of(&wanted.pool).usual());
+    spec(&wanted, bytes, Purpose::Create, "spec", &mut out);
+    in_pools(&wanted.pool, &pools, "spec", &mut out);
+    bounds::check(&wanted, None, &pools, "spec", &mut out);
+    in_clusters(facts, &wanted, "spec", &mut out).await?;
+    out.done()?;
+    Ok(wanted)
 }
 
 #[cfg(test)]

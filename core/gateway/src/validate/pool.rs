@@ -22,10 +22,42 @@ pub fn unit(kind: Kind) -> &'static str {
 pub fn check(pool: &Pool, tree: &PoolTree, out: &mut Violations) {
     own(pool, "pool", out);
     reservations(pool, tree, out);
+    let mut tree = tree.clone();
+    tree.pools.insert(pool.path.clone(), pool.clone());
+    priorities(&tree, &pool.path, "pool", out);
+}
+
+/// Checks that a job of a pool, and of any below it, may have some priority, with the bounds of all above it.
+pub fn priorities(tree: &PoolTree, changed: &str, path: &str, out: &mut Violations) {
+    let below = format!("{changed}/");
+    let all = tree
+        .pools
+        .keys()
+        .filter(|p| *p == changed || p.starts_with(&below));
+    let empty = |p: &&String| {
+        let bounds = tree.priority_of(p);
+        bounds.min > bounds.max
+    };
+    if let Some(empty) = all.into_iter().find(empty) {
+        let bounds = tree.priority_of(empty);
+        out.check(
+            false,
+            format!("{path}.priority"),
+            format!(
+                "leaves no priority for jobs of `{empty}`: with the pools above it they need {} at least and {} at most",
+                bounds.min, bounds.max
+            ),
+        );
+    }
 }
 
 /// Checks a pool by itself, as it stands at `path` in its request.
 pub fn own(pool: &Pool, path: &str, out: &mut Violations) {
+    out.check(
+        pool.priority.is_possible(),
+        format!("{path}.priority"),
+        "min must be at most max, and the default between them",
+    );
     for kind in Kind::ALL {
         let (reserved, limit) = (pool.reservation.get(kind), pool.limit.get(kind));
         let field = |of: &str| format!("{path}.{of}.{}", unit(kind));
@@ -45,11 +77,13 @@ pub fn own(pool: &Pool, path: &str, out: &mut Violations) {
                 format!("must be at most {}", kind.show(MOST)),
             );
         }
-        out.check(
-            limit <= MOST || limit == u64::MAX,
-            field("limit"),
-            format!("must be at most {}; leave it out for no bound", kind.show(MOST)),
-        );
+        for (of, quantity) in [("limit", limit), ("max_instance", pool.max_instance.get(kind))] {
+            out.check(
+                quantity <= MOST || quantity == u64::MAX,
+                field(of),
+                format!("must be at most {}; leave it out for no bound", kind.show(MOST)),
+            );
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::bench::spec;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::{JOB_BUCKETS, job_bucket};
 use echelon_core_model::cluster::Cluster;
+use echelon_core_model::control::Control;
 use echelon_core_model::job::{Goal, Head};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{ClusterChoice, JobKind, JobSpec, defaults};
@@ -69,6 +70,7 @@ impl Store {
         match query {
             Query::Pools => Answer::Pools(self.pools.clone()),
             Query::Clusters => Answer::Clusters(self.clusters.clone()),
+            Query::Control => Answer::Control(Control::default()),
             Query::ClusterStates => Answer::ClusterStates(Vec::new()),
             Query::Heartbeats => Answer::Heartbeats(Vec::new()),
             Query::Assignments(_) => Answer::Assignments(self.leadership.epoch, Vec::<Assignment>::new()),

@@ -1,10 +1,10 @@
 //! The pool tree.
 
-use crate::convert::fields::{WireEnum as _, list, required, wire_enum, word};
+use crate::convert::fields::{WireEnum as _, list, optional, required, wire_enum, word};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
-use echelon_core_model::{PoolId, Version};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
+use echelon_core_model::{PoolId, Resources, Version};
 use std::collections::BTreeMap;
 
 wire_enum!(PoolKind, wire::PoolKind, Elastic, Static);
@@ -20,6 +20,8 @@ impl Wire for Pool {
             limit,
             share,
             kind,
+            max_instance,
+            priority,
             version,
         } = self;
         wire::Pool {
@@ -30,6 +32,8 @@ impl Wire for Pool {
             share: Some(share.to_wire()),
             version: version.0,
             kind: kind.number(),
+            max_instance: (*max_instance != Resources::MAX).then(|| max_instance.to_wire()),
+            priority: (*priority != PriorityBounds::ANY).then(|| priority.to_wire()),
         }
     }
 
@@ -42,6 +46,8 @@ impl Wire for Pool {
             share,
             version,
             kind,
+            max_instance,
+            priority,
         } = message;
         Ok(Self {
             id: PoolId::new(id),
@@ -55,7 +61,31 @@ impl Wire for Pool {
             } else {
                 word("kind", kind)?
             },
+            // Nor have rows of before there were bounds.
+            max_instance: optional("max_instance", max_instance)?.unwrap_or(Resources::MAX),
+            priority: optional("priority", priority)?.unwrap_or(PriorityBounds::ANY),
             version: Version(version),
+        })
+    }
+}
+
+impl Wire for PriorityBounds {
+    type Message = wire::PriorityBounds;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { min, max, default } = *self;
+        wire::PriorityBounds {
+            min: (min > 0).then_some(min),
+            max: (max < u32::MAX).then_some(max),
+            default,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            min: message.min.unwrap_or_default(),
+            max: message.max.unwrap_or(u32::MAX),
+            default: message.default,
         })
     }
 }
@@ -93,6 +123,11 @@ mod tests {
         let mut row = Pool::new(PoolId::new("a"), "/a").to_wire();
         row.kind = 0;
         assert_eq!(Pool::from_wire(row.clone()).unwrap().kind, PoolKind::Elastic);
+        let before = Pool::from_wire(row.clone()).unwrap();
+        assert_eq!(
+            (before.max_instance, before.priority),
+            (Resources::MAX, PriorityBounds::ANY)
+        );
         row.kind = 99;
         assert!(Pool::from_wire(row).is_err());
     }
