@@ -67,7 +67,7 @@ pub enum Command {
     },
     /// Check here, without believing anybody, that the resource manager divides fairly; exit code 1 if it does not
     Certify,
-    /// Delete an empty pool
+    /// Delete a pool; one that has jobs takes no new ones and goes when its last one has ended
     Delete {
         /// Path
         path: String,
@@ -75,6 +75,24 @@ pub enum Command {
         #[arg(long, default_value = "")]
         etag: String,
     },
+    /// Keep a pool that is being deleted
+    Undelete {
+        /// Path
+        path: String,
+        /// Only if nobody changed it since
+        #[arg(long, default_value = "")]
+        etag: String,
+    },
+}
+
+/// What becomes of a pool's unused reservation, and that it is to go.
+fn kind_text(pool: &v1::Pool) -> String {
+    let kind = kind_word(pool.kind());
+    if pool.deleting {
+        format!("{kind}, deleting")
+    } else {
+        kind.to_owned()
+    }
 }
 
 /// Amounts of a pool, written `cpus=4,memory=8GiB,disk=100GiB,gpus=1`.
@@ -275,8 +293,20 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
                 name: name_of(&path),
                 etag,
             };
-            client.once(client.pool_service().delete_pool(request)).await?;
-            println!("pool {} deleted", output::escape(&path));
+            let left = client.once(client.pool_service().delete_pool(request)).await?;
+            let what = match left.pool {
+                None => "deleted",
+                Some(_) => "is being deleted: it takes no new job and goes when its last one has ended",
+            };
+            println!("pool {} {what}", output::escape(&path));
+        }
+        Command::Undelete { path, etag } => {
+            let request = v1::UndeletePoolRequest {
+                name: name_of(&path),
+                etag,
+            };
+            let kept = client.once(client.pool_service().undelete_pool(request)).await?;
+            show(context, &kept.pool.unwrap_or_default());
         }
     }
     Ok(())
@@ -289,7 +319,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             p.path.clone(),
             shape::resources(p.reservation.as_ref()),
             shape::limit(p.limit.as_ref()),
-            kind_word(p.kind()).to_owned(),
+            kind_text(p),
             share_text(p.share),
             shape::limit(p.max_instance.as_ref()),
             bounds_text(p.priority),
@@ -324,7 +354,7 @@ fn show(context: &Context, p: &v1::Pool) {
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
-        kind_word(p.kind()),
+        kind_text(p),
         share_text(p.share),
         shape::limit(p.max_instance.as_ref()),
         bounds_text(p.priority),

@@ -60,6 +60,9 @@ fn difference(d: &v1::PoolDifference) -> String {
             let (from, to) = (path(&d.before), path(&d.after));
             format!("moved:   {from} to {to}{}", changes(d))
         }
+        v1::PoolAction::Deleting => {
+            format!("deleting: {}, when its last job has ended", path(&d.after))
+        }
         v1::PoolAction::Changed | v1::PoolAction::Unspecified => {
             format!("changed: {}{}", path(&d.after), changes(d))
         }

@@ -77,6 +77,7 @@ pub async fn plan_pools<F: Facts>(
         let made = settled(pool, origin, chance.wrapping_add(i));
         after.pools.insert(made.path.clone(), made);
     }
+    keep_with_jobs(facts, &before, &mut after).await?;
     refuse_with_jobs(facts, &before, &after).await?;
     let differences = differences(&before, &after);
     if !differences.is_empty() {
@@ -240,6 +241,48 @@ fn origins(wanted: &WantedTree, there: &PoolTree, out: &mut Violations) -> BTree
         .collect();
     origins.extend(moved.into_iter().map(|(path, from)| (path.to_owned(), from)));
     origins
+}
+
+/// Pools that are not wanted any more and have jobs go when those have ended, with those above them that go too. They reserve nothing
+/// meanwhile: what is wanted may reserve it.
+async fn keep_with_jobs<F: Facts>(
+    facts: &F,
+    before: &PoolTree,
+    after: &mut PoolTree,
+) -> Result<(), ApiError> {
+    let ids: BTreeSet<PoolId> = after.pools.values().map(|p| p.id.clone()).collect();
+    let goes = |p: &Pool| !ids.contains(&p.id);
+    for pool in before.pools.values().filter(|p| goes(p)) {
+        let path = pool.path.as_str();
+        let top = before
+            .lineage(path)
+            .take_while(|p| goes(p))
+            .last()
+            .unwrap_or(pool);
+        let parent = PoolTree::parent(&top.path);
+        let is_rooted = parent == "/" || after.pools.contains_key(parent);
+        let is_free = before
+            .lineage(path)
+            .all(|p| !goes(p) || after.pools.get(&p.path).is_none_or(|a| a.id == p.id));
+        // What cannot stay where it is, is refused by who comes next.
+        if !before.is_leaf(path) || !is_rooted || !is_free || !has_jobs(facts, path).await? {
+            continue;
+        }
+        for kept in before.lineage(path).filter(|p| goes(p)) {
+            let same = Pool {
+                deleting: true,
+                reservation: Resources::ZERO,
+                ..kept.clone()
+            };
+            let version = if same == *kept {
+                kept.version
+            } else {
+                kept.version.next()
+            };
+            after.pools.insert(kept.path.clone(), Pool { version, ..same });
+        }
+    }
+    Ok(())
 }
 
 /// Jobs name their pool by its path, so one with jobs stays where it is, and takes no pools below it.

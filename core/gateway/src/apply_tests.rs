@@ -196,7 +196,6 @@ fn wrong_trees_name_each_field() {
 #[test]
 fn pools_with_jobs_stay_where_they_are_and_take_none_below() {
     for (wanted, told) in [
-        (tree([pool("/default", 0)]), "keep it in the tree"),
         (
             tree([pool("/default", 0), moved("/b", "/a")]),
             "instead of moving it",
@@ -268,4 +267,100 @@ fn of_two_at_once_the_later_stands_whole() {
         assert_eq!(store.pools, last.after);
         assert_ne!(one.after.version, two.after.version);
     }
+}
+
+/// `/default`, and `/a` over `/a/x`, which has a job, and `/a/y`, which has none.
+fn with_a_job() -> Memory {
+    let mut store = Memory::new();
+    let all = [
+        pool("/a", 4),
+        pool("/a/x", 2),
+        pool("/a/y", 1),
+        pool("/default", 0),
+    ];
+    apply(&mut store, tree(all)).unwrap();
+    job(&mut store, "/a/x");
+    store
+}
+
+fn deleting(store: &Memory) -> Vec<(&str, bool)> {
+    let all = store.pools.pools.values();
+    all.map(|p| (p.path.as_str(), p.deleting)).collect()
+}
+
+#[test]
+fn a_pool_with_jobs_that_is_not_wanted_goes_later_with_those_above_it() {
+    let mut store = with_a_job();
+    let x = id(&store, "/a/x");
+    let done = apply(&mut store, tree([pool("/default", 0)])).unwrap();
+    assert_eq!(told(&done), ["/a /a", "/a/x /a/x", "/a/y -"]);
+    assert_eq!(
+        deleting(&store),
+        [("/a", true), ("/a/x", true), ("/default", false)]
+    );
+    assert!(store.pools.pools.values().all(|p| p.reservation.is_zero()));
+    // The same file again changes nothing, and one that reserves the room is not in its way.
+    let before = store.pools.clone();
+    apply(&mut store, tree([pool("/default", 0)])).unwrap();
+    assert_eq!(store.pools, before);
+    // One that names it again keeps it.
+    apply(
+        &mut store,
+        tree([pool("/default", 0), pool("/a", 3), pool("/a/x", 3)]),
+    )
+    .unwrap();
+    assert_eq!(
+        deleting(&store),
+        [("/a", false), ("/a/x", false), ("/default", false)]
+    );
+    assert_eq!(id(&store, "/a/x"), x);
+}
+
+#[test]
+fn what_goes_reserves_nothing_that_others_want() {
+    let mut store = with_a_job();
+    apply(
+        &mut store,
+        tree([pool("/default", 0), pool("/a", 4), pool("/a/z", 4)]),
+    )
+    .unwrap();
+    let expected = [
+        ("/a", false),
+        ("/a/x", true),
+        ("/a/z", false),
+        ("/default", false),
+    ];
+    assert_eq!(deleting(&store), expected);
+}
+
+#[test]
+fn nothing_takes_the_place_of_a_pool_with_jobs() {
+    for (wanted, reason) in [
+        // Another pool would have its path.
+        (
+            tree([pool("/default", 0), pool("/a", 0), moved("/a/x", "/a/y")]),
+            ErrorReason::FieldInvalid,
+        ),
+        // What is above it moves away, and it would move along.
+        (
+            tree([pool("/default", 0), moved("/b", "/a")]),
+            ErrorReason::PoolInUse,
+        ),
+    ] {
+        let mut store = with_a_job();
+        let before = store.pools.clone();
+        let refused = apply(&mut store, wanted).unwrap_err();
+        assert_eq!(refused.reason, reason, "{refused}");
+        assert_eq!(store.pools, before);
+    }
+}
+
+#[test]
+fn once_its_jobs_have_ended_the_next_file_without_it_removes_it() {
+    let mut store = with_a_job();
+    apply(&mut store, tree([pool("/default", 0)])).unwrap();
+    let jobs: Vec<_> = store.heads.keys().copied().collect();
+    store.ended(jobs[0], echelon_core_model::job::JobState::Succeeded);
+    apply(&mut store, tree([pool("/default", 0)])).unwrap();
+    assert_eq!(deleting(&store), [("/default", false)]);
 }

@@ -67,6 +67,8 @@ pub enum ErrorReason {
     FieldImmutable,
     /// Pools or jobs still use the pool.
     PoolInUse,
+    /// The pool above is being deleted.
+    PoolDeleting,
     /// The cluster has left for good.
     ClusterLeft,
     /// Nothing of the cluster waits for a loss to be accepted.
@@ -108,6 +110,7 @@ impl ErrorReason {
             | Self::JobDeleted
             | Self::FieldImmutable
             | Self::PoolInUse
+            | Self::PoolDeleting
             | Self::InstanceNotBegun
             | Self::ClusterLeft
             | Self::TooManyDrains

@@ -140,6 +140,7 @@ pub async fn create_pool<F: Facts>(facts: &F, new: NewPool, id: u128) -> Result<
         kind: new.kind,
         max_instance: new.max_instance,
         priority: new.priority,
+        deleting: false,
         version: Version(1),
     };
     for _ in 0..TRIES {
@@ -166,6 +167,15 @@ async fn place<F: Facts>(facts: &F, pool: &Pool, tree: &PoolTree) -> Result<(), 
         return Err(ApiError::field(
             "pool.path",
             format!("there is no pool `{parent}` to put it under; create that one first"),
+        ));
+    }
+    if let Some(goes) = tree.deleting(parent) {
+        return Err(ApiError::new(
+            ErrorReason::PoolDeleting,
+            format!(
+                "`{}` is being deleted and takes no pool below it; keep it with `echelon pool undelete {}` first",
+                goes.path, goes.path
+            ),
         ));
     }
     let mut out = Violations::default();
@@ -217,11 +227,12 @@ pub async fn update_pool<F: Facts>(facts: &F, path: &str, change: PoolChange) ->
     Err(contention())
 }
 
-/// Removes a pool.
+/// Removes a pool. One that has jobs is marked, and shown, as being deleted: the resource manager's leader removes it when its last
+/// job has ended.
 ///
 /// # Errors
-/// No such pool, an old etag, pools below it or jobs in it, or storage.
-pub async fn delete_pool<F: Facts>(facts: &F, path: &str, etag: &str) -> Result<(), ApiError> {
+/// No such pool, an old etag, pools below it, or storage.
+pub async fn delete_pool<F: Facts>(facts: &F, path: &str, etag: &str) -> Result<Option<Pool>, ApiError> {
     for _ in 0..TRIES {
         let mut tree = ask::pools(facts).await?;
         let before = tree.pools.get(path).ok_or_else(|| not_found(path))?;
@@ -229,16 +240,48 @@ pub async fn delete_pool<F: Facts>(facts: &F, path: &str, etag: &str) -> Result<
         if !tree.is_leaf(path) {
             return Err(in_use(path, "pools below it", "delete those first"));
         }
-        if has_jobs(facts, path).await? {
-            return Err(in_use(
-                path,
-                "jobs that have not ended",
-                "wait for them or stop them first",
-            ));
+        let goes = has_jobs(facts, path).await?.then(|| marked(before, true));
+        if goes.as_ref() == Some(before) {
+            return Ok(goes);
         }
-        tree.pools.remove(path);
+        match &goes {
+            Some(pool) => tree.pools.insert(path.to_owned(), pool.clone()),
+            None => tree.pools.remove(path),
+        };
         if put(facts, tree).await? {
-            return Ok(());
+            return Ok(goes);
+        }
+    }
+    Err(contention())
+}
+
+fn marked(pool: &Pool, deleting: bool) -> Pool {
+    if pool.deleting == deleting {
+        return pool.clone();
+    }
+    Pool {
+        deleting,
+        version: pool.version.next(),
+        ..pool.clone()
+    }
+}
+
+/// Keeps a pool that is being deleted. One that is not stays as it is.
+///
+/// # Errors
+/// No such pool (any more), an old etag, or storage.
+pub async fn undelete_pool<F: Facts>(facts: &F, path: &str, etag: &str) -> Result<Pool, ApiError> {
+    for _ in 0..TRIES {
+        let mut tree = ask::pools(facts).await?;
+        let before = tree.pools.get(path).ok_or_else(|| not_found(path))?;
+        check_etag(etag, before.version, &format!("pool `{path}`"))?;
+        let after = marked(before, false);
+        if after == *before {
+            return Ok(after);
+        }
+        tree.pools.insert(path.to_owned(), after.clone());
+        if put(facts, tree).await? {
+            return Ok(after);
         }
     }
     Err(contention())
@@ -259,3 +302,7 @@ pub async fn ensure_first_pool<F: Facts>(facts: &F, id: u128) -> Result<(), ApiE
     // Whoever comes first, there is a pool then.
     put(facts, tree).await.map(drop)
 }
+
+#[cfg(test)]
+#[path = "pools_tests.rs"]
+mod tests;

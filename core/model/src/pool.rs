@@ -79,6 +79,8 @@ pub struct Pool {
     pub max_instance: Resources,
     /// Which priorities its jobs may have.
     pub priority: PriorityBounds,
+    /// It takes no new job, and goes when its last one has ended.
+    pub deleting: bool,
     /// Counts the writes of this pool, from 1.
     pub version: Version,
 }
@@ -102,6 +104,7 @@ impl Pool {
             kind: PoolKind::Elastic,
             max_instance: Resources::MAX,
             priority: PriorityBounds::ANY,
+            deleting: false,
             version: Version(1),
         }
     }
@@ -147,6 +150,12 @@ impl PoolTree {
     pub fn lineage<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Pool> + 'a {
         let paths = std::iter::successors(Some(path), |p| Some(Self::parent(p)).filter(|p| *p != "/"));
         paths.filter_map(|p| self.pools.get(p))
+    }
+
+    /// The pool at a path, or the nearest above it, that is to go: no job may be put there.
+    #[must_use]
+    pub fn deleting<'a>(&'a self, path: &'a str) -> Option<&'a Pool> {
+        self.lineage(path).find(|p| p.deleting)
     }
 
     /// Which priorities jobs of a pool may have, by its bounds and those above it; the default is that of the nearest which has one.

@@ -30,6 +30,7 @@ mod parts;
 pub mod picture;
 mod place;
 mod plan;
+mod pools;
 mod progress;
 mod ranges;
 mod reads;

@@ -10,7 +10,7 @@ use crate::tombstones::Tombstone;
 use crate::{figures, plan, reports};
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Op, Stamp, Write};
-use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
+use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -77,6 +77,8 @@ pub struct ResourceManager {
     pub(crate) all_read: bool,
     /// Heads that are left of jobs, by id and so by the time they were made.
     pub(crate) tombstones: BTreeMap<JobId, Tombstone>,
+    /// Pools that are to go, and since when this leader has known it.
+    pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
     numbers: Numbers,
 }
 
@@ -151,6 +153,7 @@ impl ResourceManager {
             committing: None,
             all_read: false,
             tombstones: BTreeMap::new(),
+            leaving_pools: BTreeMap::new(),
             numbers: Numbers::default(),
         }
     }
@@ -304,6 +307,7 @@ impl ResourceManager {
         self.writes.clear();
         self.committing = None;
         self.tombstones.clear();
+        self.leaving_pools.clear();
         self.due = false;
         self.all_read = false;
         self.numbers = Numbers::default();

@@ -43,6 +43,8 @@ pub enum Purpose {
     PutAssignments(u16),
     /// Writes progress, contacts and events.
     Commit,
+    /// Takes pools out of the tree that were to go and are empty.
+    PutPools,
     /// Removes a tombstone's head.
     RemoveHead(JobId),
 }

@@ -63,6 +63,7 @@ impl ResourceManager {
         }
         if now.since(self.timers.reread) >= self.config.reread {
             self.timers.reread = now;
+            self.remove_empty_pools(now, out);
             self.read_pools(now, out);
             self.read_clusters(now, out);
             self.read_control(now, out);

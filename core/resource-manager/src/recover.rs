@@ -251,6 +251,8 @@ impl ResourceManager {
             (Purpose::ConfirmEpoch, OpResult::Answer(Answer::Leadership(l))) => self.epoch_confirmed(&l, out),
             (Purpose::RaisePartition(p), OpResult::Decided(d)) => self.partition_raised(p, d, now, out),
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),
+            // Whoever came first, the tree is another one now.
+            (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
             (purpose, OpResult::Answer(answer)) => self.read(purpose, answer, now, out),

@@ -9,6 +9,7 @@ mod goals;
 mod leadership;
 mod look;
 mod moves;
+mod pools;
 mod quota;
 mod restarts;
 mod shard;

@@ -50,6 +50,7 @@ fn difference(d: &PoolDifference) -> v1::PoolDifference {
     let action = match (&d.before, &d.after) {
         (None, _) => v1::PoolAction::Added,
         (_, None) => v1::PoolAction::Deleted,
+        (Some(before), Some(after)) if after.deleting && !before.deleting => v1::PoolAction::Deleting,
         (Some(before), Some(after)) if before.path != after.path => v1::PoolAction::Moved,
         _ => v1::PoolAction::Changed,
     };

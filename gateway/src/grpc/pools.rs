@@ -5,7 +5,7 @@ use crate::context::Gateway;
 use crate::error::{missing, violations};
 use echelon_core_gateway::apply::{apply_pools, plan_pools};
 use echelon_core_gateway::pools::{
-    NewPool, PoolChange, create_pool, delete_pool, get_pool, list_pools, update_pool,
+    NewPool, PoolChange, create_pool, delete_pool, get_pool, list_pools, undelete_pool, update_pool,
 };
 use echelon_core_gateway::{ApiError, resource};
 use echelon_core_model::pool::{DEFAULT_SHARE, PoolKind};
@@ -90,9 +90,27 @@ impl PoolService for Gateway {
         self.call("PoolService/DeletePool", async {
             let r = request.into_inner();
             let path = resource::pool(&r.name, "name")?;
-            delete_pool(&self.facts, &path, &r.etag).await?;
+            let goes = delete_pool(&self.facts, &path, &r.etag).await?;
             self.links.hint(Changed::Pools);
-            Ok(v1::DeletePoolResponse {})
+            Ok(v1::DeletePoolResponse {
+                pool: goes.as_ref().map(pool),
+            })
+        })
+        .await
+    }
+
+    async fn undelete_pool(
+        &self,
+        request: Request<v1::UndeletePoolRequest>,
+    ) -> Result<Response<v1::UndeletePoolResponse>, Status> {
+        self.call("PoolService/UndeletePool", async {
+            let r = request.into_inner();
+            let path = resource::pool(&r.name, "name")?;
+            let kept = undelete_pool(&self.facts, &path, &r.etag).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::UndeletePoolResponse {
+                pool: Some(pool(&kept)),
+            })
         })
         .await
     }

@@ -115,7 +115,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 36] = [
+pub(super) static ROUTES: [Route; 37] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -178,6 +178,7 @@ pub(super) static ROUTES: [Route; 36] = [
     get("pools/**", "", "name", "PoolService/GetPool").showing("pool"),
     Route::patch("pools/**", "pool.name", "PoolService/UpdatePool", "pool"),
     Route::delete("pools/**", "PoolService/DeletePool", None),
+    post("pools/**", ":undelete", "PoolService/UndeletePool").showing("pool"),
     list("control", "ControlService/GetControl").showing("control"),
     Route {
         verb: Method::PATCH,
@@ -299,6 +300,11 @@ mod tests {
             (Method::POST, "/v1/jobs:plan", "JobService/PlanJob "),
             (Method::POST, "/v1/pools:apply", "PoolService/ApplyPools "),
             (Method::GET, "/v1/pools:figures", "PoolService/GetPoolFigures "),
+            (
+                Method::POST,
+                "/v1/pools/ml/training:undelete",
+                "PoolService/UndeletePool pools/ml/training",
+            ),
             (Method::GET, "/v1/control", "ControlService/GetControl "),
             (Method::PATCH, "/v1/control", "ControlService/UpdateControl "),
             (Method::DELETE, "/v1/control", "[GET, PATCH]"),

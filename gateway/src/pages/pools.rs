@@ -18,7 +18,7 @@ pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiE
                 @for kind in [Kind::Cpus, Kind::Memory, Kind::Disk, Kind::Gpus] { th { (kind) ": reserved, limit, share" } }
             } }
             tbody { @for pool in &found.items { tr {
-                td { a #{ "p-" (pool.path) } href={ "/jobs?pool=" (encode(&pool.path)) } { (pool.path) } }
+                td { a #{ "p-" (pool.path) } href={ "/jobs?pool=" (encode(&pool.path)) } { (pool.path) } @if pool.deleting { span.warn { " deleting" } } }
                 @for kind in [Kind::Cpus, Kind::Memory, Kind::Disk, Kind::Gpus] {
                     td { (quantity(kind, &pool.reservation)) ", " (quantity(kind, &pool.limit)) ", " (pool.share.get(kind)) }
                 }

@@ -266,11 +266,18 @@ async fn pools_and_clusters_are_managed() {
     let listed = world.get("/v1/pools").await.json();
     assert_eq!(listed["pools"][0]["path"], "/default");
     world.change("POST", "/v1/jobs", HELLO).await;
-    assert_eq!(
-        world.change("DELETE", "/v1/pools/default", "").await.reason(),
-        "POOL_IN_USE"
-    );
-    assert_eq!(world.change("DELETE", "/v1/pools/ml", "").await.status, 200);
+    let goes = world.change("DELETE", "/v1/pools/default", "").await.json();
+    assert_eq!(goes["pool"]["deleting"], true);
+    let second = HELLO.replace("\"hello\"", "\"second\"");
+    let refused = world.change("POST", "/v1/jobs", &second).await;
+    assert_eq!(refused.fields(), ["job.spec.pool"]);
+    let kept = world
+        .change("POST", "/v1/pools/default:undelete", "{}")
+        .await
+        .json();
+    assert_eq!(kept["deleting"], serde_json::Value::Null, "{kept}");
+    let gone = world.change("DELETE", "/v1/pools/ml", "").await;
+    assert_eq!((gone.status, gone.json()["pool"].is_null()), (200, true));
     assert_eq!(world.get("/v1/pools/ml").await.status, 404);
     let below = world
         .change("POST", "/v1/pools", r#"{"path": "/default/x"}"#)

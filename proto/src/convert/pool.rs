@@ -20,6 +20,7 @@ pub fn pool(p: &Pool) -> v1::Pool {
         kind: kind(p.kind).into(),
         max_instance: Some(limit(&p.max_instance)),
         priority: (p.priority != PriorityBounds::ANY).then(|| bounds(&p.priority)),
+        deleting: p.deleting,
     }
 }
 

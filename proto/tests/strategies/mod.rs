@@ -562,10 +562,10 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         select(PoolKind::ALL.to_vec()),
         resources(),
         bounds(),
-        version(),
+        (any::<bool>(), version()),
     );
     let pool = fields.prop_map(
-        |(id, path, reservation, limit, share, kind, max_instance, priority, version)| Pool {
+        |(id, path, reservation, limit, share, kind, max_instance, priority, (deleting, version))| Pool {
             id: PoolId::new(id),
             path,
             reservation,
@@ -574,6 +574,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             kind,
             max_instance,
             priority,
+            deleting,
             version,
         },
     );

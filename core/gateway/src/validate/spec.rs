@@ -150,7 +150,16 @@ pub fn in_pools(pool: &str, pools: &PoolTree, path: &str, out: &mut Violations) 
         return;
     }
     let field = format!("{path}.pool");
-    if pools.pools.contains_key(pool) {
+    if let Some(goes) = pools.deleting(pool) {
+        out.check(
+            false,
+            field,
+            format!(
+                "`{}` is being deleted and takes no new job; use another pool, or keep it with `echelon pool undelete {}`",
+                goes.path, goes.path
+            ),
+        );
+    } else if pools.pools.contains_key(pool) {
         let below: Vec<&str> = pools.children(pool).map(|p| p.path.as_str()).collect();
         out.check(
             below.is_empty(),

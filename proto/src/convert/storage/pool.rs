@@ -22,6 +22,7 @@ impl Wire for Pool {
             kind,
             max_instance,
             priority,
+            deleting,
             version,
         } = self;
         wire::Pool {
@@ -34,6 +35,7 @@ impl Wire for Pool {
             kind: kind.number(),
             max_instance: (*max_instance != Resources::MAX).then(|| max_instance.to_wire()),
             priority: (*priority != PriorityBounds::ANY).then(|| priority.to_wire()),
+            deleting: *deleting,
         }
     }
 
@@ -48,6 +50,7 @@ impl Wire for Pool {
             kind,
             max_instance,
             priority,
+            deleting,
         } = message;
         Ok(Self {
             id: PoolId::new(id),
@@ -64,6 +67,7 @@ impl Wire for Pool {
             // Nor have rows of before there were bounds.
             max_instance: optional("max_instance", max_instance)?.unwrap_or(Resources::MAX),
             priority: optional("priority", priority)?.unwrap_or(PriorityBounds::ANY),
+            deleting,
             version: Version(version),
         })
     }
