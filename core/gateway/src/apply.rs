@@ -252,6 +252,8 @@ async fn keep_with_jobs<F: Facts>(
 ) -> Result<(), ApiError> {
     let ids: BTreeSet<PoolId> = after.pools.values().map(|p| p.id.clone()).collect();
     let goes = |p: &Pool| !ids.contains(&p.id);
+    // Each look goes through all jobs: a whole subtree without any takes one.
+    let mut used: BTreeMap<&str, bool> = BTreeMap::new();
     for pool in before.pools.values().filter(|p| goes(p)) {
         let path = pool.path.as_str();
         let top = before
@@ -265,7 +267,14 @@ async fn keep_with_jobs<F: Facts>(
             .lineage(path)
             .all(|p| !goes(p) || after.pools.get(&p.path).is_none_or(|a| a.id == p.id));
         // What cannot stay where it is, is refused by who comes next.
-        if !before.is_leaf(path) || !is_rooted || !is_free || !has_jobs(facts, path).await? {
+        if !before.is_leaf(path) || !is_rooted || !is_free {
+            continue;
+        }
+        if !used.contains_key(top.path.as_str()) {
+            used.insert(&top.path, has_jobs(facts, &top.path).await?);
+        }
+        let above = used.get(top.path.as_str()).copied().unwrap_or_default();
+        if !above || (top.path != path && !has_jobs(facts, path).await?) {
             continue;
         }
         for kept in before.lineage(path).filter(|p| goes(p)) {
