@@ -1,8 +1,8 @@
 //! A small cluster: hosts with offers, tasks that live and die as told, updates that are repeated until acknowledged.
 
 use echelon_core_hosts::{
-    Call, Event, InverseOffer, Offer, OfferId, OfferedVolume, OperationStatus, Refusal, Reserved, TaskState,
-    TaskStatus, TaskVolume, VOLUME_LABEL,
+    Agent, Call, Event, InverseOffer, Offer, OfferId, OfferedVolume, OperationStatus, Refusal, Reserved,
+    TaskState, TaskStatus, TaskVolume, VOLUME_LABEL,
 };
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::time::Span;
@@ -66,6 +66,9 @@ pub struct Cluster {
     pub keeps_framework: bool,
     /// Sends no heartbeats.
     pub mute: bool,
+    /// Whether it lists its agents, refuses to, or (`None`) says nothing; and what others hold of each.
+    pub lists: Option<bool>,
+    pub others: BTreeMap<HostId, Resources>,
     pub out: VecDeque<Event>,
     counter: u64,
 }
@@ -331,6 +334,37 @@ impl Cluster {
             Call::Kill { task, .. } => self.kill(task),
             Call::Acknowledge { task, uuid, .. } => self.acknowledge(task, uuid),
             Call::Reconcile { tasks } => self.reconcile(tasks),
+            Call::ListAgents => {
+                let answer = self.lists.map(|lists| {
+                    let why = "403 Forbidden".to_owned();
+                    if lists {
+                        self.list()
+                    } else {
+                        Event::Unlisted { why }
+                    }
+                });
+                self.out.extend(answer);
+            }
+        }
+    }
+
+    fn list(&self) -> Event {
+        let heard = self.hosts.iter().filter(|(h, _)| !self.silent.contains(h));
+        let agents = heard.map(|(host, room)| Agent {
+            host: host.clone(),
+            hostname: Arc::from(host.as_str()),
+            address: String::new(),
+            attributes: BTreeMap::new(),
+            total: *room,
+            lent: Resources::ZERO,
+            ports: self.ports.get(host).cloned().unwrap_or_default(),
+            others: self.others.get(host).copied().unwrap_or_default(),
+            of_role: self.used(host),
+            active: true,
+        });
+        Event::Agents {
+            agents: agents.collect(),
+            awaited: Vec::new(),
         }
     }
 
