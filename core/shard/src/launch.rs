@@ -252,7 +252,8 @@ impl Shard {
         self.note_volume_in_use(run);
         match shape {
             Some(shape) => {
-                let need = Need::new(shape, revocable, &ports);
+                // Members of a pod end one by one.
+                let need = Need::new(shape, shape.in_kinds_of(revocable), &ports);
                 let need = if pod { need.of_pod() } else { need };
                 self.hosts.adopt(&task, &host, &need, self.now);
             }

@@ -406,8 +406,12 @@ impl Cluster {
                 );
             }
             if launch.volume.is_some() && self.reserves_nothing {
-                let refused = status(&task, TaskState::Error, Some(host.clone()));
-                self.out.push_back(Event::Update(refused));
+                // Of a pod all of its tasks (R71).
+                let names = launch.sidecars.iter().map(|s| format!("{task}.{}", s.name));
+                for name in std::iter::once(task.clone()).chain(names) {
+                    let refused = status(&name, TaskState::Error, Some(host.clone()));
+                    self.out.push_back(Event::Update(refused));
+                }
                 continue;
             }
             if let Some(volume) = &launch.volume {
