@@ -133,7 +133,7 @@ impl fmt::Display for Alarm {
             ),
             Self::AgentsUnlisted { why } => write!(
                 f,
-                "Mesos does not list its agents to us: {why}; of this cluster only what offers show is known, and no more is granted than that: permit it to the operator's principal (`get_agents`, `view_role`)"
+                "Mesos does not list its agents to us: {why}; of this cluster only what offers show is known, and no more is granted than that: check the principal and the secret for the operator API"
             ),
             Self::Quarantined(task) => write!(
                 f,
