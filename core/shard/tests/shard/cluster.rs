@@ -304,25 +304,7 @@ impl Cluster {
             }
             Call::UpdateFramework => {}
             Call::AnswerInverse { host, accept, .. } => self.answers.push((host.clone(), *accept)),
-            Call::DrainAgent { host } | Call::ReactivateAgent { host } => {
-                let drain = matches!(call, Call::DrainAgent { .. });
-                assert!(
-                    !drain || self.used(host).is_zero(),
-                    "{host} is drained while something of ours is there"
-                );
-                self.out.push_back(if self.drains_refused {
-                    let why = "403 not allowed".to_owned();
-                    let (call, refused) = (call.clone(), true);
-                    Event::CallFailed { call, why, refused }
-                } else {
-                    if drain {
-                        self.drained.insert(host.clone());
-                    } else {
-                        self.drained.remove(host);
-                    }
-                    Event::Operated(call.clone())
-                });
-            }
+            Call::DrainAgent { host } | Call::ReactivateAgent { host } => self.drain(call, host),
             Call::Discard {
                 offers,
                 host,
@@ -346,6 +328,27 @@ impl Cluster {
                 self.out.extend(answer);
             }
         }
+    }
+
+    /// Drains an agent, or offers it again.
+    fn drain(&mut self, call: &Call, host: &HostId) {
+        let drain = matches!(call, Call::DrainAgent { .. });
+        assert!(
+            !drain || self.used(host).is_zero(),
+            "{host} is drained while something of ours is there"
+        );
+        self.out.push_back(if self.drains_refused {
+            let why = "403 not allowed".to_owned();
+            let (call, refused) = (call.clone(), true);
+            Event::CallFailed { call, why, refused }
+        } else {
+            if drain {
+                self.drained.insert(host.clone());
+            } else {
+                self.drained.remove(host);
+            }
+            Event::Operated(call.clone())
+        });
     }
 
     fn list(&self) -> Event {
@@ -406,12 +409,7 @@ impl Cluster {
                 );
             }
             if launch.volume.is_some() && self.reserves_nothing {
-                // Of a pod all of its tasks (R71).
-                let names = launch.sidecars.iter().map(|s| format!("{task}.{}", s.name));
-                for name in std::iter::once(task.clone()).chain(names) {
-                    let refused = status(&name, TaskState::Error, Some(host.clone()));
-                    self.out.push_back(Event::Update(refused));
-                }
+                self.refuse(&task, launch, host);
                 continue;
             }
             if let Some(volume) = &launch.volume {
@@ -450,6 +448,15 @@ impl Cluster {
                     self.set(&task, TaskState::Running);
                 }
             }
+        }
+    }
+
+    /// Refuses a launch; of a pod all of its tasks (R71).
+    fn refuse(&mut self, task: &str, launch: &echelon_core_hosts::Launch, host: &HostId) {
+        let sidecars = launch.sidecars.iter().map(|s| format!("{task}.{}", s.name));
+        for name in std::iter::once(task.to_owned()).chain(sidecars) {
+            let refused = status(&name, TaskState::Error, Some(host.clone()));
+            self.out.push_back(Event::Update(refused));
         }
     }
 
