@@ -24,6 +24,8 @@ pub struct Mesos {
     pub framework: Framework,
     /// For masters that authenticate frameworks.
     pub credential: Option<Credential>,
+    /// For the operator API of masters and agents, where that is another one.
+    pub operator: Option<Credential>,
     /// Bounds in time.
     pub timing: Timing,
     /// Bounds in size.
@@ -32,7 +34,7 @@ pub struct Mesos {
     pub replaced_framework: Option<String>,
 }
 
-/// Where agents listen, as their offers told. Clones share it; logs are read there.
+/// Where agents listen, as their offers or the list of all of them told. Clones share it; logs are read there.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses(Arc<Mutex<BTreeMap<HostId, String>>>);
 
@@ -47,15 +49,17 @@ impl Addresses {
     }
 
     fn learn(&self, events: &[Event]) {
-        let offers = events.iter().filter_map(|event| match event {
-            Event::Offers(offers) => Some(offers),
-            _ => None,
-        });
-        let told = offers.flatten().filter(|offer| !offer.address.is_empty());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for offer in told {
-            if known.get(&offer.host) != Some(&offer.address) {
-                known.insert(offer.host.clone(), offer.address.clone());
+        let mut learn = |host: &HostId, address: &String| {
+            if !address.is_empty() && known.get(host) != Some(address) {
+                known.insert(host.clone(), address.clone());
+            }
+        };
+        for event in events {
+            match event {
+                Event::Offers(offers) => offers.iter().for_each(|o| learn(&o.host, &o.address)),
+                Event::Agents { agents, .. } => agents.iter().for_each(|a| learn(&a.host, &a.address)),
+                _ => {}
             }
         }
     }
@@ -74,6 +78,7 @@ impl HostManager {
             masters,
             framework,
             credential,
+            operator,
             timing,
             limits,
             replaced_framework: _,
@@ -82,6 +87,7 @@ impl HostManager {
             masters,
             framework,
             credential,
+            operator,
             timing,
             limits,
             seed,
@@ -154,6 +160,7 @@ mod tests {
                 principal: None,
             },
             credential: None,
+            operator: None,
             timing: Timing::usual(),
             limits: Limits::usual(),
             replaced_framework: None,

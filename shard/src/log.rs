@@ -61,7 +61,7 @@ impl Logs {
             store: parts.store.clone(),
             cluster,
             addresses,
-            credential: mesos.credential.clone(),
+            credential: mesos.operator.clone().or_else(|| mesos.credential.clone()),
             timing: mesos.timing,
         }
     }

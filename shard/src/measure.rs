@@ -203,6 +203,7 @@ const fn call_kind(call: &Call) -> &'static str {
         Call::UpdateFramework => "update_framework",
         Call::DrainAgent { .. } => "drain_agent",
         Call::ReactivateAgent { .. } => "reactivate_agent",
+        Call::ListAgents => "list_agents",
         Call::Discard { .. } => "discard",
         Call::AcknowledgeOperation { .. } => "acknowledge_operation",
         Call::Kill { .. } => "kill",
@@ -225,6 +226,8 @@ const fn event_kind(event: &Heard) -> &'static str {
         Heard::Disconnected { .. } => "disconnected",
         Heard::Refused { .. } => "refused",
         Heard::Operated(_) => "operated",
+        Heard::Agents { .. } => "agents",
+        Heard::Unlisted { .. } => "unlisted",
         Heard::CallFailed { .. } => "call_failed",
     }
 }

@@ -173,6 +173,8 @@ pub enum Call {
         /// The agent.
         host: HostId,
     },
+    /// Have the master list all its agents: how large they are, and what is taken of them. A call of the operator API.
+    ListAgents,
     /// Ask for the state of these tasks; of all that the master tracks when empty.
     Reconcile {
         /// Tasks with their agents.
@@ -184,6 +186,9 @@ impl Call {
     /// Whether it is a call of the operator API. That one was taken in is told; of all others only what came of them shows.
     #[must_use]
     pub const fn is_operator(&self) -> bool {
-        matches!(self, Self::DrainAgent { .. } | Self::ReactivateAgent { .. })
+        matches!(
+            self,
+            Self::DrainAgent { .. } | Self::ReactivateAgent { .. } | Self::ListAgents
+        )
     }
 }

@@ -32,9 +32,13 @@ pub struct Config {
     pub last_call: Span,
     /// What was answered about maintenance may be asked again after this.
     pub ask_again: Span,
-    /// The same while instances wait to be granted, since no more is granted than the capacity that was seen. Doubled up to
-    /// `look`.
+    /// The same while instances wait to be granted and the master does not list its agents, since no more is granted than the
+    /// capacity that was seen. Doubled up to `look`.
     pub look_for_capacity: Span,
+    /// Between two lists of all agents while instances wait for room.
+    pub list: Span,
+    /// The same while none do.
+    pub list_idle: Span,
     /// Who may use hosts that have GPUs.
     pub gpu_hosts: GpuHosts,
     /// A host not heard of for this long after a new subscription, without tasks of ours, is forgotten.
@@ -59,6 +63,8 @@ impl Config {
             last_call: Span::minutes(2),
             ask_again: Span::minutes(1),
             look_for_capacity: Span::seconds(15),
+            list: Span::seconds(15),
+            list_idle: Span::minutes(1),
             gpu_hosts: GpuHosts::Kept,
             forget: Span::minutes(5),
         }

@@ -217,6 +217,18 @@ pub enum Event {
     },
     /// A call of the operator API was carried out, or there was nothing to do.
     Operated(super::Call),
+    /// All agents, as the master lists them to operators.
+    Agents {
+        /// Those that are registered.
+        agents: Vec<super::Agent>,
+        /// Those that the master knows and that are not back since it was elected (R117).
+        awaited: Vec<HostId>,
+    },
+    /// The master does not list its agents to us: that needs a permission that we have not, or it cannot.
+    Unlisted {
+        /// What it said.
+        why: String,
+    },
     /// A call was refused or its outcome is unknown.
     CallFailed {
         /// The call.

@@ -1,6 +1,7 @@
 //! The state of a cluster's hosts: what is offered, held, launched and lost. Its caller, `core/shard`, feeds every event of
 //! the cluster and performs the calls that come out. Events are in `observe.rs`, what is said about offers in `manners.rs`.
 
+use crate::agents::Listing;
 use crate::appetite::Appetite;
 use crate::call::{Call, Launch};
 use crate::config::Config;
@@ -44,6 +45,7 @@ pub struct Hosts {
     /// Offers that were closed since nothing that waits fits into them; to be declined with the next calls.
     pub(crate) misfits: Vec<OfferId>,
     pub(crate) volumes: Volumes,
+    pub(crate) listing: Listing,
     pub(crate) changed: BTreeSet<HostId>,
     pub(crate) removed: BTreeSet<HostId>,
     pub(crate) revivals: u64,
@@ -80,6 +82,7 @@ impl Hosts {
             asked: BTreeMap::new(),
             misfits: Vec::new(),
             volumes: Volumes::default(),
+            listing: Listing::default(),
             changed: BTreeSet::new(),
             removed: BTreeSet::new(),
             revivals: 0,
@@ -138,9 +141,10 @@ impl Hosts {
 
     /// Stops counting a task: its run has ended, was given up, or was never sent.
     pub fn release(&mut self, task: &TaskId, now: Timestamp) {
-        let Some(host) = self.ledger.remove(task) else {
+        let Some((host, room)) = self.ledger.remove(task) else {
             return;
         };
+        self.listing.ended(&host, room);
         let (free, used) = (self.stock.free(&host), self.ledger.used(&host).resources);
         self.record(&host, now).task_ended(free, used, now);
         self.changed.insert(host);
@@ -268,8 +272,9 @@ impl Hosts {
         })
     }
 
-    /// The hosts that can be reached in sum, without those that are to be left. `largest_free` is capacity minus our tasks: an idle
-    /// shard holds no offers.
+    /// The hosts that can be reached in sum, without those that are to be left. What others hold is no room of ours, so that nothing
+    /// is granted into it; but it is no reason to call anything too large for a host. `largest_free` is room minus our tasks: an
+    /// idle shard holds no offers.
     #[must_use]
     pub fn capacity(&self, now: Timestamp) -> Capacity {
         let draining = self.draining(now);
@@ -293,12 +298,20 @@ impl Hosts {
             if draining.contains_key(id) {
                 continue;
             }
-            out.total = out.total.plus(capacity);
+            let room = record.room(used);
+            out.total = out.total.plus(room);
             if !kept {
-                out.without_gpus.add(capacity);
+                out.without_gpus.total = out.without_gpus.total.plus(room);
+            }
+            if !record.offerable {
+                continue;
+            }
+            if !kept {
+                let largest = &mut out.without_gpus.largest_host;
+                *largest = largest.max_each(capacity);
                 out.slack.add(record.lent);
             }
-            out.largest_free = out.largest_free.max_each(capacity.minus(used));
+            out.largest_free = out.largest_free.max_each(room.minus(used));
             out.largest_host = out.largest_host.max_each(capacity);
             out.hosts = out.hosts.saturating_add(1);
         }

@@ -107,8 +107,8 @@ impl Ledger {
         true
     }
 
-    /// Stops counting a task; its host, if it was counted.
-    pub fn remove(&mut self, task: &TaskId) -> Option<HostId> {
+    /// Stops counting a task; its host and its ordinary room, if it was counted.
+    pub fn remove(&mut self, task: &TaskId) -> Option<(HostId, Resources)> {
         let Taken { host, need } = self.tasks.remove(task)?;
         if !need.ports.is_empty()
             && let Some(held) = self.ports.get_mut(&host)
@@ -141,7 +141,7 @@ impl Ledger {
                 self.groups.remove(&key);
             }
         }
-        Some(host)
+        Some((host, need.resources))
     }
 
     /// What our tasks take on a host.

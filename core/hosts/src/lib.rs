@@ -9,6 +9,7 @@
     clippy::disallowed_macros
 )]
 
+mod agents;
 mod appetite;
 pub mod call;
 pub mod config;
@@ -27,6 +28,7 @@ pub mod tally;
 mod tests;
 mod volumes;
 
+pub use agents::Agent;
 pub use call::{Call, Launch, TaskVolume};
 pub use config::Config;
 pub use event::{

@@ -19,12 +19,18 @@ impl Hosts {
     pub fn on_event(&mut self, event: &Event, now: Timestamp) {
         match event {
             Event::CallFailed { call, refused, why } => {
+                if matches!(call, Call::ListAgents) {
+                    return self.listing.failed(now);
+                }
                 if *refused && call.is_operator() {
                     self.on_agent_call(call, Some(why));
                 }
                 return self.on_call_failed(call, *refused, now);
             }
             Event::Operated(call) => self.on_agent_call(call, None),
+            // What operators are told is no sign of the subscription.
+            Event::Agents { agents, awaited } => return self.on_agents(agents, awaited, now),
+            Event::Unlisted { .. } => return self.on_unlisted(now),
             Event::Disconnected { .. } | Event::Refused { .. } => return self.void_offers(now),
             Event::Subscribed { .. } => {
                 self.void_offers(now);
@@ -121,10 +127,11 @@ impl Hosts {
 
     /// The master rescinds its offers (R111, R112). Until that is told nothing is launched there; if it is never told they are
     /// given back.
-    fn on_lost(&mut self, host: &HostId, now: Timestamp) {
+    pub(crate) fn on_lost(&mut self, host: &HostId, now: Timestamp) {
         let Some(record) = self.records.get_mut(host) else {
             return;
         };
+        record.lost_at = now;
         if std::mem::replace(&mut record.reachable, false) {
             self.changed.insert(host.clone());
         }
@@ -161,6 +168,7 @@ impl Hosts {
             | Call::AcknowledgeOperation { .. }
             | Call::DrainAgent { .. }
             | Call::ReactivateAgent { .. }
+            | Call::ListAgents
             | Call::Reconcile { .. } => {}
         }
     }

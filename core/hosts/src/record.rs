@@ -1,6 +1,7 @@
-//! What is known of one host. Mesos never tells how large a host is, only what it offers: its capacity is the most that
+//! What is known of one host. Its master tells how large it is where it lists its agents to us; else its capacity is the most that
 //! offers and our tasks together were ever seen to take.
 
+use crate::agents::Agent;
 use crate::event::Offer;
 use crate::ledger::Used;
 use echelon_core_model::cluster::{Host, HostView, Slack};
@@ -24,12 +25,18 @@ pub struct Record {
     /// Capacity before the latest growth that is not settled.
     believed: Resources,
     grown_at: Timestamp,
+    /// What others were last told to hold of the capacity.
+    others: Resources,
     /// What it lends. It may want that back at any time, so the newest sign counts and not the most that was seen.
     pub lent: Resources,
     /// Whether Mesos has contact with it.
     pub reachable: bool,
-    /// When it was last seen in an offer or update.
+    /// When it was last seen in an offer, an update or the list of all agents.
     pub seen_at: Timestamp,
+    /// When it was last lost.
+    pub lost_at: Timestamp,
+    /// The master may offer it; otherwise it waits for its connection, or an operator does not want that.
+    pub offerable: bool,
 }
 
 impl Record {
@@ -43,9 +50,12 @@ impl Record {
             ports: None,
             believed: Resources::ZERO,
             grown_at: now,
+            others: Resources::ZERO,
             lent: Resources::ZERO,
             reachable: true,
             seen_at: now,
+            lost_at: Timestamp::default(),
+            offerable: true,
         }
     }
 
@@ -59,9 +69,12 @@ impl Record {
             ports: None,
             believed: row.capacity,
             grown_at: Timestamp::default(),
+            others: Resources::ZERO,
             lent: Resources::ZERO,
             reachable: row.reachable,
             seen_at: row.seen_at,
+            lost_at: Timestamp::default(),
+            offerable: true,
         }
     }
 
@@ -72,6 +85,7 @@ impl Record {
             && self.address == offer.address
             && *self.attributes == offer.attributes;
         self.seen(now);
+        self.offerable = true;
         match &mut self.ports {
             Some(known) if known.covers(&offer.ports) => {}
             known => *known = Some(known.take().unwrap_or_default().union(&offer.ports)),
@@ -80,6 +94,27 @@ impl Record {
             self.hostname = Arc::clone(&offer.hostname);
             self.address.clone_from(&offer.address);
             self.attributes = Arc::new(offer.attributes.clone());
+        }
+        !same
+    }
+
+    /// Takes in what the master lists of it. `ours` is what our tasks held there when it was listed. Whether its row is to be
+    /// written.
+    pub fn listed(&mut self, agent: &Agent, ours: Resources) -> bool {
+        let same = self.capacity == agent.total
+            && self.hostname == agent.hostname
+            && self.address == agent.address
+            && *self.attributes == agent.attributes;
+        if !same {
+            self.hostname = Arc::clone(&agent.hostname);
+            self.address.clone_from(&agent.address);
+            self.attributes = Arc::new(agent.attributes.clone());
+        }
+        (self.capacity, self.believed) = (agent.total, agent.total);
+        self.others = agent.others.plus(agent.of_role.minus(ours));
+        self.lent = agent.lent;
+        if self.ports.as_ref() != Some(&agent.ports) {
+            self.ports = Some(agent.ports.clone());
         }
         !same
     }
@@ -129,6 +164,16 @@ impl Record {
     /// All that it is known to have.
     pub const fn capacity(&self) -> Resources {
         self.capacity
+    }
+
+    /// What there is for us: not what others hold, and at least what our tasks do.
+    pub fn room(&self, used: Resources) -> Resources {
+        let left = if self.offerable {
+            self.capacity.minus(self.others)
+        } else {
+            Resources::ZERO
+        };
+        left.max_each(used)
     }
 
     /// All ports that it is known to have.

@@ -164,7 +164,7 @@ pub struct Host {
     pub hostname: String,
     /// Where its agent listens: `host:port`.
     pub address: String,
-    /// All that it was ever seen to have.
+    /// All that it has for us, as its master lists it, or else the most that was ever seen.
     pub capacity: Resources,
     /// Taken by our tasks.
     pub used: Resources,
@@ -174,7 +174,7 @@ pub struct Host {
     pub attributes: BTreeMap<String, String>,
     /// Whether Mesos lost contact with it.
     pub reachable: bool,
-    /// When it was last seen in an offer or update.
+    /// When it was last seen in an offer, an update or the list of all agents.
     pub seen_at: Timestamp,
     /// Planned maintenance.
     pub maintenance: Option<Maintenance>,

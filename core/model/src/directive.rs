@@ -121,7 +121,7 @@ pub struct Part {
     pub total: Resources,
     /// Taken by our tasks.
     pub used: Resources,
-    /// The most of each kind on one host.
+    /// The most of each kind on one host, whoever holds it now.
     pub largest_host: Resources,
 }
 
@@ -136,13 +136,13 @@ impl Part {
 /// A cluster's hosts in sum.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capacity {
-    /// All that hosts have for us.
+    /// All that hosts have for us, without what others hold.
     pub total: Resources,
     /// Taken by our tasks.
     pub used: Resources,
     /// Largest free room of each kind on one host.
     pub largest_free: Resources,
-    /// Largest capacity of each kind on one host: what never fits is said at submit (law 11).
+    /// Largest capacity of each kind on one host, whoever holds it now: what never fits is said at submit (law 11).
     pub largest_host: Resources,
     /// The part that is for work that asks for no GPUs: without the hosts that are kept for others.
     pub without_gpus: Part,

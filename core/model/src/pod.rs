@@ -145,7 +145,8 @@ impl GroupSpec {
         }
         let lives = |m: &&Member| !m.state.is_ended();
         let of = |m: &Member| match &m.sidecar {
-            None => self.resources,
+            // Its volume is the main task's alone.
+            None => self.resources.plus(self.volume_room()),
             Some(name) => self
                 .sidecars
                 .iter()

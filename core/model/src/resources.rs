@@ -184,6 +184,12 @@ impl Resources {
         self.where_lent(lent, Self::ZERO)
     }
 
+    /// These amounts of the kinds of which `other` has any: what a part of a pod takes of lent room, of which its run takes `other`.
+    #[must_use]
+    pub fn in_kinds_of(self, other: Self) -> Self {
+        self.zip(other, |own, other| if other > 0 { own } else { 0 })
+    }
+
     /// Whether it fits into `room` in every kind.
     #[must_use]
     pub fn fits(self, room: Self) -> bool {
@@ -267,6 +273,7 @@ mod tests {
             );
         }
         assert_eq!(wanted.lent_part(of(4000, 1)), of(2000, 64), "never both");
+        assert_eq!(wanted.in_kinds_of(of(1, 0)), of(wanted.cpus, 0));
         let (slack, ordinary) = (of(7, 8), of(1, 2));
         assert_eq!(slack.where_lent(of(0, 0), ordinary), of(7, 2));
         assert_eq!(slack.where_lent(of(0, 9), ordinary), of(7, 8));

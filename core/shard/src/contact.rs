@@ -114,6 +114,8 @@ impl Shard {
             hosts::Event::Disconnected { .. }
                 | hosts::Event::Refused { .. }
                 | hosts::Event::CallFailed { .. }
+                | hosts::Event::Agents { .. }
+                | hosts::Event::Unlisted { .. }
         ) {
             self.contact.heard_at = Some(self.now);
             if self.contact.subscribed {

@@ -259,6 +259,7 @@ impl Shard {
             if self.contact.subscribed && !self.suspended {
                 self.discard_volumes();
                 self.ask_about_agents();
+                self.ask_for_agents();
                 let calls = self.hosts.next_calls(self.demand(), self.now);
                 self.out.extend(calls.into_iter().map(Effect::Cluster));
             }
@@ -309,6 +310,7 @@ impl Shard {
                 .next_wake(self.demand(), self.now)
                 .filter(|_| subscribed && !self.suspended),
             self.next_agent_call().filter(|_| acting && !self.is_recovering()),
+            self.next_list().filter(|_| subscribed && !self.suspended),
             self.telling.due.filter(|_| self.telling.batches.is_empty()),
         ];
         let complete = [self.telling.capacity_at, self.reread_at, self.host_rows_at];

@@ -90,6 +90,11 @@ pub enum Alarm {
         /// What it said.
         why: String,
     },
+    /// The cluster does not list its agents to us.
+    AgentsUnlisted {
+        /// What it said.
+        why: String,
+    },
     /// A task of our naming runs that no record explains. It is left alone and counts as used.
     Quarantined(TaskId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
@@ -125,6 +130,10 @@ impl fmt::Display for Alarm {
             Self::FrameworkKept { why } => write!(
                 f,
                 "Mesos did not take over what is configured of our framework: {why}; what it knows stays as it is"
+            ),
+            Self::AgentsUnlisted { why } => write!(
+                f,
+                "Mesos does not list its agents to us: {why}; of this cluster only what offers show is known, and no more is granted than that: check the principal and the secret for the operator API"
             ),
             Self::Quarantined(task) => write!(
                 f,

@@ -205,6 +205,14 @@ impl Shard {
     /// Feeds the host manager. New room is a reason to place; a host that is heard again may know of its silent runs.
     pub(crate) fn hosts_event(&mut self, event: &hosts::Event) {
         self.hosts.on_event(event, self.now);
+        if let hosts::Event::Agents { agents, .. } = event {
+            // Nothing else announces an agent that came back to a new master while offers are suppressed.
+            for agent in agents.iter().filter(|a| a.active) {
+                for run in self.silent.remove(&agent.host).unwrap_or_default() {
+                    self.reconcile_soon(run);
+                }
+            }
+        }
         if let hosts::Event::Offers(offers) = event {
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
             for offer in offers {
@@ -244,7 +252,8 @@ impl Shard {
         self.note_volume_in_use(run);
         match shape {
             Some(shape) => {
-                let need = Need::new(shape, revocable, &ports);
+                // Members of a pod end one by one.
+                let need = Need::new(shape, shape.in_kinds_of(revocable), &ports);
                 let need = if pod { need.of_pod() } else { need };
                 self.hosts.adopt(&task, &host, &need, self.now);
             }

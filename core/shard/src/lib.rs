@@ -10,6 +10,7 @@
     clippy::disallowed_macros
 )]
 
+mod agents;
 mod archive;
 mod check;
 mod commit;

@@ -179,11 +179,18 @@ impl Shard {
                 news: self.placing.news,
                 placing: self.placing.is_at_work(),
             }
-        } else if self.placing.ungranted.is_empty() && !self.has_volumes_to_destroy() {
-            Demand::Nothing
-        } else {
+        } else if self.has_volumes_to_destroy()
+            || self.waits_for_capacity() && !self.hosts.knows_all(self.now)
+        {
             Demand::Capacity
+        } else {
+            Demand::Nothing
         }
+    }
+
+    /// Whether instances wait to be granted, which depends on the capacity that is known.
+    pub(crate) fn waits_for_capacity(&self) -> bool {
+        !self.placing.ungranted.is_empty()
     }
 
     /// When a round has compared everything hungry with what is offered, the rest is of no use. While another round is to

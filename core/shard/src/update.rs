@@ -21,6 +21,7 @@ impl Shard {
             hosts::Event::Operation(status) => self.on_operation(&status),
             hosts::Event::Operated(call) => self.on_operated(call),
             hosts::Event::CallFailed { call, refused, why } => self.on_call_failed(call, refused, &why),
+            hosts::Event::Unlisted { why } => self.on_unlisted(why),
             event => self.hosts_event(&event),
         }
     }

@@ -82,6 +82,7 @@ pub(crate) fn cluster(name: String, (before, hosts): (usize, usize), mode: Mode)
         mode,
         allocation_interval: ALLOCATION_INTERVAL,
         credentials: Vec::new(),
+        operators: Vec::new(),
         stream_bound: STREAM_BOUND,
         seed: rand::random(),
     }

@@ -69,6 +69,12 @@ pub struct ShardOptions {
     /// A file with the principal's secret
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    /// The principal for the operator API of masters and agents; else that of the framework
+    #[arg(long, value_name = "NAME")]
+    operator_principal: Option<String>,
+    /// A file with that principal's secret
+    #[arg(long, value_name = "FILE")]
+    operator_secret_file: Option<PathBuf>,
 }
 
 /// Limits of mass actions; what is not said has its default.
@@ -158,6 +164,8 @@ impl Options for ShardOptions {
             replace_framework: self.replace_framework.or(file.replace_framework),
             principal: self.principal.or(file.principal),
             secret_file: self.secret_file.or(file.secret_file),
+            operator_principal: self.operator_principal.or(file.operator_principal),
+            operator_secret_file: self.operator_secret_file.or(file.operator_secret_file),
         }
     }
 
@@ -184,34 +192,44 @@ impl ShardOptions {
             mesos.framework.role.clone_from(role);
         }
         mesos.framework.principal.clone_from(&self.principal);
-        mesos.credential = self.credential()?;
+        mesos.credential = credential("", self.principal.as_ref(), self.secret_file.as_ref())?;
+        let (operator, secret) = (&self.operator_principal, &self.operator_secret_file);
+        mesos.operator = credential("operator-", operator.as_ref(), secret.as_ref())?;
+        if operator.is_some() && mesos.operator.is_none() {
+            let why = "`--operator-principal` needs `--operator-secret-file`: nothing else tells who calls";
+            return Err(WrongOption(why.into()).into());
+        }
         Ok(mesos)
     }
+}
 
-    fn credential(&self) -> Result<Option<Credential>> {
-        match (&self.principal, &self.secret_file) {
-            (_, None) => Ok(None),
-            (None, Some(_)) => {
-                Err(WrongOption("`--secret-file` needs `--principal`: whose secret is it?".into()).into())
-            }
-            // HTTP's basic authentication ends the name at the first colon.
-            (Some(principal), Some(_)) if principal.contains(':') => {
-                Err(WrongOption("`--principal` with a secret cannot have a colon".into()).into())
-            }
-            (Some(principal), Some(path)) => {
-                let secret = std::fs::read_to_string(path)
-                    .with_context(|| format!("read the secret of {principal} from {}", path.display()))?;
-                let secret = secret.trim_end().to_owned();
-                if secret.is_empty() {
-                    return Err(WrongOption(format!("{} holds no secret", path.display())).into());
-                }
-                Ok(Some(Credential {
-                    principal: principal.clone(),
-                    secret,
-                }))
-            }
-        }
+/// A principal with its secret, as the options with these names say.
+fn credential(
+    kind: &str,
+    principal: Option<&String>,
+    secret_file: Option<&PathBuf>,
+) -> Result<Option<Credential>> {
+    let Some(path) = secret_file else {
+        return Ok(None);
+    };
+    let (whose, what) = (format!("--{kind}principal"), format!("--{kind}secret-file"));
+    let Some(principal) = principal else {
+        return Err(WrongOption(format!("`{what}` needs `{whose}`: whose secret is it?")).into());
+    };
+    // HTTP's basic authentication ends the name at the first colon.
+    if principal.contains(':') {
+        return Err(WrongOption(format!("`{whose}` with a secret cannot have a colon")).into());
     }
+    let secret = std::fs::read_to_string(path)
+        .with_context(|| format!("read the secret of {principal} from {}", path.display()))?;
+    let secret = secret.trim_end().to_owned();
+    if secret.is_empty() {
+        return Err(WrongOption(format!("{} holds no secret", path.display())).into());
+    }
+    Ok(Some(Credential {
+        principal: principal.clone(),
+        secret,
+    }))
 }
 
 /// What `--mesos` says, or the file that it names: a password does not belong on a command line.
@@ -251,6 +269,7 @@ pub(crate) fn plain_mesos(masters: &str) -> Result<Mesos> {
             principal: None,
         },
         credential: None,
+        operator: None,
         timing: Timing::usual(),
         limits: Limits::usual(),
         replaced_framework: None,

@@ -1,4 +1,4 @@
-//! HTTP basic authentication of frameworks, as a master with `--authenticate_http_frameworks` does it (rule R5).
+//! HTTP basic authentication of frameworks, as a master with `--authenticate_http_frameworks` does it (rule R5), and of operators.
 
 use crate::http::Refusal;
 use base64::Engine as _;

@@ -21,6 +21,8 @@ pub struct Config {
     pub allocation_interval: Span,
     /// Principals and their secrets. Where there are any, every scheduler request needs them (rule R5).
     pub credentials: Vec<(String, String)>,
+    /// The same for operators, at the master's operator API. What is signed by nobody or not by one of them is refused.
+    pub operators: Vec<(String, String)>,
     /// Events that may wait for a slow reader before its stream is cut (S27).
     pub stream_bound: usize,
     /// What random ids are made from; a cluster that is started again should get another.

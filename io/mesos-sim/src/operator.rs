@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// Answers one request to the master's port.
 pub(crate) async fn handle(
     engine: Arc<Engine>,
-    credentials: Arc<Credentials>,
+    (frameworks, operators): (Arc<Credentials>, Arc<Credentials>),
     request: Request<Incoming>,
 ) -> Answer {
     let path = request.uri().path().to_owned();
     match path.as_str() {
         "/api/v1/scheduler" | "/master/api/v1/scheduler" => {
-            scheduler::handle(engine, credentials, request).await
+            scheduler::handle(engine, frameworks, request).await
         }
         "/master/teardown" | "/teardown" => teardown(&engine, request).await,
         "/redirect" | "/master/redirect" => scheduler::plain(&engine.view(Cluster::redirect)),
@@ -29,7 +29,10 @@ pub(crate) async fn handle(
         faults::PATH => faults::handle(&engine, request).await,
         // The longest known prefix decides, so that a misspelt path lands here (rule R1).
         path if path.starts_with("/api/v1") || path.starts_with("/master/api/v1") => {
-            operate(&engine, request).await
+            match operators.principal(header_text(&request, "authorization")) {
+                Ok(_) => operate(&engine, request).await,
+                Err(refusal) => refusal.answer(),
+            }
         }
         _ => text(StatusCode::NOT_FOUND, ""),
     }

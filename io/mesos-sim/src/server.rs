@@ -86,7 +86,10 @@ pub async fn serve(config: Config, shutdown: &Shutdown) -> Result<Running, Serve
     let engine = Engine::new(cluster, journal, runner, (config.stream_bound, clock), shutdown);
     let agents = start_agents(&engine, &config, shutdown).await?;
     shutdown.spawn(engine.clone().keep_time());
-    let credentials = Arc::new(Credentials(config.credentials));
+    let credentials = (
+        Arc::new(Credentials(config.credentials)),
+        Arc::new(Credentials(config.operators)),
+    );
     let served = engine.clone();
     http::serve(
         listener,

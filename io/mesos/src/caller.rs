@@ -2,6 +2,7 @@
 //! Acknowledgements need no order and go beside them. A good answer means taken in, not done (R12), and is not told to
 //! anybody.
 
+use crate::agents;
 use crate::config::Config;
 use crate::dial::Dial;
 use crate::http::{Channel, HttpError, text};
@@ -9,16 +10,18 @@ use crate::master::Endpoint;
 use crate::open::request;
 use crate::operator;
 use bytes::Bytes;
-use echelon_core_hosts::Call;
+use echelon_core_hosts::{Call, Event};
 use echelon_proto::convert::mesos::call_to_wire;
 use http::{Request, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use prost::Message as _;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use tokio::time::timeout;
 
 /// What the master says to a stale stream id (R29), and to a framework that it does not know (R30, R118).
 const STALE: &str = "didn't match the stream ID";
@@ -26,10 +29,19 @@ const UNKNOWN_FRAMEWORK: &str = "Framework cannot be found";
 const NOT_SUBSCRIBED: &str = "Framework is not subscribed";
 
 /// What became of a call, where that is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
     /// A call of the operator API was carried out, or there was nothing to do.
     Done,
+    /// The answer to one.
+    Told(Event),
+    /// One was not answered, or not with what was asked for; the subscription is not touched by it.
+    Failed {
+        /// Why.
+        why: String,
+        /// Whether the master certainly did not take the call in.
+        refused: bool,
+    },
     /// Refused as it stands; the subscription is not touched by it.
     Refused(String),
     /// A newer subscription of the framework took over.
@@ -69,6 +81,8 @@ pub struct Caller {
     ordered: Lane,
     /// Acknowledgements: of one task there is never more than one, so their order does not matter.
     acknowledgers: [Lane; ACKNOWLEDGERS],
+    /// Calls of the operator API: the answer to one may be long, and nothing else waits for it.
+    operator: Lane,
 }
 
 /// Calls on one connection, one at a time.
@@ -86,6 +100,7 @@ impl Caller {
             line,
             ordered: Lane::default(),
             acknowledgers: std::array::from_fn(|_| Lane::default()),
+            operator: Lane::default(),
         }
     }
 
@@ -93,6 +108,7 @@ impl Caller {
     pub fn push(&mut self, call: Call) {
         let lane = match call {
             Call::Acknowledge { .. } => self.acknowledgers.iter_mut().min_by_key(|lane| lane.load()),
+            _ if call.is_operator() => Some(&mut self.operator),
             _ => None,
         };
         lane.unwrap_or(&mut self.ordered).waiting.push_back(call);
@@ -108,7 +124,13 @@ impl Caller {
     pub async fn next(&mut self, most: usize) -> Option<(Call, Fate)> {
         let was_full = self.waiting() >= most;
         poll_fn(|context| {
-            for lane in std::iter::once(&mut self.ordered).chain(&mut self.acknowledgers) {
+            let Self {
+                ordered,
+                acknowledgers,
+                operator,
+                ..
+            } = self;
+            for lane in [ordered, operator].into_iter().chain(acknowledgers) {
                 if let Poll::Ready(told) = lane.poll(&self.line, context) {
                     return Poll::Ready(Some(told));
                 }
@@ -123,7 +145,9 @@ impl Caller {
 
     /// The calls that were not answered, in order, and whether they certainly did not leave.
     pub fn unanswered(self) -> impl Iterator<Item = (Call, bool)> {
-        let lanes = std::iter::once(self.ordered).chain(self.acknowledgers);
+        let lanes = [self.ordered, self.operator]
+            .into_iter()
+            .chain(self.acknowledgers);
         lanes.flat_map(|lane| {
             let under_way = lane.under_way.map(|(call, _)| (call, false));
             under_way
@@ -133,7 +157,9 @@ impl Caller {
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        std::iter::once(&self.ordered).chain(&self.acknowledgers)
+        [&self.ordered, &self.operator]
+            .into_iter()
+            .chain(&self.acknowledgers)
     }
 }
 
@@ -169,13 +195,19 @@ async fn make(line: Arc<Line>, channel: Option<Channel>, call: Call) -> (Option<
     let mut old = channel.filter(|c| !c.is_closed());
     loop {
         let reused = old.is_some();
-        match send(&line, old.take(), request.clone()).await {
-            Ok((channel, status, said)) => return (Some(channel), fate(&line, &call, status, &said)),
+        match send(&line, &call, old.take(), request.clone()).await {
+            Ok((channel, Said::Words(status, said))) => {
+                return (Some(channel), fate(&line, &call, status, &said));
+            }
+            Ok((channel, Said::Told(fate))) => return (Some(channel), Some(fate)),
             Err(HttpError::NotSent) if reused => {}
             Err(error) => {
-                let fate = Fate::Lost {
-                    why: format!("{}: {}", line.endpoint, error.chain()),
-                    refused: !error.may_have_arrived(),
+                let why = format!("{}: {}", line.endpoint, error.chain());
+                let refused = !error.may_have_arrived();
+                let fate = if call.is_operator() {
+                    Fate::Failed { why, refused }
+                } else {
+                    Fate::Lost { why, refused }
                 };
                 return (None, Some(fate));
             }
@@ -196,11 +228,20 @@ fn outgoing(line: &Line, call: &Call) -> Request<Full<Bytes>> {
     }
 }
 
+/// An answer.
+enum Said {
+    /// A sentence.
+    Words(StatusCode, String),
+    /// What was asked for, or why it cannot be read.
+    Told(Fate),
+}
+
 async fn send(
     line: &Line,
+    call: &Call,
     channel: Option<Channel>,
     request: Request<Full<Bytes>>,
-) -> Result<(Channel, StatusCode, String), HttpError> {
+) -> Result<(Channel, Said), HttpError> {
     let timing = &line.config.timing;
     let mut channel = match channel {
         Some(channel) => channel,
@@ -208,8 +249,27 @@ async fn send(
     };
     let answer = channel.send(request, timing.answer).await?;
     let status = answer.status();
+    if *call == Call::ListAgents && status.is_success() {
+        let listed = listed(line, answer.into_body()).await;
+        let failed = |why: String| Fate::Failed {
+            why: format!("{}: the list of all agents: {why}", line.endpoint),
+            refused: false,
+        };
+        return Ok((channel, Said::Told(listed.map_or_else(failed, Fate::Told))));
+    }
     let said = text(answer.into_body(), timing.connect).await;
-    Ok((channel, status, said))
+    Ok((channel, Said::Words(status, said)))
+}
+
+/// Reads a list of agents. It may have many megabytes, so it is read beside the loop.
+async fn listed(line: &Line, body: Incoming) -> Result<Event, String> {
+    let (config, role) = (&line.config, line.config.framework.role.clone());
+    let whole = Limited::new(body, config.limits.event_bytes).collect();
+    let whole = timeout(config.timing.answer, whole).await;
+    let late = |_| format!("it did not come within {:?}", config.timing.answer);
+    let bytes = whole.map_err(late)?.map_err(|e| e.to_string())?.to_bytes();
+    let read = tokio::task::spawn_blocking(move || agents::read(&bytes, &role));
+    read.await.map_err(|e| e.to_string())?
 }
 
 fn fate(line: &Line, call: &Call, status: StatusCode, said: &str) -> Option<Fate> {
@@ -226,7 +286,8 @@ fn fate(line: &Line, call: &Call, status: StatusCode, said: &str) -> Option<Fate
         400 | 404 if matches!(call, Call::ReactivateAgent { .. }) => Some(Fate::Done),
         200..=299 => None,
         // It needs a permission of its own, and says nothing about the subscription.
-        400..=499 if call.is_operator() => Some(Fate::Refused(why)),
+        400..=499 | 501 if call.is_operator() => Some(Fate::Refused(why)),
+        _ if call.is_operator() => Some(Fate::Failed { why, refused: true }),
         400 if said.contains(STALE) => Some(Fate::Superseded(why)),
         // The only call that needs an authorization of its own (R55).
         403 if *call == Call::UpdateFramework && !said.contains(NOT_SUBSCRIBED) => Some(Fate::Refused(why)),

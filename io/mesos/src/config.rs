@@ -16,6 +16,8 @@ pub struct Config {
     pub framework: Framework,
     /// For masters that authenticate frameworks (R5).
     pub credential: Option<Credential>,
+    /// For calls of the operator API; without it those carry the framework's.
+    pub operator: Option<Credential>,
     /// Bounds in time.
     pub timing: Timing,
     /// Bounds in size.

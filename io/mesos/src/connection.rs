@@ -269,6 +269,11 @@ impl Connection {
     fn on_fate(&mut self, call: Call, fate: Fate) {
         let (why, refused) = match &fate {
             Fate::Done => return self.outbox.push(Event::Operated(call)),
+            Fate::Told(event) => return self.outbox.push(event.clone()),
+            Fate::Refused(why) if call == Call::ListAgents => {
+                return self.outbox.push(Event::Unlisted { why: why.clone() });
+            }
+            Fate::Failed { why, refused } => (why.clone(), *refused),
             Fate::Refused(why) | Fate::Superseded(why) => (why.clone(), true),
             Fate::Lost { why, refused } => (why.clone(), *refused),
         };
@@ -279,7 +284,8 @@ impl Connection {
         };
         self.outbox.push(failed);
         match fate {
-            Fate::Done => {}
+            Fate::Done | Fate::Told(_) => {}
+            Fate::Failed { .. } => tracing::warn!(why, "a call of the operator API failed"),
             Fate::Refused(_) => tracing::warn!(why, "a call was refused"),
             Fate::Superseded(_) => self.refused(why, Refusal::Superseded),
             Fate::Lost { .. } => self.lost(format!("a call was lost: {why}")),

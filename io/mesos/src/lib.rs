@@ -3,6 +3,7 @@
 //! It decides nothing: it opens the stream when it is told to, keeps calls in order, and says truly what became of each. It
 //! never tries a call again, never subscribes by itself, and never sends TEARDOWN. Its caller is the shard's host manager.
 
+mod agents;
 mod caller;
 pub mod config;
 mod connection;

@@ -1,6 +1,6 @@
 //! One attempt to subscribe: the masters in order, each with its redirects (R17, R18, R21).
 
-use crate::config::Config;
+use crate::config::{Config, Credential};
 use crate::dial::Dial;
 use crate::http::{Channel, HttpError, text};
 use crate::master::Endpoint;
@@ -150,13 +150,14 @@ pub fn request(
     body: Bytes,
 ) -> Request<Full<Bytes>> {
     let fields = [("mesos-stream-id", stream_id)];
-    post(config, endpoint, (endpoint.path(), PROTOBUF), &fields, body)
+    let what = (endpoint.path(), PROTOBUF);
+    post(endpoint, config.credential.as_ref(), what, &fields, body)
 }
 
-/// A request to a master, with our credential; what is sent and what may come back have one content type.
+/// A request to a master; what is sent and what may come back have one content type.
 pub fn post(
-    config: &Config,
     endpoint: &Endpoint,
+    credential: Option<&Credential>,
     (path, content_type): (&str, &str),
     more: &[(&'static str, Option<&str>)],
     body: Bytes,
@@ -166,7 +167,7 @@ pub fn post(
     if let Ok(path) = path.parse() {
         *request.uri_mut() = path;
     }
-    let credential = config.credential.as_ref().map(crate::config::Credential::header);
+    let credential = credential.map(Credential::header);
     let fields = [
         ("host", Some(endpoint.authority())),
         ("content-type", Some(content_type)),

@@ -16,7 +16,9 @@ const JSON: &str = "application/json";
 /// A call of the operator API as a request.
 pub fn request(config: &Config, endpoint: &Endpoint, call: &Call) -> Request<Full<Bytes>> {
     let body = Bytes::from(body(call).unwrap_or_default());
-    post(config, endpoint, (endpoint.operator_path(), JSON), &[], body)
+    let credential = config.operator.as_ref().or(config.credential.as_ref());
+    let what = (endpoint.operator_path(), JSON);
+    post(endpoint, credential, what, &[], body)
 }
 
 fn body(call: &Call) -> Option<String> {
@@ -27,6 +29,7 @@ fn body(call: &Call) -> Option<String> {
         Call::ReactivateAgent { host } => {
             json!({"type": "REACTIVATE_AGENT", "reactivate_agent": agent(host)})
         }
+        Call::ListAgents => json!({"type": "GET_AGENTS"}),
         _ => return None,
     };
     Some(body.to_string())

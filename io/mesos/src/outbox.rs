@@ -12,10 +12,11 @@ pub struct Outbox {
     weight: usize,
 }
 
-/// An event with the offers in it.
+/// An event with the offers or agents in it.
 const fn weight(event: &Event) -> usize {
     match event {
         Event::Offers(offers) => offers.len().saturating_add(1),
+        Event::Agents { agents, .. } => agents.len().saturating_add(1),
         _ => 1,
     }
 }

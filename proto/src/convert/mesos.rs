@@ -1,6 +1,7 @@
 //! Mesos' wire in the words of `core/hosts` and back. Pure, so that the client in `io/mesos` and the simulation speak the
 //! same dialect. What we do not know is skipped, never an error (events and fields may be added by a newer master).
 
+mod agents;
 mod amount;
 mod call;
 mod container;
@@ -12,6 +13,7 @@ mod reserve;
 mod status;
 mod task;
 
+pub use agents::agents_from_wire;
 pub use amount::{from_resources, to_resources};
 pub use call::call_to_wire;
 pub use event::event_from_wire;

@@ -12,6 +12,7 @@ use crate::update::run_of;
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::TaskState;
 use echelon_proto::mesos::v1::task_status::Reason;
+use std::collections::BTreeSet;
 
 static REVOCABLE: Mark = Mark {
     reservations: Vec::new(),
@@ -60,10 +61,18 @@ impl Cluster {
         let live = agent.tasks.iter().filter(|(_, task)| lives(task.phase));
         let mut held = Amount::default();
         let mut last = None;
+        let mut executors = BTreeSet::new();
         for ((framework, name), task) in live {
             if let Some(of_task) = task.resources.marked.get(&REVOCABLE) {
                 held.add(of_task);
                 last = Some(run_of(id, framework, name, task));
+            }
+            let place = task.place.as_ref();
+            executors.extend(place.map(|place| (framework.clone(), place.executor.clone())));
+        }
+        for executor in executors.iter().filter_map(|key| agent.executors.get(key)) {
+            if let Some(of_executor) = executor.shared.resources.marked.get(&REVOCABLE) {
+                held.add(of_executor);
             }
         }
         last.filter(|_| !estimate.contains(&held))
@@ -113,7 +122,9 @@ impl Cluster {
             .filter(|task| !task.freed)
             .map(|task| &task.resources)
             .chain(offers.map(|offer| &offer.resources));
-        held.filter_map(|held| held.marked.get(&REVOCABLE))
+        let executors = member.executors.values().map(|executor| &executor.resources);
+        held.chain(executors)
+            .filter_map(|held| held.marked.get(&REVOCABLE))
             .for_each(|held| left.subtract(held));
         if let Some(member) = self.master.members.get_mut(id) {
             member.free.marked.remove(&REVOCABLE);

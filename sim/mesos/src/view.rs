@@ -9,7 +9,8 @@ use crate::id::{AgentId, FrameworkId, TaskId};
 use crate::update::executor_of;
 use echelon_proto::mesos::v1;
 use echelon_proto::mesos::v1::master::response::{self, get_agents, get_frameworks};
-use echelon_proto::mesos::v1::{AgentInfo, agent as agent_api, master};
+use echelon_proto::mesos::v1::{AgentInfo, Resource, agent as agent_api, master};
+use std::collections::BTreeMap;
 
 impl Cluster {
     /// The answer of GET_MASTER.
@@ -150,9 +151,6 @@ impl Cluster {
         {
             offered.add(&offer.resources);
         }
-        let mut allocated = agent.spec.resources.only(|mark| !mark.shared);
-        allocated.subtract(&member.free);
-        allocated.subtract(&offered);
         get_agents::Agent {
             agent_info: agent_info(agent),
             active: member.is_offerable(),
@@ -161,10 +159,27 @@ impl Cluster {
             version: event::VERSION.to_owned(),
             pid: Some(format!("slave(1)@{}:{}", agent.spec.ip, agent.spec.port)),
             total_resources: agent.spec.resources.write(None),
-            allocated_resources: allocated.write(None),
+            allocated_resources: self.allocated(member),
             offered_resources: offered.write(None),
             ..Default::default()
         }
+    }
+
+    /// What tasks and executors hold of an agent, by role.
+    fn allocated(&self, member: &Member) -> Vec<Resource> {
+        let mut by_role: BTreeMap<&str, Bundle> = BTreeMap::new();
+        let mut add = |role, resources: &Bundle| by_role.entry(role).or_default().add(resources);
+        for (framework, id) in &member.tasks {
+            let known = self.master.frameworks.get(framework);
+            if let Some(task) = known.and_then(|f| f.tasks.get(id)).filter(|t| !t.freed) {
+                add(&*task.role, &task.resources);
+            }
+        }
+        for executor in member.executors.values() {
+            add(&*executor.role, &executor.resources);
+        }
+        let written = by_role.iter().map(|(role, all)| all.write(Some(role)));
+        written.flatten().collect()
     }
 
     fn frameworks_view(&self) -> response::GetFrameworks {

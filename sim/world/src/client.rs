@@ -88,7 +88,6 @@ impl World {
         let is_service = die.chance(400);
         // What is not served together is not drawn together.
         let is_stateful = is_service && die.chance(400);
-        let mut is_alone = is_stateful;
         let mut job = if is_stateful {
             let job = JobBuilder::stateful(&name, instances, 64);
             if die.chance(500) { job.reclaimed() } else { job }
@@ -102,7 +101,6 @@ impl World {
             job = job.spread();
         }
         if self.options.lent > 0 && die.chance(300) && !is_stateful {
-            is_alone = true;
             job = job.revocable();
         }
         if die.chance(300) {
@@ -111,7 +109,7 @@ impl World {
         if !is_service && die.chance(200) {
             job = job.env("SIM_EXIT_CODE", "1").retry_limit(2);
         }
-        if die.chance(300) && !is_alone {
+        if die.chance(300) {
             job = with_sidecars(job, is_service, die);
         }
         let mut plans = VecDeque::from([Asked::Create]);

@@ -8,6 +8,7 @@ use echelon_core_hosts::{Call, Event};
 use echelon_core_model::drain::{Drains, HostDrain};
 use echelon_core_model::store::{Answer, Decision, Op, Query};
 use echelon_core_model::{ClusterId, HostId, MemberId, Span};
+use echelon_proto::convert::mesos::agents_from_wire;
 use echelon_sim_mesos::AgentId;
 
 impl World {
@@ -51,6 +52,11 @@ impl World {
                 c.mesos.reactivate_agent(&AgentId::new(host.as_str()), now);
                 // One that is not known any more need not be offered.
                 true
+            }
+            Call::ListAgents => {
+                let list = c.mesos.get_agents().get_agents.unwrap_or_default();
+                let told = agents_from_wire(&list, &c.framework.role);
+                return self.tell(who, told);
             }
             _ => false,
         };

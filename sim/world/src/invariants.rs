@@ -147,7 +147,7 @@ fn launched_on_wrong_room(world: &World, launch: &Launch) -> Option<Broken> {
     let Answer::Spec(Some(spec)) = world.store.read(&Query::Spec(job, head.spec_version)) else {
         return None;
     };
-    let (all, lent) = (launch.resources, launch.revocable);
+    let (all, lent) = (launch.room_of_tasks(), launch.revocable);
     let apart = Kind::ALL
         .into_iter()
         .all(|kind| lent.get(kind) == 0 || lent.get(kind) == all.get(kind));

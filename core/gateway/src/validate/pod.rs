@@ -23,9 +23,9 @@ pub(super) fn check(g: &GroupSpec, path: &str, out: &mut Violations) {
         ),
     );
     out.check(
-        g.volume.is_none(),
-        format!("{path}.volume"),
-        "is not served yet beside sidecars",
+        g.volume.as_ref().is_none_or(|v| !v.path.starts_with('/')),
+        format!("{path}.volume.path"),
+        "must be within the sandbox where a group has sidecars: Mesos mounts it for the pod's executor first, which has no image",
     );
     container(&g.runtime, path, out);
     let mut seen = BTreeSet::new();

@@ -134,3 +134,31 @@ fn what_mesos_could_not_run_as_a_pod_is_refused() {
         );
     }
 }
+
+#[test]
+fn a_pod_may_have_a_volume_in_its_sandbox_and_run_on_lent_room() {
+    let problems = |s: &JobSpec| -> Vec<String> {
+        let mut out = Violations::default();
+        spec(s, 100, Purpose::Create, "spec", &mut out);
+        out.0
+            .into_iter()
+            .map(|v| format!("{}: {}", v.field, v.problem))
+            .collect()
+    };
+    let mut stateful = JobBuilder::stateful("db", 2, 64)
+        .sidecar("log", Runtime::shell("log"))
+        .build();
+    assert_eq!(problems(&stateful), Vec::<String>::new());
+    let group = &mut stateful.groups[0];
+    group.runtime.container = Some(container(Containerizer::Mesos, Network::Host));
+    group.volume.as_mut().unwrap().path = "/data".to_owned();
+    let [problem] = &problems(&stateful)[..] else {
+        panic!()
+    };
+    assert!(problem.contains("volume.path: must be within the sandbox where a group has sidecars"));
+    let revocable = JobBuilder::service("web", 2)
+        .sidecar("log", Runtime::shell("log"))
+        .revocable()
+        .build();
+    assert_eq!(problems(&revocable), Vec::<String>::new());
+}

@@ -55,11 +55,6 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         at("revocable"),
         "cannot be: what keeps data on a host does not run on room that is only lent",
     );
-    out.check(
-        !s.revocable || s.groups.iter().all(|g| g.sidecars.is_empty()),
-        at("revocable"),
-        "is not served yet for groups with sidecars",
-    );
     let keeps_data = s.groups.iter().any(|g| g.volume.is_some());
     for (on, field) in [
         (s.on_unreachable, "on_unreachable"),

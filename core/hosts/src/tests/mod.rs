@@ -1,5 +1,6 @@
 //! The language of the tests, then cases, then a property against a small model of a master.
 
+mod agents;
 mod cases;
 mod drains;
 mod maintenance;
@@ -148,6 +149,7 @@ pub fn say(calls: &[Call]) -> String {
         Call::Suppress => "suppress".to_owned(),
         Call::DrainAgent { host } => format!("drain {host}"),
         Call::ReactivateAgent { host } => format!("reactivate {host}"),
+        Call::ListAgents => "list agents".to_owned(),
         other => format!("{other:?}"),
     });
     words.collect::<Vec<_>>().join("; ")

@@ -1,8 +1,8 @@
 //! A small cluster: hosts with offers, tasks that live and die as told, updates that are repeated until acknowledged.
 
 use echelon_core_hosts::{
-    Call, Event, InverseOffer, Offer, OfferId, OfferedVolume, OperationStatus, Refusal, Reserved, TaskState,
-    TaskStatus, TaskVolume, VOLUME_LABEL,
+    Agent, Call, Event, InverseOffer, Offer, OfferId, OfferedVolume, OperationStatus, Refusal, Reserved,
+    TaskState, TaskStatus, TaskVolume, VOLUME_LABEL,
 };
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::time::Span;
@@ -66,6 +66,9 @@ pub struct Cluster {
     pub keeps_framework: bool,
     /// Sends no heartbeats.
     pub mute: bool,
+    /// Whether it lists its agents, refuses to, or (`None`) says nothing; and what others hold of each.
+    pub lists: Option<bool>,
+    pub others: BTreeMap<HostId, Resources>,
     pub out: VecDeque<Event>,
     counter: u64,
 }
@@ -301,25 +304,7 @@ impl Cluster {
             }
             Call::UpdateFramework => {}
             Call::AnswerInverse { host, accept, .. } => self.answers.push((host.clone(), *accept)),
-            Call::DrainAgent { host } | Call::ReactivateAgent { host } => {
-                let drain = matches!(call, Call::DrainAgent { .. });
-                assert!(
-                    !drain || self.used(host).is_zero(),
-                    "{host} is drained while something of ours is there"
-                );
-                self.out.push_back(if self.drains_refused {
-                    let why = "403 not allowed".to_owned();
-                    let (call, refused) = (call.clone(), true);
-                    Event::CallFailed { call, why, refused }
-                } else {
-                    if drain {
-                        self.drained.insert(host.clone());
-                    } else {
-                        self.drained.remove(host);
-                    }
-                    Event::Operated(call.clone())
-                });
-            }
+            Call::DrainAgent { host } | Call::ReactivateAgent { host } => self.drain(call, host),
             Call::Discard {
                 offers,
                 host,
@@ -331,6 +316,58 @@ impl Cluster {
             Call::Kill { task, .. } => self.kill(task),
             Call::Acknowledge { task, uuid, .. } => self.acknowledge(task, uuid),
             Call::Reconcile { tasks } => self.reconcile(tasks),
+            Call::ListAgents => {
+                let answer = self.lists.map(|lists| {
+                    let why = "403 Forbidden".to_owned();
+                    if lists {
+                        self.list()
+                    } else {
+                        Event::Unlisted { why }
+                    }
+                });
+                self.out.extend(answer);
+            }
+        }
+    }
+
+    /// Drains an agent, or offers it again.
+    fn drain(&mut self, call: &Call, host: &HostId) {
+        let drain = matches!(call, Call::DrainAgent { .. });
+        assert!(
+            !drain || self.used(host).is_zero(),
+            "{host} is drained while something of ours is there"
+        );
+        self.out.push_back(if self.drains_refused {
+            let why = "403 not allowed".to_owned();
+            let (call, refused) = (call.clone(), true);
+            Event::CallFailed { call, why, refused }
+        } else {
+            if drain {
+                self.drained.insert(host.clone());
+            } else {
+                self.drained.remove(host);
+            }
+            Event::Operated(call.clone())
+        });
+    }
+
+    fn list(&self) -> Event {
+        let heard = self.hosts.iter().filter(|(h, _)| !self.silent.contains(h));
+        let agents = heard.map(|(host, room)| Agent {
+            host: host.clone(),
+            hostname: Arc::from(host.as_str()),
+            address: String::new(),
+            attributes: BTreeMap::new(),
+            total: *room,
+            lent: Resources::ZERO,
+            ports: self.ports.get(host).cloned().unwrap_or_default(),
+            others: self.others.get(host).copied().unwrap_or_default(),
+            of_role: self.used(host),
+            active: true,
+        });
+        Event::Agents {
+            agents: agents.collect(),
+            awaited: Vec::new(),
         }
     }
 
@@ -372,8 +409,7 @@ impl Cluster {
                 );
             }
             if launch.volume.is_some() && self.reserves_nothing {
-                let refused = status(&task, TaskState::Error, Some(host.clone()));
-                self.out.push_back(Event::Update(refused));
+                self.refuse(&task, launch, host);
                 continue;
             }
             if let Some(volume) = &launch.volume {
@@ -412,6 +448,15 @@ impl Cluster {
                     self.set(&task, TaskState::Running);
                 }
             }
+        }
+    }
+
+    /// Refuses a launch; of a pod all of its tasks (R71).
+    fn refuse(&mut self, task: &str, launch: &echelon_core_hosts::Launch, host: &HostId) {
+        let sidecars = launch.sidecars.iter().map(|s| format!("{task}.{}", s.name));
+        for name in std::iter::once(task.to_owned()).chain(sidecars) {
+            let refused = status(&name, TaskState::Error, Some(host.clone()));
+            self.out.push_back(Event::Update(refused));
         }
     }
 

@@ -2,6 +2,8 @@
 //! and the checker asked after every step.
 
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod between;
 #[cfg(test)]
 mod campaign;

@@ -352,3 +352,35 @@ fn an_instance_adopts_what_nobody_holds_with_its_next_run() {
     assert_eq!(volume(&w, 0).0, one);
     assert_eq!(discards(&w), 0, "its own one stays");
 }
+
+#[test]
+fn a_pod_has_its_volume_with_its_main_task_and_finds_it_again() {
+    let log = echelon_core_model::runtime::Runtime::shell("log");
+    let mut w = one(&database().sidecar("log", log).build());
+    let (id, host) = volume(&w, 0);
+    let sidecar = |n| format!("{}.log", task(0, 1, n));
+    assert_eq!(w.cluster.live(), [task(0, 1, 1), sidecar(1)]);
+    assert_eq!(w.cluster.volumes(&host), std::slice::from_ref(&id));
+    let disk = w.shard.capacity().used.disk;
+    assert_eq!(disk, GIB + echelon_core_model::pod::EXECUTOR.disk);
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.run(seconds(60));
+    assert_eq!(w.cluster.live(), [task(0, 1, 2), sidecar(2)]);
+    assert_eq!(volume(&w, 0), (id.clone(), host.clone()));
+    assert_eq!(w.cluster.volumes(&host), [id], "the same one, and no other");
+}
+
+#[test]
+fn a_pod_whose_reservation_is_refused_binds_nobody() {
+    let mut w = with_disk();
+    w.cluster.reserves_nothing = true;
+    let log = echelon_core_model::runtime::Runtime::shell("log");
+    w.store_job(&database().sidecar("log", log).build());
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(3));
+    w.cluster.reserves_nothing = false;
+    w.run(seconds(120));
+    assert_eq!(w.state(0), RunState::Running);
+    let all: usize = w.cluster.hosts.keys().map(|h| w.cluster.volumes(h).len()).sum();
+    assert_eq!(all, 1);
+}

@@ -53,6 +53,7 @@ pub fn config(mode: Mode) -> Config {
         mode,
         allocation_interval: Span::millis(50),
         credentials: Vec::new(),
+        operators: Vec::new(),
         stream_bound: 10_000,
         seed: 7,
     }

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod client;
+mod operators;
 mod probes;
 mod processes;
 mod recordings;

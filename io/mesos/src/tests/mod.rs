@@ -1,5 +1,6 @@
 //! A network in memory with scripted masters, virtual time, and real recordings.
 
+mod agents;
 mod calls;
 mod following;
 mod fuzz;
@@ -25,6 +26,7 @@ pub fn config(masters: &str) -> Config {
         masters: masters.parse().unwrap(),
         framework: Framework::named("test"),
         credential: None,
+        operator: None,
         timing: Timing::usual(),
         limits: Limits::usual(),
         seed: 7,

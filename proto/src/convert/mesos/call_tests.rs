@@ -1,16 +1,17 @@
 //! What we say, field by field.
 
+use super::amount::from_revocable;
 use super::task::task;
 use super::*;
 use crate::mesos::v1::offer::operation;
 use crate::mesos::v1::scheduler::call::Type;
 use crate::mesos::v1::{Resource, TaskInfo, executor_info};
-use echelon_core_hosts::{Call, Launch, OfferId};
+use echelon_core_hosts::{Call, Launch, OfferId, TaskVolume};
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::runtime::{
     HealthCheck, Port, PortReference, PortSpec, Probe, ProbeKind, Protocol, Runtime, Visibility,
 };
-use echelon_core_model::{HostId, Resources, SidecarName, Span};
+use echelon_core_model::{HostId, Resources, SidecarName, Span, VolumeId};
 
 fn framework() -> Framework {
     Framework {
@@ -282,6 +283,67 @@ fn a_pod_is_one_group_below_an_executor_of_its_own() {
         pod.room(),
         "what is asked for is what was placed"
     );
+}
+
+/// R91: nobody mixes lent and ordinary room in one kind, neither a task nor the executor; R123: the volume is made for the group.
+#[test]
+fn a_pod_takes_lent_room_with_every_task_and_its_volume_with_the_main_one() {
+    let (pod, _) = pod_and_single();
+    let wire = |launch: Launch| {
+        let call = Call::Accept {
+            offers: vec![OfferId("o1".into())],
+            host: HostId::new("agent"),
+            launches: vec![launch],
+            refuse: Span::ZERO,
+        };
+        let wire = call_to_wire(&call, &framework(), Some("f-1")).unwrap();
+        wire.accept.unwrap().operations
+    };
+    let lent = Resources {
+        cpus: pod.room().cpus,
+        ..Resources::ZERO
+    };
+    let revocable = Launch {
+        revocable: lent,
+        ..pod.clone()
+    };
+    let operations = wire(revocable);
+    let group = operations[0].launch_group.as_ref().unwrap();
+    let tasks = group.task_group.tasks.iter().map(|t| &t.resources);
+    let each: Vec<&Vec<Resource>> = tasks.chain([&group.executor.resources]).collect();
+    for resources in &each {
+        let cpus = resources.iter().filter(|r| r.name == "cpus");
+        assert!(cpus.clone().count() == 1 && cpus.clone().all(|r| r.revocable.is_some()));
+        let others = resources.iter().filter(|r| r.name != "cpus");
+        assert!(others.clone().count() > 0 && others.clone().all(|r| r.revocable.is_none()));
+    }
+    let all: Vec<Resource> = each.into_iter().flatten().cloned().collect();
+    assert_eq!(from_revocable(&all), lent);
+    assert_eq!(from_resources(&all), pod.room().minus(lent));
+    let stateful = Launch {
+        volume: Some(TaskVolume {
+            id: VolumeId::new("v"),
+            path: "data".to_owned(),
+            size: 64,
+            used: false,
+            offered: None,
+        }),
+        ..pod
+    };
+    let operations = wire(stateful);
+    let kinds: Vec<operation::Type> = operations.iter().map(|o| o.r#type()).collect();
+    let wanted = [
+        operation::Type::Reserve,
+        operation::Type::Create,
+        operation::Type::LaunchGroup,
+    ];
+    assert_eq!(kinds, wanted);
+    let made = &operations[1].create.as_ref().unwrap().volumes[0];
+    let tasks = &operations[2].launch_group.as_ref().unwrap().task_group.tasks;
+    let with = tasks
+        .iter()
+        .map(|t| t.resources.iter().filter(|r| *r == made).count());
+    assert_eq!(with.collect::<Vec<_>>(), [1, 0], "the main task's");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::reserve::{operation_status, reserved};
 use super::status::status_from_wire;
 use crate::mesos::v1::scheduler::{Event as Wire, event};
 use crate::mesos::v1::{
-    Attribute, InverseOffer as WireInverseOffer, Offer as WireOffer, Unavailability, Url, value,
+    Attribute, DomainInfo, InverseOffer as WireInverseOffer, Offer as WireOffer, Unavailability, Url, value,
 };
 use echelon_core_hosts::{Event, InverseOffer, Offer, OfferId, Refusal};
 use echelon_core_model::cluster::Maintenance;
@@ -102,7 +102,7 @@ fn offer(offer: &WireOffer) -> Offer {
         resources: from_resources(&offer.resources),
         revocable: from_revocable(&offer.resources),
         ports: from_ports(&offer.resources),
-        attributes: attributes(offer),
+        attributes: attributes(&offer.attributes, offer.domain.as_ref()),
         maintenance: offer.unavailability.as_ref().map(maintenance),
         reserved: offer.resources.iter().filter_map(reserved).collect(),
     }
@@ -132,18 +132,23 @@ fn address(url: &Url) -> String {
     let host = known(&url.address.ip)
         .or_else(|| known(&url.address.hostname))
         .unwrap_or_default();
+    host_port(&host, url.address.port)
+}
+
+/// `host:port`, where the host may be an IPv6 address.
+pub(super) fn host_port(host: &str, port: i32) -> String {
     if host.contains(':') {
-        format!("[{host}]:{}", url.address.port)
+        format!("[{host}]:{port}")
     } else {
-        format!("{host}:{}", url.address.port)
+        format!("{host}:{port}")
     }
 }
 
 /// Attributes as text. Their names need not be unique (R60): several values of a name are joined by a comma. Region and zone of the
 /// agent's fault domain are there under these names, unless the agent has attributes of these names.
-fn attributes(offer: &WireOffer) -> BTreeMap<String, String> {
+pub(super) fn attributes(told: &[Attribute], domain: Option<&DomainInfo>) -> BTreeMap<String, String> {
     let mut out: BTreeMap<String, String> = BTreeMap::new();
-    for a in &offer.attributes {
+    for a in told {
         let Some(text) = text(a) else { continue };
         out.entry(a.name.clone())
             .and_modify(|all| {
@@ -152,7 +157,7 @@ fn attributes(offer: &WireOffer) -> BTreeMap<String, String> {
             })
             .or_insert(text);
     }
-    if let Some(domain) = offer.domain.as_ref().and_then(|d| d.fault_domain.as_ref()) {
+    if let Some(domain) = domain.and_then(|d| d.fault_domain.as_ref()) {
         for (name, value) in [("region", &domain.region.name), ("zone", &domain.zone.name)] {
             out.entry(name.to_owned()).or_insert_with(|| value.clone());
         }

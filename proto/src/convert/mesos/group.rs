@@ -1,7 +1,7 @@
 //! A pod's launch as one LAUNCH_GROUP: its tasks below the default executor of their own, so that they live and die together
 //! and nothing else does (rules R71, R82, R83).
 
-use super::amount::to_resources;
+use super::amount::to_split;
 use super::call::task_id;
 use super::framework::Framework;
 use super::task::task;
@@ -9,7 +9,7 @@ use crate::mesos::v1::offer::{Operation, operation};
 use crate::mesos::v1::{ExecutorId, ExecutorInfo, FrameworkId, TaskGroupInfo, TaskInfo, executor_info};
 use echelon_core_hosts::Launch;
 use echelon_core_model::pod::{EXECUTOR, Sidecar};
-use echelon_core_model::{HostId, MemberId, Resources};
+use echelon_core_model::{HostId, MemberId};
 
 /// The operation that launches a pod. The framework id is not filled in by a master here (R82).
 pub fn launch_group(
@@ -44,7 +44,7 @@ fn executor(launch: &Launch, role: &str, framework: Option<FrameworkId>) -> Exec
             value: launch.task.to_string(),
         },
         framework_id: framework,
-        resources: to_resources(EXECUTOR, role),
+        resources: to_split(EXECUTOR, launch.revocable, role),
         ..ExecutorInfo::default()
     }
 }
@@ -62,12 +62,11 @@ fn sidecar(launch: &Launch, sidecar: &Sidecar, host: &HostId, framework: &Framew
         max_run: None,
         sidecars: Vec::new(),
         volume: None,
-        revocable: Resources::ZERO,
         ..launch.clone()
     };
     TaskInfo {
         task_id: task_id(&id.to_string()),
-        resources: to_resources(sidecar.resources, &framework.role),
+        resources: to_split(sidecar.resources, launch.revocable, &framework.role),
         ..task(&alone, host, framework)
     }
 }

@@ -1,6 +1,6 @@
 //! A launch as Mesos' TaskInfo. Whether Mesos can take it was judged when the job was submitted; nothing is left out here.
 
-use super::amount::{to_ports, to_resources, to_revocable};
+use super::amount::{to_ports, to_split};
 use super::call::{agent_id, duration, task_id};
 use super::container;
 use super::framework::Framework;
@@ -21,8 +21,7 @@ use std::collections::BTreeMap;
 pub fn task(launch: &Launch, host: &HostId, framework: &Framework) -> TaskInfo {
     let role = &framework.role;
     let runtime = &launch.runtime;
-    let mut resources = to_resources(launch.resources.minus(launch.revocable), role);
-    resources.extend(to_revocable(launch.revocable, role));
+    let mut resources = to_split(launch.resources, launch.revocable, role);
     resources.extend(to_ports(launch.ports.iter().map(|p| p.number), role));
     resources.extend(launch.volume.as_ref().map(|v| volume_of(v, framework)));
     TaskInfo {

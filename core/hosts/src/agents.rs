@@ -1,0 +1,188 @@
+//! All agents as the master lists them to operators (GET_AGENTS): how large each is, and how much of it others hold. What is free,
+//! and whether a task lives, offers and updates tell; a list takes at most a host without any task of ours out of the picture.
+
+use crate::call::Call;
+use crate::config::Config;
+use crate::hosts::Hosts;
+use echelon_core_model::{HostId, PortSet, Resources, Span, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A question without an answer for this long is lost.
+const LOST: Span = Span::minutes(2);
+/// After a refusal: people have to permit it first.
+const REFUSED_AGAIN: Span = Span::minutes(10);
+/// A list that took a second is asked for after twenty at the earliest: a master of 50,000 agents has other things to do.
+const PAUSE: u64 = 20;
+
+/// An agent as its master lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// The agent.
+    pub host: HostId,
+    /// The host's name.
+    pub hostname: Arc<str>,
+    /// Where the agent listens, `host:port`; empty when not told.
+    pub address: String,
+    /// Attributes as text.
+    pub attributes: BTreeMap<String, String>,
+    /// All that may ever be offered to our role for ordinary work: what nobody has reserved, and disk that is reserved to us.
+    pub total: Resources,
+    /// The same of what the host lends, less what other roles hold of it.
+    pub lent: Resources,
+    /// The same of ports.
+    pub ports: PortSet,
+    /// What tasks of other roles hold of `total`.
+    pub others: Resources,
+    /// What tasks of our role hold of `total`: ours, and those of other frameworks with our role.
+    pub of_role: Resources,
+    /// The master may offer it: it is connected, and neither drained nor deactivated.
+    pub active: bool,
+}
+
+/// How far the knowledge of all agents is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// Never asked for.
+    #[default]
+    Unknown,
+    Asked(Timestamp),
+    Heard {
+        at: Timestamp,
+        took: Span,
+    },
+    Failed(Timestamp),
+    Refused(Timestamp),
+}
+
+/// When the master was asked for its agents, and what came of it.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    stage: Stage,
+    heard_at: Option<Timestamp>,
+    /// It was refused, and no list has come since.
+    refused: bool,
+    /// Room of our tasks that ended since the question left: the list may still count it.
+    ended: BTreeMap<HostId, Resources>,
+}
+
+impl Listing {
+    fn due(&self, waits: bool, config: &Config) -> Timestamp {
+        match self.stage {
+            Stage::Unknown => Timestamp::default(),
+            Stage::Asked(at) => at.plus(LOST),
+            Stage::Heard { at, took } => {
+                let least = if waits { config.list } else { config.list_idle };
+                at.plus(least.max(Span(took.0.saturating_mul(PAUSE))))
+            }
+            Stage::Failed(at) => at.plus(config.list_idle),
+            Stage::Refused(at) => at.plus(REFUSED_AGAIN),
+        }
+    }
+
+    const fn asked_at(&self) -> Option<Timestamp> {
+        match self.stage {
+            Stage::Asked(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// A task of ours has ended.
+    pub fn ended(&mut self, host: &HostId, room: Resources) {
+        if self.asked_at().is_some() {
+            let sum = self.ended.entry(host.clone()).or_default();
+            *sum = sum.plus(room);
+        }
+    }
+
+    /// The question was not taken in, or nobody knows.
+    pub fn failed(&mut self, now: Timestamp) {
+        if self.asked_at().is_some() {
+            self.stage = Stage::Failed(now);
+            self.ended.clear();
+        }
+    }
+}
+
+impl Hosts {
+    /// The question for all agents, when it is due; `waits`: instances wait for room. Not before all our tasks are counted, since
+    /// the rest of what our role holds is others'.
+    pub fn list_agents(&mut self, waits: bool, now: Timestamp) -> Option<Call> {
+        if self.next_list(waits)? > now {
+            return None;
+        }
+        self.listing.stage = Stage::Asked(now);
+        self.listing.ended.clear();
+        Some(Call::ListAgents)
+    }
+
+    /// When the next question for all agents is due.
+    #[must_use]
+    pub fn next_list(&self, waits: bool) -> Option<Timestamp> {
+        let may = self.appetite.is_some() && self.complete;
+        may.then(|| self.listing.due(waits, &self.config))
+    }
+
+    /// Whether all agents were listed a short while ago: then nothing is to be learned of their size from offers.
+    #[must_use]
+    pub fn knows_all(&self, now: Timestamp) -> bool {
+        let heard = self.listing.heard_at;
+        heard.is_some_and(|at| now.since(at) < self.config.look)
+    }
+
+    /// Whether the master refused to list its agents when it was last asked.
+    #[must_use]
+    pub const fn is_unlisted(&self) -> bool {
+        self.listing.refused
+    }
+
+    pub(crate) fn on_unlisted(&mut self, now: Timestamp) {
+        self.listing.stage = Stage::Refused(now);
+        self.listing.refused = true;
+        self.listing.ended.clear();
+    }
+
+    /// Takes a list in, unless it was not asked for. `awaited` are agents that the master knows and that are not back since its
+    /// election: nothing is said of them.
+    pub(crate) fn on_agents(&mut self, agents: &[Agent], awaited: &[HostId], now: Timestamp) {
+        let Some(asked) = self.listing.asked_at() else {
+            return;
+        };
+        let ended = std::mem::take(&mut self.listing.ended);
+        for agent in agents {
+            self.on_agent(agent, ended.get(&agent.host).copied(), (asked, now));
+        }
+        let named = agents.iter().map(|a| &a.host).chain(awaited);
+        let named: BTreeSet<&HostId> = named.collect();
+        let gone = self.records.iter().filter(|(id, record)| {
+            // What was heard after the question left is newer than the list.
+            let older = record.seen_at < asked;
+            record.reachable && older && !named.contains(id) && self.is_empty(id)
+        });
+        let gone: Vec<HostId> = gone.map(|(id, _)| id.clone()).collect();
+        gone.iter().for_each(|host| self.on_lost(host, now));
+        let took = now.since(asked);
+        self.listing.stage = Stage::Heard { at: now, took };
+        self.listing.heard_at = Some(now);
+        self.listing.refused = false;
+    }
+
+    fn on_agent(&mut self, agent: &Agent, ended: Option<Resources>, (asked, now): (Timestamp, Timestamp)) {
+        let host = &agent.host;
+        let used = self.ledger.used(host).resources;
+        let ours = used.plus(ended.unwrap_or_default());
+        let new = !self.records.contains_key(host);
+        let record = self.record(host, now);
+        // Lost since the question left: that is newer.
+        let lost = !record.reachable && record.lost_at >= asked;
+        if new || record.seen_at < asked {
+            record.offerable = agent.active;
+        }
+        let changed = record.listed(agent, ours);
+        let back = agent.active && !lost && record.seen(now);
+        let drain = self.drains.named(host, &agent.hostname);
+        if new || changed || back || drain {
+            self.changed.insert(host.clone());
+        }
+    }
+}

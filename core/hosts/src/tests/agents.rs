@@ -1,0 +1,212 @@
+//! All agents as the master lists them: what that says of a cluster's room, and what it never does.
+
+use super::{a, at, disconnected, free, launch, offer, subscribed, task, update, with_offers};
+use crate::{Agent, Call, Event, Hosts, TaskState};
+use echelon_core_model::{HostId, PortSet, Resources};
+use echelon_core_testkit::build::shape;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An agent of ten cores, of which others hold some.
+fn agent(host: &str, others: u64) -> Agent {
+    Agent {
+        host: HostId::new(host),
+        hostname: Arc::from(format!("{host}.example")),
+        address: format!("{host}.example:5051"),
+        attributes: BTreeMap::from([("rack".to_owned(), "r1".to_owned())]),
+        total: shape(10, 1000),
+        lent: Resources::ZERO,
+        ports: PortSet::new(),
+        others: shape(others, others * 100),
+        of_role: Resources::ZERO,
+        active: true,
+    }
+}
+
+fn list(agents: Vec<Agent>) -> Event {
+    let awaited = Vec::new();
+    Event::Agents { agents, awaited }
+}
+
+/// Asks for all agents at a moment and gets this a second later.
+fn listed(hosts: &mut Hosts, second: u64, agents: Vec<Agent>) {
+    assert_eq!(hosts.list_agents(true, at(second)), Some(Call::ListAgents));
+    hosts.on_event(&list(agents), at(second + 1));
+}
+
+fn cores(of: Resources) -> u64 {
+    of.cpus / 1000
+}
+
+#[test]
+fn what_others_hold_is_no_room_of_ours_and_makes_nothing_too_large() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    hosts.accept(&a(), vec![launch(1, shape(2, 100))], at(0)).unwrap();
+    listed(&mut hosts, 1, vec![agent("a", 5), agent("b", 10), agent("c", 0)]);
+    let told = hosts.capacity(at(2));
+    assert_eq!([cores(told.total), cores(told.used)], [15, 2]);
+    assert_eq!([cores(told.largest_free), cores(told.largest_host)], [10, 10]);
+    assert_eq!(cores(told.without_gpus.total), 15);
+    assert_eq!(told.hosts, 3);
+    assert_eq!(
+        free(&hosts),
+        "a 0/2/10, b 0/0/10, c 0/0/10",
+        "nothing is free but by offers"
+    );
+    let host = hosts.host(&HostId::new("c")).unwrap();
+    assert_eq!(host.attributes["rack"], "r1");
+    assert_eq!(host.address, "c.example:5051");
+    // Others take the rest, and a list that is older than our launch never leaves less than we have.
+    listed(
+        &mut hosts,
+        30,
+        vec![agent("a", 10), agent("b", 10), agent("c", 10)],
+    );
+    assert_eq!(cores(hosts.capacity(at(31)).total), 2);
+}
+
+#[test]
+fn what_our_role_holds_beyond_our_tasks_is_others() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(4, 400))]);
+    let two = vec![launch(1, shape(2, 100)), launch(2, shape(2, 100))];
+    hosts.accept(&a(), two, at(0)).unwrap();
+    assert_eq!(hosts.list_agents(true, at(1)), Some(Call::ListAgents));
+    // It ends between the question and the answer: the list may still count it, or not any more.
+    hosts.on_event(&update(1, "a", TaskState::Finished), at(1));
+    let of_role = |n| Agent {
+        of_role: shape(n, 200),
+        ..agent("a", 0)
+    };
+    hosts.on_event(&list(vec![of_role(4)]), at(2));
+    assert_eq!(cores(hosts.capacity(at(2)).total), 10);
+    listed(&mut hosts, 30, vec![of_role(5)]);
+    assert_eq!(
+        cores(hosts.capacity(at(31)).total),
+        7,
+        "three cores are another framework's"
+    );
+}
+
+#[test]
+fn an_agent_that_the_list_leaves_out_is_lost_only_when_nothing_of_ours_is_there() {
+    let offers = ["a", "b", "c", "d"].map(|h| offer(&format!("o-{h}"), h, shape(2, 100)));
+    let mut hosts = with_offers(offers.into());
+    hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(0)).unwrap();
+    assert!(hosts.list_agents(true, at(5)).is_some());
+    hosts.on_event(&update(9, "c", TaskState::Running), at(6));
+    let awaited = vec![HostId::new("d")];
+    hosts.on_event(
+        &Event::Agents {
+            agents: vec![],
+            awaited,
+        },
+        at(7),
+    );
+    assert_eq!(
+        free(&hosts),
+        "a 0/1/2, c 2/0/2, d 2/0/2",
+        "c was heard after the question left"
+    );
+    assert!(hosts.ledger.holds(&task(1)), "no word about tasks");
+    // It is back as soon as it is listed, unless it was lost after the question left.
+    listed(&mut hosts, 60, vec![agent("a", 0), agent("b", 0), agent("c", 0)]);
+    assert_eq!(hosts.capacity(at(61)).hosts, 3);
+    assert!(hosts.list_agents(true, at(90)).is_some());
+    hosts.on_event(&update(1, "a", TaskState::Unreachable), at(91));
+    hosts.on_event(&list(vec![agent("a", 0), agent("b", 0)]), at(92));
+    assert_eq!(free(&hosts), "b 0/0/10");
+}
+
+#[test]
+fn an_agent_that_is_not_offered_has_no_room() {
+    let mut hosts = with_offers(vec![]);
+    let barred = Agent {
+        active: false,
+        ..agent("a", 0)
+    };
+    listed(&mut hosts, 1, vec![barred, agent("b", 4)]);
+    let told = hosts.capacity(at(2));
+    assert_eq!((cores(told.total), told.hosts), (6, 1));
+    hosts.on_event(&Event::Offers(vec![offer("o1", "a", shape(10, 1000))]), at(3));
+    assert_eq!(cores(hosts.capacity(at(3)).total), 16, "an offer is newer");
+}
+
+#[test]
+fn the_newest_list_says_what_a_host_is_and_lends() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(20, 2000))]);
+    let lending = Agent {
+        lent: shape(3, 0),
+        ..agent("a", 0)
+    };
+    listed(&mut hosts, 1, vec![lending]);
+    let told = hosts.capacity(at(2));
+    assert_eq!([cores(told.largest_host), cores(told.slack.total)], [10, 3]);
+    assert_eq!(hosts.changes().rows.len(), 1);
+    listed(&mut hosts, 30, vec![agent("a", 2)]);
+    assert_eq!(cores(hosts.capacity(at(31)).slack.total), 0);
+    assert!(hosts.changes().rows.is_empty(), "what others hold is not stored");
+}
+
+#[test]
+fn lists_have_a_rate_that_a_slow_master_lowers() {
+    let mut hosts = with_offers(vec![]);
+    assert_eq!(
+        hosts.next_list(false),
+        Some(at(0).min(hosts.next_list(true).unwrap()))
+    );
+    listed(&mut hosts, 0, vec![]);
+    assert_eq!(hosts.next_list(true), Some(at(21)), "it took a second");
+    assert_eq!(hosts.next_list(false), Some(at(61)));
+    assert_eq!(hosts.list_agents(true, at(20)), None);
+    assert!(hosts.list_agents(true, at(21)).is_some());
+    hosts.on_event(&list(vec![]), at(31));
+    assert_eq!(hosts.next_list(true), Some(at(231)), "it took ten");
+    assert!(hosts.knows_all(at(330)) && !hosts.knows_all(at(331)));
+    hosts.set_complete(false);
+    assert_eq!(hosts.next_list(true), None, "our tasks are still being counted");
+    hosts.set_complete(true);
+    hosts.on_event(&disconnected(), at(240));
+    assert_eq!(hosts.next_list(true), None);
+    hosts.on_event(&subscribed(), at(250));
+    assert!(hosts.list_agents(true, at(250)).is_some());
+    assert_eq!(
+        hosts.next_list(true),
+        Some(at(370)),
+        "without an answer it is lost"
+    );
+    hosts.on_event(&list(vec![agent("a", 0)]), at(251));
+    hosts.on_event(&list(vec![]), at(252));
+    assert_eq!(
+        hosts.capacity(at(252)).hosts,
+        1,
+        "nobody asked for the second one"
+    );
+}
+
+#[test]
+fn a_refusal_is_kept_in_mind_and_a_failure_is_tried_again() {
+    let mut hosts = with_offers(vec![]);
+    assert!(hosts.list_agents(true, at(1)).is_some());
+    let failed = Event::CallFailed {
+        call: Call::ListAgents,
+        why: "503".to_owned(),
+        refused: true,
+    };
+    hosts.on_event(&failed, at(2));
+    assert_eq!(
+        (hosts.next_list(true), hosts.is_unlisted()),
+        (Some(at(62)), false)
+    );
+    assert!(hosts.list_agents(true, at(62)).is_some());
+    let refused = Event::Unlisted {
+        why: "403".to_owned(),
+    };
+    hosts.on_event(&refused, at(63));
+    assert_eq!(
+        (hosts.next_list(true), hosts.is_unlisted()),
+        (Some(at(663)), true)
+    );
+    assert!(!hosts.knows_all(at(64)));
+    listed(&mut hosts, 663, vec![agent("a", 0)]);
+    assert!(!hosts.is_unlisted() && hosts.knows_all(at(664)));
+}

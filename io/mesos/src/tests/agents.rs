@@ -1,0 +1,213 @@
+//! The list of all agents: what a real master says of one, whose credential asks for it, and that nothing hangs on it.
+
+use super::net::{Answer, Net};
+use super::{Shard, config, kill, subscribed};
+use crate::Credential;
+use crate::agents::read;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use echelon_core_hosts::{Agent, Call, Event};
+use echelon_core_model::Resources;
+use serde_json::{Value, json};
+
+/// A real master's agents: a call that was sent to a misspelt path subscribed to its operators' events, which begin with all of them.
+fn recorded() -> Value {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/recordings/http-errors.json.jsonl"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let found = lines
+        .filter(|l| l["path"] == "/api/v1/schedulers" && l["status"] == 200)
+        .map(|l| BASE64_STANDARD.decode(l["answer_b64"].as_str().unwrap()).unwrap())
+        .next()
+        .unwrap();
+    let record = found.splitn(2, |b| *b == b'\n').nth(1).unwrap();
+    let event = serde_json::Deserializer::from_slice(record).into_iter::<Value>();
+    let event = event.map(Result::unwrap).next().unwrap();
+    json!({"type": "GET_AGENTS", "get_agents": event["subscribed"]["get_state"]["get_agents"]})
+}
+
+fn listed(answer: &Value, role: &str) -> Vec<Agent> {
+    match read(answer.to_string().as_bytes(), role).unwrap() {
+        Event::Agents { agents, .. } => agents,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_a_real_master_lists_is_read() {
+    let agents = listed(&recorded(), "echelon");
+    let [agent] = &agents[..] else {
+        panic!("{agents:?}")
+    };
+    assert!(agent.host.as_str().ends_with("-S0"));
+    assert_eq!(
+        (&*agent.hostname, &*agent.address),
+        ("127.0.0.1", "127.0.0.1:20119")
+    );
+    let all = Resources {
+        cpus: 2000,
+        memory: 1024,
+        disk: 2048,
+        gpus: 0,
+    };
+    assert_eq!((agent.total, agent.active), (all, true));
+    assert_eq!(agent.ports.to_string(), "31000-31010");
+    assert_eq!([agent.others, agent.of_role, agent.lent], [Resources::ZERO; 3]);
+}
+
+#[test]
+fn what_is_taken_says_whose_it_is_by_its_role() {
+    let mut answer = recorded();
+    let cpus = |value: f64, more: Value| {
+        let mut one = json!({"name": "cpus", "type": "SCALAR", "scalar": {"value": value}});
+        one.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        one
+    };
+    let disk = |role: &str, kind: &str| {
+        json!({"name": "disk", "type": "SCALAR", "scalar": {"value": 100.0},
+            "reservations": [{"type": kind, "role": role}],
+            "disk": {"persistence": {"id": "v"}, "volume": {"mode": "RW", "container_path": "v"}},
+            "allocation_info": {"role": role}})
+    };
+    let agent = &mut answer["get_agents"]["agents"][0];
+    let total = agent["total_resources"].as_array_mut().unwrap();
+    total.push(disk("echelon", "DYNAMIC"));
+    total.push(disk("echelon", "STATIC"));
+    total.push(disk("web", "DYNAMIC"));
+    total.push(cpus(
+        8.0,
+        json!({"reservations": [{"type": "STATIC", "role": "web"}]}),
+    ));
+    total.push(cpus(3.0, json!({"revocable": {}})));
+    agent["allocated_resources"] = json!([
+        cpus(0.5, json!({"allocation_info": {"role": "web"}})),
+        cpus(0.25, json!({"allocation_info": {"role": "echelon"}})),
+        cpus(0.125, json!({})),
+        cpus(
+            8.0,
+            json!({"reservations": [{"type": "STATIC", "role": "web"}], "allocation_info": {"role": "web"}})
+        ),
+        cpus(1.0, json!({"revocable": {}, "allocation_info": {"role": "web"}})),
+        cpus(
+            1.0,
+            json!({"revocable": {}, "allocation_info": {"role": "echelon"}})
+        ),
+        disk("echelon", "DYNAMIC"),
+    ]);
+    agent["drain_info"] = json!({"state": "DRAINING"});
+    agent["agent_info"]["domain"] = json!({"fault_domain": {"region": {"name": "r"}, "zone": {"name": "z"}}});
+    agent["agent_info"]["attributes"] = json!([
+        {"name": "rack", "type": "TEXT", "text": {"value": "r1"}},
+        {"name": "level", "type": "SCALAR", "scalar": {"value": 3.0}}
+    ]);
+    answer["get_agents"]["recovered_agents"] = json!([{"hostname": "h", "id": {"value": "S9"}}]);
+    let agent = &listed(&answer, "echelon")[0];
+    let of = |cpus, disk| Resources {
+        cpus,
+        disk,
+        ..Resources::ZERO
+    };
+    assert_eq!([agent.total.cpus, agent.total.disk], [2000, 2148]);
+    assert_eq!([agent.others, agent.of_role], [of(625, 0), of(250, 100)]);
+    assert_eq!(agent.lent, of(2000, 0), "less what another role holds of it");
+    assert!(!agent.active);
+    let attributes: Vec<_> = agent.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(attributes, ["level=3", "rack=r1", "region=r", "zone=z"]);
+    let Event::Agents { awaited, .. } = read(answer.to_string().as_bytes(), "*").unwrap() else {
+        panic!()
+    };
+    assert_eq!(awaited.len(), 1);
+    for broken in ["", "[]", "{}", r#"{"get_agents":{"agents":[{}]}}"#] {
+        assert!(read(broken.as_bytes(), "*").is_err(), "{broken}");
+    }
+}
+
+/// A subscribed shard whose operator calls carry a credential of their own.
+async fn operating(net: &Net) -> (Shard, tokio::sync::mpsc::UnboundedSender<bytes::Bytes>) {
+    let stream = net.stream("m:5050", subscribed());
+    let credential = |principal: &str| Credential {
+        principal: principal.to_owned(),
+        secret: "s".to_owned(),
+    };
+    let mut both = config("m");
+    both.credential = Some(credential("framework"));
+    both.operator = Some(credential("operator"));
+    let mut shard = Shard::over(net, both);
+    shard.subscribe().await;
+    shard.hear_subscribed().await;
+    (shard, stream)
+}
+
+#[tokio::test]
+async fn agents_are_asked_for_as_the_operator_and_everything_else_as_the_framework() {
+    let net = Net::with(&["m:5050"]);
+    let (mut shard, _stream) = operating(&net).await;
+    let answer = recorded().to_string().into_bytes();
+    net.answer(
+        "m:5050",
+        Answer::Body(vec![("content-type", "application/json")], answer),
+    );
+    shard.say(Call::ListAgents).await;
+    let Event::Agents { agents, .. } = shard.hear().await else {
+        panic!()
+    };
+    assert_eq!(agents.len(), 1);
+    net.answer("m:5050", Answer::Text(400, "enough"));
+    shard.say(kill("t")).await;
+    shard.hear_failed().await;
+    let seen = net.look(|s| (s.path.clone(), s.header("authorization").to_owned()));
+    let basic = |who: &str| format!("Basic {}", BASE64_STANDARD.encode(format!("{who}:s")));
+    let api = "/api/v1/scheduler".to_owned();
+    let (framework, operator) = (basic("framework"), basic("operator"));
+    assert_eq!(
+        seen,
+        [
+            (api.clone(), framework.clone()),
+            ("/api/v1".to_owned(), operator),
+            (api, framework)
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_refused_late_or_broken_costs_no_subscription_and_no_call() {
+    let net = Net::with(&["m:5050"]);
+    let (mut shard, _stream) = operating(&net).await;
+    for status in [401, 403, 404, 501] {
+        net.answer("m:5050", Answer::Text(status, "no"));
+        shard.say(Call::ListAgents).await;
+        let Event::Unlisted { why } = shard.hear().await else {
+            panic!()
+        };
+        assert_eq!(why, format!("m:5050: {status} no"));
+    }
+    let garbage = Answer::Body(vec![], b"{".to_vec());
+    for answer in [
+        Answer::Text(500, "oh"),
+        Answer::Text(503, "later"),
+        garbage,
+        Answer::Cut,
+    ] {
+        net.answer("m:5050", answer);
+        shard.say(Call::ListAgents).await;
+        assert_eq!(shard.hear_failed().await.0, Call::ListAgents);
+    }
+    net.answer("m:5050", Answer::Hang);
+    shard.say(Call::ListAgents).await;
+    let before = net.look(|_| ()).len();
+    while net.look(|_| ()).len() == before {
+        tokio::task::yield_now().await;
+    }
+    net.answer("m:5050", Answer::Text(400, "enough"));
+    shard.say(kill("t")).await;
+    assert_eq!(
+        shard.hear_failed().await,
+        (kill("t"), true),
+        "it overtakes the list"
+    );
+}
