@@ -92,6 +92,7 @@ impl Shard {
             masters: masters.parse().unwrap(),
             framework: Framework::named("test"),
             credential: None,
+            operator: None,
             timing: Timing::usual(),
             limits: Limits::usual(),
             seed: 7,

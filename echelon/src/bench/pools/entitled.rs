@@ -1,6 +1,6 @@
 //! Entitlement of many pools, a hundred below each inner one, two in three of which want more than is fair.
 
-use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
+use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::{PoolId, Resources, Version};
 use echelon_core_pools::{Hierarchy, Standing, entitle};
 use std::hint::black_box;
@@ -16,13 +16,8 @@ pub(super) fn tree(n: u32) -> PoolTree {
     let pool = |i: u32| {
         let path = path(i);
         let pool = Pool {
-            id: PoolId::new(format!("{:08x}", i.wrapping_mul(0x9e37_79b9))),
-            path: path.clone(),
-            reservation: Resources::ZERO,
-            limit: Resources::MAX,
             share: all_kinds(u64::from(1 + i % 10)),
-            kind: PoolKind::Elastic,
-            version: Version(1),
+            ..Pool::new(PoolId::new(format!("{:08x}", i.wrapping_mul(0x9e37_79b9))), &path)
         };
         (path, pool)
     };
