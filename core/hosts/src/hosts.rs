@@ -134,9 +134,9 @@ impl Hosts {
         self.complete = complete;
     }
 
-    /// Whether nothing of ours is on a host for certain.
+    /// Whether nothing of ours is on a host for certain, nor on its way there.
     pub(crate) fn is_empty(&self, host: &HostId) -> bool {
-        self.complete && self.ledger.used(host).tasks == 0
+        self.complete && self.ledger.used(host).tasks == 0 && !self.stock.is_spoken_for(host)
     }
 
     /// Stops counting a task: its run has ended, was given up, or was never sent.

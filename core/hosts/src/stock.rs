@@ -130,6 +130,11 @@ impl Stock {
         }
     }
 
+    /// Whether a host's offers are about to be used.
+    pub fn is_spoken_for(&self, host: &HostId) -> bool {
+        self.spoken_for.contains(host)
+    }
+
     /// They are not about to be used any more.
     pub fn let_go(&mut self, host: &HostId) {
         if self.spoken_for.remove(host) {

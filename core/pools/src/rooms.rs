@@ -125,27 +125,29 @@ impl Rooms {
         }
     }
 
-    /// Opens to everybody, within limits, what nobody is about to use: all that there is but so much ordinary room and so much of
-    /// what is lent.
-    pub fn open(&mut self, ordinary: Resources, lent: Resources) {
-        for (i, room) in self.pools.iter_mut().enumerate() {
-            if i == ROOT {
-                room.entitled = room.entitled.minus(ordinary);
-                room.entitled_lent = room.entitled_lent.minus(lent);
-            } else {
-                room.entitled = Resources::MAX;
-                room.entitled_lent = Resources::MAX;
-            }
+    /// The same rooms, open to everybody within limits but for what somebody is about to use: of each pool so much ordinary room,
+    /// and so much of what is lent.
+    #[must_use]
+    pub fn opened(&self, aside: impl Iterator<Item = (PoolIdx, Resources, Resources)>) -> Self {
+        let mut out = self.clone();
+        for (pool, ordinary, lent) in aside {
+            out.take_pool(pool, ordinary, lent);
         }
+        for room in out.pools.iter_mut().skip(ROOT + 1) {
+            room.entitled = Resources::MAX;
+            room.entitled_lent = Resources::MAX;
+        }
+        out
     }
 
-    /// What is taken becomes what is taken in others, which began as these.
-    pub fn take_as(&mut self, others: Self) {
-        for (room, other) in self.pools.iter_mut().zip(&others.pools) {
-            room.taken = other.taken;
-            room.taken_lent = other.taken_lent;
+    /// What was taken between two states of other rooms is taken here, too.
+    pub fn take_between(&mut self, before: &Self, after: Self) {
+        let pairs = before.pools.iter().zip(&after.pools);
+        for (room, (before, after)) in self.pools.iter_mut().zip(pairs) {
+            room.taken = room.taken.plus(after.taken.minus(before.taken));
+            room.taken_lent = room.taken_lent.plus(after.taken_lent.minus(before.taken_lent));
         }
-        self.clusters = others.clusters;
+        self.clusters = after.clusters;
     }
 
     /// Takes room in a pool and those above it: so much ordinary room, and so much of what is lent.

@@ -240,11 +240,10 @@ pub(crate) fn admissions(
         };
         rooms.entitle(&second.ordinary, &second.lent);
         round(queue, rooms, &ask, &mut admitted);
-        let mut open = rooms.clone();
-        let (ordinary, lent) = usable.not_taken(rooms);
-        open.open(ordinary, lent);
-        round(queue, &mut open, &ask, &mut admitted);
-        rooms.take_as(open);
+        let before = rooms.opened(usable.not_taken(rooms));
+        let mut after = before.clone();
+        round(queue, &mut after, &ask, &mut admitted);
+        rooms.take_between(&before, after);
     }
     admitted.into_values().collect()
 }
@@ -257,18 +256,15 @@ struct BothUsable {
 
 impl BothUsable {
     /// What of this nobody has yet.
-    fn not_taken(&self, rooms: &Rooms) -> (Resources, Resources) {
+    fn not_taken<'a>(
+        &'a self,
+        rooms: &'a Rooms,
+    ) -> impl Iterator<Item = (PoolIdx, Resources, Resources)> + 'a {
         let pairs = self.ordinary.iter().zip(&self.lent).enumerate();
-        pairs.fold(
-            (Resources::ZERO, Resources::ZERO),
-            |sum, (i, (ordinary, lent))| {
-                let (taken, taken_lent) = rooms.taken(i);
-                (
-                    sum.0.plus(ordinary.amount.minus(taken)),
-                    sum.1.plus(lent.amount.minus(taken_lent)),
-                )
-            },
-        )
+        pairs.map(|(i, (ordinary, lent))| {
+            let (taken, taken_lent) = rooms.taken(i);
+            (i, ordinary.amount.minus(taken), lent.amount.minus(taken_lent))
+        })
     }
 }
 

@@ -43,6 +43,18 @@ fn services_leave_at_once_and_batch_when_its_time_is_over() {
 }
 
 #[test]
+fn an_agent_is_not_drained_while_a_launch_is_on_its_way_there() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    let a = HostId::new("a");
+    hosts.speak_for(&a);
+    hosts.set_drains(wished(true));
+    assert_eq!(asked(&mut hosts, &[], 1), "");
+    // What was chosen is not launched after all.
+    hosts.let_go(&a);
+    assert_eq!(asked(&mut hosts, &[], 2), "drain a");
+}
+
+#[test]
 fn an_agent_that_comes_back_under_another_id_is_the_same_host() {
     let mut hosts = two(true);
     let mut again = offer("o3", "a2", shape(2, 100));

@@ -102,6 +102,28 @@ fn what_a_static_pool_keeps_is_lent_to_nobody() {
 }
 
 #[test]
+fn what_a_static_pool_keeps_counts_against_the_limit_above_it() {
+    let mut case = Case::new()
+        .pool("/p", 8)
+        .pool("/p/kept", 100)
+        .pool("/p/x", 100)
+        .cluster("a", 20);
+    case.change_pool("/p", |p| p.reservation.cpus = 5_000);
+    case.change_pool("/p/kept", |p| {
+        p.kind = PoolKind::Static;
+        p.reservation.cpus = 3_000;
+    });
+    let x = case.store_job(1, batch(20).pool("/p/x"));
+    case.elect();
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.total_active(x), 5);
+    assert_eq!(case.waiting(x), [(ReasonCode::PoolEntitlement, 15)]);
+    let kept = case.job(2, batch(9).pool("/p/kept"));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(kept), case.total_active(x)), (3, 5));
+}
+
+#[test]
 fn work_that_may_use_few_clusters_is_entitled_to_no_more_than_they_have() {
     let mut case = Case::new()
         .pool("/x", 100)
