@@ -137,6 +137,9 @@ impl Hosts {
     }
 
     pub(crate) fn on_unlisted(&mut self, now: Timestamp) {
+        for record in self.records.values_mut() {
+            record.listed = None;
+        }
         self.listing.stage = Stage::Refused(now);
         self.listing.refused = true;
         self.listing.ended.clear();

@@ -25,6 +25,8 @@ pub struct Record {
     /// Capacity before the latest growth that is not settled.
     believed: Resources,
     grown_at: Timestamp,
+    /// What the master says that it has.
+    pub listed: Option<Resources>,
     /// What others were last told to hold of the capacity.
     others: Resources,
     /// What it lends. It may want that back at any time, so the newest sign counts and not the most that was seen.
@@ -50,6 +52,7 @@ impl Record {
             ports: None,
             believed: Resources::ZERO,
             grown_at: now,
+            listed: None,
             others: Resources::ZERO,
             lent: Resources::ZERO,
             reachable: true,
@@ -69,6 +72,7 @@ impl Record {
             ports: None,
             believed: row.capacity,
             grown_at: Timestamp::default(),
+            listed: None,
             others: Resources::ZERO,
             lent: Resources::ZERO,
             reachable: row.reachable,
@@ -111,6 +115,7 @@ impl Record {
             self.attributes = Arc::new(agent.attributes.clone());
         }
         (self.capacity, self.believed) = (agent.total, agent.total);
+        self.listed = Some(agent.total);
         self.others = agent.others.plus(agent.of_role.minus(ours));
         self.lent = agent.lent;
         if self.ports.as_ref() != Some(&agent.ports) {
@@ -166,10 +171,11 @@ impl Record {
         self.capacity
     }
 
-    /// What there is for us: not what others hold, and at least what our tasks do.
+    /// What there is for us: not what others hold, and at least what our tasks do. A launch that was lost is counted while its room
+    /// is offered again: where the master has told what there is, both together make it no larger.
     pub fn room(&self, used: Resources) -> Resources {
         let left = if self.offerable {
-            self.capacity.minus(self.others)
+            self.listed.unwrap_or(self.capacity).minus(self.others)
         } else {
             Resources::ZERO
         };

@@ -203,10 +203,14 @@ impl Shard {
     }
 
     /// A host offers volumes: whoever they were made for may have them reclaimed. One that is offered by another agent than that of
-    /// its run proves that the run is over: the agent came back under a new id, and of a volume in use there is no offer.
+    /// its run proves that the run is over: the agent came back under a new id, and of a volume in use there is no offer. Of a group
+    /// that is not served yet nothing may change; the volume is offered again.
     pub(crate) fn note_volumes_seen(&mut self, host: &HostId, reserved: &[Reserved]) {
         for id in reserved.iter().filter_map(|r| Some(&r.volume.as_ref()?.id)) {
             for at in self.counting_on(id) {
+                if self.picture.groups.get(&at.0).is_none_or(|g| !g.served) {
+                    continue;
+                }
                 self.picture.agenda.insert(at);
                 for run in self.runs_elsewhere(at, id, host) {
                     let news = News {

@@ -66,6 +66,19 @@ fn what_others_hold_is_no_room_of_ours_and_makes_nothing_too_large() {
 }
 
 #[test]
+fn a_launch_that_was_lost_makes_a_listed_host_no_larger() {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(10, 1000))]);
+    listed(&mut hosts, 1, vec![agent("a", 0)]);
+    hosts.accept(&a(), vec![launch(1, shape(4, 100))], at(3)).unwrap();
+    // The master never heard of it and offers everything again; until it is asked the task counts.
+    hosts.on_event(&disconnected(), at(4));
+    hosts.on_event(&subscribed(), at(5));
+    hosts.on_event(&Event::Offers(vec![offer("o2", "a", shape(10, 1000))]), at(6));
+    let told = hosts.capacity(at(6));
+    assert_eq!([cores(told.total), cores(told.used)], [10, 4]);
+}
+
+#[test]
 fn what_our_role_holds_beyond_our_tasks_is_others() {
     let mut hosts = with_offers(vec![offer("o1", "a", shape(4, 400))]);
     let two = vec![launch(1, shape(2, 100)), launch(2, shape(2, 100))];
