@@ -105,9 +105,9 @@ impl Federation {
         Ok(out)
     }
 
-    /// From submit to the first grant: time spent in deciding, and between cycles.
+    /// From submit, after a rest, to the first grant: time spent in deciding, and between cycles.
     pub(super) fn first_grant(&mut self, instances: u32) -> Result<Duration> {
-        self.cycle();
+        self.now = self.now.plus(Span::millis(500));
         let (spent, began) = (self.spent, self.now);
         let hint = Event::Hint(self.store.add(instances));
         self.settle(hint);
