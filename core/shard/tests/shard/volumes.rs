@@ -1,7 +1,8 @@
 //! Instances with persistent volumes: where their volume is, there they run; nothing is destroyed without a stored wish.
 
-use crate::world::{World, config, marked, range, seconds, task};
+use crate::world::{World, config, job, marked, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState};
+use echelon_core_model::bucket::block_bucket;
 use echelon_core_model::directive::Order;
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Desired;
@@ -9,7 +10,7 @@ use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{HostId, InstanceId, InstanceNumber, ReasonCode, Resources, RunState, VolumeId};
-use echelon_core_shard::{Config, Shard};
+use echelon_core_shard::{Config, Mode, Shard};
 use echelon_core_testkit::build::{JobBuilder, main_group};
 
 const GIB: u64 = 1024;
@@ -164,6 +165,38 @@ fn a_volume_that_another_agent_offers_proves_its_run_dead() {
     w.drain();
     w.run(seconds(60));
     assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
+    assert_eq!(volume(&w, 0), (id, again));
+}
+
+#[test]
+fn a_volume_that_is_offered_before_its_group_is_served_changes_nothing_yet() {
+    let far = 256;
+    let ranges = [range(0, 0), range(far, far)];
+    let mut w = with_disk();
+    w.store_job(&JobBuilder::stateful("db", far + 1, 64).build());
+    w.order(&ranges, 2);
+    w.run(seconds(3));
+    let (id, host) = volume(&w, 0);
+    // Machine and leader go away. The new leader knows one block of the group and waits for the other when the machine is back.
+    w.crash();
+    let again = HostId::new("host-again");
+    let room = w.cluster.hosts.remove(&host).unwrap();
+    let disks = w.cluster.reserved.remove(&host).unwrap();
+    w.cluster.tasks.clear();
+    w.cluster.hosts.insert(again.clone(), room);
+    w.cluster.reserved.insert(again.clone(), disks);
+    w.slow_bucket = Some(block_bucket(job(), &main_group(), 1));
+    w.elect();
+    w.run(seconds(2));
+    w.connect();
+    w.cluster.suppressed = false;
+    w.cluster.offer();
+    w.drain();
+    assert_eq!(w.shard.mode(), Mode::Recovering);
+    w.unstall();
+    w.send_order(&ranges, &[(1, 2)], 1);
+    w.run(seconds(900));
+    assert!(w.cluster.live().contains(&task(0, 1, 2)), "{:?}", w.cluster.live());
     assert_eq!(volume(&w, 0), (id, again));
 }
 
