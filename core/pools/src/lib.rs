@@ -25,7 +25,7 @@ pub use again::{Usable, give_out_again};
 pub use entitle::{Entitlements, entitle};
 pub use grant::GrantLine;
 pub use hierarchy::Hierarchy;
-pub use queue::{Clusters, Likeness, Line, Queue, Turn};
+pub use queue::{Likeness, Line, Queue, Turn};
 pub use rooms::{ClusterIdx, ClusterRoom, Left, Rooms, Side};
 pub use standing::Standing;
 pub use tree::{TreeProblem, validate};

@@ -34,6 +34,20 @@ pub struct Likeness {
     pub clusters: Clusters,
 }
 
+impl Likeness {
+    /// Clusters in any order, and some of them twice.
+    pub fn new(side: Side, shape: Resources, clusters: impl Iterator<Item = ClusterIdx>) -> Self {
+        let mut clusters: Clusters = clusters.collect();
+        clusters.sort_unstable();
+        clusters.dedup();
+        Self {
+            side,
+            shape,
+            clusters,
+        }
+    }
+}
+
 /// Those of a pool that are alike, with how many instances of each wait.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
@@ -126,11 +140,5 @@ impl Queue {
             Side::Ordinary => !self.pools.is_empty(),
             Side::Revocable => self.revocable > 0,
         }
-    }
-
-    /// Whether nobody waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.pools.is_empty()
     }
 }

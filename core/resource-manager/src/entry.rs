@@ -9,7 +9,7 @@ use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Clusters, Likeness, Request, Side, SliceRequest, Turn};
+use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Turn};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -253,14 +253,7 @@ fn waits(
         .filter(|r| r.room > 0)
         .map(|r| {
             let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
-            let mut clusters: Clusters = indexes.collect();
-            clusters.sort_unstable();
-            clusters.dedup();
-            let like = Likeness {
-                side: r.side,
-                shape: r.shape,
-                clusters,
-            };
+            let like = Likeness::new(r.side, r.shape, indexes);
             let turn = Turn {
                 priority: Reverse(spec.priority),
                 job: id,

@@ -4,7 +4,7 @@ use super::*;
 use crate::entitle::tests::{cpus, pool, tree};
 use crate::entitle::{Entitlements, entitle};
 use crate::hierarchy::Hierarchy;
-use crate::queue::{Clusters, Likeness};
+use crate::queue::Likeness;
 use crate::rooms::ClusterRoom;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -87,14 +87,8 @@ fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<R
         let waiting: Vec<&SliceRequest> = r.slices.iter().filter(|s| s.more > 0).collect();
         let index = |s: &&SliceRequest| there.clusters.iter().position(|c| c == s.cluster.as_str());
         // One that is not there is one that has no room.
-        let mut clusters: Clusters = waiting.iter().map(|s| index(s).unwrap_or(99)).collect();
-        clusters.sort_unstable();
-        clusters.dedup();
-        let like = Likeness {
-            side: r.side,
-            shape: r.shape,
-            clusters,
-        };
+        let clusters = waiting.iter().map(|s| index(s).unwrap_or(99));
+        let like = Likeness::new(r.side, r.shape, clusters);
         let turn = Turn {
             priority: Reverse(a.priority),
             job: r.job,
@@ -253,11 +247,7 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
     let mut queue = Queue::default();
     let pool = there.hierarchy.find("/p").unwrap();
     for a in &asked {
-        let like = Likeness {
-            side: Side::Ordinary,
-            shape: a.request.shape,
-            clusters: Clusters::from_slice(&[0]),
-        };
+        let like = Likeness::new(Side::Ordinary, a.request.shape, std::iter::once(0));
         let turn = Turn {
             priority: Reverse(0),
             job: a.request.job,

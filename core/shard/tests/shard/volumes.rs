@@ -196,7 +196,11 @@ fn a_volume_that_is_offered_before_its_group_is_served_changes_nothing_yet() {
     w.unstall();
     w.send_order(&ranges, &[(1, 2)], 1);
     w.run(seconds(900));
-    assert!(w.cluster.live().contains(&task(0, 1, 2)), "{:?}", w.cluster.live());
+    assert!(
+        w.cluster.live().contains(&task(0, 1, 2)),
+        "{:?}",
+        w.cluster.live()
+    );
     assert_eq!(volume(&w, 0), (id, again));
 }
 
