@@ -3,6 +3,7 @@
 mod gateway;
 pub(crate) mod mesos_sim;
 mod options;
+mod preemption;
 mod resource_manager;
 pub(crate) mod shard;
 mod standalone;

@@ -4,6 +4,7 @@
 mod strategies;
 
 use echelon_core_model::JobId;
+use echelon_core_model::claim::{Claim, ClaimId, ClaimReport, Victim};
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
@@ -54,6 +55,51 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
     })
 }
 
+fn claim_id() -> impl Strategy<Value = ClaimId> {
+    (any_of::epoch(), any::<u64>()).prop_map(|(epoch, number)| ClaimId { epoch, number })
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    let slice = || (any_of::job(), any_of::group(), any_of::generation());
+    let victim = (slice(), any::<u64>(), any::<u32>());
+    let victim = victim.prop_map(|((job, group, generation), most, class)| Victim {
+        job,
+        group,
+        generation,
+        most,
+        class,
+    });
+    let rest = (any::<[u64; 2]>(), any_of::span(), vec(victim, 0..3));
+    (claim_id(), slice(), "/[a-z]{0,3}", rest).prop_map(|(id, (job, group, generation), pool, rest)| {
+        let ([count, most], lease, victims) = rest;
+        Claim {
+            id,
+            job,
+            group,
+            generation,
+            pool,
+            count,
+            most,
+            lease,
+            victims,
+        }
+    })
+}
+
+fn claim_report() -> impl Strategy<Value = ClaimReport> {
+    let slice = (any_of::job(), any_of::group(), any_of::generation());
+    (claim_id(), slice, any::<[u64; 2]>()).prop_map(|(id, (job, group, generation), [open, taken])| {
+        ClaimReport {
+            id,
+            job,
+            group,
+            generation,
+            open,
+            taken,
+        }
+    })
+}
+
 fn directive() -> impl Strategy<Value = Directive> {
     let order = prop_oneof![
         Just(Order::Report),
@@ -63,6 +109,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any_of::volume_wishes().prop_map(Order::Volumes),
         any_of::drains().prop_map(Order::Drains),
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
+        vec(claim(), 0..3).prop_map(Order::Claims),
     ];
     (any_of::epoch(), any::<u64>(), order).prop_map(|(epoch, sequence, order)| Directive {
         epoch,
@@ -84,13 +131,22 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any_of::ranges(),
         any_of::ranges(),
         any_of::counts(),
-        any::<[u64; 6]>(),
+        any::<[u64; 8]>(),
         waiting,
         (any::<u64>(), any::<u32>(), any::<u64>()),
     );
     (ids, rest).prop_map(|((job, group, generation, head_version, grant_number), rest)| {
         let (held, released, counts, numbers, waiting, part) = rest;
-        let [active, unstarted, succeeded, failed, stopped, live] = numbers;
+        let [
+            active,
+            unstarted,
+            succeeded,
+            failed,
+            stopped,
+            live,
+            preempted,
+            preempting,
+        ] = numbers;
         let (outdated, max_unavailable, part_number) = part;
         SliceReport {
             job,
@@ -111,6 +167,8 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             outdated,
             max_unavailable,
             part_number,
+            preempted,
+            preempting,
         }
     })
 }
@@ -155,6 +213,7 @@ fn report() -> impl Strategy<Value = Report> {
         Just(ReportPart::FullStart),
         Just(ReportPart::FullEnd),
         vec(slice_report(), 0..3).prop_map(ReportPart::Slices),
+        vec(claim_report(), 0..3).prop_map(ReportPart::Claims),
         any_of::epoch().prop_map(ReportPart::Superseded),
         capacity,
     ];

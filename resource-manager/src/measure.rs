@@ -31,6 +31,8 @@ pub(crate) struct Measures {
     slices: IntGauge,
     waiting: IntGaugeVec,
     clusters: IntGaugeVec,
+    claims: IntGauge,
+    preempted: IntGauge,
     next_look: Timestamp,
 }
 
@@ -70,6 +72,14 @@ impl Measures {
                 "Clusters, by how their shards are heard.",
                 &["contact"],
             )?,
+            claims: metrics.gauge(
+                "echelon_resource_manager_claims",
+                "Groups for which room is being made by preemption.",
+            )?,
+            preempted: metrics.gauge(
+                "echelon_resource_manager_preempted_last_minute",
+                "Instances that shards preempted in the last minute, as this leader heard.",
+            )?,
             next_look: Timestamp(0),
         })
     }
@@ -89,6 +99,9 @@ impl Measures {
         self.next_look = now.plus(LOOK_EVERY);
         let picture = driver.picture();
         self.look_at_jobs(picture);
+        self.claims.set(count(picture.claims.all.len()));
+        let taken: u64 = picture.claims.taken.iter().map(|(_, n)| *n).sum();
+        self.preempted.set(i64::try_from(taken).unwrap_or(i64::MAX));
         for contact in CONTACTS {
             let heard = picture.clusters.values().filter(|c| c.contact() == contact);
             self.clusters

@@ -318,6 +318,17 @@ impl Hosts {
         out
     }
 
+    /// What a host has for us beside our tasks, offered at the moment or not; nothing where nothing is to be placed.
+    #[must_use]
+    pub fn spare(&self, host: &HostId, now: Timestamp) -> Resources {
+        let reachable = self.records.get(host).filter(|r| r.reachable);
+        let record = reachable.filter(|_| self.drain_of(host, now).is_none());
+        record.map_or(Resources::ZERO, |record| {
+            let used = self.ledger.used(host).resources;
+            record.room(used).minus(used)
+        })
+    }
+
     /// Rows to write since this was last asked.
     pub fn changes(&mut self) -> Changes {
         let changed = std::mem::take(&mut self.changed);

@@ -119,6 +119,11 @@ impl Hosts {
         Some((host, self.volumes.hosts.get(host)?.get(id)?))
     }
 
+    /// The volumes that are known on a host.
+    pub fn volumes_on(&self, host: &HostId) -> impl Iterator<Item = &VolumeId> {
+        self.volumes.hosts.get(host).into_iter().flat_map(BTreeMap::keys)
+    }
+
     /// What a host's open offers have of a volume: the volume itself, or disk that is reserved for it.
     #[must_use]
     pub fn offered_volume(&self, host: &HostId, id: &VolumeId) -> Option<&Reserved> {

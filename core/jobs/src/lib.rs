@@ -30,4 +30,4 @@ pub use settle::Policy;
 pub use standing::{Standing, is_given_back, standing};
 pub use stop::{stop_older, stop_run};
 pub use takeover::{Takeover, take_over};
-pub use tally::Tally;
+pub use tally::{Tally, is_being_preempted};

@@ -22,6 +22,7 @@ pub fn is_given_back(run: &Run) -> bool {
         matches!(
             code,
             ReasonCode::PoolEntitlement
+                | ReasonCode::PoolPreempted
                 | ReasonCode::StopRequested
                 | ReasonCode::DeleteRequested
                 | ReasonCode::ScaledDown

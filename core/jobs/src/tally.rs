@@ -2,6 +2,7 @@
 //! nothing for instances that did not change.
 
 use crate::standing::{Standing, standing};
+use echelon_core_model::ReasonCode;
 use echelon_core_model::instance::{Counts, Ended, InstanceRecord};
 
 /// Numbers of one slice. Only instances with a record are in it; the others are pending and unstarted.
@@ -11,6 +12,8 @@ pub struct Tally {
     pub counts: Counts,
     /// Held and active.
     pub active: u64,
+    /// Of these, being stopped by preemption.
+    pub preempting: u64,
     /// Held and succeeded.
     pub succeeded: u64,
     /// Held, retries used up.
@@ -32,7 +35,10 @@ impl Tally {
         self.counts.add(record.state(), 1);
         match standing(record) {
             Standing::Unstarted => {}
-            Standing::Active => self.active += 1,
+            Standing::Active => {
+                self.active += 1;
+                self.preempting += u64::from(is_being_preempted(record));
+            }
             Standing::Ended(Ended::Succeeded) => self.succeeded += 1,
             Standing::Ended(Ended::Failed) => self.failed += 1,
             Standing::Ended(Ended::Stopped) => self.stopped += 1,
@@ -53,6 +59,7 @@ impl Tally {
         let Self {
             counts,
             active,
+            preempting,
             succeeded,
             failed,
             stopped,
@@ -62,9 +69,17 @@ impl Tally {
             *slot = by(*slot, n);
         }
         self.active = by(self.active, *active);
+        self.preempting = by(self.preempting, *preempting);
         self.succeeded = by(self.succeeded, *succeeded);
         self.failed = by(self.failed, *failed);
         self.stopped = by(self.stopped, *stopped);
         self.live = by(self.live, *live);
     }
+}
+
+/// Whether the latest run is being stopped to make room for others.
+#[must_use]
+pub fn is_being_preempted(record: &InstanceRecord) -> bool {
+    let stopping = record.run.as_ref().and_then(|r| r.stopping.as_ref());
+    stopping.is_some_and(|s| s.reason.code == ReasonCode::PoolPreempted)
 }

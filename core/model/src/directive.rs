@@ -2,6 +2,7 @@
 //! epoch and a sequence; older ones are dropped. All of it is soft: losing a message loses time, never work.
 
 use crate::assignment::AssignedRange;
+use crate::claim::{Claim, ClaimReport};
 use crate::drain::Drains;
 use crate::id::{ClusterId, Epoch, Generation, GroupName, JobId, Version, VolumeId};
 use crate::instance::Counts;
@@ -25,6 +26,9 @@ pub struct Grant {
     pub active: u64,
     /// How long it allows raising, from its arrival.
     pub lease: Span,
+    /// How many preempted instances `active` leaves out, of all that the shard has ever taken of the slice: those that it took since
+    /// lower the grant.
+    pub counted: u64,
 }
 
 /// From the resource manager to a shard.
@@ -60,6 +64,8 @@ pub enum Order {
         /// Nothing is to be killed.
         off: bool,
     },
+    /// All claims at this cluster. Room held for one that is not named is free again.
+    Claims(Vec<Claim>),
 }
 
 /// What is wanted of a group at a cluster.
@@ -110,6 +116,8 @@ pub enum ReportPart {
     FullEnd,
     /// The cluster's hosts in sum.
     Capacity(Box<Capacity>),
+    /// All claims of which the shard knows.
+    Claims(Vec<ClaimReport>),
     /// The directive was refused: the shard obeys a newer resource manager.
     Superseded(Epoch),
 }
@@ -196,4 +204,8 @@ pub struct SliceReport {
     pub max_unavailable: u32,
     /// The number of the part obeyed; 0 until one was given.
     pub part_number: u64,
+    /// Instances of the slice that were ever preempted.
+    pub preempted: u64,
+    /// Of those that are active, how many are being stopped by preemption.
+    pub preempting: u64,
 }

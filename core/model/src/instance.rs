@@ -232,6 +232,8 @@ pub struct SliceRow {
     pub taken_over: BTreeMap<Generation, RangeSet>,
     /// The grants last obeyed, by generation.
     pub grants: BTreeMap<Generation, Grant>,
+    /// How many instances were ever preempted, by generation.
+    pub preempted: BTreeMap<Generation, u64>,
 }
 
 impl SliceRow {
@@ -248,6 +250,7 @@ impl SliceRow {
             released: BTreeMap::new(),
             taken_over: BTreeMap::new(),
             grants: BTreeMap::new(),
+            preempted: BTreeMap::new(),
         }
     }
 

@@ -12,6 +12,7 @@
 
 pub mod assignment;
 pub mod bucket;
+pub mod claim;
 pub mod cluster;
 pub mod control;
 pub mod directive;

@@ -23,8 +23,10 @@ mod spread;
 mod strategy;
 #[cfg(test)]
 mod tests;
+pub mod victims;
 
 pub use answer::{Answer, Choice, Flaw, Obstacles, Report, Unplaced};
 pub use check::{Broken, check};
+pub use constraint::holds;
 pub use place::place;
 pub use problem::{Bound, Item, Problem, Wanted};

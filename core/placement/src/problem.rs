@@ -72,6 +72,12 @@ pub struct Bound {
 }
 
 impl Wanted {
+    /// Whether any instance is to be placed.
+    #[must_use]
+    pub const fn wants_any(&self) -> bool {
+        !self.items.is_empty() || !self.bound.is_empty()
+    }
+
     /// What an instance takes of a host: of its ordinary room, and of what it lends.
     #[must_use]
     pub fn parts(&self, host: &HostView) -> (Resources, Resources) {

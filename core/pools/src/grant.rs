@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub struct GrantLine {
     /// Sent grants by number, from the one last obeyed on.
     sent: BTreeMap<u64, u64>,
+    /// Preempted instances that these leave out.
+    counted: u64,
 }
 
 impl GrantLine {
@@ -21,6 +23,21 @@ impl GrantLine {
     #[must_use]
     pub fn number(&self) -> u64 {
         self.sent.last_key_value().map_or(0, |(number, _)| *number)
+    }
+
+    /// How many preempted instances the grant leaves out, of all that its shard ever took.
+    #[must_use]
+    pub const fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// Notes how many instances the shard ever took: whatever was sent allows so many less.
+    pub fn count(&mut self, preempted: u64) {
+        let more = preempted.saturating_sub(self.counted);
+        self.counted = self.counted.max(preempted);
+        for active in self.sent.values_mut() {
+            *active = active.saturating_sub(more);
+        }
     }
 
     /// Whether none was ever sent.
@@ -82,6 +99,20 @@ mod tests {
         assert_eq!(line.allocated(0), 6);
         line.obeyed(99);
         assert_eq!(line.allocated(0), 3);
+    }
+
+    #[test]
+    fn what_was_preempted_lowers_whatever_was_sent_once() {
+        let mut line = GrantLine::default();
+        line.count(2);
+        line.send(1, 6);
+        line.send(2, 8);
+        line.count(3);
+        line.count(3);
+        assert_eq!((line.granted(), line.allocated(0), line.counted()), (7, 7, 3));
+        line.obeyed(2);
+        line.count(2);
+        assert_eq!((line.granted(), line.counted()), (7, 3));
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Line {
     waiting: u64,
     /// Since when nobody of it finds room in a cluster, as somebody noted.
     pub since: Option<Timestamp>,
+    /// Since when that is so although one of it would fit whole inside its pool's entitlement.
+    pub starved: Option<Timestamp>,
 }
 
 /// Who waits; since when is somebody's note.

@@ -246,15 +246,21 @@ impl Rooms {
         shape.count_in(left.by_limit.min_each(left.by_entitlement))
     }
 
+    /// Whether a cluster where they wait has room for one more of those who are alike.
+    #[must_use]
+    pub fn have_room(&self, like: &Likeness) -> bool {
+        let has_room = |c: &ClusterIdx| like.shape.fits(self.cluster_at(*c, like.side, like.shape));
+        like.clusters.iter().any(has_room)
+    }
+
     /// What one more of those who are alike waits for, where so much is left in its pool: the pool's limit, a cluster, or the pool's
     /// entitlement. `None` when there is room.
     #[must_use]
     pub fn lacking(&self, left: &Left, like: &Likeness) -> Option<ReasonCode> {
-        let (side, shape) = (like.side, like.shape);
-        let has_room = |c: &ClusterIdx| shape.fits(self.cluster_at(*c, side, shape));
+        let shape = like.shape;
         if !shape.fits(left.by_limit) {
             Some(ReasonCode::PoolLimit)
-        } else if !like.clusters.iter().any(has_room) {
+        } else if !self.have_room(like) {
             Some(ReasonCode::NoClusterCapacity)
         } else if !shape.fits(left.by_entitlement) {
             Some(ReasonCode::PoolEntitlement)

@@ -1,5 +1,6 @@
 //! Timings and bounds of a resource manager. The tested program is the shipped one: tests change values here, nothing else.
 
+use crate::preempt::Preemption;
 use echelon_core_model::Span;
 use echelon_core_model::store::REQUEST_IDS_KEPT;
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub unreachable_after: Span,
     /// Waiting instances that a cluster cannot place for this long go elsewhere.
     pub spill_after: Span,
+    /// How room is made for those who are entitled to it.
+    pub preemption: Preemption,
     /// Shortest time between two writes of one job's progress.
     pub progress_every: Span,
     /// How long after its creation the head of a deleted job stays, so that no repeated create makes the job again.
@@ -55,6 +58,12 @@ impl Config {
             silent_after: Span::seconds(15),
             unreachable_after: Span::seconds(30),
             spill_after: Span::seconds(15),
+            preemption: Preemption {
+                after: Span::seconds(30),
+                a_minute: 600,
+                claims: 16,
+                patience: Span::minutes(10),
+            },
             progress_every: Span::millis(250),
             // The hour is for clocks that differ: those of gateways, which make ids, of storage, which forgets requests, and ours.
             tombstones: Span(REQUEST_IDS_KEPT.0 + Span::minutes(60).0),

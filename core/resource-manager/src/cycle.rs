@@ -3,6 +3,7 @@
 //! on average, and once a second in any case. It looks at what has changed, at those who wait and could get something, and at some
 //! others in their turn, never at all jobs. Deciding twice on the same picture changes nothing.
 
+use crate::claims::ClaimView;
 use crate::contact::{changed_state, contact};
 use crate::control::kills;
 use crate::division::divide;
@@ -14,8 +15,9 @@ use crate::parts::parts;
 use crate::picture::{ClusterView, JobView, Sent};
 use crate::place::{Leave, route_missing};
 use crate::room::Candidates;
-use crate::{ledger, moves, ops};
+use crate::{claims, ledger, moves, ops, place, preempt};
 use echelon_core_model::bucket::JOB_BUCKETS;
+use echelon_core_model::claim::Claim;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Order, SliceOrder};
 use echelon_core_model::job::Desired;
@@ -108,6 +110,7 @@ impl ResourceManager {
         self.follow_goals();
         self.refresh();
         self.divide_quota(now);
+        self.claim(now, out);
         self.refresh();
         self.leave(now);
         self.refresh();
@@ -188,13 +191,15 @@ impl ResourceManager {
         for (id, key, active, reason) in taken_back(&self.picture, now, self.config.spill_after) {
             let number = self.grant_number();
             let until = now.plus(Span(self.config.spill_after.0.saturating_mul(2)));
+            self.picture.send_grant(id, &key, (number, active));
             if let Some(job) = self.picture.jobs.get_mut(&id) {
-                job.grants.entry(key.clone()).or_default().send(number, active);
                 job.held_back.insert(key, (until, reason));
                 self.dirty.insert(id);
             }
         }
         self.refresh();
+        let preemption = self.config.preemption;
+        claims::tidy(&mut self.picture, now, preemption);
         let patience = Span(self.config.spill_after.0.saturating_mul(2));
         let admitted = divide(&mut self.picture, now, patience);
         for a in &admitted {
@@ -210,10 +215,67 @@ impl ResourceManager {
                 continue;
             }
             let number = self.grant_number();
-            if let Some(job) = self.picture.jobs.get_mut(&id) {
-                job.grants.entry(key).or_default().send(number, active);
-                self.dirty.insert(id);
+            self.picture.send_grant(id, &key, (number, active));
+            self.dirty.insert(id);
+        }
+    }
+
+    /// Has room made for those who are starved.
+    fn claim(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if let Some(first) = self.picture.division.first.take() {
+            let rules = self.config.preemption;
+            let remedy = preempt::remedy(&self.picture, &first, &rules, now);
+            for going in remedy.moves {
+                self.send_where_room_can_be_made(going, now);
             }
+            for wanted in remedy.claims {
+                let id = self.claim_id();
+                let (cluster, claim) = wanted.named(id);
+                self.picture.claims.untold.insert(cluster.clone());
+                self.picture.claims.all.insert(
+                    id,
+                    ClaimView {
+                        cluster,
+                        claim,
+                        since: now,
+                        report: None,
+                    },
+                );
+            }
+        }
+        for cluster in std::mem::take(&mut self.picture.claims.untold) {
+            self.tell_claims(&cluster, out);
+        }
+    }
+
+    fn send_where_room_can_be_made(&mut self, going: preempt::Move, now: Timestamp) {
+        let Some(mut job) = self.picture.jobs.lend(&going.job) else {
+            return;
+        };
+        let changed = place::send_waiting(&mut job, &going.key, &going.to, going.count);
+        self.picture.jobs.give_back(going.job, job, changed);
+        if changed {
+            self.dirty.insert(going.job);
+            let key = (going.job, going.key.group);
+            self.picture.claims.moved.insert(key, now);
+        }
+    }
+
+    /// Tells a shard of all its claims, once it is known to obey this leader: before, it may hold room of which nothing is known here.
+    fn tell_claims(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
+        if self
+            .picture
+            .clusters
+            .get(cluster)
+            .is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0)
+        {
+            let lease = Span(self.config.reread.0.saturating_mul(6));
+            let claims = self.picture.claims.at(cluster).map(|(_, c)| Claim {
+                lease,
+                ..c.claim.clone()
+            });
+            let claims = claims.collect();
+            self.send(cluster, Order::Claims(claims), out);
         }
     }
 
@@ -375,6 +437,7 @@ impl ResourceManager {
     fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let third = Span(self.config.silent_after.0 / 3);
         let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut claimed = Vec::new();
         let rested = now.since(self.timers.numbers) >= self.config.reread;
         if rested {
             self.timers.numbers = now;
@@ -394,6 +457,7 @@ impl ResourceManager {
             let lacks = (view.missed || !view.settled) && since(view.asked_at, FULL_CYCLE);
             accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));
             if rested && view.link.is_some() {
+                claimed.push(id.clone());
                 wishes.extend(wishes_for(view).map(|order| (id.clone(), order)));
                 wishes.extend(kills(&self.picture.control).map(|order| (id.clone(), order)));
             }
@@ -407,6 +471,12 @@ impl ResourceManager {
         // Repeated until the shard says that nothing waits for it any more.
         for (id, number) in accepted {
             self.send(&id, Order::AcceptLoss(number), out);
+        }
+        // Their leases begin again.
+        for id in claimed {
+            if self.picture.claims.at(&id).next().is_some() {
+                self.tell_claims(&id, out);
+            }
         }
         // Repeated as long as the wishes stand: what is done already changes nothing.
         for (id, order) in wishes {

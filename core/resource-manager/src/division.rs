@@ -1,6 +1,7 @@
 //! How much may be active: entitlement of what jobs want, admission within it, and a second round that gives out again what pools
 //! cannot use. Nothing is admitted while what is allocated and what is raised together exceed pool, entitlement, group or cluster.
 
+use crate::claims::admit_claims;
 use crate::entry::{PoolRef, lines, request};
 use crate::ledger::{Ledger, OfPool};
 use crate::picture::{ClusterView, Picture};
@@ -29,6 +30,8 @@ pub struct Division {
     standing: Option<(Version, Standing)>,
     /// What pools wanted then.
     wanted: BTreeMap<PoolIdx, Wanted>,
+    /// What round 0 gave every pool, when it was just noted who waits.
+    pub(crate) first: Option<Entitled>,
     /// Pools whose jobs have changed since.
     pub(crate) touched: BTreeSet<PoolIdx>,
 }
@@ -183,23 +186,38 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let mut rooms = rooms(picture, &picture.ledger, &first);
     let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
     let asked = |turn: &Turn| ask(picture, turn);
-    let admitted = admissions((picture, &picture.ledger), &first, &mut rooms, asked, hopeful);
+    let claimed = admit_claims(picture, &mut rooms);
+    let admitted = admissions(
+        (picture, &picture.ledger),
+        &first,
+        &mut rooms,
+        claimed,
+        asked,
+        hopeful,
+    );
+    division.first = None;
     if now.since(division.noted) >= NOTED {
         division.noted = now;
-        note(picture.ledger.queue_mut(), &rooms, now);
+        note(picture.ledger.queue_mut(), &rooms, &first, now);
+        division.first = Some(first);
     }
     division.rooms = rooms;
     picture.division = division;
     admitted
 }
 
-/// Notes since when nobody of a line finds room in a cluster.
-fn note(queue: &mut Queue, rooms: &Rooms, now: Timestamp) {
+/// Notes since when nobody of a line finds room in a cluster, and since when although one of it would fit whole inside what its pool
+/// is entitled to by itself. What pools above it are entitled to is enough for that: others below them have more than their own.
+fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, now: Timestamp) {
     for (pool, lines) in queue.pools_mut() {
         let left = BothLeft::of(rooms, pool);
+        let own = first.ordinary.amount(pool).minus(rooms.taken(pool).0);
         for (like, line) in lines {
             let waits = left.lacking(rooms, like) == Some(ReasonCode::NoClusterCapacity);
             line.since = waits.then(|| line.since.unwrap_or(now));
+            let entitled = like.side == Side::Ordinary && like.shape.fits(own);
+            let starved = entitled && !rooms.have_room(like);
+            line.starved = starved.then(|| line.starved.unwrap_or(now));
         }
     }
 }
@@ -218,11 +236,13 @@ pub(crate) fn admissions(
     (picture, ledger): (&Picture, &Ledger),
     first: &Entitled,
     rooms: &mut Rooms,
+    claimed: Vec<Admission>,
     ask: impl Fn(&Turn) -> Option<Request>,
     hopeful: impl Fn(&Line) -> bool,
 ) -> Vec<Admission> {
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
+    add_to(&mut admitted, claimed);
     round(queue, rooms, &ask, &mut admitted);
     let somebody_waits = queue.pools().any(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
@@ -355,13 +375,18 @@ fn round(queue: &Queue, rooms: &mut Rooms, ask: &impl Fn(&Turn) -> Option<Reques
                 None => request,
             })
         };
-        for more in admit(queue, side, rooms, again) {
-            let key = (more.job, more.group.clone());
-            match admitted.get_mut(&key) {
-                Some(before) => before.add(more),
-                None => {
-                    admitted.insert(key, more);
-                }
+        let more = admit(queue, side, rooms, again);
+        add_to(admitted, more);
+    }
+}
+
+fn add_to(admitted: &mut Admitted, more: Vec<Admission>) {
+    for more in more {
+        let key = (more.job, more.group.clone());
+        match admitted.get_mut(&key) {
+            Some(before) => before.add(more),
+            None => {
+                admitted.insert(key, more);
             }
         }
     }

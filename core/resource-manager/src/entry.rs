@@ -27,6 +27,8 @@ pub enum PoolRef {
 pub struct Sums {
     /// What is granted or active.
     pub allocated: Resources,
+    /// Of this, what is free when those that are being preempted are gone.
+    pub leaving: Resources,
     /// What could be active if everything fitted.
     pub demand: Resources,
     /// Of this, what is on its way to a cluster: nobody can tell yet whether it fits.
@@ -37,6 +39,7 @@ impl Sums {
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             allocated: self.allocated.plus(other.allocated),
+            leaving: self.leaving.plus(other.leaving),
             demand: self.demand.plus(other.demand),
             coming: self.coming.plus(other.coming),
         }
@@ -45,6 +48,7 @@ impl Sums {
     pub(crate) fn minus(self, other: Self) -> Self {
         Self {
             allocated: self.allocated.minus(other.allocated),
+            leaving: self.leaving.minus(other.leaving),
             demand: self.demand.minus(other.demand),
             coming: self.coming.minus(other.coming),
         }
@@ -108,16 +112,25 @@ pub(crate) struct Line {
     pub(crate) key: SliceKey,
     pub(crate) count: SliceCount,
     pub(crate) allocated: u64,
+    /// Of what is allocated, what is free when those that are being preempted are gone.
+    pub(crate) leaving: u64,
 }
 
 /// The slices of a job's stored assignment, by group.
 pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView) -> Vec<Line> {
     let slices = job.slices().into_iter();
     slices
-        .map(|(key, ranges)| Line {
-            count: picture.count(id, &key, &ranges),
-            allocated: picture.allocated(job, id, &key, &ranges),
-            key,
+        .map(|(key, ranges)| {
+            let count = picture.count(id, &key, &ranges);
+            let allocated = picture.allocated(job, id, &key, &ranges);
+            let granted = job.grants.get(&key).map_or(0, |g| g.granted());
+            let stays = granted.max(count.active.saturating_sub(count.preempting));
+            Line {
+                leaving: allocated.saturating_sub(stays).min(count.preempting),
+                count,
+                allocated,
+                key,
+            }
         })
         .collect()
 }
@@ -178,6 +191,7 @@ fn add_group(
     }
     let sum = |of: &dyn Fn(&Line) -> u64| lines.iter().map(|l| of(l)).fold(0, u64::saturating_add);
     let allocated = sum(&|l| l.allocated);
+    let leaving = sum(&|l| l.leaving);
     let unended = job.wanted(&group.name).saturating_sub(sum(&|l| l.count.ended));
     let wanted = unended.min(u64::from(group.most_active())).max(allocated);
     let can_ask = sum(&|l| l.count.startable().max(l.allocated));
@@ -199,6 +213,7 @@ fn add_group(
     for (sums, shape) in sides {
         *sums = sums.plus(Sums {
             allocated: shape.times(allocated),
+            leaving: shape.times(leaving),
             demand: shape.times(wanted),
             coming: shape.times(coming),
         });

@@ -60,7 +60,8 @@ fn targets(
     let now: Vec<u64> = lines
         .iter()
         .map(|l| {
-            let base = granted(l).unwrap_or(l.count.active).saturating_add(more(&l.key));
+            let stays = l.count.active.saturating_sub(l.count.preempting);
+            let base = granted(l).unwrap_or(stays).saturating_add(more(&l.key));
             base.min(l.count.unended().max(l.count.active))
         })
         .collect();
@@ -122,7 +123,8 @@ pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId,
             if let (true, Some((reason, _, _))) = (settled, unplaced)
                 && starved()
             {
-                out.push((*id, key.clone(), report.active, reason.clone()));
+                let stays = report.active.saturating_sub(report.preempting);
+                out.push((*id, key.clone(), stays, reason.clone()));
             }
         }
     }

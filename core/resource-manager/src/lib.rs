@@ -9,6 +9,7 @@
 )]
 
 mod check;
+pub mod claims;
 mod config;
 mod contact;
 mod control;
@@ -31,6 +32,7 @@ pub mod picture;
 mod place;
 mod plan;
 mod pools;
+mod preempt;
 mod progress;
 mod ranges;
 mod reads;
@@ -51,6 +53,7 @@ pub use figures::PoolFigures;
 pub use manager::ResourceManager;
 pub use picture::Picture;
 pub use plan::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolPlan};
+pub use preempt::Preemption;
 
 #[cfg(test)]
 mod tests;

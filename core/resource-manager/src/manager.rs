@@ -8,6 +8,7 @@ use crate::ops::Ops;
 use crate::picture::Picture;
 use crate::tombstones::Tombstone;
 use crate::{figures, plan, reports};
+use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Op, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Timestamp};
@@ -126,6 +127,7 @@ struct Numbers {
     stamp: u64,
     directive: u64,
     grant: u64,
+    claim: u64,
 }
 
 impl ResourceManager {
@@ -237,7 +239,7 @@ impl ResourceManager {
         reports::note_obeyed(&mut self.picture, &cluster, &heard.jobs);
         self.picture.revision += u64::from(heard.capacity);
         heard.jobs.iter().for_each(|id| self.picture.jobs.touch(*id));
-        self.due |= heard.capacity || !heard.jobs.is_empty();
+        self.due |= heard.capacity || heard.claims || !heard.jobs.is_empty();
         self.after_ended(&cluster, &heard.jobs, now, out);
         self.dirty.extend(heard.jobs);
     }
@@ -282,6 +284,15 @@ impl ResourceManager {
     pub(crate) const fn grant_number(&mut self) -> u64 {
         self.numbers.grant += 1;
         self.epoch.0 << 40 | self.numbers.grant
+    }
+
+    /// The next claim's name.
+    pub(crate) const fn claim_id(&mut self) -> ClaimId {
+        self.numbers.claim += 1;
+        ClaimId {
+            epoch: self.epoch,
+            number: self.numbers.claim,
+        }
     }
 
     pub(crate) fn step_down(&mut self, why: String, out: &mut Vec<Effect>) {

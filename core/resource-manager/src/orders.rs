@@ -64,6 +64,7 @@ fn order(
                 number: line.number(),
                 active: line.granted(),
                 lease,
+                counted: line.counted(),
             };
             Some((generation, grant))
         });
@@ -113,7 +114,7 @@ pub fn digest(orders: &[SliceOrder]) -> u64 {
         (job, group, head_version, goal, spec_version, ranges).hash(&mut hasher);
         (max_unavailable, part_number).hash(&mut hasher);
         for (generation, grant) in grants {
-            (generation, grant.epoch, grant.active, grant.lease).hash(&mut hasher);
+            (generation, grant.epoch, grant.active, grant.counted, grant.lease).hash(&mut hasher);
         }
     }
     hasher.finish()

@@ -1,6 +1,7 @@
 //! What the resource manager knows: clusters with what their shards said, pools, jobs with their assignments and grants.
 //! All of it can be rebuilt from storage and full reports. No decisions here, only look-ups that several of them need.
 
+use crate::claims::Claims;
 use crate::division::Division;
 use crate::event::LinkId;
 use crate::jobs::Jobs;
@@ -50,6 +51,8 @@ pub struct Picture {
     pub ledger: Ledger,
     /// How room was divided last.
     pub division: Division,
+    /// Room that is being made.
+    pub claims: Claims,
     /// Pools in which the last step raised grants.
     pub raised: BTreeSet<String>,
     /// Counts what a checker would have to look at again.
@@ -298,6 +301,8 @@ pub struct SliceCount {
     pub ended: u64,
     /// Reported as begun and not ended.
     pub active: u64,
+    /// Of these, reported as being stopped by preemption.
+    pub preempting: u64,
     /// Whether its shard has said anything of it.
     pub reported: bool,
 }
@@ -341,6 +346,7 @@ impl Picture {
             out.reported = true;
             out.ended = report.succeeded + report.failed + report.stopped;
             out.active = report.active;
+            out.preempting = report.preempting;
         }
         out
     }
@@ -361,6 +367,19 @@ impl Picture {
                     .unended()
                     .min(most.map_or(u64::MAX, |g| u64::from(g.most_active())))
             }
+        }
+    }
+
+    /// Notes a grant, by number and amount, before it is sent.
+    pub(crate) fn send_grant(&mut self, id: JobId, key: &SliceKey, (number, active): (u64, u64)) {
+        let preempted = self.report(id, key).map_or(0, |r| r.preempted);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            let line = job.grants.entry(key.clone()).or_default();
+            // What was taken before the first grant is left out of it.
+            if line.is_new() {
+                line.count(preempted);
+            }
+            line.send(number, active);
         }
     }
 

@@ -132,7 +132,7 @@ impl Leave<'_> {
         let refused = self.refused(job, key);
         let (stuck, placed_by_rule) = stuck_count(refused, report);
         if stuck == 0 {
-            job.stuck.remove(key);
+            self.doubt_marks(job, key);
             return;
         }
         let since = *job.stuck.entry(key.clone()).or_insert(self.now);
@@ -152,6 +152,22 @@ impl Leave<'_> {
         }
         let shares = place_elsewhere(demand, stuck, &from, self.clusters.of(asker_of(job, key)));
         self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
+    }
+
+    /// A mark by count asks for unstarted numbers of its range. When these have begun meanwhile, while those of other ranges wait, it
+    /// asks for ever what nobody can give: it is taken back after a while.
+    fn doubt_marks(&mut self, job: &mut JobView, key: &SliceKey) {
+        let marked =
+            |r: &AssignedRange| is_of(r, key) && r.releasing.as_ref().is_some_and(|m| m.count.is_some());
+        if !job.decided.ranges(&key.group).iter().any(marked) {
+            job.stuck.remove(key);
+            return;
+        }
+        let since = *job.stuck.entry(key.clone()).or_insert(self.now);
+        if self.now.since(since) >= Span(self.spill_after.0.saturating_mul(2)) {
+            self.changed |= withdraw(job, key);
+            job.stuck.remove(key);
+        }
     }
 
     /// How many instances of a slice want more room of its cluster than that has.
@@ -287,6 +303,31 @@ impl Leave<'_> {
     }
 }
 
+/// Marks waiting instances of a slice to go to another cluster, unless its assignment is being changed already. Tells whether it did.
+pub fn send_waiting(job: &mut JobView, key: &SliceKey, to: &ClusterId, count: u64) -> bool {
+    if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
+        return false;
+    }
+    let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
+        return false;
+    };
+    let unmarked = |r: &&mut AssignedRange| is_of(r, key) && r.releasing.is_none();
+    let mut left = count;
+    for r in ranges.iter_mut().rev().filter(unmarked) {
+        let n = left.min(r.range.count());
+        if n == 0 {
+            break;
+        }
+        r.releasing = Some(Releasing {
+            to: Some(to.clone()),
+            why: ReasonCode::Moved,
+            count: Some(n),
+        });
+        left -= n;
+    }
+    left < count
+}
+
 fn asker_of(job: &JobView, key: &SliceKey) -> Asker {
     let spec = job.spec.as_ref();
     let group = spec.and_then(|s| Some((s, s.group(&key.group)?)));
@@ -316,9 +357,11 @@ fn stuck_count(refused: u64, report: &SliceReport) -> (u64, bool) {
 
 /// A mark by count has nothing left to do when every number of the slice has begun: it is taken back. Tells whether any was.
 fn withdraw_idle(job: &mut JobView, key: &SliceKey, report: &SliceReport) -> bool {
-    if report.unstarted > 0 {
-        return false;
-    }
+    report.unstarted == 0 && withdraw(job, key)
+}
+
+/// Takes back the marks by count of a slice. Tells whether there were any.
+fn withdraw(job: &mut JobView, key: &SliceKey) -> bool {
     let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
         return false;
     };

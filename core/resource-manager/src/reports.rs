@@ -18,6 +18,8 @@ pub struct Heard {
     pub superseded: Option<Epoch>,
     /// Room may have changed.
     pub capacity: bool,
+    /// What is held for claims may have changed.
+    pub claims: bool,
 }
 
 /// A stream has opened: what is said on it begins anew.
@@ -28,6 +30,7 @@ pub fn opened(picture: &mut Picture, cluster: &ClusterId, link: LinkId, now: Tim
     view.fulls = 0;
     view.missed = false;
     view.asked_at = Some(now);
+    picture.claims.forget(cluster);
 }
 
 /// A stream has closed. Tells whose it was.
@@ -58,7 +61,14 @@ pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp
         view.missed = true;
         view.incoming = None;
     }
-    take_part(view, report.part, &mut out);
+    match report.part {
+        ReportPart::Claims(told) => {
+            let full = view.incoming.is_some();
+            picture.claims.heard(&report.cluster, told, full, now);
+            out.claims = true;
+        }
+        part => take_part(view, part, &mut out),
+    }
     Some(out)
 }
 
@@ -74,6 +84,7 @@ pub fn note_obeyed(picture: &mut Picture, cluster: &ClusterId, jobs: &BTreeSet<J
         for (key, line) in job.grants.iter_mut().filter(|(k, _)| k.cluster == *cluster) {
             if let Some(report) = view.reports.get(&(*id, key.group.clone(), key.generation)) {
                 line.obeyed(report.grant_number);
+                line.count(report.preempted);
             }
         }
         for ((group, _), line) in job.parts.iter_mut().filter(|((_, c), _)| c == cluster) {
@@ -112,6 +123,8 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
             out.capacity = true;
             view.capacity = Some(*capacity);
         }
+        // Taken in before.
+        ReportPart::Claims(_) => {}
         ReportPart::Superseded(epoch) => out.superseded = Some(epoch),
     }
 }

@@ -2,6 +2,7 @@
 //! model of a shard.
 
 mod case;
+mod claims;
 mod control;
 mod faults;
 mod figures;
@@ -10,6 +11,7 @@ mod leadership;
 mod look;
 mod moves;
 mod pools;
+mod preemption;
 mod quota;
 mod restarts;
 mod shard;

@@ -7,7 +7,7 @@ use crate::group::{Wish, ranges_at};
 use crate::held::Heard;
 use crate::journal::Lane;
 use crate::{Phase, Shard};
-use echelon_core_jobs::{Standing, is_given_back, standing};
+use echelon_core_jobs::{Standing, is_being_preempted, is_given_back, standing};
 use echelon_core_model::directive::{Directive, Grant, Order, ReportPart, SliceOrder};
 use echelon_core_model::instance::Stopping;
 use echelon_core_model::time::Span;
@@ -106,6 +106,7 @@ impl Shard {
             Order::Report => self.report_fully(link),
             Order::AcceptLoss(number) => self.accept_loss(number),
             Order::Drains(drains) => self.obey_drains(drains),
+            Order::Claims(claims) => self.obey_claims(claims),
             Order::Volumes(wishes) => self.wish_volumes(wishes),
             Order::Archive(job) => {
                 self.archived.insert(job);
@@ -192,31 +193,33 @@ impl Shard {
         }
         group.granted_at.insert(generation, heard_at);
         // The amount is what must survive; a mere renewal is not written.
-        let same = known.is_some_and(|k| k.active == grant.active && k.epoch == grant.epoch);
+        let same = known
+            .is_some_and(|k| (k.active, k.counted, k.epoch) == (grant.active, grant.counted, grant.epoch));
         if same {
             group.row.grants.insert(generation, grant);
         } else {
             self.edit_row(number, |row| row.grants.insert(generation, grant));
         }
         self.placing.hungrier(now, self.config.timing.commit_delay);
-        self.take_back(number, generation, grant.active);
+        self.take_back(number, generation);
     }
 
     /// Ends the highest-numbered active instances beyond what is granted.
-    fn take_back(&mut self, number: u32, generation: Generation, granted: u64) {
+    fn take_back(&mut self, number: u32, generation: Generation) {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };
-        let active = group.tallies.get(&generation).map_or(0, |t| t.active);
-        if active <= granted || self.frozen {
+        let (granted, tally) = (group.granted(generation), group.tallies.get(&generation));
+        let staying = tally.map_or(0, |t| t.active.saturating_sub(t.preempting));
+        if staying <= granted || self.frozen {
             return;
         }
-        // What is marked to leave is stopped by its mark, for the mark's reason: it counts as taken back.
+        // What is marked to leave is stopped by its mark, for the mark's reason: it counts as taken back, and so does what is preempted.
         let leaves = |n: InstanceNumber| group.mark_of(n).is_some_and(|m| m.count.is_none());
         let staying: Vec<InstanceNumber> = group
             .records()
             .filter(|(n, r)| r.generation == generation && group.holds(*n, generation) && !leaves(*n))
-            .filter(|(_, r)| standing(r) == Standing::Active)
+            .filter(|(_, r)| standing(r) == Standing::Active && !is_being_preempted(r))
             .map(|(n, _)| n)
             .collect();
         let kept = usize::try_from(granted).unwrap_or(usize::MAX);

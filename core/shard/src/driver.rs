@@ -1,5 +1,6 @@
 //! The driver itself: its state, and the loop of one step. Each event has its own file; here is only the order.
 
+use crate::claims::Claims;
 use crate::config::Config;
 use crate::contact::Contact;
 use crate::control::Switch;
@@ -105,6 +106,7 @@ pub struct Shard {
     pub(crate) reading_specs: BTreeSet<(JobId, u32)>,
     pub(crate) refreshing: BTreeSet<JobId>,
     pub(crate) orders: Orders,
+    pub(crate) claims: Claims,
     pub(crate) telling: Telling,
     pub(crate) archiving: BTreeSet<u32>,
     /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
@@ -165,6 +167,7 @@ impl Shard {
             reading_specs: BTreeSet::new(),
             refreshing: BTreeSet::new(),
             orders: Orders::default(),
+            claims: Claims::default(),
             telling: Telling::default(),
             archiving: BTreeSet::new(),
             archived: BTreeSet::new(),
@@ -237,6 +240,7 @@ impl Shard {
         self.replace_on();
         self.keep_reconciling();
         self.keep_draining();
+        self.let_claims_lapse();
         self.write_hosts();
     }
 
@@ -300,6 +304,7 @@ impl Shard {
                 .map(|at| at.max(self.paces.free_at(Action::Kill)))
                 .filter(|_| acting && self.may_kill()),
             self.next_control(),
+            self.claims.next_due(),
             self.reconcile.next_due().filter(|_| subscribed),
             self.placing.next_due(acting),
             self.placing

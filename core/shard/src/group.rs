@@ -209,6 +209,15 @@ impl Group {
         out
     }
 
+    /// How many may be active: what was granted, less what was preempted since.
+    pub(crate) fn granted(&self, generation: Generation) -> u64 {
+        let preempted = self.row.preempted.get(&generation).copied().unwrap_or_default();
+        let grant = self.row.grants.get(&generation);
+        grant.map_or(0, |g| {
+            g.active.saturating_sub(preempted.saturating_sub(g.counted))
+        })
+    }
+
     /// How many more may become active now: what grants allow and numbers there are.
     pub(crate) fn openings(&self, generation: Generation, now: Timestamp) -> u64 {
         let running = self
@@ -223,8 +232,9 @@ impl Group {
             return 0;
         }
         let active = self.tallies.get(&generation).map_or(0, |t| t.active);
+        let granted = self.granted(generation);
         let free = self.startable.get(&generation).map_or(0, RangeSet::count);
-        grant.active.saturating_sub(active).min(free)
+        granted.saturating_sub(active).min(free)
     }
 
     /// How many instances want a host now.

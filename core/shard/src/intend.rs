@@ -81,7 +81,7 @@ impl Shard {
             return;
         };
         let active = group.tallies.get(&generation).map_or(0, |t| t.active);
-        let granted = group.row.grants.get(&generation).map_or(0, |g| g.active);
+        let granted = group.granted(generation);
         if active > granted {
             self.faults.push(crate::check::Broken::BeyondGrant {
                 instance: group.instance(at.1),

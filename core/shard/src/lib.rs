@@ -13,6 +13,7 @@
 mod agents;
 mod archive;
 mod check;
+mod claims;
 mod commit;
 mod config;
 mod contact;

@@ -10,7 +10,7 @@ use crate::picture::RunAt;
 use echelon_core_hosts::{Arrival, Demand};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, InstanceNumber, JobId, Timestamp};
+use echelon_core_model::{HostId, InstanceId, InstanceNumber, JobId, Timestamp};
 use echelon_core_placement as placement;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,6 +140,7 @@ impl Shard {
         self.placing.asked_at = Some(self.now);
         let mut hosts = self.hosts.views(self.now);
         self.set_aside(&mut hosts, &groups);
+        self.set_claims_aside(&mut hosts, &groups);
         if groups.iter().any(|g| !g.ports.is_empty()) {
             self.hosts.add_ports(&mut hosts);
         }
@@ -238,7 +239,8 @@ impl Shard {
                     self.placing.partial = true;
                 }
             }
-            if let Some(wanted) = self.wanted(group, numbers) {
+            if let Some(mut wanted) = self.wanted(group, numbers).filter(|w| w.wants_any()) {
+                self.bind_claimed(group, &mut wanted);
                 out.push(wanted);
             }
         }
@@ -263,7 +265,7 @@ impl Shard {
         out
     }
 
-    fn wanted(&self, group: &Group, numbers: Vec<InstanceNumber>) -> Option<placement::Wanted> {
+    pub(crate) fn wanted(&self, group: &Group, numbers: Vec<InstanceNumber>) -> Option<placement::Wanted> {
         let (job, spec) = (group.spec.as_ref()?, group.group_spec()?);
         let (bound, free): (Vec<_>, Vec<_>) = numbers
             .into_iter()
@@ -274,7 +276,7 @@ impl Shard {
             avoid: group.record(n).map(|r| r.avoid.clone()).unwrap_or_default(),
         };
         let served = self.config.reserves || spec.volume.is_none();
-        (served && !(bound.is_empty() && free.is_empty())).then(|| placement::Wanted {
+        served.then(|| placement::Wanted {
             job: group.job(),
             group: group.name().clone(),
             kind: job.kind,
@@ -306,7 +308,11 @@ impl Shard {
         for choice in &answer.choices {
             let begun = room.get_mut(&choice.host).and_then(|at| self.intend(choice, at));
             match begun {
-                Some(run) => by_host.entry(choice.host.clone()).or_default().push(run),
+                Some(run) => {
+                    let InstanceId { job, group, .. } = &choice.instance;
+                    self.claims.launched(*job, group, &choice.host);
+                    by_host.entry(choice.host.clone()).or_default().push(run);
+                }
                 // Overtaken: who still wants a host asks again.
                 None => {
                     self.placing.partial = true;

@@ -69,6 +69,7 @@ impl Shard {
         let all: BTreeSet<u32> = self.picture.groups.keys().copied().collect();
         let mut batch = vec![(link, ReportPart::FullStart)];
         batch.extend(self.parts(&all).into_iter().map(|p| (link, p)));
+        batch.push((link, self.claims.report()));
         batch.push((link, ReportPart::Capacity(Box::new(self.capacity()))));
         batch.push((link, ReportPart::FullEnd));
         self.enqueue(batch);
@@ -80,6 +81,7 @@ impl Shard {
             return;
         }
         self.report_capacity();
+        self.report_claims();
         if self.picture.unreported.is_empty() {
             // What was to be told may have gone to the archive: a time that nothing waits for would wake us for ever.
             self.telling.due = None;
@@ -101,6 +103,18 @@ impl Shard {
             .flat_map(|l| parts.iter().map(|p| (*l, p.clone())))
             .collect();
         self.enqueue(batch);
+    }
+
+    /// What has become of claims: before the slices that were changed by it, so that nobody counts room as held for an instance
+    /// that has begun.
+    fn report_claims(&mut self) {
+        if self.is_recovering() {
+            return;
+        }
+        if let Some(part) = self.claims.news() {
+            let links: Vec<LinkId> = self.links.keys().copied().collect();
+            self.enqueue(links.into_iter().map(|l| (l, part.clone())).collect());
+        }
     }
 
     fn enqueue(&mut self, batch: Vec<(LinkId, ReportPart)>) {
@@ -259,6 +273,8 @@ impl Group {
             outdated: u64::try_from(self.outdated.len()).unwrap_or(u64::MAX),
             max_unavailable: self.part_in_force(),
             part_number: self.part_number,
+            preempted: self.row.preempted.get(&g).copied().unwrap_or_default(),
+            preempting: tally.preempting,
             held,
         }
     }

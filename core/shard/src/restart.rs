@@ -77,6 +77,17 @@ impl Group {
         }
     }
 
+    /// How many runs may be stopped now for the good of others: nothing of a batch job can be unavailable.
+    pub(crate) fn may_lose(&self) -> u64 {
+        match self.kind() {
+            Some(JobKind::Batch) => u64::MAX,
+            Some(JobKind::Service | JobKind::Stateful) => {
+                u64::from(self.max_unavailable).saturating_sub(self.unavailable())
+            }
+            None => 0,
+        }
+    }
+
     /// The part of `max_unavailable` in force: the one given, or more while restarts that began under a larger one go on. What
     /// this cluster no longer holds is another's to count.
     pub(crate) fn part_in_force(&self) -> u32 {

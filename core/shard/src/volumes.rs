@@ -72,7 +72,7 @@ impl Shard {
 
     /// Keeps the list of instances that are to run where their volumes are, and do not.
     pub(crate) fn note_bound(&mut self, at: At) {
-        if self.is_awaited(at) {
+        if self.is_awaited(at) || self.is_thinned(at) {
             self.bound.insert(at);
         } else {
             self.bound.remove(&at);
@@ -94,8 +94,30 @@ impl Shard {
             })
     }
 
+    /// Whether an instance that can run nowhere else runs as a pod of which some members have ended: its next run needs their room.
+    fn is_thinned(&self, at: At) -> bool {
+        let record = self.picture.record(at);
+        let live = record.filter(|r| r.volume.is_some()).and_then(|r| r.run.as_ref());
+        live.is_some_and(|r| r.may_have_task() && r.members.iter().any(|m| m.state.is_ended()))
+    }
+
+    /// Whether a host has a volume of a group that is not served yet: what that needs there nobody can tell.
+    fn may_be_awaited(&self, host: &HostId) -> bool {
+        let unserved = |id: &VolumeId| {
+            let is_served = |i: InstanceId| self.picture.group(i.job, &i.group).is_some_and(|g| g.served);
+            id.maker().is_some_and(|i| !is_served(i))
+        };
+        self.hosts.volumes_on(host).any(unserved)
+    }
+
     /// Takes the room of instances that can run nowhere else out of what others are given, but for those that are placed now.
     pub(crate) fn set_aside(&self, hosts: &mut [HostView], groups: &[Wanted]) {
+        if self.is_recovering() {
+            hosts
+                .iter_mut()
+                .filter(|view| self.may_be_awaited(&view.id))
+                .for_each(|view| view.free = Resources::ZERO);
+        }
         if self.bound.is_empty() {
             return;
         }
@@ -114,9 +136,12 @@ impl Shard {
             else {
                 continue;
             };
-            let need = group
-                .group_spec()
-                .map_or(Resources::ZERO, |g| g.room().minus(g.volume_room()));
+            let run = group.record(*n).and_then(|r| r.run.as_ref());
+            let live = run.filter(|r| r.may_have_task());
+            let need = group.group_spec().map_or(Resources::ZERO, |g| {
+                g.room()
+                    .minus(live.map_or(g.volume_room(), |run| g.room_left(run)))
+            });
             let sum = aside.entry(bound.host).or_default();
             *sum = sum.plus(need);
         }

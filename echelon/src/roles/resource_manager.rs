@@ -1,6 +1,7 @@
 //! `echelon resource-manager`.
 
 use super::options::{self, Options};
+use super::preemption::PreemptionOptions;
 use crate::process::{Process, VERSION, membership, unique_name};
 use anyhow::Result;
 use clap::Args;
@@ -28,6 +29,8 @@ pub struct ResourceManagerOptions {
     /// Address of metrics and health
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
+    #[command(flatten)]
+    preemption: PreemptionOptions,
 }
 
 impl Options for ResourceManagerOptions {
@@ -38,6 +41,7 @@ impl Options for ResourceManagerOptions {
             membership: self.membership.or(file.membership),
             advertise: self.advertise.or(file.advertise),
             admin: self.admin.or(file.admin),
+            preemption: self.preemption.over(file.preemption),
         }
     }
 
@@ -63,7 +67,9 @@ pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
     let config = Config {
         listen: options.process.listen,
         advertise: options.advertise,
-        driver: DriverConfig::new(unique_name(), rand::random()),
+        driver: options
+            .preemption
+            .apply(DriverConfig::new(unique_name(), rand::random()))?,
     };
     let running = serve(config, parts).await?;
     tracing::info!(address = %running.address, "the resource manager stands for election");

@@ -1,6 +1,7 @@
 //! `echelon standalone`.
 
 use super::options::{Options, WrongOption};
+use super::preemption::PreemptionOptions;
 use super::shard::cluster_name;
 use crate::process::{Process, told};
 use crate::standalone::{Cluster, Config, Tasks, start_in};
@@ -26,6 +27,8 @@ pub struct StandaloneOptions {
     #[arg(long = "virtual", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     #[serde(rename = "virtual")]
     is_virtual: Option<bool>,
+    #[command(flatten)]
+    preemption: PreemptionOptions,
 }
 
 impl Options for StandaloneOptions {
@@ -35,6 +38,7 @@ impl Options for StandaloneOptions {
             data_dir: self.data_dir.or(file.data_dir),
             clusters: self.clusters.or(file.clusters),
             is_virtual: self.is_virtual.or(file.is_virtual),
+            preemption: self.preemption.over(file.preemption),
         }
     }
 
@@ -48,6 +52,7 @@ impl StandaloneOptions {
         let data_dir = self.data_dir.unwrap_or_else(|| "echelon-data".into());
         let mut config = Config::new(&data_dir);
         config.listen = self.process.listen;
+        config.manager = self.preemption.apply(config.manager)?;
         if self.is_virtual.unwrap_or_default() {
             config.simulate(Tasks::Virtual);
         }

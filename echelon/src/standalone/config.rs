@@ -1,5 +1,7 @@
 //! What a federation in one process consists of.
 
+use crate::process::unique_name;
+use echelon_resource_manager::DriverConfig;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -44,6 +46,8 @@ pub struct Config {
     pub storage: Option<String>,
     /// The clusters.
     pub clusters: Vec<Cluster>,
+    /// How its resource manager decides.
+    pub manager: DriverConfig,
 }
 
 impl Cluster {
@@ -70,6 +74,7 @@ impl Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             storage: None,
             clusters: ["east", "west"].map(simulated).into(),
+            manager: DriverConfig::new(unique_name(), rand::random()),
         }
     }
 

@@ -158,7 +158,9 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
     let address = shared.serve_gateway(config.listen).await?;
     // Clusters and the first pool are stored then: the resource manager finds them in its first look, not in its second.
     shared.ready().await?;
-    shared.serve_resource_manager(resource_manager).await?;
+    shared
+        .serve_resource_manager(config.manager, resource_manager)
+        .await?;
     shared.ready().await?;
     Ok(Running {
         address,
@@ -206,7 +208,11 @@ async fn simulate(
 }
 
 impl Shared {
-    async fn serve_resource_manager(&self, metrics: Metrics) -> Result<()> {
+    async fn serve_resource_manager(
+        &self,
+        driver: resource_manager::DriverConfig,
+        metrics: Metrics,
+    ) -> Result<()> {
         let parts = resource_manager::Parts {
             store: observed(self.store.clone(), &metrics)?,
             membership: self.membership.clone(),
@@ -218,7 +224,7 @@ impl Shared {
         let config = resource_manager::Config {
             listen: Common::default().listen,
             advertise: None,
-            driver: resource_manager::DriverConfig::new(unique_name(), rand::random()),
+            driver,
         };
         resource_manager::serve(config, parts).await?;
         Ok(())

@@ -1,5 +1,6 @@
 //! The stream between the resource manager and a shard, and hints: `echelon.shard.v1`.
 
+mod claim;
 mod directive;
 mod hint;
 mod report;

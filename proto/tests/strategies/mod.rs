@@ -207,12 +207,13 @@ pub fn assignment() -> impl Strategy<Value = Assignment> {
 }
 
 pub fn grant() -> impl Strategy<Value = Grant> {
-    let fields = (epoch(), any::<u64>(), any::<u64>(), span());
-    fields.prop_map(|(epoch, number, active, lease)| Grant {
+    let fields = (epoch(), any::<[u64; 3]>(), span());
+    fields.prop_map(|(epoch, [number, active, counted], lease)| Grant {
         epoch,
         number,
         active,
         lease,
+        counted,
     })
 }
 
@@ -388,15 +389,26 @@ pub fn block() -> impl Strategy<Value = Block> {
 pub fn slice_row() -> impl Strategy<Value = SliceRow> {
     let sets = || btree_map(generation(), ranges(), 0..3);
     let grants = btree_map(generation(), grant(), 0..3);
-    let fields = (job(), group(), vec(assigned(), 0..3), sets(), sets(), grants);
-    fields.prop_map(|(job, group, ranges, released, taken_over, grants)| SliceRow {
-        job,
-        group,
-        ranges,
-        released,
-        taken_over,
-        grants,
-    })
+    let preempted = btree_map(generation(), any::<u64>(), 0..3);
+    let fields = (
+        job(),
+        group(),
+        vec(assigned(), 0..3),
+        sets(),
+        sets(),
+        (grants, preempted),
+    );
+    fields.prop_map(
+        |(job, group, ranges, released, taken_over, (grants, preempted))| SliceRow {
+            job,
+            group,
+            ranges,
+            released,
+            taken_over,
+            grants,
+            preempted,
+        },
+    )
 }
 
 pub fn cluster() -> impl Strategy<Value = Cluster> {

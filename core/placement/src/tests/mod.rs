@@ -3,6 +3,7 @@
 mod cases;
 mod properties;
 mod size;
+mod victims;
 
 use crate::{Answer, Item, Problem, Wanted, check, place};
 use echelon_core_model::cluster::{HostView, Slack};

@@ -7,7 +7,7 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::store::{Answer, Decision, Op, Query};
 use echelon_core_model::{ReasonCode, Span};
 
-fn store(case: &mut Case, off: bool) {
+pub(super) fn store(case: &mut Case, off: bool) {
     let Answer::Control(before) = case.store.read(&Query::Control) else {
         panic!("no switches")
     };

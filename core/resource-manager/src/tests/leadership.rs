@@ -77,7 +77,8 @@ fn history(fail_over: bool) -> Stands {
         case.job(4, batch(6).pool("/z").revocable()),
         case.job(5, batch(4).pool("/z").priority(9)),
     ];
-    case.run_for(Span::seconds(45));
+    // Long enough that everybody has what he is entitled to.
+    case.run_for(Span::minutes(3));
     let before: Vec<usize> = jobs.iter().map(|j| case.total_active(*j)).collect();
     if fail_over {
         case.fail_over();

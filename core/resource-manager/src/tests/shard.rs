@@ -1,6 +1,8 @@
 //! A shard as the resource manager sees it: what it was ordered, what it has begun, ended and released for good. It starts only what
 //! its grants allow, releases only what is marked, and its memory survives its process.
 
+use super::claims::Promise;
+use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
@@ -25,11 +27,21 @@ pub struct Slice {
     granted: u64,
     grant_epoch: Epoch,
     waits_since: Option<Timestamp>,
+    /// How many were ever preempted, and how many of these the grant leaves out.
+    pub preempted: u64,
+    counted: u64,
+    /// Active numbers that are being stopped to make room.
+    pub dying: RangeSet,
     /// Active numbers that run as the last restart asked for wants it.
     pub renewed: (u32, RangeSet),
 }
 
 impl Slice {
+    /// How many may be active.
+    pub fn allowed(&self) -> u64 {
+        self.granted.saturating_sub(self.preempted - self.counted)
+    }
+
     fn ended(&self) -> RangeSet {
         self.succeeded.union(&self.failed).union(&self.stopped)
     }
@@ -62,8 +74,14 @@ pub struct ModelShard {
     pub down: BTreeMap<(Key, InstanceNumber), Timestamp>,
     /// The mass loss for which it waits.
     pub loss: Option<u64>,
+    /// What it holds for claims.
+    pub claims: BTreeMap<ClaimId, Promise>,
+    /// Those who are preempted die at once.
+    pub dies_at_once: bool,
     /// It says that it kills nothing.
     pub kills_off: bool,
+    /// Active instances when its capacity was told last.
+    told_active: u64,
     sequence: u64,
     last_directive: (Epoch, u64),
     reported: BTreeMap<Key, SliceReport>,
@@ -88,14 +106,17 @@ impl ModelShard {
             parts: BTreeMap::new(),
             down: BTreeMap::new(),
             loss: None,
+            claims: BTreeMap::new(),
+            dies_at_once: true,
             kills_off: false,
+            told_active: 0,
             sequence: 0,
             last_directive: (Epoch(0), 0),
             reported: BTreeMap::new(),
         }
     }
 
-    fn report(&mut self, part: ReportPart) -> Report {
+    pub(super) fn report(&mut self, part: ReportPart) -> Report {
         self.sequence += 1;
         Report {
             cluster: self.id.clone(),
@@ -110,6 +131,7 @@ impl ModelShard {
         self.epoch = self.epoch.next();
         self.sequence = 0;
         self.parts.clear();
+        self.claims.clear();
         self.last_directive = (Epoch(0), 0);
     }
 
@@ -135,10 +157,10 @@ impl ModelShard {
                 Vec::new()
             }
             Order::Volumes(_) | Order::Drains(_) | Order::Kills { .. } => Vec::new(),
+            Order::Claims(claims) => self.obey_claims(claims, now),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
-                let capacity = self.capacity(now);
-                vec![self.report(ReportPart::Capacity(Box::new(capacity)))]
+                vec![self.capacity_told(now)]
             }
             Order::Slices(orders) => {
                 for order in orders {
@@ -158,6 +180,7 @@ impl ModelShard {
             if (grant.epoch, grant.number) >= (slice.grant_epoch, slice.grant) {
                 slice.grant = grant.number;
                 slice.granted = grant.active;
+                slice.counted = grant.counted;
                 slice.grant_epoch = grant.epoch;
             }
         }
@@ -187,10 +210,17 @@ impl ModelShard {
         let mut out = vec![self.report(ReportPart::FullStart)];
         self.reported.clear();
         out.extend(self.work(now));
-        let capacity = self.capacity(now);
-        out.push(self.report(ReportPart::Capacity(Box::new(capacity))));
+        let claims = self.claims_told();
+        out.push(self.report(claims));
+        out.push(self.capacity_told(now));
         out.push(self.report(ReportPart::FullEnd));
         out
+    }
+
+    fn capacity_told(&mut self, now: Timestamp) -> Report {
+        self.told_active = self.active();
+        let capacity = self.capacity(now);
+        self.report(ReportPart::Capacity(Box::new(capacity)))
     }
 
     fn capacity(&self, now: Timestamp) -> Capacity {
@@ -265,10 +295,14 @@ impl ModelShard {
                 changed.push(report);
             }
         }
-        if changed.is_empty() {
-            return Vec::new();
+        let mut out = Vec::new();
+        if !changed.is_empty() {
+            out.push(self.report(ReportPart::Slices(changed)));
         }
-        vec![self.report(ReportPart::Slices(changed))]
+        if self.told_active != self.active() {
+            out.push(self.capacity_told(now));
+        }
+        out
     }
 
     fn stop_and_release(&mut self, key: &Key) {
@@ -306,8 +340,9 @@ impl ModelShard {
             }
         }
         // Only a smaller grant of the newest epoch stops anything.
-        if slice.grant_epoch == self.obeyed && slice.grant > 0 && slice.active.count() > slice.granted {
-            let surplus = slice.active.highest(slice.active.count() - slice.granted);
+        if slice.grant_epoch == self.obeyed && slice.grant > 0 {
+            let staying = slice.active.minus(&slice.dying);
+            let surplus = staying.highest(staying.count().saturating_sub(slice.allowed()));
             slice.active = slice.active.minus(&surplus);
         }
     }
@@ -315,7 +350,7 @@ impl ModelShard {
     fn start(&mut self, key: &Key, now: Timestamp) {
         let revocable = self.revocable.contains(&key.0);
         let cores = if revocable { self.lent_cores } else { self.cores };
-        let free = cores.saturating_sub(self.active_of(revocable));
+        let free = cores.saturating_sub(self.active_of(revocable) + self.held_for_others(key));
         let unplaceable = self.unplaceable;
         let Some(order) = self.orders.get(&(key.0, key.1.clone())) else {
             return;
@@ -334,7 +369,7 @@ impl ModelShard {
             .minus(&slice.active)
             .minus(&slice.ended());
         let allowed = if slice.grant_epoch == self.obeyed {
-            slice.granted
+            slice.allowed()
         } else {
             0
         };
@@ -346,11 +381,14 @@ impl ModelShard {
         };
         let begun = may.lowest(n);
         slice.active = slice.active.union(&begun);
+        slice.dying = slice.dying.intersect(&slice.active);
         if slice.renewed.0 != order.goal.restarts {
             slice.renewed = (order.goal.restarts, RangeSet::new());
         }
         slice.renewed.1 = slice.renewed.1.union(&begun);
+        let begun = begun.count();
         slice.waits_since = (n < wanted).then(|| slice.waits_since.unwrap_or(now));
+        self.settle_claims(key, begun);
     }
 
     fn slice_report(&self, key: &Key) -> SliceReport {
@@ -404,6 +442,8 @@ impl ModelShard {
             outdated: self.outdated(key.0, &key.1),
             max_unavailable: self.in_force(key.0, &key.1),
             part_number,
+            preempted: slice.preempted,
+            preempting: slice.dying.intersect(&slice.active).count(),
         }
     }
 

@@ -8,6 +8,7 @@ mod between;
 #[cfg(test)]
 mod campaign;
 #[cfg(test)]
+mod claims;
 mod cluster;
 #[cfg(test)]
 mod cost;

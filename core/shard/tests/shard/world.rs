@@ -9,8 +9,8 @@ use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role};
 use echelon_core_model::time::Span;
 use echelon_core_model::{
-    AssignedRange, Assignment, ClusterId, Epoch, Generation, InstanceNumber, InstanceRange, JobId, MemberId,
-    Releasing, RunState, TaskId, Timestamp, Version,
+    AssignedRange, Assignment, ClusterId, Epoch, Generation, GroupName, InstanceNumber, InstanceRange, JobId,
+    MemberId, Releasing, RunState, TaskId, Timestamp, Version,
 };
 use echelon_core_placement::{Problem, place};
 use echelon_core_shard::{Alarm, Config, Effect, Event, LinkId, Mode, Shard, Timing, check};
@@ -294,6 +294,7 @@ impl World {
             epoch: self.rm,
             number,
             active,
+            counted: 0,
             lease: seconds(30),
         };
         SliceOrder {
@@ -475,11 +476,15 @@ impl World {
     }
 
     pub fn stored_of(&self, cluster: &ClusterId, n: u32) -> Option<InstanceRecord> {
-        let key = BlockKey::of(job(), &main_group(), InstanceNumber(n));
+        self.stored_in(cluster, &main_group(), n)
+    }
+
+    fn stored_in(&self, cluster: &ClusterId, group: &GroupName, n: u32) -> Option<InstanceRecord> {
+        let key = BlockKey::of(job(), group, InstanceNumber(n));
         let query = Query::GroupBlocks {
             cluster: cluster.clone(),
             job: job(),
-            group: main_group(),
+            group: group.clone(),
             first: key.number,
             last: key.number,
         };
@@ -490,7 +495,7 @@ impl World {
     }
 
     pub fn stored_run(&self, task: &TaskId) -> Option<Run> {
-        let record = self.stored(task.instance.number.0)?;
+        let record = self.stored_in(&c1(), &task.instance.group, task.instance.number.0)?;
         let mut runs = record.run.into_iter().chain(record.older);
         runs.find(|r| (r.generation, r.number) == (task.generation, task.run))
     }

@@ -172,6 +172,8 @@ fn slice(
         outdated: 0,
         max_unavailable: order.max_unavailable,
         part_number: order.part_number,
+        preempted: 0,
+        preempting: 0,
     }
 }
 

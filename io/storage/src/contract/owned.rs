@@ -165,6 +165,7 @@ fn slice_row() -> SliceRow {
         number: 77,
         active: 3,
         lease: Span::seconds(30),
+        counted: 2,
     };
     SliceRow {
         ranges: vec![range],

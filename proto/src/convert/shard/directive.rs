@@ -31,6 +31,9 @@ impl Wire for Directive {
                 version: version.0,
                 off: *off,
             }),
+            Order::Claims(claims) => Sent::Claims(wire::ClaimsOrder {
+                claims: messages(claims),
+            }),
             Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
                 volumes: by_volume_to_wire(wishes),
             }),
@@ -57,6 +60,7 @@ impl Wire for Directive {
                 version: Version(version),
                 off,
             },
+            Sent::Claims(sent) => Order::Claims(list("claims", sent.claims).map_err(|e| e.within("claims"))?),
             Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {

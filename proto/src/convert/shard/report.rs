@@ -24,6 +24,9 @@ impl Wire for Report {
             }),
             ReportPart::FullEnd => Sent::FullEnd(wire::FullReportEnd {}),
             ReportPart::Capacity(capacity) => Sent::Capacity(capacity.to_wire()),
+            ReportPart::Claims(claims) => Sent::Claims(wire::ClaimsReport {
+                claims: messages(claims),
+            }),
             ReportPart::Superseded(epoch) => Sent::Superseded(epoch.0),
         };
         wire::DirectResponse {
@@ -44,6 +47,9 @@ impl Wire for Report {
             }
             Sent::FullEnd(wire::FullReportEnd {}) => ReportPart::FullEnd,
             Sent::Capacity(sent) => ReportPart::Capacity(Box::new(required("capacity", Some(sent))?)),
+            Sent::Claims(sent) => {
+                ReportPart::Claims(list("claims", sent.claims).map_err(|e| e.within("claims"))?)
+            }
             Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
         };
         Ok(Self {
@@ -171,6 +177,8 @@ impl Wire for SliceReport {
             outdated,
             max_unavailable,
             part_number,
+            preempted,
+            preempting,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
             let reason = Some(reason.to_wire());
@@ -200,6 +208,8 @@ impl Wire for SliceReport {
             outdated: *outdated,
             max_unavailable: *max_unavailable,
             part_number: *part_number,
+            preempted: *preempted,
+            preempting: *preempting,
         }
     }
 
@@ -224,6 +234,8 @@ impl Wire for SliceReport {
             outdated: message.outdated,
             max_unavailable: message.max_unavailable,
             part_number: message.part_number,
+            preempted: message.preempted,
+            preempting: message.preempting,
         })
     }
 }

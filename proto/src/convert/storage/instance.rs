@@ -29,12 +29,14 @@ impl Wire for Grant {
             number,
             active,
             lease,
+            counted,
         } = *self;
         wire::Grant {
             epoch: epoch.0,
             number,
             active,
             lease_ms: lease.0,
+            counted,
         }
     }
 
@@ -44,6 +46,7 @@ impl Wire for Grant {
             number: message.number,
             active: message.active,
             lease: Span(message.lease_ms),
+            counted: message.counted,
         })
     }
 }
@@ -59,6 +62,7 @@ impl Wire for SliceRow {
             released,
             taken_over,
             grants,
+            preempted,
         } = self;
         wire::SliceRow {
             job: job_bytes(*job),
@@ -67,6 +71,7 @@ impl Wire for SliceRow {
             released: generations(released),
             taken_over: generations(taken_over),
             grants: generations(grants),
+            preempted: preempted.iter().map(|(g, n)| (g.0, *n)).collect(),
         }
     }
 
@@ -78,6 +83,11 @@ impl Wire for SliceRow {
             released: by_generation("released", message.released)?,
             taken_over: by_generation("taken_over", message.taken_over)?,
             grants: by_generation("grants", message.grants)?,
+            preempted: message
+                .preempted
+                .into_iter()
+                .map(|(g, n)| (Generation(g), n))
+                .collect(),
         })
     }
 }

@@ -1,0 +1,227 @@
+//! Claims under way: room that shards were asked to make for starved groups, and what they said. Whatever a shard holds for a claim
+//! counts as the claimant's: it is admitted into that room before anybody else, and nobody else is admitted into it. Known from
+//! full reports to a new leader, so nothing of it is stored.
+
+use crate::entry::{lines, request, side_of};
+use crate::picture::{Picture, SliceKey};
+use crate::preempt::Preemption;
+use echelon_core_model::claim::{Claim, ClaimId, ClaimReport};
+use echelon_core_model::{ClusterId, GroupName, JobId, Resources, Span, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Admission, Request, Rooms, Side};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A claim under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimView {
+    /// Where room is to be made.
+    pub cluster: ClusterId,
+    /// What its shard is asked for. Of a claim that an earlier leader made: only whose it is.
+    pub claim: Claim,
+    /// When it was made, or first heard of.
+    pub since: Timestamp,
+    /// What its shard has said.
+    pub report: Option<ClaimReport>,
+}
+
+/// All claims.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// By id.
+    pub all: BTreeMap<ClaimId, ClaimView>,
+    /// Groups for which none could be made: until when no other is made, and how often in a row.
+    pub refused: BTreeMap<(JobId, GroupName), (Timestamp, u32)>,
+    /// When waiting instances of a group were last sent where room can be made for them.
+    pub moved: BTreeMap<(JobId, GroupName), Timestamp>,
+    /// Clusters that are to be told of all their claims.
+    pub untold: BTreeSet<ClusterId>,
+    /// Instances taken lately: when, and how many.
+    pub taken: Vec<(Timestamp, u64)>,
+}
+
+impl Claims {
+    /// The claims at a cluster.
+    pub fn at(&self, cluster: &ClusterId) -> impl Iterator<Item = (&ClaimId, &ClaimView)> {
+        let cluster = cluster.clone();
+        self.all.iter().filter(move |(_, c)| c.cluster == cluster)
+    }
+
+    /// Whether one is under way for a group.
+    #[must_use]
+    pub fn has(&self, job: JobId, group: &GroupName) -> bool {
+        let mut all = self.all.values();
+        all.any(|c| c.claim.job == job && c.claim.group == *group)
+    }
+
+    /// Whether waiting instances of a group are on their way, or have not waited long where they went.
+    pub(crate) fn moved_lately(&self, request: &Request, now: Timestamp) -> bool {
+        let at = self.moved.get(&(request.job, request.group.clone()));
+        at.is_some_and(|at| now.since(*at) < Span::minutes(5))
+    }
+
+    /// A stream to a cluster's shard has opened: what it holds it will say.
+    pub fn forget(&mut self, cluster: &ClusterId) {
+        self.all.retain(|_, c| c.cluster != *cluster);
+    }
+
+    /// Takes in what a shard says of all its claims. One that nobody here knows is adopted when it comes with a full report.
+    pub fn heard(&mut self, cluster: &ClusterId, told: Vec<ClaimReport>, full: bool, now: Timestamp) {
+        for report in told {
+            if let Some(known) = self.all.get_mut(&report.id) {
+                let before = known.report.as_ref().map_or(0, |r| r.taken);
+                let more = report.taken.saturating_sub(before);
+                if more > 0 {
+                    self.taken.push((now, more));
+                }
+                known.report = Some(report);
+            } else if full && report.open > 0 {
+                let adopted = ClaimView {
+                    cluster: cluster.clone(),
+                    claim: adopted(&report),
+                    since: now,
+                    report: Some(report),
+                };
+                self.all.insert(adopted.claim.id, adopted);
+            } else {
+                self.untold.insert(cluster.clone());
+            }
+        }
+    }
+}
+
+fn adopted(report: &ClaimReport) -> Claim {
+    Claim {
+        id: report.id,
+        job: report.job,
+        group: report.group.clone(),
+        generation: report.generation,
+        pool: String::new(),
+        count: report.open,
+        most: 0,
+        lease: Span::ZERO,
+        victims: Vec::new(),
+    }
+}
+
+/// What a claim is about: its slice, and how many more of that there may be.
+fn slice_of(picture: &Picture, view: &ClaimView) -> Option<Slice> {
+    let Claim {
+        job: id,
+        group,
+        generation,
+        ..
+    } = &view.claim;
+    let job = picture.jobs.get(id)?;
+    let spec = job.running_spec()?;
+    let group = spec.group(group)?;
+    let lines = lines(picture, *id, job);
+    let key = SliceKey {
+        group: group.name.clone(),
+        cluster: view.cluster.clone(),
+        generation: *generation,
+    };
+    let line = lines.iter().find(|l| l.key == key)?;
+    let begun = line.count.active;
+    let wanting = line.count.startable().saturating_sub(begun);
+    let more = line.count.startable().saturating_sub(line.allocated);
+    let waiting = line.allocated.saturating_sub(begun);
+    let request = request(picture, (*id, job), (spec, group), &lines);
+    Some(Slice {
+        pool: request.as_ref().map(|r| r.pool),
+        room: request.as_ref().map_or(0, |r| r.room),
+        side: side_of(spec),
+        shape: group.room(),
+        wanting,
+        more,
+        waiting,
+    })
+}
+
+struct Slice {
+    pool: Option<PoolIdx>,
+    room: u64,
+    side: Side,
+    shape: Resources,
+    /// Instances that are not active and could be.
+    wanting: u64,
+    /// Of these, how many are not granted.
+    more: u64,
+    /// Of these, how many are granted.
+    waiting: u64,
+}
+
+/// Admits claimants into the room that is made for them, as far as it is there, and sets the rest of it aside.
+pub(crate) fn admit_claims(picture: &Picture, rooms: &mut Rooms) -> Vec<Admission> {
+    let mut out = Vec::new();
+    for view in picture.claims.all.values() {
+        let open = view.report.as_ref().map_or(0, |r| r.open);
+        let Some(slice) = slice_of(picture, view).filter(|_| open > 0) else {
+            continue;
+        };
+        let Some(pool) = slice.pool.filter(|_| slice.side == Side::Ordinary) else {
+            continue;
+        };
+        let ungranted = open.saturating_sub(slice.waiting).min(slice.more).min(slice.room);
+        let there = rooms.cluster(&view.cluster, slice.side, slice.shape);
+        let n =
+            ungranted
+                .min(slice.shape.count_in(there))
+                .min(rooms.pool_count(pool, slice.side, slice.shape));
+        let taken = slice.shape.times(ungranted);
+        rooms.take_pool(pool, taken, Resources::ZERO);
+        rooms.take_cluster(&view.cluster, slice.side, taken);
+        if n > 0 {
+            out.push(Admission {
+                job: view.claim.job,
+                group: view.claim.group.clone(),
+                more: vec![(view.cluster.clone(), view.claim.generation, n)],
+            });
+        }
+    }
+    out
+}
+
+/// Lets go of claims that are met, not wanted any more, refused or too old.
+pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
+    let mut claims = std::mem::take(&mut picture.claims);
+    let ends = |view: &ClaimView| {
+        let said = view.report.as_ref();
+        let met = said.is_some_and(|r| r.open == 0);
+        let unwanted = slice_of(picture, view).is_none_or(|s| s.wanting == 0);
+        let wanted_there = picture
+            .clusters
+            .get(&view.cluster)
+            .is_some_and(|c| c.takes_grants());
+        met || unwanted || !wanted_there || now >= view.since.plus(rules.patience)
+    };
+    let over: Vec<ClaimId> = claims
+        .all
+        .iter()
+        .filter(|(_, v)| ends(v))
+        .map(|(id, _)| *id)
+        .collect();
+    for id in over {
+        let Some(view) = claims.all.remove(&id) else {
+            continue;
+        };
+        let key = (view.claim.job, view.claim.group.clone());
+        let in_vain = view.report.as_ref().is_none_or(|r| r.open == 0 && r.taken == 0);
+        if in_vain {
+            let tries = claims.refused.get(&key).map_or(0, |(_, tries)| *tries);
+            let wait = rules.after.0.saturating_mul(1 << tries.min(5));
+            claims
+                .refused
+                .insert(key, (now.plus(Span(wait)), tries.saturating_add(1)));
+        } else {
+            claims.refused.remove(&key);
+        }
+        claims.untold.insert(view.cluster);
+    }
+    let lives = |id: &JobId| picture.jobs.get(id).is_some_and(|j| j.running_spec().is_some());
+    claims.refused.retain(|(job, _), _| lives(job));
+    claims
+        .moved
+        .retain(|(job, _), at| lives(job) && now.since(*at) < Span::minutes(5));
+    claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));
+    picture.claims = claims;
+}

@@ -1,0 +1,412 @@
+//! Preemption as an offer of victims: who has waited in vain for a cluster although what it wants would fit whole inside its pool's
+//! entitlement gets a claim there, with the slices whose instances may be taken for it. A slice may lose only what its pool, and
+//! every pool above it that is not above the claimant, has beyond its own entitlement: an instance that would fit whole inside
+//! of it is never taken. Pure: the same picture gives the same claims.
+
+use crate::division::{Entitled, ask};
+use crate::entry::{PoolRef, pool_of};
+use crate::picture::{Picture, SliceKey};
+use crate::place::demand;
+use crate::room::{Asker, Candidates, Taken};
+use echelon_core_model::claim::{Claim, ClaimId, Victim};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Kind, Resources, Span, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Request, Rooms, Side, Turn};
+use echelon_core_routing::{Candidate, place_elsewhere};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most instances for which one claim asks room.
+const COUNT: u64 = 64;
+/// Most slices that one claim names.
+const VICTIMS: usize = 512;
+/// Most groups that are looked at at once.
+const LOOKS: usize = 64;
+
+/// How preemption goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preemption {
+    /// How long a shape has to be starved before room is made for it.
+    pub after: Span,
+    /// Most instances that are taken in a minute.
+    pub a_minute: u64,
+    /// Most claims at one cluster at a time.
+    pub claims: usize,
+    /// How long a claim is kept.
+    pub patience: Span,
+}
+
+/// A claim that is to be made, without its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) cluster: ClusterId,
+    pub(crate) job: JobId,
+    pub(crate) group: GroupName,
+    pub(crate) generation: Generation,
+    pub(crate) pool: String,
+    pub(crate) count: u64,
+    pub(crate) most: u64,
+    pub(crate) victims: Vec<Victim>,
+}
+
+impl Wanted {
+    pub(crate) fn named(self, id: ClaimId) -> (ClusterId, Claim) {
+        let claim = Claim {
+            id,
+            job: self.job,
+            group: self.group,
+            generation: self.generation,
+            pool: self.pool,
+            count: self.count,
+            most: self.most,
+            lease: Span::ZERO,
+            victims: self.victims,
+        };
+        (self.cluster, claim)
+    }
+}
+
+/// A slice that could lose instances.
+struct Loser {
+    victim: Victim,
+    pool: PoolIdx,
+    /// Ordinary room of one instance.
+    room: Resources,
+}
+
+/// Waiting instances that are to go where room can be made for them: nobody may lose anything for them where they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) job: JobId,
+    pub(crate) key: SliceKey,
+    pub(crate) to: ClusterId,
+    pub(crate) count: u64,
+}
+
+/// What is to be done for those who are starved.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Remedy {
+    pub(crate) claims: Vec<Wanted>,
+    pub(crate) moves: Vec<Move>,
+}
+
+/// What is to be done now. `first` is what pools are entitled to.
+pub(crate) fn remedy(picture: &Picture, first: &Entitled, rules: &Preemption, now: Timestamp) -> Remedy {
+    let starved = starved(picture, rules, now);
+    if starved.is_empty() || picture.control.kills_off {
+        return Remedy::default();
+    }
+    let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
+    let under_way: u64 = unanswered.map(|c| c.claim.most).sum();
+    let taken: u64 = picture.claims.taken.iter().map(|(_, n)| *n).sum();
+    let mut offer = Offer {
+        picture,
+        first,
+        rooms: picture.division.rooms.clone(),
+        staying: staying(picture),
+        losers: BTreeMap::new(),
+        budget: rules.a_minute.saturating_sub(taken.saturating_add(under_way)),
+        most_claims: rules.claims,
+        made: BTreeMap::new(),
+    };
+    let mut out = Remedy::default();
+    for turn in starved {
+        let Some(request) = ask(picture, turn) else {
+            continue;
+        };
+        match offer.claim(&request) {
+            Claimed::Made(wanted) => out.claims.push(wanted),
+            Claimed::NobodyLoses if !picture.claims.moved_lately(&request, now) => {
+                out.moves.extend(offer.elsewhere(&request));
+            }
+            Claimed::NobodyLoses | Claimed::NotNow => {}
+        }
+    }
+    out
+}
+
+/// What became of a wish for a claim.
+enum Claimed {
+    /// It is to be made.
+    Made(Wanted),
+    /// There is room by now, or a limit is reached: later.
+    NotNow,
+    /// Nobody may lose anything where it waits.
+    NobodyLoses,
+}
+
+/// Those that are starved for long enough, in order of admission.
+fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
+    let since = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
+    let lines = picture.ledger.queue().pools();
+    let of_pools = lines.flat_map(|(_, of_pool)| of_pool.iter());
+    let waiting = of_pools.filter(|(like, line)| like.side == Side::Ordinary && since(line.starved));
+    let mut turns: Vec<&Turn> = waiting.flat_map(|(_, line)| line.turns().take(LOOKS)).collect();
+    turns.sort_unstable();
+    turns.retain(|turn| {
+        let key = (turn.job, turn.group.clone());
+        let refused = picture.claims.refused.get(&key);
+        refused.is_none_or(|(until, _)| *until <= now) && !picture.claims.has(turn.job, &turn.group)
+    });
+    turns.truncate(LOOKS);
+    turns
+}
+
+/// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
+/// nobody has answered yet.
+fn staying(picture: &Picture) -> Vec<Resources> {
+    let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
+    let mut change = |pool: PoolIdx, by: &dyn Fn(Resources) -> Resources| {
+        for i in std::iter::once(pool).chain(picture.hierarchy.above(pool)) {
+            if let Some(sum) = out.get_mut(i) {
+                *sum = by(*sum);
+            }
+        }
+    };
+    for (pool, of) in picture.ledger.known() {
+        let sums = of.sums.ordinary;
+        let stays = sums.allocated.minus(sums.leaving);
+        change(pool, &|sum| sum.plus(stays));
+    }
+    let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
+    for claim in unanswered {
+        for victim in &claim.claim.victims {
+            let Some((spec, group)) = picture.group(victim.job, &victim.group) else {
+                continue;
+            };
+            if let PoolRef::Known(pool) = pool_of(picture, &spec.pool) {
+                let gone = ordinary(picture, spec, group.room()).times(victim.most);
+                change(pool, &|sum| sum.minus(gone));
+            }
+        }
+    }
+    out
+}
+
+/// Room of one instance beside what hosts lend.
+fn ordinary(picture: &Picture, spec: &JobSpec, room: Resources) -> Resources {
+    if spec.revocable {
+        room.minus(room.lent_part(picture.lent_kinds()))
+    } else {
+        room
+    }
+}
+
+struct Offer<'a> {
+    picture: &'a Picture,
+    first: &'a Entitled,
+    rooms: Rooms,
+    staying: Vec<Resources>,
+    /// Slices that could lose something, by cluster, those to lose first in front.
+    losers: BTreeMap<ClusterId, Vec<Loser>>,
+    budget: u64,
+    most_claims: usize,
+    made: BTreeMap<ClusterId, usize>,
+}
+
+impl Offer<'_> {
+    /// A claim for one group, at the first of its clusters where somebody may lose something for it.
+    fn claim(&mut self, request: &Request) -> Claimed {
+        let tries = self
+            .picture
+            .claims
+            .refused
+            .get(&(request.job, request.group.clone()));
+        let reach = 8u64.saturating_mul(8u64.saturating_pow(tries.map_or(0, |(_, n)| *n)));
+        let mut out = Claimed::NobodyLoses;
+        for slice in &request.slices {
+            let under_way = self.picture.claims.at(&slice.cluster).count();
+            let made = self.made.get(&slice.cluster).copied().unwrap_or_default();
+            let view = self.picture.clusters.get(&slice.cluster);
+            let takes = view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active);
+            if self.budget == 0 || under_way + made >= self.most_claims {
+                return Claimed::NotNow;
+            }
+            if !takes {
+                continue;
+            }
+            let there = self.rooms.cluster(&slice.cluster, Side::Ordinary, request.shape);
+            let count = slice.more.min(self.own_count(request));
+            let lacking = request.shape.times(count).minus(there);
+            if count == 0 || request.shape.fits(there) {
+                out = Claimed::NotNow;
+                continue;
+            }
+            let (victims, most) = self.victims(request, &slice.cluster, lacking, reach);
+            if victims.is_empty() {
+                continue;
+            }
+            self.budget -= most;
+            *self.made.entry(slice.cluster.clone()).or_default() += 1;
+            let promised = request.shape.times(count);
+            self.rooms.take_pool(request.pool, promised, Resources::ZERO);
+            self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
+            let pool = self.picture.hierarchy.pool(request.pool);
+            return Claimed::Made(Wanted {
+                cluster: slice.cluster.clone(),
+                job: request.job,
+                group: request.group.clone(),
+                generation: slice.generation,
+                pool: pool.map(|p| p.path.clone()).unwrap_or_default(),
+                count,
+                most,
+                victims,
+            });
+        }
+        out
+    }
+
+    /// How many of a group its pool is still entitled to by itself.
+    fn own_count(&self, request: &Request) -> u64 {
+        let own = self.first.ordinary.amount(request.pool);
+        let left = own.minus(self.rooms.taken(request.pool).0);
+        request.shape.count_in(left).min(request.room).min(COUNT)
+    }
+
+    /// Another cluster that the group may use, where somebody may lose something for it.
+    fn elsewhere(&mut self, request: &Request) -> Option<Move> {
+        let (spec, group) = self.picture.group(request.job, &request.group)?;
+        let slice = request.slices.first()?;
+        let count = slice.more.min(self.own_count(request));
+        let lacking = request.shape.times(count);
+        let here: Vec<ClusterId> = request.slices.iter().map(|s| s.cluster.clone()).collect();
+        let candidates = Candidates::new(self.picture, |_| Taken::default());
+        for candidate in candidates.of(Asker::of(spec, group)) {
+            if here.contains(&candidate.id) || count == 0 {
+                continue;
+            }
+            let before = self.staying.clone();
+            let (_, most) = self.victims(request, &candidate.id, lacking, 1);
+            self.staying = before;
+            let room = Candidate {
+                room: request.shape.times(most.min(count)),
+                ..candidate.clone()
+            };
+            let share = place_elsewhere(&demand(request.job, spec, group), count, &here, &[room]);
+            if let Some(share) = share.into_iter().find(|s| s.count > 0) {
+                return Some(Move {
+                    job: request.job,
+                    key: SliceKey {
+                        group: request.group.clone(),
+                        cluster: slice.cluster.clone(),
+                        generation: slice.generation,
+                    },
+                    to: share.cluster,
+                    count: share.count,
+                });
+            }
+        }
+        None
+    }
+
+    /// Who may lose what is lacking, up to `reach` times as much of it, so that the shard has a choice of hosts; and how many at most.
+    fn victims(
+        &mut self,
+        request: &Request,
+        cluster: &ClusterId,
+        lacking: Resources,
+        reach: u64,
+    ) -> (Vec<Victim>, u64) {
+        let picture = self.picture;
+        let losers = self
+            .losers
+            .entry(cluster.clone())
+            .or_insert_with(|| losers(picture, cluster));
+        let above: BTreeSet<PoolIdx> = std::iter::once(request.pool)
+            .chain(picture.hierarchy.above(request.pool))
+            .collect();
+        let (mut out, mut reached, mut most) = (Vec::new(), Resources::ZERO, 0u64);
+        for loser in losers.iter() {
+            if out.len() >= VICTIMS || lacking.times(reach).fits(reached) {
+                break;
+            }
+            // Kinds of which the claimant lacks some here, and of which this would leave some.
+            let useful = loser.room.min_each(lacking).kinds();
+            if useful.is_zero() || loser.pool == request.pool {
+                continue;
+            }
+            let chain: Vec<PoolIdx> = std::iter::once(loser.pool)
+                .chain(picture.hierarchy.above(loser.pool))
+                .take_while(|i| !above.contains(i))
+                .collect();
+            let beyond = chain.iter().map(|i| {
+                let has = self.staying.get(*i).copied().unwrap_or_default();
+                let own = self.first.ordinary.amount(*i);
+                beyond(has.minus(own), loser.room, useful)
+            });
+            let n = beyond.min().unwrap_or(0).min(loser.victim.most);
+            if n == 0 {
+                continue;
+            }
+            let gone = loser.room.times(n);
+            for i in chain {
+                if let Some(has) = self.staying.get_mut(i) {
+                    *has = has.minus(gone);
+                }
+            }
+            reached = reached.plus(gone);
+            most = most.saturating_add(n);
+            out.push(Victim {
+                most: n,
+                ..loser.victim.clone()
+            });
+        }
+        (out, most.min(self.budget))
+    }
+}
+
+/// How many instances of so much room may go until the next one would fit whole inside what is the pool's own: until nothing
+/// useful is beyond it any more.
+fn beyond(surplus: Resources, room: Resources, useful: Resources) -> u64 {
+    let of = |kind: Kind| match (room.get(kind), useful.get(kind)) {
+        (0, _) | (_, 0) => 0,
+        (one, _) => surplus.get(kind).div_ceil(one),
+    };
+    Kind::ALL.into_iter().map(of).max().unwrap_or(0)
+}
+
+/// Slices at a cluster that have something to lose: revocable ones first, then by priority, the youngest jobs first.
+fn losers(picture: &Picture, cluster: &ClusterId) -> Vec<Loser> {
+    let Some(view) = picture.clusters.get(cluster) else {
+        return Vec::new();
+    };
+    let mut found: Vec<((bool, u32), Reverse<JobId>, Loser)> = Vec::new();
+    for ((job, group, generation), report) in &view.reports {
+        let staying = report.active.saturating_sub(report.preempting);
+        let Some((spec, of)) = picture.group(*job, group).filter(|_| staying > 0) else {
+            continue;
+        };
+        let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+            continue;
+        };
+        let key = SliceKey {
+            group: group.clone(),
+            cluster: cluster.clone(),
+            generation: *generation,
+        };
+        let granted = picture.jobs.get(job).and_then(|j| j.grants.get(&key));
+        let loser = Loser {
+            victim: Victim {
+                job: *job,
+                group: group.clone(),
+                generation: *generation,
+                most: staying.min(granted.map_or(staying, |g| g.granted())),
+                class: 0,
+            },
+            pool,
+            room: ordinary(picture, spec, of.room()),
+        };
+        found.push(((!spec.revocable, spec.priority), Reverse(*job), loser));
+    }
+    found.sort_by(|a, b| (a.0, a.1, &a.2.victim.group).cmp(&(b.0, b.1, &b.2.victim.group)));
+    let mut class = 0;
+    let mut last = None;
+    let classed = found.into_iter().map(|(rank, _, mut loser)| {
+        class += u32::from(last.replace(rank).is_some_and(|last| last != rank));
+        loser.victim.class = class;
+        loser
+    });
+    classed.collect()
+}

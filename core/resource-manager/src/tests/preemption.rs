@@ -1,0 +1,254 @@
+//! Preemption: who is entitled to room gets it from those who have more than their own, no more than is needed, and only then.
+
+use super::case::{Case, batch, service};
+use echelon_core_model::directive::Report;
+use echelon_core_model::{ClusterId, ReasonCode, Resources, Span};
+use echelon_core_testkit::build::shape;
+
+fn two_pools(cores: u64) -> Case {
+    let mut case = Case::with(&[("a", cores)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    case
+}
+
+/// How many instances were ever taken.
+fn taken(case: &Case) -> u64 {
+    let slices = case.shards.values().flat_map(|s| s.slices.values());
+    slices.map(|s| s.preempted).sum()
+}
+
+#[test]
+fn who_is_entitled_gets_room_from_who_has_more_than_his_own() {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(x), 10);
+    let y = case.job(2, batch(20).pool("/y"));
+    case.run_for(Span::seconds(20));
+    assert_eq!(
+        (case.total_active(x), case.total_active(y)),
+        (10, 0),
+        "not at once"
+    );
+    case.run_for(Span::seconds(30));
+    assert_eq!((case.total_active(x), case.total_active(y)), (5, 5));
+    assert_eq!(taken(&case), 5, "each of them was needed");
+    case.run_for(Span::minutes(5));
+    assert_eq!(
+        (case.total_active(x), case.total_active(y), taken(&case)),
+        (5, 5, 5)
+    );
+    assert!(case.rm.picture().claims.all.is_empty());
+}
+
+#[test]
+fn nobody_loses_what_is_his_own() {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(5).pool("/x"));
+    let default = case.job(2, batch(5));
+    case.run_for(Span::seconds(2));
+    // A third of ten is entitled to three; of the two others each has two more than that, in whole instances.
+    let y = case.job(3, batch(20).pool("/y"));
+    case.run_for(Span::minutes(5));
+    let active = [x, default, y].map(|job| case.total_active(job));
+    assert_eq!(active, [4, 3, 3]);
+    assert_eq!(taken(&case), 3);
+}
+
+#[test]
+fn what_would_not_fit_whole_into_the_entitlement_takes_nothing() {
+    let mut case = two_pools(4);
+    let x = case.job(1, batch(4).pool("/x"));
+    case.run_for(Span::seconds(2));
+    let y = case.job(2, batch(1).pool("/y").shape(shape(3, 100)));
+    case.run_for(Span::minutes(3));
+    assert_eq!(
+        (case.total_active(x), case.total_active(y), taken(&case)),
+        (4, 0, 0)
+    );
+}
+
+#[test]
+fn the_least_important_and_the_youngest_go_first() {
+    let mut case = two_pools(6);
+    let old = case.job(1, batch(2).pool("/x").priority(1));
+    let young = case.job(2, batch(2).pool("/x").priority(1));
+    let high = case.job(3, batch(2).pool("/x").priority(9));
+    case.run_for(Span::seconds(2));
+    let y = case.job(4, batch(3).pool("/y"));
+    case.run_for(Span::minutes(3));
+    let active = [old, young, high, y].map(|job| case.total_active(job));
+    assert_eq!(active, [1, 0, 2, 3]);
+}
+
+#[test]
+fn room_that_is_made_is_for_nobody_else() {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    case.at("a", |s, _| {
+        s.dies_at_once = false;
+        Vec::new()
+    });
+    let y = case.job(2, batch(5).pool("/y"));
+    case.run_for(Span::seconds(40));
+    // Victims die slowly; meanwhile somebody important comes to the same pool.
+    assert_eq!(taken(&case), 5);
+    assert_eq!((case.total_active(x), case.total_active(y)), (10, 0));
+    let late = case.job(3, batch(5).pool("/y").priority(9));
+    case.run_for(Span::seconds(5));
+    case.at("a", |s, now| s.die(now));
+    case.run_for(Span::seconds(5));
+    assert_eq!(
+        (
+            case.total_active(x),
+            case.total_active(y),
+            case.total_active(late)
+        ),
+        (5, 5, 0)
+    );
+}
+
+#[test]
+fn a_new_leader_goes_on_with_what_was_begun() {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    case.at("a", |s, _| {
+        s.dies_at_once = false;
+        Vec::new()
+    });
+    let y = case.job(2, batch(20).pool("/y"));
+    case.run_for(Span::seconds(40));
+    assert_eq!((taken(&case), case.total_active(x)), (5, 10));
+    case.fail_over();
+    case.run_for(Span::seconds(10));
+    assert_eq!(
+        case.rm.picture().claims.all.len(),
+        1,
+        "it is known from the full report"
+    );
+    case.at("a", |s, now| s.die(now));
+    case.run_for(Span::minutes(3));
+    assert_eq!(
+        (case.total_active(x), case.total_active(y), taken(&case)),
+        (5, 5, 5)
+    );
+}
+
+#[test]
+fn a_shard_that_forgets_takes_no_more_than_is_needed() {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    case.at("a", |s, _| {
+        s.dies_at_once = false;
+        Vec::new()
+    });
+    let y = case.job(2, batch(20).pool("/y"));
+    case.run_for(Span::seconds(40));
+    case.shards.get_mut(&ClusterId::new("a")).unwrap().fail_over();
+    case.cut("a");
+    case.reopen("a");
+    case.run_for(Span::minutes(1));
+    case.at("a", |s, now| {
+        s.dies_at_once = true;
+        s.die(now)
+    });
+    case.run_for(Span::minutes(3));
+    assert_eq!(
+        (case.total_active(x), case.total_active(y), taken(&case)),
+        (5, 5, 5)
+    );
+}
+
+#[test]
+fn nobody_is_taken_while_kills_are_off() {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    super::control::store(&mut case, true);
+    let y = case.job(2, batch(20).pool("/y"));
+    case.run_for(Span::minutes(3));
+    assert_eq!(
+        (case.total_active(x), case.total_active(y), taken(&case)),
+        (10, 0, 0)
+    );
+    assert_eq!(case.waiting(y), [(ReasonCode::NoClusterCapacity, 20)]);
+}
+
+#[test]
+fn a_storm_ends_in_as_many_as_are_needed_at_a_bounded_pace() {
+    let mut case = two_pools(4_000);
+    let x = case.job(1, service(4_000).pool("/x"));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.total_active(x), 4_000);
+    let y = case.job(2, batch(5_000).pool("/y"));
+    let z = case.job(3, batch(5_000).pool("/y"));
+    let mut before = 0;
+    for _ in 0..8 {
+        case.run_for(Span::minutes(1));
+        let now = taken(&case);
+        assert!(now - before <= 600 + 16 * 64, "{} in a minute", now - before);
+        before = now;
+    }
+    assert_eq!((case.total_active(x), taken(&case)), (2_000, 2_000));
+    assert_eq!(case.total_active(y) + case.total_active(z), 2_000);
+}
+
+#[test]
+fn late_reports_change_nothing() {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    let y = case.job(2, batch(20).pool("/y"));
+    case.run_for(Span::minutes(2));
+    let a = ClusterId::new("a");
+    let told = case.shards[&a].claims_told();
+    let stale = Report {
+        cluster: a.clone(),
+        epoch: echelon_core_model::Epoch(1),
+        sequence: 1,
+        part: told,
+    };
+    case.bring(&a, vec![stale]);
+    case.run_for(Span::minutes(2));
+    assert_eq!(
+        (case.total_active(x), case.total_active(y), taken(&case)),
+        (5, 5, 5)
+    );
+    let left = case.rm.picture().ledger.taken(&a);
+    assert_eq!(
+        left.all,
+        Resources {
+            cpus: 10_000,
+            ..left.all
+        }
+    );
+}
+
+#[test]
+fn who_waits_where_nobody_may_lose_anything_goes_where_somebody_may() {
+    let mut case = Case::with(&[("a", 6), ("b", 6)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    // All of a is y's own; x has all of b.
+    let own = case.job(1, batch(5).pool("/y").only(&["a"]));
+    let x = case.job(2, batch(20).pool("/x"));
+    case.run_for(Span::seconds(3));
+    assert_eq!((case.total_active(own), case.total_active(x)), (5, 7));
+    let more = case.job(3, batch(1).pool("/y"));
+    case.run_for(Span::minutes(6));
+    assert_eq!(
+        (
+            case.total_active(own),
+            case.total_active(x),
+            case.total_active(more)
+        ),
+        (5, 6, 1)
+    );
+    assert_eq!(taken(&case), 1);
+}

@@ -1,0 +1,226 @@
+//! Claims: room is made on real hosts once, by stopping no more than is needed, and held for the claimant alone. All groups are of
+//! one job here; the shard does not ask whose they are.
+
+use crate::cluster::Cluster;
+use crate::world::{World, job, range, seconds};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimReport, Victim};
+use echelon_core_model::control::Control;
+use echelon_core_model::directive::{Order, ReportPart};
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::{Decision, Op};
+use echelon_core_model::{Epoch, Generation, GroupName, ReasonCode, RunState, Span, Version};
+use echelon_core_testkit::build::{JobBuilder, main_group, shape};
+
+fn group(name: &str) -> GroupName {
+    GroupName::new(name)
+}
+
+/// With two more groups: `large`, one instance of two cores, and `small`, of one.
+fn with_groups(job: JobBuilder) -> JobSpec {
+    let mut spec = job.shape(shape(1, 64)).build();
+    for (name, cores) in [("large", 2), ("small", 1)] {
+        let mut of = spec.groups[0].clone();
+        of.name = group(name);
+        of.instances = 1;
+        of.resources = shape(cores, 64);
+        spec.groups.push(of);
+    }
+    spec
+}
+
+/// A host of four cores, all of them in use by the first group.
+fn full(job: JobBuilder) -> World {
+    let mut w = World::new();
+    w.cluster = Cluster::of(1, shape(4, 4096));
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&with_groups(job));
+    w.order(&[range(0, 3)], 4);
+    w.run(seconds(3));
+    assert_eq!(w.cluster.live().len(), 4);
+    for name in ["large", "small"] {
+        order(&mut w, name, 0);
+    }
+    w
+}
+
+fn order(w: &mut World, name: &str, active: u64) {
+    let mut order = w.slice_order(&[range(0, 0)], &[(1, active)], 1);
+    order.group = group(name);
+    w.direct(Order::Slices(vec![order]));
+}
+
+fn claim(number: u64) -> Claim {
+    Claim {
+        id: ClaimId {
+            epoch: Epoch(1),
+            number,
+        },
+        job: job(),
+        group: group("large"),
+        generation: Generation(1),
+        pool: "/owner".to_owned(),
+        count: 1,
+        most: 4,
+        lease: seconds(60),
+        victims: vec![Victim {
+            job: job(),
+            group: main_group(),
+            generation: Generation(1),
+            most: 4,
+            class: 0,
+        }],
+    }
+}
+
+fn claims(w: &mut World, claims: &[Claim]) {
+    w.direct(Order::Claims(claims.to_vec()));
+    w.run(seconds(1));
+}
+
+/// What was told last of claims.
+fn told(w: &World) -> Vec<ClaimReport> {
+    let claims = w.reports.iter().rev().find_map(|r| match &r.part {
+        ReportPart::Claims(claims) => Some(claims.clone()),
+        _ => None,
+    });
+    claims.unwrap_or_default()
+}
+
+fn runs(w: &World, name: &str) -> bool {
+    let part = format!(".{name}.");
+    w.cluster.live().iter().any(|task| task.contains(&part))
+}
+
+#[test]
+fn room_is_made_once_with_as_few_as_are_needed() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[claim(1)]);
+    assert_eq!(w.kills().len(), 2);
+    let open: Vec<(u64, u64)> = told(&w).iter().map(|c| (c.open, c.taken)).collect();
+    assert_eq!(open, [(1, 2)]);
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.active, slice.preempted, slice.preempting), (2, 2, 0));
+    let gone = (0..4).filter(|n| w.state(*n) != RunState::Running);
+    for n in gone {
+        let run = w.record(n).unwrap().run.unwrap();
+        assert_eq!(run.reason.code, ReasonCode::PoolPreempted);
+        assert_eq!(run.stopping.unwrap().reason.detail.as_deref(), Some("/owner"));
+    }
+    // Neither the claim nor the grant of the old size, told again, changes anything.
+    claims(&mut w, &[claim(1)]);
+    w.order(&[range(0, 3)], 4);
+    w.run(seconds(10));
+    assert_eq!((w.kills().len(), w.slice(1).unwrap().active), (2, 2));
+    order(&mut w, "large", 1);
+    w.run(seconds(10));
+    assert!(runs(&w, "large"));
+    assert_eq!(told(&w)[0].open, 0, "its room is used");
+}
+
+#[test]
+fn a_grant_that_counts_what_was_taken_brings_it_back() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[claim(1)]);
+    claims(&mut w, &[]);
+    let mut order = w.slice_order(&[range(0, 3)], &[(1, 4)], 1);
+    order.grants[0].1.counted = 2;
+    w.direct(Order::Slices(vec![order]));
+    w.run(seconds(10));
+    assert_eq!(w.slice(1).unwrap().active, 4);
+}
+
+#[test]
+fn held_room_is_for_nobody_else_until_it_is_let_go() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[claim(1)]);
+    order(&mut w, "small", 1);
+    w.run(seconds(10));
+    assert!(!runs(&w, "small"));
+    claims(&mut w, &[]);
+    w.run(seconds(10));
+    assert!(runs(&w, "small"));
+}
+
+#[test]
+fn room_whose_lease_has_ended_is_free() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[claim(1)]);
+    order(&mut w, "small", 1);
+    w.run(seconds(25));
+    order(&mut w, "small", 1);
+    w.run(seconds(25));
+    assert!(!runs(&w, "small"));
+    order(&mut w, "small", 1);
+    w.run(seconds(20));
+    assert!(runs(&w, "small"));
+    assert_eq!(told(&w), []);
+}
+
+#[test]
+fn services_lose_no_more_at_once_than_may_be_unavailable() {
+    let mut w = full(JobBuilder::service("s", 4));
+    claims(&mut w, &[claim(1)]);
+    assert_eq!((w.kills().len(), told(&w)[0].open), (0, 0), "one is not enough");
+    let small = Claim {
+        group: group("small"),
+        ..claim(2)
+    };
+    claims(&mut w, &[small.clone()]);
+    assert_eq!((w.kills().len(), told(&w)[0].open), (1, 1));
+    // It is gone for good, and not unavailable any more.
+    w.run(seconds(15));
+    claims(&mut w, &[small, claim(3)]);
+    assert_eq!(w.kills().len(), 1, "two at once are still too many");
+}
+
+#[test]
+fn nobody_is_taken_while_kills_are_off() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    let control = Control {
+        version: Version(1),
+        kills_off: true,
+        ..Control::default()
+    };
+    let expected = Version(0);
+    w.store
+        .perform(Op::Decide(Decision::PutControl { control, expected }));
+    w.direct(Order::Kills {
+        version: Version(1),
+        off: true,
+    });
+    claims(&mut w, &[claim(1)]);
+    assert_eq!((w.kills().len(), told(&w)[0].open), (0, 0));
+    assert_eq!(w.slice(1).unwrap().preempted, 0);
+}
+
+#[test]
+fn a_new_leader_finds_the_room_that_was_made() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[claim(1)]);
+    assert_eq!(w.kills().len(), 2);
+    w.restart();
+    w.connect();
+    let mut counted = w.slice_order(&[range(0, 3)], &[(1, 2)], 1);
+    counted.grants[0].1.counted = 2;
+    w.direct(Order::Slices(vec![counted]));
+    order(&mut w, "large", 0);
+    w.run(seconds(5));
+    claims(&mut w, &[claim(1)]);
+    w.run(Span::seconds(5));
+    assert_eq!(w.kills().len(), 2, "nobody is stopped for it twice");
+    assert_eq!(told(&w)[0].open, 1);
+    assert_eq!(w.slice(1).unwrap().preempted, 2);
+}
+
+#[test]
+fn a_claim_of_nobody_known_holds_nothing() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    let unknown = Claim {
+        group: group("other"),
+        ..claim(1)
+    };
+    claims(&mut w, &[unknown]);
+    assert_eq!((w.kills().len(), told(&w)[0].open), (0, 0));
+}
