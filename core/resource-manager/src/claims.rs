@@ -2,10 +2,14 @@
 //! counts as the claimant's: it is admitted into that room before anybody else, and nobody else is admitted into it. Known from
 //! full reports to a new leader, so nothing of it is stored.
 
+use crate::effect::Effect;
 use crate::entry::{lines, request, side_of};
+use crate::manager::ResourceManager;
 use crate::picture::{Picture, SliceKey};
 use crate::preempt::Preemption;
+use crate::{place, preempt};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimReport};
+use echelon_core_model::directive::Order;
 use echelon_core_model::{ClusterId, GroupName, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Admission, Request, Rooms, Side};
@@ -224,4 +228,65 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
         .retain(|(job, _), at| lives(job) && now.since(*at) < Span::minutes(5));
     claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));
     picture.claims = claims;
+}
+
+impl ResourceManager {
+    /// Has room made for those who are starved.
+    pub(crate) fn claim(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if let Some(first) = self.picture.division.first.take() {
+            let rules = self.config.preemption;
+            let remedy = preempt::remedy(&self.picture, &first, &rules, now);
+            for going in remedy.moves {
+                self.send_where_room_can_be_made(going, now);
+            }
+            for wanted in remedy.claims {
+                let id = self.claim_id();
+                let (cluster, claim) = wanted.named(id);
+                self.picture.claims.untold.insert(cluster.clone());
+                self.picture.claims.all.insert(
+                    id,
+                    ClaimView {
+                        cluster,
+                        claim,
+                        since: now,
+                        report: None,
+                    },
+                );
+            }
+        }
+        for cluster in std::mem::take(&mut self.picture.claims.untold) {
+            self.tell_claims(&cluster, out);
+        }
+    }
+
+    fn send_where_room_can_be_made(&mut self, going: preempt::Move, now: Timestamp) {
+        let Some(mut job) = self.picture.jobs.lend(&going.job) else {
+            return;
+        };
+        let changed = place::send_waiting(&mut job, &going.key, &going.to, going.count);
+        self.picture.jobs.give_back(going.job, job, changed);
+        if changed {
+            self.dirty.insert(going.job);
+            let key = (going.job, going.key.group);
+            self.picture.claims.moved.insert(key, now);
+        }
+    }
+
+    /// Tells a shard of all its claims, once it is known to obey this leader: before, it may hold room of which nothing is known here.
+    pub(crate) fn tell_claims(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
+        if self
+            .picture
+            .clusters
+            .get(cluster)
+            .is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0)
+        {
+            let lease = Span(self.config.reread.0.saturating_mul(6));
+            let claims = self.picture.claims.at(cluster).map(|(_, c)| Claim {
+                lease,
+                ..c.claim.clone()
+            });
+            let claims = claims.collect();
+            self.send(cluster, Order::Claims(claims), out);
+        }
+    }
 }

@@ -3,7 +3,6 @@
 //! on average, and once a second in any case. It looks at what has changed, at those who wait and could get something, and at some
 //! others in their turn, never at all jobs. Deciding twice on the same picture changes nothing.
 
-use crate::claims::ClaimView;
 use crate::contact::{changed_state, contact};
 use crate::control::kills;
 use crate::division::divide;
@@ -15,9 +14,8 @@ use crate::parts::parts;
 use crate::picture::{ClusterView, JobView, Sent};
 use crate::place::{Leave, route_missing};
 use crate::room::Candidates;
-use crate::{claims, ledger, moves, ops, place, preempt};
+use crate::{claims, ledger, moves, ops};
 use echelon_core_model::bucket::JOB_BUCKETS;
-use echelon_core_model::claim::Claim;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Order, SliceOrder};
 use echelon_core_model::job::Desired;
@@ -217,65 +215,6 @@ impl ResourceManager {
             let number = self.grant_number();
             self.picture.send_grant(id, &key, (number, active));
             self.dirty.insert(id);
-        }
-    }
-
-    /// Has room made for those who are starved.
-    fn claim(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        if let Some(first) = self.picture.division.first.take() {
-            let rules = self.config.preemption;
-            let remedy = preempt::remedy(&self.picture, &first, &rules, now);
-            for going in remedy.moves {
-                self.send_where_room_can_be_made(going, now);
-            }
-            for wanted in remedy.claims {
-                let id = self.claim_id();
-                let (cluster, claim) = wanted.named(id);
-                self.picture.claims.untold.insert(cluster.clone());
-                self.picture.claims.all.insert(
-                    id,
-                    ClaimView {
-                        cluster,
-                        claim,
-                        since: now,
-                        report: None,
-                    },
-                );
-            }
-        }
-        for cluster in std::mem::take(&mut self.picture.claims.untold) {
-            self.tell_claims(&cluster, out);
-        }
-    }
-
-    fn send_where_room_can_be_made(&mut self, going: preempt::Move, now: Timestamp) {
-        let Some(mut job) = self.picture.jobs.lend(&going.job) else {
-            return;
-        };
-        let changed = place::send_waiting(&mut job, &going.key, &going.to, going.count);
-        self.picture.jobs.give_back(going.job, job, changed);
-        if changed {
-            self.dirty.insert(going.job);
-            let key = (going.job, going.key.group);
-            self.picture.claims.moved.insert(key, now);
-        }
-    }
-
-    /// Tells a shard of all its claims, once it is known to obey this leader: before, it may hold room of which nothing is known here.
-    fn tell_claims(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
-        if self
-            .picture
-            .clusters
-            .get(cluster)
-            .is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0)
-        {
-            let lease = Span(self.config.reread.0.saturating_mul(6));
-            let claims = self.picture.claims.at(cluster).map(|(_, c)| Claim {
-                lease,
-                ..c.claim.clone()
-            });
-            let claims = claims.collect();
-            self.send(cluster, Order::Claims(claims), out);
         }
     }
 
