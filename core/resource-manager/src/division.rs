@@ -186,15 +186,7 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let mut rooms = rooms(picture, &picture.ledger, &first);
     let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
     let asked = |turn: &Turn| ask(picture, turn);
-    let claimed = admit_claims(picture, &mut rooms);
-    let admitted = admissions(
-        (picture, &picture.ledger),
-        &first,
-        &mut rooms,
-        claimed,
-        asked,
-        hopeful,
-    );
+    let admitted = admissions((picture, &picture.ledger), &first, &mut rooms, asked, hopeful);
     division.first = None;
     if now.since(division.noted) >= NOTED {
         division.noted = now;
@@ -231,18 +223,17 @@ pub(crate) fn ask(picture: &Picture, turn: &Turn) -> Option<Request> {
     request(picture, (turn.job, job), (spec, group), &lines)
 }
 
-/// Admits within round 0, then within the second round, and then, in whole instances, what is too little for any pool's share.
+/// Admits into the room that is made for claims, then within round 0, then within the second round, and then, in whole instances, what is too little for any pool's share.
 pub(crate) fn admissions(
     (picture, ledger): (&Picture, &Ledger),
     first: &Entitled,
     rooms: &mut Rooms,
-    claimed: Vec<Admission>,
     ask: impl Fn(&Turn) -> Option<Request>,
     hopeful: impl Fn(&Line) -> bool,
 ) -> Vec<Admission> {
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
-    add_to(&mut admitted, claimed);
+    add_to(&mut admitted, admit_claims(picture, rooms));
     round(queue, rooms, &ask, &mut admitted);
     let somebody_waits = queue.pools().any(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);

@@ -1,7 +1,6 @@
 //! What would become of a job if it were submitted now: the same functions as the cycle, on the same picture, committing
 //! nothing.
 
-use crate::claims::admit_claims;
 use crate::division::{Entitled, admissions, ask, entitled, rooms};
 use crate::entry::{PoolRef, entry, lines, pool_of, request};
 use crate::ledger::Ledger;
@@ -120,8 +119,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         }
     };
     // What is still on its way to a cluster, or not long waiting for one, is on its way for a plan, too.
-    let claimed = admit_claims(picture, &mut rooms);
-    let admitted = admissions((picture, &ledger), &entitled, &mut rooms, claimed, ask, |_| true);
+    let admitted = admissions((picture, &ledger), &entitled, &mut rooms, ask, |_| true);
     let groups = spec.groups.iter().zip(dropped);
     Plan {
         pool: pool_plan(picture, spec, &ledger, &entitled),

@@ -167,7 +167,7 @@ fn services_lose_no_more_at_once_than_may_be_unavailable() {
         group: group("small"),
         ..claim(2)
     };
-    claims(&mut w, &[small.clone()]);
+    claims(&mut w, std::slice::from_ref(&small));
     assert_eq!((w.kills().len(), told(&w)[0].open), (1, 1));
     // It is gone for good, and not unavailable any more.
     w.run(seconds(15));
