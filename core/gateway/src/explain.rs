@@ -113,6 +113,9 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::PoolEntitlement => {
             format!("raise the reservation or share of pool {limited}{short}, or wait until others end")
         }
+        ReasonCode::PoolReservation => {
+            format!("raise the reservation of pool {limited}{short}, or wait until others of it that are not preemptible end")
+        }
         ReasonCode::MaxRunning => "raise max_running, or wait until running instances end".to_owned(),
         ReasonCode::HostPorts => {
             "leave `port` out where any port will do, ask for fewer instances, or wait until those that hold the ports end".to_owned()

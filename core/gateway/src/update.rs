@@ -138,6 +138,11 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             before.revocable.to_string(),
         ),
         (
+            "preemptible",
+            before.preemptible == after.preemptible,
+            before.preemptible.to_string(),
+        ),
+        (
             "clusters",
             before.clusters == after.clusters,
             "as it was".to_owned(),

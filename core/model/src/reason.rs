@@ -47,6 +47,8 @@ pub enum ReasonCode {
     PoolLimit = 11,
     /// The pool's entitlement is used up.
     PoolEntitlement = 12,
+    /// Its pool's reservation is taken by work that is not preemptible, as it is.
+    PoolReservation = 13,
     /// No cluster passes the filters.
     NoCluster = 20,
     /// No cluster has room.
@@ -164,6 +166,7 @@ impl ReasonCode {
         Self::PoolNotFound,
         Self::PoolLimit,
         Self::PoolEntitlement,
+        Self::PoolReservation,
         Self::NoCluster,
         Self::NoClusterCapacity,
         Self::ClusterSilent,
@@ -283,6 +286,9 @@ impl ReasonCode {
             Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
             Self::PoolLimit => "its pool's limit is reached",
             Self::PoolEntitlement => "its pool uses all that it is entitled to",
+            Self::PoolReservation => {
+                "is not preemptible, and work that is not has all of its pool's reservation"
+            }
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",
             Self::ClusterSilent => "the chosen cluster has not reported",

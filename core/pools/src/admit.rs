@@ -6,6 +6,7 @@ use crate::fill::{Taker, fill};
 use crate::hierarchy::PoolIdx;
 use crate::queue::{Queue, Turn};
 use crate::rooms::{Rooms, Side};
+use crate::terms::Terms;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
 use std::cmp::Reverse;
@@ -33,8 +34,8 @@ pub struct Request {
     pub group: GroupName,
     /// Its pool.
     pub pool: PoolIdx,
-    /// Which room it runs on.
-    pub side: Side,
+    /// On what terms it runs.
+    pub terms: Terms,
     /// Room of one instance.
     pub shape: Resources,
     /// How many more of the whole group may be active (`max_running`).
@@ -111,7 +112,7 @@ pub fn admit(
     let mut lines = Vec::new();
     for (pool, of_pool) in queue.pools() {
         let left = rooms.left(pool, side);
-        let of_side = of_pool.iter().filter(|(like, _)| like.side == side);
+        let of_side = of_pool.iter().filter(|(like, _)| like.terms.side == side);
         let open = of_side.filter(|(like, _)| rooms.lacking(&left, like).is_none());
         lines.extend(open.map(|(like, line)| (pool, like, line.turns())));
     }
@@ -136,13 +137,13 @@ pub fn admit(
 }
 
 fn admit_one(request: &Request, rooms: &mut Rooms) -> Admission {
-    let (shape, side) = (request.shape, request.side);
-    let most = request.room.min(rooms.pool_count(request.pool, side, shape));
+    let (shape, terms) = (request.shape, request.terms);
+    let most = request.room.min(rooms.pool_count(request.pool, terms, shape));
     let more = spread_over(request, most, rooms);
     let total = more.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
-    rooms.take(request.pool, side, shape.times(total));
+    rooms.take(request.pool, terms, shape.times(total));
     for (slice, n) in request.slices.iter().zip(&more) {
-        rooms.take_cluster(&slice.cluster, side, shape.times(*n));
+        rooms.take_cluster(&slice.cluster, terms.side, shape.times(*n));
     }
     let more = request.slices.iter().zip(more).filter(|(_, n)| *n > 0);
     Admission {
@@ -161,7 +162,7 @@ fn spread_over(request: &Request, most: u64, rooms: &Rooms) -> Vec<u64> {
         .iter()
         .map(|slice| {
             let room = left.entry(&slice.cluster).or_insert_with(|| {
-                let room = rooms.cluster(&slice.cluster, request.side, request.shape);
+                let room = rooms.cluster(&slice.cluster, request.terms.side, request.shape);
                 request.shape.count_in(room)
             });
             let n = slice.more.min(*room);
@@ -185,7 +186,7 @@ pub fn refusals(request: &Request, rooms: &Rooms) -> Vec<Refusal> {
         let reason = if request.room == 0 {
             Reason::new(ReasonCode::MaxRunning)
         } else {
-            rooms.refusal(request.pool, request.side, request.shape, &slice.cluster)?
+            rooms.refusal(request.pool, request.terms, request.shape, &slice.cluster)?
         };
         Some(Refusal {
             cluster: slice.cluster.clone(),

@@ -18,6 +18,7 @@ pub mod queue;
 pub mod rooms;
 pub mod standing;
 mod takers;
+pub mod terms;
 pub mod tree;
 
 pub use admit::{Admission, Refusal, Request, SliceRequest, admit, refusals};
@@ -28,4 +29,5 @@ pub use hierarchy::Hierarchy;
 pub use queue::{Likeness, Line, Queue, Turn};
 pub use rooms::{ClusterIdx, ClusterRoom, Left, Rooms, Side};
 pub use standing::Standing;
+pub use terms::{Held, Terms};
 pub use tree::{TreeProblem, validate};

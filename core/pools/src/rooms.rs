@@ -3,6 +3,7 @@
 use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::queue::Likeness;
+use crate::terms::{Held, Terms};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Reason, ReasonCode};
@@ -25,18 +26,49 @@ pub type ClusterIdx = usize;
 pub struct Left {
     /// By their limits.
     pub by_limit: Resources,
+    /// By their reservations, to work that is not preemptible.
+    pub by_reservation: Resources,
     /// By their entitlements.
     pub by_entitlement: Resources,
+}
+
+impl Left {
+    /// Nothing that bounds.
+    const MOST: Self = Self {
+        by_limit: Resources::MAX,
+        by_reservation: Resources::MAX,
+        by_entitlement: Resources::MAX,
+    };
+
+    fn min_each(self, other: Self) -> Self {
+        Self {
+            by_limit: self.by_limit.min_each(other.by_limit),
+            by_reservation: self.by_reservation.min_each(other.by_reservation),
+            by_entitlement: self.by_entitlement.min_each(other.by_entitlement),
+        }
+    }
+
+    /// What the bounds leave that change only with the pools, with the code of each. One after the other is told.
+    fn bounds(&self, terms: Terms) -> impl Iterator<Item = (ReasonCode, Resources)> + use<> {
+        let firm = (!terms.preemptible).then_some((ReasonCode::PoolReservation, self.by_reservation));
+        std::iter::once((ReasonCode::PoolLimit, self.by_limit)).chain(firm)
+    }
+
+    /// How many of a shape fit.
+    fn count(&self, terms: Terms, shape: Resources) -> u64 {
+        let bounds = self.bounds(terms).map(|(_, left)| shape.count_in(left));
+        bounds.fold(shape.count_in(self.by_entitlement), u64::min)
+    }
 }
 
 /// What one pool may have and has, with the pools below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PoolRoom {
     limit: Resources,
+    reservation: Resources,
     entitled: Resources,
-    taken: Resources,
     entitled_lent: Resources,
-    taken_lent: Resources,
+    taken: Held,
 }
 
 /// What is left in one cluster.
@@ -104,10 +136,10 @@ impl Rooms {
     ) -> Self {
         let room = |i: PoolIdx| PoolRoom {
             limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit),
+            reservation: hierarchy.pool(i).map_or(Resources::MAX, |p| p.reservation),
             entitled: Resources::ZERO,
-            taken: Resources::ZERO,
             entitled_lent: Resources::ZERO,
-            taken_lent: Resources::ZERO,
+            taken: Held::default(),
         };
         Self {
             pools: hierarchy.indexes().map(room).collect(),
@@ -131,7 +163,7 @@ impl Rooms {
     pub fn opened(&self, aside: impl Iterator<Item = (PoolIdx, Resources, Resources)>) -> Self {
         let mut out = self.clone();
         for (pool, ordinary, lent) in aside {
-            out.take_pool(pool, ordinary, lent);
+            out.take_pool(pool, Held::plain(ordinary, lent));
         }
         for room in out.pools.iter_mut().skip(ROOT + 1) {
             room.entitled = Resources::MAX;
@@ -145,29 +177,23 @@ impl Rooms {
         let pairs = before.pools.iter().zip(&after.pools);
         for (room, (before, after)) in self.pools.iter_mut().zip(pairs) {
             room.taken = room.taken.plus(after.taken.minus(before.taken));
-            room.taken_lent = room.taken_lent.plus(after.taken_lent.minus(before.taken_lent));
         }
         self.clusters = after.clusters;
     }
 
-    /// Takes room in a pool and those above it: so much ordinary room, and so much of what is lent.
-    pub fn take_pool(&mut self, pool: PoolIdx, ordinary: Resources, lent: Resources) {
+    /// Takes room in a pool and those above it.
+    pub fn take_pool(&mut self, pool: PoolIdx, held: Held) {
         let chain = std::iter::once(pool).chain(self.hierarchy.above(pool));
         for i in chain {
             if let Some(room) = self.pools.get_mut(i) {
-                room.taken = room.taken.plus(ordinary);
-                room.taken_lent = room.taken_lent.plus(lent);
+                room.taken = room.taken.plus(held);
             }
         }
     }
 
     /// Takes room of work, in sum, in a pool and those above it.
-    pub(crate) fn take(&mut self, pool: PoolIdx, side: Side, taken: Resources) {
-        let lent = match side {
-            Side::Ordinary => Resources::ZERO,
-            Side::Revocable => taken.lent_part(self.lends),
-        };
-        self.take_pool(pool, taken.minus(lent), lent);
+    pub(crate) fn take(&mut self, pool: PoolIdx, terms: Terms, taken: Resources) {
+        self.take_pool(pool, Held::new(terms, taken, self.lends));
     }
 
     /// Takes room of work, in sum, in a cluster.
@@ -183,7 +209,7 @@ impl Rooms {
     #[must_use]
     pub fn taken(&self, pool: PoolIdx) -> (Resources, Resources) {
         let room = self.pools.get(pool);
-        room.map_or_else(Default::default, |r| (r.taken, r.taken_lent))
+        room.map_or_else(Default::default, |r| (r.taken.ordinary, r.taken.lent))
     }
 
     /// What is left in a cluster for work of a shape.
@@ -204,56 +230,52 @@ impl Rooms {
         chain.filter_map(|i| Some((i, self.pools.get(i)?)))
     }
 
-    /// What a pool's limit leaves.
-    fn by_limit(&self, room: &PoolRoom, side: Side) -> Resources {
-        let ordinary = room.limit.minus(room.taken);
-        match side {
-            Side::Ordinary => ordinary,
+    /// What one pool leaves to a side by itself.
+    fn left_by(&self, room: &PoolRoom, side: Side) -> Left {
+        let limit = room.limit.minus(room.taken.ordinary);
+        let entitled = room.entitled.minus(room.taken.ordinary);
+        let (by_limit, by_entitlement) = match side {
+            Side::Ordinary => (limit, entitled),
             // Limits are about ordinary room.
-            Side::Revocable => Resources::MAX.where_lent(self.lends, ordinary),
-        }
-    }
-
-    /// What a pool's entitlement leaves.
-    fn by_entitlement(&self, room: &PoolRoom, side: Side) -> Resources {
-        let ordinary = room.entitled.minus(room.taken);
-        match side {
-            Side::Ordinary => ordinary,
-            Side::Revocable => room
-                .entitled_lent
-                .minus(room.taken_lent)
-                .where_lent(self.lends, ordinary),
+            Side::Revocable => {
+                let lent = room.entitled_lent.minus(room.taken.lent);
+                (
+                    Resources::MAX.where_lent(self.lends, limit),
+                    lent.where_lent(self.lends, entitled),
+                )
+            }
+        };
+        Left {
+            by_limit,
+            by_reservation: room.reservation.minus(room.taken.firm),
+            by_entitlement,
         }
     }
 
     /// What a pool and those above it leave.
     #[must_use]
     pub fn left(&self, pool: PoolIdx, side: Side) -> Left {
-        let none = Left {
-            by_limit: Resources::MAX,
-            by_entitlement: Resources::MAX,
-        };
-        self.chain(pool).fold(none, |left, (_, room)| Left {
-            by_limit: left.by_limit.min_each(self.by_limit(room, side)),
-            by_entitlement: left.by_entitlement.min_each(self.by_entitlement(room, side)),
+        let chain = self.chain(pool);
+        chain.fold(Left::MOST, |left, (_, room)| {
+            left.min_each(self.left_by(room, side))
         })
     }
 
     /// How many of a shape fit into a pool and those above it.
     #[must_use]
-    pub fn pool_count(&self, pool: PoolIdx, side: Side, shape: Resources) -> u64 {
-        let left = self.left(pool, side);
-        shape.count_in(left.by_limit.min_each(left.by_entitlement))
+    pub fn pool_count(&self, pool: PoolIdx, terms: Terms, shape: Resources) -> u64 {
+        self.left(pool, terms.side).count(terms, shape)
     }
 
-    /// What one more of those who are alike waits for, where so much is left in its pool: the pool's limit, a cluster, or the pool's
-    /// entitlement. `None` when there is room.
+    /// What one more of those who are alike waits for, where so much is left in its pool: a bound of the pool, a cluster, or the
+    /// pool's entitlement. `None` when there is room.
     #[must_use]
     pub fn lacking(&self, left: &Left, like: &Likeness) -> Option<ReasonCode> {
-        let (side, shape) = (like.side, like.shape);
-        let has_room = |c: &ClusterIdx| shape.fits(self.cluster_at(*c, side, shape));
-        if !shape.fits(left.by_limit) {
-            Some(ReasonCode::PoolLimit)
+        let (terms, shape) = (like.terms, like.shape);
+        let has_room = |c: &ClusterIdx| shape.fits(self.cluster_at(*c, terms.side, shape));
+        let bound = left.bounds(terms).find(|(_, left)| !shape.fits(*left));
+        if let Some((code, _)) = bound {
+            Some(code)
         } else if !like.clusters.iter().any(has_room) {
             Some(ReasonCode::NoClusterCapacity)
         } else if !shape.fits(left.by_entitlement) {
@@ -263,33 +285,36 @@ impl Rooms {
         }
     }
 
-    /// Why one more of a shape does not fit into a pool and a cluster, `None` when it does. A limit is told before a cluster
+    /// Why one more of a shape does not fit into a pool and a cluster, `None` when it does. A bound is told before a cluster
     /// without room, since nothing but a change of the pool helps; entitlement after it.
     #[must_use]
     pub fn refusal(
         &self,
         pool: PoolIdx,
-        side: Side,
+        terms: Terms,
         shape: Resources,
         cluster: &ClusterId,
     ) -> Option<Reason> {
-        let limit = self.chain(pool).find_map(|(i, room)| {
-            let left = self.by_limit(room, side);
-            self.lack(ReasonCode::PoolLimit, i, left, shape)
+        let codes = Left::MOST.bounds(terms).map(|(code, _)| code);
+        let bound = codes.flat_map(|code| self.chain(pool).map(move |at| (code, at)));
+        let bound = bound.into_iter().find_map(|(code, (i, room))| {
+            let left = self.left_by(room, terms.side);
+            let (_, left) = left.bounds(terms).find(|(c, _)| *c == code)?;
+            self.lack(code, i, left, shape)
         });
         let in_cluster = || {
-            let left = self.cluster(cluster, side, shape);
+            let left = self.cluster(cluster, terms.side, shape);
             let short = shortfall(left, shape)?;
             let reason = Reason::new(ReasonCode::NoClusterCapacity).at(cluster.as_str());
             Some(reason.short(short))
         };
         let entitlement = || {
             self.chain(pool).find_map(|(i, room)| {
-                let left = self.by_entitlement(room, side);
+                let left = self.left_by(room, terms.side).by_entitlement;
                 self.lack(ReasonCode::PoolEntitlement, i, left, shape)
             })
         };
-        limit.or_else(in_cluster).or_else(entitlement)
+        bound.or_else(in_cluster).or_else(entitlement)
     }
 
     fn lack(&self, code: ReasonCode, pool: PoolIdx, left: Resources, shape: Resources) -> Option<Reason> {

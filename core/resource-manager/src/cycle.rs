@@ -197,11 +197,7 @@ impl ResourceManager {
         self.refresh();
         let patience = Span(self.config.spill_after.0.saturating_mul(2));
         let admitted = divide(&mut self.picture, now, patience);
-        for a in &admitted {
-            if let Some(spec) = self.picture.jobs.get(&a.job).and_then(|j| j.spec.as_ref()) {
-                self.picture.raised.insert(spec.pool.clone());
-            }
-        }
+        self.picture.raised.extend(admitted.iter().map(|a| a.job));
         let mut ids = std::mem::take(&mut self.regrant);
         ids.extend(admitted.iter().map(|a| a.job));
         for ((id, key), active) in grants(&self.picture, &ids, &admitted) {

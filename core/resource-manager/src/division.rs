@@ -51,32 +51,43 @@ pub struct Wanted {
     pub lent: Resources,
 }
 
-/// What pools want, by index, as far as the clusters that their work may use have it.
+/// What pools want, by index, as far as the clusters that their work may use have it, and as far as it may have it.
 #[must_use]
 pub fn demands(picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
     let known = ledger.known();
-    known.map(|(pool, of)| (pool, wanted(picture, of))).collect()
+    known
+        .map(|(pool, of)| (pool, wanted(picture, pool, of)))
+        .collect()
 }
 
-fn wanted(picture: &Picture, of: &OfPool) -> Wanted {
-    let each = of.by_choice.iter().map(|(only, sums)| {
+fn wanted(picture: &Picture, pool: PoolIdx, of: &OfPool) -> Wanted {
+    let (mut firm, mut out) = (Resources::ZERO, Wanted::default());
+    for (choice, sums) in &of.by_choice {
         let wanted = sums.ordinary.demand;
-        let ordinary = if only.is_empty() {
+        let wanted = if choice.only.is_empty() {
             wanted
         } else {
-            let there = choice(picture, only);
+            let there = clusters_of(picture, &choice.only);
             wanted.min_each(there).max_each(sums.ordinary.allocated)
         };
-        (ordinary, sums.lent.demand)
-    });
-    each.fold(Wanted::default(), |sum, (ordinary, lent)| Wanted {
-        ordinary: sum.ordinary.plus(ordinary),
-        lent: sum.lent.plus(lent),
-    })
+        if choice.terms.preemptible {
+            out.ordinary = out.ordinary.plus(wanted);
+        } else {
+            firm = firm.plus(wanted);
+        }
+        out.lent = out.lent.plus(sums.lent.demand);
+    }
+    if !firm.is_zero() {
+        // What is not preemptible has no use for more than the reservation.
+        let reserved = picture.hierarchy.pool(pool).map(|p| p.reservation);
+        let most = reserved.unwrap_or_default().max_each(of.held().firm);
+        out.ordinary = out.ordinary.plus(firm.min_each(most));
+    }
+    out
 }
 
 /// All that the clusters of a choice have.
-fn choice(picture: &Picture, only: &[String]) -> Resources {
+fn clusters_of(picture: &Picture, only: &[String]) -> Resources {
     let chosen = picture.clusters.iter().filter(|(id, c)| {
         let name = c.row.as_ref().map_or("", |r| r.name.as_str());
         c.wish() != Wish::Left && only.iter().any(|o| o == name || o == id.as_str())
@@ -132,7 +143,7 @@ impl Division {
         } else if let Some((_, standing)) = &mut self.standing {
             touched.extend(ledger.choosy());
             for pool in touched {
-                let now = ledger.of_known(pool).map(|of| wanted(picture, of));
+                let now = ledger.of_known(pool).map(|of| wanted(picture, pool, of));
                 standing.set_demand(pool, now.unwrap_or_default().ordinary);
                 match now {
                     Some(now) => self.wanted.insert(pool, now),
@@ -166,7 +177,7 @@ pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
     let hierarchy = Arc::clone(&picture.hierarchy);
     let mut out = Rooms::new(hierarchy, lent(picture), clusters.collect());
     for (pool, of) in ledger.known() {
-        out.take_pool(pool, of.sums.ordinary.allocated, of.sums.lent.allocated);
+        out.take_pool(pool, of.held());
     }
     out.entitle(&entitled.ordinary, &entitled.lent);
     out
@@ -295,14 +306,14 @@ fn usable(picture: &Picture, ledger: &Ledger, rooms: &Rooms, hopeful: impl Fn(&L
         };
         let left = BothLeft::of(rooms, pool);
         for (like, line) in lines {
-            let of_lent = match like.side {
+            let of_lent = match like.terms.side {
                 Side::Ordinary => Resources::ZERO,
                 Side::Revocable => like.shape.lent_part(kinds),
             };
             let of_ordinary = like.shape.minus(of_lent);
             match left.lacking(rooms, like) {
                 Some(ReasonCode::PoolEntitlement) => {
-                    let there = left.of_side(like.side).by_entitlement;
+                    let there = left.of_side(like.terms.side).by_entitlement;
                     let lacks = like.shape.minus(like.shape.min_each(there)).kinds();
                     ordinary.lacks = ordinary.lacks.max_each(lacks.min_each(of_ordinary.kinds()));
                     lent.lacks = lent.lacks.max_each(lacks.min_each(of_lent.kinds()));
@@ -340,7 +351,7 @@ impl BothLeft {
     }
 
     fn lacking(&self, rooms: &Rooms, like: &Likeness) -> Option<ReasonCode> {
-        rooms.lacking(self.of_side(like.side), like)
+        rooms.lacking(self.of_side(like.terms.side), like)
     }
 }
 

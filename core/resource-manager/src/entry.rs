@@ -9,7 +9,7 @@ use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Turn};
+use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Turn};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -69,12 +69,20 @@ pub struct Use {
     pub spoken_for: Taken,
 }
 
+/// What jobs of a pool have in common that cannot have more of it than others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Choice {
+    /// The clusters that they may use, by name; all when empty.
+    pub(crate) only: Vec<String>,
+    /// On what terms they run.
+    pub(crate) terms: Terms,
+}
+
 /// What one job adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub(crate) pool: PoolRef,
-    /// The clusters that it may use, by name; all when empty.
-    pub(crate) only: Vec<String>,
+    pub(crate) choice: Choice,
     pub(crate) sums: BothSums,
     /// What could be active of its groups that ask for GPUs.
     pub(crate) with_gpus: Resources,
@@ -127,7 +135,10 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     let lines = lines(picture, id, job);
     let mut out = Entry {
         pool: PoolRef::Unknown(String::new()),
-        only: Vec::new(),
+        choice: Choice {
+            only: Vec::new(),
+            terms: Terms::of(Side::Ordinary),
+        },
         sums: BothSums::default(),
         with_gpus: Resources::ZERO,
         clusters: Vec::new(),
@@ -142,8 +153,9 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         return out;
     };
     out.pool = pool_of(picture, &spec.pool);
-    out.only.clone_from(&spec.clusters.only);
-    out.only.sort();
+    out.choice.terms = terms_of(spec);
+    out.choice.only.clone_from(&spec.clusters.only);
+    out.choice.only.sort();
     out.unplaced = is_somewhere_unplaced(picture, id, &lines);
     out.restless = out.unplaced || is_restless(picture, job, &lines);
     for group in &spec.groups {
@@ -253,7 +265,7 @@ fn waits(
         .filter(|r| r.room > 0)
         .map(|r| {
             let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
-            let like = Likeness::new(r.side, r.shape, indexes);
+            let like = Likeness::new(r.terms, r.shape, indexes);
             let turn = Turn {
                 priority: Reverse(spec.priority),
                 job: id,
@@ -293,18 +305,23 @@ pub(crate) fn request(
         job: id,
         group: group.name.clone(),
         pool,
-        side: side_of(spec),
+        terms: terms_of(spec),
         shape: group.room(),
         room: u64::from(group.most_active()).saturating_sub(allocated),
         slices,
     })
 }
 
-pub(crate) const fn side_of(spec: &JobSpec) -> Side {
-    if spec.revocable {
+/// On what terms a job runs.
+pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
+    let side = if spec.revocable {
         Side::Revocable
     } else {
         Side::Ordinary
+    };
+    Terms {
+        side,
+        preemptible: spec.preemptible,
     }
 }
 

@@ -2,13 +2,13 @@
 //! each cluster, who waits, and which jobs a cycle has to look at. What is kept is what `entry` gives for every job; the checker
 //! holds both against each other.
 
-use crate::entry::{BothSums, Entry, PoolRef, Sums, Use, Uses, entry};
+use crate::entry::{BothSums, Choice, Entry, PoolRef, Sums, Use, Uses, entry};
 use crate::picture::{ClusterView, Picture};
 use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Likeness, Queue, Turn};
+use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What entries depend on beside their own job.
@@ -63,8 +63,21 @@ impl OfCluster {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OfPool {
     pub(crate) sums: BothSums,
-    /// What could be active, by the clusters that it may use; those that may use any under the empty list.
-    pub(crate) by_choice: BTreeMap<Vec<String>, BothSums>,
+    /// The same by what bounds it.
+    pub(crate) by_choice: BTreeMap<Choice, BothSums>,
+}
+
+impl OfPool {
+    /// What its jobs have, granted or active.
+    pub(crate) fn held(&self) -> Held {
+        let firm = self.by_choice.iter().filter(|(of, _)| !of.terms.preemptible);
+        let firm = firm.fold(Resources::ZERO, |sum, (_, s)| sum.plus(s.ordinary.allocated));
+        let (ordinary, lent) = (self.sums.ordinary.allocated, self.sums.lent.allocated);
+        Held {
+            firm,
+            ..Held::plain(ordinary, lent)
+        }
+    }
 }
 
 /// Sums over all live jobs.
@@ -228,11 +241,11 @@ impl Ledger {
         if entry.sums != BothSums::default() {
             let of_pool = self.pools.entry(entry.pool.clone()).or_default();
             of_pool.sums = sums(of_pool.sums, entry.sums);
-            let of_choice = of_pool.by_choice.entry(entry.only.clone()).or_default();
+            let of_choice = of_pool.by_choice.entry(entry.choice.clone()).or_default();
             *of_choice = sums(*of_choice, entry.sums);
             of_pool.by_choice.retain(|_, s| *s != BothSums::default());
             if let PoolRef::Known(i) = entry.pool {
-                if of_pool.by_choice.keys().any(|only| !only.is_empty()) {
+                if of_pool.by_choice.keys().any(|of| !of.only.is_empty()) {
                     self.choosy.insert(i);
                 } else {
                     self.choosy.remove(&i);
@@ -342,13 +355,23 @@ impl Ledger {
 
     /// Sums by path, of pools in the tree or not.
     pub(crate) fn by_path(&self, picture: &Picture) -> BTreeMap<String, BothSums> {
+        let all = self.paths(picture);
+        all.map(|(path, of)| (path, of.sums)).collect()
+    }
+
+    /// What jobs have by path, of pools in the tree or not.
+    pub(crate) fn held_by_path(&self, picture: &Picture) -> BTreeMap<String, Held> {
+        let all = self.paths(picture);
+        all.map(|(path, of)| (path, of.held())).collect()
+    }
+
+    fn paths<'a>(&'a self, picture: &'a Picture) -> impl Iterator<Item = (String, &'a OfPool)> {
         let path = |pool: &PoolRef| match pool {
             PoolRef::Known(i) => picture.hierarchy.pool(*i).map(|p| p.path.clone()),
             PoolRef::Unknown(path) => Some(path.clone()),
         };
         let all = self.pools.iter();
-        all.filter_map(|(pool, of)| Some((path(pool)?, of.sums)))
-            .collect()
+        all.filter_map(move |(pool, of)| Some((path(pool)?, of)))
     }
 }
 

@@ -50,8 +50,8 @@ pub struct Picture {
     pub ledger: Ledger,
     /// How room was divided last.
     pub division: Division,
-    /// Pools in which the last step raised grants.
-    pub raised: BTreeSet<String>,
+    /// Jobs whose grants the last step raised.
+    pub raised: BTreeSet<JobId>,
     /// Counts what a checker would have to look at again.
     pub revision: u64,
 }

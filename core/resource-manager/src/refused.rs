@@ -1,6 +1,6 @@
 //! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
 
-use crate::entry::{Line, PoolRef, pool_of, side_of};
+use crate::entry::{Line, PoolRef, pool_of, terms_of};
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -37,7 +37,7 @@ pub(crate) fn refused(
             }
             match pool_of(picture, &spec.pool) {
                 PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
-                PoolRef::Known(pool) => rooms.refusal(pool, side_of(spec), group.room(), &line.key.cluster),
+                PoolRef::Known(pool) => rooms.refusal(pool, terms_of(spec), group.room(), &line.key.cluster),
             }
         };
         (count > 0).then(reason).flatten().map(|reason| Refused {

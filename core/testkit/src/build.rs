@@ -94,6 +94,7 @@ impl JobBuilder {
             priority: 0,
             clusters: ClusterChoice::default(),
             revocable: false,
+            preemptible: true,
             on_unreachable: defaults::on_unreachable(kind),
             on_cluster_loss: defaults::on_cluster_loss(kind),
             groups: vec![group],
@@ -125,6 +126,13 @@ impl JobBuilder {
     #[must_use]
     pub const fn revocable(mut self) -> Self {
         self.0.revocable = true;
+        self
+    }
+
+    /// Never stopped for others.
+    #[must_use]
+    pub const fn not_preemptible(mut self) -> Self {
+        self.0.preemptible = false;
         self
     }
 

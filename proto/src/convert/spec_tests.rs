@@ -199,7 +199,7 @@ fn specs() -> impl Strategy<Value = JobSpec> {
         btree_map(".{0,4}", ".{0,4}", 0..3),
         vec(".{0,4}", 0..3),
     );
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     let rest = (flags, any::<u32>(), silences(), silences());
     (texts, rest, vec(groups(), 0..3)).prop_map(|(t, r, groups)| JobSpec {
         name: t.0,
@@ -213,6 +213,7 @@ fn specs() -> impl Strategy<Value = JobSpec> {
         },
         priority: r.1,
         revocable: r.0.2,
+        preemptible: r.0.3,
         on_unreachable: r.2,
         on_cluster_loss: r.3,
         groups,

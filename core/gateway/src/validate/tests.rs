@@ -112,6 +112,13 @@ fn each_rule_of_a_group_names_its_field() {
         },
         "spec.groups[0].resources.gpus_milli",
     );
+    check(
+        |s| {
+            s.revocable = true;
+            s.preemptible = false;
+        },
+        "spec.preemptible",
+    );
     check(|s| s.groups[0].retry.limit = 0, "spec.groups[0].retry.limit");
     check(
         |s| s.groups[0].retry.backoff = Span::minutes(6),

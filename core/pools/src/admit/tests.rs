@@ -6,6 +6,7 @@ use crate::entitle::{Entitlements, entitle};
 use crate::hierarchy::Hierarchy;
 use crate::queue::Likeness;
 use crate::rooms::ClusterRoom;
+use echelon_core_model::pool::Pool;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> 
         job: JobId(job),
         group: GroupName::new("main"),
         pool: 0,
-        side: Side::Ordinary,
+        terms: Terms::of(Side::Ordinary),
         shape: cpus(shape),
         room: u64::MAX,
         slices: wants
@@ -50,7 +51,11 @@ struct There {
 }
 
 fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> There {
-    let tree = tree(limits.iter().map(|(p, limit)| pool(p, 0, *limit, 1)));
+    rooms_of(limits.iter().map(|(p, limit)| pool(p, 0, *limit, 1)), clusters)
+}
+
+fn rooms_of(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, u64)]) -> There {
+    let tree = tree(pools);
     let hierarchy = Arc::new(Hierarchy::new(&tree));
     let demand = vec![cpus(1_000_000); hierarchy.len()];
     let capacity = clusters.iter().map(|(_, n)| n).sum();
@@ -88,7 +93,7 @@ fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<R
         let index = |s: &&SliceRequest| there.clusters.iter().position(|c| c == s.cluster.as_str());
         // One that is not there is one that has no room.
         let clusters = waiting.iter().map(|s| index(s).unwrap_or(99));
-        let like = Likeness::new(r.side, r.shape, clusters);
+        let like = Likeness::new(r.terms, r.shape, clusters);
         let turn = Turn {
             priority: Reverse(a.priority),
             job: r.job,
@@ -198,6 +203,50 @@ fn every_pool_above_holds() {
     );
 }
 
+fn firm(mut asked: Asked) -> Asked {
+    asked.request.terms.preemptible = false;
+    asked
+}
+
+#[test]
+fn what_is_not_preemptible_runs_within_the_reservations_of_all_pools_above() {
+    let pools = || [("/p", 5, 99), ("/p/a", 4, 99), ("/p/b", 3, 99)].map(|(p, r, l)| pool(p, r, l, 1));
+    let asked = [
+        request(1, "/p/a", 1, &[("c", 2)]),
+        firm(request(2, "/p/a", 1, &[("c", 9)])),
+        firm(request(3, "/p/b", 1, &[("c", 9)])),
+        request(4, "/p/b", 1, &[("c", 7)]),
+    ];
+    let mut there = rooms_of(pools(), &[("c", 100)]);
+    let got = admit_all(&asked, &mut there);
+    let expected: [Told; 4] = [
+        (1, vec![("c".to_owned(), 2)], vec![]),
+        (
+            2,
+            vec![("c".to_owned(), 4)],
+            vec!["5 POOL_RESERVATION".to_owned()],
+        ),
+        (
+            3,
+            vec![("c".to_owned(), 1)],
+            vec!["8 POOL_RESERVATION".to_owned()],
+        ),
+        (4, vec![("c".to_owned(), 7)], vec![]),
+    ];
+    assert_eq!(numbers(&got), expected);
+    let text = |i: usize| got[i].2[0].reason.to_string();
+    assert_eq!(
+        text(1),
+        "is not preemptible, and work that is not has all of its pool's reservation: cpus needs 0.001, has at most 0 (/p/a)"
+    );
+    // What `/p` has left is what binds, though `/p/b` has reserved more.
+    assert!(
+        text(2).ends_with("cpus needs 0.001, has at most 0 (/p)"),
+        "{}",
+        text(2)
+    );
+}
+
 #[test]
 fn each_refusal_names_the_room_that_was_too_small() {
     let mut capped = request(1, "/p", 1, &[("c", 5)]);
@@ -247,7 +296,7 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
     let mut queue = Queue::default();
     let pool = there.hierarchy.find("/p").unwrap();
     for a in &asked {
-        let like = Likeness::new(Side::Ordinary, a.request.shape, std::iter::once(0));
+        let like = Likeness::new(Terms::of(Side::Ordinary), a.request.shape, std::iter::once(0));
         let turn = Turn {
             priority: Reverse(0),
             job: a.request.job,
@@ -271,6 +320,7 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
 fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
     let slice = (0usize..3, 0u64..6, 0u64..9);
     let one = (
+        any::<bool>(),
         0usize..3,
         1u64..5,
         0u32..3,
@@ -278,9 +328,13 @@ fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
         proptest::collection::vec(slice, 0..4),
     );
     proptest::collection::vec(one, 0..8).prop_map(|all| {
-        let build = |(i, (p, shape, priority, room, slices)): (usize, (usize, u64, u32, u64, Vec<_>))| {
+        let build = |(i, (preemptible, p, shape, priority, room, slices)): (
+            usize,
+            (bool, usize, u64, u32, u64, Vec<_>),
+        )| {
             let mut r = request(i as u128 + 1, ["/p/a", "/p/b", "/q"][p], shape, &[]);
             r.priority = priority;
+            r.request.terms.preemptible = preemptible;
             r.request.room = room;
             r.request.slices = slices
                 .into_iter()
@@ -304,10 +358,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
     #[test]
     fn no_room_is_broken_and_every_instance_is_accounted_for(
-        requests in some_requests(), p in 0u64..20, q in 0u64..20, x in 0u64..20, y in 0u64..20,
+        requests in some_requests(), p in 0u64..20, q in 0u64..20, x in 0u64..20, y in 0u64..20, firm in 0u64..12,
     ) {
-        let all = [("/p", p), ("/p/a", p), ("/p/b", 9), ("/q", q)];
-        let mut left = rooms(&all, &[("x", x), ("y", y)]);
+        let all = [("/p", p), ("/p/a", p), ("/p/b", 9), ("/q", q)].map(|(path, most)| {
+            pool(path, firm.min(most), most, 1)
+        });
+        let mut left = rooms_of(all, &[("x", x), ("y", y)]);
         let admitted = admit_all(&requests, &mut left);
         let used = |which: &dyn Fn(&Asked, &ClusterId) -> bool| -> u64 {
             let mut sum = 0;
@@ -319,6 +375,10 @@ proptest! {
         };
         prop_assert!(used(&|r, _| r.pool.starts_with("/p")) <= p);
         prop_assert!(used(&|r, _| r.pool == "/q") <= q);
+        for path in ["/p", "/q"] {
+            let inside = |r: &Asked| r.pool.starts_with(path) && !r.request.terms.preemptible;
+            prop_assert!(used(&|r, _| inside(r)) <= firm);
+        }
         prop_assert!(used(&|_, c| c.as_str() == "x") <= x);
         prop_assert!(used(&|_, c| c.as_str() == "y") <= y);
         prop_assert!(used(&|_, c| c.as_str() == "z") == 0);

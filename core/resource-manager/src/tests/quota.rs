@@ -4,7 +4,7 @@ use super::case::{Case, batch, service};
 use crate::plan::plan;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::pool::PoolKind;
-use echelon_core_model::{ReasonCode, RunState, Span};
+use echelon_core_model::{ReasonCode, Resources, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 #[test]
@@ -375,4 +375,60 @@ fn a_plan_counts_what_is_lent() {
     let could = |case: &Case, job: JobBuilder| plan(case.rm.picture(), &job.build()).groups[0].could_start;
     assert_eq!(could(&case, batch(9)), 2);
     assert_eq!(could(&case, batch(9).revocable()), 3);
+}
+
+#[test]
+fn what_is_not_preemptible_stays_within_its_pools_reservation() {
+    let mut case = Case::new().pool("/x", 100).cluster("a", 20);
+    let reserve = |case: &mut Case, cpus: u64| {
+        case.change_pool("/x", |p| {
+            p.reservation = Resources {
+                cpus: cpus * 1000,
+                memory: 1 << 20,
+                ..Resources::ZERO
+            };
+        });
+    };
+    reserve(&mut case, 4);
+    let firm = case.store_job(1, batch(9).pool("/x").not_preemptible());
+    let other = case.store_job(2, batch(3).pool("/x"));
+    case.elect();
+    case.run_for(Span::seconds(40));
+    assert_eq!((case.total_active(firm), case.total_active(other)), (4, 3));
+    assert_eq!(case.waiting(firm), [(ReasonCode::PoolReservation, 5)]);
+    let text = case.progress(firm).unwrap().waiting[0].reason.to_string();
+    assert!(text.ends_with("cpus needs 1, has at most 0 (/x)"), "{text}");
+    let could = |case: &Case, job: JobBuilder| plan(case.rm.picture(), &job.build()).groups[0].could_start;
+    assert_eq!(could(&case, batch(2).pool("/x").not_preemptible()), 0);
+    assert_eq!(could(&case, batch(2).pool("/x")), 2);
+    // A smaller reservation takes nothing away, a larger one gives more, and so does an end.
+    reserve(&mut case, 2);
+    case.run_for(Span::seconds(10));
+    assert_eq!(case.total_active(firm), 4);
+    reserve(&mut case, 6);
+    case.run_for(Span::seconds(10));
+    assert_eq!(case.total_active(firm), 6);
+    case.at("a", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(firm), 3);
+}
+
+#[test]
+fn a_pool_is_entitled_to_nothing_for_what_its_reservation_keeps_from_running() {
+    let mut case = Case::new().pool("/x", 100).pool("/y", 100).cluster("a", 10);
+    case.change_pool("/x", |p| {
+        p.reservation = Resources {
+            cpus: 2_000,
+            memory: 1 << 20,
+            ..Resources::ZERO
+        };
+    });
+    let firm = case.store_job(1, batch(20).pool("/x").not_preemptible());
+    let other = case.store_job(2, batch(20).pool("/y"));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(firm), case.total_active(other)), (2, 8));
+    let pool = case.rm.picture().hierarchy.find("/x").unwrap();
+    let entitled = crate::division::entitled(case.rm.picture(), &case.rm.picture().ledger);
+    assert_eq!(entitled.ordinary.amount(pool).cpus, 2_000);
 }
