@@ -116,6 +116,9 @@ pub struct Amounts {
     /// Which priorities its jobs may have: `min=0,max=9,default=3`; what is not named is no bound
     #[arg(long, value_parser = bounds, value_name = "BOUND=N,...")]
     priority: Option<v1::PriorityBounds>,
+    /// What its controllers, jobs that start others, never exceed together; a kind that is not named has no limit
+    #[arg(long, value_parser = amounts, value_name = "KIND=AMOUNT,...")]
+    controller_limit: Option<v1::ResourceLimit>,
 }
 
 fn bounds(text: &str) -> Result<v1::PriorityBounds, String> {
@@ -192,6 +195,7 @@ impl Amounts {
             ("kind", self.kind.is_some()),
             ("max_instance", self.max_instance.is_some()),
             ("priority", self.priority.is_some()),
+            ("controller_limit", self.controller_limit.is_some()),
         ];
         named
             .into_iter()
@@ -221,6 +225,7 @@ impl Amounts {
             kind: self.kind.unwrap_or_default().into(),
             max_instance: self.max_instance,
             priority: self.priority,
+            controller_limit: self.controller_limit,
             etag,
             ..v1::Pool::default()
         }
@@ -272,7 +277,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             let paths = amounts.mask();
             if paths.is_empty() {
                 return Err(Failure::wrong(
-                    "say what to change: --reservation, --limit, --share, --kind, --max-instance or --priority",
+                    "say what to change: --reservation, --limit, --share, --kind, --max-instance, --priority or --controller-limit",
                 ));
             }
             let request = v1::UpdatePoolRequest {
@@ -323,6 +328,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             share_text(p.share),
             shape::limit(p.max_instance.as_ref()),
             bounds_text(p.priority),
+            shape::limit(p.controller_limit.as_ref()),
             p.pool_id.clone(),
             p.etag.clone(),
         ]
@@ -336,6 +342,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             "SHARE",
             "MAX INSTANCE",
             "PRIORITY",
+            "CONTROLLER LIMIT",
             "ID",
             "ETAG",
         ],
@@ -350,7 +357,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
@@ -358,6 +365,7 @@ fn show(context: &Context, p: &v1::Pool) {
         share_text(p.share),
         shape::limit(p.max_instance.as_ref()),
         bounds_text(p.priority),
+        shape::limit(p.controller_limit.as_ref()),
         p.etag,
     );
     print!(

@@ -51,6 +51,9 @@ fn people(job: &v1::Job) -> String {
                 .to_owned(),
         );
     }
+    if job.spec.as_ref().is_some_and(|s| s.controller) {
+        lines.push("controller: yes: its pools bound what controllers have together".to_owned());
+    }
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }

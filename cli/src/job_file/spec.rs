@@ -103,6 +103,7 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         clusters: clusters(&mut r, file.clusters),
         revocable: r.value("revocable", file.revocable.as_ref(), truth, false),
         preemptible: r.value("preemptible", file.preemptible.as_ref(), truth, true),
+        controller: r.value("controller", file.controller.as_ref(), truth, false),
         on_unreachable: r.value(
             "on_unreachable",
             file.on_unreachable.as_ref(),

@@ -32,6 +32,7 @@ struct PoolFile {
     kind: Option<Scalar>,
     max_instance: Option<AmountsFile>,
     priority: Option<PriorityFile>,
+    controller_limit: Option<AmountsFile>,
     moved_from: Option<Scalar>,
     #[serde(default)]
     pools: BTreeMap<String, Option<PoolFile>>,
@@ -139,6 +140,11 @@ impl Reader {
                 kind: self.kind(&format!("{at}.kind"), file.kind.as_ref()),
                 max_instance: self.amounts(&format!("{at}.max_instance"), file.max_instance, Resources::MAX),
                 priority: self.priority(&format!("{at}.priority"), file.priority),
+                controller_limit: self.amounts(
+                    &format!("{at}.controller_limit"),
+                    file.controller_limit,
+                    Resources::MAX,
+                ),
                 ..new
             };
             self.pools.push(v1::PoolWish {
@@ -245,7 +251,7 @@ mod tests {
 
     const TREE: &str = "
 pools:
-  default:
+  default: {controller_limit: {cpus: 2}}
   ml:
     reservation: {cpus: 6, memory: 8GiB}
     limit: {cpus: 0.5}
@@ -265,6 +271,7 @@ pools:
         let pool = |i: usize| read[i].pool.clone().unwrap();
         let paths: Vec<String> = (0..3).map(|i| pool(i).path).collect();
         assert_eq!(paths, ["/default", "/ml", "/ml/train"]);
+        assert_eq!(pool(0).controller_limit.unwrap().cpus_milli, Some(2000));
         assert_eq!(pool(0).share.unwrap().cpus_milli, 1);
         assert_eq!(pool(0).limit.unwrap(), v1::ResourceLimit::default());
         assert_eq!(pool(1).reservation.unwrap().memory_mib, 8192);

@@ -36,9 +36,11 @@ fn shape(spec: &JobSpec, room: Resources, tree: &PoolTree, path: &str, out: &mut
             let limit = (pool, "limit", pool.limit.get(kind));
             // What is not preemptible runs within reservations.
             let reserved = (pool, "reservation", pool.reservation.get(kind));
+            let of_controllers = (pool, "controller_limit", pool.controller_limit.get(kind));
             std::iter::once(largest)
                 .chain((!spec.revocable).then_some(limit))
                 .chain((!spec.preemptible).then_some(reserved))
+                .chain((spec.controller && !spec.revocable).then_some(of_controllers))
         });
         let Some((pool, of, most)) = bounds.min_by_key(|(.., most)| *most) else {
             return;

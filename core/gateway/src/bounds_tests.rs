@@ -147,6 +147,28 @@ fn an_instance_that_is_not_preemptible_must_fit_every_reservation_above_it() {
 }
 
 #[test]
+fn a_controller_must_fit_what_every_pool_above_allows_controllers() {
+    let mut store = tree();
+    with(&mut store, "/ml", |p| {
+        p.controller_limit = Resources::MAX.with(Kind::Cpus, 500);
+    });
+    let mut spec = sized(501, 1);
+    create(&mut store, spec.clone(), Some(3)).unwrap();
+    let mut store = tree();
+    with(&mut store, "/ml", |p| {
+        p.controller_limit = Resources::MAX.with(Kind::Cpus, 500);
+    });
+    spec.controller = true;
+    let refused = told(create(&mut store, spec, Some(3)));
+    assert!(
+        refused[0]
+            .1
+            .contains("pool `/ml` allows at most 0.5 (`controller_limit`)"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn sidecars_count() {
     let mut store = tree();
     let mut spec = sized(3000, 1);

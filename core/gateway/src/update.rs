@@ -143,6 +143,11 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             before.preemptible.to_string(),
         ),
         (
+            "controller",
+            before.controller == after.controller,
+            before.controller.to_string(),
+        ),
+        (
             "clusters",
             before.clusters == after.clusters,
             "as it was".to_owned(),

@@ -79,6 +79,8 @@ pub struct Pool {
     pub max_instance: Resources,
     /// Which priorities its jobs may have.
     pub priority: PriorityBounds,
+    /// What its controllers never exceed together.
+    pub controller_limit: Resources,
     /// It takes no new job, and goes when its last one has ended.
     pub deleting: bool,
     /// Counts the writes of this pool, from 1.
@@ -104,6 +106,7 @@ impl Pool {
             kind: PoolKind::Elastic,
             max_instance: Resources::MAX,
             priority: PriorityBounds::ANY,
+            controller_limit: Resources::MAX,
             deleting: false,
             version: Version(1),
         }

@@ -49,6 +49,8 @@ pub enum ReasonCode {
     PoolEntitlement = 12,
     /// Its pool's reservation is taken by work that is not preemptible, as it is.
     PoolReservation = 13,
+    /// Its pool's controllers have all that they may have, and it is one.
+    PoolControllers = 14,
     /// No cluster passes the filters.
     NoCluster = 20,
     /// No cluster has room.
@@ -167,6 +169,7 @@ impl ReasonCode {
         Self::PoolLimit,
         Self::PoolEntitlement,
         Self::PoolReservation,
+        Self::PoolControllers,
         Self::NoCluster,
         Self::NoClusterCapacity,
         Self::ClusterSilent,
@@ -289,6 +292,7 @@ impl ReasonCode {
             Self::PoolReservation => {
                 "is not preemptible, and work that is not has all of its pool's reservation"
             }
+            Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",
             Self::ClusterSilent => "the chosen cluster has not reported",

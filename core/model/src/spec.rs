@@ -151,6 +151,8 @@ pub struct JobSpec {
     pub revocable: bool,
     /// It may be stopped for others; what may not runs within the reservations of its pools only.
     pub preemptible: bool,
+    /// It starts other jobs and waits for them; pools bound what such jobs have together.
+    pub controller: bool,
     /// When a host falls silent.
     pub on_unreachable: OnSilence,
     /// When a cluster falls silent.

@@ -28,6 +28,8 @@ pub struct Left {
     pub by_limit: Resources,
     /// By their reservations, to work that is not preemptible.
     pub by_reservation: Resources,
+    /// By what they allow controllers.
+    pub by_controllers: Resources,
     /// By their entitlements.
     pub by_entitlement: Resources,
 }
@@ -37,6 +39,7 @@ impl Left {
     const MOST: Self = Self {
         by_limit: Resources::MAX,
         by_reservation: Resources::MAX,
+        by_controllers: Resources::MAX,
         by_entitlement: Resources::MAX,
     };
 
@@ -44,6 +47,7 @@ impl Left {
         Self {
             by_limit: self.by_limit.min_each(other.by_limit),
             by_reservation: self.by_reservation.min_each(other.by_reservation),
+            by_controllers: self.by_controllers.min_each(other.by_controllers),
             by_entitlement: self.by_entitlement.min_each(other.by_entitlement),
         }
     }
@@ -51,7 +55,11 @@ impl Left {
     /// What the bounds leave that change only with the pools, with the code of each. One after the other is told.
     fn bounds(&self, terms: Terms) -> impl Iterator<Item = (ReasonCode, Resources)> + use<> {
         let firm = (!terms.preemptible).then_some((ReasonCode::PoolReservation, self.by_reservation));
-        std::iter::once((ReasonCode::PoolLimit, self.by_limit)).chain(firm)
+        let controller = terms
+            .controller
+            .then_some((ReasonCode::PoolControllers, self.by_controllers));
+        let limit = std::iter::once((ReasonCode::PoolLimit, self.by_limit));
+        limit.chain(firm).chain(controller)
     }
 
     /// How many of a shape fit.
@@ -66,6 +74,7 @@ impl Left {
 struct PoolRoom {
     limit: Resources,
     reservation: Resources,
+    controller_limit: Resources,
     entitled: Resources,
     entitled_lent: Resources,
     taken: Held,
@@ -137,6 +146,7 @@ impl Rooms {
         let room = |i: PoolIdx| PoolRoom {
             limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit),
             reservation: hierarchy.pool(i).map_or(Resources::MAX, |p| p.reservation),
+            controller_limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.controller_limit),
             entitled: Resources::ZERO,
             entitled_lent: Resources::ZERO,
             taken: Held::default(),
@@ -234,21 +244,20 @@ impl Rooms {
     fn left_by(&self, room: &PoolRoom, side: Side) -> Left {
         let limit = room.limit.minus(room.taken.ordinary);
         let entitled = room.entitled.minus(room.taken.ordinary);
-        let (by_limit, by_entitlement) = match side {
-            Side::Ordinary => (limit, entitled),
-            // Limits are about ordinary room.
-            Side::Revocable => {
-                let lent = room.entitled_lent.minus(room.taken.lent);
-                (
-                    Resources::MAX.where_lent(self.lends, limit),
-                    lent.where_lent(self.lends, entitled),
-                )
-            }
+        let lent = room.entitled_lent.minus(room.taken.lent);
+        let of_side = |lent: Resources, ordinary: Resources| match side {
+            Side::Ordinary => ordinary,
+            Side::Revocable => lent.where_lent(self.lends, ordinary),
         };
+        // Limits are about ordinary room.
         Left {
-            by_limit,
+            by_limit: of_side(Resources::MAX, limit),
             by_reservation: room.reservation.minus(room.taken.firm),
-            by_entitlement,
+            by_controllers: of_side(
+                Resources::MAX,
+                room.controller_limit.minus(room.taken.controllers),
+            ),
+            by_entitlement: of_side(lent, entitled),
         }
     }
 

@@ -10,6 +10,8 @@ pub struct Terms {
     pub side: Side,
     /// Whether it may be stopped for others. What may not runs within the reservations of its pool and of those above.
     pub preemptible: bool,
+    /// Whether it starts other jobs: pools bound what such work has together.
+    pub controller: bool,
 }
 
 impl Terms {
@@ -19,6 +21,7 @@ impl Terms {
         Self {
             side,
             preemptible: true,
+            controller: false,
         }
     }
 }
@@ -32,6 +35,8 @@ pub struct Held {
     pub lent: Resources,
     /// Of the ordinary room, what work holds that is not preemptible.
     pub firm: Resources,
+    /// Of the ordinary room, what controllers hold.
+    pub controllers: Resources,
 }
 
 impl Held {
@@ -50,6 +55,11 @@ impl Held {
                 Resources::ZERO
             } else {
                 ordinary
+            },
+            controllers: if terms.controller {
+                ordinary
+            } else {
+                Resources::ZERO
             },
         }
     }
@@ -71,6 +81,7 @@ impl Held {
             ordinary: self.ordinary.plus(other.ordinary),
             lent: self.lent.plus(other.lent),
             firm: self.firm.plus(other.firm),
+            controllers: self.controllers.plus(other.controllers),
         }
     }
 
@@ -81,6 +92,7 @@ impl Held {
             ordinary: self.ordinary.minus(other.ordinary),
             lent: self.lent.minus(other.lent),
             firm: self.firm.minus(other.firm),
+            controllers: self.controllers.minus(other.controllers),
         }
     }
 }

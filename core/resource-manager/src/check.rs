@@ -47,6 +47,16 @@ pub enum Broken {
         /// Its reservation.
         reservation: Resources,
     },
+    /// Controllers have more after a raise of one of them than their pool allows them.
+    #[error("pool {pool} has {allocated} allocated to controllers, above its limit for them of {limit}")]
+    PoolControllers {
+        /// The pool.
+        pool: String,
+        /// What is granted to them or active.
+        allocated: Resources,
+        /// What they may have.
+        limit: Resources,
+    },
     /// A number is assigned at a generation that it had elsewhere.
     #[error(
         "job {job}: group {group} numbers {numbers} are assigned again at a generation that {cluster} released"
@@ -265,6 +275,13 @@ fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
                 pool: pool.path.clone(),
                 allocated: sum.firm,
                 reservation: pool.reservation,
+            });
+        }
+        if raised.iter().any(|s| s.controller) && !sum.controllers.fits(pool.controller_limit) {
+            out.push(Broken::PoolControllers {
+                pool: pool.path.clone(),
+                allocated: sum.controllers,
+                limit: pool.controller_limit,
             });
         }
     }

@@ -61,7 +61,9 @@ pub fn demands(picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> 
 }
 
 fn wanted(picture: &Picture, pool: PoolIdx, of: &OfPool) -> Wanted {
-    let (mut firm, mut out) = (Resources::ZERO, Wanted::default());
+    // Of what is bound by nothing, of what is not preemptible, of controllers, and of what is both.
+    let (mut free, mut firm, mut controllers, mut both) = Default::default();
+    let mut lent = Resources::ZERO;
     for (choice, sums) in &of.by_choice {
         let wanted = sums.ordinary.demand;
         let wanted = if choice.only.is_empty() {
@@ -70,20 +72,34 @@ fn wanted(picture: &Picture, pool: PoolIdx, of: &OfPool) -> Wanted {
             let there = clusters_of(picture, &choice.only);
             wanted.min_each(there).max_each(sums.ordinary.allocated)
         };
-        if choice.terms.preemptible {
-            out.ordinary = out.ordinary.plus(wanted);
-        } else {
-            firm = firm.plus(wanted);
-        }
-        out.lent = out.lent.plus(sums.lent.demand);
+        let sum: &mut Resources = match (choice.terms.preemptible, choice.terms.controller) {
+            (true, false) => &mut free,
+            (false, false) => &mut firm,
+            (true, true) => &mut controllers,
+            (false, true) => &mut both,
+        };
+        *sum = sum.plus(wanted);
+        lent = lent.plus(sums.lent.demand);
     }
-    if !firm.is_zero() {
-        // What is not preemptible has no use for more than the reservation.
-        let reserved = picture.hierarchy.pool(pool).map(|p| p.reservation);
-        let most = reserved.unwrap_or_default().max_each(of.held().firm);
-        out.ordinary = out.ordinary.plus(firm.min_each(most));
+    if [firm, controllers, both].iter().any(|r| !r.is_zero()) {
+        // Neither has use for more than it may have. What may be had as one of them alone leaves the rest to what is both.
+        let (pool, held) = (picture.hierarchy.pool(pool), of.held());
+        let firmly = pool
+            .map(|p| p.reservation)
+            .unwrap_or_default()
+            .max_each(held.firm);
+        let by_limit = pool.map(|p| p.controller_limit).unwrap_or_default();
+        let by_controllers = by_limit.max_each(held.controllers);
+        firm = firm.min_each(firmly);
+        controllers = controllers.min_each(by_controllers);
+        both = both
+            .min_each(firmly.minus(firm))
+            .min_each(by_controllers.minus(controllers));
     }
-    out
+    Wanted {
+        ordinary: free.plus(firm).plus(controllers).plus(both),
+        lent,
+    }
 }
 
 /// All that the clusters of a choice have.

@@ -322,6 +322,7 @@ pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
     Terms {
         side,
         preemptible: spec.preemptible,
+        controller: spec.controller,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Turn};
+use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Terms, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What entries depend on beside their own job.
@@ -70,12 +70,14 @@ pub(crate) struct OfPool {
 impl OfPool {
     /// What its jobs have, granted or active.
     pub(crate) fn held(&self) -> Held {
-        let firm = self.by_choice.iter().filter(|(of, _)| !of.terms.preemptible);
-        let firm = firm.fold(Resources::ZERO, |sum, (_, s)| sum.plus(s.ordinary.allocated));
-        let (ordinary, lent) = (self.sums.ordinary.allocated, self.sums.lent.allocated);
+        let of = |which: fn(&Terms) -> bool| {
+            let some = self.by_choice.iter().filter(|(of, _)| which(&of.terms));
+            some.fold(Resources::ZERO, |sum, (_, s)| sum.plus(s.ordinary.allocated))
+        };
         Held {
-            firm,
-            ..Held::plain(ordinary, lent)
+            firm: of(|terms| !terms.preemptible),
+            controllers: of(|terms| terms.controller),
+            ..Held::plain(self.sums.ordinary.allocated, self.sums.lent.allocated)
         }
     }
 }

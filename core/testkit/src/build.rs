@@ -95,6 +95,7 @@ impl JobBuilder {
             clusters: ClusterChoice::default(),
             revocable: false,
             preemptible: true,
+            controller: false,
             on_unreachable: defaults::on_unreachable(kind),
             on_cluster_loss: defaults::on_cluster_loss(kind),
             groups: vec![group],
@@ -133,6 +134,13 @@ impl JobBuilder {
     #[must_use]
     pub const fn not_preemptible(mut self) -> Self {
         self.0.preemptible = false;
+        self
+    }
+
+    /// Starts other jobs.
+    #[must_use]
+    pub const fn controller(mut self) -> Self {
+        self.0.controller = true;
         self
     }
 

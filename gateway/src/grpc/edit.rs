@@ -9,12 +9,13 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "name",
     "pool",
     "kind",
     "revocable",
     "preemptible",
+    "controller",
     "owner",
     "labels",
     "priority",
@@ -86,6 +87,7 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "kind" if from.kind != 0 => into.kind = from.kind,
         "revocable" if from.revocable => into.revocable = true,
         "preemptible" if from.preemptible.is_some() => into.preemptible = from.preemptible,
+        "controller" if from.controller => into.controller = true,
         "owner" => into.owner.clone_from(&from.owner),
         "labels" => into.labels.clone_from(&from.labels),
         "priority" => into.priority = from.priority,

@@ -21,6 +21,7 @@ pub fn pool(p: &Pool) -> v1::Pool {
         max_instance: Some(limit(&p.max_instance)),
         priority: (p.priority != PriorityBounds::ANY).then(|| bounds(&p.priority)),
         deleting: p.deleting,
+        controller_limit: Some(limit(&p.controller_limit)),
     }
 }
 
@@ -52,6 +53,7 @@ pub fn read_pool(p: &v1::Pool, path: &str, problems: &mut Problems) -> Pool {
         kind: read_kind(p.kind, &format!("{path}.kind"), problems),
         max_instance: read_limit(p.max_instance),
         priority: read_bounds(p.priority),
+        controller_limit: read_limit(p.controller_limit),
         ..new
     }
 }

@@ -560,12 +560,22 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         resources(),
         resources(),
         select(PoolKind::ALL.to_vec()),
-        resources(),
+        (resources(), resources()),
         bounds(),
         (any::<bool>(), version()),
     );
     let pool = fields.prop_map(
-        |(id, path, reservation, limit, share, kind, max_instance, priority, (deleting, version))| Pool {
+        |(
+            id,
+            path,
+            reservation,
+            limit,
+            share,
+            kind,
+            (max_instance, controller_limit),
+            priority,
+            (deleting, version),
+        )| Pool {
             id: PoolId::new(id),
             path,
             reservation,
@@ -574,6 +584,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             kind,
             max_instance,
             priority,
+            controller_limit,
             deleting,
             version,
         },

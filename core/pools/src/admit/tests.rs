@@ -248,6 +248,40 @@ fn what_is_not_preemptible_runs_within_the_reservations_of_all_pools_above() {
 }
 
 #[test]
+fn controllers_leave_room_for_those_that_they_start() {
+    let controller = |job, wants| {
+        let mut asked = request(job, "/p/a", 2, &[("c", wants)]);
+        asked.request.terms.controller = true;
+        asked
+    };
+    let bounded = |path, most| Pool {
+        controller_limit: cpus(most),
+        ..pool(path, 0, 99, 1)
+    };
+    let mut there = rooms_of([bounded("/p", 5), bounded("/p/a", 99)], &[("c", 100)]);
+    let asked = [
+        controller(1, 1),
+        controller(2, 9),
+        request(3, "/p/a", 2, &[("c", 9)]),
+    ];
+    let got = admit_all(&asked, &mut there);
+    let expected: [Told; 3] = [
+        (1, vec![("c".to_owned(), 1)], vec![]),
+        (
+            2,
+            vec![("c".to_owned(), 1)],
+            vec!["8 POOL_CONTROLLERS".to_owned()],
+        ),
+        (3, vec![("c".to_owned(), 9)], vec![]),
+    ];
+    assert_eq!(numbers(&got), expected);
+    assert_eq!(
+        got[1].2[0].reason.to_string(),
+        "is a controller, and controllers have all that its pool allows them: cpus needs 0.002, has at most 0.001 (/p)"
+    );
+}
+
+#[test]
 fn each_refusal_names_the_room_that_was_too_small() {
     let mut capped = request(1, "/p", 1, &[("c", 5)]);
     capped.request.room = 3;

@@ -4,6 +4,7 @@ use super::case::{Case, batch, service};
 use crate::plan::plan;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::pool::PoolKind;
+use echelon_core_model::resources::Kind;
 use echelon_core_model::{ReasonCode, Resources, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -431,4 +432,72 @@ fn a_pool_is_entitled_to_nothing_for_what_its_reservation_keeps_from_running() {
     let pool = case.rm.picture().hierarchy.find("/x").unwrap();
     let entitled = crate::division::entitled(case.rm.picture(), &case.rm.picture().ledger);
     assert_eq!(entitled.ordinary.amount(pool).cpus, 2_000);
+}
+
+#[test]
+fn controllers_cannot_fill_a_pool() {
+    let mut case = Case::new().pool("/p", 10).pool("/p/x", 100).cluster("a", 40);
+    let limit = |case: &mut Case, cpus: u64| {
+        case.change_pool("/p", |p| {
+            p.controller_limit = Resources {
+                cpus: cpus * 1000,
+                ..Resources::MAX
+            };
+        });
+    };
+    limit(&mut case, 3);
+    let drivers = case.store_job(1, service(20).pool("/p/x").controller());
+    let more = case.store_job(2, service(2).pool("/p/x").controller().priority(9));
+    case.elect();
+    case.run_for(Span::seconds(40));
+    assert_eq!((case.total_active(drivers), case.total_active(more)), (1, 2));
+    assert_eq!(case.waiting(drivers), [(ReasonCode::PoolControllers, 19)]);
+    let workers = case.job(3, batch(20).pool("/p/x"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(workers), 7);
+    let told = crate::figures::figures(case.rm.picture(), None);
+    assert_eq!(
+        (told.held["/p/x"].controllers.cpus, told.allocated["/p/x"].cpus),
+        (3_000, 10_000)
+    );
+}
+
+#[test]
+fn demand_counts_as_far_as_it_may_be_had() {
+    let both = |n: u32| batch(n).pool("/x").not_preemptible().controller();
+    for (firm, controllers, of_both, free, demand) in [
+        (2, 1, 0, 7, 10),
+        (9, 9, 0, 0, 13),
+        (9, 9, 9, 1, 14),
+        (0, 0, 9, 0, 5),
+        (6, 0, 9, 0, 8),
+        (0, 4, 9, 0, 5),
+    ] {
+        let mut case = Case::new().pool("/x", 1_000).cluster("a", 100);
+        case.change_pool("/x", |p| {
+            p.reservation = Resources {
+                cpus: 8_000,
+                memory: 1 << 20,
+                ..Resources::ZERO
+            };
+            p.controller_limit = Resources::MAX.with(Kind::Cpus, 5_000);
+        });
+        let jobs = [
+            (firm, batch(firm).pool("/x").not_preemptible()),
+            (controllers, batch(controllers).pool("/x").controller()),
+            (of_both, both(of_both)),
+            (free, batch(free).pool("/x")),
+        ];
+        for (n, (_, job)) in (1..).zip(jobs.into_iter().filter(|(n, _)| *n > 0)) {
+            case.store_job(n, job);
+        }
+        case.elect();
+        case.run_for(Span::seconds(2));
+        let told = crate::figures::figures(case.rm.picture(), None);
+        assert_eq!(
+            told.demand["/x"].cpus,
+            demand * 1000,
+            "{firm} {controllers} {of_both} {free}"
+        );
+    }
 }

@@ -85,6 +85,7 @@ pub fn spec(command: &str) -> JobSpec {
         clusters: ClusterChoice::default(),
         revocable: false,
         preemptible: true,
+        controller: false,
         on_unreachable: defaults::ON_UNREACHABLE,
         on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![group],

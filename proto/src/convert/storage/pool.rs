@@ -22,6 +22,7 @@ impl Wire for Pool {
             kind,
             max_instance,
             priority,
+            controller_limit,
             deleting,
             version,
         } = self;
@@ -35,6 +36,7 @@ impl Wire for Pool {
             kind: kind.number(),
             max_instance: (*max_instance != Resources::MAX).then(|| max_instance.to_wire()),
             priority: (*priority != PriorityBounds::ANY).then(|| priority.to_wire()),
+            controller_limit: (*controller_limit != Resources::MAX).then(|| controller_limit.to_wire()),
             deleting: *deleting,
         }
     }
@@ -50,6 +52,7 @@ impl Wire for Pool {
             kind,
             max_instance,
             priority,
+            controller_limit,
             deleting,
         } = message;
         Ok(Self {
@@ -67,6 +70,7 @@ impl Wire for Pool {
             // Nor have rows of before there were bounds.
             max_instance: optional("max_instance", max_instance)?.unwrap_or(Resources::MAX),
             priority: optional("priority", priority)?.unwrap_or(PriorityBounds::ANY),
+            controller_limit: optional("controller_limit", controller_limit)?.unwrap_or(Resources::MAX),
             deleting,
             version: Version(version),
         })
