@@ -119,6 +119,31 @@ pub struct Amounts {
     /// What its controllers, jobs that start others, never exceed together; a kind that is not named has no limit
     #[arg(long, value_parser = amounts, value_name = "KIND=AMOUNT,...")]
     controller_limit: Option<v1::ResourceLimit>,
+    /// Most jobs of which something has begun, `none` for no bound; further ones wait
+    #[arg(long, value_parser = most, value_name = "N")]
+    max_jobs: Option<Most>,
+    /// Most active instances, `none` for no bound; further ones wait
+    #[arg(long, value_parser = most, value_name = "N")]
+    max_instances: Option<Most>,
+}
+
+/// A bound on a number of things, or that there is none.
+#[derive(Debug, Clone, Copy)]
+struct Most(Option<u64>);
+
+fn most(text: &str) -> Result<Most, String> {
+    match text {
+        "none" => Ok(Most(None)),
+        n => n
+            .parse()
+            .map(|n| Most(Some(n)))
+            .map_err(|_| format!("`{n}` is neither a whole number nor none")),
+    }
+}
+
+/// The same for people.
+fn most_text(most: Option<u64>) -> String {
+    most.map_or("none".to_owned(), |n| n.to_string())
 }
 
 fn bounds(text: &str) -> Result<v1::PriorityBounds, String> {
@@ -196,6 +221,8 @@ impl Amounts {
             ("max_instance", self.max_instance.is_some()),
             ("priority", self.priority.is_some()),
             ("controller_limit", self.controller_limit.is_some()),
+            ("max_jobs", self.max_jobs.is_some()),
+            ("max_instances", self.max_instances.is_some()),
         ];
         named
             .into_iter()
@@ -226,6 +253,8 @@ impl Amounts {
             max_instance: self.max_instance,
             priority: self.priority,
             controller_limit: self.controller_limit,
+            max_jobs: self.max_jobs.and_then(|most| most.0),
+            max_instances: self.max_instances.and_then(|most| most.0),
             etag,
             ..v1::Pool::default()
         }
@@ -277,7 +306,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             let paths = amounts.mask();
             if paths.is_empty() {
                 return Err(Failure::wrong(
-                    "say what to change: --reservation, --limit, --share, --kind, --max-instance, --priority or --controller-limit",
+                    "say what to change: --reservation, --limit, --share, --kind, --max-instance, --priority, --controller-limit, --max-jobs or --max-instances",
                 ));
             }
             let request = v1::UpdatePoolRequest {
@@ -329,6 +358,8 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             shape::limit(p.max_instance.as_ref()),
             bounds_text(p.priority),
             shape::limit(p.controller_limit.as_ref()),
+            most_text(p.max_jobs),
+            most_text(p.max_instances),
             p.pool_id.clone(),
             p.etag.clone(),
         ]
@@ -343,6 +374,8 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             "MAX INSTANCE",
             "PRIORITY",
             "CONTROLLER LIMIT",
+            "MAX JOBS",
+            "MAX INSTANCES",
             "ID",
             "ETAG",
         ],
@@ -357,7 +390,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\njobs:        {}\ninstances:   {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
@@ -366,6 +399,8 @@ fn show(context: &Context, p: &v1::Pool) {
         shape::limit(p.max_instance.as_ref()),
         bounds_text(p.priority),
         shape::limit(p.controller_limit.as_ref()),
+        most_text(p.max_jobs),
+        most_text(p.max_instances),
         p.etag,
     );
     print!(

@@ -27,6 +27,8 @@ pub(crate) fn to_wire(figures: &PoolFigures) -> v1::PoolFigures {
         entitlement: Some(quantity::resources(&line.amount)),
         divisions: divisions(line),
         controllers: Some(quantity::resources(&held(&line.path).controllers)),
+        jobs: held(&line.path).jobs,
+        instances: held(&line.path).instances,
     };
     v1::PoolFigures {
         tree_version: figures.tree.version.0,

@@ -75,7 +75,7 @@ fn amounts(pool: Option<&v1::Pool>) -> String {
         .join("; ")
 }
 
-fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 7] {
+fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 9] {
     [
         (
             "reservation",
@@ -95,6 +95,11 @@ fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 7] {
         (
             "controller_limit",
             shape::limit(pool.and_then(|p| p.controller_limit.as_ref())),
+        ),
+        ("max_jobs", super::most_text(pool.and_then(|p| p.max_jobs))),
+        (
+            "max_instances",
+            super::most_text(pool.and_then(|p| p.max_instances)),
         ),
     ]
 }
@@ -187,7 +192,7 @@ mod tests {
             etag: "7".to_owned(),
         };
         insta::assert_snapshot!(people(&told, true), @r"
-        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any; controller_limit none)
+        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any; controller_limit none; max_jobs none; max_instances none)
         changed: /b: reservation cpus 0.001 -> nothing
         moved:   /c to /d
         deleted: /e

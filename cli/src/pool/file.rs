@@ -33,6 +33,8 @@ struct PoolFile {
     max_instance: Option<AmountsFile>,
     priority: Option<PriorityFile>,
     controller_limit: Option<AmountsFile>,
+    max_jobs: Option<Scalar>,
+    max_instances: Option<Scalar>,
     moved_from: Option<Scalar>,
     #[serde(default)]
     pools: BTreeMap<String, Option<PoolFile>>,
@@ -145,6 +147,8 @@ impl Reader {
                     file.controller_limit,
                     Resources::MAX,
                 ),
+                max_jobs: self.number(&format!("{at}.max_jobs"), file.max_jobs.as_ref()),
+                max_instances: self.number(&format!("{at}.max_instances"), file.max_instances.as_ref()),
                 ..new
             };
             self.pools.push(v1::PoolWish {
@@ -201,6 +205,16 @@ impl Reader {
         out
     }
 
+    /// A bound on a number of things; none when it is left out.
+    fn number(&mut self, at: &str, text: Option<&Scalar>) -> u64 {
+        let whole = |text: &str| {
+            text.parse::<u64>()
+                .map_err(|_| format!("`{text}` is not a number: write a whole number"))
+        };
+        text.and_then(|text| self.value(at, text, whole))
+            .unwrap_or(u64::MAX)
+    }
+
     fn priority(&mut self, at: &str, file: Option<PriorityFile>) -> PriorityBounds {
         let file = file.unwrap_or_default();
         let mut bound = |name: &str, text: Option<&Scalar>| {
@@ -251,7 +265,7 @@ mod tests {
 
     const TREE: &str = "
 pools:
-  default: {controller_limit: {cpus: 2}}
+  default: {controller_limit: {cpus: 2}, max_jobs: 10, max_instances: 500}
   ml:
     reservation: {cpus: 6, memory: 8GiB}
     limit: {cpus: 0.5}
@@ -271,6 +285,8 @@ pools:
         let pool = |i: usize| read[i].pool.clone().unwrap();
         let paths: Vec<String> = (0..3).map(|i| pool(i).path).collect();
         assert_eq!(paths, ["/default", "/ml", "/ml/train"]);
+        assert_eq!((pool(0).max_jobs, pool(0).max_instances), (Some(10), Some(500)));
+        assert_eq!((pool(1).max_jobs, pool(1).max_instances), (None, None));
         assert_eq!(pool(0).controller_limit.unwrap().cpus_milli, Some(2000));
         assert_eq!(pool(0).share.unwrap().cpus_milli, 1);
         assert_eq!(pool(0).limit.unwrap(), v1::ResourceLimit::default());
@@ -322,6 +338,10 @@ pools:
             (
                 "pools: {a: {priority: {max: high}}}",
                 "pools.a.priority.max: `high` is not a priority: write a whole number",
+            ),
+            (
+                "pools: {a: {max_jobs: few}}",
+                "pools.a.max_jobs: `few` is not a number: write a whole number",
             ),
             (
                 "pools: {a: {share: -1}}",

@@ -121,7 +121,14 @@ fn bounded(pool: &v1::Pool, figure: &v1::PoolFigure) -> Vec<Vec<String>> {
             k.show(have.get(k)),
         )
     };
-    kinds.map(of_kind).collect()
+    let numbers = [
+        ("jobs", pool.max_jobs, figure.jobs),
+        ("instances", pool.max_instances, figure.instances),
+    ];
+    let numbers = numbers
+        .into_iter()
+        .filter_map(|(what, most, have)| Some(row(what.to_owned(), most?.to_string(), have.to_string())));
+    kinds.map(of_kind).chain(numbers).collect()
 }
 
 #[cfg(test)]
@@ -155,19 +162,23 @@ mod tests {
                     memory_mib: Some(2048),
                     ..v1::ResourceLimit::default()
                 }),
+                max_jobs: Some(7),
                 ..v1::Pool::default()
             }),
             controllers: Some(v1::Resources {
                 memory_mib: 512,
                 ..v1::Resources::default()
             }),
+            jobs: 3,
+            instances: 9,
             ..v1::PoolFigure::default()
         };
         let none = String::new;
         let told = ["/p", "memory of controllers"].map(str::to_owned);
         let shown = [none(), "2048MiB".to_owned(), none(), none(), "512MiB".to_owned()];
         let rows = rows(&figure);
-        assert_eq!(rows.len(), 2, "{rows:?}");
+        assert_eq!(rows[2], ["/p", "jobs", "", "7", "", "", "3"]);
+        assert_eq!(rows.len(), 3, "{rows:?}");
         assert_eq!(rows[1], [told.to_vec(), shown.to_vec()].concat());
     }
 

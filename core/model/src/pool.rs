@@ -81,6 +81,10 @@ pub struct Pool {
     pub priority: PriorityBounds,
     /// What its controllers never exceed together.
     pub controller_limit: Resources,
+    /// Most jobs of which something has begun and which have not ended; `u64::MAX`: no bound.
+    pub max_jobs: u64,
+    /// Most active instances; `u64::MAX`: no bound.
+    pub max_instances: u64,
     /// It takes no new job, and goes when its last one has ended.
     pub deleting: bool,
     /// Counts the writes of this pool, from 1.
@@ -107,6 +111,8 @@ impl Pool {
             max_instance: Resources::MAX,
             priority: PriorityBounds::ANY,
             controller_limit: Resources::MAX,
+            max_jobs: u64::MAX,
+            max_instances: u64::MAX,
             deleting: false,
             version: Version(1),
         }

@@ -51,6 +51,10 @@ pub enum ReasonCode {
     PoolReservation = 13,
     /// Its pool's controllers have all that they may have, and it is one.
     PoolControllers = 14,
+    /// As many jobs of its pool as may have begun, and it has not.
+    PoolJobs = 15,
+    /// As many instances of its pool are active as may be.
+    PoolInstances = 16,
     /// No cluster passes the filters.
     NoCluster = 20,
     /// No cluster has room.
@@ -170,6 +174,8 @@ impl ReasonCode {
         Self::PoolEntitlement,
         Self::PoolReservation,
         Self::PoolControllers,
+        Self::PoolJobs,
+        Self::PoolInstances,
         Self::NoCluster,
         Self::NoClusterCapacity,
         Self::ClusterSilent,
@@ -293,6 +299,8 @@ impl ReasonCode {
                 "is not preemptible, and work that is not has all of its pool's reservation"
             }
             Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
+            Self::PoolJobs => "its pool has as many jobs that have begun as it may have",
+            Self::PoolInstances => "its pool has as many active instances as it may have",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",
             Self::ClusterSilent => "the chosen cluster has not reported",

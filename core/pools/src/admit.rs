@@ -137,11 +137,14 @@ pub fn admit(
 }
 
 fn admit_one(request: &Request, rooms: &mut Rooms) -> Admission {
-    let (shape, terms) = (request.shape, request.terms);
+    let (shape, terms) = (request.shape, rooms.terms_now(request.job, request.terms));
     let most = request.room.min(rooms.pool_count(request.pool, terms, shape));
     let more = spread_over(request, most, rooms);
     let total = more.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
-    rooms.take(request.pool, terms, shape.times(total));
+    rooms.take(request.pool, terms, shape, total);
+    if total > 0 {
+        rooms.begin(request.pool, request.job, terms);
+    }
     for (slice, n) in request.slices.iter().zip(&more) {
         rooms.take_cluster(&slice.cluster, terms.side, shape.times(*n));
     }

@@ -6,7 +6,8 @@ use crate::queue::Likeness;
 use crate::terms::{Held, Terms};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::resources::Resources;
-use echelon_core_model::{ClusterId, Reason, ReasonCode};
+use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Which room work runs on.
@@ -30,6 +31,10 @@ pub struct Left {
     pub by_reservation: Resources,
     /// By what they allow controllers.
     pub by_controllers: Resources,
+    /// Instances that may begin.
+    pub instances: u64,
+    /// Jobs of which something may begin.
+    pub jobs: u64,
     /// By their entitlements.
     pub by_entitlement: Resources,
 }
@@ -40,6 +45,8 @@ impl Left {
         by_limit: Resources::MAX,
         by_reservation: Resources::MAX,
         by_controllers: Resources::MAX,
+        instances: u64::MAX,
+        jobs: u64::MAX,
         by_entitlement: Resources::MAX,
     };
 
@@ -48,6 +55,8 @@ impl Left {
             by_limit: self.by_limit.min_each(other.by_limit),
             by_reservation: self.by_reservation.min_each(other.by_reservation),
             by_controllers: self.by_controllers.min_each(other.by_controllers),
+            instances: self.instances.min(other.instances),
+            jobs: self.jobs.min(other.jobs),
             by_entitlement: self.by_entitlement.min_each(other.by_entitlement),
         }
     }
@@ -62,10 +71,25 @@ impl Left {
         limit.chain(firm).chain(controller)
     }
 
+    /// The bound on numbers that is reached.
+    const fn reached(&self, terms: Terms) -> Option<ReasonCode> {
+        if !terms.counted && self.jobs == 0 {
+            Some(ReasonCode::PoolJobs)
+        } else if self.instances == 0 {
+            Some(ReasonCode::PoolInstances)
+        } else {
+            None
+        }
+    }
+
     /// How many of a shape fit.
     fn count(&self, terms: Terms, shape: Resources) -> u64 {
+        if self.reached(terms).is_some() {
+            return 0;
+        }
         let bounds = self.bounds(terms).map(|(_, left)| shape.count_in(left));
-        bounds.fold(shape.count_in(self.by_entitlement), u64::min)
+        let most = shape.count_in(self.by_entitlement).min(self.instances);
+        bounds.fold(most, u64::min)
     }
 }
 
@@ -75,6 +99,8 @@ struct PoolRoom {
     limit: Resources,
     reservation: Resources,
     controller_limit: Resources,
+    max_instances: u64,
+    max_jobs: u64,
     entitled: Resources,
     entitled_lent: Resources,
     taken: Held,
@@ -132,6 +158,8 @@ pub struct Rooms {
     pools: Vec<PoolRoom>,
     /// In order of id; `None` where nothing more may begin.
     clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
+    /// Jobs of which something begins here for the first time, where pools bound their number.
+    begun: BTreeSet<JobId>,
 }
 
 impl Rooms {
@@ -144,6 +172,8 @@ impl Rooms {
         clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
     ) -> Self {
         let room = |i: PoolIdx| PoolRoom {
+            max_instances: hierarchy.pool(i).map_or(u64::MAX, |p| p.max_instances),
+            max_jobs: hierarchy.pool(i).map_or(u64::MAX, |p| p.max_jobs),
             limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit),
             reservation: hierarchy.pool(i).map_or(Resources::MAX, |p| p.reservation),
             controller_limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.controller_limit),
@@ -156,6 +186,7 @@ impl Rooms {
             hierarchy,
             lends,
             clusters,
+            begun: BTreeSet::new(),
         }
     }
 
@@ -189,6 +220,7 @@ impl Rooms {
             room.taken = room.taken.plus(after.taken.minus(before.taken));
         }
         self.clusters = after.clusters;
+        self.begun = after.begun;
     }
 
     /// Takes room in a pool and those above it.
@@ -201,9 +233,28 @@ impl Rooms {
         }
     }
 
-    /// Takes room of work, in sum, in a pool and those above it.
-    pub(crate) fn take(&mut self, pool: PoolIdx, terms: Terms, taken: Resources) {
-        self.take_pool(pool, Held::new(terms, taken, self.lends));
+    /// Takes room of so many of a shape in a pool and those above it.
+    pub(crate) fn take(&mut self, pool: PoolIdx, terms: Terms, shape: Resources, n: u64) {
+        self.take_pool(pool, Held::new(terms, shape, n, self.lends));
+    }
+
+    /// On what terms a job runs whose other groups may have begun here.
+    pub(crate) fn terms_now(&self, job: JobId, terms: Terms) -> Terms {
+        Terms {
+            counted: terms.counted || self.begun.contains(&job),
+            ..terms
+        }
+    }
+
+    /// Something of a job begins: it counts from now on.
+    pub(crate) fn begin(&mut self, pool: PoolIdx, job: JobId, terms: Terms) {
+        if !terms.counted && self.begun.insert(job) {
+            let one = Held {
+                jobs: 1,
+                ..Held::default()
+            };
+            self.take_pool(pool, one);
+        }
     }
 
     /// Takes room of work, in sum, in a cluster.
@@ -257,6 +308,8 @@ impl Rooms {
                 Resources::MAX,
                 room.controller_limit.minus(room.taken.controllers),
             ),
+            instances: room.max_instances.saturating_sub(room.taken.instances),
+            jobs: room.max_jobs.saturating_sub(room.taken.jobs),
             by_entitlement: of_side(lent, entitled),
         }
     }
@@ -285,6 +338,8 @@ impl Rooms {
         let bound = left.bounds(terms).find(|(_, left)| !shape.fits(*left));
         if let Some((code, _)) = bound {
             Some(code)
+        } else if let Some(code) = left.reached(terms) {
+            Some(code)
         } else if !like.clusters.iter().any(has_room) {
             Some(ReasonCode::NoClusterCapacity)
         } else if !shape.fits(left.by_entitlement) {
@@ -311,6 +366,17 @@ impl Rooms {
             let (_, left) = left.bounds(terms).find(|(c, _)| *c == code)?;
             self.lack(code, i, left, shape)
         });
+        let reached = || {
+            self.chain(pool).find_map(|(i, room)| {
+                let code = self.left_by(room, terms.side).reached(terms)?;
+                let path = self.hierarchy.pool(i).map_or("/", |p| p.path.as_str());
+                let (have, most, of) = match code {
+                    ReasonCode::PoolJobs => (room.taken.jobs, room.max_jobs, "jobs"),
+                    _ => (room.taken.instances, room.max_instances, "instances"),
+                };
+                Some(Reason::new(code).at(format!("{path}: {have} of at most {most} {of}")))
+            })
+        };
         let in_cluster = || {
             let left = self.cluster(cluster, terms.side, shape);
             let short = shortfall(left, shape)?;
@@ -323,7 +389,7 @@ impl Rooms {
                 self.lack(ReasonCode::PoolEntitlement, i, left, shape)
             })
         };
-        bound.or_else(in_cluster).or_else(entitlement)
+        bound.or_else(reached).or_else(in_cluster).or_else(entitlement)
     }
 
     fn lack(&self, code: ReasonCode, pool: PoolIdx, left: Resources, shape: Resources) -> Option<Reason> {

@@ -12,6 +12,8 @@ pub struct Terms {
     pub preemptible: bool,
     /// Whether it starts other jobs: pools bound what such work has together.
     pub controller: bool,
+    /// Whether its job counts already among those of its pools, or none of them bounds their number.
+    pub counted: bool,
 }
 
 impl Terms {
@@ -22,6 +24,7 @@ impl Terms {
             side,
             preemptible: true,
             controller: false,
+            counted: true,
         }
     }
 }
@@ -37,12 +40,17 @@ pub struct Held {
     pub firm: Resources,
     /// Of the ordinary room, what controllers hold.
     pub controllers: Resources,
+    /// Instances, granted or active.
+    pub instances: u64,
+    /// Jobs of which something has begun.
+    pub jobs: u64,
 }
 
 impl Held {
-    /// What so much room holds, in sum, where `lends` tells the kinds that are lent.
+    /// What so many of a shape hold, where `lends` tells the kinds that are lent. Their job is not counted.
     #[must_use]
-    pub fn new(terms: Terms, room: Resources, lends: Resources) -> Self {
+    pub fn new(terms: Terms, shape: Resources, n: u64, lends: Resources) -> Self {
+        let room = shape.times(n);
         let lent = match terms.side {
             Side::Ordinary => Resources::ZERO,
             Side::Revocable => room.lent_part(lends),
@@ -61,6 +69,8 @@ impl Held {
             } else {
                 Resources::ZERO
             },
+            instances: n,
+            jobs: 0,
         }
     }
 
@@ -82,6 +92,8 @@ impl Held {
             lent: self.lent.plus(other.lent),
             firm: self.firm.plus(other.firm),
             controllers: self.controllers.plus(other.controllers),
+            instances: self.instances.saturating_add(other.instances),
+            jobs: self.jobs.saturating_add(other.jobs),
         }
     }
 
@@ -93,6 +105,8 @@ impl Held {
             lent: self.lent.minus(other.lent),
             firm: self.firm.minus(other.firm),
             controllers: self.controllers.minus(other.controllers),
+            instances: self.instances.saturating_sub(other.instances),
+            jobs: self.jobs.saturating_sub(other.jobs),
         }
     }
 }

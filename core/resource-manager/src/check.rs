@@ -57,6 +57,18 @@ pub enum Broken {
         /// What they may have.
         limit: Resources,
     },
+    /// More jobs of a pool have begun, or more instances are active, after one more has than may be.
+    #[error("pool {pool} has {have} {what} after a raise, above its most of {most}")]
+    PoolNumbers {
+        /// The pool.
+        pool: String,
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        have: u64,
+        /// How many there may be.
+        most: u64,
+    },
     /// A number is assigned at a generation that it had elsewhere.
     #[error(
         "job {job}: group {group} numbers {numbers} are assigned again at a generation that {cluster} released"
@@ -208,7 +220,7 @@ fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
     });
     // Grants follow the head in the next cycle: only a raise on top of it would be wrong.
     let spec_of = |id: &JobId| picture.jobs.get(id).and_then(|j| j.spec.as_ref());
-    let mut raised = picture.raised.iter().filter_map(spec_of);
+    let mut raised = picture.raised.keys().filter_map(spec_of);
     if raised.any(|s| s.pool == spec.pool) {
         groups.collect()
     } else {
@@ -247,10 +259,10 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
 
 fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
     let held = sums.held_by_path(picture);
-    let raised: Vec<&JobSpec> = picture
+    let raised: Vec<(&JobSpec, bool)> = picture
         .raised
         .iter()
-        .filter_map(|id| picture.jobs.get(id)?.spec.as_ref())
+        .filter_map(|(id, counted)| Some((picture.jobs.get(id)?.spec.as_ref()?, *counted)))
         .collect();
     let mut out = Vec::new();
     for pool in picture.pools.pools.values() {
@@ -260,7 +272,7 @@ fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
         };
         let below = held.iter().filter(|(path, _)| inside(path));
         let sum = below.fold(Held::default(), |sum, (_, held)| sum.plus(*held));
-        let raised: Vec<&&JobSpec> = raised.iter().filter(|s| inside(&s.pool)).collect();
+        let raised: Vec<&(&JobSpec, bool)> = raised.iter().filter(|(s, _)| inside(&s.pool)).collect();
         // A kind that was over before the raise and of which the raise took nothing is not broken by it; one of which it
         // took some is.
         if !raised.is_empty() && !sum.ordinary.fits(pool.limit) {
@@ -270,19 +282,38 @@ fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
                 limit: pool.limit,
             });
         }
-        if raised.iter().any(|s| !s.preemptible) && !sum.firm.fits(pool.reservation) {
+        if raised.iter().any(|(s, _)| !s.preemptible) && !sum.firm.fits(pool.reservation) {
             out.push(Broken::PoolReservation {
                 pool: pool.path.clone(),
                 allocated: sum.firm,
                 reservation: pool.reservation,
             });
         }
-        if raised.iter().any(|s| s.controller) && !sum.controllers.fits(pool.controller_limit) {
+        if raised.iter().any(|(s, _)| s.controller) && !sum.controllers.fits(pool.controller_limit) {
             out.push(Broken::PoolControllers {
                 pool: pool.path.clone(),
                 allocated: sum.controllers,
                 limit: pool.controller_limit,
             });
+        }
+        let is_first = raised.iter().any(|(_, counted)| !counted);
+        for (what, judged, have, most) in [
+            (
+                "active instances",
+                !raised.is_empty(),
+                sum.instances,
+                pool.max_instances,
+            ),
+            ("jobs that have begun", is_first, sum.jobs, pool.max_jobs),
+        ] {
+            if judged && have > most {
+                out.push(Broken::PoolNumbers {
+                    pool: pool.path.clone(),
+                    what,
+                    have,
+                    most,
+                });
+            }
         }
     }
     out

@@ -197,7 +197,10 @@ impl ResourceManager {
         self.refresh();
         let patience = Span(self.config.spill_after.0.saturating_mul(2));
         let admitted = divide(&mut self.picture, now, patience);
-        self.picture.raised.extend(admitted.iter().map(|a| a.job));
+        for a in &admitted {
+            let counted = self.picture.ledger.counts(a.job);
+            self.picture.raised.insert(a.job, counted);
+        }
         let mut ids = std::mem::take(&mut self.regrant);
         ids.extend(admitted.iter().map(|a| a.job));
         for ((id, key), active) in grants(&self.picture, &ids, &admitted) {

@@ -84,6 +84,10 @@ pub struct Entry {
     pub(crate) pool: PoolRef,
     pub(crate) choice: Choice,
     pub(crate) sums: BothSums,
+    /// Instances that are granted or active.
+    pub(crate) instances: u64,
+    /// Whether something of it has begun: it counts among the jobs of its pool.
+    pub(crate) counted: bool,
     /// What could be active of its groups that ask for GPUs.
     pub(crate) with_gpus: Resources,
     pub(crate) clusters: Vec<(ClusterId, Use)>,
@@ -140,6 +144,8 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
             terms: Terms::of(Side::Ordinary),
         },
         sums: BothSums::default(),
+        instances: 0,
+        counted: false,
         with_gpus: Resources::ZERO,
         clusters: Vec::new(),
         waits: Vec::new(),
@@ -154,6 +160,8 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     };
     out.pool = pool_of(picture, &spec.pool);
     out.choice.terms = terms_of(spec);
+    out.counted = has_begun(&lines);
+    out.instances = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
     out.choice.only.clone_from(&spec.clusters.only);
     out.choice.only.sort();
     out.unplaced = is_somewhere_unplaced(picture, id, &lines);
@@ -288,6 +296,7 @@ pub(crate) fn request(
     let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
         return None;
     };
+    let terms = terms_in(picture, pool, spec, lines);
     let lines: Vec<&Line> = lines.iter().filter(|l| l.key.group == group.name).collect();
     let allocated = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
     let slices = lines.into_iter().filter_map(|line| {
@@ -305,7 +314,7 @@ pub(crate) fn request(
         job: id,
         group: group.name.clone(),
         pool,
-        terms: terms_of(spec),
+        terms,
         shape: group.room(),
         room: u64::from(group.most_active()).saturating_sub(allocated),
         slices,
@@ -323,7 +332,23 @@ pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
         side,
         preemptible: spec.preemptible,
         controller: spec.controller,
+        counted: true,
     }
+}
+
+/// On what terms a job asks for more of a pool.
+pub(crate) fn terms_in(picture: &Picture, pool: PoolIdx, spec: &JobSpec, lines: &[Line]) -> Terms {
+    Terms {
+        counted: !picture.hierarchy.bounds_jobs(pool) || has_begun(lines),
+        ..terms_of(spec)
+    }
+}
+
+/// Whether something of a job has begun, or may.
+fn has_begun(lines: &[Line]) -> bool {
+    lines
+        .iter()
+        .any(|l| l.allocated > 0 || l.count.active > 0 || l.count.ended > 0)
 }
 
 /// Whether something of a job was found unable to run where it is, or is to leave.

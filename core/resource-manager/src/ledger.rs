@@ -65,6 +65,10 @@ pub(crate) struct OfPool {
     pub(crate) sums: BothSums,
     /// The same by what bounds it.
     pub(crate) by_choice: BTreeMap<Choice, BothSums>,
+    /// Instances that are granted or active.
+    instances: u64,
+    /// Jobs of which something has begun.
+    jobs: u64,
 }
 
 impl OfPool {
@@ -77,6 +81,8 @@ impl OfPool {
         Held {
             firm: of(|terms| !terms.preemptible),
             controllers: of(|terms| terms.controller),
+            instances: self.instances,
+            jobs: self.jobs,
             ..Held::plain(self.sums.ordinary.allocated, self.sums.lent.allocated)
         }
     }
@@ -197,6 +203,7 @@ impl Ledger {
 
     fn put_in(&mut self, id: JobId, entry: Entry) {
         self.change_sums(&entry, BothSums::plus, Taken::plus);
+        self.change_numbers(&entry, u64::saturating_add);
         self.with_gpus = self.with_gpus.plus(entry.with_gpus);
         if let PoolRef::Known(pool) = entry.pool {
             for (like, turn, waiting) in &entry.waits {
@@ -218,6 +225,7 @@ impl Ledger {
 
     /// Takes an entry out of the sums, but not out of the queue.
     fn take_out(&mut self, id: JobId, entry: &Entry) {
+        self.change_numbers(entry, u64::saturating_sub);
         self.change_sums(entry, BothSums::minus, Taken::minus);
         self.with_gpus = self.with_gpus.minus(entry.with_gpus);
         let sets = [
@@ -231,6 +239,18 @@ impl Ledger {
         }
         if let Some(at) = entry.later {
             self.later.remove(&(at, id));
+        }
+    }
+
+    fn change_numbers(&mut self, entry: &Entry, sum: fn(u64, u64) -> u64) {
+        if !entry.counted {
+            return;
+        }
+        let of_pool = self.pools.entry(entry.pool.clone()).or_default();
+        of_pool.instances = sum(of_pool.instances, entry.instances);
+        of_pool.jobs = sum(of_pool.jobs, 1);
+        if *of_pool == OfPool::default() {
+            self.pools.remove(&entry.pool);
         }
     }
 
@@ -253,7 +273,7 @@ impl Ledger {
                     self.choosy.remove(&i);
                 }
             }
-            if of_pool.by_choice.is_empty() {
+            if *of_pool == OfPool::default() {
                 self.pools.remove(&entry.pool);
             }
         }
@@ -323,6 +343,11 @@ impl Ledger {
     /// What entries were made with.
     pub(crate) const fn basis(&self) -> &Basis {
         &self.basis
+    }
+
+    /// Whether a job counts among those of its pool.
+    pub(crate) fn counts(&self, id: JobId) -> bool {
+        self.entries.get(&id).is_some_and(|e| e.counted)
     }
 
     /// Jobs whose assignment is not stored as it is decided.

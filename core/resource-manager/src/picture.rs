@@ -50,8 +50,8 @@ pub struct Picture {
     pub ledger: Ledger,
     /// How room was divided last.
     pub division: Division,
-    /// Jobs whose grants the last step raised.
-    pub raised: BTreeSet<JobId>,
+    /// Jobs whose grants the last step raised, and whether they counted among those of their pool before.
+    pub raised: BTreeMap<JobId, bool>,
     /// Counts what a checker would have to look at again.
     pub revision: u64,
 }

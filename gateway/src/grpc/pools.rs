@@ -184,7 +184,9 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
     let known = |path: &String| {
         path == "*"
             || path == "kind"
-            || path == "priority"
+            || ["priority", "max_jobs", "max_instances"]
+                .iter()
+                .any(|f| path == f)
             || all
                 .iter()
                 .any(|f| path == f || Kind::ALL.iter().any(|k| *path == format!("{f}.{}", unit(*k))))
@@ -193,7 +195,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         return Err(ApiError::field(
             "update_mask",
             format!(
-                "`{unknown}` cannot be changed; name kind, priority, reservation, limit, share, max_instance or controller_limit, the last five whole or by kind of resource (limit.cpus_milli)"
+                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, reservation, limit, share, max_instance or controller_limit, the last five whole or by kind of resource (limit.cpus_milli)"
             ),
         ));
     }
@@ -239,6 +241,9 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
             read_limit(wanted.controller_limit),
             wanted.controller_limit.is_some(),
         ),
+        max_jobs: whole("max_jobs", wanted.max_jobs.is_some()).then(|| wanted.max_jobs.unwrap_or(u64::MAX)),
+        max_instances: whole("max_instances", wanted.max_instances.is_some())
+            .then(|| wanted.max_instances.unwrap_or(u64::MAX)),
         etag: wanted.etag.clone(),
     })
 }
@@ -268,6 +273,9 @@ mod tests {
             (4, 0, 0)
         );
         assert!(change(&["path"]).is_err());
+        assert_eq!((all.max_jobs, all.max_instances), (None, None));
+        assert_eq!(change(&["max_jobs"]).unwrap().max_jobs, Some(u64::MAX));
+        assert_eq!(change(&["max_instances"]).unwrap().max_instances, Some(u64::MAX));
         assert_eq!(change(&["controller_limit"]).unwrap().controller_limit.len(), 4);
         assert_eq!(all.kind, None);
         assert_eq!(change(&["kind"]).unwrap().kind, Some(PoolKind::Elastic));

@@ -282,6 +282,75 @@ fn controllers_leave_room_for_those_that_they_start() {
 }
 
 #[test]
+fn numbers_of_jobs_and_instances_are_bounded_at_every_level() {
+    let fresh = |job, pool, wants| {
+        let mut asked = request(job, pool, 1, &[("c", wants)]);
+        asked.request.terms.counted = false;
+        asked
+    };
+    let bounded = |path, max_jobs, max_instances| Pool {
+        max_jobs,
+        max_instances,
+        ..pool(path, 0, 99, 1)
+    };
+    let pools = [
+        bounded("/p", 2, 8),
+        bounded("/p/a", 1, u64::MAX),
+        bounded("/p/b", 9, 4),
+        bounded("/p/c", 9, 9),
+    ];
+    let mut there = rooms_of(pools, &[("c", 100)]);
+    let second_group = {
+        let mut asked = fresh(1, "/p/a", 2);
+        asked.request.group = GroupName::new("other");
+        asked
+    };
+    let asked = [
+        fresh(1, "/p/a", 1),
+        second_group,
+        fresh(2, "/p/a", 1),
+        fresh(3, "/p/b", 3),
+        request(4, "/p/b", 1, &[("c", 9)]),
+        fresh(5, "/p/c", 1),
+    ];
+    let mut queue = Vec::new();
+    for (a, got, refused) in admit_all(&asked, &mut there) {
+        let n: u64 = got.more.iter().map(|(_, _, n)| n).sum();
+        let why = refused.iter().map(|r| r.reason.to_string()).collect::<Vec<_>>();
+        queue.push((a.request.job.0, n, why.join(" ")));
+    }
+    let told: Vec<(u128, u64, &str)> = queue.iter().map(|(j, n, why)| (*j, *n, why.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (1, 1, ""),
+            // It waits for the next admission, in which its job counts.
+            (
+                1,
+                1,
+                "its pool has as many jobs that have begun as it may have (/p/a: 1 of at most 1 jobs)"
+            ),
+            (
+                2,
+                0,
+                "its pool has as many jobs that have begun as it may have (/p/a: 1 of at most 1 jobs)"
+            ),
+            (3, 3, ""),
+            (
+                4,
+                1,
+                "its pool has as many active instances as it may have (/p/b: 4 of at most 4 instances)"
+            ),
+            (
+                5,
+                0,
+                "its pool has as many jobs that have begun as it may have (/p: 2 of at most 2 jobs)"
+            ),
+        ]
+    );
+}
+
+#[test]
 fn each_refusal_names_the_room_that_was_too_small() {
     let mut capped = request(1, "/p", 1, &[("c", 5)]);
     capped.request.room = 3;

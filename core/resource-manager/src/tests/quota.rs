@@ -501,3 +501,62 @@ fn demand_counts_as_far_as_it_may_be_had() {
         );
     }
 }
+
+#[test]
+fn jobs_beyond_a_pools_number_wait_until_one_ends() {
+    let mut case = Case::new().pool("/x", 100).cluster("a", 20);
+    case.change_pool("/x", |p| p.max_jobs = 2);
+    let first = case.store_job(1, batch(2).pool("/x"));
+    let second = case.store_job(2, batch(1).pool("/x"));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    let third = case.job(3, batch(2).pool("/x"));
+    let urgent = case.job(4, batch(1).pool("/x").priority(5));
+    case.run_for(Span::seconds(2));
+    let active = |case: &Case| [first, second, third, urgent].map(|job| case.total_active(job));
+    assert_eq!(active(&case), [2, 1, 0, 0]);
+    assert_eq!(case.waiting(third), [(ReasonCode::PoolJobs, 2)]);
+    let text = case.progress(third).unwrap().waiting[0].reason.to_string();
+    assert!(text.ends_with("(/x: 2 of at most 2 jobs)"), "{text}");
+    // A job counts until it has ended: one instance of two is not its end.
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case)[2..], [0, 0]);
+    let told = crate::figures::figures(case.rm.picture(), None);
+    assert_eq!((told.held["/x"].jobs, told.held["/x"].instances), (2, 2));
+    // A new leader counts the same jobs.
+    case.fail_over();
+    case.run_for(Span::seconds(10));
+    assert_eq!(active(&case)[2..], [0, 0]);
+    case.at("a", |s, now| s.finish(2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(3));
+    assert_eq!(active(&case), [0, 0, 2, 1]);
+    // A bound that is raised lets more begin, one that is lowered stops nothing.
+    case.change_pool("/x", |p| p.max_jobs = 0);
+    case.run_for(Span::seconds(10));
+    assert_eq!(active(&case), [0, 0, 2, 1]);
+}
+
+#[test]
+fn instances_beyond_a_pools_number_wait() {
+    let mut case = Case::new()
+        .pool("/p", 100)
+        .pool("/p/x", 100)
+        .pool("/p/y", 100)
+        .cluster("a", 20);
+    case.change_pool("/p", |p| p.max_instances = 5);
+    case.elect();
+    let x = case.job(1, batch(3).pool("/p/x"));
+    let y = case.job(2, batch(9).pool("/p/y"));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(x), case.total_active(y)), (3, 2));
+    assert_eq!(case.waiting(y), [(ReasonCode::PoolInstances, 7)]);
+    let text = case.progress(y).unwrap().waiting[0].reason.to_string();
+    assert!(text.ends_with("(/p: 5 of at most 5 instances)"), "{text}");
+    let plan = plan(case.rm.picture(), &batch(2).pool("/p/x").build());
+    assert_eq!(plan.groups[0].could_start, 0);
+    assert_eq!(plan.groups[0].waiting[0].0.code, ReasonCode::PoolInstances);
+    case.at("a", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(x), case.total_active(y)), (0, 5));
+}

@@ -23,6 +23,8 @@ impl Wire for Pool {
             max_instance,
             priority,
             controller_limit,
+            max_jobs,
+            max_instances,
             deleting,
             version,
         } = self;
@@ -37,6 +39,8 @@ impl Wire for Pool {
             max_instance: (*max_instance != Resources::MAX).then(|| max_instance.to_wire()),
             priority: (*priority != PriorityBounds::ANY).then(|| priority.to_wire()),
             controller_limit: (*controller_limit != Resources::MAX).then(|| controller_limit.to_wire()),
+            max_jobs: (*max_jobs < u64::MAX).then_some(*max_jobs),
+            max_instances: (*max_instances < u64::MAX).then_some(*max_instances),
             deleting: *deleting,
         }
     }
@@ -53,6 +57,8 @@ impl Wire for Pool {
             max_instance,
             priority,
             controller_limit,
+            max_jobs,
+            max_instances,
             deleting,
         } = message;
         Ok(Self {
@@ -71,6 +77,8 @@ impl Wire for Pool {
             max_instance: optional("max_instance", max_instance)?.unwrap_or(Resources::MAX),
             priority: optional("priority", priority)?.unwrap_or(PriorityBounds::ANY),
             controller_limit: optional("controller_limit", controller_limit)?.unwrap_or(Resources::MAX),
+            max_jobs: max_jobs.unwrap_or(u64::MAX),
+            max_instances: max_instances.unwrap_or(u64::MAX),
             deleting,
             version: Version(version),
         })
@@ -133,9 +141,10 @@ mod tests {
         assert_eq!(Pool::from_wire(row.clone()).unwrap().kind, PoolKind::Elastic);
         let before = Pool::from_wire(row.clone()).unwrap();
         assert_eq!(
-            (before.max_instance, before.priority),
-            (Resources::MAX, PriorityBounds::ANY)
+            (before.max_instance, before.priority, before.controller_limit),
+            (Resources::MAX, PriorityBounds::ANY, Resources::MAX)
         );
+        assert_eq!((before.max_jobs, before.max_instances), (u64::MAX, u64::MAX));
         row.kind = 99;
         assert!(Pool::from_wire(row).is_err());
     }
