@@ -125,6 +125,9 @@ pub struct Amounts {
     /// Most active instances, `none` for no bound; further ones wait
     #[arg(long, value_parser = most, value_name = "N")]
     max_instances: Option<Most>,
+    /// Whether, among jobs of equal priority, the owner who has least of the pool goes first
+    #[arg(long, value_name = "true|false")]
+    fair_users: Option<bool>,
 }
 
 /// A bound on a number of things, or that there is none.
@@ -221,6 +224,7 @@ impl Amounts {
             ("max_instance", self.max_instance.is_some()),
             ("priority", self.priority.is_some()),
             ("controller_limit", self.controller_limit.is_some()),
+            ("fair_users", self.fair_users.is_some()),
             ("max_jobs", self.max_jobs.is_some()),
             ("max_instances", self.max_instances.is_some()),
         ];
@@ -253,6 +257,7 @@ impl Amounts {
             max_instance: self.max_instance,
             priority: self.priority,
             controller_limit: self.controller_limit,
+            fair_users: self.fair_users.unwrap_or_default(),
             max_jobs: self.max_jobs.and_then(|most| most.0),
             max_instances: self.max_instances.and_then(|most| most.0),
             etag,
@@ -306,7 +311,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             let paths = amounts.mask();
             if paths.is_empty() {
                 return Err(Failure::wrong(
-                    "say what to change: --reservation, --limit, --share, --kind, --max-instance, --priority, --controller-limit, --max-jobs or --max-instances",
+                    "say what to change: --reservation, --limit, --share, --kind, --max-instance, --priority, --controller-limit, --max-jobs, --max-instances or --fair-users",
                 ));
             }
             let request = v1::UpdatePoolRequest {
@@ -360,6 +365,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             shape::limit(p.controller_limit.as_ref()),
             most_text(p.max_jobs),
             most_text(p.max_instances),
+            p.fair_users.to_string(),
             p.pool_id.clone(),
             p.etag.clone(),
         ]
@@ -376,6 +382,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             "CONTROLLER LIMIT",
             "MAX JOBS",
             "MAX INSTANCES",
+            "FAIR USERS",
             "ID",
             "ETAG",
         ],
@@ -390,7 +397,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\njobs:        {}\ninstances:   {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\njobs:        {}\ninstances:   {}\nfair users:  {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
@@ -401,6 +408,7 @@ fn show(context: &Context, p: &v1::Pool) {
         shape::limit(p.controller_limit.as_ref()),
         most_text(p.max_jobs),
         most_text(p.max_instances),
+        p.fair_users,
         p.etag,
     );
     print!(

@@ -38,6 +38,8 @@ pub struct PoolChange {
     pub max_jobs: Option<u64>,
     /// Most active instances; `u64::MAX` is no bound.
     pub max_instances: Option<u64>,
+    /// Whether it is fair to its users.
+    pub fair_users: Option<bool>,
     /// Only if it still has this etag; empty: whatever it has.
     pub etag: String,
 }
@@ -181,6 +183,7 @@ fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
     pool.max_instance = with(pool.max_instance, &change.max_instance);
     pool.priority = change.priority.unwrap_or(pool.priority);
     pool.controller_limit = with(pool.controller_limit, &change.controller_limit);
+    pool.fair_users = change.fair_users.unwrap_or(pool.fair_users);
     pool.max_jobs = change.max_jobs.unwrap_or(pool.max_jobs);
     pool.max_instances = change.max_instances.unwrap_or(pool.max_instances);
     pool

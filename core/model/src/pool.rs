@@ -85,6 +85,8 @@ pub struct Pool {
     pub max_jobs: u64,
     /// Most active instances; `u64::MAX`: no bound.
     pub max_instances: u64,
+    /// Among jobs of equal priority, the user who has least of it goes first, in place of the oldest job. Of effect where jobs are.
+    pub fair_users: bool,
     /// It takes no new job, and goes when its last one has ended.
     pub deleting: bool,
     /// Counts the writes of this pool, from 1.
@@ -113,6 +115,7 @@ impl Pool {
             controller_limit: Resources::MAX,
             max_jobs: u64::MAX,
             max_instances: u64::MAX,
+            fair_users: false,
             deleting: false,
             version: Version(1),
         }

@@ -11,6 +11,7 @@ pub mod admit;
 pub mod again;
 pub mod certificate;
 pub mod entitle;
+mod fair;
 pub mod fill;
 pub mod grant;
 pub mod hierarchy;

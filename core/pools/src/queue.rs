@@ -9,6 +9,7 @@ use echelon_core_model::{GroupName, JobId, Timestamp};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A waiting group's place: by priority, then age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +34,8 @@ pub struct Likeness {
     pub shape: Resources,
     /// Where their instances wait, by index, in order.
     pub clusters: Clusters,
+    /// Whose they are, where the pool is fair to its users.
+    pub user: Option<Arc<str>>,
 }
 
 impl Likeness {
@@ -45,6 +48,7 @@ impl Likeness {
             terms,
             shape,
             clusters,
+            user: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::terms::{Held, Terms};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Which room work runs on.
@@ -104,6 +104,8 @@ struct PoolRoom {
     entitled: Resources,
     entitled_lent: Resources,
     taken: Held,
+    /// What users' parts are measured by: what it was entitled to before it was opened, or has.
+    worth: Resources,
 }
 
 /// What is left in one cluster.
@@ -160,6 +162,8 @@ pub struct Rooms {
     clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
     /// Jobs of which something begins here for the first time, where pools bound their number.
     begun: BTreeSet<JobId>,
+    /// What users have of pools that are fair to them.
+    users: BTreeMap<(PoolIdx, Arc<str>), Resources>,
 }
 
 impl Rooms {
@@ -180,6 +184,7 @@ impl Rooms {
             entitled: Resources::ZERO,
             entitled_lent: Resources::ZERO,
             taken: Held::default(),
+            worth: Resources::ZERO,
         };
         Self {
             pools: hierarchy.indexes().map(room).collect(),
@@ -187,6 +192,7 @@ impl Rooms {
             lends,
             clusters,
             begun: BTreeSet::new(),
+            users: BTreeMap::new(),
         }
     }
 
@@ -195,6 +201,8 @@ impl Rooms {
         for (i, room) in self.pools.iter_mut().enumerate() {
             room.entitled = ordinary.amount(i);
             room.entitled_lent = lent.amount(i);
+            let all = room.entitled.plus(room.entitled_lent);
+            room.worth = all.max_each(room.taken.ordinary.plus(room.taken.lent));
         }
     }
 
@@ -221,6 +229,7 @@ impl Rooms {
         }
         self.clusters = after.clusters;
         self.begun = after.begun;
+        self.users = after.users;
     }
 
     /// Takes room in a pool and those above it.
@@ -255,6 +264,23 @@ impl Rooms {
             };
             self.take_pool(pool, one);
         }
+    }
+
+    /// What users' parts of a pool are measured by.
+    pub(crate) fn worth(&self, pool: PoolIdx) -> Resources {
+        self.pools.get(pool).map(|r| r.worth).unwrap_or_default()
+    }
+
+    /// What a user has of a pool that is fair to its users.
+    pub(crate) fn user_has(&self, pool: PoolIdx, user: &Arc<str>) -> Resources {
+        let key = (pool, Arc::clone(user));
+        self.users.get(&key).copied().unwrap_or_default()
+    }
+
+    /// A user has more of a pool that is fair to its users.
+    pub fn user_takes(&mut self, pool: PoolIdx, user: &Arc<str>, room: Resources) {
+        let has = self.users.entry((pool, Arc::clone(user))).or_default();
+        *has = has.plus(room);
     }
 
     /// Takes room of work, in sum, in a cluster.

@@ -194,6 +194,9 @@ pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
     let mut out = Rooms::new(hierarchy, lent(picture), clusters.collect());
     for (pool, of) in ledger.known() {
         out.take_pool(pool, of.held());
+        for (user, has) in &of.users {
+            out.user_takes(pool, user, *has);
+        }
     }
     out.entitle(&entitled.ordinary, &entitled.lent);
     out

@@ -12,6 +12,7 @@ use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Turn};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A job's pool: in the tree and taking jobs, or a path that is not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +85,8 @@ pub struct Entry {
     pub(crate) pool: PoolRef,
     pub(crate) choice: Choice,
     pub(crate) sums: BothSums,
+    /// Its owner, where its pool is fair to its users.
+    pub(crate) user: Option<Arc<str>>,
     /// Instances that are granted or active.
     pub(crate) instances: u64,
     /// Whether something of it has begun: it counts among the jobs of its pool.
@@ -144,6 +147,7 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
             terms: Terms::of(Side::Ordinary),
         },
         sums: BothSums::default(),
+        user: None,
         instances: 0,
         counted: false,
         with_gpus: Resources::ZERO,
@@ -161,6 +165,10 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     out.pool = pool_of(picture, &spec.pool);
     out.choice.terms = terms_of(spec);
     out.counted = has_begun(&lines);
+    let of = out.known_pool().and_then(|i| picture.hierarchy.pool(i));
+    out.user = of
+        .filter(|p| p.fair_users)
+        .map(|_| Arc::from(spec.owner.as_str()));
     out.instances = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
     out.choice.only.clone_from(&spec.clusters.only);
     out.choice.only.sort();
@@ -175,6 +183,9 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         let groups = spec.groups.iter();
         out.missing = groups.map(|g| crate::moves::missing(job, &g.name)).any(|n| n > 0);
         out.waits = waits((picture, basis), (id, job), spec, &lines);
+        for (like, ..) in &mut out.waits {
+            like.user.clone_from(&out.user);
+        }
     }
     out
 }

@@ -10,6 +10,7 @@ use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Terms, Turn};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What entries depend on beside their own job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,6 +66,8 @@ pub(crate) struct OfPool {
     pub(crate) sums: BothSums,
     /// The same by what bounds it.
     pub(crate) by_choice: BTreeMap<Choice, BothSums>,
+    /// What users have of it, where it is fair to them.
+    pub(crate) users: BTreeMap<Arc<str>, Resources>,
     /// Instances that are granted or active.
     instances: u64,
     /// Jobs of which something has begun.
@@ -203,7 +206,7 @@ impl Ledger {
 
     fn put_in(&mut self, id: JobId, entry: Entry) {
         self.change_sums(&entry, BothSums::plus, Taken::plus);
-        self.change_numbers(&entry, u64::saturating_add);
+        self.change_numbers(&entry, u64::saturating_add, Resources::plus);
         self.with_gpus = self.with_gpus.plus(entry.with_gpus);
         if let PoolRef::Known(pool) = entry.pool {
             for (like, turn, waiting) in &entry.waits {
@@ -225,7 +228,7 @@ impl Ledger {
 
     /// Takes an entry out of the sums, but not out of the queue.
     fn take_out(&mut self, id: JobId, entry: &Entry) {
-        self.change_numbers(entry, u64::saturating_sub);
+        self.change_numbers(entry, u64::saturating_sub, Resources::minus);
         self.change_sums(entry, BothSums::minus, Taken::minus);
         self.with_gpus = self.with_gpus.minus(entry.with_gpus);
         let sets = [
@@ -242,13 +245,26 @@ impl Ledger {
         }
     }
 
-    fn change_numbers(&mut self, entry: &Entry, sum: fn(u64, u64) -> u64) {
+    fn change_numbers(
+        &mut self,
+        entry: &Entry,
+        sum: fn(u64, u64) -> u64,
+        sums: fn(Resources, Resources) -> Resources,
+    ) {
         if !entry.counted {
             return;
         }
         let of_pool = self.pools.entry(entry.pool.clone()).or_default();
         of_pool.instances = sum(of_pool.instances, entry.instances);
         of_pool.jobs = sum(of_pool.jobs, 1);
+        let all = entry.sums.ordinary.allocated.plus(entry.sums.lent.allocated);
+        if let Some(user) = entry.user.as_ref().filter(|_| !all.is_zero()) {
+            let has = of_pool.users.entry(Arc::clone(user)).or_default();
+            *has = sums(*has, all);
+            if has.is_zero() {
+                of_pool.users.remove(user);
+            }
+        }
         if *of_pool == OfPool::default() {
             self.pools.remove(&entry.pool);
         }

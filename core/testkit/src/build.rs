@@ -144,6 +144,13 @@ impl JobBuilder {
         self
     }
 
+    /// Somebody's.
+    #[must_use]
+    pub fn owner(mut self, owner: &str) -> Self {
+        self.0.owner = owner.to_owned();
+        self
+    }
+
     /// Spread evenly over all clusters.
     #[must_use]
     pub const fn spread(mut self) -> Self {

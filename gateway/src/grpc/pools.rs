@@ -184,7 +184,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
     let known = |path: &String| {
         path == "*"
             || path == "kind"
-            || ["priority", "max_jobs", "max_instances"]
+            || ["priority", "max_jobs", "max_instances", "fair_users"]
                 .iter()
                 .any(|f| path == f)
             || all
@@ -195,7 +195,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         return Err(ApiError::field(
             "update_mask",
             format!(
-                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, reservation, limit, share, max_instance or controller_limit, the last five whole or by kind of resource (limit.cpus_milli)"
+                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, fair_users, reservation, limit, share, max_instance or controller_limit, the last five whole or by kind of resource (limit.cpus_milli)"
             ),
         ));
     }
@@ -241,6 +241,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
             read_limit(wanted.controller_limit),
             wanted.controller_limit.is_some(),
         ),
+        fair_users: whole("fair_users", wanted.fair_users).then_some(wanted.fair_users),
         max_jobs: whole("max_jobs", wanted.max_jobs.is_some()).then(|| wanted.max_jobs.unwrap_or(u64::MAX)),
         max_instances: whole("max_instances", wanted.max_instances.is_some())
             .then(|| wanted.max_instances.unwrap_or(u64::MAX)),
@@ -274,6 +275,8 @@ mod tests {
         );
         assert!(change(&["path"]).is_err());
         assert_eq!((all.max_jobs, all.max_instances), (None, None));
+        assert_eq!(all.fair_users, None);
+        assert_eq!(change(&["fair_users"]).unwrap().fair_users, Some(false));
         assert_eq!(change(&["max_jobs"]).unwrap().max_jobs, Some(u64::MAX));
         assert_eq!(change(&["max_instances"]).unwrap().max_instances, Some(u64::MAX));
         assert_eq!(change(&["controller_limit"]).unwrap().controller_limit.len(), 4);

@@ -562,7 +562,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         select(PoolKind::ALL.to_vec()),
         (resources(), resources()),
         bounds(),
-        (any::<bool>(), version(), any::<u64>(), any::<u64>()),
+        (any::<(bool, bool)>(), version(), any::<u64>(), any::<u64>()),
     );
     let pool = fields.prop_map(
         |(
@@ -574,7 +574,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             kind,
             (max_instance, controller_limit),
             priority,
-            (deleting, version, max_jobs, max_instances),
+            ((deleting, fair_users), version, max_jobs, max_instances),
         )| Pool {
             id: PoolId::new(id),
             path,
@@ -587,6 +587,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             controller_limit,
             max_jobs,
             max_instances,
+            fair_users,
             deleting,
             version,
         },

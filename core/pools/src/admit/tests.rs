@@ -12,13 +12,15 @@ use std::sync::Arc;
 
 /// A request of a pool that is named, and its priority.
 #[derive(Debug, Clone)]
-struct Asked {
-    pool: &'static str,
-    priority: u32,
-    request: Request,
+pub(crate) struct Asked {
+    pub(crate) pool: &'static str,
+    pub(crate) priority: u32,
+    pub(crate) request: Request,
+    /// Whose it is, where the pool is fair to its users.
+    pub(crate) user: Option<&'static str>,
 }
 
-fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> Asked {
+pub(crate) fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> Asked {
     let request = Request {
         job: JobId(job),
         group: GroupName::new("main"),
@@ -40,13 +42,14 @@ fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> 
         pool,
         priority: 0,
         request,
+        user: None,
     }
 }
 
 /// Rooms, and the index of each path in them.
-struct There {
-    rooms: Rooms,
-    hierarchy: Arc<Hierarchy>,
+pub(crate) struct There {
+    pub(crate) rooms: Rooms,
+    pub(crate) hierarchy: Arc<Hierarchy>,
     clusters: Vec<String>,
 }
 
@@ -54,7 +57,7 @@ fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> There {
     rooms_of(limits.iter().map(|(p, limit)| pool(p, 0, *limit, 1)), clusters)
 }
 
-fn rooms_of(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, u64)]) -> There {
+pub(crate) fn rooms_of(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, u64)]) -> There {
     let tree = tree(pools);
     let hierarchy = Arc::new(Hierarchy::new(&tree));
     let demand = vec![cpus(1_000_000); hierarchy.len()];
@@ -82,7 +85,16 @@ fn rooms_of(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, u64)]) -> 
 }
 
 /// Queues everybody up and admits; what each gets, in order of admission, and why the rest gets nothing.
-fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<Refusal>)> {
+pub(crate) fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<Refusal>)> {
+    admit_in_steps(asked, there).0
+}
+
+/// In how many steps everybody gets what he gets.
+pub(crate) fn steps(asked: &[Asked], there: &mut There) -> usize {
+    admit_in_steps(asked, there).1
+}
+
+fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission, Vec<Refusal>)>, usize) {
     let mut queue = Queue::default();
     let mut by_turn = BTreeMap::new();
     for a in asked {
@@ -93,7 +105,10 @@ fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<R
         let index = |s: &&SliceRequest| there.clusters.iter().position(|c| c == s.cluster.as_str());
         // One that is not there is one that has no room.
         let clusters = waiting.iter().map(|s| index(s).unwrap_or(99));
-        let like = Likeness::new(r.terms, r.shape, clusters);
+        let like = Likeness {
+            user: a.user.map(Arc::from),
+            ..Likeness::new(r.terms, r.shape, clusters)
+        };
         let turn = Turn {
             priority: Reverse(a.priority),
             job: r.job,
@@ -108,20 +123,17 @@ fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<R
     let ask = |turn: &Turn| by_turn.get(turn).map(|a| a.request.clone());
     let admitted = admit(&queue, Side::Ordinary, &mut there.rooms, ask);
     let each = by_turn.values().map(|a| {
-        let none = Admission {
+        let mut got = Admission {
             job: a.request.job,
             group: a.request.group.clone(),
             more: Vec::new(),
         };
-        let got = admitted
-            .iter()
-            .find(|x| x.job == a.request.job)
-            .cloned()
-            .unwrap_or(none);
+        let mine = |x: &&Admission| (x.job, &x.group) == (a.request.job, &a.request.group);
+        admitted.iter().filter(mine).for_each(|x| got.add(x.clone()));
         let refused = refusals(&a.request.clone().less(&got), &there.rooms);
         (a.clone(), got, refused)
     });
-    each.collect()
+    (each.collect(), admitted.len())
 }
 
 /// A job, what its clusters get, and why the rest gets nothing.
@@ -327,7 +339,7 @@ fn numbers_of_jobs_and_instances_are_bounded_at_every_level() {
             // It waits for the next admission, in which its job counts.
             (
                 1,
-                1,
+                0,
                 "its pool has as many jobs that have begun as it may have (/p/a: 1 of at most 1 jobs)"
             ),
             (
@@ -423,7 +435,7 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
 fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
     let slice = (0usize..3, 0u64..6, 0u64..9);
     let one = (
-        any::<bool>(),
+        (any::<bool>(), 0usize..4),
         0usize..3,
         1u64..5,
         0u32..3,
@@ -431,12 +443,14 @@ fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
         proptest::collection::vec(slice, 0..4),
     );
     proptest::collection::vec(one, 0..8).prop_map(|all| {
-        let build = |(i, (preemptible, p, shape, priority, room, slices)): (
+        let build = |(i, ((preemptible, user), p, shape, priority, room, slices)): (
             usize,
-            (bool, usize, u64, u32, u64, Vec<_>),
+            ((bool, usize), usize, u64, u32, u64, Vec<_>),
         )| {
             let mut r = request(i as u128 + 1, ["/p/a", "/p/b", "/q"][p], shape, &[]);
             r.priority = priority;
+            // The first of them where the pool is not fair to its users.
+            r.user = [None, Some("ann"), Some("bob"), Some("cid")][user];
             r.request.terms.preemptible = preemptible;
             r.request.room = room;
             r.request.slices = slices

@@ -560,3 +560,31 @@ fn instances_beyond_a_pools_number_wait() {
     case.run_for(Span::seconds(2));
     assert_eq!((case.total_active(x), case.total_active(y)), (0, 5));
 }
+
+#[test]
+fn users_of_a_fair_pool_get_the_same_whoever_came_first() {
+    let mut case = Case::new().pool("/x", 100).cluster("a", 12);
+    case.change_pool("/x", |p| p.fair_users = true);
+    case.elect();
+    // Nothing is free until everybody waits.
+    let first = case.job(9, service(12).pool("/x").owner("dot"));
+    let old = case.job(1, service(20).pool("/x").owner("ann"));
+    let also = case.job(2, service(20).pool("/x").owner("ann"));
+    let young = case.job(3, service(20).pool("/x").owner("bob"));
+    let few = case.job(4, service(2).pool("/x").owner("cid"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(first), 12);
+    case.scale(first, 0);
+    case.run_for(Span::seconds(2));
+    let active = |case: &Case| [old, also, young, few].map(|job| case.total_active(job));
+    assert_eq!(active(&case), [5, 0, 5, 2]);
+    case.scale(few, 0);
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case), [6, 0, 6, 0]);
+    case.change_pool("/x", |p| p.fair_users = false);
+    case.run_for(Span::seconds(10));
+    // Without the option all that gets free is the oldest job's.
+    case.scale(young, 2);
+    case.run_for(Span::seconds(10));
+    assert_eq!(active(&case), [12, 0, 0, 0]);
+}

@@ -25,6 +25,7 @@ impl Wire for Pool {
             controller_limit,
             max_jobs,
             max_instances,
+            fair_users,
             deleting,
             version,
         } = self;
@@ -41,6 +42,7 @@ impl Wire for Pool {
             controller_limit: (*controller_limit != Resources::MAX).then(|| controller_limit.to_wire()),
             max_jobs: (*max_jobs < u64::MAX).then_some(*max_jobs),
             max_instances: (*max_instances < u64::MAX).then_some(*max_instances),
+            fair_users: *fair_users,
             deleting: *deleting,
         }
     }
@@ -59,6 +61,7 @@ impl Wire for Pool {
             controller_limit,
             max_jobs,
             max_instances,
+            fair_users,
             deleting,
         } = message;
         Ok(Self {
@@ -79,6 +82,7 @@ impl Wire for Pool {
             controller_limit: optional("controller_limit", controller_limit)?.unwrap_or(Resources::MAX),
             max_jobs: max_jobs.unwrap_or(u64::MAX),
             max_instances: max_instances.unwrap_or(u64::MAX),
+            fair_users,
             deleting,
             version: Version(version),
         })
