@@ -25,7 +25,7 @@ pub enum Command {
         /// Path: /ml or /ml/training
         path: String,
         #[command(flatten)]
-        amounts: Amounts,
+        amounts: Box<Amounts>,
     },
     /// Show one pool
     Get {
@@ -39,7 +39,7 @@ pub enum Command {
         /// Path
         path: String,
         #[command(flatten)]
-        amounts: Amounts,
+        amounts: Box<Amounts>,
         /// Only if nobody changed it since
         #[arg(long, default_value = "")]
         etag: String,

@@ -54,6 +54,13 @@ fn each_rule_of_a_job_names_its_field() {
         |s| s.on_cluster_loss = OnSilence::Replace(Span(u64::MAX)),
         "spec.on_cluster_loss.replace_after",
     );
+    check(
+        |s| {
+            s.revocable = true;
+            s.preemptible = false;
+        },
+        "spec.preemptible",
+    );
 }
 
 #[test]
@@ -111,13 +118,6 @@ fn each_rule_of_a_group_names_its_field() {
             s.groups[0].resources.gpus = 1000;
         },
         "spec.groups[0].resources.gpus_milli",
-    );
-    check(
-        |s| {
-            s.revocable = true;
-            s.preemptible = false;
-        },
-        "spec.preemptible",
     );
     check(|s| s.groups[0].retry.limit = 0, "spec.groups[0].retry.limit");
     check(

@@ -432,6 +432,9 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
     assert_eq!((admitted.len(), looked.get()), (2, 2));
 }
 
+/// Whether it is preemptible, its user, its pool, shape, priority and room, and its slices.
+type Drawn = ((bool, usize), usize, u64, u32, u64, Vec<(usize, u64, u64)>);
+
 fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
     let slice = (0usize..3, 0u64..6, 0u64..9);
     let one = (
@@ -443,10 +446,7 @@ fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
         proptest::collection::vec(slice, 0..4),
     );
     proptest::collection::vec(one, 0..8).prop_map(|all| {
-        let build = |(i, ((preemptible, user), p, shape, priority, room, slices)): (
-            usize,
-            ((bool, usize), usize, u64, u32, u64, Vec<_>),
-        )| {
+        let build = |(i, ((preemptible, user), p, shape, priority, room, slices)): (usize, Drawn)| {
             let mut r = request(i as u128 + 1, ["/p/a", "/p/b", "/q"][p], shape, &[]);
             r.priority = priority;
             // The first of them where the pool is not fair to its users.
