@@ -25,7 +25,7 @@ pub enum Command {
         /// Path: /ml or /ml/training
         path: String,
         #[command(flatten)]
-        amounts: Amounts,
+        amounts: Box<Amounts>,
     },
     /// Show one pool
     Get {
@@ -39,7 +39,7 @@ pub enum Command {
         /// Path
         path: String,
         #[command(flatten)]
-        amounts: Amounts,
+        amounts: Box<Amounts>,
         /// Only if nobody changed it since
         #[arg(long, default_value = "")]
         etag: String,
@@ -116,6 +116,37 @@ pub struct Amounts {
     /// Which priorities its jobs may have: `min=0,max=9,default=3`; what is not named is no bound
     #[arg(long, value_parser = bounds, value_name = "BOUND=N,...")]
     priority: Option<v1::PriorityBounds>,
+    /// What its controllers, jobs that start others, never exceed together; a kind that is not named has no limit
+    #[arg(long, value_parser = amounts, value_name = "KIND=AMOUNT,...")]
+    controller_limit: Option<v1::ResourceLimit>,
+    /// Most jobs of which something has begun, `none` for no bound; further ones wait
+    #[arg(long, value_parser = most, value_name = "N")]
+    max_jobs: Option<Most>,
+    /// Most active instances, `none` for no bound; further ones wait
+    #[arg(long, value_parser = most, value_name = "N")]
+    max_instances: Option<Most>,
+    /// Whether, among jobs of equal priority, the owner who has least of the pool goes first
+    #[arg(long, value_name = "true|false")]
+    fair_users: Option<bool>,
+}
+
+/// A bound on a number of things, or that there is none.
+#[derive(Debug, Clone, Copy)]
+struct Most(Option<u64>);
+
+fn most(text: &str) -> Result<Most, String> {
+    match text {
+        "none" => Ok(Most(None)),
+        n => n
+            .parse()
+            .map(|n| Most(Some(n)))
+            .map_err(|_| format!("`{n}` is neither a whole number nor none")),
+    }
+}
+
+/// The same for people.
+fn most_text(most: Option<u64>) -> String {
+    most.map_or("none".to_owned(), |n| n.to_string())
 }
 
 fn bounds(text: &str) -> Result<v1::PriorityBounds, String> {
@@ -192,6 +223,10 @@ impl Amounts {
             ("kind", self.kind.is_some()),
             ("max_instance", self.max_instance.is_some()),
             ("priority", self.priority.is_some()),
+            ("controller_limit", self.controller_limit.is_some()),
+            ("fair_users", self.fair_users.is_some()),
+            ("max_jobs", self.max_jobs.is_some()),
+            ("max_instances", self.max_instances.is_some()),
         ];
         named
             .into_iter()
@@ -221,6 +256,10 @@ impl Amounts {
             kind: self.kind.unwrap_or_default().into(),
             max_instance: self.max_instance,
             priority: self.priority,
+            controller_limit: self.controller_limit,
+            fair_users: self.fair_users.unwrap_or_default(),
+            max_jobs: self.max_jobs.and_then(|most| most.0),
+            max_instances: self.max_instances.and_then(|most| most.0),
             etag,
             ..v1::Pool::default()
         }
@@ -272,7 +311,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             let paths = amounts.mask();
             if paths.is_empty() {
                 return Err(Failure::wrong(
-                    "say what to change: --reservation, --limit, --share, --kind, --max-instance or --priority",
+                    "say what to change: --reservation, --limit, --share, --kind, --max-instance, --priority, --controller-limit, --max-jobs, --max-instances or --fair-users",
                 ));
             }
             let request = v1::UpdatePoolRequest {
@@ -323,6 +362,10 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             share_text(p.share),
             shape::limit(p.max_instance.as_ref()),
             bounds_text(p.priority),
+            shape::limit(p.controller_limit.as_ref()),
+            most_text(p.max_jobs),
+            most_text(p.max_instances),
+            p.fair_users.to_string(),
             p.pool_id.clone(),
             p.etag.clone(),
         ]
@@ -336,6 +379,10 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             "SHARE",
             "MAX INSTANCE",
             "PRIORITY",
+            "CONTROLLER LIMIT",
+            "MAX JOBS",
+            "MAX INSTANCES",
+            "FAIR USERS",
             "ID",
             "ETAG",
         ],
@@ -350,7 +397,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\njobs:        {}\ninstances:   {}\nfair users:  {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
@@ -358,6 +405,10 @@ fn show(context: &Context, p: &v1::Pool) {
         share_text(p.share),
         shape::limit(p.max_instance.as_ref()),
         bounds_text(p.priority),
+        shape::limit(p.controller_limit.as_ref()),
+        most_text(p.max_jobs),
+        most_text(p.max_instances),
+        p.fair_users,
         p.etag,
     );
     print!(

@@ -99,6 +99,8 @@ fn spec(instances: u32) -> JobSpec {
             spread: Spread::Even,
         },
         revocable: false,
+        preemptible: true,
+        controller: false,
         on_unreachable: defaults::ON_UNREACHABLE,
         on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![GroupSpec {

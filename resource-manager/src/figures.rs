@@ -3,8 +3,8 @@
 use echelon_core_model::Resources;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Kind;
-use echelon_core_resource_manager::PoolFigures;
 use echelon_core_resource_manager::certificate::{Line, Threshold};
+use echelon_core_resource_manager::{Held, PoolFigures};
 use echelon_proto::convert::pool::pool;
 use echelon_proto::convert::quantity;
 use echelon_proto::echelon::v1;
@@ -12,11 +12,13 @@ use std::collections::BTreeMap;
 
 /// To the wire. The time is the gateway's to fill in.
 pub(crate) fn to_wire(figures: &PoolFigures) -> v1::PoolFigures {
-    let demand = with_those_below(&figures.demand);
-    let allocated = with_those_below(&figures.allocated);
+    let demand = with_those_below(&figures.demand, Resources::plus);
+    let allocated = with_those_below(&figures.allocated, Resources::plus);
+    let held = with_those_below(&figures.held, Held::plus);
     let of = |sums: &BTreeMap<&str, Resources>, path: &str| {
         Some(quantity::resources(&sums.get(path).copied().unwrap_or_default()))
     };
+    let held = |path: &str| held.get(path).copied().unwrap_or_default();
     let one = |line: &Line| v1::PoolFigure {
         pool: Some(figures.tree.pools.get(&line.path).map_or_else(root, pool)),
         demand: of(&demand, &line.path),
@@ -24,6 +26,9 @@ pub(crate) fn to_wire(figures: &PoolFigures) -> v1::PoolFigures {
         cap: Some(quantity::resources(&line.cap)),
         entitlement: Some(quantity::resources(&line.amount)),
         divisions: divisions(line),
+        controllers: Some(quantity::resources(&held(&line.path).controllers)),
+        jobs: held(&line.path).jobs,
+        instances: held(&line.path).instances,
     };
     v1::PoolFigures {
         tree_version: figures.tree.version.0,
@@ -41,13 +46,16 @@ fn root() -> v1::Pool {
 }
 
 /// Sums of leaves, and of everything above them.
-fn with_those_below(leaves: &BTreeMap<String, Resources>) -> BTreeMap<&str, Resources> {
-    let mut out: BTreeMap<&str, Resources> = BTreeMap::new();
+fn with_those_below<T: Copy + Default>(
+    leaves: &BTreeMap<String, T>,
+    plus: impl Fn(T, T) -> T,
+) -> BTreeMap<&str, T> {
+    let mut out: BTreeMap<&str, T> = BTreeMap::new();
     for (path, amount) in leaves {
         let mut at = Some(path.as_str());
         while let Some(node) = at {
             let sum = out.entry(node).or_default();
-            *sum = sum.plus(*amount);
+            *sum = plus(*sum, *amount);
             at = (node != "/").then(|| PoolTree::parent(node));
         }
     }
@@ -97,7 +105,7 @@ mod tests {
             ("/a/y".to_owned(), cpus(2)),
             ("/b".to_owned(), cpus(4)),
         ]);
-        let all = with_those_below(&leaves);
+        let all = with_those_below(&leaves, Resources::plus);
         let told: Vec<(&str, u64)> = all.iter().map(|(path, r)| (*path, r.cpus)).collect();
         assert_eq!(told, [("/", 7), ("/a", 3), ("/a/x", 1), ("/a/y", 2), ("/b", 4)]);
     }

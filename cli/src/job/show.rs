@@ -45,6 +45,15 @@ fn people(job: &v1::Job) -> String {
     if job.spec.as_ref().is_some_and(|s| s.revocable) {
         lines.push("revocable: runs on what hosts lend, and may be killed at any time".to_owned());
     }
+    if job.spec.as_ref().is_some_and(|s| s.preemptible == Some(false)) {
+        lines.push(
+            "preemptible: no: it runs within its pool's reservation and is never stopped for others"
+                .to_owned(),
+        );
+    }
+    if job.spec.as_ref().is_some_and(|s| s.controller) {
+        lines.push("controller: yes: its pools bound what controllers have together".to_owned());
+    }
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }

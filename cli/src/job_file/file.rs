@@ -18,6 +18,8 @@ pub struct JobFile {
     pub priority: Option<Scalar>,
     pub clusters: Option<ClustersFile>,
     pub revocable: Option<Scalar>,
+    pub preemptible: Option<Scalar>,
+    pub controller: Option<Scalar>,
     pub on_unreachable: Option<Scalar>,
     pub on_cluster_loss: Option<Scalar>,
     /// Groups by name; a file with one group may write its fields at the top instead.

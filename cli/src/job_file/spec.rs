@@ -102,6 +102,8 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         priority: r.value("priority", file.priority.as_ref(), whole, 0),
         clusters: clusters(&mut r, file.clusters),
         revocable: r.value("revocable", file.revocable.as_ref(), truth, false),
+        preemptible: r.value("preemptible", file.preemptible.as_ref(), truth, true),
+        controller: r.value("controller", file.controller.as_ref(), truth, false),
         on_unreachable: r.value(
             "on_unreachable",
             file.on_unreachable.as_ref(),

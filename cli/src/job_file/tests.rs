@@ -34,6 +34,18 @@ fn the_smallest_job_file_reads() {
 }
 
 #[test]
+fn a_job_is_preemptible_unless_it_says_no() {
+    let read = |more: &str| parse(format!("{HELLO}{more}").as_bytes()).unwrap().preemptible;
+    assert!(read("") && read("preemptible: true\n") && !read("preemptible: false\n"));
+}
+
+#[test]
+fn a_job_is_a_controller_when_it_says_so() {
+    let read = |more: &str| parse(format!("{HELLO}{more}").as_bytes()).unwrap().controller;
+    assert!(!read("") && read("controller: true\n"));
+}
+
+#[test]
 fn a_job_is_revocable_when_it_says_so() {
     assert!(!parse(HELLO.as_bytes()).unwrap().revocable);
     assert!(

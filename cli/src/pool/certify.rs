@@ -171,6 +171,7 @@ pub mod tests {
             cap: Some(quantity::resources(&line.cap)),
             entitlement: Some(quantity::resources(&line.amount)),
             divisions: divisions(line),
+            ..v1::PoolFigure::default()
         };
         v1::PoolFigures {
             tree_version: 7,

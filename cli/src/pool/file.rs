@@ -32,6 +32,10 @@ struct PoolFile {
     kind: Option<Scalar>,
     max_instance: Option<AmountsFile>,
     priority: Option<PriorityFile>,
+    controller_limit: Option<AmountsFile>,
+    fair_users: Option<Scalar>,
+    max_jobs: Option<Scalar>,
+    max_instances: Option<Scalar>,
     moved_from: Option<Scalar>,
     #[serde(default)]
     pools: BTreeMap<String, Option<PoolFile>>,
@@ -139,6 +143,14 @@ impl Reader {
                 kind: self.kind(&format!("{at}.kind"), file.kind.as_ref()),
                 max_instance: self.amounts(&format!("{at}.max_instance"), file.max_instance, Resources::MAX),
                 priority: self.priority(&format!("{at}.priority"), file.priority),
+                controller_limit: self.amounts(
+                    &format!("{at}.controller_limit"),
+                    file.controller_limit,
+                    Resources::MAX,
+                ),
+                fair_users: self.truth(&format!("{at}.fair_users"), file.fair_users.as_ref()),
+                max_jobs: self.number(&format!("{at}.max_jobs"), file.max_jobs.as_ref()),
+                max_instances: self.number(&format!("{at}.max_instances"), file.max_instances.as_ref()),
                 ..new
             };
             self.pools.push(v1::PoolWish {
@@ -195,6 +207,25 @@ impl Reader {
         out
     }
 
+    fn truth(&mut self, at: &str, text: Option<&Scalar>) -> bool {
+        let read = |text: &str| {
+            text.parse::<bool>()
+                .map_err(|_| format!("`{text}` is neither true nor false"))
+        };
+        text.and_then(|text| self.value(at, text, read))
+            .unwrap_or_default()
+    }
+
+    /// A bound on a number of things; none when it is left out.
+    fn number(&mut self, at: &str, text: Option<&Scalar>) -> u64 {
+        let whole = |text: &str| {
+            text.parse::<u64>()
+                .map_err(|_| format!("`{text}` is not a number: write a whole number"))
+        };
+        text.and_then(|text| self.value(at, text, whole))
+            .unwrap_or(u64::MAX)
+    }
+
     fn priority(&mut self, at: &str, file: Option<PriorityFile>) -> PriorityBounds {
         let file = file.unwrap_or_default();
         let mut bound = |name: &str, text: Option<&Scalar>| {
@@ -245,7 +276,7 @@ mod tests {
 
     const TREE: &str = "
 pools:
-  default:
+  default: {controller_limit: {cpus: 2}, max_jobs: 10, max_instances: 500, fair_users: true}
   ml:
     reservation: {cpus: 6, memory: 8GiB}
     limit: {cpus: 0.5}
@@ -265,6 +296,10 @@ pools:
         let pool = |i: usize| read[i].pool.clone().unwrap();
         let paths: Vec<String> = (0..3).map(|i| pool(i).path).collect();
         assert_eq!(paths, ["/default", "/ml", "/ml/train"]);
+        assert_eq!((pool(0).max_jobs, pool(0).max_instances), (Some(10), Some(500)));
+        assert!(pool(0).fair_users && !pool(1).fair_users);
+        assert_eq!((pool(1).max_jobs, pool(1).max_instances), (None, None));
+        assert_eq!(pool(0).controller_limit.unwrap().cpus_milli, Some(2000));
         assert_eq!(pool(0).share.unwrap().cpus_milli, 1);
         assert_eq!(pool(0).limit.unwrap(), v1::ResourceLimit::default());
         assert_eq!(pool(1).reservation.unwrap().memory_mib, 8192);
@@ -315,6 +350,14 @@ pools:
             (
                 "pools: {a: {priority: {max: high}}}",
                 "pools.a.priority.max: `high` is not a priority: write a whole number",
+            ),
+            (
+                "pools: {a: {fair_users: yes}}",
+                "pools.a.fair_users: `yes` is neither true nor false",
+            ),
+            (
+                "pools: {a: {max_jobs: few}}",
+                "pools.a.max_jobs: `few` is not a number: write a whole number",
             ),
             (
                 "pools: {a: {share: -1}}",

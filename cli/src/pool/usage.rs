@@ -99,7 +99,36 @@ fn rows(figure: &v1::PoolFigure) -> Vec<Vec<String>> {
         let shown = amounts.map(|r| kind.show(r.get(kind)));
         head.into_iter().chain(own).chain(shown).collect()
     };
-    Kind::ALL.into_iter().filter(matters).map(row).collect()
+    let kinds = Kind::ALL.into_iter().filter(matters).map(row);
+    kinds.chain(bounded(&pool, figure)).collect()
+}
+
+/// A row for each bound beside the limit that the pool has.
+fn bounded(pool: &v1::Pool, figure: &v1::PoolFigure) -> Vec<Vec<String>> {
+    let row = |what: String, most: String, have: String| {
+        let none = String::new;
+        vec![pool.path.clone(), what, none(), most, none(), none(), have]
+    };
+    let (limit, have) = (
+        read_limit(pool.controller_limit),
+        read_resources(figure.controllers),
+    );
+    let kinds = Kind::ALL.into_iter().filter(|k| limit.get(*k) != u64::MAX);
+    let of_kind = |k: Kind| {
+        row(
+            format!("{k} of controllers"),
+            k.show(limit.get(k)),
+            k.show(have.get(k)),
+        )
+    };
+    let numbers = [
+        ("jobs", pool.max_jobs, figure.jobs),
+        ("instances", pool.max_instances, figure.instances),
+    ];
+    let numbers = numbers
+        .into_iter()
+        .filter_map(|(what, most, have)| Some(row(what.to_owned(), most?.to_string(), have.to_string())));
+    kinds.map(of_kind).chain(numbers).collect()
 }
 
 #[cfg(test)]
@@ -122,6 +151,35 @@ mod tests {
         /ml/train  cpus      2            none   30      10           1
         /web       cpus      4            8      1       4            1
         ");
+    }
+
+    #[test]
+    fn bounds_beside_the_limit_have_lines_of_their_own() {
+        let figure = v1::PoolFigure {
+            pool: Some(v1::Pool {
+                path: "/p".to_owned(),
+                controller_limit: Some(v1::ResourceLimit {
+                    memory_mib: Some(2048),
+                    ..v1::ResourceLimit::default()
+                }),
+                max_jobs: Some(7),
+                ..v1::Pool::default()
+            }),
+            controllers: Some(v1::Resources {
+                memory_mib: 512,
+                ..v1::Resources::default()
+            }),
+            jobs: 3,
+            instances: 9,
+            ..v1::PoolFigure::default()
+        };
+        let none = String::new;
+        let told = ["/p", "memory of controllers"].map(str::to_owned);
+        let shown = [none(), "2048MiB".to_owned(), none(), none(), "512MiB".to_owned()];
+        let rows = rows(&figure);
+        assert_eq!(rows[2], ["/p", "jobs", "", "7", "", "", "3"]);
+        assert_eq!(rows.len(), 3, "{rows:?}");
+        assert_eq!(rows[1], [told.to_vec(), shown.to_vec()].concat());
     }
 
     #[test]

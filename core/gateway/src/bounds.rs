@@ -34,7 +34,13 @@ fn shape(spec: &JobSpec, room: Resources, tree: &PoolTree, path: &str, out: &mut
             let largest = (pool, "max_instance", pool.max_instance.get(kind));
             // What runs on lent room does not count against limits.
             let limit = (pool, "limit", pool.limit.get(kind));
-            std::iter::once(largest).chain((!spec.revocable).then_some(limit))
+            // What is not preemptible runs within reservations.
+            let reserved = (pool, "reservation", pool.reservation.get(kind));
+            let of_controllers = (pool, "controller_limit", pool.controller_limit.get(kind));
+            std::iter::once(largest)
+                .chain((!spec.revocable).then_some(limit))
+                .chain((!spec.preemptible).then_some(reserved))
+                .chain((spec.controller && !spec.revocable).then_some(of_controllers))
         });
         let Some((pool, of, most)) = bounds.min_by_key(|(.., most)| *most) else {
             return;

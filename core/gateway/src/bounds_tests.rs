@@ -121,6 +121,54 @@ fn a_limit_of_any_pool_above_counts_too_but_not_for_what_runs_on_lent_room() {
 }
 
 #[test]
+fn an_instance_that_is_not_preemptible_must_fit_every_reservation_above_it() {
+    let mut store = tree();
+    let reserve = |store: &mut Memory, path: &str, cpus: u64| {
+        with(store, path, |p| {
+            p.reservation = Resources::MAX.with(Kind::Cpus, cpus);
+        });
+    };
+    reserve(&mut store, "/ml", 800);
+    reserve(&mut store, PATH, 500);
+    let mut spec = sized(501, 1);
+    spec.preemptible = false;
+    let refused = told(create(&mut store, spec.clone(), Some(3)));
+    assert_eq!(
+        refused,
+        [(
+            "job.spec.groups[0].resources.cpus_milli".to_owned(),
+            "an instance, sidecars included, asks for 0.501 cpus; pool `/ml/train` allows at most 0.5 (`reservation`)"
+                .to_owned()
+        )]
+    );
+    spec.groups[0].resources.cpus = 500;
+    create(&mut store, spec, Some(3)).unwrap();
+    create(&mut tree(), sized(501, 1), Some(3)).unwrap();
+}
+
+#[test]
+fn a_controller_must_fit_what_every_pool_above_allows_controllers() {
+    let mut store = tree();
+    with(&mut store, "/ml", |p| {
+        p.controller_limit = Resources::MAX.with(Kind::Cpus, 500);
+    });
+    let mut spec = sized(501, 1);
+    create(&mut store, spec.clone(), Some(3)).unwrap();
+    let mut store = tree();
+    with(&mut store, "/ml", |p| {
+        p.controller_limit = Resources::MAX.with(Kind::Cpus, 500);
+    });
+    spec.controller = true;
+    let refused = told(create(&mut store, spec, Some(3)));
+    assert!(
+        refused[0]
+            .1
+            .contains("pool `/ml` allows at most 0.5 (`controller_limit`)"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn sidecars_count() {
     let mut store = tree();
     let mut spec = sized(3000, 1);

@@ -113,6 +113,16 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::PoolEntitlement => {
             format!("raise the reservation or share of pool {limited}{short}, or wait until others end")
         }
+        ReasonCode::PoolReservation => {
+            format!("raise the reservation of pool {limited}{short}, or wait until others of it that are not preemptible end")
+        }
+        ReasonCode::PoolControllers => {
+            format!("raise the controller limit of pool {limited}{short}, or wait until other controllers of it end")
+        }
+        ReasonCode::PoolJobs => "raise the pool's max_jobs, or wait until jobs of it end".to_owned(),
+        ReasonCode::PoolInstances => {
+            "raise the pool's max_instances, or wait until instances of it end".to_owned()
+        }
         ReasonCode::MaxRunning => "raise max_running, or wait until running instances end".to_owned(),
         ReasonCode::HostPorts => {
             "leave `port` out where any port will do, ask for fewer instances, or wait until those that hold the ports end".to_owned()

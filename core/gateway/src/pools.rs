@@ -32,27 +32,16 @@ pub struct PoolChange {
     pub max_instance: Vec<(Kind, u64)>,
     /// Its bounds of priority.
     pub priority: Option<PriorityBounds>,
+    /// Quantities of the limit for controllers; `u64::MAX` is no bound.
+    pub controller_limit: Vec<(Kind, u64)>,
+    /// Most jobs; `u64::MAX` is no bound.
+    pub max_jobs: Option<u64>,
+    /// Most active instances; `u64::MAX` is no bound.
+    pub max_instances: Option<u64>,
+    /// Whether it is fair to its users.
+    pub fair_users: Option<bool>,
     /// Only if it still has this etag; empty: whatever it has.
     pub etag: String,
-}
-
-/// A new pool.
-#[derive(Debug, Clone)]
-pub struct NewPool {
-    /// Its path.
-    pub path: String,
-    /// What it gets first.
-    pub reservation: Resources,
-    /// What it never exceeds.
-    pub limit: Resources,
-    /// Its weight.
-    pub share: Resources,
-    /// Whether it lends what it has reserved.
-    pub kind: PoolKind,
-    /// The largest instance.
-    pub max_instance: Resources,
-    /// Which priorities its jobs may have.
-    pub priority: PriorityBounds,
 }
 
 fn not_found(path: &str) -> ApiError {
@@ -123,25 +112,19 @@ pub(crate) fn in_use(path: &str, by: &str, next: &str) -> ApiError {
     ApiError::new(ErrorReason::PoolInUse, format!("pool `{path}` has {by}; {next}"))
 }
 
-/// Makes a pool. `id` is 128 random bits.
+/// Makes a pool. `id` is 128 random bits; the id and version of `new` are not read.
 ///
 /// # Errors
 /// Wrong fields, a pool that is there, a parent that is not or that has jobs, or storage.
-pub async fn create_pool<F: Facts>(facts: &F, new: NewPool, id: u128) -> Result<Pool, ApiError> {
+pub async fn create_pool<F: Facts>(facts: &F, new: Pool, id: u128) -> Result<Pool, ApiError> {
     if !is_pool_path(&new.path) {
         return Err(ApiError::field("pool.path", POOL_FORM));
     }
     let pool = Pool {
         id: PoolId::new(format!("{id:032x}")),
-        path: new.path,
-        reservation: new.reservation,
-        limit: new.limit,
-        share: new.share,
-        kind: new.kind,
-        max_instance: new.max_instance,
-        priority: new.priority,
         deleting: false,
         version: Version(1),
+        ..new
     };
     for _ in 0..TRIES {
         let mut tree = ask::pools(facts).await?;
@@ -199,6 +182,10 @@ fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
     pool.kind = change.kind.unwrap_or(pool.kind);
     pool.max_instance = with(pool.max_instance, &change.max_instance);
     pool.priority = change.priority.unwrap_or(pool.priority);
+    pool.controller_limit = with(pool.controller_limit, &change.controller_limit);
+    pool.fair_users = change.fair_users.unwrap_or(pool.fair_users);
+    pool.max_jobs = change.max_jobs.unwrap_or(pool.max_jobs);
+    pool.max_instances = change.max_instances.unwrap_or(pool.max_instances);
     pool
 }
 

@@ -70,15 +70,7 @@ fn a_pool_that_goes_takes_no_job_and_no_pool_until_it_is_kept() {
     let refused = create(&mut store, "second", "/x").unwrap_err();
     assert_eq!(refused.violations[0].field, "job.spec.pool");
     assert!(refused.message.contains("echelon pool undelete /x"), "{refused}");
-    let new = NewPool {
-        path: "/x/y".to_owned(),
-        reservation: Resources::ZERO,
-        limit: Resources::MAX,
-        share: Resources::ZERO,
-        kind: PoolKind::Elastic,
-        max_instance: Resources::MAX,
-        priority: PriorityBounds::ANY,
-    };
+    let new = Pool::new(PoolId::new(""), "/x/y");
     let below = run(
         &mut store,
         |facts| async move { create_pool(&facts, new, 1).await },

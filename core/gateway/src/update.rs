@@ -138,6 +138,16 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             before.revocable.to_string(),
         ),
         (
+            "preemptible",
+            before.preemptible == after.preemptible,
+            before.preemptible.to_string(),
+        ),
+        (
+            "controller",
+            before.controller == after.controller,
+            before.controller.to_string(),
+        ),
+        (
             "clusters",
             before.clusters == after.clusters,
             "as it was".to_owned(),

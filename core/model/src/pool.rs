@@ -79,6 +79,14 @@ pub struct Pool {
     pub max_instance: Resources,
     /// Which priorities its jobs may have.
     pub priority: PriorityBounds,
+    /// What its controllers never exceed together.
+    pub controller_limit: Resources,
+    /// Most jobs of which something has begun and which have not ended; `u64::MAX`: no bound.
+    pub max_jobs: u64,
+    /// Most active instances; `u64::MAX`: no bound.
+    pub max_instances: u64,
+    /// Among jobs of equal priority, the user who has least of it goes first, in place of the oldest job. Of effect where jobs are.
+    pub fair_users: bool,
     /// It takes no new job, and goes when its last one has ended.
     pub deleting: bool,
     /// Counts the writes of this pool, from 1.
@@ -104,6 +112,10 @@ impl Pool {
             kind: PoolKind::Elastic,
             max_instance: Resources::MAX,
             priority: PriorityBounds::ANY,
+            controller_limit: Resources::MAX,
+            max_jobs: u64::MAX,
+            max_instances: u64::MAX,
+            fair_users: false,
             deleting: false,
             version: Version(1),
         }

@@ -47,6 +47,14 @@ pub enum ReasonCode {
     PoolLimit = 11,
     /// The pool's entitlement is used up.
     PoolEntitlement = 12,
+    /// Its pool's reservation is taken by work that is not preemptible, as it is.
+    PoolReservation = 13,
+    /// Its pool's controllers have all that they may have, and it is one.
+    PoolControllers = 14,
+    /// As many jobs of its pool as may have begun, and it has not.
+    PoolJobs = 15,
+    /// As many instances of its pool are active as may be.
+    PoolInstances = 16,
     /// Preempted: its room is for a pool that is entitled to it.
     PoolPreempted = 19,
     /// No cluster passes the filters.
@@ -166,6 +174,10 @@ impl ReasonCode {
         Self::PoolNotFound,
         Self::PoolLimit,
         Self::PoolEntitlement,
+        Self::PoolReservation,
+        Self::PoolControllers,
+        Self::PoolJobs,
+        Self::PoolInstances,
         Self::PoolPreempted,
         Self::NoCluster,
         Self::NoClusterCapacity,
@@ -286,6 +298,12 @@ impl ReasonCode {
             Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
             Self::PoolLimit => "its pool's limit is reached",
             Self::PoolEntitlement => "its pool uses all that it is entitled to",
+            Self::PoolReservation => {
+                "is not preemptible, and work that is not has all of its pool's reservation"
+            }
+            Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
+            Self::PoolJobs => "its pool has as many jobs that have begun as it may have",
+            Self::PoolInstances => "its pool has as many active instances as it may have",
             Self::PoolPreempted => "was preempted: its room is for a pool that is entitled to it",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",

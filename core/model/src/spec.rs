@@ -149,6 +149,10 @@ pub struct JobSpec {
     pub clusters: ClusterChoice,
     /// It may be killed at any time, and so runs on room that hosts lend: their processors' slack.
     pub revocable: bool,
+    /// It may be stopped for others; what may not runs within the reservations of its pools only.
+    pub preemptible: bool,
+    /// It starts other jobs and waits for them; pools bound what such jobs have together.
+    pub controller: bool,
     /// When a host falls silent.
     pub on_unreachable: OnSilence,
     /// When a cluster falls silent.

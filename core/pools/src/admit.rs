@@ -1,11 +1,13 @@
-//! Which waiting instances are admitted: by priority, then age, as many whole instances as fit into their pool, every pool above
+//! Which waiting instances are admitted: by priority, then age (or, where a pool is fair to its users, who has least), as many whole instances as fit into their pool, every pool above
 //! it, and the clusters that they are assigned to. What cannot fit does not block what can behind it. Why the others are not
 //! admitted follows from the rooms that are left.
 
+use crate::fair::Users;
 use crate::fill::{Taker, fill};
 use crate::hierarchy::PoolIdx;
 use crate::queue::{Queue, Turn};
 use crate::rooms::{Rooms, Side};
+use crate::terms::Terms;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
 use std::cmp::Reverse;
@@ -33,8 +35,8 @@ pub struct Request {
     pub group: GroupName,
     /// Its pool.
     pub pool: PoolIdx,
-    /// Which room it runs on.
-    pub side: Side,
+    /// On what terms it runs.
+    pub terms: Terms,
     /// Room of one instance.
     pub shape: Resources,
     /// How many more of the whole group may be active (`max_running`).
@@ -97,7 +99,8 @@ impl Admission {
 }
 
 /// Admits what fits of one side, taking its room out of `rooms`. Looks at the first of each line of those that are alike, and at
-/// those behind it as long as there is room: who gets nothing is not looked at. `ask` tells what a turn is about.
+/// those behind it as long as there is room: who gets nothing is not looked at. `ask` tells what a turn is about. In a pool that is
+/// fair to its users the same group may get something more than once.
 #[must_use]
 pub fn admit(
     queue: &Queue,
@@ -108,18 +111,36 @@ pub fn admit(
     if !queue.has(side) {
         return Vec::new();
     }
-    let mut lines = Vec::new();
+    let (mut lines, mut fair) = (Vec::new(), Vec::new());
     for (pool, of_pool) in queue.pools() {
         let left = rooms.left(pool, side);
-        let of_side = of_pool.iter().filter(|(like, _)| like.side == side);
+        let of_side = of_pool.iter().filter(|(like, _)| like.terms.side == side);
         let open = of_side.filter(|(like, _)| rooms.lacking(&left, like).is_none());
-        lines.extend(open.map(|(like, line)| (pool, like, line.turns())));
+        let mut of_users = Vec::new();
+        for (like, line) in open {
+            if like.user.is_some() {
+                of_users.push((like, line.turns()));
+            } else {
+                lines.push((pool, like, line.turns()));
+            }
+        }
+        if !of_users.is_empty() {
+            fair.push(Users::new(pool, of_users.into_iter(), rooms));
+        }
     }
-    let mut heads: BinaryHeap<Reverse<(&Turn, usize)>> = BinaryHeap::with_capacity(lines.len());
+    let n_lines = lines.len();
+    let mut heads: BinaryHeap<Reverse<(&Turn, usize)>> = BinaryHeap::with_capacity(n_lines + fair.len());
     let first = lines.iter_mut().enumerate();
     heads.extend(first.filter_map(|(i, (_, _, turns))| Some(Reverse((turns.next()?, i)))));
+    let first = fair.iter().enumerate();
+    heads.extend(first.filter_map(|(i, users)| Some(Reverse((users.head()?, n_lines + i)))));
     let mut out = Vec::new();
     while let Some(Reverse((turn, i))) = heads.pop() {
+        if let Some(users) = i.checked_sub(n_lines).and_then(|i| fair.get_mut(i)) {
+            out.extend(users.step(rooms, &ask));
+            heads.extend(users.head().map(|next| Reverse((next, i))));
+            continue;
+        }
         let Some((pool, like, turns)) = lines.get_mut(i) else {
             continue;
         };
@@ -127,7 +148,7 @@ pub fn admit(
             continue;
         }
         if let Some(request) = ask(turn) {
-            out.push(admit_one(&request, rooms));
+            out.push(admit_one(&request, u64::MAX, 1, rooms));
         }
         heads.extend(turns.next().map(|next| Reverse((next, i))));
     }
@@ -135,14 +156,18 @@ pub fn admit(
     out
 }
 
-fn admit_one(request: &Request, rooms: &mut Rooms) -> Admission {
-    let (shape, side) = (request.shape, request.side);
-    let most = request.room.min(rooms.pool_count(request.pool, side, shape));
-    let more = spread_over(request, most, rooms);
+/// Admits at most so many of a request, and of what is left in each cluster at most one of `parts`.
+pub(crate) fn admit_one(request: &Request, most: u64, parts: u64, rooms: &mut Rooms) -> Admission {
+    let (shape, terms) = (request.shape, rooms.terms_now(request.job, request.terms));
+    let room = request.room.min(rooms.pool_count(request.pool, terms, shape));
+    let more = spread_over(request, room.min(most), parts, rooms);
     let total = more.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
-    rooms.take(request.pool, side, shape.times(total));
+    rooms.take(request.pool, terms, shape, total);
+    if total > 0 {
+        rooms.begin(request.pool, request.job, terms);
+    }
     for (slice, n) in request.slices.iter().zip(&more) {
-        rooms.take_cluster(&slice.cluster, side, shape.times(*n));
+        rooms.take_cluster(&slice.cluster, terms.side, shape.times(*n));
     }
     let more = request.slices.iter().zip(more).filter(|(_, n)| *n > 0);
     Admission {
@@ -152,8 +177,24 @@ fn admit_one(request: &Request, rooms: &mut Rooms) -> Admission {
     }
 }
 
-/// Gives `most` to the slices one at a time, to the one that has the least, within what each can use and its cluster has.
-fn spread_over(request: &Request, most: u64, rooms: &Rooms) -> Vec<u64> {
+/// Admits a group into room that is held for `n` of it at a cluster: as many as have it by now. The rest of that room is nobody else's.
+#[must_use]
+pub fn admit_held(request: &Request, cluster: &ClusterId, n: u64, rooms: &mut Rooms) -> u64 {
+    let (shape, terms) = (request.shape, rooms.terms_now(request.job, request.terms));
+    let n = n.min(request.room);
+    let there = shape.count_in(rooms.cluster(cluster, terms.side, shape));
+    let now = n.min(there).min(rooms.pool_count(request.pool, terms, shape));
+    rooms.take(request.pool, terms, shape, n);
+    if n > 0 {
+        rooms.begin(request.pool, request.job, terms);
+    }
+    rooms.take_cluster(cluster, terms.side, shape.times(n));
+    now
+}
+
+/// Gives `most` to the slices one at a time, to the one that has the least, within what each can use and one of `parts` of what its
+/// cluster has.
+fn spread_over(request: &Request, most: u64, parts: u64, rooms: &Rooms) -> Vec<u64> {
     // Two slices of one group at one cluster share its room: each sees what those before it leave.
     let mut left: BTreeMap<&ClusterId, u64> = BTreeMap::new();
     let takers: Vec<Taker> = request
@@ -161,8 +202,8 @@ fn spread_over(request: &Request, most: u64, rooms: &Rooms) -> Vec<u64> {
         .iter()
         .map(|slice| {
             let room = left.entry(&slice.cluster).or_insert_with(|| {
-                let room = rooms.cluster(&slice.cluster, request.side, request.shape);
-                request.shape.count_in(room)
+                let room = rooms.cluster(&slice.cluster, request.terms.side, request.shape);
+                request.shape.count_in(room) / parts.max(1)
             });
             let n = slice.more.min(*room);
             *room -= n;
@@ -185,7 +226,7 @@ pub fn refusals(request: &Request, rooms: &Rooms) -> Vec<Refusal> {
         let reason = if request.room == 0 {
             Reason::new(ReasonCode::MaxRunning)
         } else {
-            rooms.refusal(request.pool, request.side, request.shape, &slice.cluster)?
+            rooms.refusal(request.pool, request.terms, request.shape, &slice.cluster)?
         };
         Some(Refusal {
             cluster: slice.cluster.clone(),
@@ -198,4 +239,4 @@ pub fn refusals(request: &Request, rooms: &Rooms) -> Vec<Refusal> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -102,6 +102,13 @@ impl Hierarchy {
         self.nodes.get(at)?.pool.as_ref()
     }
 
+    /// Whether a pool, or one above it, bounds the number of its jobs.
+    #[must_use]
+    pub fn bounds_jobs(&self, at: PoolIdx) -> bool {
+        let chain = std::iter::once(at).chain(self.above(at));
+        chain.filter_map(|i| self.pool(i)).any(|p| p.max_jobs < u64::MAX)
+    }
+
     /// The children of a node, in order of id.
     #[must_use]
     pub fn children(&self, at: PoolIdx) -> Range<PoolIdx> {

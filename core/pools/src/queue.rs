@@ -3,11 +3,13 @@
 
 use crate::hierarchy::PoolIdx;
 use crate::rooms::{ClusterIdx, Side};
+use crate::terms::Terms;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{GroupName, JobId, Timestamp};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A waiting group's place: by priority, then age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,24 +28,27 @@ pub type Clusters = SmallVec<[ClusterIdx; 2]>;
 /// What groups of a pool have in common that get room, or none, for the same reasons.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Likeness {
-    /// Which room they run on.
-    pub side: Side,
+    /// On what terms they run.
+    pub terms: Terms,
     /// Room of one instance.
     pub shape: Resources,
     /// Where their instances wait, by index, in order.
     pub clusters: Clusters,
+    /// Whose they are, where the pool is fair to its users.
+    pub user: Option<Arc<str>>,
 }
 
 impl Likeness {
     /// Clusters in any order, and some of them twice.
-    pub fn new(side: Side, shape: Resources, clusters: impl Iterator<Item = ClusterIdx>) -> Self {
+    pub fn new(terms: Terms, shape: Resources, clusters: impl Iterator<Item = ClusterIdx>) -> Self {
         let mut clusters: Clusters = clusters.collect();
         clusters.sort_unstable();
         clusters.dedup();
         Self {
-            side,
+            terms,
             shape,
             clusters,
+            user: None,
         }
     }
 }
@@ -92,7 +97,7 @@ pub struct Queue {
 impl Queue {
     /// Somebody waits, with so many instances.
     pub fn insert(&mut self, pool: PoolIdx, like: Likeness, turn: Turn, waiting: u64) {
-        let side = like.side;
+        let side = like.terms.side;
         let line = self.pools.entry(pool).or_default().entry(like).or_default();
         if line.turns.is_empty() && side == Side::Revocable {
             self.revocable += 1;
@@ -112,7 +117,7 @@ impl Queue {
         }
         if line.turns.is_empty() {
             lines.remove(like);
-            if like.side == Side::Revocable {
+            if like.terms.side == Side::Revocable {
                 self.revocable -= 1;
             }
         }

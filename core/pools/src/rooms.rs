@@ -3,9 +3,11 @@
 use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::queue::Likeness;
+use crate::terms::{Held, Terms};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::resources::Resources;
-use echelon_core_model::{ClusterId, Reason, ReasonCode};
+use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Which room work runs on.
@@ -25,18 +27,85 @@ pub type ClusterIdx = usize;
 pub struct Left {
     /// By their limits.
     pub by_limit: Resources,
+    /// By their reservations, to work that is not preemptible.
+    pub by_reservation: Resources,
+    /// By what they allow controllers.
+    pub by_controllers: Resources,
+    /// Instances that may begin.
+    pub instances: u64,
+    /// Jobs of which something may begin.
+    pub jobs: u64,
     /// By their entitlements.
     pub by_entitlement: Resources,
+}
+
+impl Left {
+    /// Nothing that bounds.
+    const MOST: Self = Self {
+        by_limit: Resources::MAX,
+        by_reservation: Resources::MAX,
+        by_controllers: Resources::MAX,
+        instances: u64::MAX,
+        jobs: u64::MAX,
+        by_entitlement: Resources::MAX,
+    };
+
+    fn min_each(self, other: Self) -> Self {
+        Self {
+            by_limit: self.by_limit.min_each(other.by_limit),
+            by_reservation: self.by_reservation.min_each(other.by_reservation),
+            by_controllers: self.by_controllers.min_each(other.by_controllers),
+            instances: self.instances.min(other.instances),
+            jobs: self.jobs.min(other.jobs),
+            by_entitlement: self.by_entitlement.min_each(other.by_entitlement),
+        }
+    }
+
+    /// What the bounds leave that change only with the pools, with the code of each. One after the other is told.
+    fn bounds(&self, terms: Terms) -> impl Iterator<Item = (ReasonCode, Resources)> + use<> {
+        let firm = (!terms.preemptible).then_some((ReasonCode::PoolReservation, self.by_reservation));
+        let controller = terms
+            .controller
+            .then_some((ReasonCode::PoolControllers, self.by_controllers));
+        let limit = std::iter::once((ReasonCode::PoolLimit, self.by_limit));
+        limit.chain(firm).chain(controller)
+    }
+
+    /// The bound on numbers that is reached.
+    const fn reached(&self, terms: Terms) -> Option<ReasonCode> {
+        if !terms.counted && self.jobs == 0 {
+            Some(ReasonCode::PoolJobs)
+        } else if self.instances == 0 {
+            Some(ReasonCode::PoolInstances)
+        } else {
+            None
+        }
+    }
+
+    /// How many of a shape fit.
+    fn count(&self, terms: Terms, shape: Resources) -> u64 {
+        if self.reached(terms).is_some() {
+            return 0;
+        }
+        let bounds = self.bounds(terms).map(|(_, left)| shape.count_in(left));
+        let most = shape.count_in(self.by_entitlement).min(self.instances);
+        bounds.fold(most, u64::min)
+    }
 }
 
 /// What one pool may have and has, with the pools below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PoolRoom {
     limit: Resources,
+    reservation: Resources,
+    controller_limit: Resources,
+    max_instances: u64,
+    max_jobs: u64,
     entitled: Resources,
-    taken: Resources,
     entitled_lent: Resources,
-    taken_lent: Resources,
+    taken: Held,
+    /// What users' parts are measured by: what it was entitled to before it was opened, or has.
+    worth: Resources,
 }
 
 /// What is left in one cluster.
@@ -91,6 +160,10 @@ pub struct Rooms {
     pools: Vec<PoolRoom>,
     /// In order of id; `None` where nothing more may begin.
     clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
+    /// Jobs of which something begins here for the first time, where pools bound their number.
+    begun: BTreeSet<JobId>,
+    /// What users have of pools that are fair to them.
+    users: BTreeMap<(PoolIdx, Arc<str>), Resources>,
 }
 
 impl Rooms {
@@ -103,17 +176,23 @@ impl Rooms {
         clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
     ) -> Self {
         let room = |i: PoolIdx| PoolRoom {
+            max_instances: hierarchy.pool(i).map_or(u64::MAX, |p| p.max_instances),
+            max_jobs: hierarchy.pool(i).map_or(u64::MAX, |p| p.max_jobs),
             limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit),
+            reservation: hierarchy.pool(i).map_or(Resources::MAX, |p| p.reservation),
+            controller_limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.controller_limit),
             entitled: Resources::ZERO,
-            taken: Resources::ZERO,
             entitled_lent: Resources::ZERO,
-            taken_lent: Resources::ZERO,
+            taken: Held::default(),
+            worth: Resources::ZERO,
         };
         Self {
             pools: hierarchy.indexes().map(room).collect(),
             hierarchy,
             lends,
             clusters,
+            begun: BTreeSet::new(),
+            users: BTreeMap::new(),
         }
     }
 
@@ -122,6 +201,8 @@ impl Rooms {
         for (i, room) in self.pools.iter_mut().enumerate() {
             room.entitled = ordinary.amount(i);
             room.entitled_lent = lent.amount(i);
+            let all = room.entitled.plus(room.entitled_lent);
+            room.worth = all.max_each(room.taken.ordinary.plus(room.taken.lent));
         }
     }
 
@@ -131,7 +212,7 @@ impl Rooms {
     pub fn opened(&self, aside: impl Iterator<Item = (PoolIdx, Resources, Resources)>) -> Self {
         let mut out = self.clone();
         for (pool, ordinary, lent) in aside {
-            out.take_pool(pool, ordinary, lent);
+            out.take_pool(pool, Held::plain(ordinary, lent));
         }
         for room in out.pools.iter_mut().skip(ROOT + 1) {
             room.entitled = Resources::MAX;
@@ -145,29 +226,61 @@ impl Rooms {
         let pairs = before.pools.iter().zip(&after.pools);
         for (room, (before, after)) in self.pools.iter_mut().zip(pairs) {
             room.taken = room.taken.plus(after.taken.minus(before.taken));
-            room.taken_lent = room.taken_lent.plus(after.taken_lent.minus(before.taken_lent));
         }
         self.clusters = after.clusters;
+        self.begun = after.begun;
+        self.users = after.users;
     }
 
-    /// Takes room in a pool and those above it: so much ordinary room, and so much of what is lent.
-    pub fn take_pool(&mut self, pool: PoolIdx, ordinary: Resources, lent: Resources) {
+    /// Takes room in a pool and those above it.
+    pub fn take_pool(&mut self, pool: PoolIdx, held: Held) {
         let chain = std::iter::once(pool).chain(self.hierarchy.above(pool));
         for i in chain {
             if let Some(room) = self.pools.get_mut(i) {
-                room.taken = room.taken.plus(ordinary);
-                room.taken_lent = room.taken_lent.plus(lent);
+                room.taken = room.taken.plus(held);
             }
         }
     }
 
-    /// Takes room of work, in sum, in a pool and those above it.
-    pub(crate) fn take(&mut self, pool: PoolIdx, side: Side, taken: Resources) {
-        let lent = match side {
-            Side::Ordinary => Resources::ZERO,
-            Side::Revocable => taken.lent_part(self.lends),
-        };
-        self.take_pool(pool, taken.minus(lent), lent);
+    /// Takes room of so many of a shape in a pool and those above it.
+    pub(crate) fn take(&mut self, pool: PoolIdx, terms: Terms, shape: Resources, n: u64) {
+        self.take_pool(pool, Held::new(terms, shape, n, self.lends));
+    }
+
+    /// On what terms a job runs whose other groups may have begun here.
+    pub(crate) fn terms_now(&self, job: JobId, terms: Terms) -> Terms {
+        Terms {
+            counted: terms.counted || self.begun.contains(&job),
+            ..terms
+        }
+    }
+
+    /// Something of a job begins: it counts from now on.
+    pub(crate) fn begin(&mut self, pool: PoolIdx, job: JobId, terms: Terms) {
+        if !terms.counted && self.begun.insert(job) {
+            let one = Held {
+                jobs: 1,
+                ..Held::default()
+            };
+            self.take_pool(pool, one);
+        }
+    }
+
+    /// What users' parts of a pool are measured by.
+    pub(crate) fn worth(&self, pool: PoolIdx) -> Resources {
+        self.pools.get(pool).map(|r| r.worth).unwrap_or_default()
+    }
+
+    /// What a user has of a pool that is fair to its users.
+    pub(crate) fn user_has(&self, pool: PoolIdx, user: &Arc<str>) -> Resources {
+        let key = (pool, Arc::clone(user));
+        self.users.get(&key).copied().unwrap_or_default()
+    }
+
+    /// A user has more of a pool that is fair to its users.
+    pub fn user_takes(&mut self, pool: PoolIdx, user: &Arc<str>, room: Resources) {
+        let has = self.users.entry((pool, Arc::clone(user))).or_default();
+        *has = has.plus(room);
     }
 
     /// Takes room of work, in sum, in a cluster.
@@ -183,7 +296,7 @@ impl Rooms {
     #[must_use]
     pub fn taken(&self, pool: PoolIdx) -> (Resources, Resources) {
         let room = self.pools.get(pool);
-        room.map_or_else(Default::default, |r| (r.taken, r.taken_lent))
+        room.map_or_else(Default::default, |r| (r.taken.ordinary, r.taken.lent))
     }
 
     /// What is left in a cluster for work of a shape.
@@ -204,62 +317,61 @@ impl Rooms {
         chain.filter_map(|i| Some((i, self.pools.get(i)?)))
     }
 
-    /// What a pool's limit leaves.
-    fn by_limit(&self, room: &PoolRoom, side: Side) -> Resources {
-        let ordinary = room.limit.minus(room.taken);
-        match side {
+    /// What one pool leaves to a side by itself.
+    fn left_by(&self, room: &PoolRoom, side: Side) -> Left {
+        let limit = room.limit.minus(room.taken.ordinary);
+        let entitled = room.entitled.minus(room.taken.ordinary);
+        let lent = room.entitled_lent.minus(room.taken.lent);
+        let of_side = |lent: Resources, ordinary: Resources| match side {
             Side::Ordinary => ordinary,
-            // Limits are about ordinary room.
-            Side::Revocable => Resources::MAX.where_lent(self.lends, ordinary),
-        }
-    }
-
-    /// What a pool's entitlement leaves.
-    fn by_entitlement(&self, room: &PoolRoom, side: Side) -> Resources {
-        let ordinary = room.entitled.minus(room.taken);
-        match side {
-            Side::Ordinary => ordinary,
-            Side::Revocable => room
-                .entitled_lent
-                .minus(room.taken_lent)
-                .where_lent(self.lends, ordinary),
+            Side::Revocable => lent.where_lent(self.lends, ordinary),
+        };
+        // Limits are about ordinary room.
+        Left {
+            by_limit: of_side(Resources::MAX, limit),
+            by_reservation: room.reservation.minus(room.taken.firm),
+            by_controllers: of_side(
+                Resources::MAX,
+                room.controller_limit.minus(room.taken.controllers),
+            ),
+            instances: room.max_instances.saturating_sub(room.taken.instances),
+            jobs: room.max_jobs.saturating_sub(room.taken.jobs),
+            by_entitlement: of_side(lent, entitled),
         }
     }
 
     /// What a pool and those above it leave.
     #[must_use]
     pub fn left(&self, pool: PoolIdx, side: Side) -> Left {
-        let none = Left {
-            by_limit: Resources::MAX,
-            by_entitlement: Resources::MAX,
-        };
-        self.chain(pool).fold(none, |left, (_, room)| Left {
-            by_limit: left.by_limit.min_each(self.by_limit(room, side)),
-            by_entitlement: left.by_entitlement.min_each(self.by_entitlement(room, side)),
+        let chain = self.chain(pool);
+        chain.fold(Left::MOST, |left, (_, room)| {
+            left.min_each(self.left_by(room, side))
         })
     }
 
     /// How many of a shape fit into a pool and those above it.
     #[must_use]
-    pub fn pool_count(&self, pool: PoolIdx, side: Side, shape: Resources) -> u64 {
-        let left = self.left(pool, side);
-        shape.count_in(left.by_limit.min_each(left.by_entitlement))
+    pub fn pool_count(&self, pool: PoolIdx, terms: Terms, shape: Resources) -> u64 {
+        self.left(pool, terms.side).count(terms, shape)
     }
 
     /// Whether a cluster where they wait has room for one more of those who are alike.
-    #[must_use]
-    pub fn have_room(&self, like: &Likeness) -> bool {
-        let has_room = |c: &ClusterIdx| like.shape.fits(self.cluster_at(*c, like.side, like.shape));
+    fn have_room(&self, like: &Likeness) -> bool {
+        let side = like.terms.side;
+        let has_room = |c: &ClusterIdx| like.shape.fits(self.cluster_at(*c, side, like.shape));
         like.clusters.iter().any(has_room)
     }
 
-    /// What one more of those who are alike waits for, where so much is left in its pool: the pool's limit, a cluster, or the pool's
-    /// entitlement. `None` when there is room.
+    /// What one more of those who are alike waits for, where so much is left in its pool: a bound of the pool, a cluster, or the
+    /// pool's entitlement. `None` when there is room.
     #[must_use]
     pub fn lacking(&self, left: &Left, like: &Likeness) -> Option<ReasonCode> {
-        let shape = like.shape;
-        if !shape.fits(left.by_limit) {
-            Some(ReasonCode::PoolLimit)
+        let (terms, shape) = (like.terms, like.shape);
+        let bound = left.bounds(terms).find(|(_, left)| !shape.fits(*left));
+        if let Some((code, _)) = bound {
+            Some(code)
+        } else if let Some(code) = left.reached(terms) {
+            Some(code)
         } else if !self.have_room(like) {
             Some(ReasonCode::NoClusterCapacity)
         } else if !shape.fits(left.by_entitlement) {
@@ -269,33 +381,47 @@ impl Rooms {
         }
     }
 
-    /// Why one more of a shape does not fit into a pool and a cluster, `None` when it does. A limit is told before a cluster
+    /// Why one more of a shape does not fit into a pool and a cluster, `None` when it does. A bound is told before a cluster
     /// without room, since nothing but a change of the pool helps; entitlement after it.
     #[must_use]
     pub fn refusal(
         &self,
         pool: PoolIdx,
-        side: Side,
+        terms: Terms,
         shape: Resources,
         cluster: &ClusterId,
     ) -> Option<Reason> {
-        let limit = self.chain(pool).find_map(|(i, room)| {
-            let left = self.by_limit(room, side);
-            self.lack(ReasonCode::PoolLimit, i, left, shape)
+        let codes = Left::MOST.bounds(terms).map(|(code, _)| code);
+        let bound = codes.flat_map(|code| self.chain(pool).map(move |at| (code, at)));
+        let bound = bound.into_iter().find_map(|(code, (i, room))| {
+            let left = self.left_by(room, terms.side);
+            let (_, left) = left.bounds(terms).find(|(c, _)| *c == code)?;
+            self.lack(code, i, left, shape)
         });
+        let reached = || {
+            self.chain(pool).find_map(|(i, room)| {
+                let code = self.left_by(room, terms.side).reached(terms)?;
+                let path = self.hierarchy.pool(i).map_or("/", |p| p.path.as_str());
+                let (have, most, of) = match code {
+                    ReasonCode::PoolJobs => (room.taken.jobs, room.max_jobs, "jobs"),
+                    _ => (room.taken.instances, room.max_instances, "instances"),
+                };
+                Some(Reason::new(code).at(format!("{path}: {have} of at most {most} {of}")))
+            })
+        };
         let in_cluster = || {
-            let left = self.cluster(cluster, side, shape);
+            let left = self.cluster(cluster, terms.side, shape);
             let short = shortfall(left, shape)?;
             let reason = Reason::new(ReasonCode::NoClusterCapacity).at(cluster.as_str());
             Some(reason.short(short))
         };
         let entitlement = || {
             self.chain(pool).find_map(|(i, room)| {
-                let left = self.by_entitlement(room, side);
+                let left = self.left_by(room, terms.side).by_entitlement;
                 self.lack(ReasonCode::PoolEntitlement, i, left, shape)
             })
         };
-        limit.or_else(in_cluster).or_else(entitlement)
+        bound.or_else(reached).or_else(in_cluster).or_else(entitlement)
     }
 
     fn lack(&self, code: ReasonCode, pool: PoolIdx, left: Resources, shape: Resources) -> Option<Reason> {

@@ -7,9 +7,10 @@ use crate::picture::{Picture, SliceKey, slices_of};
 use crate::room::{by_shares, capacity, lent};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
+use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, GroupName, JobId};
-use echelon_core_pools::certificate;
 use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Held, certificate};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -33,6 +34,40 @@ pub enum Broken {
         allocated: Resources,
         /// Its limit.
         limit: Resources,
+    },
+    /// Work that is not preemptible has more after a raise of such work than its pool has reserved.
+    #[error(
+        "pool {pool} has {allocated} allocated that is not preemptible, above its reservation of {reservation}"
+    )]
+    PoolReservation {
+        /// The pool.
+        pool: String,
+        /// What is granted or active of such work.
+        allocated: Resources,
+        /// Its reservation.
+        reservation: Resources,
+    },
+    /// Controllers have more after a raise of one of them than their pool allows them.
+    #[error("pool {pool} has {allocated} allocated to controllers, above its limit for them of {limit}")]
+    PoolControllers {
+        /// The pool.
+        pool: String,
+        /// What is granted to them or active.
+        allocated: Resources,
+        /// What they may have.
+        limit: Resources,
+    },
+    /// More jobs of a pool have begun, or more instances are active, after one more has than may be.
+    #[error("pool {pool} has {have} {what} after a raise, above its most of {most}")]
+    PoolNumbers {
+        /// The pool.
+        pool: String,
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        have: u64,
+        /// How many there may be.
+        most: u64,
     },
     /// A number is assigned at a generation that it had elsewhere.
     #[error(
@@ -184,7 +219,9 @@ fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
         })
     });
     // Grants follow the head in the next cycle: only a raise on top of it would be wrong.
-    if picture.raised.contains(&spec.pool) {
+    let spec_of = |id: &JobId| picture.jobs.get(id).and_then(|j| j.spec.as_ref());
+    let mut raised = picture.raised.keys().filter_map(spec_of);
+    if raised.any(|s| s.pool == spec.pool) {
         groups.collect()
     } else {
         Vec::new()
@@ -221,24 +258,62 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
 }
 
 fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
-    let allocated = sums.by_path(picture);
+    let held = sums.held_by_path(picture);
+    let raised: Vec<(&JobSpec, bool)> = picture
+        .raised
+        .iter()
+        .filter_map(|(id, counted)| Some((picture.jobs.get(id)?.spec.as_ref()?, *counted)))
+        .collect();
     let mut out = Vec::new();
     for pool in picture.pools.pools.values() {
         let inside = |path: &str| {
             std::iter::successors(Some(path), |p| Some(PoolTree::parent(p)).filter(|p| *p != "/"))
                 .any(|p| p == pool.path)
         };
-        let below = allocated.iter().filter(|(path, _)| inside(path));
-        let sum = below.fold(Resources::ZERO, |sum, (_, r)| sum.plus(r.ordinary.allocated));
-        let raised = picture.raised.iter().any(|p| inside(p));
+        let below = held.iter().filter(|(path, _)| inside(path));
+        let sum = below.fold(Held::default(), |sum, (_, held)| sum.plus(*held));
+        let raised: Vec<&(&JobSpec, bool)> = raised.iter().filter(|(s, _)| inside(&s.pool)).collect();
         // A kind that was over before the raise and of which the raise took nothing is not broken by it; one of which it
         // took some is.
-        if raised && !sum.fits(pool.limit) {
+        if !raised.is_empty() && !sum.ordinary.fits(pool.limit) {
             out.push(Broken::PoolLimit {
                 pool: pool.path.clone(),
-                allocated: sum,
+                allocated: sum.ordinary,
                 limit: pool.limit,
             });
+        }
+        if raised.iter().any(|(s, _)| !s.preemptible) && !sum.firm.fits(pool.reservation) {
+            out.push(Broken::PoolReservation {
+                pool: pool.path.clone(),
+                allocated: sum.firm,
+                reservation: pool.reservation,
+            });
+        }
+        if raised.iter().any(|(s, _)| s.controller) && !sum.controllers.fits(pool.controller_limit) {
+            out.push(Broken::PoolControllers {
+                pool: pool.path.clone(),
+                allocated: sum.controllers,
+                limit: pool.controller_limit,
+            });
+        }
+        let is_first = raised.iter().any(|(_, counted)| !counted);
+        for (what, judged, have, most) in [
+            (
+                "active instances",
+                !raised.is_empty(),
+                sum.instances,
+                pool.max_instances,
+            ),
+            ("jobs that have begun", is_first, sum.jobs, pool.max_jobs),
+        ] {
+            if judged && have > most {
+                out.push(Broken::PoolNumbers {
+                    pool: pool.path.clone(),
+                    what,
+                    have,
+                    most,
+                });
+            }
         }
     }
     out

@@ -3,16 +3,15 @@
 //! full reports to a new leader, so nothing of it is stored.
 
 use crate::effect::Effect;
-use crate::entry::{lines, request, side_of};
+use crate::entry::{lines, request};
 use crate::manager::ResourceManager;
 use crate::picture::{Picture, SliceKey};
 use crate::preempt::Preemption;
 use crate::{place, preempt};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimReport};
 use echelon_core_model::directive::Order;
-use echelon_core_model::{ClusterId, GroupName, JobId, Resources, Span, Timestamp};
-use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Admission, Request, Rooms, Side};
+use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
+use echelon_core_pools::{Admission, Request, Rooms, admit_held};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A claim under way.
@@ -126,26 +125,17 @@ fn slice_of(picture: &Picture, view: &ClaimView) -> Option<Slice> {
     };
     let line = lines.iter().find(|l| l.key == key)?;
     let begun = line.count.active;
-    let wanting = line.count.startable().saturating_sub(begun);
-    let more = line.count.startable().saturating_sub(line.allocated);
-    let waiting = line.allocated.saturating_sub(begun);
-    let request = request(picture, (*id, job), (spec, group), &lines);
     Some(Slice {
-        pool: request.as_ref().map(|r| r.pool),
-        room: request.as_ref().map_or(0, |r| r.room),
-        side: side_of(spec),
-        shape: group.room(),
-        wanting,
-        more,
-        waiting,
+        request: request(picture, (*id, job), (spec, group), &lines),
+        wanting: line.count.startable().saturating_sub(begun),
+        more: line.count.startable().saturating_sub(line.allocated),
+        waiting: line.allocated.saturating_sub(begun),
     })
 }
 
 struct Slice {
-    pool: Option<PoolIdx>,
-    room: u64,
-    side: Side,
-    shape: Resources,
+    /// What its group asks for, if anything.
+    request: Option<Request>,
     /// Instances that are not active and could be.
     wanting: u64,
     /// Of these, how many are not granted.
@@ -162,18 +152,9 @@ pub(crate) fn admit_claims(picture: &Picture, rooms: &mut Rooms) -> Vec<Admissio
         let Some(slice) = slice_of(picture, view).filter(|_| open > 0) else {
             continue;
         };
-        let Some(pool) = slice.pool.filter(|_| slice.side == Side::Ordinary) else {
-            continue;
-        };
-        let ungranted = open.saturating_sub(slice.waiting).min(slice.more).min(slice.room);
-        let there = rooms.cluster(&view.cluster, slice.side, slice.shape);
-        let n =
-            ungranted
-                .min(slice.shape.count_in(there))
-                .min(rooms.pool_count(pool, slice.side, slice.shape));
-        let taken = slice.shape.times(ungranted);
-        rooms.take_pool(pool, taken, Resources::ZERO);
-        rooms.take_cluster(&view.cluster, slice.side, taken);
+        let Some(request) = &slice.request else { continue };
+        let ungranted = open.saturating_sub(slice.waiting).min(slice.more);
+        let n = admit_held(request, &view.cluster, ungranted, rooms);
         if n > 0 {
             out.push(Admission {
                 job: view.claim.job,

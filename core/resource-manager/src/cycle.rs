@@ -201,9 +201,8 @@ impl ResourceManager {
         let patience = Span(self.config.spill_after.0.saturating_mul(2));
         let admitted = divide(&mut self.picture, now, patience);
         for a in &admitted {
-            if let Some(spec) = self.picture.jobs.get(&a.job).and_then(|j| j.spec.as_ref()) {
-                self.picture.raised.insert(spec.pool.clone());
-            }
+            let counted = self.picture.ledger.counts(a.job);
+            self.picture.raised.insert(a.job, counted);
         }
         let mut ids = std::mem::take(&mut self.regrant);
         ids.extend(admitted.iter().map(|a| a.job));

@@ -54,32 +54,59 @@ pub struct Wanted {
     pub lent: Resources,
 }
 
-/// What pools want, by index, as far as the clusters that their work may use have it.
+/// What pools want, by index, as far as the clusters that their work may use have it, and as far as it may have it.
 #[must_use]
 pub fn demands(picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
     let known = ledger.known();
-    known.map(|(pool, of)| (pool, wanted(picture, of))).collect()
+    known
+        .map(|(pool, of)| (pool, wanted(picture, pool, of)))
+        .collect()
 }
 
-fn wanted(picture: &Picture, of: &OfPool) -> Wanted {
-    let each = of.by_choice.iter().map(|(only, sums)| {
+fn wanted(picture: &Picture, pool: PoolIdx, of: &OfPool) -> Wanted {
+    // Of what is bound by nothing, of what is not preemptible, of controllers, and of what is both.
+    let (mut free, mut firm, mut controllers, mut both) = Default::default();
+    let mut lent = Resources::ZERO;
+    for (choice, sums) in &of.by_choice {
         let wanted = sums.ordinary.demand;
-        let ordinary = if only.is_empty() {
+        let wanted = if choice.only.is_empty() {
             wanted
         } else {
-            let there = choice(picture, only);
+            let there = clusters_of(picture, &choice.only);
             wanted.min_each(there).max_each(sums.ordinary.allocated)
         };
-        (ordinary, sums.lent.demand)
-    });
-    each.fold(Wanted::default(), |sum, (ordinary, lent)| Wanted {
-        ordinary: sum.ordinary.plus(ordinary),
-        lent: sum.lent.plus(lent),
-    })
+        let sum: &mut Resources = match (choice.terms.preemptible, choice.terms.controller) {
+            (true, false) => &mut free,
+            (false, false) => &mut firm,
+            (true, true) => &mut controllers,
+            (false, true) => &mut both,
+        };
+        *sum = sum.plus(wanted);
+        lent = lent.plus(sums.lent.demand);
+    }
+    if [firm, controllers, both].iter().any(|r| !r.is_zero()) {
+        // Neither has use for more than it may have. What may be had as one of them alone leaves the rest to what is both.
+        let (pool, held) = (picture.hierarchy.pool(pool), of.held());
+        let firmly = pool
+            .map(|p| p.reservation)
+            .unwrap_or_default()
+            .max_each(held.firm);
+        let by_limit = pool.map(|p| p.controller_limit).unwrap_or_default();
+        let by_controllers = by_limit.max_each(held.controllers);
+        firm = firm.min_each(firmly);
+        controllers = controllers.min_each(by_controllers);
+        both = both
+            .min_each(firmly.minus(firm))
+            .min_each(by_controllers.minus(controllers));
+    }
+    Wanted {
+        ordinary: free.plus(firm).plus(controllers).plus(both),
+        lent,
+    }
 }
 
 /// All that the clusters of a choice have.
-fn choice(picture: &Picture, only: &[String]) -> Resources {
+fn clusters_of(picture: &Picture, only: &[String]) -> Resources {
     let chosen = picture.clusters.iter().filter(|(id, c)| {
         let name = c.row.as_ref().map_or("", |r| r.name.as_str());
         c.wish() != Wish::Left && only.iter().any(|o| o == name || o == id.as_str())
@@ -135,7 +162,7 @@ impl Division {
         } else if let Some((_, standing)) = &mut self.standing {
             touched.extend(ledger.choosy());
             for pool in touched {
-                let now = ledger.of_known(pool).map(|of| wanted(picture, of));
+                let now = ledger.of_known(pool).map(|of| wanted(picture, pool, of));
                 standing.set_demand(pool, now.unwrap_or_default().ordinary);
                 match now {
                     Some(now) => self.wanted.insert(pool, now),
@@ -169,7 +196,10 @@ pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
     let hierarchy = Arc::clone(&picture.hierarchy);
     let mut out = Rooms::new(hierarchy, lent(picture), clusters.collect());
     for (pool, of) in ledger.known() {
-        out.take_pool(pool, of.sums.ordinary.allocated, of.sums.lent.allocated);
+        out.take_pool(pool, of.held());
+        for (user, has) in &of.users {
+            out.user_takes(pool, user, *has);
+        }
     }
     out.entitle(&entitled.ordinary, &entitled.lent);
     out
@@ -207,8 +237,7 @@ fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, now: Timestamp) {
         for (like, line) in lines {
             let waits = left.lacking(rooms, like) == Some(ReasonCode::NoClusterCapacity);
             line.since = waits.then(|| line.since.unwrap_or(now));
-            let entitled = like.side == Side::Ordinary && like.shape.fits(own);
-            let starved = entitled && !rooms.have_room(like);
+            let starved = waits && like.terms.side == Side::Ordinary && like.shape.fits(own);
             line.starved = starved.then(|| line.starved.unwrap_or(now));
         }
     }
@@ -306,14 +335,14 @@ fn usable(picture: &Picture, ledger: &Ledger, rooms: &Rooms, hopeful: impl Fn(&L
         };
         let left = BothLeft::of(rooms, pool);
         for (like, line) in lines {
-            let of_lent = match like.side {
+            let of_lent = match like.terms.side {
                 Side::Ordinary => Resources::ZERO,
                 Side::Revocable => like.shape.lent_part(kinds),
             };
             let of_ordinary = like.shape.minus(of_lent);
             match left.lacking(rooms, like) {
                 Some(ReasonCode::PoolEntitlement) => {
-                    let there = left.of_side(like.side).by_entitlement;
+                    let there = left.of_side(like.terms.side).by_entitlement;
                     let lacks = like.shape.minus(like.shape.min_each(there)).kinds();
                     ordinary.lacks = ordinary.lacks.max_each(lacks.min_each(of_ordinary.kinds()));
                     lent.lacks = lent.lacks.max_each(lacks.min_each(of_lent.kinds()));
@@ -351,7 +380,7 @@ impl BothLeft {
     }
 
     fn lacking(&self, rooms: &Rooms, like: &Likeness) -> Option<ReasonCode> {
-        rooms.lacking(self.of_side(like.side), like)
+        rooms.lacking(self.of_side(like.terms.side), like)
     }
 }
 

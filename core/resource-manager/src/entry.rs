@@ -9,9 +9,10 @@ use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Turn};
+use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Turn};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A job's pool: in the tree and taking jobs, or a path that is not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,13 +74,27 @@ pub struct Use {
     pub spoken_for: Taken,
 }
 
+/// What jobs of a pool have in common that cannot have more of it than others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Choice {
+    /// The clusters that they may use, by name; all when empty.
+    pub(crate) only: Vec<String>,
+    /// On what terms they run.
+    pub(crate) terms: Terms,
+}
+
 /// What one job adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub(crate) pool: PoolRef,
-    /// The clusters that it may use, by name; all when empty.
-    pub(crate) only: Vec<String>,
+    pub(crate) choice: Choice,
     pub(crate) sums: BothSums,
+    /// Its owner, where its pool is fair to its users.
+    pub(crate) user: Option<Arc<str>>,
+    /// Instances that are granted or active.
+    pub(crate) instances: u64,
+    /// Whether something of it has begun: it counts among the jobs of its pool.
+    pub(crate) counted: bool,
     /// What could be active of its groups that ask for GPUs.
     pub(crate) with_gpus: Resources,
     pub(crate) clusters: Vec<(ClusterId, Use)>,
@@ -140,8 +155,14 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     let lines = lines(picture, id, job);
     let mut out = Entry {
         pool: PoolRef::Unknown(String::new()),
-        only: Vec::new(),
+        choice: Choice {
+            only: Vec::new(),
+            terms: Terms::of(Side::Ordinary),
+        },
         sums: BothSums::default(),
+        user: None,
+        instances: 0,
+        counted: false,
         with_gpus: Resources::ZERO,
         clusters: Vec::new(),
         waits: Vec::new(),
@@ -155,8 +176,15 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         return out;
     };
     out.pool = pool_of(picture, &spec.pool);
-    out.only.clone_from(&spec.clusters.only);
-    out.only.sort();
+    out.choice.terms = terms_of(spec);
+    out.counted = has_begun(&lines);
+    let of = out.known_pool().and_then(|i| picture.hierarchy.pool(i));
+    out.user = of
+        .filter(|p| p.fair_users)
+        .map(|_| Arc::from(spec.owner.as_str()));
+    out.instances = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
+    out.choice.only.clone_from(&spec.clusters.only);
+    out.choice.only.sort();
     out.unplaced = is_somewhere_unplaced(picture, id, &lines);
     out.restless = out.unplaced || is_restless(picture, job, &lines);
     for group in &spec.groups {
@@ -168,6 +196,9 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         let groups = spec.groups.iter();
         out.missing = groups.map(|g| crate::moves::missing(job, &g.name)).any(|n| n > 0);
         out.waits = waits((picture, basis), (id, job), spec, &lines);
+        for (like, ..) in &mut out.waits {
+            like.user.clone_from(&out.user);
+        }
     }
     out
 }
@@ -268,7 +299,7 @@ fn waits(
         .filter(|r| r.room > 0)
         .map(|r| {
             let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
-            let like = Likeness::new(r.side, r.shape, indexes);
+            let like = Likeness::new(r.terms, r.shape, indexes);
             let turn = Turn {
                 priority: Reverse(spec.priority),
                 job: id,
@@ -291,6 +322,7 @@ pub(crate) fn request(
     let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
         return None;
     };
+    let terms = terms_in(picture, pool, spec, lines);
     let lines: Vec<&Line> = lines.iter().filter(|l| l.key.group == group.name).collect();
     let allocated = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
     let slices = lines.into_iter().filter_map(|line| {
@@ -308,19 +340,41 @@ pub(crate) fn request(
         job: id,
         group: group.name.clone(),
         pool,
-        side: side_of(spec),
+        terms,
         shape: group.room(),
         room: u64::from(group.most_active()).saturating_sub(allocated),
         slices,
     })
 }
 
-pub(crate) const fn side_of(spec: &JobSpec) -> Side {
-    if spec.revocable {
+/// On what terms a job runs.
+pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
+    let side = if spec.revocable {
         Side::Revocable
     } else {
         Side::Ordinary
+    };
+    Terms {
+        side,
+        preemptible: spec.preemptible,
+        controller: spec.controller,
+        counted: true,
     }
+}
+
+/// On what terms a job asks for more of a pool.
+pub(crate) fn terms_in(picture: &Picture, pool: PoolIdx, spec: &JobSpec, lines: &[Line]) -> Terms {
+    Terms {
+        counted: !picture.hierarchy.bounds_jobs(pool) || has_begun(lines),
+        ..terms_of(spec)
+    }
+}
+
+/// Whether something of a job has begun, or may.
+fn has_begun(lines: &[Line]) -> bool {
+    lines
+        .iter()
+        .any(|l| l.allocated > 0 || l.count.active > 0 || l.count.ended > 0)
 }
 
 /// Whether something of a job was found unable to run where it is, or is to leave.

@@ -7,7 +7,7 @@ use crate::room::capacity;
 use echelon_core_model::Resources;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_pools::certificate::{Certificate, certify};
-use echelon_core_pools::{Hierarchy, entitle};
+use echelon_core_pools::{Held, Hierarchy, entitle};
 use std::collections::BTreeMap;
 
 /// How the pools stand in ordinary room.
@@ -19,6 +19,8 @@ pub struct PoolFigures {
     pub demand: BTreeMap<String, Resources>,
     /// What is granted to them or active.
     pub allocated: BTreeMap<String, Resources>,
+    /// What of this is counted apart.
+    pub held: BTreeMap<String, Held>,
     /// What each pool is entitled to, with its proof.
     pub certificate: Certificate,
 }
@@ -48,6 +50,7 @@ pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
         certificate: certify(&hierarchy, &entitled),
         demand,
         allocated: allocated.collect(),
+        held: ledger.held_by_path(picture),
         tree,
     }
 }

@@ -2,14 +2,15 @@
 //! each cluster, who waits, and which jobs a cycle has to look at. What is kept is what `entry` gives for every job; the checker
 //! holds both against each other.
 
-use crate::entry::{BothSums, Entry, PoolRef, Sums, Use, Uses, entry};
+use crate::entry::{BothSums, Choice, Entry, PoolRef, Sums, Use, Uses, entry};
 use crate::picture::{ClusterView, Picture};
 use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Likeness, Queue, Turn};
+use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Terms, Turn};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What entries depend on beside their own job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,8 +64,31 @@ impl OfCluster {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OfPool {
     pub(crate) sums: BothSums,
-    /// What could be active, by the clusters that it may use; those that may use any under the empty list.
-    pub(crate) by_choice: BTreeMap<Vec<String>, BothSums>,
+    /// The same by what bounds it.
+    pub(crate) by_choice: BTreeMap<Choice, BothSums>,
+    /// What users have of it, where it is fair to them.
+    pub(crate) users: BTreeMap<Arc<str>, Resources>,
+    /// Instances that are granted or active.
+    instances: u64,
+    /// Jobs of which something has begun.
+    jobs: u64,
+}
+
+impl OfPool {
+    /// What its jobs have, granted or active.
+    pub(crate) fn held(&self) -> Held {
+        let of = |which: fn(&Terms) -> bool| {
+            let some = self.by_choice.iter().filter(|(of, _)| which(&of.terms));
+            some.fold(Resources::ZERO, |sum, (_, s)| sum.plus(s.ordinary.allocated))
+        };
+        Held {
+            firm: of(|terms| !terms.preemptible),
+            controllers: of(|terms| terms.controller),
+            instances: self.instances,
+            jobs: self.jobs,
+            ..Held::plain(self.sums.ordinary.allocated, self.sums.lent.allocated)
+        }
+    }
 }
 
 /// Sums over all live jobs.
@@ -182,6 +206,7 @@ impl Ledger {
 
     fn put_in(&mut self, id: JobId, entry: Entry) {
         self.change_sums(&entry, BothSums::plus, Taken::plus);
+        self.change_numbers(&entry, u64::saturating_add, Resources::plus);
         self.with_gpus = self.with_gpus.plus(entry.with_gpus);
         if let PoolRef::Known(pool) = entry.pool {
             for (like, turn, waiting) in &entry.waits {
@@ -203,6 +228,7 @@ impl Ledger {
 
     /// Takes an entry out of the sums, but not out of the queue.
     fn take_out(&mut self, id: JobId, entry: &Entry) {
+        self.change_numbers(entry, u64::saturating_sub, Resources::minus);
         self.change_sums(entry, BothSums::minus, Taken::minus);
         self.with_gpus = self.with_gpus.minus(entry.with_gpus);
         let sets = [
@@ -219,6 +245,31 @@ impl Ledger {
         }
     }
 
+    fn change_numbers(
+        &mut self,
+        entry: &Entry,
+        sum: fn(u64, u64) -> u64,
+        sums: fn(Resources, Resources) -> Resources,
+    ) {
+        if !entry.counted {
+            return;
+        }
+        let of_pool = self.pools.entry(entry.pool.clone()).or_default();
+        of_pool.instances = sum(of_pool.instances, entry.instances);
+        of_pool.jobs = sum(of_pool.jobs, 1);
+        let all = entry.sums.ordinary.allocated.plus(entry.sums.lent.allocated);
+        if let Some(user) = entry.user.as_ref().filter(|_| !all.is_zero()) {
+            let has = of_pool.users.entry(Arc::clone(user)).or_default();
+            *has = sums(*has, all);
+            if has.is_zero() {
+                of_pool.users.remove(user);
+            }
+        }
+        if *of_pool == OfPool::default() {
+            self.pools.remove(&entry.pool);
+        }
+    }
+
     fn change_sums(
         &mut self,
         entry: &Entry,
@@ -228,17 +279,17 @@ impl Ledger {
         if entry.sums != BothSums::default() {
             let of_pool = self.pools.entry(entry.pool.clone()).or_default();
             of_pool.sums = sums(of_pool.sums, entry.sums);
-            let of_choice = of_pool.by_choice.entry(entry.only.clone()).or_default();
+            let of_choice = of_pool.by_choice.entry(entry.choice.clone()).or_default();
             *of_choice = sums(*of_choice, entry.sums);
             of_pool.by_choice.retain(|_, s| *s != BothSums::default());
             if let PoolRef::Known(i) = entry.pool {
-                if of_pool.by_choice.keys().any(|only| !only.is_empty()) {
+                if of_pool.by_choice.keys().any(|of| !of.only.is_empty()) {
                     self.choosy.insert(i);
                 } else {
                     self.choosy.remove(&i);
                 }
             }
-            if of_pool.by_choice.is_empty() {
+            if *of_pool == OfPool::default() {
                 self.pools.remove(&entry.pool);
             }
         }
@@ -310,6 +361,11 @@ impl Ledger {
         &self.basis
     }
 
+    /// Whether a job counts among those of its pool.
+    pub(crate) fn counts(&self, id: JobId) -> bool {
+        self.entries.get(&id).is_some_and(|e| e.counted)
+    }
+
     /// Jobs whose assignment is not stored as it is decided.
     #[must_use]
     pub const fn unstored(&self) -> &BTreeSet<JobId> {
@@ -342,13 +398,23 @@ impl Ledger {
 
     /// Sums by path, of pools in the tree or not.
     pub(crate) fn by_path(&self, picture: &Picture) -> BTreeMap<String, BothSums> {
+        let all = self.paths(picture);
+        all.map(|(path, of)| (path, of.sums)).collect()
+    }
+
+    /// What jobs have by path, of pools in the tree or not.
+    pub(crate) fn held_by_path(&self, picture: &Picture) -> BTreeMap<String, Held> {
+        let all = self.paths(picture);
+        all.map(|(path, of)| (path, of.held())).collect()
+    }
+
+    fn paths<'a>(&'a self, picture: &'a Picture) -> impl Iterator<Item = (String, &'a OfPool)> {
         let path = |pool: &PoolRef| match pool {
             PoolRef::Known(i) => picture.hierarchy.pool(*i).map(|p| p.path.clone()),
             PoolRef::Unknown(path) => Some(path.clone()),
         };
         let all = self.pools.iter();
-        all.filter_map(|(pool, of)| Some((path(pool)?, of.sums)))
-            .collect()
+        all.filter_map(move |(pool, of)| Some((path(pool)?, of)))
     }
 }
 

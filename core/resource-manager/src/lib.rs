@@ -46,7 +46,7 @@ mod waiting;
 
 pub use check::{Broken, check};
 pub use config::Config;
-pub use echelon_core_pools::certificate;
+pub use echelon_core_pools::{Held, certificate};
 pub use effect::{Alarm, Effect};
 pub use event::{Event, LinkId};
 pub use figures::PoolFigures;

@@ -53,8 +53,8 @@ pub struct Picture {
     pub division: Division,
     /// Room that is being made.
     pub claims: Claims,
-    /// Pools in which the last step raised grants.
-    pub raised: BTreeSet<String>,
+    /// Jobs whose grants the last step raised, and whether they counted among those of their pool before.
+    pub raised: BTreeMap<JobId, bool>,
     /// Counts what a checker would have to look at again.
     pub revision: u64,
 }

@@ -13,7 +13,7 @@ use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Kind, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Request, Rooms, Side, Turn};
+use echelon_core_pools::{Held, Request, Rooms, Side, Turn};
 use echelon_core_routing::{Candidate, place_elsewhere};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +142,7 @@ fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<
     let since = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
     let lines = picture.ledger.queue().pools();
     let of_pools = lines.flat_map(|(_, of_pool)| of_pool.iter());
-    let waiting = of_pools.filter(|(like, line)| like.side == Side::Ordinary && since(line.starved));
+    let waiting = of_pools.filter(|(like, line)| like.terms.side == Side::Ordinary && since(line.starved));
     let mut turns: Vec<&Turn> = waiting.flat_map(|(_, line)| line.turns().take(LOOKS)).collect();
     turns.sort_unstable();
     turns.retain(|turn| {
@@ -241,7 +241,8 @@ impl Offer<'_> {
             self.budget -= most;
             *self.made.entry(slice.cluster.clone()).or_default() += 1;
             let promised = request.shape.times(count);
-            self.rooms.take_pool(request.pool, promised, Resources::ZERO);
+            self.rooms
+                .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
             self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
             let pool = self.picture.hierarchy.pool(request.pool);
             return Claimed::Made(Wanted {
@@ -375,7 +376,8 @@ fn losers(picture: &Picture, cluster: &ClusterId) -> Vec<Loser> {
     let mut found: Vec<((bool, u32), Reverse<JobId>, Loser)> = Vec::new();
     for ((job, group, generation), report) in &view.reports {
         let staying = report.active.saturating_sub(report.preempting);
-        let Some((spec, of)) = picture.group(*job, group).filter(|_| staying > 0) else {
+        let known = picture.group(*job, group);
+        let Some((spec, of)) = known.filter(|(spec, _)| staying > 0 && spec.preemptible) else {
             continue;
         };
         let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {

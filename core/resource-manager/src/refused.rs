@@ -1,6 +1,6 @@
 //! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
 
-use crate::entry::{Line, PoolRef, pool_of, side_of};
+use crate::entry::{Line, PoolRef, pool_of, terms_in};
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -23,7 +23,8 @@ pub(crate) fn refused(
     (spec, group): (&JobSpec, &GroupSpec),
     lines: &[Line],
 ) -> Vec<Refused> {
-    let lines = lines.iter().filter(|l| l.key.group == group.name);
+    let all = lines;
+    let lines = all.iter().filter(|l| l.key.group == group.name);
     let allocated = lines.clone().map(|l| l.allocated).fold(0u64, u64::saturating_add);
     let room = u64::from(group.most_active()).saturating_sub(allocated);
     let refused = lines.filter_map(|line| {
@@ -37,7 +38,10 @@ pub(crate) fn refused(
             }
             match pool_of(picture, &spec.pool) {
                 PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
-                PoolRef::Known(pool) => rooms.refusal(pool, side_of(spec), group.room(), &line.key.cluster),
+                PoolRef::Known(pool) => {
+                    let terms = terms_in(picture, pool, spec, all);
+                    rooms.refusal(pool, terms, group.room(), &line.key.cluster)
+                }
             }
         };
         (count > 0).then(reason).flatten().map(|reason| Refused {

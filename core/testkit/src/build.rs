@@ -94,6 +94,8 @@ impl JobBuilder {
             priority: 0,
             clusters: ClusterChoice::default(),
             revocable: false,
+            preemptible: true,
+            controller: false,
             on_unreachable: defaults::on_unreachable(kind),
             on_cluster_loss: defaults::on_cluster_loss(kind),
             groups: vec![group],
@@ -125,6 +127,27 @@ impl JobBuilder {
     #[must_use]
     pub const fn revocable(mut self) -> Self {
         self.0.revocable = true;
+        self
+    }
+
+    /// Never stopped for others.
+    #[must_use]
+    pub const fn not_preemptible(mut self) -> Self {
+        self.0.preemptible = false;
+        self
+    }
+
+    /// Starts other jobs.
+    #[must_use]
+    pub const fn controller(mut self) -> Self {
+        self.0.controller = true;
+        self
+    }
+
+    /// Somebody's.
+    #[must_use]
+    pub fn owner(mut self, owner: &str) -> Self {
+        self.0.owner = owner.to_owned();
         self
     }
 

@@ -9,11 +9,13 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 13] = [
     "name",
     "pool",
     "kind",
     "revocable",
+    "preemptible",
+    "controller",
     "owner",
     "labels",
     "priority",
@@ -84,6 +86,8 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "pool" if !from.pool.is_empty() => into.pool.clone_from(&from.pool),
         "kind" if from.kind != 0 => into.kind = from.kind,
         "revocable" if from.revocable => into.revocable = true,
+        "preemptible" if from.preemptible.is_some() => into.preemptible = from.preemptible,
+        "controller" if from.controller => into.controller = true,
         "owner" => into.owner.clone_from(&from.owner),
         "labels" => into.labels.clone_from(&from.labels),
         "priority" => into.priority = from.priority,
@@ -121,6 +125,12 @@ mod tests {
         assert_eq!((s.name.as_str(), s.owner.as_str(), s.priority), ("web", "me", 0));
         let s = edited(wanted.clone(), &["spec"]).unwrap();
         assert_eq!((s.name.as_str(), s.priority, s.groups.len()), ("other", 7, 0));
+        let firm = v1::JobSpec {
+            preemptible: Some(false),
+            ..wanted.clone()
+        };
+        assert!(edited(wanted.clone(), &["spec"]).unwrap().preemptible);
+        assert!(!edited(firm, &["spec"]).unwrap().preemptible);
         let silent = v1::JobSpec {
             priority: None,
             ..wanted

@@ -5,13 +5,13 @@ use crate::context::Gateway;
 use crate::error::{missing, violations};
 use echelon_core_gateway::apply::{apply_pools, plan_pools};
 use echelon_core_gateway::pools::{
-    NewPool, PoolChange, create_pool, delete_pool, get_pool, list_pools, undelete_pool, update_pool,
+    PoolChange, create_pool, delete_pool, get_pool, list_pools, undelete_pool, update_pool,
 };
 use echelon_core_gateway::{ApiError, resource};
-use echelon_core_model::pool::{DEFAULT_SHARE, PoolKind};
+use echelon_core_model::pool::{Pool, PoolKind};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_proto::convert::Problems;
-use echelon_proto::convert::pool::{pool, read_bounds, read_kind};
+use echelon_proto::convert::pool::{pool, read_bounds, read_kind, read_pool};
 use echelon_proto::convert::quantity::{read_limit, read_resources, timestamp};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
@@ -26,7 +26,7 @@ impl PoolService for Gateway {
     ) -> Result<Response<v1::CreatePoolResponse>, Status> {
         self.call("PoolService/CreatePool", async {
             let wanted = request.into_inner().pool.ok_or_else(|| missing("pool"))?;
-            let made = create_pool(&self.facts, read_new(wanted)?, Self::chance()).await?;
+            let made = create_pool(&self.facts, read_new(&wanted)?, Self::chance()).await?;
             self.links.hint(Changed::Pools);
             Ok(v1::CreatePoolResponse {
                 pool: Some(pool(&made)),
@@ -158,22 +158,10 @@ fn read_pool_kind(number: i32) -> Result<PoolKind, ApiError> {
     problems.or(kind).map_err(|p| ApiError::fields(violations(p)))
 }
 
-fn read_new(wanted: v1::Pool) -> Result<NewPool, ApiError> {
-    let share = wanted.share.unwrap_or(v1::Resources {
-        cpus_milli: DEFAULT_SHARE,
-        memory_mib: DEFAULT_SHARE,
-        disk_mib: DEFAULT_SHARE,
-        gpus_milli: DEFAULT_SHARE,
-    });
-    Ok(NewPool {
-        kind: read_pool_kind(wanted.kind)?,
-        path: wanted.path,
-        reservation: read_resources(wanted.reservation),
-        limit: read_limit(wanted.limit),
-        share: read_resources(Some(share)),
-        max_instance: read_limit(wanted.max_instance),
-        priority: read_bounds(wanted.priority),
-    })
+fn read_new(wanted: &v1::Pool) -> Result<Pool, ApiError> {
+    let mut problems = Problems::default();
+    let new = read_pool(wanted, "pool", &mut problems);
+    problems.or(new).map_err(|p| ApiError::fields(violations(p)))
 }
 
 const fn unit(kind: Kind) -> &'static str {
@@ -186,11 +174,19 @@ const fn unit(kind: Kind) -> &'static str {
 }
 
 fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiError> {
-    let all = ["reservation", "limit", "share", "max_instance"];
+    let all = [
+        "reservation",
+        "limit",
+        "share",
+        "max_instance",
+        "controller_limit",
+    ];
     let known = |path: &String| {
         path == "*"
             || path == "kind"
-            || path == "priority"
+            || ["priority", "max_jobs", "max_instances", "fair_users"]
+                .iter()
+                .any(|f| path == f)
             || all
                 .iter()
                 .any(|f| path == f || Kind::ALL.iter().any(|k| *path == format!("{f}.{}", unit(*k))))
@@ -199,7 +195,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         return Err(ApiError::field(
             "update_mask",
             format!(
-                "`{unknown}` cannot be changed; name kind, priority, reservation, limit, share or max_instance, the last four whole or by kind of resource (limit.cpus_milli)"
+                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, fair_users, reservation, limit, share, max_instance or controller_limit, the last five whole or by kind of resource (limit.cpus_milli)"
             ),
         ));
     }
@@ -240,6 +236,15 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
             wanted.max_instance.is_some(),
         ),
         priority: whole("priority", wanted.priority.is_some()).then(|| read_bounds(wanted.priority)),
+        controller_limit: pick(
+            "controller_limit",
+            read_limit(wanted.controller_limit),
+            wanted.controller_limit.is_some(),
+        ),
+        fair_users: whole("fair_users", wanted.fair_users).then_some(wanted.fair_users),
+        max_jobs: whole("max_jobs", wanted.max_jobs.is_some()).then(|| wanted.max_jobs.unwrap_or(u64::MAX)),
+        max_instances: whole("max_instances", wanted.max_instances.is_some())
+            .then(|| wanted.max_instances.unwrap_or(u64::MAX)),
         etag: wanted.etag.clone(),
     })
 }
@@ -269,6 +274,12 @@ mod tests {
             (4, 0, 0)
         );
         assert!(change(&["path"]).is_err());
+        assert_eq!((all.max_jobs, all.max_instances), (None, None));
+        assert_eq!(all.fair_users, None);
+        assert_eq!(change(&["fair_users"]).unwrap().fair_users, Some(false));
+        assert_eq!(change(&["max_jobs"]).unwrap().max_jobs, Some(u64::MAX));
+        assert_eq!(change(&["max_instances"]).unwrap().max_instances, Some(u64::MAX));
+        assert_eq!(change(&["controller_limit"]).unwrap().controller_limit.len(), 4);
         assert_eq!(all.kind, None);
         assert_eq!(change(&["kind"]).unwrap().kind, Some(PoolKind::Elastic));
         let unknown = v1::Pool {

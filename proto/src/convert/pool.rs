@@ -21,6 +21,10 @@ pub fn pool(p: &Pool) -> v1::Pool {
         max_instance: Some(limit(&p.max_instance)),
         priority: (p.priority != PriorityBounds::ANY).then(|| bounds(&p.priority)),
         deleting: p.deleting,
+        controller_limit: Some(limit(&p.controller_limit)),
+        fair_users: p.fair_users,
+        max_jobs: (p.max_jobs < u64::MAX).then_some(p.max_jobs),
+        max_instances: (p.max_instances < u64::MAX).then_some(p.max_instances),
     }
 }
 
@@ -52,6 +56,10 @@ pub fn read_pool(p: &v1::Pool, path: &str, problems: &mut Problems) -> Pool {
         kind: read_kind(p.kind, &format!("{path}.kind"), problems),
         max_instance: read_limit(p.max_instance),
         priority: read_bounds(p.priority),
+        controller_limit: read_limit(p.controller_limit),
+        fair_users: p.fair_users,
+        max_jobs: p.max_jobs.unwrap_or(u64::MAX),
+        max_instances: p.max_instances.unwrap_or(u64::MAX),
         ..new
     }
 }

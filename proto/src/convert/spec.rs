@@ -31,6 +31,8 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
             .into(),
         }),
         revocable: s.revocable,
+        preemptible: Some(s.preemptible),
+        controller: s.controller,
         on_unreachable: Some(silence(s.on_unreachable)),
         on_cluster_loss: Some(silence(s.on_cluster_loss)),
         groups: s.groups.iter().map(group).collect(),
@@ -128,6 +130,8 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         priority: s.priority.unwrap_or_default(),
         clusters: read_clusters(s.clusters.unwrap_or_default(), &at(path, "clusters"), problems),
         revocable: s.revocable,
+        preemptible: s.preemptible.unwrap_or(true),
+        controller: s.controller,
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
             .unwrap_or(defaults::on_unreachable(kind)),
         on_cluster_loss: read_silence(s.on_cluster_loss, &at(path, "on_cluster_loss"), problems)

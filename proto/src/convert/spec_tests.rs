@@ -199,20 +199,22 @@ fn specs() -> impl Strategy<Value = JobSpec> {
         btree_map(".{0,4}", ".{0,4}", 0..3),
         vec(".{0,4}", 0..3),
     );
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let flags = proptest::array::uniform5(any::<bool>());
     let rest = (flags, any::<u32>(), silences(), silences());
     (texts, rest, vec(groups(), 0..3)).prop_map(|(t, r, groups)| JobSpec {
         name: t.0,
         pool: t.1,
         owner: t.2,
         labels: t.3,
-        kind: if r.0.0 { JobKind::Batch } else { JobKind::Service },
+        kind: if r.0[0] { JobKind::Batch } else { JobKind::Service },
         clusters: ClusterChoice {
             only: t.4,
-            spread: if r.0.1 { Spread::Even } else { Spread::None },
+            spread: if r.0[1] { Spread::Even } else { Spread::None },
         },
         priority: r.1,
-        revocable: r.0.2,
+        revocable: r.0[2],
+        preemptible: r.0[3],
+        controller: r.0[4],
         on_unreachable: r.2,
         on_cluster_loss: r.3,
         groups,

@@ -572,12 +572,22 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         resources(),
         resources(),
         select(PoolKind::ALL.to_vec()),
-        resources(),
+        (resources(), resources()),
         bounds(),
-        (any::<bool>(), version()),
+        (any::<(bool, bool)>(), version(), any::<u64>(), any::<u64>()),
     );
     let pool = fields.prop_map(
-        |(id, path, reservation, limit, share, kind, max_instance, priority, (deleting, version))| Pool {
+        |(
+            id,
+            path,
+            reservation,
+            limit,
+            share,
+            kind,
+            (max_instance, controller_limit),
+            priority,
+            ((deleting, fair_users), version, max_jobs, max_instances),
+        )| Pool {
             id: PoolId::new(id),
             path,
             reservation,
@@ -586,6 +596,10 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             kind,
             max_instance,
             priority,
+            controller_limit,
+            max_jobs,
+            max_instances,
+            fair_users,
             deleting,
             version,
         },

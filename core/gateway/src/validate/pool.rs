@@ -77,7 +77,11 @@ pub fn own(pool: &Pool, path: &str, out: &mut Violations) {
                 format!("must be at most {}", kind.show(MOST)),
             );
         }
-        for (of, quantity) in [("limit", limit), ("max_instance", pool.max_instance.get(kind))] {
+        for (of, quantity) in [
+            ("limit", limit),
+            ("max_instance", pool.max_instance.get(kind)),
+            ("controller_limit", pool.controller_limit.get(kind)),
+        ] {
             out.check(
                 quantity <= MOST || quantity == u64::MAX,
                 field(of),

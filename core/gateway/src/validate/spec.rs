@@ -55,6 +55,11 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         at("revocable"),
         "cannot be: what keeps data on a host does not run on room that is only lent",
     );
+    out.check(
+        s.preemptible || !s.revocable,
+        at("preemptible"),
+        "must be true where the job is revocable: what runs on lent room may be killed at any time",
+    );
     let keeps_data = s.groups.iter().any(|g| g.volume.is_some());
     for (on, field) in [
         (s.on_unreachable, "on_unreachable"),

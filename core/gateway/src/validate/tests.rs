@@ -54,6 +54,13 @@ fn each_rule_of_a_job_names_its_field() {
         |s| s.on_cluster_loss = OnSilence::Replace(Span(u64::MAX)),
         "spec.on_cluster_loss.replace_after",
     );
+    check(
+        |s| {
+            s.revocable = true;
+            s.preemptible = false;
+        },
+        "spec.preemptible",
+    );
 }
 
 #[test]

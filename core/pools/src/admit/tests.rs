@@ -6,23 +6,26 @@ use crate::entitle::{Entitlements, entitle};
 use crate::hierarchy::Hierarchy;
 use crate::queue::Likeness;
 use crate::rooms::ClusterRoom;
+use echelon_core_model::pool::Pool;
 use proptest::prelude::*;
 use std::sync::Arc;
 
 /// A request of a pool that is named, and its priority.
 #[derive(Debug, Clone)]
-struct Asked {
-    pool: &'static str,
-    priority: u32,
-    request: Request,
+pub(crate) struct Asked {
+    pub(crate) pool: &'static str,
+    pub(crate) priority: u32,
+    pub(crate) request: Request,
+    /// Whose it is, where the pool is fair to its users.
+    pub(crate) user: Option<&'static str>,
 }
 
-fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> Asked {
+pub(crate) fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> Asked {
     let request = Request {
         job: JobId(job),
         group: GroupName::new("main"),
         pool: 0,
-        side: Side::Ordinary,
+        terms: Terms::of(Side::Ordinary),
         shape: cpus(shape),
         room: u64::MAX,
         slices: wants
@@ -39,18 +42,23 @@ fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> 
         pool,
         priority: 0,
         request,
+        user: None,
     }
 }
 
 /// Rooms, and the index of each path in them.
-struct There {
-    rooms: Rooms,
-    hierarchy: Arc<Hierarchy>,
+pub(crate) struct There {
+    pub(crate) rooms: Rooms,
+    pub(crate) hierarchy: Arc<Hierarchy>,
     clusters: Vec<String>,
 }
 
 fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> There {
-    let tree = tree(limits.iter().map(|(p, limit)| pool(p, 0, *limit, 1)));
+    rooms_of(limits.iter().map(|(p, limit)| pool(p, 0, *limit, 1)), clusters)
+}
+
+pub(crate) fn rooms_of(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, u64)]) -> There {
+    let tree = tree(pools);
     let hierarchy = Arc::new(Hierarchy::new(&tree));
     let demand = vec![cpus(1_000_000); hierarchy.len()];
     let capacity = clusters.iter().map(|(_, n)| n).sum();
@@ -77,7 +85,16 @@ fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> There {
 }
 
 /// Queues everybody up and admits; what each gets, in order of admission, and why the rest gets nothing.
-fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<Refusal>)> {
+pub(crate) fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<Refusal>)> {
+    admit_in_steps(asked, there).0
+}
+
+/// In how many steps everybody gets what he gets.
+pub(crate) fn steps(asked: &[Asked], there: &mut There) -> usize {
+    admit_in_steps(asked, there).1
+}
+
+fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission, Vec<Refusal>)>, usize) {
     let mut queue = Queue::default();
     let mut by_turn = BTreeMap::new();
     for a in asked {
@@ -88,7 +105,10 @@ fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<R
         let index = |s: &&SliceRequest| there.clusters.iter().position(|c| c == s.cluster.as_str());
         // One that is not there is one that has no room.
         let clusters = waiting.iter().map(|s| index(s).unwrap_or(99));
-        let like = Likeness::new(r.side, r.shape, clusters);
+        let like = Likeness {
+            user: a.user.map(Arc::from),
+            ..Likeness::new(r.terms, r.shape, clusters)
+        };
         let turn = Turn {
             priority: Reverse(a.priority),
             job: r.job,
@@ -103,20 +123,17 @@ fn admit_all(asked: &[Asked], there: &mut There) -> Vec<(Asked, Admission, Vec<R
     let ask = |turn: &Turn| by_turn.get(turn).map(|a| a.request.clone());
     let admitted = admit(&queue, Side::Ordinary, &mut there.rooms, ask);
     let each = by_turn.values().map(|a| {
-        let none = Admission {
+        let mut got = Admission {
             job: a.request.job,
             group: a.request.group.clone(),
             more: Vec::new(),
         };
-        let got = admitted
-            .iter()
-            .find(|x| x.job == a.request.job)
-            .cloned()
-            .unwrap_or(none);
+        let mine = |x: &&Admission| (x.job, &x.group) == (a.request.job, &a.request.group);
+        admitted.iter().filter(mine).for_each(|x| got.add(x.clone()));
         let refused = refusals(&a.request.clone().less(&got), &there.rooms);
         (a.clone(), got, refused)
     });
-    each.collect()
+    (each.collect(), admitted.len())
 }
 
 /// A job, what its clusters get, and why the rest gets nothing.
@@ -198,6 +215,153 @@ fn every_pool_above_holds() {
     );
 }
 
+fn firm(mut asked: Asked) -> Asked {
+    asked.request.terms.preemptible = false;
+    asked
+}
+
+#[test]
+fn what_is_not_preemptible_runs_within_the_reservations_of_all_pools_above() {
+    let pools = || [("/p", 5, 99), ("/p/a", 4, 99), ("/p/b", 3, 99)].map(|(p, r, l)| pool(p, r, l, 1));
+    let asked = [
+        request(1, "/p/a", 1, &[("c", 2)]),
+        firm(request(2, "/p/a", 1, &[("c", 9)])),
+        firm(request(3, "/p/b", 1, &[("c", 9)])),
+        request(4, "/p/b", 1, &[("c", 7)]),
+    ];
+    let mut there = rooms_of(pools(), &[("c", 100)]);
+    let got = admit_all(&asked, &mut there);
+    let expected: [Told; 4] = [
+        (1, vec![("c".to_owned(), 2)], vec![]),
+        (
+            2,
+            vec![("c".to_owned(), 4)],
+            vec!["5 POOL_RESERVATION".to_owned()],
+        ),
+        (
+            3,
+            vec![("c".to_owned(), 1)],
+            vec!["8 POOL_RESERVATION".to_owned()],
+        ),
+        (4, vec![("c".to_owned(), 7)], vec![]),
+    ];
+    assert_eq!(numbers(&got), expected);
+    let text = |i: usize| got[i].2[0].reason.to_string();
+    assert_eq!(
+        text(1),
+        "is not preemptible, and work that is not has all of its pool's reservation: cpus needs 0.001, has at most 0 (/p/a)"
+    );
+    // What `/p` has left is what binds, though `/p/b` has reserved more.
+    assert!(
+        text(2).ends_with("cpus needs 0.001, has at most 0 (/p)"),
+        "{}",
+        text(2)
+    );
+}
+
+#[test]
+fn controllers_leave_room_for_those_that_they_start() {
+    let controller = |job, wants| {
+        let mut asked = request(job, "/p/a", 2, &[("c", wants)]);
+        asked.request.terms.controller = true;
+        asked
+    };
+    let bounded = |path, most| Pool {
+        controller_limit: cpus(most),
+        ..pool(path, 0, 99, 1)
+    };
+    let mut there = rooms_of([bounded("/p", 5), bounded("/p/a", 99)], &[("c", 100)]);
+    let asked = [
+        controller(1, 1),
+        controller(2, 9),
+        request(3, "/p/a", 2, &[("c", 9)]),
+    ];
+    let got = admit_all(&asked, &mut there);
+    let expected: [Told; 3] = [
+        (1, vec![("c".to_owned(), 1)], vec![]),
+        (
+            2,
+            vec![("c".to_owned(), 1)],
+            vec!["8 POOL_CONTROLLERS".to_owned()],
+        ),
+        (3, vec![("c".to_owned(), 9)], vec![]),
+    ];
+    assert_eq!(numbers(&got), expected);
+    assert_eq!(
+        got[1].2[0].reason.to_string(),
+        "is a controller, and controllers have all that its pool allows them: cpus needs 0.002, has at most 0.001 (/p)"
+    );
+}
+
+#[test]
+fn numbers_of_jobs_and_instances_are_bounded_at_every_level() {
+    let fresh = |job, pool, wants| {
+        let mut asked = request(job, pool, 1, &[("c", wants)]);
+        asked.request.terms.counted = false;
+        asked
+    };
+    let bounded = |path, max_jobs, max_instances| Pool {
+        max_jobs,
+        max_instances,
+        ..pool(path, 0, 99, 1)
+    };
+    let pools = [
+        bounded("/p", 2, 8),
+        bounded("/p/a", 1, u64::MAX),
+        bounded("/p/b", 9, 4),
+        bounded("/p/c", 9, 9),
+    ];
+    let mut there = rooms_of(pools, &[("c", 100)]);
+    let second_group = {
+        let mut asked = fresh(1, "/p/a", 2);
+        asked.request.group = GroupName::new("other");
+        asked
+    };
+    let asked = [
+        fresh(1, "/p/a", 1),
+        second_group,
+        fresh(2, "/p/a", 1),
+        fresh(3, "/p/b", 3),
+        request(4, "/p/b", 1, &[("c", 9)]),
+        fresh(5, "/p/c", 1),
+    ];
+    let mut queue = Vec::new();
+    for (a, got, refused) in admit_all(&asked, &mut there) {
+        let n: u64 = got.more.iter().map(|(_, _, n)| n).sum();
+        let why = refused.iter().map(|r| r.reason.to_string()).collect::<Vec<_>>();
+        queue.push((a.request.job.0, n, why.join(" ")));
+    }
+    let told: Vec<(u128, u64, &str)> = queue.iter().map(|(j, n, why)| (*j, *n, why.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (1, 1, ""),
+            // It waits for the next admission, in which its job counts.
+            (
+                1,
+                0,
+                "its pool has as many jobs that have begun as it may have (/p/a: 1 of at most 1 jobs)"
+            ),
+            (
+                2,
+                0,
+                "its pool has as many jobs that have begun as it may have (/p/a: 1 of at most 1 jobs)"
+            ),
+            (3, 3, ""),
+            (
+                4,
+                1,
+                "its pool has as many active instances as it may have (/p/b: 4 of at most 4 instances)"
+            ),
+            (
+                5,
+                0,
+                "its pool has as many jobs that have begun as it may have (/p: 2 of at most 2 jobs)"
+            ),
+        ]
+    );
+}
+
 #[test]
 fn each_refusal_names_the_room_that_was_too_small() {
     let mut capped = request(1, "/p", 1, &[("c", 5)]);
@@ -247,7 +411,7 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
     let mut queue = Queue::default();
     let pool = there.hierarchy.find("/p").unwrap();
     for a in &asked {
-        let like = Likeness::new(Side::Ordinary, a.request.shape, std::iter::once(0));
+        let like = Likeness::new(Terms::of(Side::Ordinary), a.request.shape, std::iter::once(0));
         let turn = Turn {
             priority: Reverse(0),
             job: a.request.job,
@@ -268,9 +432,13 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
     assert_eq!((admitted.len(), looked.get()), (2, 2));
 }
 
+/// Whether it is preemptible, its user, its pool, shape, priority and room, and its slices.
+type Drawn = ((bool, usize), usize, u64, u32, u64, Vec<(usize, u64, u64)>);
+
 fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
     let slice = (0usize..3, 0u64..6, 0u64..9);
     let one = (
+        (any::<bool>(), 0usize..4),
         0usize..3,
         1u64..5,
         0u32..3,
@@ -278,9 +446,12 @@ fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
         proptest::collection::vec(slice, 0..4),
     );
     proptest::collection::vec(one, 0..8).prop_map(|all| {
-        let build = |(i, (p, shape, priority, room, slices)): (usize, (usize, u64, u32, u64, Vec<_>))| {
+        let build = |(i, ((preemptible, user), p, shape, priority, room, slices)): (usize, Drawn)| {
             let mut r = request(i as u128 + 1, ["/p/a", "/p/b", "/q"][p], shape, &[]);
             r.priority = priority;
+            // The first of them where the pool is not fair to its users.
+            r.user = [None, Some("ann"), Some("bob"), Some("cid")][user];
+            r.request.terms.preemptible = preemptible;
             r.request.room = room;
             r.request.slices = slices
                 .into_iter()
@@ -304,10 +475,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
     #[test]
     fn no_room_is_broken_and_every_instance_is_accounted_for(
-        requests in some_requests(), p in 0u64..20, q in 0u64..20, x in 0u64..20, y in 0u64..20,
+        requests in some_requests(), p in 0u64..20, q in 0u64..20, x in 0u64..20, y in 0u64..20, firm in 0u64..12,
     ) {
-        let all = [("/p", p), ("/p/a", p), ("/p/b", 9), ("/q", q)];
-        let mut left = rooms(&all, &[("x", x), ("y", y)]);
+        let all = [("/p", p), ("/p/a", p), ("/p/b", 9), ("/q", q)].map(|(path, most)| {
+            pool(path, firm.min(most), most, 1)
+        });
+        let mut left = rooms_of(all, &[("x", x), ("y", y)]);
         let admitted = admit_all(&requests, &mut left);
         let used = |which: &dyn Fn(&Asked, &ClusterId) -> bool| -> u64 {
             let mut sum = 0;
@@ -319,6 +492,10 @@ proptest! {
         };
         prop_assert!(used(&|r, _| r.pool.starts_with("/p")) <= p);
         prop_assert!(used(&|r, _| r.pool == "/q") <= q);
+        for path in ["/p", "/q"] {
+            let inside = |r: &Asked| r.pool.starts_with(path) && !r.request.terms.preemptible;
+            prop_assert!(used(&|r, _| inside(r)) <= firm);
+        }
         prop_assert!(used(&|_, c| c.as_str() == "x") <= x);
         prop_assert!(used(&|_, c| c.as_str() == "y") <= y);
         prop_assert!(used(&|_, c| c.as_str() == "z") == 0);

@@ -4,7 +4,8 @@ use super::case::{Case, batch, service};
 use crate::plan::plan;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::pool::PoolKind;
-use echelon_core_model::{ReasonCode, RunState, Span};
+use echelon_core_model::resources::Kind;
+use echelon_core_model::{ReasonCode, Resources, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 #[test]
@@ -375,4 +376,215 @@ fn a_plan_counts_what_is_lent() {
     let could = |case: &Case, job: JobBuilder| plan(case.rm.picture(), &job.build()).groups[0].could_start;
     assert_eq!(could(&case, batch(9)), 2);
     assert_eq!(could(&case, batch(9).revocable()), 3);
+}
+
+#[test]
+fn what_is_not_preemptible_stays_within_its_pools_reservation() {
+    let mut case = Case::new().pool("/x", 100).cluster("a", 20);
+    let reserve = |case: &mut Case, cpus: u64| {
+        case.change_pool("/x", |p| {
+            p.reservation = Resources {
+                cpus: cpus * 1000,
+                memory: 1 << 20,
+                ..Resources::ZERO
+            };
+        });
+    };
+    reserve(&mut case, 4);
+    let firm = case.store_job(1, batch(9).pool("/x").not_preemptible());
+    let other = case.store_job(2, batch(3).pool("/x"));
+    case.elect();
+    case.run_for(Span::seconds(40));
+    assert_eq!((case.total_active(firm), case.total_active(other)), (4, 3));
+    assert_eq!(case.waiting(firm), [(ReasonCode::PoolReservation, 5)]);
+    let text = case.progress(firm).unwrap().waiting[0].reason.to_string();
+    assert!(text.ends_with("cpus needs 1, has at most 0 (/x)"), "{text}");
+    let could = |case: &Case, job: JobBuilder| plan(case.rm.picture(), &job.build()).groups[0].could_start;
+    assert_eq!(could(&case, batch(2).pool("/x").not_preemptible()), 0);
+    assert_eq!(could(&case, batch(2).pool("/x")), 2);
+    // A smaller reservation takes nothing away, a larger one gives more, and so does an end.
+    reserve(&mut case, 2);
+    case.run_for(Span::seconds(10));
+    assert_eq!(case.total_active(firm), 4);
+    reserve(&mut case, 6);
+    case.run_for(Span::seconds(10));
+    assert_eq!(case.total_active(firm), 6);
+    case.at("a", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(firm), 3);
+}
+
+#[test]
+fn a_pool_is_entitled_to_nothing_for_what_its_reservation_keeps_from_running() {
+    let mut case = Case::new().pool("/x", 100).pool("/y", 100).cluster("a", 10);
+    case.change_pool("/x", |p| {
+        p.reservation = Resources {
+            cpus: 2_000,
+            memory: 1 << 20,
+            ..Resources::ZERO
+        };
+    });
+    let firm = case.store_job(1, batch(20).pool("/x").not_preemptible());
+    let other = case.store_job(2, batch(20).pool("/y"));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(firm), case.total_active(other)), (2, 8));
+    let pool = case.rm.picture().hierarchy.find("/x").unwrap();
+    let entitled = crate::division::entitled(case.rm.picture(), &case.rm.picture().ledger);
+    assert_eq!(entitled.ordinary.amount(pool).cpus, 2_000);
+}
+
+#[test]
+fn controllers_cannot_fill_a_pool() {
+    let mut case = Case::new().pool("/p", 10).pool("/p/x", 100).cluster("a", 40);
+    let limit = |case: &mut Case, cpus: u64| {
+        case.change_pool("/p", |p| {
+            p.controller_limit = Resources {
+                cpus: cpus * 1000,
+                ..Resources::MAX
+            };
+        });
+    };
+    limit(&mut case, 3);
+    let drivers = case.store_job(1, service(20).pool("/p/x").controller());
+    let more = case.store_job(2, service(2).pool("/p/x").controller().priority(9));
+    case.elect();
+    case.run_for(Span::seconds(40));
+    assert_eq!((case.total_active(drivers), case.total_active(more)), (1, 2));
+    assert_eq!(case.waiting(drivers), [(ReasonCode::PoolControllers, 19)]);
+    let workers = case.job(3, batch(20).pool("/p/x"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(workers), 7);
+    let told = crate::figures::figures(case.rm.picture(), None);
+    assert_eq!(
+        (told.held["/p/x"].controllers.cpus, told.allocated["/p/x"].cpus),
+        (3_000, 10_000)
+    );
+}
+
+#[test]
+fn demand_counts_as_far_as_it_may_be_had() {
+    let both = |n: u32| batch(n).pool("/x").not_preemptible().controller();
+    for (firm, controllers, of_both, free, demand) in [
+        (2, 1, 0, 7, 10),
+        (9, 9, 0, 0, 13),
+        (9, 9, 9, 1, 14),
+        (0, 0, 9, 0, 5),
+        (6, 0, 9, 0, 8),
+        (0, 4, 9, 0, 5),
+    ] {
+        let mut case = Case::new().pool("/x", 1_000).cluster("a", 100);
+        case.change_pool("/x", |p| {
+            p.reservation = Resources {
+                cpus: 8_000,
+                memory: 1 << 20,
+                ..Resources::ZERO
+            };
+            p.controller_limit = Resources::MAX.with(Kind::Cpus, 5_000);
+        });
+        let jobs = [
+            (firm, batch(firm).pool("/x").not_preemptible()),
+            (controllers, batch(controllers).pool("/x").controller()),
+            (of_both, both(of_both)),
+            (free, batch(free).pool("/x")),
+        ];
+        for (n, (_, job)) in (1..).zip(jobs.into_iter().filter(|(n, _)| *n > 0)) {
+            case.store_job(n, job);
+        }
+        case.elect();
+        case.run_for(Span::seconds(2));
+        let told = crate::figures::figures(case.rm.picture(), None);
+        assert_eq!(
+            told.demand["/x"].cpus,
+            demand * 1000,
+            "{firm} {controllers} {of_both} {free}"
+        );
+    }
+}
+
+#[test]
+fn jobs_beyond_a_pools_number_wait_until_one_ends() {
+    let mut case = Case::new().pool("/x", 100).cluster("a", 20);
+    case.change_pool("/x", |p| p.max_jobs = 2);
+    let first = case.store_job(1, batch(2).pool("/x"));
+    let second = case.store_job(2, batch(1).pool("/x"));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    let third = case.job(3, batch(2).pool("/x"));
+    let urgent = case.job(4, batch(1).pool("/x").priority(5));
+    case.run_for(Span::seconds(2));
+    let active = |case: &Case| [first, second, third, urgent].map(|job| case.total_active(job));
+    assert_eq!(active(&case), [2, 1, 0, 0]);
+    assert_eq!(case.waiting(third), [(ReasonCode::PoolJobs, 2)]);
+    let text = case.progress(third).unwrap().waiting[0].reason.to_string();
+    assert!(text.ends_with("(/x: 2 of at most 2 jobs)"), "{text}");
+    // A job counts until it has ended: one instance of two is not its end.
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case)[2..], [0, 0]);
+    let told = crate::figures::figures(case.rm.picture(), None);
+    assert_eq!((told.held["/x"].jobs, told.held["/x"].instances), (2, 2));
+    // A new leader counts the same jobs.
+    case.fail_over();
+    case.run_for(Span::seconds(10));
+    assert_eq!(active(&case)[2..], [0, 0]);
+    case.at("a", |s, now| s.finish(2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(3));
+    assert_eq!(active(&case), [0, 0, 2, 1]);
+    // A bound that is raised lets more begin, one that is lowered stops nothing.
+    case.change_pool("/x", |p| p.max_jobs = 0);
+    case.run_for(Span::seconds(10));
+    assert_eq!(active(&case), [0, 0, 2, 1]);
+}
+
+#[test]
+fn instances_beyond_a_pools_number_wait() {
+    let mut case = Case::new()
+        .pool("/p", 100)
+        .pool("/p/x", 100)
+        .pool("/p/y", 100)
+        .cluster("a", 20);
+    case.change_pool("/p", |p| p.max_instances = 5);
+    case.elect();
+    let x = case.job(1, batch(3).pool("/p/x"));
+    let y = case.job(2, batch(9).pool("/p/y"));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(x), case.total_active(y)), (3, 2));
+    assert_eq!(case.waiting(y), [(ReasonCode::PoolInstances, 7)]);
+    let text = case.progress(y).unwrap().waiting[0].reason.to_string();
+    assert!(text.ends_with("(/p: 5 of at most 5 instances)"), "{text}");
+    let plan = plan(case.rm.picture(), &batch(2).pool("/p/x").build());
+    assert_eq!(plan.groups[0].could_start, 0);
+    assert_eq!(plan.groups[0].waiting[0].0.code, ReasonCode::PoolInstances);
+    case.at("a", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(x), case.total_active(y)), (0, 5));
+}
+
+#[test]
+fn users_of_a_fair_pool_get_the_same_whoever_came_first() {
+    let mut case = Case::new().pool("/x", 100).cluster("a", 12);
+    case.change_pool("/x", |p| p.fair_users = true);
+    case.elect();
+    // Nothing is free until everybody waits.
+    let first = case.job(9, service(12).pool("/x").owner("dot"));
+    let old = case.job(1, service(20).pool("/x").owner("ann"));
+    let also = case.job(2, service(20).pool("/x").owner("ann"));
+    let young = case.job(3, service(20).pool("/x").owner("bob"));
+    let few = case.job(4, service(2).pool("/x").owner("cid"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(first), 12);
+    case.scale(first, 0);
+    case.run_for(Span::seconds(2));
+    let active = |case: &Case| [old, also, young, few].map(|job| case.total_active(job));
+    assert_eq!(active(&case), [5, 0, 5, 2]);
+    case.scale(few, 0);
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case), [6, 0, 6, 0]);
+    case.change_pool("/x", |p| p.fair_users = false);
+    case.run_for(Span::seconds(10));
+    // Without the option all that gets free is the oldest job's.
+    case.scale(young, 2);
+    case.run_for(Span::seconds(10));
+    assert_eq!(active(&case), [12, 0, 0, 0]);
 }

@@ -84,6 +84,8 @@ pub fn spec(command: &str) -> JobSpec {
         priority: 0,
         clusters: ClusterChoice::default(),
         revocable: false,
+        preemptible: true,
+        controller: false,
         on_unreachable: defaults::ON_UNREACHABLE,
         on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![group],

@@ -22,6 +22,10 @@ impl Wire for Pool {
             kind,
             max_instance,
             priority,
+            controller_limit,
+            max_jobs,
+            max_instances,
+            fair_users,
             deleting,
             version,
         } = self;
@@ -35,6 +39,10 @@ impl Wire for Pool {
             kind: kind.number(),
             max_instance: (*max_instance != Resources::MAX).then(|| max_instance.to_wire()),
             priority: (*priority != PriorityBounds::ANY).then(|| priority.to_wire()),
+            controller_limit: (*controller_limit != Resources::MAX).then(|| controller_limit.to_wire()),
+            max_jobs: (*max_jobs < u64::MAX).then_some(*max_jobs),
+            max_instances: (*max_instances < u64::MAX).then_some(*max_instances),
+            fair_users: *fair_users,
             deleting: *deleting,
         }
     }
@@ -50,6 +58,10 @@ impl Wire for Pool {
             kind,
             max_instance,
             priority,
+            controller_limit,
+            max_jobs,
+            max_instances,
+            fair_users,
             deleting,
         } = message;
         Ok(Self {
@@ -67,6 +79,10 @@ impl Wire for Pool {
             // Nor have rows of before there were bounds.
             max_instance: optional("max_instance", max_instance)?.unwrap_or(Resources::MAX),
             priority: optional("priority", priority)?.unwrap_or(PriorityBounds::ANY),
+            controller_limit: optional("controller_limit", controller_limit)?.unwrap_or(Resources::MAX),
+            max_jobs: max_jobs.unwrap_or(u64::MAX),
+            max_instances: max_instances.unwrap_or(u64::MAX),
+            fair_users,
             deleting,
             version: Version(version),
         })
@@ -129,9 +145,10 @@ mod tests {
         assert_eq!(Pool::from_wire(row.clone()).unwrap().kind, PoolKind::Elastic);
         let before = Pool::from_wire(row.clone()).unwrap();
         assert_eq!(
-            (before.max_instance, before.priority),
-            (Resources::MAX, PriorityBounds::ANY)
+            (before.max_instance, before.priority, before.controller_limit),
+            (Resources::MAX, PriorityBounds::ANY, Resources::MAX)
         );
+        assert_eq!((before.max_jobs, before.max_instances), (u64::MAX, u64::MAX));
         row.kind = 99;
         assert!(Pool::from_wire(row).is_err());
     }
