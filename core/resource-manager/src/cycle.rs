@@ -28,8 +28,6 @@ use std::ops::Bound::{Excluded, Unbounded};
 const ORDERS: usize = 200;
 /// Most jobs whose grants are renewed in one cycle: a lease lasts three times as long as it takes to come to everybody.
 const RENEWALS: usize = 1_000;
-/// Jobs that a cycle looks at in their turn.
-const TURNS: usize = 200;
 /// A cycle runs at least this often, for what only time changes.
 const FULL_CYCLE: Span = Span::seconds(1);
 
@@ -148,12 +146,12 @@ impl ResourceManager {
         let next: Vec<JobId> = jobs
             .filter(|(_, job)| job.is_live())
             .map(|(id, _)| *id)
-            .take(TURNS)
+            .take(self.config.turns)
             .collect();
         self.turns.all = Turns(
             next.last()
                 .copied()
-                .filter(|_| next.len() == TURNS)
+                .filter(|_| next.len() == self.config.turns)
                 .unwrap_or(JobId(0)),
         );
         self.dirty.extend(next);

@@ -152,11 +152,11 @@ impl ResourceManager {
             if head.spec_version == job.spec_version || head.goal.desired != Desired::Running || head.void {
                 job.head = Some(head);
                 job.next_head = None;
+                self.dirty.insert(id);
+                self.due = true;
             } else {
                 job.next_head = Some(head);
             }
-            self.dirty.insert(id);
-            self.due = true;
         }
         self.want_spec(id);
         if self.phase == Phase::Leading {

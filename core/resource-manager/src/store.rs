@@ -154,6 +154,7 @@ impl ResourceManager {
         row
     }
 
+    /// Another cycle follows only where something is left to write, or a job has ended and left its room to others.
     pub(crate) fn committed(&mut self, out: &mut Vec<Effect>) {
         for id in self.committing.take().unwrap_or_default() {
             let Some(job) = self.picture.jobs.get(&id) else {
@@ -162,6 +163,7 @@ impl ResourceManager {
             let Some(state) = job.progress.as_ref().map(|p| p.state) else {
                 continue;
             };
+            self.due |= state.is_ended();
             if state == JobState::Deleted {
                 self.entomb(id);
             } else if state.is_ended() {
@@ -171,7 +173,7 @@ impl ResourceManager {
                 }
             }
         }
-        self.due = true;
+        self.due |= !self.unwritten.is_empty() || !self.writes.is_empty();
     }
 }
 
