@@ -22,7 +22,6 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::store::Write;
 use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{Excluded, Unbounded};
 
 /// Most orders in one directive.
 const ORDERS: usize = 200;
@@ -142,7 +141,7 @@ impl ResourceManager {
         }
         let missing = self.picture.ledger.missing();
         self.dirty.extend(self.turns.missing.next(missing));
-        let jobs = self.picture.jobs.range((Excluded(self.turns.all.0), Unbounded));
+        let jobs = self.picture.jobs.after(self.turns.all.0);
         let next: Vec<JobId> = jobs
             .filter(|(_, job)| job.is_live())
             .map(|(id, _)| *id)
@@ -336,7 +335,7 @@ impl ResourceManager {
         for (key, part) in changed {
             let number = self.grant_number();
             if let Some(job) = self.picture.jobs.get_aside(&id) {
-                job.parts.entry(key).or_default().send(number, part);
+                job.parts.get_or_default(key).send(number, part);
             }
         }
     }
@@ -353,10 +352,7 @@ impl ResourceManager {
                 };
                 // The same number of instances: no sum follows from it.
                 if let Some(job) = self.picture.jobs.get_aside(&id) {
-                    job.grants
-                        .entry(key)
-                        .or_default()
-                        .send(grant.number, grant.active);
+                    job.grants.get_or_default(key).send(grant.number, grant.active);
                 }
             }
         }

@@ -48,7 +48,7 @@ pub fn awaited(picture: &Picture, id: JobId, job: &JobView) -> Vec<ClusterId> {
 
 /// Whether every instance of a batch job has met its goal or given up, on the word of every holder.
 fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
-    let spec = job.spec.as_ref().filter(|s| s.kind == JobKind::Batch)?;
+    let spec = job.spec.as_deref().filter(|s| s.kind == JobKind::Batch)?;
     let settled = job.durable == job.decided && job.next_head.is_none();
     if !settled || spec.instances() == 0 {
         return None;
@@ -91,7 +91,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         (None, Desired::Running) if live > 0 || begun => JobState::Running,
         (None, Desired::Running) => JobState::Waiting,
     };
-    let before = job.progress.as_ref();
+    let before = job.progress.as_deref();
     Some(Progress {
         job: id,
         state,
