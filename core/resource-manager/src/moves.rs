@@ -70,7 +70,7 @@ fn remember_removed(decided: &mut Assignment, group: &GroupName, generation: Gen
     if gone.is_empty() {
         return;
     }
-    let sets = decided.removed.entry(group.clone()).or_default();
+    let sets = decided.removed.get_or_default(group.clone());
     let set = sets.entry(generation).or_default();
     *set = set.union(gone);
 }
@@ -83,7 +83,7 @@ pub fn note_holders(decided: &mut Assignment, group: &GroupName) {
         .map(|r| (r.cluster.clone(), r.generation))
         .collect();
     for (cluster, generation) in held {
-        let last = decided.holders.entry(cluster).or_insert(generation);
+        let last = decided.holders.get_or_insert_with(cluster, || generation);
         *last = generation.max(*last);
     }
 }

@@ -8,8 +8,9 @@ use crate::waiting::waiting;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp};
-use std::collections::BTreeMap;
+use echelon_core_model::{
+    ClusterId, Few, GroupName, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp,
+};
 
 /// How a job would end now, before its head is confirmed; `None` while it goes on.
 #[must_use]
@@ -117,7 +118,7 @@ fn has_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
 }
 
 /// Instances by state. What no shard has said anything of yet is pending; an ended job keeps what it ended with.
-fn counts(picture: &Picture, id: JobId, job: &JobView) -> BTreeMap<GroupName, Counts> {
+fn counts(picture: &Picture, id: JobId, job: &JobView) -> Few<GroupName, Counts> {
     let Some(spec) = &job.spec else {
         return job
             .progress
@@ -125,14 +126,14 @@ fn counts(picture: &Picture, id: JobId, job: &JobView) -> BTreeMap<GroupName, Co
             .map(|p| p.groups.clone())
             .unwrap_or_default();
     };
-    let mut out: BTreeMap<GroupName, Counts> = spec
+    let mut out: Few<GroupName, Counts> = spec
         .groups
         .iter()
         .map(|g| (g.name.clone(), Counts::default()))
         .collect();
     for key in job.slices().into_keys() {
         if let Some(report) = picture.report(id, &key) {
-            out.entry(key.group).or_default().merge(&report.counts);
+            out.get_or_default(key.group).merge(&report.counts);
         }
     }
     for group in &spec.groups {
