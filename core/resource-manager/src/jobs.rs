@@ -6,7 +6,6 @@ use echelon_core_model::JobId;
 use echelon_core_model::bucket::job_bucket;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
-use std::ops::Index;
 
 /// All jobs, a map by id; whoever changes a job leaves its id here.
 #[derive(Debug, Clone, Default)]
@@ -14,14 +13,6 @@ pub struct Jobs {
     all: BTreeMap<JobId, Box<JobView>>,
     buckets: BTreeMap<u16, BTreeSet<JobId>>,
     changed: BTreeSet<JobId>,
-}
-
-impl Index<&JobId> for Jobs {
-    type Output = JobView;
-
-    fn index(&self, id: &JobId) -> &JobView {
-        &self.all[id]
-    }
 }
 
 impl Jobs {

@@ -128,8 +128,9 @@ impl Ledger {
             return self.entries.keys().copied().collect();
         }
         let same = |c: &ClusterId| now.clusters.get(c) == self.basis.clusters.get(c);
-        let touched = |(_, entry): &(&JobId, &Box<Entry>)| entry.clusters.iter().any(|(c, _)| !same(c));
-        self.entries.iter().filter(touched).map(|(id, _)| *id).collect()
+        let touched = |entry: &Entry| entry.clusters.iter().any(|(c, _)| !same(c));
+        let entries = self.entries.iter().filter(|(_, entry)| touched(entry));
+        entries.map(|(id, _)| *id).collect()
     }
 
     /// The same sums with another job's.
