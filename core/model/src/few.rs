@@ -47,6 +47,11 @@ impl<K, V> Few<K, V> {
         self.0.iter().map(|(_, v)| v)
     }
 
+    /// The values, to change them, in order of key.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.0.iter_mut().map(|(_, v)| v)
+    }
+
     /// The entry with the largest key.
     #[must_use]
     pub fn last_key_value(&self) -> Option<(&K, &V)> {

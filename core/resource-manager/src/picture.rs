@@ -377,7 +377,7 @@ impl Picture {
     pub(crate) fn send_grant(&mut self, id: JobId, key: &SliceKey, (number, active): (u64, u64)) {
         let preempted = self.report(id, key).map_or(0, |r| r.preempted);
         if let Some(job) = self.jobs.get_mut(&id) {
-            let line = job.grants.entry(key.clone()).or_default();
+            let line = job.grants.get_or_default(key.clone());
             // What was taken before the first grant is left out of it.
             if line.is_new() {
                 line.count(preempted);

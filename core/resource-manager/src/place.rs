@@ -164,7 +164,7 @@ impl Leave<'_> {
             job.stuck.remove(key);
             return;
         }
-        let since = *job.stuck.entry(key.clone()).or_insert(self.now);
+        let since = *job.stuck.get_or_insert_with(key.clone(), || self.now);
         if self.now.since(since) >= Span(self.spill_after.0.saturating_mul(2)) {
             self.changed |= withdraw(job, key);
             job.stuck.remove(key);

@@ -240,6 +240,8 @@ impl Slice {
             outdated: 0,
             max_unavailable: self.part.0,
             part_number: self.part.1,
+            preempted: 0,
+            preempting: 0,
         }
     }
 }
