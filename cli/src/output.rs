@@ -64,13 +64,27 @@ pub fn one(value: &Json, name: &str, people: &str, format: Format) -> String {
 }
 
 fn table(listing: &Listing, columns: usize) -> String {
+    let heads = listing
+        .columns
+        .iter()
+        .take(columns)
+        .map(|head| (*head).to_owned());
+    let rows = listing.rows.iter();
+    lines(heads, rows.map(|row| row.iter().take(columns)))
+}
+
+/// Rows under their heads, each cell in its column.
+pub fn lines<'a>(
+    heads: impl Iterator<Item = String>,
+    rows: impl Iterator<Item = impl Iterator<Item = &'a String>>,
+) -> String {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(listing.columns.iter().take(columns));
-    for row in &listing.rows {
-        table.add_row(row.iter().take(columns).map(|cell| escape(cell)));
+    table.set_header(heads);
+    for row in rows {
+        table.add_row(row.map(|cell| escape(cell)));
     }
     let text = table.to_string();
     let lines = text.lines().map(|line| format!("{}\n", line.trim_end()));
@@ -88,7 +102,7 @@ fn yaml(value: &Json) -> String {
 /// A message as a value for programs: field names as in the API, states as lower-case words, times as text.
 #[must_use]
 pub fn message<M: prost::Message>(name: &str, message: &M) -> Json {
-    let Some(descriptor) = pool().get_message_by_name(&format!("echelon.v1.{name}")) else {
+    let Some(descriptor) = descriptors().get_message_by_name(&format!("echelon.v1.{name}")) else {
         return Json::Null;
     };
     match DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()) {
@@ -97,7 +111,8 @@ pub fn message<M: prost::Message>(name: &str, message: &M) -> Json {
     }
 }
 
-fn pool() -> &'static DescriptorPool {
+/// The descriptors of all messages of the API.
+pub(crate) fn descriptors() -> &'static DescriptorPool {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
     POOL.get_or_init(|| DescriptorPool::decode(echelon_proto::FILE_DESCRIPTOR_SET).unwrap_or_default())
 }

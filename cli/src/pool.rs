@@ -4,6 +4,9 @@ mod apply;
 mod certify;
 mod explain;
 mod file;
+mod record;
+mod simulate;
+mod trace;
 mod usage;
 
 use crate::context::Context;
@@ -14,6 +17,7 @@ use clap::{Args, Subcommand};
 use echelon_clients_rust::{self as client, v1};
 use echelon_core_model::pool::PoolKind;
 use echelon_core_model::resources::Kind;
+use echelon_core_model::time::Span;
 use echelon_proto::convert::pool::kind as pool_kind;
 use std::path::PathBuf;
 
@@ -67,6 +71,14 @@ pub enum Command {
     },
     /// Check here, without believing anybody, that the resource manager divides fairly; exit code 1 if it does not
     Certify,
+    /// Write a trace of what was asked for and when it ran to the standard output, for `simulate`
+    Record {
+        /// How long to rest after each call
+        #[arg(long, default_value = "10ms", value_parser = quantity::span, value_name = "TIME")]
+        rest: Span,
+    },
+    /// Tell how long jobs of a trace would have waited under other trees or with other capacity
+    Simulate(simulate::Simulate),
     /// Delete a pool; one that has jobs takes no new ones and goes when its last one has ended
     Delete {
         /// Path
@@ -289,6 +301,15 @@ fn name_of(path: &str) -> String {
 
 /// Runs a verb.
 pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
+    match command {
+        Command::Record { rest } => record::record(context, rest).await,
+        Command::Simulate(flags) => simulate::simulate(context, &flags),
+        command => ask(command, context).await,
+    }
+}
+
+/// Runs a verb that is a call or two.
+async fn ask(command: Command, context: &Context) -> Result<(), Failure> {
     let client = context.client().await?;
     match command {
         Command::Create { path, amounts } => {
@@ -327,6 +348,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Usage { path } => usage::usage(context, &client, path.as_deref()).await?,
         Command::Explain { path } => explain::explain(context, &client, &path).await?,
         Command::Certify => certify::certify(context, &client).await?,
+        Command::Record { .. } | Command::Simulate(_) => {}
         Command::Delete { path, etag } => {
             let request = v1::DeletePoolRequest {
                 name: name_of(&path),

@@ -105,7 +105,7 @@ impl Memory {
             since: NOW,
             reason: None,
             ended_version: version,
-            groups: BTreeMap::new(),
+            groups: echelon_core_model::Few::new(),
             waiting: vec![],
             awaited: vec![],
             created_at: NOW,

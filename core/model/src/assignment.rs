@@ -1,6 +1,7 @@
 //! Which instance ranges of a group live on which cluster, at which generation. Decided by the resource manager's leader
 //! alone, stored before any shard hears of it.
 
+use crate::few::Few;
 use crate::id::{ClusterId, Generation, GroupName, JobId};
 use crate::range::{InstanceRange, RangeSet};
 use crate::reason::ReasonCode;
@@ -38,11 +39,11 @@ pub struct Assignment {
     /// The job.
     pub job: JobId,
     /// Ranges of each group, sorted by first number, not overlapping.
-    pub groups: BTreeMap<GroupName, Vec<AssignedRange>>,
+    pub groups: Few<GroupName, Vec<AssignedRange>>,
     /// Numbers that were scaled away, with their last generation: scale-up gives them the next one.
-    pub removed: BTreeMap<GroupName, BTreeMap<Generation, RangeSet>>,
+    pub removed: Few<GroupName, BTreeMap<Generation, RangeSet>>,
     /// Every cluster that ever held a part, until the tombstone goes.
-    pub holders: BTreeMap<ClusterId, Generation>,
+    pub holders: Few<ClusterId, Generation>,
 }
 
 impl Assignment {
@@ -51,9 +52,9 @@ impl Assignment {
     pub const fn new(job: JobId) -> Self {
         Self {
             job,
-            groups: BTreeMap::new(),
-            removed: BTreeMap::new(),
-            holders: BTreeMap::new(),
+            groups: Few::new(),
+            removed: Few::new(),
+            holders: Few::new(),
         }
     }
 

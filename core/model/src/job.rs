@@ -1,6 +1,7 @@
 //! A job as it is stored: its head (the wish, decided by any gateway) and its progress (what became of it, owned by the
 //! resource manager).
 
+use crate::few::Few;
 use crate::id::{ClusterId, GroupName, JobId, Version};
 use crate::instance::Counts;
 use crate::reason::Reason;
@@ -163,7 +164,7 @@ pub struct Progress {
     /// The head version that was seen when it ended; a later wish was too late.
     pub ended_version: Option<Version>,
     /// Instances by state, over all clusters, for each group.
-    pub groups: BTreeMap<GroupName, Counts>,
+    pub groups: Few<GroupName, Counts>,
     /// Why instances wait.
     pub waiting: Vec<Waiting>,
     /// Clusters whose confirmation a stop or delete still awaits.

@@ -17,6 +17,7 @@ pub mod cluster;
 pub mod control;
 pub mod directive;
 pub mod drain;
+pub mod few;
 pub mod id;
 pub mod instance;
 pub mod job;
@@ -35,6 +36,7 @@ pub mod time;
 pub mod volume;
 
 pub use assignment::{AssignedRange, Assignment, Releasing};
+pub use few::Few;
 pub use id::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, PoolId, RequestId,
     RunNumber, SidecarName, TaskId, Version, VolumeId,

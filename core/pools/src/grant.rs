@@ -1,13 +1,13 @@
 //! What a slice's grants add up to: Allocated = max(granted, reported active). A grant that shrinks frees room only when the
 //! shard reports that it has obeyed the smaller one; until then the larger may still be used.
 
-use std::collections::BTreeMap;
+use echelon_core_model::Few;
 
 /// The grants of one slice that its shard may still use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GrantLine {
     /// Sent grants by number, from the one last obeyed on.
-    sent: BTreeMap<u64, u64>,
+    sent: Few<u64, u64>,
     /// Preempted instances that these leave out.
     counted: u64,
 }

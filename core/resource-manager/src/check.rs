@@ -219,7 +219,7 @@ fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
         })
     });
     // Grants follow the head in the next cycle: only a raise on top of it would be wrong.
-    let spec_of = |id: &JobId| picture.jobs.get(id).and_then(|j| j.spec.as_ref());
+    let spec_of = |id: &JobId| picture.jobs.get(id).and_then(|j| j.spec.as_deref());
     let mut raised = picture.raised.keys().filter_map(spec_of);
     if raised.any(|s| s.pool == spec.pool) {
         groups.collect()
@@ -262,7 +262,7 @@ fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
     let raised: Vec<(&JobSpec, bool)> = picture
         .raised
         .iter()
-        .filter_map(|(id, counted)| Some((picture.jobs.get(id)?.spec.as_ref()?, *counted)))
+        .filter_map(|(id, counted)| Some((picture.jobs.get(id)?.spec.as_deref()?, *counted)))
         .collect();
     let mut out = Vec::new();
     for pool in picture.pools.pools.values() {

@@ -33,6 +33,8 @@ pub struct Config {
     pub progress_every: Span,
     /// How long after its creation the head of a deleted job stays, so that no repeated create makes the job again.
     pub tombstones: Span,
+    /// Live jobs that each cycle looks at in their turn, though nothing of them has changed.
+    pub turns: usize,
     /// Most instances that leave draining clusters in one `reread`.
     pub drain_batch: u64,
     /// Most reads and raises under way while recovering.
@@ -67,6 +69,7 @@ impl Config {
             progress_every: Span::millis(250),
             // The hour is for clocks that differ: those of gateways, which make ids, of storage, which forgets requests, and ours.
             tombstones: Span(REQUEST_IDS_KEPT.0 + Span::minutes(60).0),
+            turns: 200,
             drain_batch: 200,
             reads_at_once: 32,
             backoff: Span::millis(100),

@@ -22,14 +22,11 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::store::Write;
 use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{Excluded, Unbounded};
 
 /// Most orders in one directive.
 const ORDERS: usize = 200;
 /// Most jobs whose grants are renewed in one cycle: a lease lasts three times as long as it takes to come to everybody.
 const RENEWALS: usize = 1_000;
-/// Jobs that a cycle looks at in their turn.
-const TURNS: usize = 200;
 /// A cycle runs at least this often, for what only time changes.
 const FULL_CYCLE: Span = Span::seconds(1);
 
@@ -144,16 +141,16 @@ impl ResourceManager {
         }
         let missing = self.picture.ledger.missing();
         self.dirty.extend(self.turns.missing.next(missing));
-        let jobs = self.picture.jobs.range((Excluded(self.turns.all.0), Unbounded));
+        let jobs = self.picture.jobs.after(self.turns.all.0);
         let next: Vec<JobId> = jobs
             .filter(|(_, job)| job.is_live())
             .map(|(id, _)| *id)
-            .take(TURNS)
+            .take(self.config.turns)
             .collect();
         self.turns.all = Turns(
             next.last()
                 .copied()
-                .filter(|_| next.len() == TURNS)
+                .filter(|_| next.len() == self.config.turns)
                 .unwrap_or(JobId(0)),
         );
         self.dirty.extend(next);
@@ -337,7 +334,7 @@ impl ResourceManager {
         for (key, part) in changed {
             let number = self.grant_number();
             if let Some(job) = self.picture.jobs.get_aside(&id) {
-                job.parts.entry(key).or_default().send(number, part);
+                job.parts.get_or_default(key).send(number, part);
             }
         }
     }
@@ -354,10 +351,7 @@ impl ResourceManager {
                 };
                 // The same number of instances: no sum follows from it.
                 if let Some(job) = self.picture.jobs.get_aside(&id) {
-                    job.grants
-                        .entry(key)
-                        .or_default()
-                        .send(grant.number, grant.active);
+                    job.grants.get_or_default(key).send(grant.number, grant.active);
                 }
             }
         }

@@ -172,7 +172,7 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         missing: false,
         later: job.held_back.values().map(|(until, _)| *until).min(),
     };
-    let Some(spec) = job.spec.as_ref().filter(|_| job.is_live()) else {
+    let Some(spec) = job.spec.as_deref().filter(|_| job.is_live()) else {
         return out;
     };
     out.pool = pool_of(picture, &spec.pool);
@@ -278,6 +278,7 @@ fn take(
     let at = match out.clusters.iter().position(|(c, _)| c == cluster) {
         Some(at) => at,
         None => {
+            out.clusters.reserve_exact(1);
             out.clusters.push((cluster.clone(), Use::default()));
             out.clusters.len() - 1
         }

@@ -5,54 +5,91 @@ use crate::picture::JobView;
 use echelon_core_model::JobId;
 use echelon_core_model::bucket::job_bucket;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
+use std::ops::Bound::{Excluded, Unbounded};
 
-/// All jobs. Read as the map that it is; whoever changes a job leaves its id here.
+/// All jobs, a map by id; whoever changes a job leaves its id here.
 #[derive(Debug, Clone, Default)]
 pub struct Jobs {
-    all: BTreeMap<JobId, JobView>,
+    all: BTreeMap<JobId, Box<JobView>>,
     buckets: BTreeMap<u16, BTreeSet<JobId>>,
     changed: BTreeSet<JobId>,
 }
 
-impl Deref for Jobs {
-    type Target = BTreeMap<JobId, JobView>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.all
-    }
-}
-
 impl Jobs {
+    /// A job.
+    #[must_use]
+    pub fn get(&self, id: &JobId) -> Option<&JobView> {
+        self.all.get(id).map(AsRef::as_ref)
+    }
+
+    /// Whether there is such a job.
+    #[must_use]
+    pub fn contains_key(&self, id: &JobId) -> bool {
+        self.all.contains_key(id)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// All of them, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (&JobId, &JobView)> {
+        self.all.iter().map(|(id, job)| (id, job.as_ref()))
+    }
+
+    /// Those with a larger id.
+    pub fn after(&self, id: JobId) -> impl Iterator<Item = (&JobId, &JobView)> {
+        let after = self.all.range((Excluded(id), Unbounded));
+        after.map(|(id, job)| (id, job.as_ref()))
+    }
+
+    /// All ids.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &JobId> {
+        self.all.keys()
+    }
+
+    /// All jobs, by id.
+    pub fn values(&self) -> impl Iterator<Item = &JobView> {
+        self.all.values().map(AsRef::as_ref)
+    }
+
     /// A job, to change it.
     pub fn get_mut(&mut self, id: &JobId) -> Option<&mut JobView> {
         let job = self.all.get_mut(id)?;
         self.changed.insert(*id);
-        Some(job)
+        Some(job.as_mut())
     }
 
     /// A job, to change what no sum depends on.
     pub fn get_aside(&mut self, id: &JobId) -> Option<&mut JobView> {
-        self.all.get_mut(id)
+        self.all.get_mut(id).map(AsMut::as_mut)
     }
 
     /// A job, to change it; one of which nothing is known if it was not there.
     pub fn open(&mut self, id: JobId) -> &mut JobView {
         self.changed.insert(id);
         self.buckets.entry(job_bucket(id)).or_default().insert(id);
-        self.all.entry(id).or_insert_with(|| JobView::new(id))
+        self.all.entry(id).or_insert_with(|| Box::new(JobView::new(id)))
     }
 
     /// Lends a job out whole; it has to be put back with `give_back`.
     pub fn lend(&mut self, id: &JobId) -> Option<JobView> {
         let job = self.all.get_mut(id)?;
-        Some(std::mem::replace(job, JobView::new(*id)))
+        Some(std::mem::replace(job.as_mut(), JobView::new(*id)))
     }
 
     /// Puts a job back that was lent out, changed or not.
     pub fn give_back(&mut self, id: JobId, job: JobView, changed: bool) {
         if let Some(slot) = self.all.get_mut(&id) {
-            *slot = job;
+            **slot = job;
         }
         if changed {
             self.changed.insert(id);
@@ -66,7 +103,7 @@ impl Jobs {
 
     /// Takes a job out.
     pub fn remove(&mut self, id: &JobId) -> Option<JobView> {
-        let job = self.all.remove(id)?;
+        let job = *self.all.remove(id)?;
         self.changed.insert(*id);
         if let Some(bucket) = self.buckets.get_mut(&job_bucket(*id)) {
             bucket.remove(id);
@@ -82,7 +119,7 @@ impl Jobs {
     /// The jobs of a bucket.
     pub fn of_bucket(&self, bucket: u16) -> impl Iterator<Item = (JobId, &JobView)> {
         let ids = self.buckets.get(&bucket).into_iter().flatten();
-        ids.filter_map(|id| Some((*id, self.all.get(id)?)))
+        ids.filter_map(|id| Some((*id, self.get(id)?)))
     }
 
     /// The jobs that were changed since this was last asked, those that are gone with them.

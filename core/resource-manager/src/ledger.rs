@@ -95,7 +95,7 @@ impl OfPool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
     basis: Basis,
-    entries: BTreeMap<JobId, Entry>,
+    entries: BTreeMap<JobId, Box<Entry>>,
     pools: BTreeMap<PoolRef, OfPool>,
     with_gpus: Resources,
     uses: Uses,
@@ -140,7 +140,7 @@ impl Ledger {
         };
         for (id, job) in picture.jobs.iter() {
             let entry = entry(picture, &out.basis, *id, job);
-            out.put_in(*id, entry);
+            out.put_in(*id, Box::new(entry));
         }
         out
     }
@@ -152,8 +152,9 @@ impl Ledger {
             return self.entries.keys().copied().collect();
         }
         let same = |c: &ClusterId| now.clusters.get(c) == self.basis.clusters.get(c);
-        let touched = |(_, entry): &(&JobId, &Entry)| entry.clusters.iter().any(|(c, _)| !same(c));
-        self.entries.iter().filter(touched).map(|(id, _)| *id).collect()
+        let touched = |entry: &Entry| entry.clusters.iter().any(|(c, _)| !same(c));
+        let entries = self.entries.iter().filter(|(_, entry)| touched(entry));
+        entries.map(|(id, _)| *id).collect()
     }
 
     /// The same sums with another job's.
@@ -166,18 +167,19 @@ impl Ledger {
             queue: self.queue.clone(),
             ..Self::default()
         };
-        out.put_in(id, entry);
+        out.put_in(id, Box::new(entry));
         out
     }
 
     /// A job's entry is another one now. Tells the pools that this is about.
     fn change(&mut self, id: JobId, now: Option<Entry>) -> Vec<PoolIdx> {
+        let now = now.map(Box::new);
         let before = self.entries.remove(&id);
         if before == now {
             self.entries.extend(now.map(|entry| (id, entry)));
             return Vec::new();
         }
-        let pools = before.iter().chain(&now).filter_map(Entry::known_pool).collect();
+        let pools = before.iter().chain(&now).filter_map(|e| e.known_pool()).collect();
         // Who goes on waiting in a line does not leave it: since when its clusters have no room is noted there.
         let stays = |pool: PoolIdx, like: &Likeness, turn: &Turn| {
             let waits = now.iter().filter(|e| e.known_pool() == Some(pool));
@@ -204,7 +206,7 @@ impl Ledger {
         pools
     }
 
-    fn put_in(&mut self, id: JobId, entry: Entry) {
+    fn put_in(&mut self, id: JobId, entry: Box<Entry>) {
         self.change_sums(&entry, BothSums::plus, Taken::plus);
         self.change_numbers(&entry, u64::saturating_add, Resources::plus);
         self.with_gpus = self.with_gpus.plus(entry.with_gpus);

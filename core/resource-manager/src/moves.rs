@@ -10,6 +10,7 @@ use echelon_core_model::spec::Spread;
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet, ReasonCode};
 use echelon_core_routing::split::{Place, add_evenly};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Gives numbers that were released for good their next holder, or none.
 pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
@@ -23,7 +24,8 @@ pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
             continue;
         }
         let mut gone = RangeSet::new();
-        let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
+        let decided = Arc::make_mut(&mut job.decided);
+        let Some(ranges) = decided.groups.get_mut(&key.group) else {
             continue;
         };
         let held: RangeSet = of_slice(ranges, &key).collect();
@@ -35,8 +37,8 @@ pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
             }
             next
         });
-        remember_removed(&mut job.decided, &key.group, key.generation, &gone);
-        note_holders(&mut job.decided, &key.group);
+        remember_removed(decided, &key.group, key.generation, &gone);
+        note_holders(decided, &key.group);
     }
 }
 
@@ -68,7 +70,7 @@ fn remember_removed(decided: &mut Assignment, group: &GroupName, generation: Gen
     if gone.is_empty() {
         return;
     }
-    let sets = decided.removed.entry(group.clone()).or_default();
+    let sets = decided.removed.get_or_default(group.clone());
     let set = sets.entry(generation).or_default();
     *set = set.union(gone);
 }
@@ -81,7 +83,7 @@ pub fn note_holders(decided: &mut Assignment, group: &GroupName) {
         .map(|r| (r.cluster.clone(), r.generation))
         .collect();
     for (cluster, generation) in held {
-        let last = decided.holders.entry(cluster).or_insert(generation);
+        let last = decided.holders.get_or_insert_with(cluster, || generation);
         *last = generation.max(*last);
     }
 }
@@ -92,14 +94,17 @@ pub fn scale(job: &mut JobView) {
     let spread = spec.clusters.spread;
     for group in job.groups() {
         let wanted = job.wanted(&group);
-        let Some(ranges) = job.decided.groups.get_mut(&group) else {
+        let kept = kept(job.decided.ranges(&group));
+        if kept.count() == wanted {
+            continue;
+        }
+        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group) else {
             continue;
         };
-        let kept = kept(ranges);
         if kept.count() > wanted {
             let too_many = surplus(ranges, &kept, wanted, spread);
             mark(ranges, &too_many, &scaled_down());
-        } else if kept.count() < wanted {
+        } else {
             let back = scaled_away(ranges).lowest(wanted - kept.count());
             change(ranges, &back, Cut::Kept, |r| {
                 Some(AssignedRange { releasing: None, ..r })

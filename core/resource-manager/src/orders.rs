@@ -92,7 +92,7 @@ pub fn reports<'a>(
     let view = picture.clusters.get(cluster);
     let keys = (id, group.clone(), Generation(0))..=(id, group.clone(), Generation(u32::MAX));
     view.into_iter()
-        .flat_map(move |v| v.reports.range(keys.clone()).map(|(_, r)| r))
+        .flat_map(move |v| v.reports.range(keys.clone()).map(|(_, r)| r.as_ref()))
 }
 
 /// What orders say, whatever the numbers of their grants, in one number.

@@ -15,7 +15,7 @@ use echelon_core_model::job::{Desired, Head, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, JobId, Reason, Resources, Timestamp, Version,
+    ClusterId, Epoch, Few, Generation, GroupName, JobId, Reason, Resources, Timestamp, Version,
 };
 use echelon_core_pools::{GrantLine, Hierarchy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ pub struct Picture {
 }
 
 /// Reports of one cluster, by job, group and generation.
-pub type Reports = BTreeMap<(JobId, GroupName, Generation), SliceReport>;
+pub type Reports = BTreeMap<(JobId, GroupName, Generation), Box<SliceReport>>;
 
 /// What a shard said last of a whole group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -154,31 +154,31 @@ pub struct JobView {
     /// The head that is acted on; `None` when only an assignment or a progress row was found.
     pub head: Option<Head>,
     /// A newer head that waits for its spec version.
-    pub next_head: Option<Head>,
+    pub next_head: Option<Box<Head>>,
     /// The spec of `head`; `None` for an ended job, or while it is being read.
-    pub spec: Option<JobSpec>,
+    pub spec: Option<Arc<JobSpec>>,
     /// The version of `spec`; 0 while there is none.
     pub spec_version: u32,
     /// The assignment as it is stored.
-    pub durable: Assignment,
-    /// The assignment as it is decided; differs from `durable` while a write is under way or due.
-    pub decided: Assignment,
+    pub durable: Arc<Assignment>,
+    /// The assignment as it is decided; differs from `durable` while a write is under way or due, and is the same one otherwise.
+    pub decided: Arc<Assignment>,
     /// Grants by slice.
-    pub grants: BTreeMap<SliceKey, GrantLine>,
+    pub grants: Few<SliceKey, GrantLine>,
     /// Parts of `max_unavailable` by group and cluster.
-    pub parts: BTreeMap<(GroupName, ClusterId), GrantLine>,
+    pub parts: Few<(GroupName, ClusterId), GrantLine>,
     /// Why a group's unassigned instances were not assigned in the last cycle.
-    pub unrouted: BTreeMap<GroupName, Reason>,
+    pub unrouted: Few<GroupName, Reason>,
     /// Since when instances of a slice cannot run where they are.
-    pub stuck: BTreeMap<SliceKey, Timestamp>,
+    pub stuck: Few<SliceKey, Timestamp>,
     /// Slices whose grants were taken back because nothing could be placed by them: until when, and why.
-    pub held_back: BTreeMap<SliceKey, (Timestamp, Reason)>,
+    pub held_back: Few<SliceKey, (Timestamp, Reason)>,
     /// What was ordered last, by cluster.
-    pub sent: BTreeMap<ClusterId, Sent>,
+    pub sent: Few<ClusterId, Sent>,
     /// When its grants are renewed.
     pub renew_at: Option<Timestamp>,
     /// The progress row as it was last written.
-    pub progress: Option<Progress>,
+    pub progress: Option<Box<Progress>>,
     /// When it was last written by this leader.
     pub written_at: Timestamp,
     /// The head version that a read at SERIAL confirmed before the job ends.
@@ -192,20 +192,21 @@ pub struct JobView {
 impl JobView {
     /// A job of which nothing is known yet.
     #[must_use]
-    pub const fn new(job: JobId) -> Self {
+    pub fn new(job: JobId) -> Self {
+        let nothing = Arc::new(Assignment::new(job));
         Self {
             head: None,
             next_head: None,
             spec: None,
             spec_version: 0,
-            durable: Assignment::new(job),
-            decided: Assignment::new(job),
-            grants: BTreeMap::new(),
-            parts: BTreeMap::new(),
-            unrouted: BTreeMap::new(),
-            stuck: BTreeMap::new(),
-            held_back: BTreeMap::new(),
-            sent: BTreeMap::new(),
+            durable: Arc::clone(&nothing),
+            decided: nothing,
+            grants: Few::new(),
+            parts: Few::new(),
+            unrouted: Few::new(),
+            stuck: Few::new(),
+            held_back: Few::new(),
+            sent: Few::new(),
             renew_at: None,
             progress: None,
             written_at: Timestamp(0),
@@ -218,7 +219,7 @@ impl JobView {
     /// The version of the newest head that was read, acted on or not.
     #[must_use]
     pub fn newest_version(&self) -> Version {
-        let heads = self.head.iter().chain(&self.next_head);
+        let heads = self.head.iter().chain(self.next_head.as_deref());
         heads.map(|h| h.version).max().unwrap_or_default()
     }
 
@@ -232,7 +233,7 @@ impl JobView {
     #[must_use]
     pub fn running_spec(&self) -> Option<&JobSpec> {
         self.spec
-            .as_ref()
+            .as_deref()
             .filter(|_| self.desired() == Desired::Running && self.is_live())
     }
 
@@ -327,7 +328,9 @@ impl Picture {
     #[must_use]
     pub fn report(&self, job: JobId, key: &SliceKey) -> Option<&SliceReport> {
         let reports = &self.clusters.get(&key.cluster)?.reports;
-        reports.get(&(job, key.group.clone(), key.generation))
+        reports
+            .get(&(job, key.group.clone(), key.generation))
+            .map(AsRef::as_ref)
     }
 
     /// A slice in numbers.
@@ -374,7 +377,7 @@ impl Picture {
     pub(crate) fn send_grant(&mut self, id: JobId, key: &SliceKey, (number, active): (u64, u64)) {
         let preempted = self.report(id, key).map_or(0, |r| r.preempted);
         if let Some(job) = self.jobs.get_mut(&id) {
-            let line = job.grants.entry(key.clone()).or_default();
+            let line = job.grants.get_or_default(key.clone());
             // What was taken before the first grant is left out of it.
             if line.is_new() {
                 line.count(preempted);
@@ -386,7 +389,7 @@ impl Picture {
     /// A group's spec with its job's.
     #[must_use]
     pub fn group<'a>(&'a self, job: JobId, group: &GroupName) -> Option<(&'a JobSpec, &'a GroupSpec)> {
-        let spec = self.jobs.get(&job)?.spec.as_ref()?;
+        let spec = self.jobs.get(&job)?.spec.as_deref()?;
         Some((spec, spec.group(group)?))
     }
 

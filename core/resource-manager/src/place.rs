@@ -17,6 +17,7 @@ use echelon_core_model::{
 };
 use echelon_core_routing::{Demand, Share, place_elsewhere, route};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Most ranges of one group: an assignment stays below 64 KiB.
 const MAX_RANGES: usize = 400;
@@ -69,7 +70,7 @@ pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &
                 group.room().times((*n).min(u64::from(group.most_active()))),
             );
         }
-        assign(&mut job.decided, &group.name, &shares);
+        assign(Arc::make_mut(&mut job.decided), &group.name, &shares);
     }
 }
 
@@ -135,7 +136,7 @@ impl Leave<'_> {
             self.doubt_marks(job, key);
             return;
         }
-        let since = *job.stuck.entry(key.clone()).or_insert(self.now);
+        let since = *job.stuck.get_or_insert_with(key.clone(), || self.now);
         if self.now.since(since) < self.spill_after {
             return;
         }
@@ -163,7 +164,7 @@ impl Leave<'_> {
             job.stuck.remove(key);
             return;
         }
-        let since = *job.stuck.entry(key.clone()).or_insert(self.now);
+        let since = *job.stuck.get_or_insert_with(key.clone(), || self.now);
         if self.now.since(since) >= Span(self.spill_after.0.saturating_mul(2)) {
             self.changed |= withdraw(job, key);
             job.stuck.remove(key);
@@ -219,7 +220,7 @@ impl Leave<'_> {
         else {
             return;
         };
-        let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
+        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
             return;
         };
         let unmarked: RangeSet = ranges
@@ -266,7 +267,7 @@ impl Leave<'_> {
         unstarted: u64,
     ) {
         let asker = asker_of(job, key);
-        let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
+        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
             return;
         };
         let marked: u64 = ranges
@@ -308,7 +309,7 @@ pub fn send_waiting(job: &mut JobView, key: &SliceKey, to: &ClusterId, count: u6
     if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
         return false;
     }
-    let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
+    let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
         return false;
     };
     let unmarked = |r: &&mut AssignedRange| is_of(r, key) && r.releasing.is_none();
@@ -329,7 +330,7 @@ pub fn send_waiting(job: &mut JobView, key: &SliceKey, to: &ClusterId, count: u6
 }
 
 fn asker_of(job: &JobView, key: &SliceKey) -> Asker {
-    let spec = job.spec.as_ref();
+    let spec = job.spec.as_deref();
     let group = spec.and_then(|s| Some((s, s.group(&key.group)?)));
     group.map_or(Asker::Plain, |(spec, group)| Asker::of(spec, group))
 }
@@ -362,16 +363,19 @@ fn withdraw_idle(job: &mut JobView, key: &SliceKey, report: &SliceReport) -> boo
 
 /// Takes back the marks by count of a slice. Tells whether there were any.
 fn withdraw(job: &mut JobView, key: &SliceKey) -> bool {
-    let Some(ranges) = job.decided.groups.get_mut(&key.group) else {
-        return false;
-    };
-    let idle: RangeSet = ranges
+    let idle: RangeSet = job
+        .decided
+        .ranges(&key.group)
         .iter()
         .filter(|r| is_of(r, key) && r.releasing.as_ref().is_some_and(|m| m.count.is_some()))
         .map(|r| r.range)
         .collect();
+    let decided = (!idle.is_empty()).then(|| Arc::make_mut(&mut job.decided));
+    let Some(ranges) = decided.and_then(|d| d.groups.get_mut(&key.group)) else {
+        return false;
+    };
     change(ranges, &idle, Cut::Kept, |r| {
         Some(AssignedRange { releasing: None, ..r })
     });
-    !idle.is_empty()
+    true
 }

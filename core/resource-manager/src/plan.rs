@@ -14,6 +14,7 @@ use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resour
 use echelon_core_pools::{Admission, Rooms, Turn};
 use echelon_core_routing::{Candidate, Demand, filter};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Correlates a question with its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +91,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let id = newest_id(picture);
     let mut job = JobView::new(id);
     job.head = Some(imagined(id, spec));
-    job.spec = Some(spec.clone());
+    job.spec = Some(Arc::new(spec.clone()));
     job.spec_version = 1;
     let pool_known = picture.hierarchy.leaf(&spec.pool).is_some();
     let mut clusters = Candidates::new(picture, |c| picture.ledger.spoken_for(c));

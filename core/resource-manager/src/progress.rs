@@ -8,8 +8,9 @@ use crate::waiting::waiting;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp};
-use std::collections::BTreeMap;
+use echelon_core_model::{
+    ClusterId, Few, GroupName, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp,
+};
 
 /// How a job would end now, before its head is confirmed; `None` while it goes on.
 #[must_use]
@@ -48,7 +49,7 @@ pub fn awaited(picture: &Picture, id: JobId, job: &JobView) -> Vec<ClusterId> {
 
 /// Whether every instance of a batch job has met its goal or given up, on the word of every holder.
 fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
-    let spec = job.spec.as_ref().filter(|s| s.kind == JobKind::Batch)?;
+    let spec = job.spec.as_deref().filter(|s| s.kind == JobKind::Batch)?;
     let settled = job.durable == job.decided && job.next_head.is_none();
     if !settled || spec.instances() == 0 {
         return None;
@@ -91,7 +92,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         (None, Desired::Running) if live > 0 || begun => JobState::Running,
         (None, Desired::Running) => JobState::Waiting,
     };
-    let before = job.progress.as_ref();
+    let before = job.progress.as_deref();
     Some(Progress {
         job: id,
         state,
@@ -117,7 +118,7 @@ fn has_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
 }
 
 /// Instances by state. What no shard has said anything of yet is pending; an ended job keeps what it ended with.
-fn counts(picture: &Picture, id: JobId, job: &JobView) -> BTreeMap<GroupName, Counts> {
+fn counts(picture: &Picture, id: JobId, job: &JobView) -> Few<GroupName, Counts> {
     let Some(spec) = &job.spec else {
         return job
             .progress
@@ -125,14 +126,14 @@ fn counts(picture: &Picture, id: JobId, job: &JobView) -> BTreeMap<GroupName, Co
             .map(|p| p.groups.clone())
             .unwrap_or_default();
     };
-    let mut out: BTreeMap<GroupName, Counts> = spec
+    let mut out: Few<GroupName, Counts> = spec
         .groups
         .iter()
         .map(|g| (g.name.clone(), Counts::default()))
         .collect();
     for key in job.slices().into_keys() {
         if let Some(report) = picture.report(id, &key) {
-            out.entry(key.group).or_default().merge(&report.counts);
+            out.get_or_default(key.group).merge(&report.counts);
         }
     }
     for group in &spec.groups {

@@ -7,10 +7,12 @@ use crate::ops::Purpose;
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::job::{Desired, Head, JobState};
+use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Op, Query};
 use echelon_core_model::{JobId, Timestamp};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl ResourceManager {
     pub(crate) fn read_head(&mut self, job: JobId, now: Timestamp, out: &mut Vec<Effect>) {
@@ -81,7 +83,7 @@ impl ResourceManager {
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
                     let job = self.picture.jobs.open(row.job);
-                    job.progress = Some(row);
+                    job.progress = Some(Box::new(row));
                 }
             }
             (Purpose::ReadPartition(_), Answer::Assignments(epoch, rows)) => {
@@ -100,8 +102,8 @@ impl ResourceManager {
                         ))));
                     }
                     let job = self.picture.jobs.open(row.job);
-                    job.decided = row.clone();
-                    job.durable = row;
+                    job.durable = Arc::new(row);
+                    job.decided = Arc::clone(&job.durable);
                 }
             }
             (Purpose::Pools, Answer::Pools(tree))
@@ -152,11 +154,11 @@ impl ResourceManager {
             if head.spec_version == job.spec_version || head.goal.desired != Desired::Running || head.void {
                 job.head = Some(head);
                 job.next_head = None;
+                self.dirty.insert(id);
+                self.due = true;
             } else {
-                job.next_head = Some(head);
+                job.next_head = Some(Box::new(head));
             }
-            self.dirty.insert(id);
-            self.due = true;
         }
         self.want_spec(id);
         if self.phase == Phase::Leading {
@@ -171,7 +173,7 @@ impl ResourceManager {
         let Some(job) = self.picture.jobs.get(&id) else {
             return;
         };
-        let Some(newest) = job.next_head.as_ref().or(job.head.as_ref()) else {
+        let Some(newest) = job.next_head.as_deref().or(job.head.as_ref()) else {
             return;
         };
         let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
@@ -185,16 +187,20 @@ impl ResourceManager {
         }
     }
 
-    fn spec_read(&mut self, id: JobId, version: u32, spec: JobSpec) {
+    fn spec_read(&mut self, id: JobId, version: u32, mut spec: JobSpec) {
         let Some(job) = self.picture.jobs.get_mut(&id) else {
             return;
         };
         if job.next_head.as_ref().is_some_and(|h| h.spec_version == version) {
-            job.head = job.next_head.take();
+            job.head = job.next_head.take().map(|head| *head);
         } else if job.head.as_ref().is_none_or(|h| h.spec_version != version) {
             return;
         }
-        job.spec = Some(spec);
+        // What instances run is the shards' matter.
+        for group in &mut spec.groups {
+            group.runtime = Runtime::default();
+        }
+        job.spec = Some(Arc::new(spec));
         job.spec_version = version;
         self.dirty.insert(id);
         self.due = true;

@@ -151,7 +151,7 @@ fn take_slice(view: &mut ClusterView, slice: SliceReport) {
     };
     view.words.insert((slice.job, slice.group.clone()), word);
     if let Some(incoming) = &mut view.incoming {
-        incoming.insert(key.clone(), slice.clone());
+        incoming.insert(key.clone(), Box::new(slice.clone()));
     }
-    view.reports.insert(key, slice);
+    view.reports.insert(key, Box::new(slice));
 }

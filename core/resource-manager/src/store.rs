@@ -12,6 +12,7 @@ use echelon_core_model::job::{JobState, Progress};
 use echelon_core_model::store::{Batch, Decided, Decision, Event, Op, Role, Write};
 use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Most assignments in one batch: below 1 MiB at 64 KiB for the largest of them.
 const PUT_WEIGHT: usize = 8_000;
@@ -21,7 +22,7 @@ const COMMIT_ROWS: usize = 400;
 /// A write of assignments under way.
 #[derive(Debug, Clone, Default)]
 pub struct Put {
-    put: Vec<Assignment>,
+    put: Vec<Arc<Assignment>>,
     remove: Vec<JobId>,
 }
 
@@ -47,14 +48,14 @@ impl ResourceManager {
             if job.tombstone {
                 batch.remove.push(*id);
             } else {
-                batch.put.push(job.decided.clone());
+                batch.put.push(Arc::clone(&job.decided));
             }
         }
         for (partition, (batch, _)) in due {
             let decision = Decision::PutAssignments {
                 partition,
                 epoch: self.epoch,
-                put: batch.put.clone(),
+                put: batch.put.iter().map(|a| Assignment::clone(a)).collect(),
                 remove: batch.remove.clone(),
             };
             self.putting.insert(partition, batch);
@@ -115,7 +116,7 @@ impl ResourceManager {
                 job.unrouted.clear();
                 job.stuck.clear();
             }
-            job.progress = Some(row.clone());
+            job.progress = Some(Box::new(row.clone()));
             job.written_at = now;
             writes.push(Write::Progress(row));
             jobs.push(id);
@@ -141,7 +142,7 @@ impl ResourceManager {
             .as_ref()
             .is_some_and(|p| p.state == JobState::Deleted);
         let row = progress(&self.picture, id, job, now).filter(|_| job.is_live() && !written);
-        let row = row.filter(|row| job.progress.as_ref() != Some(row));
+        let row = row.filter(|row| job.progress.as_deref() != Some(row));
         if row.is_none() {
             self.unwritten.remove(&id);
             return None;
@@ -154,6 +155,7 @@ impl ResourceManager {
         row
     }
 
+    /// Another cycle follows only where something is left to write, or a job has ended and left its room to others.
     pub(crate) fn committed(&mut self, out: &mut Vec<Effect>) {
         for id in self.committing.take().unwrap_or_default() {
             let Some(job) = self.picture.jobs.get(&id) else {
@@ -162,6 +164,7 @@ impl ResourceManager {
             let Some(state) = job.progress.as_ref().map(|p| p.state) else {
                 continue;
             };
+            self.due |= state.is_ended();
             if state == JobState::Deleted {
                 self.entomb(id);
             } else if state.is_ended() {
@@ -171,7 +174,7 @@ impl ResourceManager {
                 }
             }
         }
-        self.due = true;
+        self.due |= !self.unwritten.is_empty() || !self.writes.is_empty();
     }
 }
 

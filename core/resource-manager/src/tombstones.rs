@@ -51,7 +51,7 @@ impl ResourceManager {
         for view in self.picture.clusters.values_mut() {
             view.forget(id);
         }
-        let holders: Vec<ClusterId> = job.durable.holders.into_keys().collect();
+        let holders: Vec<ClusterId> = job.durable.holders.keys().cloned().collect();
         for cluster in holders {
             self.send(&cluster, Order::Archive(id), out);
         }
@@ -137,5 +137,5 @@ fn left_of(id: JobId, job: &JobView) -> Option<Tombstone> {
     let state = job.progress.as_ref().map(|p| p.state);
     let deleted = head.goal.desired == Desired::Deleted && state == Some(JobState::Deleted);
     let over = deleted || (head.void && state.is_none());
-    (over && job.durable == Assignment::new(id)).then(|| Tombstone::of(head))
+    (over && *job.durable == Assignment::new(id)).then(|| Tombstone::of(head))
 }

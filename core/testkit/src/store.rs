@@ -268,7 +268,7 @@ mod tests {
             since: Timestamp(1),
             reason: None,
             ended_version: None,
-            groups: BTreeMap::new(),
+            groups: echelon_core_model::Few::new(),
             waiting: Vec::new(),
             awaited: Vec::new(),
             created_at: Timestamp(1),

@@ -172,7 +172,7 @@ pub fn progress() -> impl Strategy<Value = Progress> {
             since,
             reason,
             ended_version,
-            groups,
+            groups: groups.into_iter().collect(),
             waiting,
             awaited,
             created_at,
@@ -200,9 +200,9 @@ pub fn assignment() -> impl Strategy<Value = Assignment> {
     let holders = btree_map(cluster_id(), generation(), 0..3);
     (job(), groups, removed, holders).prop_map(|(job, groups, removed, holders)| Assignment {
         job,
-        groups,
-        removed,
-        holders,
+        groups: groups.into_iter().collect(),
+        removed: removed.into_iter().collect(),
+        holders: holders.into_iter().collect(),
     })
 }
 

@@ -72,7 +72,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("clients", &["proto"]),
     // core/pools: the checker of certificates runs at the client, which need not believe the resource manager
-    ("cli", &["clients/rust", "core/model", "core/pools", "proto"]),
+    // sim/replay: `pool simulate` decides at the client, as the resource manager would
+    (
+        "cli",
+        &["clients/rust", "core/model", "core/pools", "proto", "sim/replay"],
+    ),
     (
         "echelon",
         &[
@@ -88,6 +92,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sim/mesos", &["core/", "proto"]),
+    // what decides in production decides here
+    ("sim/replay", &["core/model", "core/resource-manager"]),
     ("sim/world", &["core/", "proto", "sim/mesos"]),
     // its suites use everything, as dev-dependencies; its library knows no product crate
     ("tests", &[]),

@@ -63,11 +63,7 @@ impl Case {
             former: former.map(|(c, g)| (ClusterId::new(c), Generation(g))),
             releasing: None,
         };
-        self.assignment
-            .groups
-            .entry(main_group())
-            .or_default()
-            .push(range);
+        self.assignment.groups.get_or_default(main_group()).push(range);
         self
     }
 

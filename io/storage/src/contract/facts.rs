@@ -101,7 +101,7 @@ pub const fn progress(job: JobId, state: JobState) -> Progress {
         since: Timestamp(7),
         reason: None,
         ended_version: None,
-        groups: BTreeMap::new(),
+        groups: echelon_core_model::Few::new(),
         waiting: Vec::new(),
         awaited: Vec::new(),
         created_at: Timestamp(1),

@@ -214,7 +214,9 @@ impl Wire for Progress {
             since: Timestamp(message.since_ms),
             reason: optional("reason", message.reason)?,
             ended_version: message.ended_version.map(Version),
-            groups: by_group("groups", message.groups)?,
+            groups: by_group::<Counts>("groups", message.groups)?
+                .into_iter()
+                .collect(),
             waiting: list("waiting", message.waiting)?,
             awaited: awaited.map(|c| cluster("awaited", c)).collect::<Result<_, _>>()?,
             created_at: Timestamp(message.created_at_ms),

@@ -1,0 +1,77 @@
+use super::*;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    flags: Simulate,
+}
+
+fn example(name: &str) -> String {
+    format!("{}/../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What is shown of the example trace, its paths without the folder.
+fn shown(flags: &[&str]) -> Result<String, Failure> {
+    let trace = example("traces/events.jsonl");
+    let flags: Vec<String> = flags
+        .iter()
+        .map(|f| f.replace("examples/", &example("")))
+        .collect();
+    let all = ["simulate", "--trace", &trace]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(flags);
+    let flags = Flags::parse_from(all).flags;
+    let recorded = trace::read("events.jsonl", BufReader::new(File::open(&flags.trace).unwrap()))?;
+    let text = people(&recorded.trace, &columns(&recorded, &flags)?);
+    Ok(text.replace(&example(""), "examples/"))
+}
+
+#[test]
+fn the_example_is_compared_under_two_trees() {
+    let flags = ["--tree", "examples/traces/new.yaml"];
+    insta::assert_snapshot!("example", shown(&flags).unwrap());
+    assert_eq!(shown(&flags).unwrap(), shown(&flags).unwrap());
+}
+
+#[test]
+fn another_capacity_is_compared_with_what_was_recorded() {
+    insta::assert_snapshot!(
+        "capacity",
+        shown(&["--capacity", "east=cpus=32,memory=128GiB"]).unwrap()
+    );
+}
+
+#[test]
+fn a_tree_that_is_none_is_refused_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.yaml");
+    std::fs::write(&file, "pools: {ml: {limit: {cpus: 1}, reservation: {cpus: 2}}}").unwrap();
+    let told = shown(&["--tree", file.to_str().unwrap()]).unwrap_err().message;
+    assert!(
+        told.ends_with("bad.yaml: pool /ml reserves cpus 2, above its limit of 1"),
+        "{told}"
+    );
+}
+
+#[test]
+fn capacities_name_their_cluster() {
+    assert_eq!(capacity("east=cpus=2").unwrap().1.cpus_milli, Some(2000));
+    insta::assert_snapshot!(capacity("cpus=2").unwrap_err(), @"`cpus=2` is not CLUSTER=KIND=AMOUNT,..., such as east=cpus=100");
+    insta::assert_snapshot!(capacity("east=cpu=2").unwrap_err(), @"`cpu` is not a kind of resource: use cpus, memory, disk or gpus");
+}
+
+#[test]
+fn jobs_move_with_their_pools() {
+    let moves = Moves(BTreeMap::from([("/a".to_owned(), "/b/c".to_owned())]));
+    assert_eq!(moves.to("/a/x"), "/b/c/x");
+    assert_eq!(moves.to("/ab"), "/ab");
+}
+
+#[test]
+fn waits_are_told_in_units_that_fit() {
+    let told = [0, 999, 59_999, 61_000, 3_700_000].map(|ms| wait(Wait::For(echelon_core_model::Span(ms))));
+    assert_eq!(told, ["0ms", "999ms", "59.9s", "1m01s", "1h01m"]);
+    assert_eq!(wait(Wait::Never), "never");
+}

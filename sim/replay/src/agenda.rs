@@ -1,0 +1,44 @@
+//! What is going to happen, in order of time; of one time, in the order in which it was written down.
+
+use crate::shard::SliceId;
+use echelon_core_model::{Resources, Timestamp};
+use std::collections::BTreeMap;
+
+/// Something that happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happening {
+    /// A cluster, by number, has so much from now on.
+    Capacity(usize, Resources),
+    /// Instances of a slice of a cluster end.
+    End(usize, SliceId, u64),
+    /// A job, by number, is submitted.
+    Submit(usize),
+    /// A job, by number, is stopped.
+    Stop(usize),
+}
+
+/// All that is known to come.
+#[derive(Debug, Default)]
+pub struct Agenda {
+    all: BTreeMap<(Timestamp, u64), Happening>,
+    written: u64,
+}
+
+impl Agenda {
+    /// Writes something down.
+    pub fn add(&mut self, at: Timestamp, what: Happening) {
+        self.all.insert((at, self.written), what);
+        self.written += 1;
+    }
+
+    /// When the next thing happens.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.all.keys().next().map(|(at, _)| *at)
+    }
+
+    /// The next thing that has happened by then.
+    pub fn pop(&mut self, now: Timestamp) -> Option<Happening> {
+        let first = self.all.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+}

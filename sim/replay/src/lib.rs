@@ -1,0 +1,25 @@
+//! What would have been: a recorded trace of demand is replayed under some pool tree and capacity. The resource manager's own state
+//! machine decides, in virtual time; storage answers at once, and shards begin at once what they are granted and end it after the
+//! time that the trace tells.
+//!
+//! Nothing here has a socket, a clock or a thread, and the same input gives the same answer. Caller: `echelon pool simulate`.
+#![forbid(
+    unsafe_code,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+mod agenda;
+mod outcome;
+mod replay;
+mod shard;
+mod store;
+mod trace;
+
+pub use outcome::{ALL, Outcome, PoolOutcome, Wait, Waits};
+pub use replay::{NotReplayed, replay};
+pub use trace::{CapacityChange, Group, Job, Runs, Trace};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! A shard that begins at once what it is granted, as many instances as the grant says, and ends it when it is told to. Its cluster is
+//! one host with all that there is, which lends nothing.
+
+use echelon_core_model::directive::{
+    Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
+};
+use echelon_core_model::instance::Counts;
+use echelon_core_model::job::Desired;
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, Resources, RunState, Timestamp, Version,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A slice of the shard's cluster.
+pub type SliceId = (JobId, GroupName, Generation);
+
+/// How one stands.
+#[derive(Debug, Clone, Default)]
+struct Slice {
+    held: RangeSet,
+    released: RangeSet,
+    begun: RangeSet,
+    active: u64,
+    succeeded: u64,
+    stopped: u64,
+    head_version: Version,
+    /// Number and size of its grant.
+    grant: (u64, u64),
+    part: (u32, u64),
+}
+
+/// Instances that have begun, or were stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// So many have begun.
+    Begun(SliceId, u64),
+    /// So many that were active are not any more.
+    Stopped(SliceId, u64),
+}
+
+/// A shard.
+#[derive(Debug)]
+pub struct Shard {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// All that there is.
+    pub capacity: Resources,
+    sequence: u64,
+    slices: BTreeMap<SliceId, Slice>,
+    untold: BTreeSet<SliceId>,
+}
+
+impl Shard {
+    /// One of a cluster that has nothing yet.
+    pub const fn new(cluster: ClusterId) -> Self {
+        Self {
+            cluster,
+            capacity: Resources::ZERO,
+            sequence: 0,
+            slices: BTreeMap::new(),
+            untold: BTreeSet::new(),
+        }
+    }
+
+    fn report(&mut self, part: ReportPart) -> Report {
+        self.sequence += 1;
+        Report {
+            cluster: self.cluster.clone(),
+            epoch: Epoch(1),
+            sequence: self.sequence,
+            part,
+        }
+    }
+
+    /// What it says to an order, and what it does.
+    pub fn obey(&mut self, directive: Directive, now: Timestamp, done: &mut Vec<Change>) -> Vec<Report> {
+        match directive.order {
+            Order::Report => {
+                let all = self.slices.iter().map(|(id, s)| s.told(id)).collect();
+                let capacity = ReportPart::Capacity(Box::new(self.room(now)));
+                let parts = [
+                    ReportPart::FullStart,
+                    ReportPart::Slices(all),
+                    capacity,
+                    ReportPart::FullEnd,
+                ];
+                parts.into_iter().map(|part| self.report(part)).collect()
+            }
+            Order::Slices(orders) => {
+                for order in &orders {
+                    self.follow(order, done);
+                }
+                Vec::new()
+            }
+            Order::Archive(job) => {
+                self.slices.retain(|(of, ..), _| *of != job);
+                self.untold.retain(|(of, ..)| *of != job);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Does what is ordered of a group.
+    fn follow(&mut self, order: &SliceOrder, done: &mut Vec<Change>) {
+        let mut held: BTreeMap<Generation, RangeSet> = BTreeMap::new();
+        for r in &order.ranges {
+            held.entry(r.generation).or_default().insert(r.range);
+        }
+        if held.is_empty() {
+            // Even where nothing is held somebody waits for the word that nothing lives.
+            held.insert(Generation(0), RangeSet::new());
+        }
+        for (generation, held) in held {
+            let id = (order.job, order.group.clone(), generation);
+            let slice = self.slices.entry(id.clone()).or_default();
+            slice.head_version = order.head_version;
+            slice.part = (order.max_unavailable, order.part_number);
+            slice.held = held.minus(&slice.released);
+            let grant = order.grants.iter().find(|(g, _)| *g == generation);
+            if order.goal.desired != Desired::Running {
+                let stopped = slice.stop();
+                done.extend((stopped > 0).then(|| Change::Stopped(id.clone(), stopped)));
+            } else {
+                slice.release(order, generation);
+                if let Some((_, grant)) = grant {
+                    slice.grant = (grant.number, grant.active);
+                }
+                done.extend(slice.begin(&id));
+            }
+            self.untold.insert(id);
+        }
+    }
+
+    /// So many active instances of a slice succeed, as far as there are any; tells how many. Others begin by the same grant.
+    pub fn end(&mut self, id: &SliceId, n: u64, done: &mut Vec<Change>) -> u64 {
+        let Some(slice) = self.slices.get_mut(id) else {
+            return 0;
+        };
+        let n = n.min(slice.active);
+        slice.active -= n;
+        slice.succeeded += n;
+        done.extend(slice.begin(id));
+        self.untold.insert(id.clone());
+        n
+    }
+
+    /// What has changed since it last said anything.
+    pub fn tell(&mut self) -> Option<Report> {
+        let untold = std::mem::take(&mut self.untold);
+        let told = untold.iter().filter_map(|id| Some(self.slices.get(id)?.told(id)));
+        let told: Vec<SliceReport> = told.collect();
+        (!told.is_empty()).then(|| self.report(ReportPart::Slices(told)))
+    }
+
+    /// What it says of its room.
+    pub fn tell_room(&mut self, now: Timestamp) -> Report {
+        let room = self.room(now);
+        self.report(ReportPart::Capacity(Box::new(room)))
+    }
+
+    /// What is used follows from the slices: the resource manager counts what it granted.
+    fn room(&self, now: Timestamp) -> Capacity {
+        let total = self.capacity;
+        Capacity {
+            total,
+            used: Resources::ZERO,
+            largest_free: total,
+            largest_host: total,
+            without_gpus: Part {
+                total,
+                used: Resources::ZERO,
+                largest_host: total,
+            },
+            slack: Part::default(),
+            hosts: 1,
+            mesos_contact: Some(now),
+            loss: None,
+        }
+    }
+}
+
+impl Slice {
+    /// Ends everything; tells how many were active.
+    fn stop(&mut self) -> u64 {
+        self.grant.1 = 0;
+        let ended = self.succeeded + self.stopped;
+        self.stopped += self.held.count().saturating_sub(ended);
+        std::mem::take(&mut self.active)
+    }
+
+    /// Gives numbers away that have not begun, as many as are marked, the highest first.
+    fn release(&mut self, order: &SliceOrder, generation: Generation) {
+        for r in order.ranges.iter().filter(|r| r.generation == generation) {
+            let marked = r.releasing.as_ref().map(|m| m.count.unwrap_or(u64::MAX));
+            let Some(most) = marked else { continue };
+            let range: RangeSet = std::iter::once(r.range).collect();
+            let gone = range.intersect(&self.released).count();
+            let waiting = range.intersect(&self.held).minus(&self.begun);
+            let go = waiting.highest(most.saturating_sub(gone));
+            self.released = self.released.union(&go);
+            self.held = self.held.minus(&go);
+        }
+    }
+
+    /// Begins what is granted and not active, the lowest first.
+    fn begin(&mut self, id: &SliceId) -> Option<Change> {
+        let waiting = self.held.minus(&self.begun);
+        let next = waiting.lowest(self.grant.1.saturating_sub(self.active));
+        let n = next.count();
+        self.begun = self.begun.union(&next);
+        self.active += n;
+        (n > 0).then(|| Change::Begun(id.clone(), n))
+    }
+
+    fn told(&self, (job, group, generation): &SliceId) -> SliceReport {
+        let held = self.held.count();
+        let unstarted = held.saturating_sub(self.active + self.succeeded + self.stopped);
+        let mut counts = Counts::default();
+        counts.add(RunState::Pending, unstarted);
+        counts.add(RunState::Running, self.active);
+        counts.add(RunState::Succeeded, self.succeeded);
+        counts.add(RunState::Killed, self.stopped);
+        SliceReport {
+            job: *job,
+            group: group.clone(),
+            generation: *generation,
+            head_version: self.head_version,
+            grant_number: self.grant.0,
+            held: self.held.clone(),
+            released: self.released.clone(),
+            active: self.active,
+            unstarted,
+            counts,
+            succeeded: self.succeeded,
+            failed: 0,
+            stopped: self.stopped,
+            live: self.active,
+            waiting: Vec::new(),
+            outdated: 0,
+            max_unavailable: self.part.0,
+            part_number: self.part.1,
+            preempted: 0,
+            preempting: 0,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+use super::*;
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::resources::Kind;
+use echelon_core_model::{PoolId, Resources, Span, Timestamp, Version};
+
+const fn cpus(cores: u64) -> Resources {
+    Resources {
+        cpus: cores * 1000,
+        ..Resources::ZERO
+    }
+}
+
+/// A tree of pools with their limits in cores.
+fn tree(pools: &[(&str, u64)]) -> PoolTree {
+    let pool = |(path, limit): &(&str, u64)| {
+        let pool = Pool {
+            limit: Resources::MAX.with(Kind::Cpus, limit * 1000),
+            ..Pool::new(PoolId::new(*path), *path)
+        };
+        ((*path).to_owned(), pool)
+    };
+    PoolTree {
+        version: Version(1),
+        pools: pools.iter().map(pool).collect(),
+    }
+}
+
+/// So many instances of one core for so many seconds, submitted at a second.
+fn job(pool: &str, at: u64, instances: u32, seconds: u64) -> Job {
+    Job {
+        submitted: Timestamp(at * 1000),
+        stopped: None,
+        pool: pool.to_owned(),
+        owner: String::new(),
+        priority: 0,
+        revocable: false,
+        clusters: Vec::new(),
+        spread: false,
+        groups: vec![Group {
+            name: "main".to_owned(),
+            instances,
+            max_running: None,
+            shape: cpus(1),
+            runs: vec![Runs {
+                count: instances,
+                span: Span::seconds(seconds),
+            }],
+            first_started: None,
+            last_started: None,
+        }],
+    }
+}
+
+fn trace(clusters: &[(&str, u64)], mut jobs: Vec<Job>) -> Trace {
+    jobs.sort_by_key(|j| j.submitted);
+    let capacity = |(name, cores): &(&str, u64)| CapacityChange {
+        at: Timestamp(0),
+        cluster: (*name).to_owned(),
+        capacity: cpus(*cores),
+    };
+    Trace {
+        until: Timestamp(100_000),
+        capacities: clusters.iter().map(capacity).collect(),
+        jobs,
+    }
+}
+
+/// Median, 95th percentile and most of the waits for the first instance and for the last, in seconds.
+fn told(outcome: &Outcome, path: &str) -> [(Option<u64>, Option<u64>); 3] {
+    let pool = &outcome.pools[path];
+    let of = |waits: &Waits, p| waits.percentile(p).and_then(seconds);
+    [50, 95, 100].map(|p| (of(&pool.first, p), of(&pool.last, p)))
+}
+
+/// Waits in whole seconds: that they are some cycles longer is another matter.
+fn seconds(wait: Wait) -> Option<u64> {
+    match wait {
+        Wait::For(span) => {
+            assert!(span.0 % 1000 <= 200, "{span}");
+            Some(span.0 / 1000)
+        }
+        Wait::Never => None,
+    }
+}
+
+#[test]
+fn what_fits_begins_at_once_and_ends_after_its_time() {
+    let trace = trace(&[("east", 4)], vec![job("/a", 10, 4, 50)]);
+    let got = replay(&trace, &tree(&[("/a", 4)])).unwrap();
+    assert_eq!(told(&got, "/a"), [(Some(0), Some(0)); 3]);
+    assert_eq!(got.pools["/a"].used[0], 4_000 * 50_000, "for 50 s");
+    assert_eq!(got.capacity[0], 4_000 * 100_000);
+    assert_eq!(got.pools[ALL], got.pools["/a"]);
+}
+
+#[test]
+fn a_limit_makes_wait_and_a_larger_one_does_not() {
+    let trace = trace(&[("east", 8)], vec![job("/a", 0, 4, 20)]);
+    let narrow = replay(&trace, &tree(&[("/a", 2)])).unwrap();
+    let wide = replay(&trace, &tree(&[("/a", 8)])).unwrap();
+    assert_eq!(told(&narrow, "/a"), [(Some(0), Some(20)); 3]);
+    assert_eq!(told(&wide, "/a"), [(Some(0), Some(0)); 3]);
+    assert_eq!(narrow.pools["/a"].used, wide.pools["/a"].used);
+}
+
+#[test]
+fn who_waits_moves_to_the_cluster_that_becomes_free() {
+    let long = Job {
+        clusters: vec!["east".to_owned()],
+        ..job("/a", 0, 4, 90)
+    };
+    let only = trace(&[("east", 4), ("west", 4)], vec![long, job("/a", 1, 8, 30)]);
+    let got = replay(&only, &tree(&[("/a", 100)])).unwrap();
+    // Its second four wait for nobody but the first four, wherever they were assigned.
+    assert_eq!(told(&got, "/a")[2], (Some(0), Some(30)));
+}
+
+#[test]
+fn more_room_is_used_from_when_it_is_there() {
+    let mut trace = trace(&[("east", 2)], vec![job("/a", 0, 4, 60)]);
+    trace.capacities.push(CapacityChange {
+        at: Timestamp(7_000),
+        cluster: "east".to_owned(),
+        capacity: cpus(4),
+    });
+    let got = replay(&trace, &tree(&[("/a", 100)])).unwrap();
+    assert_eq!(told(&got, "/a")[0], (Some(0), Some(7)));
+    assert_eq!(got.capacity[0], 2_000 * 7_000 + 4_000 * 93_000);
+}
+
+#[test]
+fn what_is_stopped_or_has_no_pool_never_begins() {
+    let stopped = Job {
+        stopped: Some(Timestamp(5_000)),
+        ..job("/a", 1, 1, 10)
+    };
+    let trace = trace(
+        &[("east", 1)],
+        vec![job("/a", 0, 1, 30), stopped, job("/b", 2, 1, 10)],
+    );
+    let got = replay(&trace, &tree(&[("/a", 100)])).unwrap();
+    assert_eq!(
+        (got.pools["/a"].first.never(), got.pools["/a"].first.jobs()),
+        (1, 2)
+    );
+    assert_eq!(got.pools["/b"].last.percentile(50), Some(Wait::Never));
+}
+
+#[test]
+fn what_runs_until_it_is_stopped_makes_room_then() {
+    let service = Job {
+        stopped: Some(Timestamp(40_000)),
+        groups: vec![Group {
+            runs: Vec::new(),
+            ..job("/a", 0, 1, 1).groups.remove(0)
+        }],
+        ..job("/a", 0, 1, 1)
+    };
+    let trace = trace(&[("east", 1)], vec![service, job("/a", 10, 1, 5)]);
+    let got = replay(&trace, &tree(&[("/a", 100)])).unwrap();
+    assert_eq!(told(&got, "/a")[2], (Some(30), Some(30)));
+    let used = got.pools["/a"].used[0];
+    assert!((44_800_000..45_200_000).contains(&used), "{used}");
+}
+
+#[test]
+fn two_pools_that_want_everything_get_half_each() {
+    let jobs = (0..40)
+        .map(|i| job(if i % 2 == 0 { "/a" } else { "/b" }, i / 20, 1, 100))
+        .collect();
+    let trace = trace(&[("east", 10)], jobs);
+    let got = replay(&trace, &tree(&[("/a", 100), ("/b", 100)])).unwrap();
+    let begun_by_now = |path: &str| {
+        let first = &got.pools[path].first;
+        (1..=20)
+            .filter(|i| first.percentile(i * 5) < Some(Wait::For(Span::seconds(50))))
+            .count()
+    };
+    assert_eq!((begun_by_now("/a"), begun_by_now("/b")), (5, 5));
+}
+
+#[test]
+fn the_same_trace_gives_the_same_outcome() {
+    let jobs = (0..60u32)
+        .map(|i| {
+            let at = u64::from(i);
+            let pool = ["/a", "/b", "/c"].into_iter().cycle().nth(i as usize).unwrap();
+            job(pool, at % 7, 1 + i % 9, 3 + at % 11)
+        })
+        .collect();
+    let trace = trace(&[("east", 7), ("west", 5)], jobs);
+    let tree = tree(&[("/a", 5), ("/b", 12), ("/c", 9)]);
+    assert_eq!(replay(&trace, &tree), replay(&trace, &tree));
+}
