@@ -8,6 +8,7 @@ use echelon_sim_world::{Options, Outcome, World};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SEEDS_IN_CI: u64 = 1000;
+const CONTESTED_IN_CI: u64 = 150;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| {
@@ -82,6 +83,14 @@ fn storms_break_nothing() {
     let count = number("ECHELON_SEEDS").unwrap_or(SEEDS_IN_CI);
     if let Some((seed, outcome)) = chosen(count, Options::stormy()) {
         panic!("{}", told("storms", seed, &outcome));
+    }
+}
+
+#[test]
+fn pools_that_want_more_than_there_is_have_their_parts_in_the_end() {
+    let count = number("ECHELON_SEEDS").unwrap_or(CONTESTED_IN_CI);
+    if let Some((seed, outcome)) = chosen(count, Options::contested()) {
+        panic!("{}", told("pools_that_want", seed, &outcome));
     }
 }
 

@@ -55,6 +55,8 @@ pub enum ReasonCode {
     PoolJobs = 15,
     /// As many instances of its pool are active as may be.
     PoolInstances = 16,
+    /// Room for it is being made: others that have more than their own are being stopped.
+    PoolClaim = 18,
     /// Preempted: its room is for a pool that is entitled to it.
     PoolPreempted = 19,
     /// No cluster passes the filters.
@@ -178,6 +180,7 @@ impl ReasonCode {
         Self::PoolControllers,
         Self::PoolJobs,
         Self::PoolInstances,
+        Self::PoolClaim,
         Self::PoolPreempted,
         Self::NoCluster,
         Self::NoClusterCapacity,
@@ -304,6 +307,9 @@ impl ReasonCode {
             Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
             Self::PoolJobs => "its pool has as many jobs that have begun as it may have",
             Self::PoolInstances => "its pool has as many active instances as it may have",
+            Self::PoolClaim => {
+                "room for it is being made: others that have more than their own are being stopped"
+            }
             Self::PoolPreempted => "was preempted: its room is for a pool that is entitled to it",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",

@@ -56,6 +56,18 @@ impl Claims {
         all.any(|c| c.claim.job == job && c.claim.group == *group)
     }
 
+    /// For how many instances of a slice room is held, which nobody has begun in.
+    #[must_use]
+    pub fn open(&self, job: JobId, key: &SliceKey) -> u64 {
+        let of_slice = self.at(&key.cluster).filter(|(_, c)| {
+            c.claim.job == job && c.claim.group == key.group && c.claim.generation == key.generation
+        });
+        of_slice
+            .filter_map(|(_, c)| c.report.as_ref())
+            .map(|r| r.open)
+            .sum()
+    }
+
     /// Whether waiting instances of a group are on their way, or have not waited long where they went.
     pub(crate) fn moved_lately(&self, request: &Request, now: Timestamp) -> bool {
         let at = self.moved.get(&(request.job, request.group.clone()));
@@ -68,7 +80,11 @@ impl Claims {
     }
 
     /// Takes in what a shard says of all its claims. One that nobody here knows is adopted when it comes with a full report.
+    /// One that it spoke of before and does not now has lapsed there: its room is free.
     pub fn heard(&mut self, cluster: &ClusterId, told: Vec<ClaimReport>, full: bool, now: Timestamp) {
+        let named: BTreeSet<ClaimId> = told.iter().map(|r| r.id).collect();
+        self.all
+            .retain(|id, c| c.cluster != *cluster || c.report.is_none() || named.contains(id));
         for report in told {
             if let Some(known) = self.all.get_mut(&report.id) {
                 let before = known.report.as_ref().map_or(0, |r| r.taken);

@@ -63,9 +63,10 @@ fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
     for (key, ranges) in job.slices() {
         let report = picture.report(id, &key)?;
         let assigned: RangeSet = ranges.iter().map(|r| r.range).collect();
-        let ended = report.succeeded + report.failed + report.stopped;
+        let ended = report.succeeded + report.failed;
         let leaving = ranges.iter().any(|r| r.releasing.is_some());
-        if leaving || report.held != assigned || ended != assigned.count() || report.live > 0 {
+        // What was stopped has neither met its goal nor given up.
+        if leaving || report.stopped > 0 || report.held != assigned || ended != assigned.count() || report.live > 0 {
             return None;
         }
         succeeded += report.succeeded;

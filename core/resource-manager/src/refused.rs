@@ -27,7 +27,7 @@ pub(crate) fn refused(
     let lines = all.iter().filter(|l| l.key.group == group.name);
     let allocated = lines.clone().map(|l| l.allocated).fold(0u64, u64::saturating_add);
     let room = u64::from(group.most_active()).saturating_sub(allocated);
-    let refused = lines.filter_map(|line| {
+    let refused = lines.flat_map(|line| {
         let count = line.count.startable().saturating_sub(line.allocated);
         let reason = || {
             if let Some(barred) = barred(picture, job, &line.key) {
@@ -44,10 +44,19 @@ pub(crate) fn refused(
                 }
             }
         };
-        (count > 0).then(reason).flatten().map(|reason| Refused {
-            key: line.key.clone(),
-            reason,
-            count,
+        // For so many of them room is being made.
+        let promised = picture.claims.open(job.decided.job, &line.key).min(count);
+        let claim = || Some(Reason::new(ReasonCode::PoolClaim).at(line.key.cluster.as_str()));
+        let told = [
+            (promised, (promised > 0).then(claim).flatten()),
+            (count - promised, (count > promised).then(reason).flatten()),
+        ];
+        told.into_iter().filter_map(|(count, reason)| {
+            Some(Refused {
+                key: line.key.clone(),
+                reason: reason?,
+                count,
+            })
         })
     });
     refused.collect()

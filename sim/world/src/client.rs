@@ -3,6 +3,7 @@
 
 use crate::invariants::Broken;
 use crate::pods::with_sidecars;
+use crate::shares::pool_of;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -81,13 +82,15 @@ impl World {
     }
 
     fn think(&mut self, n: usize) -> (JobSpec, VecDeque<Asked>) {
+        let pool = pool_of(&self.options, n);
+        let plain = self.options.pools > 1;
         let die = &mut self.dice.users;
         let most = u64::from(self.options.instances).max(1);
         let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
         let name = format!("job{n}");
         let is_service = die.chance(400);
         // What is not served together is not drawn together.
-        let is_stateful = is_service && die.chance(400);
+        let is_stateful = is_service && die.chance(400) && !plain;
         let mut job = if is_stateful {
             let job = JobBuilder::stateful(&name, instances, 64);
             if die.chance(500) { job.reclaimed() } else { job }
@@ -109,7 +112,7 @@ impl World {
         if !is_service && die.chance(200) {
             job = job.env("SIM_EXIT_CODE", "1").retry_limit(2);
         }
-        if die.chance(300) {
+        if die.chance(300) && !plain {
             job = with_sidecars(job, is_service, die);
         }
         let mut plans = VecDeque::from([Asked::Create]);
@@ -127,7 +130,7 @@ impl World {
             // A retry that comes late, as from a queue: it must not make the job again.
             plans.push_back(Asked::Create);
         }
-        (job.build(), plans)
+        (job.pool(&pool).build(), plans)
     }
 
     /// A user asks for the next thing, or for the same thing again.

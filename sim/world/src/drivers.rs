@@ -9,6 +9,7 @@ use crate::mesos::{self, ClusterWorld};
 use crate::options::Options;
 use crate::process::{Process, Who};
 use crate::queue::Queue;
+use crate::shares::pool_of;
 use crate::storage::Asker;
 use crate::switch::Switch;
 use crate::trace::Trace;
@@ -100,10 +101,14 @@ impl World {
     }
 
     fn found_pools(&mut self) {
-        let pool = Pool::new(PoolId::new("default"), "/default");
+        let pools = (0..self.options.pools).map(|n| {
+            let path = pool_of(&self.options, n);
+            let pool = Pool::new(PoolId::new(path.trim_start_matches('/')), &path);
+            (path, pool)
+        });
         let tree = PoolTree {
             version: Version(1),
-            pools: [(pool.path.clone(), pool)].into_iter().collect(),
+            pools: pools.collect(),
         };
         self.store.perform(Op::Decide(Decision::PutPools {
             tree,

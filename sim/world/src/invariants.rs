@@ -357,6 +357,8 @@ impl World {
             .filter_map(|c| self.judge_members(c).or_else(|| still_drained(c)))
             .collect();
         self.broken.extend(wrong);
+        let unfair = self.judge_shares();
+        self.broken.extend(unfair);
     }
 
     fn judge_user(&self, n: usize) -> Option<Broken> {
@@ -406,6 +408,8 @@ impl World {
         match (state, stopped) {
             (Some(s), _) if s.is_ended() && live == 0 => None,
             (Some(JobState::Running), false) if live == wanted => None,
+            // What each pool has is judged.
+            (Some(JobState::Running | JobState::Waiting), false) if self.options.pools > 1 => None,
             (_, false) if wanted == 0 && live == 0 => None,
             _ => {
                 let waiting = progress.first().map(|p| p.waiting.as_slice()).unwrap_or_default();
@@ -439,14 +443,14 @@ impl World {
     }
 
     /// Instances that should run at once.
-    fn wanted(&self, job: JobId, version: u32) -> u64 {
+    pub(crate) fn wanted(&self, job: JobId, version: u32) -> u64 {
         let Answer::Spec(Some(spec)) = self.store.read(&Query::Spec(job, version)) else {
             return 0;
         };
         spec.groups.iter().map(|g| u64::from(g.most_active())).sum()
     }
 
-    fn live_instances(&self, job: JobId) -> u64 {
+    pub(crate) fn live_instances(&self, job: JobId) -> u64 {
         let tasks = self.clusters.iter().flat_map(|c| c.mesos.live_tasks());
         let runs = tasks.filter_map(|(_, t)| t.as_str().parse::<MemberId>().ok().map(|m| m.run));
         let ours: BTreeSet<TaskId> = runs.filter(|run| run.instance.job == job).collect();

@@ -27,6 +27,7 @@ mod parts;
 mod pods;
 mod process;
 mod queue;
+mod shares;
 mod storage;
 mod switch;
 mod trace;

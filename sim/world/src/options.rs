@@ -17,6 +17,9 @@ pub struct Options {
     pub shards: usize,
     /// Resource-manager processes.
     pub managers: usize,
+    /// Pools of equal share, to which jobs belong in turn. With more than one, jobs want more than there is: all are of plain instances
+    /// of one core, and the end is judged by what each pool has of it.
+    pub pools: usize,
     /// Users' jobs.
     pub jobs: usize,
     /// Most instances of a job.
@@ -71,6 +74,7 @@ impl Options {
             others: 0,
             shards: 1,
             managers: 1,
+            pools: 1,
             jobs: 2,
             instances: 8,
             faulty: Span::seconds(60),
@@ -103,6 +107,7 @@ impl Options {
             others: 0,
             shards: 2,
             managers: 2,
+            pools: 1,
             jobs: 4,
             instances: 8,
             faulty: Span::minutes(4),
@@ -122,6 +127,25 @@ impl Options {
                 calls: 20,
             },
             detailed: false,
+        }
+    }
+
+    /// A small world of two pools that both want all of it, and in which everything goes wrong that takes no room away.
+    #[must_use]
+    pub const fn contested() -> Self {
+        let stormy = Self::stormy();
+        Self {
+            lent: 0,
+            pools: 2,
+            jobs: 6,
+            instances: 14,
+            faults: FaultRates {
+                maintenances: 0,
+                drains: 0,
+                estimates: 0,
+                ..stormy.faults
+            },
+            ..stormy
         }
     }
 }

@@ -62,6 +62,18 @@ fn a_failed_instance_fails_the_job() {
 }
 
 #[test]
+fn a_batch_job_that_is_stopped_has_not_failed() {
+    let mut case = Case::with(&[("a", 4)]);
+    let job = case.job(1, batch(6));
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.state(job), Some(JobState::Stopped));
+    let because = case.progress(job).unwrap().reason.map(|r| r.code);
+    assert_eq!(because, Some(ReasonCode::StopRequested));
+}
+
+#[test]
 fn stop_ends_a_job_once_nothing_of_it_runs() {
     let mut case = Case::with(&[("a", 4), ("b", 4)]);
     let job = case.job(1, service(4).spread());

@@ -97,6 +97,7 @@ fn room_that_is_made_is_for_nobody_else() {
     // Victims die slowly; meanwhile somebody important comes to the same pool.
     assert_eq!(taken(&case), 5);
     assert_eq!((case.total_active(x), case.total_active(y)), (10, 0));
+    assert_eq!(case.waiting(y), [(ReasonCode::PoolClaim, 5)]);
     let late = case.job(3, batch(5).pool("/y").priority(9));
     case.run_for(Span::seconds(5));
     case.at("a", |s, now| s.die(now));

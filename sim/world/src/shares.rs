@@ -1,0 +1,96 @@
+//! Pools that want more than there is, and what each of them has of it in the end: its fair part, to the last instance, and nothing
+//! is left while anybody waits. Every instance is of one core here.
+
+use crate::invariants::Broken;
+use crate::options::Options;
+use crate::world::World;
+use echelon_core_model::job::Desired;
+use echelon_core_model::store::{Answer, Query};
+
+/// Cores of a host.
+const CORES: u64 = 4;
+
+/// The pool of the nth of anything that belongs to pools in turn.
+pub(crate) fn pool_of(options: &Options, n: usize) -> String {
+    match n % options.pools.max(1) {
+        0 => "/default".to_owned(),
+        n => format!("/p{n}"),
+    }
+}
+
+/// What a pool wants and has, in instances.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pool {
+    wants: u64,
+    has: u64,
+}
+
+impl World {
+    /// Pools that have less than their fair part.
+    pub(crate) fn judge_shares(&self) -> Vec<Broken> {
+        if self.options.pools < 2 {
+            return Vec::new();
+        }
+        let mut pools = vec![Pool::default(); self.options.pools];
+        for (n, user) in self.users.0.iter().enumerate() {
+            let (wants, has) = user.job.map_or((0, 0), |job| self.wants_and_has(job));
+            if let Some(pool) = pools.get_mut(n % self.options.pools) {
+                pool.wants += wants;
+                pool.has += has;
+            }
+        }
+        let hosts = self.options.clusters * self.options.hosts;
+        let there = CORES * u64::try_from(hosts).unwrap_or(u64::MAX);
+        let parts = fair(there, &pools);
+        let short = pools.iter().zip(parts).filter(|(pool, part)| pool.has < *part);
+        short
+            .map(|(pool, part)| Broken {
+                invariant: 14,
+                what: format!(
+                    "a pool has {} of its {part}; of {there} all have {pools:?}",
+                    pool.has
+                ),
+            })
+            .collect()
+    }
+
+    /// Instances of a job that should run, and that do; none of one that has ended.
+    fn wants_and_has(&self, job: echelon_core_model::JobId) -> (u64, u64) {
+        let Answer::Head(Some(head)) = self.store.read(&Query::Head(job)) else {
+            return (0, 0);
+        };
+        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else {
+            return (0, 0);
+        };
+        let ended: u64 = progress
+            .iter()
+            .flat_map(|p| p.groups.values())
+            .map(|counts| counts.total() - counts.live() - counts.get(echelon_core_model::RunState::Pending))
+            .sum();
+        let is_over = progress.first().is_some_and(|p| p.state.is_ended());
+        if is_over || head.goal.desired != Desired::Running {
+            return (0, 0);
+        }
+        let wanted = self.wanted(job, head.spec_version);
+        let left = head.instances.saturating_sub(ended);
+        (wanted.min(left), self.live_instances(job))
+    }
+}
+
+/// Equal parts of what is there, of which nobody gets more than he wants; what is too little for one more each goes to nobody.
+fn fair(there: u64, pools: &[Pool]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..pools.len()).collect();
+    order.sort_by_key(|i| pools.get(*i).map(|p| p.wants));
+    let mut out = vec![0; pools.len()];
+    let mut left = there;
+    for (done, i) in order.iter().enumerate() {
+        let sharers = u64::try_from(pools.len() - done).unwrap_or(u64::MAX);
+        let wants = pools.get(*i).map_or(0, |p| p.wants);
+        let part = wants.min(left / sharers);
+        left -= part;
+        if let Some(slot) = out.get_mut(*i) {
+            *slot = part;
+        }
+    }
+    out
+}
