@@ -301,9 +301,7 @@ impl ReasonCode {
             Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
             Self::PoolLimit => "its pool's limit is reached",
             Self::PoolEntitlement => "its pool uses all that it is entitled to",
-            Self::PoolReservation => {
-                "is not preemptible, and work that is not has all of its pool's reservation"
-            }
+            Self::PoolReservation => "is not preemptible; such work has all of its pool's reservation",
             Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
             Self::PoolJobs => "its pool has as many jobs that have begun as it may have",
             Self::PoolInstances => "its pool has as many active instances as it may have",

@@ -260,7 +260,7 @@ impl ResourceManager {
         let Some(mut job) = self.picture.jobs.lend(&going.job) else {
             return;
         };
-        let changed = place::send_waiting(&mut job, &going.key, &going.to, going.count);
+        let changed = place::send_waiting(&mut job, &going.key, (&going.to, going.count), now);
         self.picture.jobs.give_back(going.job, job, changed);
         if changed {
             self.dirty.insert(going.job);

@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// Most ranges of one group: an assignment stays below 64 KiB.
 const MAX_RANGES: usize = 400;
+/// How long it is from one try to move waiting numbers to the next: until they count as stuck, and until a mark is taken back.
+const TRY: Span = Span::seconds(45);
 
 /// What routing needs to know of a group.
 #[must_use]
@@ -278,11 +280,8 @@ impl Leave<'_> {
         let mut left = unstarted.saturating_sub(marked);
         let mut shares = shares.into_iter().filter(|s| s.count > 0);
         let Some(mut share) = shares.next() else { return };
-        for r in ranges
-            .iter_mut()
-            .rev()
-            .filter(|r| is_of(r, key) && r.releasing.is_none())
-        {
+        for at in markable(ranges, key, self.now) {
+            let Some(r) = ranges.get_mut(at) else { continue };
             let n = share.count.min(left).min(r.range.count());
             if n == 0 {
                 break;
@@ -304,17 +303,39 @@ impl Leave<'_> {
     }
 }
 
+/// The unmarked ranges of a slice, by index, the highest first, but begun with another one at each try: which of them have waiting numbers
+/// only the shard knows, and what asks for too many where there are none is taken back.
+fn markable(ranges: &[AssignedRange], key: &SliceKey, now: Timestamp) -> Vec<usize> {
+    let unmarked = |(_, r): &(usize, &AssignedRange)| is_of(r, key) && r.releasing.is_none();
+    let mut out: Vec<usize> = ranges
+        .iter()
+        .enumerate()
+        .filter(unmarked)
+        .map(|(i, _)| i)
+        .collect();
+    out.reverse();
+    let tries = usize::try_from(now.0 / TRY.0).unwrap_or_default();
+    let first = tries.checked_rem(out.len()).unwrap_or_default();
+    out.rotate_left(first);
+    out
+}
+
 /// Marks waiting instances of a slice to go to another cluster, unless its assignment is being changed already. Tells whether it did.
-pub fn send_waiting(job: &mut JobView, key: &SliceKey, to: &ClusterId, count: u64) -> bool {
+pub fn send_waiting(
+    job: &mut JobView,
+    key: &SliceKey,
+    (to, count): (&ClusterId, u64),
+    now: Timestamp,
+) -> bool {
     if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
         return false;
     }
     let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
         return false;
     };
-    let unmarked = |r: &&mut AssignedRange| is_of(r, key) && r.releasing.is_none();
     let mut left = count;
-    for r in ranges.iter_mut().rev().filter(unmarked) {
+    for at in markable(ranges, key, now) {
+        let Some(r) = ranges.get_mut(at) else { continue };
         let n = left.min(r.range.count());
         if n == 0 {
             break;

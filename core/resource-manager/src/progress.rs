@@ -66,7 +66,12 @@ fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
         let ended = report.succeeded + report.failed;
         let leaving = ranges.iter().any(|r| r.releasing.is_some());
         // What was stopped has neither met its goal nor given up.
-        if leaving || report.stopped > 0 || report.held != assigned || ended != assigned.count() || report.live > 0 {
+        if leaving
+            || report.stopped > 0
+            || report.held != assigned
+            || ended != assigned.count()
+            || report.live > 0
+        {
             return None;
         }
         succeeded += report.succeeded;

@@ -103,7 +103,9 @@ fn check_record(group: &Group, n: InstanceNumber, record: &InstanceRecord, out: 
     }
 }
 
-/// What an earlier leader left counts once the cluster has spoken of it: until then its room may have been offered again.
+/// What an earlier leader left counts once the cluster has spoken of it: until then its room may have been offered again. What is being
+/// stopped does not: Mesos gives room back when a task has died, and tells of it only after every update before that one was
+/// acknowledged, or, of a launch that was lost, when it is asked. (The simulation looks at what really runs, too.)
 fn add_used(
     shard: &Shard,
     (group, n): (&Group, InstanceNumber),
@@ -118,7 +120,8 @@ fn add_used(
             .reconcile
             .awaits_first(&((number, n), r.generation, r.number))
     };
-    for run in record.live_runs().filter(|r| group.served && !unheard(r)) {
+    let stays = |r: &&Run| r.state != RunState::Stopping && !unheard(r);
+    for run in record.live_runs().filter(|r| group.served && stays(r)) {
         let spec = shard.picture.specs.get(&(group.job(), run.spec_version));
         if let Some(shape) = spec.and_then(|s| s.group(group.name())).map(|g| g.room_left(run)) {
             let at = used.entry(run.host.clone()).or_default();

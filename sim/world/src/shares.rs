@@ -1,5 +1,5 @@
-//! Pools that want more than there is, and what each of them has of it in the end: its fair part, to the last instance, and nothing
-//! is left while anybody waits. Every instance is of one core here.
+//! Pools that want more than there is, and what each of them has of it in the end: its fair part. Every instance is of one
+//! core here.
 
 use crate::invariants::Broken;
 use crate::options::Options;
@@ -7,6 +7,9 @@ use crate::world::World;
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::{Answer, Query};
 
+/// Batch work still comes and goes in the end: an instance may just be on its way to where somebody's has ended, and a pool has one
+/// less meanwhile.
+const ON_THE_WAY: u64 = 1;
 /// Cores of a host.
 const CORES: u64 = 4;
 
@@ -42,7 +45,10 @@ impl World {
         let hosts = self.options.clusters * self.options.hosts;
         let there = CORES * u64::try_from(hosts).unwrap_or(u64::MAX);
         let parts = fair(there, &pools);
-        let short = pools.iter().zip(parts).filter(|(pool, part)| pool.has < *part);
+        let short = pools
+            .iter()
+            .zip(parts)
+            .filter(|(pool, part)| pool.has.saturating_add(ON_THE_WAY) < *part);
         short
             .map(|(pool, part)| Broken {
                 invariant: 14,

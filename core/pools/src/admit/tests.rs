@@ -249,7 +249,7 @@ fn what_is_not_preemptible_runs_within_the_reservations_of_all_pools_above() {
     let text = |i: usize| got[i].2[0].reason.to_string();
     assert_eq!(
         text(1),
-        "is not preemptible, and work that is not has all of its pool's reservation: cpus needs 0.001, has at most 0 (/p/a)"
+        "is not preemptible; such work has all of its pool's reservation: cpus needs 0.001, has at most 0 (/p/a)"
     );
     // What `/p` has left is what binds, though `/p/b` has reserved more.
     assert!(
