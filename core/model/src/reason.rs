@@ -319,9 +319,7 @@ impl ReasonCode {
             Self::NoHosts => "the cluster has no hosts",
             Self::AwaitingOffer => "waits for Mesos to offer hosts",
             Self::HostAvoided => "avoids hosts on which it failed before",
-            Self::HostMaintenance => {
-                "maintenance of its host, or of every host that it could use, is planned"
-            }
+            Self::HostMaintenance => "maintenance of its host, or of all that it could use, is planned",
             Self::HostPorts => "hosts have not the ports that it needs",
             Self::HostKept => "hosts with GPUs are kept for work that asks for GPUs",
             Self::HostSlack => "hosts lend too little room for revocable work",
