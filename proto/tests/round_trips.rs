@@ -69,9 +69,9 @@ fn claim() -> impl Strategy<Value = Claim> {
         most,
         class,
     });
-    let rest = (any::<[u64; 2]>(), any_of::span(), vec(victim, 0..3));
+    let rest = (any::<[u64; 2]>(), vec(victim, 0..3));
     (claim_id(), slice(), "/[a-z]{0,3}", rest).prop_map(|(id, (job, group, generation), pool, rest)| {
-        let ([count, most], lease, victims) = rest;
+        let ([count, most], victims) = rest;
         Claim {
             id,
             job,
@@ -80,7 +80,6 @@ fn claim() -> impl Strategy<Value = Claim> {
             pool,
             count,
             most,
-            lease,
             victims,
         }
     })
@@ -109,7 +108,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any_of::volume_wishes().prop_map(Order::Volumes),
         any_of::drains().prop_map(Order::Drains),
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
-        vec(claim(), 0..3).prop_map(Order::Claims),
+        (vec(claim(), 0..3), any_of::span()).prop_map(|(claims, lease)| Order::Claims { claims, lease }),
     ];
     (any_of::epoch(), any::<u64>(), order).prop_map(|(epoch, sequence, order)| Directive {
         epoch,

@@ -3,7 +3,6 @@
 //! grants are: a claim that is lost is made again, and room that dies already is found before anything more is taken.
 
 use crate::id::{Epoch, Generation, GroupName, JobId};
-use crate::time::Span;
 
 /// Names a claim; never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,8 +30,6 @@ pub struct Claim {
     pub count: u64,
     /// Most instances that may be taken.
     pub most: u64,
-    /// How long room is held, from the arrival of each order that names the claim.
-    pub lease: Span,
     /// Whose instances may be taken; those to be taken first come first.
     pub victims: Vec<Victim>,
 }

@@ -65,7 +65,12 @@ pub enum Order {
         off: bool,
     },
     /// All claims at this cluster. Room held for one that is not named is free again.
-    Claims(Vec<Claim>),
+    Claims {
+        /// The claims.
+        claims: Vec<Claim>,
+        /// How long room is held for them, from the arrival of this order.
+        lease: Span,
+    },
 }
 
 /// What is wanted of a group at a cluster.

@@ -14,6 +14,9 @@ use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::{Admission, Request, Rooms, admit_held};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How long waiting instances stay where they were sent because room can be made there.
+const MOVED: Span = Span::minutes(5);
+
 /// A claim under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimView {
@@ -25,6 +28,8 @@ pub struct ClaimView {
     pub since: Timestamp,
     /// What its shard has said.
     pub report: Option<ClaimReport>,
+    /// Whether its shard ever held room for it.
+    pub had_room: bool,
 }
 
 /// All claims.
@@ -44,34 +49,29 @@ pub struct Claims {
 
 impl Claims {
     /// The claims at a cluster.
-    pub fn at(&self, cluster: &ClusterId) -> impl Iterator<Item = (&ClaimId, &ClaimView)> {
-        let cluster = cluster.clone();
-        self.all.iter().filter(move |(_, c)| c.cluster == cluster)
+    pub fn at<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a ClaimView> {
+        self.all.values().filter(move |c| c.cluster == *cluster)
     }
 
-    /// Whether one is under way for a group.
+    /// The groups for which one is under way.
     #[must_use]
-    pub fn has(&self, job: JobId, group: &GroupName) -> bool {
-        let mut all = self.all.values();
-        all.any(|c| c.claim.job == job && c.claim.group == *group)
+    pub fn groups(&self) -> BTreeSet<(JobId, &GroupName)> {
+        self.all.values().map(|c| (c.claim.job, &c.claim.group)).collect()
     }
 
     /// For how many instances of a slice room is held, which nobody has begun in.
     #[must_use]
     pub fn open(&self, job: JobId, key: &SliceKey) -> u64 {
-        let of_slice = self.at(&key.cluster).filter(|(_, c)| {
+        let of_slice = self.at(&key.cluster).filter(|c| {
             c.claim.job == job && c.claim.group == key.group && c.claim.generation == key.generation
         });
-        of_slice
-            .filter_map(|(_, c)| c.report.as_ref())
-            .map(|r| r.open)
-            .sum()
+        of_slice.filter_map(|c| c.report.as_ref()).map(|r| r.open).sum()
     }
 
     /// Whether waiting instances of a group are on their way, or have not waited long where they went.
     pub(crate) fn moved_lately(&self, request: &Request, now: Timestamp) -> bool {
         let at = self.moved.get(&(request.job, request.group.clone()));
-        at.is_some_and(|at| now.since(*at) < Span::minutes(5))
+        at.is_some_and(|at| now.since(*at) < MOVED)
     }
 
     /// A stream to a cluster's shard has opened: what it holds it will say.
@@ -92,6 +92,7 @@ impl Claims {
                 if more > 0 {
                     self.taken.push((now, more));
                 }
+                known.had_room |= report.open > 0;
                 known.report = Some(report);
             } else if full && report.open > 0 {
                 let adopted = ClaimView {
@@ -99,6 +100,7 @@ impl Claims {
                     claim: adopted(&report),
                     since: now,
                     report: Some(report),
+                    had_room: true,
                 };
                 self.all.insert(adopted.claim.id, adopted);
             } else {
@@ -117,7 +119,6 @@ fn adopted(report: &ClaimReport) -> Claim {
         pool: String::new(),
         count: report.open,
         most: 0,
-        lease: Span::ZERO,
         victims: Vec::new(),
     }
 }
@@ -206,8 +207,7 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
             continue;
         };
         let key = (view.claim.job, view.claim.group.clone());
-        let in_vain = view.report.as_ref().is_none_or(|r| r.open == 0 && r.taken == 0);
-        if in_vain {
+        if !view.had_room {
             let tries = claims.refused.get(&key).map_or(0, |(_, tries)| *tries);
             let wait = rules.after.0.saturating_mul(1 << tries.min(5));
             claims
@@ -219,10 +219,12 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
         claims.untold.insert(view.cluster);
     }
     let lives = |id: &JobId| picture.jobs.get(id).is_some_and(|j| j.running_spec().is_some());
-    claims.refused.retain(|(job, _), _| lives(job));
+    claims
+        .refused
+        .retain(|(job, _), (until, _)| lives(job) && now < until.plus(rules.patience));
     claims
         .moved
-        .retain(|(job, _), at| lives(job) && now.since(*at) < Span::minutes(5));
+        .retain(|(job, _), at| lives(job) && now.since(*at) < MOVED);
     claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));
     picture.claims = claims;
 }
@@ -232,23 +234,26 @@ impl ResourceManager {
     pub(crate) fn claim(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if let Some(first) = self.picture.division.first.take() {
             let rules = self.config.preemption;
-            let remedy = preempt::remedy(&self.picture, &first, &rules, now);
+            let Self {
+                picture,
+                numbers,
+                epoch,
+                ..
+            } = self;
+            let remedy = preempt::remedy(picture, &first, &rules, now, || numbers.claim(*epoch));
             for going in remedy.moves {
                 self.send_where_room_can_be_made(going, now);
             }
-            for wanted in remedy.claims {
-                let id = self.claim_id();
-                let (cluster, claim) = wanted.named(id);
+            for (cluster, claim) in remedy.claims {
                 self.picture.claims.untold.insert(cluster.clone());
-                self.picture.claims.all.insert(
-                    id,
-                    ClaimView {
-                        cluster,
-                        claim,
-                        since: now,
-                        report: None,
-                    },
-                );
+                let view = ClaimView {
+                    cluster,
+                    claim,
+                    since: now,
+                    report: None,
+                    had_room: false,
+                };
+                self.picture.claims.all.insert(view.claim.id, view);
             }
         }
         for cluster in std::mem::take(&mut self.picture.claims.untold) {
@@ -277,13 +282,10 @@ impl ResourceManager {
             .get(cluster)
             .is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0)
         {
-            let lease = Span(self.config.reread.0.saturating_mul(6));
-            let claims = self.picture.claims.at(cluster).map(|(_, c)| Claim {
-                lease,
-                ..c.claim.clone()
-            });
+            let claims = self.picture.claims.at(cluster).map(|c| c.claim.clone());
             let claims = claims.collect();
-            self.send(cluster, Order::Claims(claims), out);
+            let lease = Span(self.config.reread.0.saturating_mul(6));
+            self.send(cluster, Order::Claims { claims, lease }, out);
         }
     }
 }

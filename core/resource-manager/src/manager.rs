@@ -80,7 +80,7 @@ pub struct ResourceManager {
     pub(crate) tombstones: BTreeMap<JobId, Tombstone>,
     /// Pools that are to go, and since when this leader has known it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
-    numbers: Numbers,
+    pub(crate) numbers: Numbers,
 }
 
 /// Whose turn it was, of those that are looked at some at a time.
@@ -123,11 +123,22 @@ impl Turns {
 
 /// Numbers that never repeat within an epoch.
 #[derive(Debug, Clone, Copy, Default)]
-struct Numbers {
+pub(crate) struct Numbers {
     stamp: u64,
     directive: u64,
     grant: u64,
     claim: u64,
+}
+
+impl Numbers {
+    /// The next claim's name.
+    pub(crate) const fn claim(&mut self, epoch: Epoch) -> ClaimId {
+        self.claim += 1;
+        ClaimId {
+            epoch,
+            number: self.claim,
+        }
+    }
 }
 
 impl ResourceManager {
@@ -284,15 +295,6 @@ impl ResourceManager {
     pub(crate) const fn grant_number(&mut self) -> u64 {
         self.numbers.grant += 1;
         self.epoch.0 << 40 | self.numbers.grant
-    }
-
-    /// The next claim's name.
-    pub(crate) const fn claim_id(&mut self) -> ClaimId {
-        self.numbers.claim += 1;
-        ClaimId {
-            epoch: self.epoch,
-            number: self.numbers.claim,
-        }
     }
 
     pub(crate) fn step_down(&mut self, why: String, out: &mut Vec<Effect>) {

@@ -11,7 +11,7 @@ use crate::room::{Asker, Candidates, Taken};
 use echelon_core_model::claim::{Claim, ClaimId, Victim};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Kind, Resources, Span, Timestamp};
+use echelon_core_model::{ClusterId, JobId, Kind, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, Request, Rooms, Side, Turn};
 use echelon_core_routing::{Candidate, place_elsewhere};
@@ -38,36 +38,6 @@ pub struct Preemption {
     pub patience: Span,
 }
 
-/// A claim that is to be made, without its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) cluster: ClusterId,
-    pub(crate) job: JobId,
-    pub(crate) group: GroupName,
-    pub(crate) generation: Generation,
-    pub(crate) pool: String,
-    pub(crate) count: u64,
-    pub(crate) most: u64,
-    pub(crate) victims: Vec<Victim>,
-}
-
-impl Wanted {
-    pub(crate) fn named(self, id: ClaimId) -> (ClusterId, Claim) {
-        let claim = Claim {
-            id,
-            job: self.job,
-            group: self.group,
-            generation: self.generation,
-            pool: self.pool,
-            count: self.count,
-            most: self.most,
-            lease: Span::ZERO,
-            victims: self.victims,
-        };
-        (self.cluster, claim)
-    }
-}
-
 /// A slice that could lose instances.
 struct Loser {
     victim: Victim,
@@ -88,12 +58,18 @@ pub(crate) struct Move {
 /// What is to be done for those who are starved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Remedy {
-    pub(crate) claims: Vec<Wanted>,
+    pub(crate) claims: Vec<(ClusterId, Claim)>,
     pub(crate) moves: Vec<Move>,
 }
 
-/// What is to be done now. `first` is what pools are entitled to.
-pub(crate) fn remedy(picture: &Picture, first: &Entitled, rules: &Preemption, now: Timestamp) -> Remedy {
+/// What is to be done now. `first` is what pools are entitled to; `name` names claims.
+pub(crate) fn remedy(
+    picture: &Picture,
+    first: &Entitled,
+    rules: &Preemption,
+    now: Timestamp,
+    mut name: impl FnMut() -> ClaimId,
+) -> Remedy {
     let starved = starved(picture, rules, now);
     if starved.is_empty() || picture.control.kills_off {
         return Remedy::default();
@@ -116,8 +92,8 @@ pub(crate) fn remedy(picture: &Picture, first: &Entitled, rules: &Preemption, no
         let Some(request) = ask(picture, turn) else {
             continue;
         };
-        match offer.claim(&request) {
-            Claimed::Made(wanted) => out.claims.push(wanted),
+        match offer.claim(&request, &mut name) {
+            Claimed::Made(cluster, claim) => out.claims.push((cluster, claim)),
             Claimed::NobodyLoses if !picture.claims.moved_lately(&request, now) => {
                 out.moves.extend(offer.elsewhere(&request));
             }
@@ -130,7 +106,7 @@ pub(crate) fn remedy(picture: &Picture, first: &Entitled, rules: &Preemption, no
 /// What became of a wish for a claim.
 enum Claimed {
     /// It is to be made.
-    Made(Wanted),
+    Made(ClusterId, Claim),
     /// There is room by now, or a limit is reached: later.
     NotNow,
     /// Nobody may lose anything where it waits.
@@ -139,19 +115,26 @@ enum Claimed {
 
 /// Those that are starved for long enough, in order of admission.
 fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
-    let since = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
+    let long = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
+    let claims = &picture.claims;
+    let refused = claims.refused.iter().filter(|(_, (until, _))| *until > now);
+    let mut busy = claims.groups();
+    busy.extend(refused.map(|((job, group), _)| (*job, group)));
     let lines = picture.ledger.queue().pools();
-    let of_pools = lines.flat_map(|(_, of_pool)| of_pool.iter());
-    let waiting = of_pools.filter(|(like, line)| like.terms.side == Side::Ordinary && since(line.starved));
-    let mut turns: Vec<&Turn> = waiting.flat_map(|(_, line)| line.turns().take(LOOKS)).collect();
-    turns.sort_unstable();
-    turns.retain(|turn| {
-        let key = (turn.job, turn.group.clone());
-        let refused = picture.claims.refused.get(&key);
-        refused.is_none_or(|(until, _)| *until <= now) && !picture.claims.has(turn.job, &turn.group)
+    let lines = lines.flat_map(|(_, of_pool)| of_pool.values());
+    let starved = lines.filter(|line| long(line.starved)).flat_map(|line| {
+        let free = |turn: &&Turn| !busy.contains(&(turn.job, &turn.group));
+        line.turns().filter(free).take(LOOKS)
     });
-    turns.truncate(LOOKS);
-    turns
+    // The first of all: there may be very many.
+    let mut first: BTreeSet<&Turn> = BTreeSet::new();
+    for turn in starved {
+        first.insert(turn);
+        if first.len() > LOOKS {
+            first.pop_last();
+        }
+    }
+    first.into_iter().collect()
 }
 
 /// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
@@ -208,7 +191,7 @@ struct Offer<'a> {
 
 impl Offer<'_> {
     /// A claim for one group, at the first of its clusters where somebody may lose something for it.
-    fn claim(&mut self, request: &Request) -> Claimed {
+    fn claim(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
         let tries = self
             .picture
             .claims
@@ -245,8 +228,8 @@ impl Offer<'_> {
                 .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
             self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
             let pool = self.picture.hierarchy.pool(request.pool);
-            return Claimed::Made(Wanted {
-                cluster: slice.cluster.clone(),
+            let claim = Claim {
+                id: name(),
                 job: request.job,
                 group: request.group.clone(),
                 generation: slice.generation,
@@ -254,7 +237,8 @@ impl Offer<'_> {
                 count,
                 most,
                 victims,
-            });
+            };
+            return Claimed::Made(slice.cluster.clone(), claim);
         }
         out
     }

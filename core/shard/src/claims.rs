@@ -5,15 +5,16 @@
 use crate::Shard;
 use crate::group::Group;
 use crate::kill::Target;
-use crate::picture::RunAt;
+use crate::picture::{At, RunAt};
 use echelon_core_jobs::{Standing, standing};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimReport, Victim};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::directive::ReportPart;
-use echelon_core_model::instance::InstanceRecord;
+use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::ports::choose;
 use echelon_core_model::{
-    Generation, GroupName, HostId, InstanceNumber, JobId, Reason, ReasonCode, Resources, RunState, Timestamp,
+    Generation, GroupName, HostId, InstanceNumber, JobId, Reason, ReasonCode, Resources, RunState, Span,
+    Timestamp,
 };
 use echelon_core_placement::victims::{self, Candidate, Question, Seat};
 use echelon_core_placement::{Bound, Wanted, holds};
@@ -77,10 +78,10 @@ impl Claims {
         std::mem::take(&mut self.untold).then(|| self.report())
     }
 
-    /// Room held on each host, but for one group's.
-    fn held_for_others(&self, than: Option<&Group>) -> BTreeMap<&HostId, Resources> {
+    /// Room held on each host.
+    fn held(&self) -> BTreeMap<&HostId, Resources> {
         let mut out: BTreeMap<&HostId, Resources> = BTreeMap::new();
-        for promise in self.all.values().filter(|p| !than.is_some_and(|g| p.is_of(g))) {
+        for promise in self.all.values() {
             for (host, n) in &promise.open {
                 let sum = out.entry(host).or_default();
                 *sum = sum.plus(promise.shape.times(*n));
@@ -118,11 +119,11 @@ impl Claims {
 
 impl Shard {
     /// All claims as the resource manager has them now.
-    pub(crate) fn obey_claims(&mut self, claims: Vec<Claim>) {
+    pub(crate) fn obey_claims(&mut self, claims: Vec<Claim>, lease: Span) {
+        let until = self.now.plus(lease);
         let named: BTreeSet<ClaimId> = claims.iter().map(|c| c.id).collect();
         self.claims.all.retain(|id, _| named.contains(id));
         for claim in claims {
-            let until = self.now.plus(claim.lease);
             match self.claims.all.get_mut(&claim.id) {
                 Some(promise) => promise.until = until,
                 None => {
@@ -167,16 +168,18 @@ impl Shard {
             let runs = chosen.victims.iter().filter_map(|i| asked.runs.get(*i)).copied();
             promise.taken.extend(runs);
         }
-        for run in &promise.taken {
-            self.preempt(*run, &claim.pool);
+        for (at, ..) in &promise.taken {
+            self.preempt(*at, &claim.pool);
         }
         promise
     }
 
-    /// Stops a run, and lowers its slice's grant by it.
-    fn preempt(&mut self, (at, generation, _): RunAt, pool: &str) {
+    /// Stops an instance's run, and lowers its slice's grant by it.
+    fn preempt(&mut self, at: At, pool: &str) {
         self.stop(at, Reason::new(ReasonCode::PoolPreempted).at(pool));
-        self.edit_row(at.0, |row| *row.preempted.entry(generation).or_default() += 1);
+        if let Some(generation) = self.picture.record(at).map(|r| r.generation) {
+            self.edit_row(at.0, |row| *row.preempted.entry(generation).or_default() += 1);
+        }
     }
 
     fn asked(&self, claim: &Claim) -> Option<Asked> {
@@ -184,9 +187,9 @@ impl Shard {
         let spec = group.group_spec().filter(|_| group.served)?;
         let wanted = self.wanted(group, Vec::new())?;
         let startable = group.startable.get(&claim.generation)?.count();
-        let (slices, candidates): (Vec<u64>, Vec<(usize, RunAt)>) = self.candidates(&claim.victims);
+        let (slices, candidates) = self.candidates(&claim.victims);
         let dying = self.dying();
-        let held = self.claims.held_for_others(None);
+        let held = self.claims.held();
         let views = self.hosts.views(self.now);
         let usable = views.iter().filter(|view| {
             let rules = || wanted.constraints.iter().all(|r| holds(r, view));
@@ -226,7 +229,9 @@ impl Shard {
     /// Most of each slice, and the runs that may be stopped, those that began last first: they lose least.
     fn candidates(&self, of: &[Victim]) -> (Vec<u64>, Vec<(usize, RunAt)>) {
         let mut out = Vec::new();
-        let mut bounds = Vec::with_capacity(of.len());
+        let mut bounds: Vec<u64> = Vec::with_capacity(of.len());
+        // Several slices of a group share what it may lose.
+        let mut lost: BTreeMap<u32, u64> = BTreeMap::new();
         for (slice, victim) in of.iter().enumerate() {
             let number = self.picture.number_of(victim.job, &victim.group);
             let group = number.and_then(|n| Some((n, self.picture.groups.get(&n)?)));
@@ -234,7 +239,10 @@ impl Shard {
                 bounds.push(0);
                 continue;
             };
-            bounds.push(group.may_lose().min(victim.most));
+            let lost = lost.entry(number).or_default();
+            let bound = group.may_lose().saturating_sub(*lost).min(victim.most);
+            *lost += bound;
+            bounds.push(bound);
             let mut runs: Vec<(Reverse<Option<Timestamp>>, RunAt)> = group
                 .records()
                 .filter_map(|(n, record)| {
@@ -316,7 +324,7 @@ impl Shard {
         if self.claims.all.is_empty() {
             return;
         }
-        let mut aside = self.claims.held_for_others(None);
+        let mut aside = self.claims.held();
         for wanted in groups {
             let Some(group) = self.picture.group(wanted.job, &wanted.group) else {
                 continue;
@@ -354,7 +362,7 @@ fn stoppable<'a>(
     n: InstanceNumber,
     record: &'a InstanceRecord,
     generation: Generation,
-) -> Option<&'a echelon_core_model::instance::Run> {
+) -> Option<&'a Run> {
     let active = record.generation == generation && group.holds(n, generation);
     let run = record
         .run

@@ -106,7 +106,7 @@ impl Shard {
             Order::Report => self.report_fully(link),
             Order::AcceptLoss(number) => self.accept_loss(number),
             Order::Drains(drains) => self.obey_drains(drains),
-            Order::Claims(claims) => self.obey_claims(claims),
+            Order::Claims { claims, lease } => self.obey_claims(claims, lease),
             Order::Volumes(wishes) => self.wish_volumes(wishes),
             Order::Archive(job) => {
                 self.archived.insert(job);

@@ -106,7 +106,7 @@ impl Case {
             Order::Slices(orders) if orders.is_empty() => {}
             Order::Archive(_) => self.trace.push(format!("{cluster}: archive")),
             Order::Drains(d) => self.trace.push(format!("{cluster}: drains {}", d.version)),
-            Order::Claims(c) => self.trace.push(format!("{cluster}: claims {}", c.len())),
+            Order::Claims { claims, .. } => self.trace.push(format!("{cluster}: claims {}", claims.len())),
             Order::Volumes(w) => self.trace.push(format!("{cluster}: volumes {}", w.len())),
             Order::Kills { off, .. } => {
                 let word = if *off { "off" } else { "on" };

@@ -157,7 +157,7 @@ impl ModelShard {
                 Vec::new()
             }
             Order::Volumes(_) | Order::Drains(_) | Order::Kills { .. } => Vec::new(),
-            Order::Claims(claims) => self.obey_claims(claims, now),
+            Order::Claims { claims, .. } => self.obey_claims(claims, now),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
                 vec![self.capacity_told(now)]

@@ -63,7 +63,6 @@ fn claim(number: u64) -> Claim {
         pool: "/owner".to_owned(),
         count: 1,
         most: 4,
-        lease: seconds(60),
         victims: vec![Victim {
             job: job(),
             group: main_group(),
@@ -75,7 +74,10 @@ fn claim(number: u64) -> Claim {
 }
 
 fn claims(w: &mut World, claims: &[Claim]) {
-    w.direct(Order::Claims(claims.to_vec()));
+    w.direct(Order::Claims {
+        claims: claims.to_vec(),
+        lease: seconds(60),
+    });
     w.run(seconds(1));
 }
 

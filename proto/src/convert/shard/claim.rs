@@ -4,7 +4,7 @@ use crate::convert::fields::{group, job_bytes, job_id, list, messages, required}
 use crate::convert::{FieldError, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimReport, Victim};
-use echelon_core_model::{Epoch, Generation, Span};
+use echelon_core_model::{Epoch, Generation};
 
 impl Wire for ClaimId {
     type Message = wire::ClaimId;
@@ -37,7 +37,6 @@ impl Wire for Claim {
             pool,
             count,
             most,
-            lease,
             victims,
         } = self;
         wire::Claim {
@@ -48,7 +47,6 @@ impl Wire for Claim {
             pool: pool.clone(),
             count: *count,
             most: *most,
-            lease_ms: lease.0,
             victims: messages(victims),
         }
     }
@@ -62,7 +60,6 @@ impl Wire for Claim {
             pool: message.pool,
             count: message.count,
             most: message.most,
-            lease: Span(message.lease_ms),
             victims: list("victims", message.victims)?,
         })
     }

@@ -7,7 +7,7 @@ use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
 use echelon_core_model::drain::Drains;
-use echelon_core_model::{Epoch, Generation, Version};
+use echelon_core_model::{Epoch, Generation, Span, Version};
 
 impl Wire for Directive {
     type Message = wire::DirectRequest;
@@ -31,8 +31,9 @@ impl Wire for Directive {
                 version: version.0,
                 off: *off,
             }),
-            Order::Claims(claims) => Sent::Claims(wire::ClaimsOrder {
+            Order::Claims { claims, lease } => Sent::Claims(wire::ClaimsOrder {
                 claims: messages(claims),
+                lease_ms: lease.0,
             }),
             Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
                 volumes: by_volume_to_wire(wishes),
@@ -60,7 +61,10 @@ impl Wire for Directive {
                 version: Version(version),
                 off,
             },
-            Sent::Claims(sent) => Order::Claims(list("claims", sent.claims).map_err(|e| e.within("claims"))?),
+            Sent::Claims(sent) => Order::Claims {
+                claims: list("claims", sent.claims).map_err(|e| e.within("claims"))?,
+                lease: Span(sent.lease_ms),
+            },
             Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {
