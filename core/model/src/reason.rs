@@ -1,6 +1,8 @@
 //! Why something is as it is: a closed set of codes with numbers, made where the decision is made, turned into a sentence
 //! only at the edge. A reason for waiting names its layer, what was asked, what there is at most, and where.
 
+mod sentence;
+
 use crate::resources::Kind;
 use std::fmt;
 
@@ -285,88 +287,6 @@ impl ReasonCode {
             out.push(c.to_ascii_uppercase());
         }
         out
-    }
-
-    /// What it says to a person, without numbers.
-    #[must_use]
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted, not yet looked at by the resource manager",
-            Self::MaxRunning => "waits because max_running of its group run already",
-            Self::StopRequested => "the job was asked to stop",
-            Self::DeleteRequested => "the job was deleted",
-            Self::RestartRequested => "a restart was asked for",
-            Self::ScaledDown => "the group was scaled down",
-            Self::Moved => "is being moved to another cluster",
-            Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
-            Self::PoolLimit => "its pool's limit is reached",
-            Self::PoolEntitlement => "its pool uses all that it is entitled to",
-            Self::PoolReservation => "is not preemptible; such work has all of its pool's reservation",
-            Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
-            Self::PoolJobs => "its pool has as many jobs that have begun as it may have",
-            Self::PoolInstances => "its pool has as many active instances as it may have",
-            Self::PoolClaim => {
-                "room for it is being made: others that have more than their own are being stopped"
-            }
-            Self::PoolPreempted => "was preempted: its room is for a pool that is entitled to it",
-            Self::NoCluster => "no cluster passes its filters",
-            Self::NoClusterCapacity => "no cluster has room for it",
-            Self::ClusterSilent => "the chosen cluster has not reported",
-            Self::ClusterCordoned => "the chosen cluster takes no new work",
-            Self::AwaitingGrant => "the grant is on its way to the shard",
-            Self::HostResources => "hosts have too little left",
-            Self::HostConstraint => "hosts do not meet a constraint",
-            Self::NoHosts => "the cluster has no hosts",
-            Self::AwaitingOffer => "waits for Mesos to offer hosts",
-            Self::HostAvoided => "avoids hosts on which it failed before",
-            Self::HostMaintenance => "maintenance of its host, or of all that it could use, is planned",
-            Self::HostPorts => "hosts have not the ports that it needs",
-            Self::HostKept => "hosts with GPUs are kept for work that asks for GPUs",
-            Self::HostSlack => "hosts lend too little room for revocable work",
-            Self::HostVolume => "waits for the host that has its volume",
-            Self::NoVolumes => {
-                "the shard's Mesos role is `*`, for which no disk can be reserved; set `mesos_role` in its configuration"
-            }
-            Self::Launching => "the launch is on its way to Mesos",
-            Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
-            Self::LaunchInvalid => "Mesos refused the task as invalid",
-            Self::Starting => "its host prepares it",
-            Self::LaunchUnauthorized => "Mesos' access rules forbid it",
-            Self::LaunchFailed => "its host could not make its container",
-            Self::Backoff => "waits before the next try",
-            Self::Succeeded => "the command ended with status 0",
-            Self::Failed => "the command failed",
-            Self::Signalled => "the command was ended by a signal",
-            Self::Killed => "was killed as asked",
-            Self::KilledByHost => "was killed by its host",
-            Self::HostUnreachable => "its host is silent; the run may still live",
-            Self::HostGone => "its host, or the run on it, is gone",
-            Self::Running => "running",
-            Self::OlderRunAlive => "waits until its older run is known dead",
-            Self::RetriesExhausted => "its retries are used up",
-            Self::DeadlineExceeded => "its run deadline has passed",
-            Self::Unhealthy => "its health check fails",
-            Self::TaskGone => "Mesos says that it is not on its host any more",
-            Self::TaskUnknown => "Mesos knows neither it nor its host; the run may still live",
-            Self::OutOfMemory => "used more memory than it asked for, and its host killed it",
-            Self::OutOfDisk => "used more disk than it asked for, and its host killed it",
-            Self::Preempted => "its host wanted back the room that it had lent",
-            Self::HostDraining => "its host is being drained",
-            Self::ExecutorFailed => "the process that ran it on its host failed",
-            Self::StorageUnavailable => {
-                "storage cannot be written at the moment; nothing is started or stopped until it can"
-            }
-            Self::MesosUnavailable => "the Mesos master cannot be reached at the moment",
-            Self::NoResourceManager => "no resource manager leads at the moment",
-            Self::NoShardLeader => "the cluster's shard has no leader at the moment",
-            Self::Recovering => "the shard is still reading its state",
-            Self::StorageRolledBack => "storage was rolled back; starts and kills are frozen",
-            Self::MassLoss => {
-                "was lost with many others at once; it is replaced when an operator accepts the loss, unless it comes back"
-            }
-            Self::FrameworkRemoved => "Mesos has removed our framework, and its tasks with it",
-            Self::KillsOff => "is to end, and lives on while an operator has switched kills off",
-        }
     }
 }
 

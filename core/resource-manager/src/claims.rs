@@ -244,6 +244,16 @@ impl ResourceManager {
             for going in remedy.moves {
                 self.send_where_room_can_be_made(going, now);
             }
+            for key in remedy.in_vain {
+                let tries = self
+                    .picture
+                    .claims
+                    .refused
+                    .get(&key)
+                    .map_or(0, |(_, tries)| *tries);
+                let until = now.plus(rules.after);
+                self.picture.claims.refused.insert(key, (until, tries));
+            }
             for (cluster, claim) in remedy.claims {
                 self.picture.claims.untold.insert(cluster.clone());
                 let view = ClaimView {

@@ -83,12 +83,17 @@ pub(crate) struct Choice {
     pub(crate) terms: Terms,
 }
 
+/// A job's place among those that may lose instances for others: revocable ones first, then by priority, the youngest first.
+pub(crate) type Worth = ((bool, u32), Reverse<JobId>);
+
 /// What one job adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub(crate) pool: PoolRef,
     pub(crate) choice: Choice,
     pub(crate) sums: BothSums,
+    /// What it is worth, where it may be stopped for others.
+    pub(crate) worth: Option<Worth>,
     /// Its owner, where its pool is fair to its users.
     pub(crate) user: Option<Arc<str>>,
     /// Instances that are granted or active.
@@ -112,6 +117,19 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Where it has room that it could lose, with what it is worth there.
+    pub(crate) fn could_lose(&self) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + '_ {
+        let known = self.known_pool().zip(self.worth);
+        let there = self
+            .clusters
+            .iter()
+            .filter(|(_, used)| used.taken != Taken::default());
+        there.filter_map(move |(cluster, _)| {
+            let (pool, worth) = known?;
+            Some(((cluster.clone(), pool), worth))
+        })
+    }
+
     /// Its pool's index, if it is in the tree.
     pub(crate) const fn known_pool(&self) -> Option<PoolIdx> {
         match self.pool {
@@ -160,6 +178,7 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
             terms: Terms::of(Side::Ordinary),
         },
         sums: BothSums::default(),
+        worth: None,
         user: None,
         instances: 0,
         counted: false,
@@ -177,6 +196,8 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     };
     out.pool = pool_of(picture, &spec.pool);
     out.choice.terms = terms_of(spec);
+    let worth = ((!spec.revocable, spec.priority), Reverse(id));
+    out.worth = spec.preemptible.then_some(worth);
     out.counted = has_begun(&lines);
     let of = out.known_pool().and_then(|i| picture.hierarchy.pool(i));
     out.user = of

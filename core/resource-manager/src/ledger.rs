@@ -2,13 +2,14 @@
 //! each cluster, who waits, and which jobs a cycle has to look at. What is kept is what `entry` gives for every job; the checker
 //! holds both against each other.
 
-use crate::entry::{BothSums, Choice, Entry, PoolRef, Sums, Use, Uses, entry};
+use crate::entry::{BothSums, Choice, Entry, PoolRef, Sums, Use, Uses, Worth, entry};
 use crate::picture::{ClusterView, Picture};
 use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Terms, Turn};
+use std::collections::btree_map::Entry::Occupied;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -106,6 +107,8 @@ pub struct Ledger {
     missing: BTreeSet<JobId>,
     later: BTreeSet<(Timestamp, JobId)>,
     choosy: BTreeSet<PoolIdx>,
+    /// Jobs that have room at a cluster and may be stopped for others, by pool; those that lose first come first.
+    losers: BTreeMap<(ClusterId, PoolIdx), BTreeSet<Worth>>,
 }
 
 /// Brings the ledger up to date with the jobs that were changed, and tells which.
@@ -225,6 +228,9 @@ impl Ledger {
             set.insert(id);
         }
         self.later.extend(entry.later.map(|at| (at, id)));
+        for (place, worth) in entry.could_lose() {
+            self.losers.entry(place).or_default().insert(worth);
+        }
         self.entries.insert(id, entry);
     }
 
@@ -244,6 +250,14 @@ impl Ledger {
         }
         if let Some(at) = entry.later {
             self.later.remove(&(at, id));
+        }
+        for (place, worth) in entry.could_lose() {
+            if let Occupied(mut of_place) = self.losers.entry(place) {
+                of_place.get_mut().remove(&worth);
+                if of_place.get().is_empty() {
+                    of_place.remove();
+                }
+            }
         }
     }
 
@@ -310,6 +324,29 @@ impl Ledger {
         self.pools.iter().filter_map(|(pool, of)| match pool {
             PoolRef::Known(i) => Some((*i, of)),
             PoolRef::Unknown(_) => None,
+        })
+    }
+
+    /// Jobs of some pools that have room at a cluster and may be stopped for others, those that lose first in front.
+    pub(crate) fn losers<'a, F: Fn(PoolIdx) -> bool>(
+        &'a self,
+        cluster: &ClusterId,
+        of: F,
+    ) -> impl Iterator<Item = (PoolIdx, (bool, u32), JobId)> + use<'a, F> {
+        let there = self
+            .losers
+            .range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
+        let pools = there.filter(|((_, pool), _)| of(*pool));
+        let mut rest: Vec<_> = pools.map(|((_, pool), jobs)| (*pool, jobs.iter())).collect();
+        let mut next: BTreeSet<(&Worth, usize)> = BTreeSet::new();
+        for (i, (_, jobs)) in rest.iter_mut().enumerate() {
+            next.extend(jobs.next().map(|worth| (worth, i)));
+        }
+        std::iter::from_fn(move || {
+            let (worth, i) = next.pop_first()?;
+            let (pool, jobs) = rest.get_mut(i)?;
+            next.extend(jobs.next().map(|worth| (worth, i)));
+            Some((*pool, worth.0, worth.1.0))
         })
     }
 

@@ -119,11 +119,19 @@ impl ClusterView {
         self.row.as_ref().map_or(Wish::Cordoned, |r| r.wish)
     }
 
+    /// What its shard said last of a job.
+    pub fn reports_of(
+        &self,
+        job: JobId,
+    ) -> impl Iterator<Item = (&(JobId, GroupName, Generation), &SliceReport)> {
+        let first = (job, GroupName::new(""), Generation(0));
+        let from = self.reports.range(first..).map(|(key, report)| (key, &**report));
+        from.take_while(move |((of, ..), _)| *of == job)
+    }
+
     /// Forgets what its shard said of a job.
     pub fn forget(&mut self, job: JobId) {
-        let first = (job, GroupName::new(""), Generation(0));
-        let slices = self.reports.range(first..).map(|(key, _)| key);
-        let slices: Vec<_> = slices.take_while(|(of, ..)| *of == job).cloned().collect();
+        let slices: Vec<_> = self.reports_of(job).map(|(key, _)| key.clone()).collect();
         for key in slices {
             self.words.remove(&(job, key.1.clone()));
             self.reports.remove(&key);

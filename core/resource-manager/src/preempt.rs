@@ -10,18 +10,20 @@ use crate::place::demand;
 use crate::room::{Asker, Candidates, Taken};
 use echelon_core_model::claim::{Claim, ClaimId, Victim};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::directive::SliceReport;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{ClusterId, JobId, Kind, Resources, Span, Timestamp};
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Kind, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, Request, Rooms, Side, Turn};
 use echelon_core_routing::{Candidate, place_elsewhere};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most instances for which one claim asks room.
 const COUNT: u64 = 64;
 /// Most slices that one claim names.
 const VICTIMS: usize = 512;
+/// Most jobs that are looked at for all claims that are made at once: who may lose something is looked for once a second.
+const LOSERS: usize = 20_000;
 /// Most groups that are looked at at once.
 const LOOKS: usize = 64;
 
@@ -38,14 +40,6 @@ pub struct Preemption {
     pub patience: Span,
 }
 
-/// A slice that could lose instances.
-struct Loser {
-    victim: Victim,
-    pool: PoolIdx,
-    /// Ordinary room of one instance.
-    room: Resources,
-}
-
 /// Waiting instances that are to go where room can be made for them: nobody may lose anything for them where they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Move {
@@ -60,6 +54,8 @@ pub(crate) struct Move {
 pub(crate) struct Remedy {
     pub(crate) claims: Vec<(ClusterId, Claim)>,
     pub(crate) moves: Vec<Move>,
+    /// Groups for which nobody may lose anything anywhere: others have their turn.
+    pub(crate) in_vain: Vec<(JobId, GroupName)>,
 }
 
 /// What is to be done now. `first` is what pools are entitled to; `name` names claims.
@@ -82,7 +78,7 @@ pub(crate) fn remedy(
         first,
         rooms: picture.division.rooms.clone(),
         staying: staying(picture),
-        losers: BTreeMap::new(),
+        looks: LOSERS,
         budget: rules.a_minute.saturating_sub(taken.saturating_add(under_way)),
         most_claims: rules.claims,
         made: BTreeMap::new(),
@@ -94,10 +90,14 @@ pub(crate) fn remedy(
         };
         match offer.claim(&request, &mut name) {
             Claimed::Made(cluster, claim) => out.claims.push((cluster, claim)),
-            Claimed::NobodyLoses if !picture.claims.moved_lately(&request, now) => {
-                out.moves.extend(offer.elsewhere(&request));
+            Claimed::NobodyLoses => {
+                let lately = picture.claims.moved_lately(&request, now);
+                match (!lately).then(|| offer.elsewhere(&request)).flatten() {
+                    Some(going) => out.moves.push(going),
+                    None => out.in_vain.push((request.job, request.group)),
+                }
             }
-            Claimed::NobodyLoses | Claimed::NotNow => {}
+            Claimed::NotNow => {}
         }
     }
     out
@@ -182,8 +182,8 @@ struct Offer<'a> {
     first: &'a Entitled,
     rooms: Rooms,
     staying: Vec<Resources>,
-    /// Slices that could lose something, by cluster, those to lose first in front.
-    losers: BTreeMap<ClusterId, Vec<Loser>>,
+    /// How many more jobs may be looked at.
+    looks: usize,
     budget: u64,
     most_claims: usize,
     made: BTreeMap<ClusterId, usize>,
@@ -204,7 +204,7 @@ impl Offer<'_> {
             let made = self.made.get(&slice.cluster).copied().unwrap_or_default();
             let view = self.picture.clusters.get(&slice.cluster);
             let takes = view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active);
-            if self.budget == 0 || under_way + made >= self.most_claims {
+            if self.budget == 0 || self.looks == 0 || under_way + made >= self.most_claims {
                 return Claimed::NotNow;
             }
             if !takes {
@@ -295,50 +295,50 @@ impl Offer<'_> {
         reach: u64,
     ) -> (Vec<Victim>, u64) {
         let picture = self.picture;
-        let losers = self
-            .losers
-            .entry(cluster.clone())
-            .or_insert_with(|| losers(picture, cluster));
-        let above: BTreeSet<PoolIdx> = std::iter::once(request.pool)
-            .chain(picture.hierarchy.above(request.pool))
+        let chain = |pool| std::iter::once(pool).chain(picture.hierarchy.above(pool));
+        let above: BTreeSet<PoolIdx> = chain(request.pool).collect();
+        let more: Vec<bool> = picture
+            .hierarchy
+            .indexes()
+            .map(|i| !self.surplus(i).is_zero())
             .collect();
+        let has_more = |pool: PoolIdx| pool != request.pool && more.get(pool) == Some(&true);
         let (mut out, mut reached, mut most) = (Vec::new(), Resources::ZERO, 0u64);
-        for loser in losers.iter() {
-            if out.len() >= VICTIMS || lacking.times(reach).fits(reached) {
+        let (mut class, mut last) = (0, None);
+        for (pool, rank, id) in picture.ledger.losers(cluster, has_more) {
+            if self.looks == 0 || out.len() >= VICTIMS || lacking.times(reach).fits(reached) {
                 break;
             }
-            // Kinds of which the claimant lacks some here, and of which this would leave some.
-            let useful = loser.room.min_each(lacking).kinds();
-            if useful.is_zero() || loser.pool == request.pool {
-                continue;
-            }
-            let chain: Vec<PoolIdx> = std::iter::once(loser.pool)
-                .chain(picture.hierarchy.above(loser.pool))
-                .take_while(|i| !above.contains(i))
-                .collect();
-            let beyond = chain.iter().map(|i| {
-                let has = self.staying.get(*i).copied().unwrap_or_default();
-                let own = self.first.ordinary.amount(*i);
-                beyond(has.minus(own), loser.room, useful)
-            });
-            let n = beyond.min().unwrap_or(0).min(loser.victim.most);
-            if n == 0 {
-                continue;
-            }
-            let gone = loser.room.times(n);
-            for i in chain {
-                if let Some(has) = self.staying.get_mut(i) {
-                    *has = has.minus(gone);
+            self.looks -= 1;
+            class += u32::from(last.replace(rank).is_some_and(|last| last != rank));
+            for (mut victim, room) in slices(picture, id, cluster) {
+                // Kinds of which the claimant lacks some here, and of which this would leave some.
+                let useful = room.min_each(lacking).kinds();
+                let between: Vec<PoolIdx> = chain(pool).take_while(|i| !above.contains(i)).collect();
+                let beyond = between.iter().map(|i| beyond(self.surplus(*i), room, useful));
+                victim.most = victim.most.min(beyond.min().unwrap_or(0));
+                victim.class = class;
+                if victim.most == 0 {
+                    continue;
                 }
+                let gone = room.times(victim.most);
+                for i in between {
+                    if let Some(has) = self.staying.get_mut(i) {
+                        *has = has.minus(gone);
+                    }
+                }
+                reached = reached.plus(gone);
+                most = most.saturating_add(victim.most);
+                out.push(victim);
             }
-            reached = reached.plus(gone);
-            most = most.saturating_add(n);
-            out.push(Victim {
-                most: n,
-                ..loser.victim.clone()
-            });
         }
         (out, most.min(self.budget))
+    }
+
+    /// What a pool has beyond what it is entitled to.
+    fn surplus(&self, pool: PoolIdx) -> Resources {
+        let has = self.staying.get(pool).copied().unwrap_or_default();
+        has.minus(self.first.ordinary.amount(pool))
     }
 }
 
@@ -352,47 +352,29 @@ fn beyond(surplus: Resources, room: Resources, useful: Resources) -> u64 {
     Kind::ALL.into_iter().map(of).max().unwrap_or(0)
 }
 
-/// Slices at a cluster that have something to lose: revocable ones first, then by priority, the youngest jobs first.
-fn losers(picture: &Picture, cluster: &ClusterId) -> Vec<Loser> {
-    let Some(view) = picture.clusters.get(cluster) else {
+/// What a job has at a cluster that it could lose: each slice, with the ordinary room of one instance.
+fn slices(picture: &Picture, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
+    let view = picture.clusters.get(cluster);
+    let job = picture.jobs.get(&id).and_then(|j| Some((j, j.spec.as_deref()?)));
+    let (Some(view), Some((job, spec))) = (view, job) else {
         return Vec::new();
     };
-    let mut found: Vec<((bool, u32), Reverse<JobId>, Loser)> = Vec::new();
-    for ((job, group, generation), report) in &view.reports {
-        let staying = report.active.saturating_sub(report.preempting);
-        let known = picture.group(*job, group);
-        let Some((spec, of)) = known.filter(|(spec, _)| staying > 0 && spec.preemptible) else {
-            continue;
-        };
-        let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
-            continue;
-        };
+    let slice = |((_, group, generation), report): (&(JobId, GroupName, Generation), &SliceReport)| {
         let key = SliceKey {
             group: group.clone(),
             cluster: cluster.clone(),
             generation: *generation,
         };
-        let granted = picture.jobs.get(job).and_then(|j| j.grants.get(&key));
-        let loser = Loser {
-            victim: Victim {
-                job: *job,
-                group: group.clone(),
-                generation: *generation,
-                most: staying.min(granted.map_or(staying, |g| g.granted())),
-                class: 0,
-            },
-            pool,
-            room: ordinary(picture, spec, of.room()),
+        let staying = report.active.saturating_sub(report.preempting);
+        let granted = job.grants.get(&key).map_or(staying, |g| g.granted());
+        let victim = Victim {
+            job: id,
+            group: group.clone(),
+            generation: *generation,
+            most: staying.min(granted),
+            class: 0,
         };
-        found.push(((!spec.revocable, spec.priority), Reverse(*job), loser));
-    }
-    found.sort_by(|a, b| (a.0, a.1, &a.2.victim.group).cmp(&(b.0, b.1, &b.2.victim.group)));
-    let mut class = 0;
-    let mut last = None;
-    let classed = found.into_iter().map(|(rank, _, mut loser)| {
-        class += u32::from(last.replace(rank).is_some_and(|last| last != rank));
-        loser.victim.class = class;
-        loser
-    });
-    classed.collect()
+        Some((victim, ordinary(picture, spec, spec.group(group)?.room())))
+    };
+    view.reports_of(id).filter_map(slice).collect()
 }

@@ -1,20 +1,15 @@
-//! What must never be, looked at after each step, and what must be in the end. The truth is taken from where it is: from the
+//! What must never be, looked at after each step. The truth is taken from where it is: from the
 //! agents' own tasks, from what storage holds, and from what users were told.
 
-use crate::client::Asked;
-use crate::drains::{drained_too_early, still_drained};
+use crate::drains::drained_too_early;
 use crate::process::Who;
 use crate::world::World;
-use echelon_core_gateway::change::Wish;
 use echelon_core_hosts::{Call, Launch, Reserved, TaskState, TaskStatus};
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
-use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::job::Desired;
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::volume::{Reclaim, VolumeWish};
-use echelon_core_model::{
-    ClusterId, InstanceId, JobId, Kind, MemberId, RunState, Span, TaskId, Timestamp, VolumeId,
-};
+use echelon_core_model::volume::VolumeWish;
+use echelon_core_model::{ClusterId, InstanceId, Kind, MemberId, RunState, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -340,130 +335,5 @@ impl World {
                 self.broken.push(Broken { invariant: 1, what });
             }
         }
-    }
-
-    /// When faults have stopped and everything had time to come to rest.
-    pub(crate) fn judge_end(&mut self) {
-        if !self.broken.is_empty() {
-            return;
-        }
-        let wrong: Vec<Broken> = (0..self.users.0.len())
-            .filter_map(|n| self.judge_user(n))
-            .collect();
-        self.broken.extend(wrong);
-        let wrong: Vec<Broken> = self
-            .clusters
-            .iter()
-            .filter_map(|c| self.judge_members(c).or_else(|| still_drained(c)))
-            .collect();
-        self.broken.extend(wrong);
-        let unfair = self.judge_shares();
-        self.broken.extend(unfair);
-    }
-
-    fn judge_user(&self, n: usize) -> Option<Broken> {
-        let user = self.users.0.get(n)?;
-        let lost = |invariant, what: String| {
-            Some(Broken {
-                invariant,
-                what: format!("user{n}: {what}"),
-            })
-        };
-        let Some(job) = user.job else {
-            return lost(
-                3,
-                "the job was never taken, although faults have stopped".to_owned(),
-            );
-        };
-        let deleted = user.acknowledged.contains(&Asked::Goal(Wish::Delete));
-        let stopped = user.acknowledged.contains(&Asked::Goal(Wish::Stop));
-        let Answer::Head(head) = self.store.read(&Query::Head(job)) else {
-            return None;
-        };
-        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else {
-            return None;
-        };
-        let state = progress.first().map(|p| p.state);
-        let Some(head) = head else {
-            // A deleted one, too: no world lasts as long as a create may be repeated.
-            return lost(2, format!("job {job} was acknowledged and is gone"));
-        };
-        if deleted && state == Some(JobState::Deleted) && self.live_instances(job) == 0 {
-            return self.judge_reclaimed(&user.spec, job);
-        }
-        if deleted {
-            return lost(
-                3,
-                format!(
-                    "job {job} was deleted and is still {state:?}; awaited {:?}",
-                    progress.first().map(|p| p.awaited.clone())
-                ),
-            );
-        }
-        if stopped && head.goal.desired != Desired::Stopped {
-            return lost(2, format!("the stop of {job} was acknowledged and is lost"));
-        }
-        let live = self.live_instances(job);
-        let wanted = self.wanted(job, head.spec_version);
-        match (state, stopped) {
-            (Some(s), _) if s.is_ended() && live == 0 => None,
-            (Some(JobState::Running), false) if live == wanted => None,
-            // What each pool has is judged.
-            (Some(JobState::Running | JobState::Waiting), false) if self.options.pools > 1 => None,
-            (_, false) if wanted == 0 && live == 0 => None,
-            _ => {
-                let waiting = progress.first().map(|p| p.waiting.as_slice()).unwrap_or_default();
-                let why = waiting
-                    .iter()
-                    .map(|w| format!("{} wait since {}: {}", w.count, w.since.0, w.reason));
-                let why: Vec<String> = why.collect();
-                lost(
-                    3,
-                    format!("job {job} is {state:?} with {live} of {wanted} instances live; {why:?}"),
-                )
-            }
-        }
-    }
-
-    /// Volumes that go with their instances are gone, and others are there still.
-    fn judge_reclaimed(&self, spec: &JobSpec, job: JobId) -> Option<Broken> {
-        let reclaim = spec
-            .groups
-            .iter()
-            .filter_map(|g| g.volume.as_ref())
-            .map(|v| v.reclaim)
-            .next()?;
-        let all = self.clusters.iter().flat_map(|c| c.mesos.volumes());
-        let of_job = |id: &str| VolumeId::new(id).maker().is_some_and(|i| i.job == job);
-        let left = all.filter(|(_, id)| of_job(id)).count();
-        (reclaim == Reclaim::Delete && left > 0).then(|| Broken {
-            invariant: 3,
-            what: format!("{left} volumes of {job}, which was deleted, are left"),
-        })
-    }
-
-    /// Instances that should run at once.
-    pub(crate) fn wanted(&self, job: JobId, version: u32) -> u64 {
-        let Answer::Spec(Some(spec)) = self.store.read(&Query::Spec(job, version)) else {
-            return 0;
-        };
-        spec.groups.iter().map(|g| u64::from(g.most_active())).sum()
-    }
-
-    pub(crate) fn live_instances(&self, job: JobId) -> u64 {
-        let tasks = self.clusters.iter().flat_map(|c| c.mesos.live_tasks());
-        let runs = tasks.filter_map(|(_, t)| t.as_str().parse::<MemberId>().ok().map(|m| m.run));
-        let ours: BTreeSet<TaskId> = runs.filter(|run| run.instance.job == job).collect();
-        ours.len() as u64
-    }
-
-    /// Jobs that came to a good end, and instances that run.
-    pub(crate) fn fulfilled(&self) -> u64 {
-        self.users
-            .0
-            .iter()
-            .filter_map(|u| u.job)
-            .map(|job| 1 + self.live_instances(job))
-            .sum()
     }
 }

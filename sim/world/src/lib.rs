@@ -14,6 +14,7 @@ mod client;
 mod dice;
 mod drains;
 mod drivers;
+mod ends;
 mod faults;
 mod invariants;
 mod links;

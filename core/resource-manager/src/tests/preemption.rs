@@ -2,7 +2,7 @@
 
 use super::case::{Case, batch, service};
 use echelon_core_model::directive::Report;
-use echelon_core_model::{ClusterId, ReasonCode, Resources, Span};
+use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, Span};
 use echelon_core_testkit::build::shape;
 
 fn two_pools(cores: u64) -> Case {
@@ -11,6 +11,22 @@ fn two_pools(cores: u64) -> Case {
     case.set_pool("/y", 1_000_000);
     case.run_for(Span::seconds(6));
     case
+}
+
+/// The first pool has all of ten cores with its first job; those who are preempted do not die before they are told to. Then the other
+/// pool's job comes, and as many are stopped for it as are needed.
+fn stopping(wanted: u32) -> (Case, [JobId; 2]) {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    case.shard("a").dies_at_once = false;
+    let y = case.job(2, batch(wanted).pool("/y"));
+    case.run_for(Span::seconds(40));
+    assert_eq!(
+        (case.total_active(x), case.total_active(y), taken(&case)),
+        (10, 0, 5)
+    );
+    (case, [x, y])
 }
 
 /// How many instances were ever taken.
@@ -85,18 +101,8 @@ fn the_least_important_and_the_youngest_go_first() {
 
 #[test]
 fn room_that_is_made_is_for_nobody_else() {
-    let mut case = two_pools(10);
-    let x = case.job(1, batch(20).pool("/x"));
-    case.run_for(Span::seconds(2));
-    case.at("a", |s, _| {
-        s.dies_at_once = false;
-        Vec::new()
-    });
-    let y = case.job(2, batch(5).pool("/y"));
-    case.run_for(Span::seconds(40));
-    // Victims die slowly; meanwhile somebody important comes to the same pool.
-    assert_eq!(taken(&case), 5);
-    assert_eq!((case.total_active(x), case.total_active(y)), (10, 0));
+    let (mut case, [x, y]) = stopping(5);
+    // Meanwhile somebody important comes to the same pool.
     assert_eq!(case.waiting(y), [(ReasonCode::PoolClaim, 5)]);
     let late = case.job(3, batch(5).pool("/y").priority(9));
     case.run_for(Span::seconds(5));
@@ -114,16 +120,7 @@ fn room_that_is_made_is_for_nobody_else() {
 
 #[test]
 fn a_new_leader_goes_on_with_what_was_begun() {
-    let mut case = two_pools(10);
-    let x = case.job(1, batch(20).pool("/x"));
-    case.run_for(Span::seconds(2));
-    case.at("a", |s, _| {
-        s.dies_at_once = false;
-        Vec::new()
-    });
-    let y = case.job(2, batch(20).pool("/y"));
-    case.run_for(Span::seconds(40));
-    assert_eq!((taken(&case), case.total_active(x)), (5, 10));
+    let (mut case, [x, y]) = stopping(20);
     case.fail_over();
     case.run_for(Span::seconds(10));
     assert_eq!(
@@ -141,15 +138,7 @@ fn a_new_leader_goes_on_with_what_was_begun() {
 
 #[test]
 fn a_shard_that_forgets_takes_no_more_than_is_needed() {
-    let mut case = two_pools(10);
-    let x = case.job(1, batch(20).pool("/x"));
-    case.run_for(Span::seconds(2));
-    case.at("a", |s, _| {
-        s.dies_at_once = false;
-        Vec::new()
-    });
-    let y = case.job(2, batch(20).pool("/y"));
-    case.run_for(Span::seconds(40));
+    let (mut case, [x, y]) = stopping(20);
     case.shards.get_mut(&ClusterId::new("a")).unwrap().fail_over();
     case.cut("a");
     case.reopen("a");

@@ -1,0 +1,150 @@
+//! What bounds a pool beside its limit: reservations for work that is not preemptible, controllers, numbers of jobs and instances.
+
+use super::*;
+
+fn firm(mut asked: Asked) -> Asked {
+    asked.request.terms.preemptible = false;
+    asked
+}
+
+#[test]
+fn what_is_not_preemptible_runs_within_the_reservations_of_all_pools_above() {
+    let pools = || [("/p", 5, 99), ("/p/a", 4, 99), ("/p/b", 3, 99)].map(|(p, r, l)| pool(p, r, l, 1));
+    let asked = [
+        request(1, "/p/a", 1, &[("c", 2)]),
+        firm(request(2, "/p/a", 1, &[("c", 9)])),
+        firm(request(3, "/p/b", 1, &[("c", 9)])),
+        request(4, "/p/b", 1, &[("c", 7)]),
+    ];
+    let mut there = rooms_of(pools(), &[("c", 100)]);
+    let got = admit_all(&asked, &mut there);
+    let expected: [Told; 4] = [
+        (1, vec![("c".to_owned(), 2)], vec![]),
+        (
+            2,
+            vec![("c".to_owned(), 4)],
+            vec!["5 POOL_RESERVATION".to_owned()],
+        ),
+        (
+            3,
+            vec![("c".to_owned(), 1)],
+            vec!["8 POOL_RESERVATION".to_owned()],
+        ),
+        (4, vec![("c".to_owned(), 7)], vec![]),
+    ];
+    assert_eq!(numbers(&got), expected);
+    let text = |i: usize| got[i].2[0].reason.to_string();
+    assert_eq!(
+        text(1),
+        "is not preemptible; such work has all of its pool's reservation: cpus needs 0.001, has at most 0 (/p/a)"
+    );
+    // What `/p` has left is what binds, though `/p/b` has reserved more.
+    assert!(
+        text(2).ends_with("cpus needs 0.001, has at most 0 (/p)"),
+        "{}",
+        text(2)
+    );
+}
+
+#[test]
+fn controllers_leave_room_for_those_that_they_start() {
+    let controller = |job, wants| {
+        let mut asked = request(job, "/p/a", 2, &[("c", wants)]);
+        asked.request.terms.controller = true;
+        asked
+    };
+    let bounded = |path, most| Pool {
+        controller_limit: cpus(most),
+        ..pool(path, 0, 99, 1)
+    };
+    let mut there = rooms_of([bounded("/p", 5), bounded("/p/a", 99)], &[("c", 100)]);
+    let asked = [
+        controller(1, 1),
+        controller(2, 9),
+        request(3, "/p/a", 2, &[("c", 9)]),
+    ];
+    let got = admit_all(&asked, &mut there);
+    let expected: [Told; 3] = [
+        (1, vec![("c".to_owned(), 1)], vec![]),
+        (
+            2,
+            vec![("c".to_owned(), 1)],
+            vec!["8 POOL_CONTROLLERS".to_owned()],
+        ),
+        (3, vec![("c".to_owned(), 9)], vec![]),
+    ];
+    assert_eq!(numbers(&got), expected);
+    assert_eq!(
+        got[1].2[0].reason.to_string(),
+        "is a controller, and controllers have all that its pool allows them: cpus needs 0.002, has at most 0.001 (/p)"
+    );
+}
+
+#[test]
+fn numbers_of_jobs_and_instances_are_bounded_at_every_level() {
+    let fresh = |job, pool, wants| {
+        let mut asked = request(job, pool, 1, &[("c", wants)]);
+        asked.request.terms.counted = false;
+        asked
+    };
+    let bounded = |path, max_jobs, max_instances| Pool {
+        max_jobs,
+        max_instances,
+        ..pool(path, 0, 99, 1)
+    };
+    let pools = [
+        bounded("/p", 2, 8),
+        bounded("/p/a", 1, u64::MAX),
+        bounded("/p/b", 9, 4),
+        bounded("/p/c", 9, 9),
+    ];
+    let mut there = rooms_of(pools, &[("c", 100)]);
+    let second_group = {
+        let mut asked = fresh(1, "/p/a", 2);
+        asked.request.group = GroupName::new("other");
+        asked
+    };
+    let asked = [
+        fresh(1, "/p/a", 1),
+        second_group,
+        fresh(2, "/p/a", 1),
+        fresh(3, "/p/b", 3),
+        request(4, "/p/b", 1, &[("c", 9)]),
+        fresh(5, "/p/c", 1),
+    ];
+    let mut queue = Vec::new();
+    for (a, got, refused) in admit_all(&asked, &mut there) {
+        let n: u64 = got.more.iter().map(|(_, _, n)| n).sum();
+        let why = refused.iter().map(|r| r.reason.to_string()).collect::<Vec<_>>();
+        queue.push((a.request.job.0, n, why.join(" ")));
+    }
+    let told: Vec<(u128, u64, &str)> = queue.iter().map(|(j, n, why)| (*j, *n, why.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (1, 1, ""),
+            // It waits for the next admission, in which its job counts.
+            (
+                1,
+                0,
+                "its pool has as many jobs that have begun as it may have (/p/a: 1 of at most 1 jobs)"
+            ),
+            (
+                2,
+                0,
+                "its pool has as many jobs that have begun as it may have (/p/a: 1 of at most 1 jobs)"
+            ),
+            (3, 3, ""),
+            (
+                4,
+                1,
+                "its pool has as many active instances as it may have (/p/b: 4 of at most 4 instances)"
+            ),
+            (
+                5,
+                0,
+                "its pool has as many jobs that have begun as it may have (/p: 2 of at most 2 jobs)"
+            ),
+        ]
+    );
+}
