@@ -275,7 +275,8 @@ impl ResourceManager {
         let Some(mut job) = self.picture.jobs.lend(&going.job) else {
             return;
         };
-        let changed = place::send_waiting(&mut job, &going.key, (&going.to, going.count), now);
+        let when = (now, self.config.spill_after);
+        let changed = place::send_waiting(&mut job, &going.key, (&going.to, going.count), when);
         self.picture.jobs.give_back(going.job, job, changed);
         if changed {
             self.dirty.insert(going.job);

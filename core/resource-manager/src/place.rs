@@ -21,8 +21,6 @@ use std::sync::Arc;
 
 /// Most ranges of one group: an assignment stays below 64 KiB.
 const MAX_RANGES: usize = 400;
-/// How long it is from one try to move waiting numbers to the next: until they count as stuck, and until a mark is taken back.
-const TRY: Span = Span::seconds(45);
 
 /// What routing needs to know of a group.
 #[must_use]
@@ -260,7 +258,7 @@ impl Leave<'_> {
             .sum()
     }
 
-    /// Puts marks by count on the unmarked ranges of a slice, highest first.
+    /// Puts marks by count on the unmarked ranges of a slice.
     fn mark_waiting(
         &mut self,
         shape: Resources,
@@ -269,77 +267,55 @@ impl Leave<'_> {
         unstarted: u64,
     ) {
         let asker = asker_of(job, key);
-        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
-            return;
-        };
+        let ranges = job.decided.ranges(&key.group).iter();
         let marked: u64 = ranges
-            .iter()
             .filter(|r| is_of(r, key))
             .filter_map(|r| r.releasing.as_ref()?.count)
             .sum();
         let mut left = unstarted.saturating_sub(marked);
-        let mut shares = shares.into_iter().filter(|s| s.count > 0);
-        let Some(mut share) = shares.next() else { return };
-        for at in markable(ranges, key, self.now) {
-            let Some(r) = ranges.get_mut(at) else { continue };
-            let n = share.count.min(left).min(r.range.count());
-            if n == 0 {
-                break;
-            }
-            self.changed = true;
-            r.releasing = Some(Releasing {
-                to: Some(share.cluster.clone()),
-                why: ReasonCode::Moved,
-                count: Some(n),
-            });
+        let tries = tries(self.now, self.spill_after);
+        for share in shares {
+            let n = mark_some(job, key, (&share.cluster, share.count.min(left)), tries);
+            self.changed |= n > 0;
             self.clusters.take(&share.cluster, asker, shape.times(n));
             left -= n;
-            share.count -= n;
-            if share.count == 0 {
-                let Some(next) = shares.next() else { break };
-                share = next;
-            }
         }
     }
 }
 
+/// How often numbers that wait could have been marked by now: until they count as stuck, and then until a mark is taken back.
+fn tries(now: Timestamp, spill_after: Span) -> usize {
+    let each = spill_after.0.saturating_mul(3).max(1);
+    usize::try_from(now.0 / each).unwrap_or_default()
+}
+
 /// The unmarked ranges of a slice, by index, the highest first, but begun with another one at each try: which of them have waiting numbers
 /// only the shard knows, and what asks for too many where there are none is taken back.
-fn markable(ranges: &[AssignedRange], key: &SliceKey, now: Timestamp) -> Vec<usize> {
+fn markable(ranges: &[AssignedRange], key: &SliceKey, tries: usize) -> Vec<usize> {
     let unmarked = |(_, r): &(usize, &AssignedRange)| is_of(r, key) && r.releasing.is_none();
-    let mut out: Vec<usize> = ranges
-        .iter()
-        .enumerate()
-        .filter(unmarked)
-        .map(|(i, _)| i)
-        .collect();
+    let all = ranges.iter().enumerate().filter(unmarked);
+    let mut out: Vec<usize> = all.map(|(i, _)| i).collect();
     out.reverse();
-    let tries = usize::try_from(now.0 / TRY.0).unwrap_or_default();
     let first = tries.checked_rem(out.len()).unwrap_or_default();
     out.rotate_left(first);
     out
 }
 
-/// Marks waiting instances of a slice to go to another cluster, unless its assignment is being changed already. Tells whether it did.
-pub fn send_waiting(
-    job: &mut JobView,
-    key: &SliceKey,
-    (to, count): (&ClusterId, u64),
-    now: Timestamp,
-) -> bool {
-    if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
-        return false;
+/// Marks waiting numbers of a slice to go to another cluster; tells how many.
+fn mark_some(job: &mut JobView, key: &SliceKey, (to, count): (&ClusterId, u64), tries: usize) -> u64 {
+    let open = markable(job.decided.ranges(&key.group), key, tries);
+    if count == 0 || open.is_empty() {
+        return 0;
     }
     let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
-        return false;
+        return 0;
     };
     let mut left = count;
-    for at in markable(ranges, key, now) {
-        let Some(r) = ranges.get_mut(at) else { continue };
-        let n = left.min(r.range.count());
-        if n == 0 {
+    for at in open {
+        let Some(r) = ranges.get_mut(at).filter(|_| left > 0) else {
             break;
-        }
+        };
+        let n = left.min(r.range.count());
         r.releasing = Some(Releasing {
             to: Some(to.clone()),
             why: ReasonCode::Moved,
@@ -347,7 +323,18 @@ pub fn send_waiting(
         });
         left -= n;
     }
-    left < count
+    count - left
+}
+
+/// Sends waiting numbers of a slice to another cluster, unless its assignment is being changed already. Tells whether it did.
+pub fn send_waiting(
+    job: &mut JobView,
+    key: &SliceKey,
+    (to, count): (&ClusterId, u64),
+    (now, spill_after): (Timestamp, Span),
+) -> bool {
+    let settled = job.durable == job.decided && job.decided.ranges(&key.group).len() <= MAX_RANGES;
+    settled && mark_some(job, key, (to, count), tries(now, spill_after)) > 0
 }
 
 fn asker_of(job: &JobView, key: &SliceKey) -> Asker {

@@ -8,7 +8,7 @@ use crate::store::{self, Store};
 use crate::trace::{Group, Trace};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::{ClusterId, Epoch, Span, Timestamp};
-use echelon_core_resource_manager::{Config, Effect, Event, LinkId, ResourceManager};
+use echelon_core_resource_manager::{Config, Effect, Event, LinkId, Preemption, ResourceManager};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thiserror::Error;
 
@@ -47,7 +47,13 @@ pub fn replay(trace: &Trace, tree: &PoolTree) -> Result<Outcome, NotReplayed> {
 }
 
 fn config() -> Config {
+    let usual = Config::new("replay", 1);
     Config {
+        // Shards of a replay take nothing from anybody, so nobody is asked to.
+        preemption: Preemption {
+            after: NOT_HERE,
+            ..usual.preemption
+        },
         lease: NOT_HERE,
         grant_lease: NOT_HERE,
         heads_within: NOT_HERE,
@@ -57,7 +63,7 @@ fn config() -> Config {
         progress_every: Span::ZERO,
         tombstones: NOT_HERE,
         turns: TURNS,
-        ..Config::new("replay", 1)
+        ..usual
     }
 }
 
