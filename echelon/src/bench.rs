@@ -101,6 +101,7 @@ fn spec(instances: u32) -> JobSpec {
         revocable: false,
         preemptible: true,
         controller: false,
+        gang: None,
         on_unreachable: defaults::ON_UNREACHABLE,
         on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![GroupSpec {

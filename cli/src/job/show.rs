@@ -54,6 +54,12 @@ fn people(job: &v1::Job) -> String {
     if job.spec.as_ref().is_some_and(|s| s.controller) {
         lines.push("controller: yes: its pools bound what controllers have together".to_owned());
     }
+    if let Some(gang) = job.spec.as_ref().and_then(|s| s.gang.as_ref()) {
+        lines.push(format!(
+            "gang:      yes: all begin together, and are stopped together when some lack for {}",
+            shape::span(gang.start_within.as_ref())
+        ));
+    }
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }

@@ -20,6 +20,7 @@ pub struct JobFile {
     pub revocable: Option<Scalar>,
     pub preemptible: Option<Scalar>,
     pub controller: Option<Scalar>,
+    pub gang: Option<GangFile>,
     pub on_unreachable: Option<Scalar>,
     pub on_cluster_loss: Option<Scalar>,
     /// Groups by name; a file with one group may write its fields at the top instead.
@@ -89,6 +90,13 @@ pub struct SidecarFile {
     pub health: Option<HealthFile>,
     pub env: Option<BTreeMap<String, Scalar>>,
     pub resources: Option<ResourcesFile>,
+}
+
+/// `gang: {start_within: 5m}`, or `gang: {}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GangFile {
+    pub start_within: Option<Scalar>,
 }
 
 /// `clusters: {only: [...], spread: even}`.

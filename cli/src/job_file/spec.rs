@@ -10,7 +10,7 @@ use super::{Problem, Problems};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::spec::{
-    ClusterChoice, Constraint, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
+    ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::time::Span;
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
@@ -104,6 +104,14 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         revocable: r.value("revocable", file.revocable.as_ref(), truth, false),
         preemptible: r.value("preemptible", file.preemptible.as_ref(), truth, true),
         controller: r.value("controller", file.controller.as_ref(), truth, false),
+        gang: file.gang.map(|gang| Gang {
+            start_within: r.value(
+                "gang.start_within",
+                gang.start_within.as_ref(),
+                quantity::span,
+                defaults::START_WITHIN,
+            ),
+        }),
         on_unreachable: r.value(
             "on_unreachable",
             file.on_unreachable.as_ref(),

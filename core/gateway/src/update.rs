@@ -148,6 +148,11 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             before.controller.to_string(),
         ),
         (
+            "gang",
+            before.gang == after.gang,
+            "as it was".to_owned(),
+        ),
+        (
             "clusters",
             before.clusters == after.clusters,
             "as it was".to_owned(),

@@ -21,7 +21,8 @@ pub fn is_given_back(run: &Run) -> bool {
     let back = |code| {
         matches!(
             code,
-            ReasonCode::PoolEntitlement
+            ReasonCode::GangIncomplete
+                | ReasonCode::PoolEntitlement
                 | ReasonCode::PoolPreempted
                 | ReasonCode::StopRequested
                 | ReasonCode::DeleteRequested

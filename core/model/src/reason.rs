@@ -43,6 +43,10 @@ pub enum ReasonCode {
     ScaledDown = 6,
     /// The instance is being moved to another cluster.
     Moved = 7,
+    /// A part of its gang did not run in time: all of it is stopped, to begin anew together.
+    GangIncomplete = 8,
+    /// The rest of its gang cannot begin yet.
+    GangWaits = 9,
     /// Its pool does not exist (any more).
     PoolNotFound = 10,
     /// The pool's limit is reached.
@@ -71,6 +75,10 @@ pub enum ReasonCode {
     ClusterCordoned = 23,
     /// The grant has not reached the shard yet.
     AwaitingGrant = 24,
+    /// Room for all of a gang is being kept together at a cluster, as what is there ends.
+    GangKept = 28,
+    /// What is in a gang's way has no deadline and may not be stopped for it.
+    GangBlocked = 29,
     /// Hosts have too little of a kind left.
     HostResources = 30,
     /// Hosts do not meet a constraint.
@@ -175,6 +183,8 @@ impl ReasonCode {
         Self::RestartRequested,
         Self::ScaledDown,
         Self::Moved,
+        Self::GangIncomplete,
+        Self::GangWaits,
         Self::PoolNotFound,
         Self::PoolLimit,
         Self::PoolEntitlement,
@@ -189,6 +199,8 @@ impl ReasonCode {
         Self::ClusterSilent,
         Self::ClusterCordoned,
         Self::AwaitingGrant,
+        Self::GangKept,
+        Self::GangBlocked,
         Self::HostResources,
         Self::HostConstraint,
         Self::NoHosts,

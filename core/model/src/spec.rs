@@ -13,6 +13,8 @@ use std::fmt;
 pub const MAX_INSTANCES: u32 = 10_000_000;
 /// Largest stored spec, in bytes of its row.
 pub const MAX_SPEC_BYTES: usize = 256 * 1024;
+/// Most instances of a gang: all of them are chosen hosts for, and stored, at once.
+pub const MAX_GANG: u64 = 5_000;
 
 /// Kind of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +70,13 @@ pub struct ClusterChoice {
     pub only: Vec<String>,
     /// How instances are divided over them.
     pub spread: Spread,
+}
+
+/// All instances of a job, of all its groups, begin together or not at all, on one cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gang {
+    /// How long a part of it may run while another part does not; then it is stopped whole, to begin anew.
+    pub start_within: Span,
 }
 
 /// What to do when the host, or the cluster, of a run stays silent.
@@ -153,6 +162,8 @@ pub struct JobSpec {
     pub preemptible: bool,
     /// It starts other jobs and waits for them; pools bound what such jobs have together.
     pub controller: bool,
+    /// Whether its instances begin together.
+    pub gang: Option<Gang>,
     /// When a host falls silent.
     pub on_unreachable: OnSilence,
     /// When a cluster falls silent.
@@ -229,6 +240,8 @@ pub mod defaults {
     pub const PROBE_INTERVAL: Span = Span::seconds(10);
     /// Longest wait for a probe's answer.
     pub const PROBE_TIMEOUT: Span = Span::seconds(10);
+    /// A part of a gang may run alone for as long.
+    pub const START_WITHIN: Span = Span::minutes(5);
     /// Failed health checks do not count for this long after the start.
     pub const HEALTH_GRACE: Span = Span::seconds(30);
     /// Three in a row: one lost packet and one coincidence are forgiven.

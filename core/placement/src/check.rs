@@ -5,7 +5,9 @@ use crate::answer::{Answer, Choice};
 use crate::problem::{Bound, Problem, Wanted};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::{Constraint, JobKind};
-use echelon_core_model::{GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, Resources};
+use echelon_core_model::{
+    GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, ReasonCode, Resources,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -30,6 +32,8 @@ pub enum Broken {
     Avoidable(InstanceId, HostId),
     /// A service has two more instances on the first host than on the second, which still fits.
     Uneven(JobId, GroupName, HostId, HostId),
+    /// A gang is placed in part.
+    Parted(JobId),
     /// A reason names a shortfall that is none.
     FalseReason(JobId, GroupName),
 }
@@ -47,6 +51,7 @@ pub fn check(problem: &Problem, answer: &Answer) -> Vec<Broken> {
     judge.room_left(answer);
     answer.choices.iter().for_each(|c| judge.avoidance(c));
     problem.groups.iter().for_each(|g| judge.evenness(g));
+    judge.gangs(answer);
     judge.reasons(answer);
     judge.broken
 }
@@ -195,6 +200,10 @@ impl<'a> Judge<'a> {
             let Some(wanted) = self.groups.get(&(u.job, &u.group)).copied() else {
                 continue;
             };
+            // What fits is not enough for the rest of it.
+            if wanted.gang {
+                continue;
+            }
             let first = u.numbers.numbers().next();
             let found = match first.and_then(|n| bound(wanted, n)) {
                 Some(b) => self.still_fits(wanted, b),
@@ -205,6 +214,14 @@ impl<'a> Judge<'a> {
                 self.broken.push(Broken::RoomLeft(id, host.clone()));
             }
         }
+    }
+
+    fn gangs(&mut self, answer: &Answer) {
+        let placed: BTreeSet<JobId> = answer.choices.iter().map(|c| c.instance.job).collect();
+        let left: BTreeSet<JobId> = answer.unplaced.iter().map(|u| u.job).collect();
+        let gangs: BTreeSet<JobId> = self.groups.values().filter(|g| g.gang).map(|g| g.job).collect();
+        let parted = gangs.into_iter().filter(|g| placed.contains(g) && left.contains(g));
+        self.broken.extend(parted.map(Broken::Parted));
     }
 
     fn avoidance(&mut self, choice: &Choice) {
@@ -261,6 +278,10 @@ impl<'a> Judge<'a> {
             let counted =
                 o.constraint + o.kept + o.maintenance + o.slack + o.capacity + o.room + o.ports + o.offer
                     == o.hosts;
+            // It waits for another group, whose reason is judged.
+            if u.reason.code == ReasonCode::GangWaits {
+                continue;
+            }
             let all = if alone { 1 } else { self.hosts.len() };
             if !real || !counted || all != o.hosts as usize {
                 self.broken.push(Broken::FalseReason(u.job, u.group.clone()));
@@ -354,6 +375,7 @@ impl fmt::Display for Broken {
             Self::Uneven(job, group, a, b) => {
                 write!(f, "{job}.{group} has two more on {a} than on {b}, which fits")
             }
+            Self::Parted(job) => write!(f, "a part of the gang {job} has hosts, and another none"),
             Self::FalseReason(job, group) => write!(f, "the reason of {job}.{group} is not true"),
         }
     }

@@ -9,7 +9,7 @@ use crate::reason::explain;
 use crate::room::Room;
 use crate::strategy::{self, Run};
 use echelon_core_model::spec::Constraint;
-use echelon_core_model::{InstanceId, InstanceNumber, Reason, Resources};
+use echelon_core_model::{GroupName, InstanceId, InstanceNumber, RangeSet, Reason, ReasonCode, Resources};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,56 +46,138 @@ pub fn place(problem: &Problem) -> (Answer, Report) {
     let floor = groups.iter().fold(Resources::MAX, |floor, g| {
         floor.min_each(least(g)).min_each(g.beside_volume())
     });
-    let mut room = Room::new(&problem.hosts, floor, &mut report.problems);
-    let mut filters = Filters::default();
-    let mut full: BTreeSet<Class<'_>> = BTreeSet::new();
-    let mut choices = Vec::with_capacity(report.items);
-    let mut unplaced: Vec<Unplaced> = Vec::new();
-    let mut left_over: Vec<(&Wanted, Vec<InstanceNumber>)> = Vec::new();
+    let room = Room::new(&problem.hosts, floor, &mut report.problems);
+    let mut seating = Seating {
+        room,
+        filters: Filters::default(),
+        full: BTreeSet::new(),
+        left_over: Vec::new(),
+        answer: Answer {
+            token: problem.token,
+            choices: Vec::with_capacity(report.items),
+            unplaced: Vec::new(),
+        },
+        report,
+    };
     for wanted in &groups {
         // They have no other host to go to.
-        let bound = bound::seat(wanted, &mut room);
-        choices.extend(bound.choices);
-        unplaced.extend(bound.unplaced);
+        let bound = bound::seat(wanted, &mut seating.room);
+        seating.answer.choices.extend(bound.choices);
+        seating.answer.unplaced.extend(bound.unplaced);
     }
-    for wanted in groups {
+    for of_job in groups.chunk_by(|a, b| a.gang && b.gang && a.job == b.job) {
+        match of_job {
+            [wanted] if !wanted.gang => seating.seat(wanted),
+            gang => seating.seat_gang(gang),
+        }
+    }
+    seating.done()
+}
+
+struct Seating<'a> {
+    room: Room<'a>,
+    filters: Filters<'a>,
+    /// Those for which there is no room any more.
+    full: BTreeSet<Class<'a>>,
+    left_over: Vec<(&'a Wanted, Vec<InstanceNumber>)>,
+    answer: Answer,
+    report: Report,
+}
+
+impl<'a> Seating<'a> {
+    /// Seats as many of a group as fit.
+    fn seat(&mut self, wanted: &'a Wanted) {
         let class = class_of(wanted);
+        let rest = if self.full.contains(&class) {
+            let items = items_in_order(wanted, &mut self.report.problems);
+            items.iter().map(|i| i.number).collect()
+        } else {
+            self.seat_some(wanted)
+        };
+        if !rest.is_empty() {
+            self.full.insert(class);
+            self.left_over.push((wanted, rest));
+        }
+    }
+
+    /// Seats as many of a group as fit; tells the others.
+    fn seat_some(&mut self, wanted: &'a Wanted) -> Vec<InstanceNumber> {
         let run = Run {
             wanted,
-            items: items_in_order(wanted, &mut report.problems),
-            passing: filters.passing(&wanted.constraints, room.views()),
+            items: items_in_order(wanted, &mut self.report.problems),
+            passing: self.filters.passing(&wanted.constraints, self.room.views()),
         };
-        let seated = if full.contains(&class) {
-            Vec::new()
-        } else {
-            strategy::of(wanted.kind).seat(&run, &mut room)
-        };
-        let n_seated = seated.len();
-        report.avoided_used += seated.iter().filter(|s| s.avoided).count();
-        for s in seated {
-            let Some(view) = room.views().get(s.host) else {
-                continue;
-            };
-            choices.push(Choice {
+        let seated = strategy::of(wanted.kind).seat(&run, &mut self.room);
+        self.report.avoided_used += seated.iter().filter(|s| s.avoided).count();
+        let views = self.room.views();
+        let choices = seated.iter().filter_map(|s| {
+            Some(Choice {
                 instance: instance(wanted, s.item),
-                host: view.id.clone(),
-                ports: s.ports,
-            });
+                host: views.get(s.host)?.id.clone(),
+                ports: s.ports.clone(),
+            })
+        });
+        self.answer.choices.extend(choices);
+        let rest = run.items.iter().skip(seated.len());
+        rest.map(|i| i.number).collect()
+    }
+
+    /// Seats all groups of a gang, or nothing of any of them. Room where some of it are bound to be is kept for it meanwhile.
+    fn seat_gang(&mut self, gang: &[&'a Wanted]) {
+        let Some(job) = gang.first().map(|w| w.job) else {
+            return;
+        };
+        let before = (self.room.clone(), self.answer.choices.len());
+        // One of them may be unable to go where it is bound to.
+        let mut short = self.answer.unplaced.iter().any(|u| u.job == job);
+        let mut why = None;
+        for wanted in gang {
+            if !short && !self.seat_some(wanted).is_empty() {
+                short = true;
+                why = Some((&wanted.group, explain(wanted, &self.room)));
+            }
         }
-        let rest: Vec<InstanceNumber> = run.items.iter().skip(n_seated).map(|i| i.number).collect();
-        if !rest.is_empty() {
-            full.insert(class);
-            left_over.push((wanted, rest));
+        if !short {
+            return;
+        }
+        self.room = before.0;
+        self.answer.choices.truncate(before.1);
+        self.answer.choices.retain(|c| c.instance.job != job);
+        for wanted in gang {
+            let (reason, hosts) = match &why {
+                Some((group, why)) if **group == wanted.group => why.clone(),
+                Some((group, _)) => (waits_for(group), Obstacles::default()),
+                None => (Reason::new(ReasonCode::GangWaits), Obstacles::default()),
+            };
+            let bound = wanted.bound.iter().map(|b| b.number);
+            let told = |n: &InstanceNumber| {
+                let of = |u: &&Unplaced| (u.job, &u.group) == (job, &wanted.group);
+                self.answer.unplaced.iter().filter(of).any(|u| u.numbers.contains(*n))
+            };
+            let free = wanted.items.iter().map(|i| i.number);
+            let numbers: RangeSet = free.chain(bound).filter(|n| !told(n)).collect();
+            if !numbers.is_empty() {
+                self.answer.unplaced.push(Unplaced {
+                    job,
+                    group: wanted.group.clone(),
+                    numbers,
+                    reason,
+                    hosts,
+                });
+            }
         }
     }
-    report.placed = choices.len();
-    unplaced.extend(with_reasons(left_over, &room));
-    let answer = Answer {
-        token: problem.token,
-        choices,
-        unplaced,
-    };
-    (answer, report)
+
+    fn done(mut self) -> (Answer, Report) {
+        self.report.placed = self.answer.choices.len();
+        let rest = with_reasons(self.left_over, &self.room);
+        self.answer.unplaced.extend(rest);
+        (self.answer, self.report)
+    }
+}
+
+fn waits_for(group: &GroupName) -> Reason {
+    Reason::new(ReasonCode::GangWaits).at(format!("group {group} has no room"))
 }
 
 /// Groups by priority, age and name, each once.

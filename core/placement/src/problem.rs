@@ -29,6 +29,8 @@ pub struct Wanted {
     pub group: GroupName,
     /// Chooses the strategy: batch is packed, services are spread.
     pub kind: JobKind,
+    /// All groups of its job in the problem are placed, or none of them; they all say so.
+    pub gang: bool,
     /// Higher goes first.
     pub priority: u32,
     /// Room of one instance.

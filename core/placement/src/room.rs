@@ -17,7 +17,7 @@ pub type Rank = (u64, HostIdx);
 /// Millionths: fine enough to tell 0.001 cpus of a 1,000-core host from nothing.
 const PARTS: u128 = 1_000_000;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Seat {
     free: Resources,
     taken: Resources,
@@ -29,7 +29,7 @@ struct Seat {
 }
 
 /// What hosts have left.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Room<'a> {
     views: Vec<&'a HostView>,
     seats: Vec<Seat>,

@@ -7,8 +7,7 @@ use crate::fill::{Taker, fill};
 use crate::hierarchy::PoolIdx;
 use crate::queue::{Queue, Turn};
 use crate::rooms::{Rooms, Side};
-use crate::terms::Terms;
-use echelon_core_model::resources::Resources;
+use crate::terms::{Terms, Unit};
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -26,7 +25,18 @@ pub struct SliceRequest {
     pub more: u64,
 }
 
-/// A group that waits.
+/// What of a gang's group begins together with the rest of the gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The group.
+    pub group: GroupName,
+    /// The generation of its slice.
+    pub generation: Generation,
+    /// How many instances.
+    pub more: u64,
+}
+
+/// A group that waits, or a gang, of which all groups wait together: then it is one unit, as large as all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The job; older jobs have smaller ids.
@@ -37,18 +47,38 @@ pub struct Request {
     pub pool: PoolIdx,
     /// On what terms it runs.
     pub terms: Terms,
-    /// Room of one instance.
-    pub shape: Resources,
-    /// How many more of the whole group may be active (`max_running`).
+    /// What is admitted at once: an instance, or a whole gang.
+    pub unit: Unit,
+    /// How many more units of it may be active (`max_running`).
     pub room: u64,
     /// Its parts.
     pub slices: Vec<SliceRequest>,
+    /// Of a gang, what one unit is made of.
+    pub gang: Vec<Member>,
 }
 
 impl Request {
-    /// What is left of it after an admission.
+    /// What an admission of so many units gives each group.
+    pub(crate) fn groups_of(&self, admission: Admission) -> Vec<Admission> {
+        let (Some((cluster, _, n)), false) = (admission.more.first().cloned(), self.gang.is_empty()) else {
+            return vec![admission];
+        };
+        let members = self.gang.iter().filter(|_| n > 0);
+        let of = |m: &Member| Admission {
+            job: self.job,
+            group: m.group.clone(),
+            more: vec![(cluster.clone(), m.generation, m.more)],
+        };
+        members.map(of).collect()
+    }
+
+    /// What is left of it after an admission, of a gang after one of any of its groups: nothing.
     #[must_use]
     pub fn less(mut self, admission: &Admission) -> Self {
+        if !self.gang.is_empty() {
+            self.room = 0;
+            return self;
+        }
         for (cluster, generation, n) in &admission.more {
             let of = |s: &&mut SliceRequest| s.cluster == *cluster && s.generation == *generation;
             if let Some(slice) = self.slices.iter_mut().find(of) {
@@ -137,7 +167,7 @@ pub fn admit(
     let mut out = Vec::new();
     while let Some(Reverse((turn, i))) = heads.pop() {
         if let Some(users) = i.checked_sub(n_lines).and_then(|i| fair.get_mut(i)) {
-            out.extend(users.step(rooms, &ask));
+            out.extend(users.step(rooms, &ask).unwrap_or_default());
             heads.extend(users.head().map(|next| Reverse((next, i))));
             continue;
         }
@@ -148,7 +178,8 @@ pub fn admit(
             continue;
         }
         if let Some(request) = ask(turn) {
-            out.push(admit_one(&request, u64::MAX, 1, rooms));
+            let admission = admit_one(&request, u64::MAX, 1, rooms);
+            out.extend(request.groups_of(admission));
         }
         heads.extend(turns.next().map(|next| Reverse((next, i))));
     }
@@ -158,16 +189,16 @@ pub fn admit(
 
 /// Admits at most so many of a request, and of what is left in each cluster at most one of `parts`.
 pub(crate) fn admit_one(request: &Request, most: u64, parts: u64, rooms: &mut Rooms) -> Admission {
-    let (shape, terms) = (request.shape, rooms.terms_now(request.job, request.terms));
-    let room = request.room.min(rooms.pool_count(request.pool, terms, shape));
+    let (unit, terms) = (request.unit, rooms.terms_now(request.job, request.terms));
+    let room = request.room.min(rooms.pool_count(request.pool, terms, unit));
     let more = spread_over(request, room.min(most), parts, rooms);
     let total = more.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
-    rooms.take(request.pool, terms, shape, total);
+    rooms.take(request.pool, terms, unit, total);
     if total > 0 {
         rooms.begin(request.pool, request.job, terms);
     }
     for (slice, n) in request.slices.iter().zip(&more) {
-        rooms.take_cluster(&slice.cluster, terms.side, shape.times(*n));
+        rooms.take_cluster(&slice.cluster, terms.side, unit.shape.times(*n));
     }
     let more = request.slices.iter().zip(more).filter(|(_, n)| *n > 0);
     Admission {
@@ -180,15 +211,15 @@ pub(crate) fn admit_one(request: &Request, most: u64, parts: u64, rooms: &mut Ro
 /// Admits a group into room that is held for `n` of it at a cluster: as many as have it by now. The rest of that room is nobody else's.
 #[must_use]
 pub fn admit_held(request: &Request, cluster: &ClusterId, n: u64, rooms: &mut Rooms) -> u64 {
-    let (shape, terms) = (request.shape, rooms.terms_now(request.job, request.terms));
+    let (unit, terms) = (request.unit, rooms.terms_now(request.job, request.terms));
     let n = n.min(request.room);
-    let there = shape.count_in(rooms.cluster(cluster, terms.side, shape));
-    let now = n.min(there).min(rooms.pool_count(request.pool, terms, shape));
-    rooms.take(request.pool, terms, shape, n);
+    let there = unit.shape.count_in(rooms.cluster(cluster, terms.side, unit.shape));
+    let now = n.min(there).min(rooms.pool_count(request.pool, terms, unit));
+    rooms.take(request.pool, terms, unit, n);
     if n > 0 {
         rooms.begin(request.pool, request.job, terms);
     }
-    rooms.take_cluster(cluster, terms.side, shape.times(n));
+    rooms.take_cluster(cluster, terms.side, unit.shape.times(n));
     now
 }
 
@@ -202,8 +233,9 @@ fn spread_over(request: &Request, most: u64, parts: u64, rooms: &Rooms) -> Vec<u
         .iter()
         .map(|slice| {
             let room = left.entry(&slice.cluster).or_insert_with(|| {
-                let room = rooms.cluster(&slice.cluster, request.terms.side, request.shape);
-                request.shape.count_in(room) / parts.max(1)
+                let shape = request.unit.shape;
+                let room = rooms.cluster(&slice.cluster, request.terms.side, shape);
+                shape.count_in(room) / parts.max(1)
             });
             let n = slice.more.min(*room);
             *room -= n;
@@ -226,7 +258,7 @@ pub fn refusals(request: &Request, rooms: &Rooms) -> Vec<Refusal> {
         let reason = if request.room == 0 {
             Reason::new(ReasonCode::MaxRunning)
         } else {
-            rooms.refusal(request.pool, request.terms, request.shape, &slice.cluster)?
+            rooms.refusal(request.pool, request.terms, request.unit, &slice.cluster)?
         };
         Some(Refusal {
             cluster: slice.cluster.clone(),

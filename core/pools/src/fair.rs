@@ -90,7 +90,7 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
         &mut self,
         rooms: &mut Rooms,
         ask: &impl Fn(&Turn) -> Option<Request>,
-    ) -> Option<Admission> {
+    ) -> Option<Vec<Admission>> {
         let Reverse((_, _, turn, user)) = self.heads.pop()?;
         let out = self.serve(user, turn, rooms, ask);
         self.queue(user, rooms);
@@ -103,7 +103,7 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
         turn: &Turn,
         rooms: &mut Rooms,
         ask: &impl Fn(&Turn) -> Option<Request>,
-    ) -> Option<Admission> {
+    ) -> Option<Vec<Admission>> {
         let of = self.users.get_mut(user)?;
         let at = of.lines.iter().position(|l| l.head == turn)?;
         let line = of.lines.get_mut(at)?;
@@ -133,8 +133,8 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
             .more
             .iter()
             .fold(0u64, |sum, (_, _, n)| sum.saturating_add(*n));
-        let room = request.shape.times(n);
-        let rest = request.less(&got);
+        let room = request.unit.shape.times(n);
+        let rest = request.clone().less(&got);
         let is_met = n == 0 || rest.room == 0 || rest.slices.iter().all(|s| s.more == 0);
         let of = self.users.get_mut(user)?;
         of.has = of.has.plus(room);
@@ -144,7 +144,7 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
         } else if let Some(line) = self.users.get_mut(user).and_then(|of| of.lines.get_mut(at)) {
             line.asked = Some(rest);
         }
-        (n > 0).then_some(got)
+        (n > 0).then(|| request.groups_of(got))
     }
 
     /// Goes on to who is behind in a line.
@@ -176,16 +176,16 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
         if turn.priority < *priority {
             return (u64::MAX, u64::MAX);
         }
-        let least = passes(has, request.shape, worth, *other);
+        let least = passes(has, request.unit.shape, worth, *other);
         let left = rooms.left(self.pool, request.terms.side);
         let parts = self.parts();
-        let own = rooms.pool_count(self.pool, request.terms, request.shape) / parts;
-        let mut most = self.part(&left, request.shape, worth).min(own);
+        let own = rooms.pool_count(self.pool, request.terms, request.unit) / parts;
+        let mut most = self.part(&left, request.unit.shape, worth).min(own);
         if most == 0 && own > 0 && own <= self.swept / 2 {
             // Somebody asks for a kind of which nothing is left: he is not to keep others from larger steps.
             self.swept = own;
             self.sweep(rooms);
-            most = self.part(&left, request.shape, worth).min(own);
+            most = self.part(&left, request.unit.shape, worth).min(own);
         }
         (least, most)
     }
@@ -206,7 +206,7 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
 
     fn note_kinds(&mut self) {
         let all = self.users.iter().flat_map(|of| &of.lines);
-        self.asked = all.fold(Resources::ZERO, |sum, l| sum.max_each(l.like.shape.kinds()));
+        self.asked = all.fold(Resources::ZERO, |sum, l| sum.max_each(l.like.unit.shape.kinds()));
     }
 
     /// How many of a shape are, in dominant share, one of the parts of the scarcest kind that anybody asks for.

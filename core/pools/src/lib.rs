@@ -22,7 +22,7 @@ mod takers;
 pub mod terms;
 pub mod tree;
 
-pub use admit::{Admission, Refusal, Request, SliceRequest, admit, admit_held, refusals};
+pub use admit::{Admission, Member, Refusal, Request, SliceRequest, admit, admit_held, refusals};
 pub use again::{Usable, give_out_again};
 pub use entitle::{Entitlements, entitle};
 pub use grant::GrantLine;
@@ -30,5 +30,5 @@ pub use hierarchy::Hierarchy;
 pub use queue::{Likeness, Line, Queue, Turn};
 pub use rooms::{ClusterIdx, ClusterRoom, Left, Rooms, Side};
 pub use standing::Standing;
-pub use terms::{Held, Terms};
+pub use terms::{Held, Terms, Unit};
 pub use tree::{TreeProblem, validate};

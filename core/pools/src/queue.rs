@@ -3,8 +3,7 @@
 
 use crate::hierarchy::PoolIdx;
 use crate::rooms::{ClusterIdx, Side};
-use crate::terms::Terms;
-use echelon_core_model::resources::Resources;
+use crate::terms::{Terms, Unit};
 use echelon_core_model::{GroupName, JobId, Timestamp};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -30,8 +29,8 @@ pub type Clusters = SmallVec<[ClusterIdx; 2]>;
 pub struct Likeness {
     /// On what terms they run.
     pub terms: Terms,
-    /// Room of one instance.
-    pub shape: Resources,
+    /// What is admitted at once.
+    pub unit: Unit,
     /// Where their instances wait, by index, in order.
     pub clusters: Clusters,
     /// Whose they are, where the pool is fair to its users.
@@ -40,13 +39,13 @@ pub struct Likeness {
 
 impl Likeness {
     /// Clusters in any order, and some of them twice.
-    pub fn new(terms: Terms, shape: Resources, clusters: impl Iterator<Item = ClusterIdx>) -> Self {
+    pub fn new(terms: Terms, unit: Unit, clusters: impl Iterator<Item = ClusterIdx>) -> Self {
         let mut clusters: Clusters = clusters.collect();
         clusters.sort_unstable();
         clusters.dedup();
         Self {
             terms,
-            shape,
+            unit,
             clusters,
             user: None,
         }
@@ -79,7 +78,7 @@ impl Line {
         self.turns.keys()
     }
 
-    /// How many instances wait.
+    /// How many units wait.
     #[must_use]
     pub const fn waiting(&self) -> u64 {
         self.waiting
@@ -95,7 +94,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Somebody waits, with so many instances.
+    /// Somebody waits, with so many units.
     pub fn insert(&mut self, pool: PoolIdx, like: Likeness, turn: Turn, waiting: u64) {
         let side = like.terms.side;
         let line = self.pools.entry(pool).or_default().entry(like).or_default();

@@ -3,7 +3,7 @@
 use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::queue::Likeness;
-use crate::terms::{Held, Terms};
+use crate::terms::{Held, Terms, Unit};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
@@ -72,23 +72,26 @@ impl Left {
     }
 
     /// The bound on numbers that is reached.
-    const fn reached(&self, terms: Terms) -> Option<ReasonCode> {
+    const fn reached(&self, terms: Terms, unit: Unit) -> Option<ReasonCode> {
         if !terms.counted && self.jobs == 0 {
             Some(ReasonCode::PoolJobs)
-        } else if self.instances == 0 {
+        } else if self.instances < unit.instances {
             Some(ReasonCode::PoolInstances)
         } else {
             None
         }
     }
 
-    /// How many of a shape fit.
-    fn count(&self, terms: Terms, shape: Resources) -> u64 {
-        if self.reached(terms).is_some() {
+    /// How many units fit.
+    fn count(&self, terms: Terms, unit: Unit) -> u64 {
+        if self.reached(terms, unit).is_some() {
             return 0;
         }
+        let shape = unit.shape;
         let bounds = self.bounds(terms).map(|(_, left)| shape.count_in(left));
-        let most = shape.count_in(self.by_entitlement).min(self.instances);
+        let most = shape
+            .count_in(self.by_entitlement)
+            .min(self.instances / unit.instances.max(1));
         bounds.fold(most, u64::min)
     }
 }
@@ -242,9 +245,9 @@ impl Rooms {
         }
     }
 
-    /// Takes room of so many of a shape in a pool and those above it.
-    pub(crate) fn take(&mut self, pool: PoolIdx, terms: Terms, shape: Resources, n: u64) {
-        self.take_pool(pool, Held::new(terms, shape, n, self.lends));
+    /// Takes room of so many units in a pool and those above it.
+    pub(crate) fn take(&mut self, pool: PoolIdx, terms: Terms, unit: Unit, n: u64) {
+        self.take_pool(pool, Held::new(terms, unit, n, self.lends));
     }
 
     /// On what terms a job runs whose other groups may have begun here.
@@ -349,16 +352,16 @@ impl Rooms {
         })
     }
 
-    /// How many of a shape fit into a pool and those above it.
+    /// How many units fit into a pool and those above it.
     #[must_use]
-    pub fn pool_count(&self, pool: PoolIdx, terms: Terms, shape: Resources) -> u64 {
-        self.left(pool, terms.side).count(terms, shape)
+    pub fn pool_count(&self, pool: PoolIdx, terms: Terms, unit: Unit) -> u64 {
+        self.left(pool, terms.side).count(terms, unit)
     }
 
     /// Whether a cluster where they wait has room for one more of those who are alike.
     fn have_room(&self, like: &Likeness) -> bool {
-        let side = like.terms.side;
-        let has_room = |c: &ClusterIdx| like.shape.fits(self.cluster_at(*c, side, like.shape));
+        let (side, shape) = (like.terms.side, like.unit.shape);
+        let has_room = |c: &ClusterIdx| shape.fits(self.cluster_at(*c, side, shape));
         like.clusters.iter().any(has_room)
     }
 
@@ -366,11 +369,11 @@ impl Rooms {
     /// pool's entitlement. `None` when there is room.
     #[must_use]
     pub fn lacking(&self, left: &Left, like: &Likeness) -> Option<ReasonCode> {
-        let (terms, shape) = (like.terms, like.shape);
+        let (terms, shape) = (like.terms, like.unit.shape);
         let bound = left.bounds(terms).find(|(_, left)| !shape.fits(*left));
         if let Some((code, _)) = bound {
             Some(code)
-        } else if let Some(code) = left.reached(terms) {
+        } else if let Some(code) = left.reached(terms, like.unit) {
             Some(code)
         } else if !self.have_room(like) {
             Some(ReasonCode::NoClusterCapacity)
@@ -381,16 +384,17 @@ impl Rooms {
         }
     }
 
-    /// Why one more of a shape does not fit into a pool and a cluster, `None` when it does. A bound is told before a cluster
+    /// Why one more unit does not fit into a pool and a cluster, `None` when it does. A bound is told before a cluster
     /// without room, since nothing but a change of the pool helps; entitlement after it.
     #[must_use]
     pub fn refusal(
         &self,
         pool: PoolIdx,
         terms: Terms,
-        shape: Resources,
+        unit: Unit,
         cluster: &ClusterId,
     ) -> Option<Reason> {
+        let shape = unit.shape;
         let codes = Left::MOST.bounds(terms).map(|(code, _)| code);
         let bound = codes.flat_map(|code| self.chain(pool).map(move |at| (code, at)));
         let bound = bound.into_iter().find_map(|(code, (i, room))| {
@@ -400,7 +404,7 @@ impl Rooms {
         });
         let reached = || {
             self.chain(pool).find_map(|(i, room)| {
-                let code = self.left_by(room, terms.side).reached(terms)?;
+                let code = self.left_by(room, terms.side).reached(terms, unit)?;
                 let path = self.hierarchy.pool(i).map_or("/", |p| p.path.as_str());
                 let (have, most, of) = match code {
                     ReasonCode::PoolJobs => (room.taken.jobs, room.max_jobs, "jobs"),

@@ -29,6 +29,23 @@ impl Terms {
     }
 }
 
+/// What is admitted at once, or not at all: one instance, or all of a gang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unit {
+    /// Its room.
+    pub shape: Resources,
+    /// How many instances it is.
+    pub instances: u64,
+}
+
+impl Unit {
+    /// A single instance.
+    #[must_use]
+    pub const fn one(shape: Resources) -> Self {
+        Self { shape, instances: 1 }
+    }
+}
+
 /// What work holds in a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
@@ -47,10 +64,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// What so many of a shape hold, where `lends` tells the kinds that are lent. Their job is not counted.
+    /// What so many units hold, where `lends` tells the kinds that are lent. Their job is not counted.
     #[must_use]
-    pub fn new(terms: Terms, shape: Resources, n: u64, lends: Resources) -> Self {
-        let room = shape.times(n);
+    pub fn new(terms: Terms, unit: Unit, n: u64, lends: Resources) -> Self {
+        let room = unit.shape.times(n);
         let lent = match terms.side {
             Side::Ordinary => Resources::ZERO,
             Side::Revocable => room.lent_part(lends),
@@ -69,7 +86,7 @@ impl Held {
             } else {
                 Resources::ZERO
             },
-            instances: n,
+            instances: unit.instances.saturating_mul(n),
             jobs: 0,
         }
     }

@@ -2,11 +2,13 @@
 //! cannot use. Nothing is admitted while what is allocated and what is raised together exceed pool, entitlement, group or cluster.
 
 use crate::claims::admit_claims;
-use crate::entry::{PoolRef, lines, request};
+use crate::entry::{Line as SliceLine, PoolRef, lines, request};
+use crate::gangs;
 use crate::ledger::{Ledger, OfPool};
-use crate::picture::{ClusterView, Picture};
+use crate::picture::{ClusterView, JobView, Picture};
 use crate::room::{capacity, left, lent, total};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
@@ -237,7 +239,7 @@ fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, now: Timestamp) {
         for (like, line) in lines {
             let waits = left.lacking(rooms, like) == Some(ReasonCode::NoClusterCapacity);
             line.since = waits.then(|| line.since.unwrap_or(now));
-            let starved = waits && like.terms.side == Side::Ordinary && like.shape.fits(own);
+            let starved = waits && like.terms.side == Side::Ordinary && like.unit.shape.fits(own);
             line.starved = starved.then(|| line.starved.unwrap_or(now));
         }
     }
@@ -249,7 +251,21 @@ pub(crate) fn ask(picture: &Picture, turn: &Turn) -> Option<Request> {
     let spec = job.running_spec()?;
     let group = spec.group(&turn.group)?;
     let lines = lines(picture, turn.job, job);
-    request(picture, (turn.job, job), (spec, group), &lines)
+    asked(picture, (turn.job, job), (spec, group), &lines)
+}
+
+/// What a group asks for, or the gang that it belongs to.
+pub(crate) fn asked(
+    picture: &Picture,
+    (id, job): (JobId, &JobView),
+    (spec, group): (&JobSpec, &GroupSpec),
+    lines: &[SliceLine],
+) -> Option<Request> {
+    if spec.gang.is_some() {
+        gangs::request(picture, (id, job), spec, lines)
+    } else {
+        request(picture, (id, job), (spec, group), lines)
+    }
 }
 
 /// Admits into the room that is made for claims, then within round 0, then within the second round, and then, in whole instances, what is too little for any pool's share.
@@ -337,13 +353,13 @@ fn usable(picture: &Picture, ledger: &Ledger, rooms: &Rooms, hopeful: impl Fn(&L
         for (like, line) in lines {
             let of_lent = match like.terms.side {
                 Side::Ordinary => Resources::ZERO,
-                Side::Revocable => like.shape.lent_part(kinds),
+                Side::Revocable => like.unit.shape.lent_part(kinds),
             };
-            let of_ordinary = like.shape.minus(of_lent);
+            let of_ordinary = like.unit.shape.minus(of_lent);
             match left.lacking(rooms, like) {
                 Some(ReasonCode::PoolEntitlement) => {
                     let there = left.of_side(like.terms.side).by_entitlement;
-                    let lacks = like.shape.minus(like.shape.min_each(there)).kinds();
+                    let lacks = like.unit.shape.minus(like.unit.shape.min_each(there)).kinds();
                     ordinary.lacks = ordinary.lacks.max_each(lacks.min_each(of_ordinary.kinds()));
                     lent.lacks = lent.lacks.max_each(lacks.min_each(of_lent.kinds()));
                 }
@@ -390,7 +406,9 @@ fn round(queue: &Queue, rooms: &mut Rooms, ask: &impl Fn(&Turn) -> Option<Reques
     for side in [Side::Ordinary, Side::Revocable] {
         let again = |turn: &Turn| {
             let request = ask(turn)?;
-            Some(match admitted.get(&(turn.job, turn.group.clone())) {
+            // Whichever group of a gang it was: all of it was admitted.
+            let group = request.gang.first().map_or(&turn.group, |m| &m.group);
+            Some(match admitted.get(&(turn.job, group.clone())) {
                 Some(before) => request.less(before),
                 None => request,
             })

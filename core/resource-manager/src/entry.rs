@@ -1,6 +1,7 @@
 //! What one job adds to the sums: a pure function of the picture, so that what is kept over cycles can be held against what
 //! follows from everything.
 
+use crate::gangs;
 use crate::ledger::Basis;
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
 use crate::room::{Taken, lends};
@@ -9,7 +10,7 @@ use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Turn};
+use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Turn, Unit};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -316,12 +317,19 @@ fn waits(
     lines: &[Line],
 ) -> Vec<(Likeness, Turn, u64)> {
     let groups = spec.groups.iter();
-    let requests = groups.filter_map(|group| request(picture, (id, job), (spec, group), lines));
+    let requests: Vec<Request> = if spec.gang.is_some() {
+        gangs::request(picture, (id, job), spec, lines).into_iter().collect()
+    } else {
+        groups
+            .filter_map(|group| request(picture, (id, job), (spec, group), lines))
+            .collect()
+    };
     requests
+        .into_iter()
         .filter(|r| r.room > 0)
         .map(|r| {
             let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
-            let like = Likeness::new(r.terms, r.shape, indexes);
+            let like = Likeness::new(r.terms, r.unit, indexes);
             let turn = Turn {
                 priority: Reverse(spec.priority),
                 job: id,
@@ -363,9 +371,10 @@ pub(crate) fn request(
         group: group.name.clone(),
         pool,
         terms,
-        shape: group.room(),
+        unit: Unit::one(group.room()),
         room: u64::from(group.most_active()).saturating_sub(allocated),
         slices,
+        gang: Vec::new(),
     })
 }
 

@@ -120,7 +120,9 @@ pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId,
                     .get_or_insert_with(|| starved_pools(picture))
                     .contains(top(&spec.pool))
             };
-            if let (true, Some((reason, _, _))) = (settled, unplaced)
+            // What of a gang could go on waits with the rest of it.
+            let whole = spec.gang.is_none() || !is_begun(picture, *id, job);
+            if let (true, Some((reason, _, _))) = (settled && whole, unplaced)
                 && starved()
             {
                 let stays = report.active.saturating_sub(report.preempting);
@@ -129,6 +131,12 @@ pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId,
         }
     }
     out
+}
+
+/// Whether anything of a job is active.
+fn is_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
+    let reports = job.grants.keys().filter_map(|key| picture.report(id, key));
+    reports.into_iter().any(|r| r.active > 0)
 }
 
 /// The outermost pools in which somebody is refused by a pool's limit or entitlement.

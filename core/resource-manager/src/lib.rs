@@ -20,6 +20,7 @@ mod ends;
 pub mod entry;
 mod event;
 mod figures;
+mod gangs;
 mod grants;
 pub mod jobs;
 pub mod ledger;

@@ -1,6 +1,7 @@
 //! Where new instances go (a cycle's routing step), and where those go that wait or must leave. Marks are decided here and stored
 //! before any shard hears of them.
 
+use crate::gangs;
 use crate::entry::{is_unplaced, lines};
 use crate::moves::{assign, mark, missing};
 use crate::picture::{JobView, Picture, SliceKey};
@@ -38,6 +39,10 @@ pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &
     let Some(spec) = job.running_spec().cloned() else {
         return;
     };
+    if spec.gang.is_some() && pool_known {
+        gangs::route_missing(id, job, &spec, clusters);
+        return;
+    }
     for group in &spec.groups {
         let n = missing(job, &group.name);
         if n == 0 {
@@ -105,6 +110,10 @@ impl Leave<'_> {
             job.stuck.clear();
             return;
         };
+        if spec.gang.is_some() {
+            self.mark_gang(id, job, &spec);
+            return;
+        }
         let slices: Vec<SliceKey> = job.slices().into_keys().collect();
         job.stuck.retain(|key, _| slices.contains(key));
         for key in slices {

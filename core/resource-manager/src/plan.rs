@@ -1,8 +1,8 @@
 //! What would become of a job if it were submitted now: the same functions as the cycle, on the same picture, committing
 //! nothing.
 
-use crate::division::{Entitled, admissions, ask, entitled, rooms};
-use crate::entry::{PoolRef, entry, lines, pool_of, request};
+use crate::division::{Entitled, admissions, ask, asked, entitled, rooms};
+use crate::entry::{PoolRef, entry, lines, pool_of};
 use crate::ledger::Ledger;
 use crate::picture::{JobView, Picture};
 use crate::place::{demand, route_missing};
@@ -110,7 +110,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let mut rooms = rooms(picture, &ledger, &entitled);
     let mine = |turn: &Turn| {
         let group = spec.group(&turn.group)?;
-        request(picture, (id, &job), (spec, group), &lines(picture, id, &job))
+        asked(picture, (id, &job), (spec, group), &lines(picture, id, &job))
     };
     let ask = |turn: &Turn| {
         if turn.job == id {

@@ -85,7 +85,7 @@ pub(crate) fn remedy(
     };
     let mut out = Remedy::default();
     for turn in starved {
-        let Some(request) = ask(picture, turn) else {
+        let Some(request) = ask(picture, turn).filter(|r| r.gang.is_empty()) else {
             continue;
         };
         match offer.claim(&request, &mut name) {
@@ -210,10 +210,10 @@ impl Offer<'_> {
             if !takes {
                 continue;
             }
-            let there = self.rooms.cluster(&slice.cluster, Side::Ordinary, request.shape);
+            let there = self.rooms.cluster(&slice.cluster, Side::Ordinary, request.unit.shape);
             let count = slice.more.min(self.own_count(request));
-            let lacking = request.shape.times(count).minus(there);
-            if count == 0 || request.shape.fits(there) {
+            let lacking = request.unit.shape.times(count).minus(there);
+            if count == 0 || request.unit.shape.fits(there) {
                 out = Claimed::NotNow;
                 continue;
             }
@@ -223,7 +223,7 @@ impl Offer<'_> {
             }
             self.budget -= most;
             *self.made.entry(slice.cluster.clone()).or_default() += 1;
-            let promised = request.shape.times(count);
+            let promised = request.unit.shape.times(count);
             self.rooms
                 .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
             self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
@@ -247,7 +247,7 @@ impl Offer<'_> {
     fn own_count(&self, request: &Request) -> u64 {
         let own = self.first.ordinary.amount(request.pool);
         let left = own.minus(self.rooms.taken(request.pool).0);
-        request.shape.count_in(left).min(request.room).min(COUNT)
+        request.unit.shape.count_in(left).min(request.room).min(COUNT)
     }
 
     /// Another cluster that the group may use, where somebody may lose something for it.
@@ -255,7 +255,7 @@ impl Offer<'_> {
         let (spec, group) = self.picture.group(request.job, &request.group)?;
         let slice = request.slices.first()?;
         let count = slice.more.min(self.own_count(request));
-        let lacking = request.shape.times(count);
+        let lacking = request.unit.shape.times(count);
         let here: Vec<ClusterId> = request.slices.iter().map(|s| s.cluster.clone()).collect();
         let candidates = Candidates::new(self.picture, |_| Taken::default());
         for candidate in candidates.of(Asker::of(spec, group)) {
@@ -266,7 +266,7 @@ impl Offer<'_> {
             let (_, most) = self.victims(request, &candidate.id, lacking, 1);
             self.staying = before;
             let room = Candidate {
-                room: request.shape.times(most.min(count)),
+                room: request.unit.shape.times(most.min(count)),
                 ..candidate.clone()
             };
             let share = place_elsewhere(&demand(request.job, spec, group), count, &here, &[room]);

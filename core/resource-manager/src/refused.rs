@@ -1,11 +1,12 @@
 //! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
 
 use crate::entry::{Line, PoolRef, pool_of, terms_in};
+use crate::gangs;
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{Reason, ReasonCode};
-use echelon_core_pools::Rooms;
+use echelon_core_pools::{Rooms, Unit};
 
 /// Instances of a slice that could start and are not admitted, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,12 @@ pub(crate) fn refused(
     let lines = all.iter().filter(|l| l.key.group == group.name);
     let allocated = lines.clone().map(|l| l.allocated).fold(0u64, u64::saturating_add);
     let room = u64::from(group.most_active()).saturating_sub(allocated);
+    // A gang is refused as a whole.
+    let unit = if spec.gang.is_some() {
+        gangs::unit(spec, &gangs::members(all))
+    } else {
+        Unit::one(group.room())
+    };
     let refused = lines.flat_map(|line| {
         let count = line.count.startable().saturating_sub(line.allocated);
         let reason = || {
@@ -40,7 +47,7 @@ pub(crate) fn refused(
                 PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
                 PoolRef::Known(pool) => {
                     let terms = terms_in(picture, pool, spec, all);
-                    rooms.refusal(pool, terms, group.room(), &line.key.cluster)
+                    rooms.refusal(pool, terms, unit, &line.key.cluster)
                 }
             }
         };

@@ -9,6 +9,7 @@ use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Kind, Resources};
 use echelon_core_pools::ClusterRoom;
 use echelon_core_routing::Candidate;
+use std::collections::BTreeMap;
 
 /// What is taken of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -178,6 +179,7 @@ pub struct Candidates {
     with_gpus: Vec<Candidate>,
     without_gpus: Vec<Candidate>,
     revocable: Vec<Candidate>,
+    capacity: BTreeMap<ClusterId, Resources>,
 }
 
 impl Candidates {
@@ -214,6 +216,7 @@ impl Candidates {
             });
             out.without_gpus.push(open);
             out.with_gpus.push(all);
+            out.capacity.insert(id.clone(), total(c));
         }
         out
     }
@@ -226,6 +229,12 @@ impl Candidates {
             Asker::Plain => &self.without_gpus,
             Asker::Revocable => &self.revocable,
         }
+    }
+
+    /// What the hosts of each have together.
+    #[must_use]
+    pub const fn capacity(&self) -> &BTreeMap<ClusterId, Resources> {
+        &self.capacity
     }
 
     /// Takes somebody's room, in sum, out of a cluster. What revocable work takes of ordinary room is counted by the next cycle.

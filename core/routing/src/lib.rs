@@ -11,8 +11,10 @@ pub mod filter;
 pub mod home;
 pub mod route;
 pub mod split;
+pub mod whole;
 
 pub use filter::{Candidate, Demand, Dropped, filter};
 pub use home::Homes;
 pub use route::{Routed, Share, place_elsewhere, route};
 pub use split::{add_evenly, add_in_order};
+pub use whole::{Part, Whole, route_whole};

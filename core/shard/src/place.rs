@@ -280,6 +280,7 @@ impl Shard {
             job: group.job(),
             group: group.name().clone(),
             kind: job.kind,
+            gang: job.gang.is_some(),
             priority: job.priority,
             resources: spec.room(),
             revocable: job.revocable,

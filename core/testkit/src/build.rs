@@ -3,7 +3,7 @@
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::spec::{ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId, SidecarName};
 use std::collections::BTreeMap;
@@ -96,6 +96,7 @@ impl JobBuilder {
             revocable: false,
             preemptible: true,
             controller: false,
+            gang: None,
             on_unreachable: defaults::on_unreachable(kind),
             on_cluster_loss: defaults::on_cluster_loss(kind),
             groups: vec![group],
@@ -141,6 +142,30 @@ impl JobBuilder {
     #[must_use]
     pub const fn controller(mut self) -> Self {
         self.0.controller = true;
+        self
+    }
+
+    /// All instances together or none.
+    #[must_use]
+    pub const fn gang(mut self) -> Self {
+        self.0.gang = Some(Gang {
+            start_within: defaults::START_WITHIN,
+        });
+        self
+    }
+
+    /// With another group of as many instances.
+    #[must_use]
+    pub fn with_group(mut self, name: &str, instances: u32, room: Resources) -> Self {
+        if let Some(first) = self.0.groups.first() {
+            let other = GroupSpec {
+                name: GroupName::new(name),
+                instances,
+                resources: room,
+                ..first.clone()
+            };
+            self.0.groups.push(other);
+        }
         self
     }
 

@@ -9,13 +9,14 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "name",
     "pool",
     "kind",
     "revocable",
     "preemptible",
     "controller",
+    "gang",
     "owner",
     "labels",
     "priority",
@@ -88,6 +89,7 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "revocable" if from.revocable => into.revocable = true,
         "preemptible" if from.preemptible.is_some() => into.preemptible = from.preemptible,
         "controller" if from.controller => into.controller = true,
+        "gang" if from.gang.is_some() => into.gang = from.gang,
         "owner" => into.owner.clone_from(&from.owner),
         "labels" => into.labels.clone_from(&from.labels),
         "priority" => into.priority = from.priority,

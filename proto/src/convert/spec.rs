@@ -7,7 +7,7 @@ use super::{Problems, at};
 use crate::echelon::v1;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::spec::{
-    ClusterChoice, Constraint, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
+    ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, SidecarName, Span};
@@ -33,6 +33,9 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         revocable: s.revocable,
         preemptible: Some(s.preemptible),
         controller: s.controller,
+        gang: s.gang.map(|g| v1::Gang {
+            start_within: Some(duration(g.start_within)),
+        }),
         on_unreachable: Some(silence(s.on_unreachable)),
         on_cluster_loss: Some(silence(s.on_cluster_loss)),
         groups: s.groups.iter().map(group).collect(),
@@ -132,6 +135,7 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         revocable: s.revocable,
         preemptible: s.preemptible.unwrap_or(true),
         controller: s.controller,
+        gang: s.gang.map(|g| read_gang(g, &at(path, "gang"), problems)),
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
             .unwrap_or(defaults::on_unreachable(kind)),
         on_cluster_loss: read_silence(s.on_cluster_loss, &at(path, "on_cluster_loss"), problems)
@@ -171,6 +175,15 @@ fn read_clusters(c: v1::ClusterChoice, path: &str, problems: &mut Problems) -> C
         }
     };
     ClusterChoice { only: c.only, spread }
+}
+
+fn read_gang(g: v1::Gang, path: &str, problems: &mut Problems) -> Gang {
+    let within = g
+        .start_within
+        .map(|d| read_duration(&d, || at(path, "start_within"), problems));
+    Gang {
+        start_within: within.unwrap_or(defaults::START_WITHIN),
+    }
 }
 
 fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) -> Option<OnSilence> {

@@ -199,7 +199,7 @@ fn specs() -> impl Strategy<Value = JobSpec> {
         btree_map(".{0,4}", ".{0,4}", 0..3),
         vec(".{0,4}", 0..3),
     );
-    let flags = proptest::array::uniform5(any::<bool>());
+    let flags = proptest::array::uniform6(any::<bool>());
     let rest = (flags, any::<u32>(), silences(), silences());
     (texts, rest, vec(groups(), 0..3)).prop_map(|(t, r, groups)| JobSpec {
         name: t.0,
@@ -215,6 +215,9 @@ fn specs() -> impl Strategy<Value = JobSpec> {
         revocable: r.0[2],
         preemptible: r.0[3],
         controller: r.0[4],
+        gang: r.0[5].then_some(Gang {
+            start_within: Span(u64::from(r.1)),
+        }),
         on_unreachable: r.2,
         on_cluster_loss: r.3,
         groups,

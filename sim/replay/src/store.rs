@@ -159,6 +159,7 @@ fn spec(job: &Job) -> JobSpec {
         revocable: job.revocable,
         preemptible: true,
         controller: false,
+        gang: None,
         on_unreachable: defaults::on_unreachable(kind),
         on_cluster_loss: defaults::on_cluster_loss(kind),
         groups: job.groups.iter().map(group).collect(),

@@ -3,7 +3,7 @@
 use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path};
 use super::{Violations, group};
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::spec::{JobKind, JobSpec, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::spec::{JobKind, JobSpec, MAX_GANG, MAX_SPEC_BYTES, OnSilence, Spread};
 use echelon_core_model::{JobId, Span};
 use std::collections::BTreeSet;
 
@@ -60,6 +60,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         at("preemptible"),
         "must be true where the job is revocable: what runs on lent room may be killed at any time",
     );
+    gang(s, path, out);
     let keeps_data = s.groups.iter().any(|g| g.volume.is_some());
     for (on, field) in [
         (s.on_unreachable, "on_unreachable"),
@@ -69,6 +70,41 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
             !keeps_data || on == OnSilence::Wait,
             at(field),
             "must be wait: what is in an instance's volume is on its host only",
+        );
+    }
+}
+
+fn gang(s: &JobSpec, path: &str, out: &mut Violations) {
+    let Some(gang) = s.gang else { return };
+    let at = |field: &str| format!("{path}.{field}");
+    out.check(
+        s.kind == JobKind::Batch,
+        at("gang"),
+        format!("is for jobs of kind batch; this one is of kind {}", s.kind),
+    );
+    out.check(
+        (SHORTEST_SILENCE..=LONGEST_SPAN).contains(&gang.start_within),
+        at("gang.start_within"),
+        "must be 1 second to 365 days",
+    );
+    out.check(
+        s.instances() <= MAX_GANG,
+        at("gang"),
+        format!(
+            "has {} instances; at most {MAX_GANG} can begin together",
+            s.instances()
+        ),
+    );
+    out.check(
+        s.clusters.spread == Spread::None,
+        at("clusters.spread"),
+        "must be none: a gang runs on one cluster",
+    );
+    for (i, g) in s.groups.iter().enumerate() {
+        out.check(
+            g.max_running.is_none(),
+            at(&format!("groups[{i}].max_running")),
+            "must be left out: all instances of a gang run at the same time",
         );
     }
 }

@@ -14,6 +14,8 @@ impl ReasonCode {
             Self::RestartRequested => "a restart was asked for",
             Self::ScaledDown => "the group was scaled down",
             Self::Moved => "is being moved to another cluster",
+            Self::GangIncomplete => "a part of its gang did not run in time; all of it is stopped to begin anew",
+            Self::GangWaits => "waits to begin together with the rest of its gang",
             Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
             Self::PoolLimit => "its pool's limit is reached",
             Self::PoolEntitlement => "its pool uses all that it is entitled to",
@@ -30,6 +32,10 @@ impl ReasonCode {
             Self::ClusterSilent => "the chosen cluster has not reported",
             Self::ClusterCordoned => "the chosen cluster takes no new work",
             Self::AwaitingGrant => "the grant is on its way to the shard",
+            Self::GangKept => "room for its whole gang is being kept together",
+            Self::GangBlocked => {
+                "what is in the way of its whole gang has no deadline (max_run) and may not be stopped for it"
+            }
             Self::HostResources => "hosts have too little left",
             Self::HostConstraint => "hosts do not meet a constraint",
             Self::NoHosts => "the cluster has no hosts",

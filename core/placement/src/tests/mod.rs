@@ -1,6 +1,7 @@
 //! The language of the tests, then tables, then properties against a plain one-by-one reference.
 
 mod cases;
+mod gangs;
 mod properties;
 mod size;
 mod victims;
@@ -57,6 +58,7 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
         job: JobId(job),
         group: GroupName::new("main"),
         kind,
+        gang: false,
         priority: 0,
         resources,
         revocable: false,

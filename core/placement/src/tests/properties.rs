@@ -89,7 +89,7 @@ prop_compose! {
     }
 }
 
-fn a_problem() -> impl Strategy<Value = Problem> {
+pub fn a_problem() -> impl Strategy<Value = Problem> {
     let hosts = (0..8usize).prop_flat_map(|n| (0..n).map(a_host).collect::<Vec<_>>());
     let groups = (0..6u128).prop_flat_map(|n| (0..n).map(a_group).collect::<Vec<_>>());
     (hosts, groups).prop_map(|(hosts, groups)| Problem {

@@ -28,7 +28,7 @@ pub(crate) fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str,
         group: GroupName::new("main"),
         pool: 0,
         terms: Terms::of(Side::Ordinary),
-        shape: cpus(shape),
+        unit: Unit::one(cpus(shape)),
         room: u64::MAX,
         slices: wants
             .iter()
@@ -39,6 +39,7 @@ pub(crate) fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str,
                 more: *more,
             })
             .collect(),
+        gang: Vec::new(),
     };
     Asked {
         pool,
@@ -109,7 +110,7 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
         let clusters = waiting.iter().map(|s| index(s).unwrap_or(99));
         let like = Likeness {
             user: a.user.map(Arc::from),
-            ..Likeness::new(r.terms, r.shape, clusters)
+            ..Likeness::new(r.terms, r.unit, clusters)
         };
         let turn = Turn {
             priority: Reverse(a.priority),
@@ -266,7 +267,7 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
     let mut queue = Queue::default();
     let pool = there.hierarchy.find("/p").unwrap();
     for a in &asked {
-        let like = Likeness::new(Terms::of(Side::Ordinary), a.request.shape, std::iter::once(0));
+        let like = Likeness::new(Terms::of(Side::Ordinary), a.request.unit, std::iter::once(0));
         let turn = Turn {
             priority: Reverse(0),
             job: a.request.job,
@@ -341,7 +342,7 @@ proptest! {
             let mut sum = 0;
             for (r, a, _) in &admitted {
                 let counted = a.more.iter().filter(|(c, _, _)| which(r, c));
-                sum += counted.map(|(_, _, n)| n * r.request.shape.cpus).sum::<u64>();
+                sum += counted.map(|(_, _, n)| n * r.request.unit.shape.cpus).sum::<u64>();
             }
             sum
         };

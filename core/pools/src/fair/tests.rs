@@ -26,7 +26,7 @@ fn by_user(asked: &[Asked], there: &mut There) -> BTreeMap<&'static str, u64> {
     let mut out = BTreeMap::new();
     for (a, got, _) in admit_all(asked, there) {
         let n: u64 = got.more.iter().map(|(_, _, n)| n).sum();
-        *out.entry(a.user.unwrap_or_default()).or_default() += n * a.request.shape.cpus;
+        *out.entry(a.user.unwrap_or_default()).or_default() += n * a.request.unit.shape.cpus;
     }
     out
 }
@@ -90,16 +90,16 @@ proptest! {
     #[test]
     fn users_who_want_everything_end_within_an_instance_of_each_other((asked, most) in greedy()) {
         let got = by_user(&asked, &mut fair_rooms(most));
-        let largest = asked.iter().map(|a| a.request.shape.cpus).max().unwrap();
+        let largest = asked.iter().map(|a| a.request.unit.shape.cpus).max().unwrap();
         let poorer = if got["ann"] < got["bob"] { "ann" } else { "bob" };
         let of_poorer = asked.iter().filter(|a| a.user == Some(poorer));
         // What is too little for any instance of who has less goes to the other.
-        let too_little = of_poorer.map(|a| a.request.shape.cpus).min().unwrap() - 1;
-        let same = asked.iter().all(|a| a.request.shape.cpus == largest);
+        let too_little = of_poorer.map(|a| a.request.unit.shape.cpus).min().unwrap() - 1;
+        let same = asked.iter().all(|a| a.request.unit.shape.cpus == largest);
         let gap = got["ann"].abs_diff(got["bob"]);
         prop_assert!(gap <= largest + if same { 0 } else { too_little }, "{got:?}");
         // Nothing is left that anybody's oldest job could have.
-        let smallest = asked.iter().map(|a| a.request.shape.cpus).min().unwrap();
+        let smallest = asked.iter().map(|a| a.request.unit.shape.cpus).min().unwrap();
         prop_assert!(most - got["ann"] - got["bob"] < smallest, "{got:?}");
     }
 

@@ -13,7 +13,7 @@ use echelon_core_model::pool::Pool;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Batch, Decision, Op, OpId, OpResult, Query, Role, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
-use echelon_core_testkit::build::{JobBuilder, main_group, shape};
+use echelon_core_testkit::build::{JobBuilder, shape};
 use echelon_core_testkit::store::ModelStore;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -358,8 +358,8 @@ impl Case {
             return;
         };
         for a in put {
-            self.stored
-                .extend(a.ranges(&main_group()).iter().map(|r| (a.job, r.clone())));
+            let all = a.groups.values().flatten();
+            self.stored.extend(all.map(|r| (a.job, r.clone())));
         }
     }
 

@@ -86,6 +86,7 @@ pub fn spec(command: &str) -> JobSpec {
         revocable: false,
         preemptible: true,
         controller: false,
+        gang: None,
         on_unreachable: defaults::ON_UNREACHABLE,
         on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![group],

@@ -1,0 +1,232 @@
+//! Gangs: all instances of a job, of all its groups, are at one cluster, are admitted together, and go elsewhere together.
+
+use crate::entry::{Line, PoolRef, is_unplaced, lines, pool_of, terms_in};
+use crate::moves::{assign, mark, missing};
+use crate::picture::{JobView, Picture, SliceKey};
+use crate::place::{Leave, demand};
+use crate::room::{Asker, Candidates};
+use echelon_core_model::assignment::Releasing;
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, RangeSet, Reason, ReasonCode, Resources};
+use echelon_core_pools::{Member, Request, SliceRequest, Unit};
+use echelon_core_routing::{Part, route_whole};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What of a gang is to begin together: all that is not granted yet and has not ended, of each group.
+pub(crate) fn members(lines: &[Line]) -> Vec<Member> {
+    let lacking = lines.iter().map(|l| Member {
+        group: l.key.group.clone(),
+        generation: l.key.generation,
+        more: l.count.startable().saturating_sub(l.allocated),
+    });
+    lacking.filter(|m| m.more > 0).collect()
+}
+
+/// All of these at once.
+pub(crate) fn unit(spec: &JobSpec, members: &[Member]) -> Unit {
+    let none = Unit {
+        shape: Resources::ZERO,
+        instances: 0,
+    };
+    members.iter().fold(none, |sum, m| {
+        let room = spec.group(&m.group).map(|g| g.room()).unwrap_or_default();
+        Unit {
+            shape: sum.shape.plus(room.times(m.more)),
+            instances: sum.instances.saturating_add(m.more),
+        }
+    })
+}
+
+/// What a gang asks for; `None` when it waits nowhere, is on its way, or its pool is not there.
+pub(crate) fn request(
+    picture: &Picture,
+    (id, job): (JobId, &JobView),
+    spec: &JobSpec,
+    lines: &[Line],
+) -> Option<Request> {
+    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+        return None;
+    };
+    let moving = job.groups().iter().any(|group| {
+        let leaves = job.decided.ranges(group).iter().any(|r| r.releasing.is_some());
+        leaves || missing(job, group) > 0
+    });
+    let cluster = &lines.first()?.key.cluster;
+    let apart = lines.iter().any(|l| l.key.cluster != *cluster);
+    let held_back = lines.iter().any(|l| job.held_back.contains_key(&l.key));
+    let members = members(lines);
+    if moving || apart || held_back || members.is_empty() || job.decided != job.durable {
+        return None;
+    }
+    Some(Request {
+        job: id,
+        group: members.first()?.group.clone(),
+        pool,
+        terms: terms_in(picture, pool, spec, lines),
+        unit: unit(spec, &members),
+        room: 1,
+        slices: vec![SliceRequest {
+            cluster: cluster.clone(),
+            generation: Generation::default(),
+            allocated: 0,
+            more: 1,
+        }],
+        gang: members,
+    })
+}
+
+/// What of each group is to go somewhere, as routing needs it.
+fn parts<'a>(
+    id: JobId,
+    spec: &'a JobSpec,
+    clusters: &'a Candidates,
+    count: impl Fn(&echelon_core_model::spec::GroupSpec) -> u64,
+) -> Vec<Part<'a>> {
+    let groups = spec.groups.iter();
+    let parts = groups.map(|g| Part {
+        demand: demand(id, spec, g),
+        count: count(g),
+        clusters: clusters.of(Asker::of(spec, g)),
+    });
+    parts.collect()
+}
+
+/// Gives all numbers of a gang that have no holder one: where the others are, or all of them the same.
+pub(crate) fn route_missing(id: JobId, job: &mut JobView, spec: &JobSpec, clusters: &mut Candidates) {
+    let lacking: Vec<u64> = spec.groups.iter().map(|g| missing(job, &g.name)).collect();
+    if lacking.iter().all(|n| *n == 0) {
+        return;
+    }
+    let groups = spec.groups.iter();
+    let mut held = groups.flat_map(|g| job.decided.ranges(&g.name));
+    let cluster = match held.next() {
+        Some(range) => range.cluster.clone(),
+        None => {
+            let parts = parts(id, spec, clusters, |g| u64::from(g.instances));
+            match route_whole(&parts, clusters.capacity(), &[]) {
+                Ok(whole) => whole.cluster,
+                Err(reason) => {
+                    let groups = spec.groups.iter().map(|g| (g.name.clone(), reason.clone()));
+                    groups.for_each(|(group, reason)| drop(job.unrouted.insert(group, reason)));
+                    return;
+                }
+            }
+        }
+    };
+    for (group, n) in spec.groups.iter().zip(lacking).filter(|(_, n)| *n > 0) {
+        clusters.take(&cluster, Asker::of(spec, group), group.room().times(n));
+        assign(
+            Arc::make_mut(&mut job.decided),
+            &group.name,
+            &[(cluster.clone(), n)],
+        );
+    }
+}
+
+impl Leave<'_> {
+    /// Marks all of a gang to go, when it cannot begin where it is and can elsewhere, or its cluster is to be emptied.
+    pub(crate) fn mark_gang(&mut self, id: JobId, job: &mut JobView, spec: &JobSpec) {
+        let slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
+        job.stuck.retain(|key, _| slices.contains(key));
+        let Some(first) = slices.first().cloned() else {
+            return;
+        };
+        let marked = |key: &SliceKey| job.decided.ranges(&key.group).iter().any(|r| r.releasing.is_some());
+        if job.durable != job.decided || slices.iter().any(marked) {
+            return;
+        }
+        let apart: Vec<&ClusterId> = slices.iter().map(|k| &k.cluster).collect();
+        if apart.iter().any(|c| **c != first.cluster) {
+            // It came apart, as when its target was taken back for a part of it: all follow the first.
+            self.mark_all(job, &first.cluster);
+            return;
+        }
+        let view = self.picture.clusters.get(&first.cluster);
+        let drains = view.is_some_and(|c| c.wish() == Wish::Draining);
+        if !drains && !self.is_stuck(id, job, spec, &first) {
+            return;
+        }
+        let lines = lines(self.picture, id, job);
+        let ended = |group: &GroupName| {
+            let of_group = lines.iter().filter(|l| l.key.group == *group);
+            of_group.map(|l| l.count.ended).fold(0, u64::saturating_add)
+        };
+        let parts = parts(id, spec, &self.clusters, |g| {
+            u64::from(g.instances).saturating_sub(ended(&g.name))
+        });
+        let from = [first.cluster.clone()];
+        let whole = route_whole(&parts, self.clusters.capacity(), &from);
+        let Ok(whole) = whole.map_err(drop) else { return };
+        if !whole.has_room || (drains && self.drain_left == 0) {
+            return;
+        }
+        let needs: Vec<(Asker, Resources)> = spec
+            .groups
+            .iter()
+            .zip(&parts)
+            .map(|(g, p)| (Asker::of(spec, g), p.demand.shape.times(p.count)))
+            .collect();
+        for (asker, need) in needs {
+            self.clusters.take(&whole.cluster, asker, need);
+        }
+        if drains {
+            self.drain_left = self.drain_left.saturating_sub(spec.instances());
+        }
+        self.mark_all(job, &whole.cluster);
+    }
+
+    /// Whether a gang of which nothing runs has found no room for long enough.
+    fn is_stuck(&self, id: JobId, job: &mut JobView, spec: &JobSpec, first: &SliceKey) -> bool {
+        let lines = lines(self.picture, id, job);
+        let reports = lines.iter().filter_map(|l| self.picture.report(id, &l.key));
+        let runs = lines.iter().any(|l| l.count.active > 0);
+        let unplaced = reports
+            .flat_map(|r| &r.waiting)
+            .any(|(reason, ..)| is_unplaced(reason.code));
+        let refused = refusal(self.picture, (id, job), spec, &lines);
+        let no_room = refused.is_some_and(|r| {
+            matches!(
+                r.code,
+                ReasonCode::NoClusterCapacity | ReasonCode::ClusterCordoned
+            )
+        });
+        if runs || !(unplaced || no_room) {
+            job.stuck.remove(first);
+            return false;
+        }
+        let since = *job.stuck.get_or_insert_with(first.clone(), || self.now);
+        self.now.since(since) >= self.spill_after
+    }
+
+    fn mark_all(&mut self, job: &mut JobView, to: &ClusterId) {
+        let with = Releasing {
+            to: Some(to.clone()),
+            why: ReasonCode::Moved,
+            count: None,
+        };
+        for group in job.groups() {
+            let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group) else {
+                continue;
+            };
+            let there = ranges.iter().filter(|r| r.cluster != *to).map(|r| r.range);
+            let numbers: RangeSet = there.collect();
+            mark(ranges, &numbers, &with);
+            self.changed |= !numbers.is_empty();
+        }
+    }
+}
+
+/// Why a gang gets nothing of what a division has left, if so.
+pub(crate) fn refusal(
+    picture: &Picture,
+    (id, job): (JobId, &JobView),
+    spec: &JobSpec,
+    lines: &[Line],
+) -> Option<Reason> {
+    let request = request(picture, (id, job), spec, lines)?;
+    let cluster = &request.slices.first()?.cluster;
+    let rooms = &picture.division.rooms;
+    rooms.refusal(request.pool, request.terms, request.unit, cluster)
+}

@@ -1,0 +1,144 @@
+//! Gangs: all instances of all groups begin together on one cluster, or none does.
+
+use super::case::{Case, batch, service};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::{JobId, ReasonCode, RunState, Span};
+use echelon_core_testkit::build::{JobBuilder, shape};
+
+/// A gang of so many in its first group, and so many in its second.
+fn gang(first: u32, second: u32) -> JobBuilder {
+    batch(first).with_group("ps", second, shape(1, 64)).gang()
+}
+
+#[test]
+fn a_gang_of_two_groups_begins_whole_or_not_at_all() {
+    let mut case = Case::with(&[("a", 10)]);
+    let small = case.job(1, batch(4));
+    let job = case.job(2, gang(5, 2));
+    case.run_for(Span::seconds(3));
+    assert_eq!((case.total_active(small), case.total_active(job)), (4, 0));
+    assert_eq!(
+        case.waiting(job),
+        [
+            (ReasonCode::NoClusterCapacity, 5),
+            (ReasonCode::NoClusterCapacity, 2)
+        ]
+    );
+    let told = case.progress(job).unwrap().waiting[0].reason.to_string();
+    assert!(told.contains("cpus needs 7, has at most 6"), "{told}");
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.run_for(Span::seconds(1));
+    assert_eq!((case.total_active(small), case.total_active(job)), (3, 7));
+}
+
+#[test]
+fn what_fits_behind_a_waiting_gang_is_not_blocked() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.job(1, service(6));
+    let job = case.job(2, gang(4, 3));
+    let behind = case.job(3, batch(2));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(job), case.total_active(behind)), (0, 2));
+}
+
+#[test]
+fn members_that_have_ended_are_not_waited_for_and_one_that_follows_asks_for_nothing() {
+    let mut case = Case::with(&[("a", 10)]);
+    let job = case.job(1, gang(4, 3));
+    assert_eq!(case.total_active(job), 7);
+    case.at("a", |s, now| s.finish(2, RunState::Succeeded, now));
+    let other = case.job(2, service(9));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(job), case.total_active(other)), (5, 5));
+}
+
+#[test]
+fn a_gang_goes_where_all_of_it_has_room() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let filler = case.job(9, service(6).spread());
+    assert_eq!(case.active(filler), [("a", 3), ("b", 3)]);
+    // Nowhere are there six of its cores; together there would be ten.
+    let job = case.job(1, gang(3, 3));
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.total_active(job), 0);
+    let home = if case.ranges(job).contains("@a") { "a" } else { "b" };
+    let other = if home == "a" { "b" } else { "a" };
+    case.shard(other).cores += 1;
+    case.run_for(Span::seconds(40));
+    assert_eq!(case.active(job), [(other, 6)]);
+}
+
+#[test]
+fn what_no_cluster_can_hold_whole_says_so() {
+    let mut case = Case::with(&[("a", 4), ("b", 6)]);
+    let job = case.job(1, gang(5, 3));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.assignment(job).map(|a| a.groups.len()).unwrap_or_default(), 0);
+    let told = case.progress(job).unwrap().waiting[0].reason.to_string();
+    assert!(
+        told.contains("cpus needs 8, has at most 6") && told.contains("too small for the whole gang"),
+        "{told}"
+    );
+    case.shard("b").cores = 8;
+    case.run_for(Span::seconds(10));
+    assert_eq!(case.active(job), [("b", 8)]);
+}
+
+#[test]
+fn a_gang_beyond_its_pools_entitlement_waits_and_says_so() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.set_pool("/x", 1_000_000);
+    case.run_for(Span::seconds(6));
+    case.job(1, service(10));
+    let job = case.job(2, gang(4, 3).pool("/x"));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.total_active(job), 0);
+    let codes: Vec<ReasonCode> = case.waiting(job).iter().map(|(code, _)| *code).collect();
+    assert!(
+        codes.iter().all(|c| matches!(c, ReasonCode::PoolEntitlement | ReasonCode::NoClusterCapacity)),
+        "{codes:?}"
+    );
+}
+
+#[test]
+fn a_limit_on_instances_counts_all_of_a_gang() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.change_pool("/default", |p| p.max_instances = 6);
+    case.run_for(Span::seconds(6));
+    let job = case.job(1, gang(4, 3));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(job), 0);
+    let codes: Vec<ReasonCode> = case.waiting(job).iter().map(|(code, _)| *code).collect();
+    assert_eq!(codes, [ReasonCode::PoolInstances, ReasonCode::PoolInstances]);
+    case.change_pool("/default", |p| p.max_instances = 7);
+    case.run_for(Span::seconds(6));
+    assert_eq!(case.total_active(job), 7);
+}
+
+#[test]
+fn a_gang_leaves_a_draining_cluster_whole() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, gang(3, 2));
+    let [(home, 5)] = case.active(job)[..] else {
+        panic!("{:?}", case.active(job));
+    };
+    let home = home.to_owned();
+    let other = if home == "a" { "b" } else { "a" };
+    case.wish(&home, Wish::Draining);
+    case.run_for(Span::seconds(40));
+    assert_eq!(case.active(job), [(other, 5)]);
+}
+
+#[test]
+fn a_new_leader_takes_a_gang_over_as_it_is() {
+    let mut case = Case::with(&[("a", 10)]);
+    let jobs: [JobId; 2] = [case.job(1, gang(3, 2)), case.job(2, gang(3, 3))];
+    case.run_for(Span::seconds(2));
+    assert_eq!(jobs.map(|j| case.total_active(j)), [5, 0]);
+    case.fail_over();
+    case.run_for(Span::seconds(10));
+    assert_eq!(jobs.map(|j| case.total_active(j)), [5, 0]);
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(jobs.map(|j| case.total_active(j)), [4, 6]);
+}
