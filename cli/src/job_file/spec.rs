@@ -10,7 +10,8 @@ use super::{Problem, Problems};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::spec::{
-    ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
+    ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread,
+    defaults,
 };
 use echelon_core_model::time::Span;
 use echelon_core_model::volume::{PersistentVolume, Reclaim};

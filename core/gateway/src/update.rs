@@ -147,11 +147,7 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             before.controller == after.controller,
             before.controller.to_string(),
         ),
-        (
-            "gang",
-            before.gang == after.gang,
-            "as it was".to_owned(),
-        ),
+        ("gang", before.gang == after.gang, "as it was".to_owned()),
         (
             "clusters",
             before.clusters == after.clusters,

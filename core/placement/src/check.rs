@@ -5,9 +5,7 @@ use crate::answer::{Answer, Choice};
 use crate::problem::{Bound, Problem, Wanted};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::{Constraint, JobKind};
-use echelon_core_model::{
-    GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, ReasonCode, Resources,
-};
+use echelon_core_model::{GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, ReasonCode, Resources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -220,7 +218,9 @@ impl<'a> Judge<'a> {
         let placed: BTreeSet<JobId> = answer.choices.iter().map(|c| c.instance.job).collect();
         let left: BTreeSet<JobId> = answer.unplaced.iter().map(|u| u.job).collect();
         let gangs: BTreeSet<JobId> = self.groups.values().filter(|g| g.gang).map(|g| g.job).collect();
-        let parted = gangs.into_iter().filter(|g| placed.contains(g) && left.contains(g));
+        let parted = gangs
+            .into_iter()
+            .filter(|g| placed.contains(g) && left.contains(g));
         self.broken.extend(parted.map(Broken::Parted));
     }
 

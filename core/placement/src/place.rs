@@ -152,7 +152,11 @@ impl<'a> Seating<'a> {
             let bound = wanted.bound.iter().map(|b| b.number);
             let told = |n: &InstanceNumber| {
                 let of = |u: &&Unplaced| (u.job, &u.group) == (job, &wanted.group);
-                self.answer.unplaced.iter().filter(of).any(|u| u.numbers.contains(*n))
+                self.answer
+                    .unplaced
+                    .iter()
+                    .filter(of)
+                    .any(|u| u.numbers.contains(*n))
             };
             let free = wanted.items.iter().map(|i| i.number);
             let numbers: RangeSet = free.chain(bound).filter(|n| !told(n)).collect();

@@ -213,7 +213,9 @@ pub(crate) fn admit_one(request: &Request, most: u64, parts: u64, rooms: &mut Ro
 pub fn admit_held(request: &Request, cluster: &ClusterId, n: u64, rooms: &mut Rooms) -> u64 {
     let (unit, terms) = (request.unit, rooms.terms_now(request.job, request.terms));
     let n = n.min(request.room);
-    let there = unit.shape.count_in(rooms.cluster(cluster, terms.side, unit.shape));
+    let there = unit
+        .shape
+        .count_in(rooms.cluster(cluster, terms.side, unit.shape));
     let now = n.min(there).min(rooms.pool_count(request.pool, terms, unit));
     rooms.take(request.pool, terms, unit, n);
     if n > 0 {

@@ -387,13 +387,7 @@ impl Rooms {
     /// Why one more unit does not fit into a pool and a cluster, `None` when it does. A bound is told before a cluster
     /// without room, since nothing but a change of the pool helps; entitlement after it.
     #[must_use]
-    pub fn refusal(
-        &self,
-        pool: PoolIdx,
-        terms: Terms,
-        unit: Unit,
-        cluster: &ClusterId,
-    ) -> Option<Reason> {
+    pub fn refusal(&self, pool: PoolIdx, terms: Terms, unit: Unit, cluster: &ClusterId) -> Option<Reason> {
         let shape = unit.shape;
         let codes = Left::MOST.bounds(terms).map(|(code, _)| code);
         let bound = codes.flat_map(|code| self.chain(pool).map(move |at| (code, at)));

@@ -318,7 +318,9 @@ fn waits(
 ) -> Vec<(Likeness, Turn, u64)> {
     let groups = spec.groups.iter();
     let requests: Vec<Request> = if spec.gang.is_some() {
-        gangs::request(picture, (id, job), spec, lines).into_iter().collect()
+        gangs::request(picture, (id, job), spec, lines)
+            .into_iter()
+            .collect()
     } else {
         groups
             .filter_map(|group| request(picture, (id, job), (spec, group), lines))

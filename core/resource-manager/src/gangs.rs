@@ -133,7 +133,12 @@ impl Leave<'_> {
         let Some(first) = slices.first().cloned() else {
             return;
         };
-        let marked = |key: &SliceKey| job.decided.ranges(&key.group).iter().any(|r| r.releasing.is_some());
+        let marked = |key: &SliceKey| {
+            job.decided
+                .ranges(&key.group)
+                .iter()
+                .any(|r| r.releasing.is_some())
+        };
         if job.durable != job.decided || slices.iter().any(marked) {
             return;
         }

@@ -1,8 +1,8 @@
 //! Where new instances go (a cycle's routing step), and where those go that wait or must leave. Marks are decided here and stored
 //! before any shard hears of them.
 
-use crate::gangs;
 use crate::entry::{is_unplaced, lines};
+use crate::gangs;
 use crate::moves::{assign, mark, missing};
 use crate::picture::{JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change};

@@ -210,7 +210,9 @@ impl Offer<'_> {
             if !takes {
                 continue;
             }
-            let there = self.rooms.cluster(&slice.cluster, Side::Ordinary, request.unit.shape);
+            let there = self
+                .rooms
+                .cluster(&slice.cluster, Side::Ordinary, request.unit.shape);
             let count = slice.more.min(self.own_count(request));
             let lacking = request.unit.shape.times(count).minus(there);
             if count == 0 || request.unit.shape.fits(there) {

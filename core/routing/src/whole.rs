@@ -130,7 +130,10 @@ mod tests {
     fn routed(groups: &[(u64, u64)], rooms: &[(&str, u64)], from: &[&str]) -> Result<Whole, String> {
         let any = ClusterChoice::default();
         let clusters: Vec<Candidate> = rooms.iter().map(|(c, n)| with_room(c, *n)).collect();
-        let capacity = clusters.iter().map(|c| (c.id.clone(), shape(12, 99_999))).collect();
+        let capacity = clusters
+            .iter()
+            .map(|c| (c.id.clone(), shape(12, 99_999)))
+            .collect();
         let parts: Vec<Part<'_>> = groups
             .iter()
             .map(|(cores, count)| Part {

@@ -6,6 +6,7 @@ use crate::contact::Contact;
 use crate::control::Switch;
 use crate::directive::Orders;
 use crate::event::{Effect, Event, LinkId};
+use crate::gangs::Gangs;
 use crate::journal::Journal;
 use crate::kill::Kills;
 use crate::loss::Losses;
@@ -107,6 +108,7 @@ pub struct Shard {
     pub(crate) refreshing: BTreeSet<JobId>,
     pub(crate) orders: Orders,
     pub(crate) claims: Claims,
+    pub(crate) gangs: Gangs,
     pub(crate) telling: Telling,
     pub(crate) archiving: BTreeSet<u32>,
     /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
@@ -168,6 +170,7 @@ impl Shard {
             refreshing: BTreeSet::new(),
             orders: Orders::default(),
             claims: Claims::default(),
+            gangs: Gangs::default(),
             telling: Telling::default(),
             archiving: BTreeSet::new(),
             archived: BTreeSet::new(),
@@ -241,6 +244,7 @@ impl Shard {
         self.keep_reconciling();
         self.keep_draining();
         self.let_claims_lapse();
+        self.keep_gangs();
         self.write_hosts();
     }
 
@@ -305,6 +309,7 @@ impl Shard {
                 .filter(|_| acting && self.may_kill()),
             self.next_control(),
             self.claims.next_due(),
+            self.gangs.next_due().filter(|_| acting),
             self.reconcile.next_due().filter(|_| subscribed),
             self.placing.next_due(acting),
             self.placing

@@ -71,6 +71,8 @@ pub(crate) struct Group {
     pub(crate) unplaced: Vec<(Reason, u64)>,
     /// Since when each reason for waiting holds.
     pub(crate) waiting_since: BTreeMap<ReasonCode, Timestamp>,
+    /// Its gang cannot begin yet, or not go on.
+    pub(crate) gang_waits: bool,
     /// Numbers are on their way to be given back for a mark by count.
     pub(crate) releasing_by_count: bool,
     /// Its job has ended: its blocks go to the archive when nothing of it is left.
@@ -100,6 +102,7 @@ impl Group {
             restarting: BTreeSet::new(),
             unplaced: Vec::new(),
             waiting_since: BTreeMap::new(),
+            gang_waits: false,
             releasing_by_count: false,
             archive: false,
         }

@@ -9,13 +9,37 @@ use crate::picture::{At, RunAt};
 use echelon_core_jobs::{Start, VolumeStart, begin};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::runtime::{Port, PortSpec};
-use echelon_core_model::{Generation, InstanceNumber, RangeSet, Resources};
+use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, RangeSet, Resources};
 use echelon_core_placement as placement;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Shard {
     /// Makes a choice an intent, if the instance still wants a host, and the host still has the room and the ports.
     pub(crate) fn intend(&mut self, choice: &placement::Choice, left: &mut HostView) -> Option<RunAt> {
+        let id = &choice.instance;
+        let (at, start) = self.start(choice, left)?;
+        let (now, generation) = (self.now, start.generation);
+        let raises = self
+            .picture
+            .groups
+            .get(&at.0)
+            .is_some_and(|g| !g.ready.contains(&at.1));
+        self.edit(at, |r| begin(r, id, start, now));
+        if raises {
+            self.check_raise(at, generation);
+        }
+        if let Some(group) = self.picture.groups.get_mut(&at.0) {
+            group.ready.remove(&at.1);
+        }
+        let run = self.picture.record(at)?.run.as_ref()?;
+        let run = (at, run.generation, run.number);
+        self.unsent.insert(run);
+        self.paces.spend(Action::Launch, 1);
+        Some(run)
+    }
+
+    /// What a choice would begin, if it still holds; its room and ports are taken out of the host's then.
+    fn start(&self, choice: &placement::Choice, left: &mut HostView) -> Option<(At, Start)> {
         let id = &choice.instance;
         let number = self.picture.number_of(id.job, &id.group)?;
         let at: At = (number, id.number);
@@ -56,23 +80,64 @@ impl Shard {
             }),
             sidecars: spec.sidecars.iter().map(|s| s.name.clone()).collect(),
         };
-        let now = self.now;
-        let raises = !group.ready.contains(&id.number);
         left.free = left.free.minus(needed);
         left.slack.free = left.slack.free.minus(revocable);
         left.ports = ports_left;
-        self.edit(at, |r| begin(r, id, start, now));
-        if raises {
-            self.check_raise(at, generation);
+        Some((at, start))
+    }
+
+    /// Gangs in an answer that can no longer begin as they were placed: one of their choices does not hold, or more of them want hosts.
+    pub(crate) fn overtaken_gangs(
+        &self,
+        answer: &placement::Answer,
+        room: &BTreeMap<HostId, HostView>,
+    ) -> BTreeSet<JobId> {
+        let mut of_gangs: BTreeMap<JobId, Vec<&placement::Choice>> = BTreeMap::new();
+        for choice in &answer.choices {
+            let group = self.picture.group(choice.instance.job, &choice.instance.group);
+            let spec = group.and_then(|g| g.spec.as_ref());
+            if spec.is_some_and(|s| s.gang.is_some()) {
+                of_gangs.entry(choice.instance.job).or_default().push(choice);
+            }
         }
-        if let Some(group) = self.picture.groups.get_mut(&number) {
-            group.ready.remove(&id.number);
+        let mut room = if of_gangs.is_empty() {
+            BTreeMap::new()
+        } else {
+            room.clone()
+        };
+        let mut stands = |(job, choices): (&JobId, &Vec<&placement::Choice>)| {
+            let wants = self.gang_hunger(*job).unwrap_or_default();
+            let wants: usize = wants.iter().map(|h| h.numbers.len()).sum();
+            wants == choices.len()
+                && choices.iter().all(|c| {
+                    let at = room.get_mut(&c.host);
+                    at.and_then(|at| self.start(c, at)).is_some()
+                })
+        };
+        let mut out = BTreeSet::new();
+        for gang in &of_gangs {
+            if !stands(gang) {
+                out.insert(*gang.0);
+            }
         }
-        let run = self.picture.record(at)?.run.as_ref()?;
-        let run = (at, run.generation, run.number);
-        self.unsent.insert(run);
-        self.paces.spend(Action::Launch, 1);
-        Some(run)
+        out
+    }
+
+    /// Where the lanes of all runs of gangs among these stand, by job.
+    pub(crate) fn points_of_gangs<'a>(
+        &mut self,
+        runs: impl Iterator<Item = &'a RunAt>,
+    ) -> BTreeMap<JobId, BTreeSet<Point>> {
+        let mut by_job: BTreeMap<JobId, Vec<RunAt>> = BTreeMap::new();
+        for run in runs {
+            let group = self.picture.groups.get(&run.0.0);
+            let spec = group.and_then(|g| g.spec.as_ref());
+            if let Some(group) = group.filter(|_| spec.is_some_and(|s| s.gang.is_some())) {
+                by_job.entry(group.job()).or_default().push(*run);
+            }
+        }
+        let of_jobs = by_job.into_iter();
+        of_jobs.map(|(job, runs)| (job, self.points_of(&runs))).collect()
     }
 
     /// A raise beyond the grant would be a fault of this program: it is noted for the checker.

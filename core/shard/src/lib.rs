@@ -23,6 +23,7 @@ mod drain;
 mod driver;
 mod effects;
 mod event;
+mod gangs;
 mod group;
 mod held;
 mod instances;

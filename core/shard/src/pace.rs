@@ -42,6 +42,8 @@ impl Action {
 struct Share {
     left: u64,
     ends: Timestamp,
+    /// What was done beyond it and is not made up for yet.
+    debt: u64,
     waited: bool,
     held: u64,
 }
@@ -88,8 +90,9 @@ impl Paces {
         let share = self.share(action);
         if now >= share.ends {
             *share = Share {
-                left: most,
+                left: most.saturating_sub(share.debt),
                 ends: now.plus(length),
+                debt: 0,
                 waited: false,
                 held: share.held,
             };
@@ -101,10 +104,15 @@ impl Paces {
         usize::try_from(share.left).unwrap_or(usize::MAX)
     }
 
-    /// So many are done.
+    /// So many are done. What goes beyond the share, as a gang that begins at once, is made up for by a later next one.
     pub(crate) fn spend(&mut self, action: Action, n: usize) {
+        let (most, length) = share_of(self.rates.of(action));
         let share = self.share(action);
-        share.left = share.left.saturating_sub(u64::try_from(n).unwrap_or(u64::MAX));
+        let n = u64::try_from(n).unwrap_or(u64::MAX);
+        let beyond = n.saturating_sub(share.left).saturating_add(share.debt);
+        share.left = share.left.saturating_sub(n);
+        share.debt = beyond % most;
+        share.ends = share.ends.plus(Span(length.0.saturating_mul(beyond / most)));
     }
 
     /// Does one, if it may be done now.

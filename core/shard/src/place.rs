@@ -41,6 +41,13 @@ pub(crate) struct Placing {
     news: u64,
 }
 
+/// Instances of a group that want a host now.
+#[derive(Debug, Clone)]
+pub(crate) struct Hungry {
+    pub(crate) group: u32,
+    pub(crate) numbers: Vec<InstanceNumber>,
+}
+
 /// A group's wish for hosts.
 #[derive(Debug, Clone, Copy)]
 struct Hunger {
@@ -72,6 +79,17 @@ impl Placing {
                 told: false,
             };
             self.hungry.insert(group, hunger);
+        }
+    }
+
+    /// What a group wants may be had from now on: what was refused before may be of use to it.
+    pub(crate) fn hunger_anew(&mut self, group: u32, revivals: u64) {
+        if let Some(hunger) = self.hungry.get_mut(&group) {
+            *hunger = Hunger {
+                revivals,
+                told: false,
+                ..*hunger
+            };
         }
     }
 
@@ -228,6 +246,18 @@ impl Shard {
                 self.refresh(job);
                 continue;
             }
+            if group.spec.as_ref().is_some_and(|s| s.gang.is_some()) {
+                let job = group.job();
+                let n = self.gang_wanted(job, left, &mut out);
+                // All of it is asked for at once, or in the next problem.
+                if n > left && !out.iter().any(|w| w.job == job) {
+                    self.placing.round.insert(entry);
+                    break;
+                }
+                self.placing.round.retain(|(_, of, _)| *of != job);
+                left = left.saturating_sub(n);
+                continue;
+            }
             let numbers = self.wanting(group, left);
             let appetite = usize::try_from(group.appetite(self.now)).unwrap_or(usize::MAX);
             left = left.saturating_sub(numbers.len());
@@ -245,6 +275,29 @@ impl Shard {
             }
         }
         out
+    }
+
+    /// Adds what a gang wants, all of it or nothing: as much as is `left`, or, as the first of a problem, whatever it is; what goes
+    /// beyond the pace is made up for by those who follow. Tells how many.
+    fn gang_wanted(&mut self, job: JobId, left: usize, out: &mut Vec<placement::Wanted>) -> usize {
+        let hunger = self.gang_hunger(job);
+        self.note_gang_waits(job, hunger.is_none());
+        let hunger = hunger.unwrap_or_default();
+        let n = hunger.iter().map(|h| h.numbers.len()).sum();
+        if n > left && !out.is_empty() {
+            return n;
+        }
+        for of_group in hunger {
+            let Some(group) = self.picture.groups.get(&of_group.group) else {
+                continue;
+            };
+            let wanted = self.wanted(group, of_group.numbers);
+            if let Some(mut wanted) = wanted.filter(|w| w.wants_any()) {
+                self.bind_claimed(group, &mut wanted);
+                out.push(wanted);
+            }
+        }
+        n
     }
 
     /// Whether goal, spec and assignment are known freshly enough to begin a run by them.
@@ -306,8 +359,11 @@ impl Shard {
         }
         let mut room = self.unspoken_room(answer);
         let mut by_host: BTreeMap<HostId, Vec<RunAt>> = BTreeMap::new();
+        let overtaken = self.overtaken_gangs(answer, &room);
         for choice in &answer.choices {
-            let begun = room.get_mut(&choice.host).and_then(|at| self.intend(choice, at));
+            let stands = !overtaken.contains(&choice.instance.job);
+            let at = room.get_mut(&choice.host).filter(|_| stands);
+            let begun = at.and_then(|at| self.intend(choice, at));
             match begun {
                 Some(run) => {
                     let InstanceId { job, group, .. } = &choice.instance;
@@ -326,8 +382,13 @@ impl Shard {
         if !by_host.is_empty() {
             self.placing.round.extend(more);
         }
+        let gangs = self.points_of_gangs(by_host.values().flatten());
         for (host, runs) in by_host {
-            let points = self.points_of(&runs);
+            let mut points = self.points_of(&runs);
+            // Nothing of a gang is launched before all of it is durable.
+            let jobs = runs.iter().filter_map(|(at, ..)| self.picture.groups.get(&at.0));
+            let of_gangs = jobs.filter_map(|g| gangs.get(&g.job()));
+            points.extend(of_gangs.flatten());
             self.hosts.speak_for(&host);
             self.journal.when_durable(points, Then::Launch(host, runs));
         }

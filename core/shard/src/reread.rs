@@ -189,6 +189,9 @@ impl Shard {
         let job = group.job();
         if group.spec.is_none() {
             group.spec = self.picture.specs.get(&(job, version)).cloned();
+            if let Some(spec) = &group.spec {
+                self.gangs.note(job, spec);
+            }
         }
         if self.picture.groups.get(&number).is_some_and(|g| g.spec.is_none()) {
             self.read_spec(job, version);
@@ -215,6 +218,7 @@ impl Shard {
             };
             if group.wish.as_ref().is_some_and(|w| w.spec_version == version) {
                 group.spec = Some(Arc::clone(&spec));
+                self.gangs.note(job, &spec);
                 // The kind of the job is known now, and with it what a drain of a host means for its runs.
                 group.refresh_all_restarts(&self.draining);
                 self.picture.look_at_all(number);

@@ -1,6 +1,7 @@
 //! Why instances of a slice wait, in numbers that sum to those that do: the shard's part of a job's reasons.
 
 use crate::Shard;
+use crate::gangs;
 use crate::group::Group;
 use echelon_core_model::{Generation, InstanceNumber, RangeSet, Reason, ReasonCode, Timestamp};
 
@@ -62,6 +63,10 @@ impl Group {
         let of_volumes = hindrance.volumes.as_ref().filter(|_| self.asks_for_volumes());
         if let Some(reason) = hindrance.everything.as_ref().or(of_volumes) {
             out.push((reason.clone(), hungry));
+            hungry = 0;
+        }
+        if self.gang_waits {
+            out.push((gangs::waits(), hungry));
             hungry = 0;
         }
         for (reason, n) in &self.unplaced {

@@ -14,7 +14,9 @@ impl ReasonCode {
             Self::RestartRequested => "a restart was asked for",
             Self::ScaledDown => "the group was scaled down",
             Self::Moved => "is being moved to another cluster",
-            Self::GangIncomplete => "a part of its gang did not run in time; all of it is stopped to begin anew",
+            Self::GangIncomplete => {
+                "a part of its gang did not run in time; all of it is stopped to begin anew"
+            }
             Self::GangWaits => "waits to begin together with the rest of its gang",
             Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
             Self::PoolLimit => "its pool's limit is reached",

@@ -21,7 +21,9 @@ fn problem(groups: Vec<Wanted>, hosts: &[u64]) -> Problem {
     Problem {
         token: 1,
         groups,
-        hosts: hosts.map(|(i, n)| host(&format!("h{i}"), shape(*n, 99))).collect(),
+        hosts: hosts
+            .map(|(i, n)| host(&format!("h{i}"), shape(*n, 99)))
+            .collect(),
     }
 }
 

@@ -73,7 +73,10 @@ fn what_no_cluster_can_hold_whole_says_so() {
     let mut case = Case::with(&[("a", 4), ("b", 6)]);
     let job = case.job(1, gang(5, 3));
     case.run_for(Span::seconds(2));
-    assert_eq!(case.assignment(job).map(|a| a.groups.len()).unwrap_or_default(), 0);
+    assert_eq!(
+        case.assignment(job).map(|a| a.groups.len()).unwrap_or_default(),
+        0
+    );
     let told = case.progress(job).unwrap().waiting[0].reason.to_string();
     assert!(
         told.contains("cpus needs 8, has at most 6") && told.contains("too small for the whole gang"),
@@ -95,7 +98,9 @@ fn a_gang_beyond_its_pools_entitlement_waits_and_says_so() {
     assert_eq!(case.total_active(job), 0);
     let codes: Vec<ReasonCode> = case.waiting(job).iter().map(|(code, _)| *code).collect();
     assert!(
-        codes.iter().all(|c| matches!(c, ReasonCode::PoolEntitlement | ReasonCode::NoClusterCapacity)),
+        codes
+            .iter()
+            .all(|c| matches!(c, ReasonCode::PoolEntitlement | ReasonCode::NoClusterCapacity)),
         "{codes:?}"
     );
 }

@@ -20,6 +20,7 @@ mod evidence;
 #[cfg(test)]
 mod framework;
 #[cfg(test)]
+mod gangs;
 mod grants;
 #[cfg(test)]
 mod host_drains;

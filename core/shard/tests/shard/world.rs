@@ -230,10 +230,17 @@ impl World {
 
     /// Stores an assignment.
     pub fn assign(&mut self, ranges: &[AssignedRange]) {
+        self.assign_groups(&[(main_group(), ranges)]);
+    }
+
+    /// Stores an assignment of several groups.
+    pub fn assign_groups(&mut self, groups: &[(GroupName, &[AssignedRange])]) {
         let mut assignment = Assignment::new(job());
-        assignment.groups.insert(main_group(), ranges.to_vec());
-        for r in ranges {
-            assignment.holders.insert(r.cluster.clone(), r.generation);
+        for (group, ranges) in groups {
+            assignment.groups.insert(group.clone(), ranges.to_vec());
+            for r in *ranges {
+                assignment.holders.insert(r.cluster.clone(), r.generation);
+            }
         }
         let partition = echelon_core_model::bucket::assignment_partition(job());
         let query = Query::Assignments(partition);
@@ -381,7 +388,7 @@ impl World {
         }
     }
 
-    fn operate(&mut self, id: OpId, op: Op) {
+    pub fn operate(&mut self, id: OpId, op: Op) {
         let stalls = match self.storage {
             Storage::Stalls => true,
             Storage::StallsCommits => matches!(op, Op::Commit(_)),
