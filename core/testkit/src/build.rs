@@ -154,6 +154,13 @@ impl JobBuilder {
         self
     }
 
+    /// The same, with a time of its own.
+    #[must_use]
+    pub const fn gang_within(mut self, gang: Gang) -> Self {
+        self.0.gang = Some(gang);
+        self
+    }
+
     /// With another group of as many instances.
     #[must_use]
     pub fn with_group(mut self, name: &str, instances: u32, room: Resources) -> Self {

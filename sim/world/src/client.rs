@@ -2,6 +2,7 @@
 //! repeats the same request. What was acknowledged is remembered and judged at the end.
 
 use crate::invariants::Broken;
+use crate::gangs::as_gang;
 use crate::pods::with_sidecars;
 use crate::shares::pool_of;
 use crate::storage::Asker;
@@ -100,13 +101,14 @@ impl World {
             let runtime = die.span(Span::seconds(1), Span::seconds(40));
             JobBuilder::batch(&name, instances).env("SIM_RUNTIME_MS", &runtime.0.to_string())
         };
-        if die.chance(500) {
+        let is_gang = !is_service && !plain && die.chance(350);
+        if die.chance(500) && !is_gang {
             job = job.spread();
         }
         if self.options.lent > 0 && die.chance(300) && !is_stateful {
             job = job.revocable();
         }
-        if die.chance(300) {
+        if die.chance(300) && !is_gang {
             job = job.max_running(1 + instances / 2);
         }
         if !is_service && die.chance(200) {
@@ -114,6 +116,9 @@ impl World {
         }
         if die.chance(300) && !plain {
             job = with_sidecars(job, is_service, die);
+        }
+        if is_gang {
+            job = as_gang(job, die);
         }
         let mut plans = VecDeque::from([Asked::Create]);
         if is_service && die.chance(500) {

@@ -2,6 +2,7 @@
 //! agents' own tasks, from what storage holds, and from what users were told.
 
 use crate::drains::drained_too_early;
+use crate::gangs::launched_without_its_gang;
 use crate::process::Who;
 use crate::world::World;
 use echelon_core_hosts::{Call, Launch, Reserved, TaskState, TaskStatus};
@@ -81,6 +82,7 @@ impl Facts {
         let wrong = match call {
             Call::Accept { launches, .. } => launches.iter().find_map(|l| {
                 launched_without_intent(world, &id, &l.task)
+                    .or_else(|| launched_without_its_gang(world, &id, &l.task))
                     .or_else(|| launched_on_wrong_room(world, l))
                     .or_else(|| wrong_volume(world, &id, l))
             }),

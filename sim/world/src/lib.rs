@@ -16,6 +16,7 @@ mod drains;
 mod drivers;
 mod ends;
 mod faults;
+mod gangs;
 mod invariants;
 mod links;
 mod maintenance;
