@@ -4,7 +4,7 @@
 use crate::ask;
 use crate::change::check_etag;
 use crate::error::ApiError;
-use crate::pools::{TRIES, contention, has_jobs, in_use, put};
+use crate::pools::{TRIES, contention, has_jobs, has_old_jobs, in_use, put};
 use crate::port::Facts;
 use crate::validate::text::{POOL_FORM, is_pool_path};
 use crate::validate::{Violations, pool as rules};
@@ -271,10 +271,10 @@ async fn keep_with_jobs<F: Facts>(
             continue;
         }
         if !used.contains_key(top.path.as_str()) {
-            used.insert(&top.path, has_jobs(facts, &top.path).await?);
+            used.insert(&top.path, has_jobs(facts, before, &top.path).await?);
         }
         let above = used.get(top.path.as_str()).copied().unwrap_or_default();
-        if !above || (top.path != path && !has_jobs(facts, path).await?) {
+        if !above || (top.path != path && !has_jobs(facts, before, path).await?) {
             continue;
         }
         for kept in before.lineage(path).filter(|p| goes(p)) {
@@ -294,25 +294,32 @@ async fn keep_with_jobs<F: Facts>(
     Ok(())
 }
 
-/// Jobs name their pool by its path, so one with jobs stays where it is, and takes no pools below it.
+/// Jobs follow their pool to another path, unless their rows are older than pools' ids in them. A pool with jobs takes no pools below
+/// it, and goes only when its jobs have ended.
 async fn refuse_with_jobs<F: Facts>(facts: &F, before: &PoolTree, after: &PoolTree) -> Result<(), ApiError> {
     let ids: BTreeMap<&PoolId, &str> = after.pools.values().map(|p| (&p.id, p.path.as_str())).collect();
-    let gone = |p: &Pool| ids.get(&p.id) != Some(&p.path.as_str());
+    let gone = |p: &Pool| !ids.contains_key(&p.id);
+    let moved = |p: &Pool| ids.get(&p.id).is_some_and(|to| *to != p.path);
     let were_inner: BTreeSet<&str> = parents(before);
     let inner: BTreeSet<&str> = parents(after);
     for pool in before.pools.values() {
         let path = pool.path.as_str();
         let parent = before.pools.get(PoolTree::parent(path));
         // The look-up counts the jobs of pools below too.
-        if gone(pool) && !parent.is_some_and(gone) && has_jobs(facts, path).await? {
-            let next = match ids.get(&pool.id) {
-                Some(to) => format!("leave it there instead of moving it to `{to}`, or stop them first"),
-                None => "keep it in the tree, or stop them first".to_owned(),
-            };
-            return Err(in_use(path, "jobs that have not ended", &next));
+        if gone(pool) && !parent.is_some_and(gone) && has_jobs(facts, before, path).await? {
+            let next = "keep it in the tree, or stop them first";
+            return Err(in_use(path, "jobs that have not ended", next));
         }
-        let grows = !were_inner.contains(path) && inner.contains(path) && !gone(pool);
-        if grows && has_jobs(facts, path).await? {
+        if moved(pool) && !parent.is_some_and(moved) && has_old_jobs(facts, before, path).await? {
+            return Err(in_use(
+                path,
+                "jobs that were submitted before jobs could follow their pool",
+                "leave it where it is until they have ended, or update each of them once (`echelon job update`)",
+            ));
+        }
+        let to = ids.get(&pool.id).copied().unwrap_or(path);
+        let grows = !were_inner.contains(path) && inner.contains(to) && !gone(pool);
+        if grows && has_jobs(facts, before, path).await? {
             return Err(in_use(
                 path,
                 "jobs of its own and so cannot have pools below it",

@@ -7,7 +7,7 @@ use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat};
 use echelon_core_model::control::Control;
 use echelon_core_model::job::{Head, Progress};
-use echelon_core_model::pool::PoolTree;
+use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
     Answer, Consistency, Decided, Decision, NameHolder, Op, OpFailure, OpResult, Query,
@@ -125,6 +125,8 @@ reads! {
     name(name: &str) = Query::Name(name.to_owned()) => Name as Option<NameHolder>, Quorum, "the name";
     /// The pool tree, to decide by.
     pools() = Query::Pools => Pools as PoolTree, Serial, "the pools";
+    /// The pool tree, for display.
+    shown_pools() = Query::Pools => Pools as PoolTree, Quorum, "the pools";
     /// All clusters, to decide by.
     settled_clusters() = Query::Clusters => Clusters as Vec<Cluster>, Serial, "the clusters";
     /// All clusters.
@@ -137,6 +139,17 @@ reads! {
     cluster_states() = Query::ClusterStates => ClusterStates as Vec<ClusterState>, Quorum, "the clusters' contact";
     /// Signs of life of all shards.
     heartbeats() = Query::Heartbeats => Heartbeats as Vec<Heartbeat>, Quorum, "the shards' heartbeats";
+}
+
+/// Where pools are, as far as a job needs it.
+///
+/// # Errors
+/// `StorageUnavailable` when storage did not answer.
+pub async fn paths_of<F: Facts>(facts: &F, head: &Head) -> Result<PoolPaths, ApiError> {
+    if head.pool_id.is_none() {
+        return Ok(PoolPaths::default());
+    }
+    Ok(PoolPaths::of(&shown_pools(facts).await?))
 }
 
 /// What became of a job, `None` before the resource manager has seen it.

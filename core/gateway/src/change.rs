@@ -191,7 +191,8 @@ pub fn contention(job: &JobRef) -> ApiError {
 /// Storage.
 pub async fn view<F: Facts>(facts: &F, at: Present) -> Result<JobView, ApiError> {
     let federation = Federation::read(facts).await?;
-    Ok(JobView::new(at.head, Some(at.spec), at.progress, &federation))
+    let paths = ask::paths_of(facts, &at.head).await?;
+    Ok(JobView::new(at.head, Some(at.spec), at.progress, &federation).in_tree(&paths))
 }
 
 #[cfg(test)]

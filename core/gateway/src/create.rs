@@ -10,7 +10,7 @@ use crate::{ask, bounds};
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, NameHolder, PlannedRequest, Query};
-use echelon_core_model::{JobId, RequestId, Timestamp, Version};
+use echelon_core_model::{JobId, PoolId, RequestId, Timestamp, Version};
 
 /// How often a name may be snatched away, or a planned id be barred, before the caller is told.
 const TRIES: u32 = 8;
@@ -42,10 +42,11 @@ pub async fn create_job<F: Facts>(
     chance: u128,
     now: Timestamp,
 ) -> Result<JobView, ApiError> {
-    if let Err(wrong) = check(facts, &mut request).await {
+    let pool = match check(facts, &mut request).await {
+        Ok(pool) => pool,
         // What was right when the job was made may be wrong by now (a pool that is gone); the job is still the answer.
-        return made(facts, &request).await?.ok_or(wrong);
-    }
+        Err(wrong) => return made(facts, &request).await?.ok_or(wrong),
+    };
     // A planned id that was barred is skipped; the next link of the chain plans another one. Request ids have no spaces.
     for link in 0..TRIES {
         let id = chained(&request.request_id, link);
@@ -57,7 +58,7 @@ pub async fn create_job<F: Facts>(
             Some(head) if head.void => {}
             Some(head) => return found(facts, head).await,
             None => {
-                if let Some(view) = make(facts, &request, &planned).await? {
+                if let Some(view) = make(facts, &request, pool.as_ref(), &planned).await? {
                     return Ok(view);
                 }
             }
@@ -99,7 +100,8 @@ async fn made<F: Facts>(facts: &F, request: &CreateJob) -> Result<Option<JobView
     Ok(None)
 }
 
-async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<(), ApiError> {
+/// Checks the request, and finds its pool.
+async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<Option<PoolId>, ApiError> {
     let mut out = Violations(request.violations.clone());
     let pools = ask::pools(facts).await?;
     let usual = pools.priority_of(&request.spec.pool).usual();
@@ -115,7 +117,8 @@ async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<(), ApiEr
     validate::in_pools(&request.spec.pool, &pools, "job.spec", &mut out);
     bounds::check(&request.spec, None, &pools, "job.spec", &mut out);
     validate::in_clusters(facts, &request.spec, "job.spec", &mut out).await?;
-    out.done()
+    out.done()?;
+    Ok(pools.pools.get(&request.spec.pool).map(|p| p.id.clone()))
 }
 
 async fn plan<F: Facts>(
@@ -152,18 +155,20 @@ async fn found<F: Facts>(facts: &F, head: Head) -> Result<JobView, ApiError> {
     let spec = ask::spec(facts, head.job, head.spec_version).await?;
     let progress = ask::progress(facts, head.job).await?;
     let federation = Federation::read(facts).await?;
-    Ok(JobView::new(head, spec, progress, &federation))
+    let paths = ask::paths_of(facts, &head).await?;
+    Ok(JobView::new(head, spec, progress, &federation).in_tree(&paths))
 }
 
 /// Goes the way from the planned id to the head; `None` when the planned id was barred meanwhile.
 async fn make<F: Facts>(
     facts: &F,
     request: &CreateJob,
+    pool: Option<&PoolId>,
     planned: &PlannedRequest,
 ) -> Result<Option<JobView>, ApiError> {
     take_name(facts, &request.spec.name, planned).await?;
     let spec = &put_first_spec(facts, planned.job, &request.spec).await?;
-    let head = first_head(spec, planned);
+    let head = first_head(spec, pool, planned);
     let decision = Decision::PutHead {
         head: head.clone(),
         expected: None,
@@ -208,7 +213,7 @@ fn differs_in_what_is_usual(there: &JobSpec, spec: &JobSpec) -> bool {
     same == *there
 }
 
-fn first_head(spec: &JobSpec, planned: &PlannedRequest) -> Head {
+fn first_head(spec: &JobSpec, pool: Option<&PoolId>, planned: &PlannedRequest) -> Head {
     Head {
         job: planned.job,
         version: Version(1),
@@ -217,11 +222,12 @@ fn first_head(spec: &JobSpec, planned: &PlannedRequest) -> Head {
         spec_version: 1,
         name: spec.name.clone(),
         pool: spec.pool.clone(),
+        pool_id: pool.cloned(),
         kind: spec.kind,
         owner: spec.owner.clone(),
         labels: spec.labels.clone(),
         instances: spec.instances(),
-        // The plan's time, not this try's: every try writes the same bytes.
+        // The plan's time, not this try's: every try writes the same bytes, while its pool is where it was.
         updated_at: planned.at,
     }
 }
@@ -301,6 +307,7 @@ async fn bar<F: Facts>(
         spec_version: 0,
         name: name.to_owned(),
         pool: String::new(),
+        pool_id: None,
         kind: echelon_core_model::spec::JobKind::Batch,
         owner: String::new(),
         labels: std::collections::BTreeMap::new(),

@@ -8,6 +8,7 @@ use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::view::{Federation, JobView};
 use echelon_core_model::job::{Head, JobFilter};
+use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{JobId, Timestamp};
 
@@ -29,16 +30,18 @@ pub async fn whole<F: Facts>(facts: &F, head: Head, now: Timestamp) -> Result<Jo
     let progress = ask::progress(facts, head.job).await?;
     let assignment = ask::assignment(facts, head.job).await?;
     let federation = Federation::read(facts).await?;
-    Ok(JobView::new(head, spec, progress, &federation).with_parts(&assignment, &federation, now))
+    let paths = ask::paths_of(facts, &head).await?;
+    let view = JobView::new(head, spec, progress, &federation).in_tree(&paths);
+    Ok(view.with_parts(&assignment, &federation, now))
 }
 
-/// A page of jobs, in storage's order.
+/// A page of jobs, in storage's order. Where pools are, the filter need not say.
 ///
 /// # Errors
 /// A wrong page token or size, or storage.
 pub async fn list_jobs<F: Facts>(
     facts: &F,
-    filter: JobFilter,
+    mut filter: JobFilter,
     page: PageRequest,
 ) -> Result<Page<JobView>, ApiError> {
     let limit = page.limit()?;
@@ -48,6 +51,8 @@ pub async fn list_jobs<F: Facts>(
         // The sum over the token holds, so it is ours.
         Some(position) => position.parse::<JobId>().ok(),
     };
+    filter.paths = PoolPaths::of(&ask::shown_pools(facts).await?);
+    let paths = filter.paths.clone();
     let query = Query::Jobs {
         filter,
         after,
@@ -61,7 +66,7 @@ pub async fn list_jobs<F: Facts>(
     let items = cut
         .items
         .into_iter()
-        .map(|(head, progress)| JobView::new(head, None, progress, &federation))
+        .map(|(head, progress)| JobView::new(head, None, progress, &federation).in_tree(&paths))
         .collect();
     Ok(Page {
         items,

@@ -9,7 +9,7 @@ use crate::port::Facts;
 use crate::validate::text::{POOL_FORM, is_pool_path};
 use crate::validate::{Violations, pool as rules};
 use echelon_core_model::job::{JobFilter, JobState};
-use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
+use echelon_core_model::pool::{Pool, PoolKind, PoolPaths, PoolTree, PriorityBounds};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{PoolId, Version};
@@ -91,9 +91,26 @@ pub(crate) fn contention() -> ApiError {
     )
 }
 
-pub(crate) async fn has_jobs<F: Facts>(facts: &F, path: &str) -> Result<bool, ApiError> {
+/// Whether jobs of a pool, or of one below it, have not ended.
+pub(crate) async fn has_jobs<F: Facts>(facts: &F, tree: &PoolTree, path: &str) -> Result<bool, ApiError> {
+    any_job(facts, tree, path, false).await
+}
+
+/// Whether some of these would not follow it elsewhere: their rows are older than pools' ids in them.
+pub(crate) async fn has_old_jobs<F: Facts>(facts: &F, tree: &PoolTree, path: &str) -> Result<bool, ApiError> {
+    any_job(facts, tree, path, true).await
+}
+
+async fn any_job<F: Facts>(
+    facts: &F,
+    tree: &PoolTree,
+    path: &str,
+    by_path_alone: bool,
+) -> Result<bool, ApiError> {
     let filter = JobFilter {
         pool: Some(path.to_owned()),
+        paths: PoolPaths::of(tree),
+        by_path_alone,
         states: JobState::ALL.into_iter().filter(|s| !s.is_ended()).collect(),
         ..JobFilter::default()
     };
@@ -164,7 +181,7 @@ async fn place<F: Facts>(facts: &F, pool: &Pool, tree: &PoolTree) -> Result<(), 
     let mut out = Violations::default();
     rules::check(pool, tree, &mut out);
     out.done()?;
-    if parent != "/" && tree.is_leaf(parent) && has_jobs(facts, parent).await? {
+    if parent != "/" && tree.is_leaf(parent) && has_jobs(facts, tree, parent).await? {
         return Err(in_use(
             parent,
             "jobs of its own and so cannot have pools below it",
@@ -227,7 +244,7 @@ pub async fn delete_pool<F: Facts>(facts: &F, path: &str, etag: &str) -> Result<
         if !tree.is_leaf(path) {
             return Err(in_use(path, "pools below it", "delete those first"));
         }
-        let goes = has_jobs(facts, path).await?.then(|| marked(before, true));
+        let goes = has_jobs(facts, &tree, path).await?.then(|| marked(before, true));
         if goes.as_ref() == Some(before) {
             return Ok(goes);
         }

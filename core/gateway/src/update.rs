@@ -8,7 +8,7 @@ use crate::validate::{self, Purpose, Violations};
 use crate::view::JobView;
 use crate::{ask, bounds};
 use echelon_core_model::job::Head;
-use echelon_core_model::pool::PoolTree;
+use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Decided, Decision};
 use echelon_core_model::volume::PersistentVolume;
@@ -49,8 +49,14 @@ pub async fn update_job<F: Facts>(
         let at = change::present(facts, &change).await?;
         change::check_alive(&at)?;
         let pools = ask::pools(facts).await?;
+        let submitted = at.spec.pool.clone();
+        let at = in_tree(at, &pools);
         let usual = pools.priority_of(&at.spec.pool).usual();
-        let (spec, bytes) = edit.apply(&at.spec, usual)?;
+        let (mut spec, bytes) = edit.apply(&at.spec, usual)?;
+        // A file that was written before the pool moved means the same pool, while no other one is there.
+        if spec.pool == submitted && !pools.pools.contains_key(&submitted) {
+            spec.pool.clone_from(&at.spec.pool);
+        }
         check(&at.spec, &spec, bytes, &pools)?;
         if spec == at.spec {
             return change::view(facts, at).await;
@@ -69,6 +75,21 @@ pub async fn update_job<F: Facts>(
         }
     }
     Err(change::contention(&change.job))
+}
+
+/// The job with its pool where it is now, and its id.
+fn in_tree(at: Present, pools: &PoolTree) -> Present {
+    let Present {
+        mut head,
+        progress,
+        mut spec,
+    } = at;
+    let path = PoolPaths::of(pools).of_job(&head).to_owned();
+    let there = pools.pools.get(&path).map(|p| p.id.clone());
+    head.pool_id = there.or(head.pool_id);
+    spec.pool.clone_from(&path);
+    head.pool = path;
+    Present { head, progress, spec }
 }
 
 /// Changes the number of instances of a group; the only one when none is named.

@@ -6,6 +6,7 @@ use crate::port::Facts;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat};
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
+use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, Span, Timestamp};
 use std::collections::BTreeMap;
@@ -151,6 +152,17 @@ impl JobView {
             names,
             parts: Vec::new(),
         }
+    }
+
+    /// The same with its pool where it is now.
+    #[must_use]
+    pub fn in_tree(mut self, paths: &PoolPaths) -> Self {
+        let path = paths.of_job(&self.head).to_owned();
+        if let Some(spec) = &mut self.spec {
+            spec.pool.clone_from(&path);
+        }
+        self.head.pool = path;
+        self
     }
 
     /// The same with the clusters of its assignment.

@@ -41,6 +41,7 @@ fn two() -> Memory {
         spec_version: 1,
         name: "db".to_owned(),
         pool: "/default".to_owned(),
+        pool_id: None,
         kind: spec.kind,
         owner: String::new(),
         labels: BTreeMap::new(),

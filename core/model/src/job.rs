@@ -2,8 +2,9 @@
 //! resource manager).
 
 use crate::few::Few;
-use crate::id::{ClusterId, GroupName, JobId, Version};
+use crate::id::{ClusterId, GroupName, JobId, PoolId, Version};
 use crate::instance::Counts;
+use crate::pool::PoolPaths;
 use crate::reason::Reason;
 use crate::spec::JobKind;
 use crate::time::Timestamp;
@@ -46,8 +47,10 @@ pub struct Head {
     pub spec_version: u32,
     /// For look-ups without reading the spec: its name.
     pub name: String,
-    /// For look-ups: its pool's path.
+    /// Its pool's path when this was written.
     pub pool: String,
+    /// Its pool's id, which outlives renames and moves; `None` in rows that are older than this field: the path alone says it.
+    pub pool_id: Option<PoolId>,
     /// For look-ups: its kind.
     pub kind: JobKind,
     /// For look-ups: its owner.
@@ -178,6 +181,10 @@ pub struct Progress {
 pub struct JobFilter {
     /// Path of the pool; jobs of pools below it count too.
     pub pool: Option<String>,
+    /// Where pools are, for `pool`: a job is where its pool is now.
+    pub paths: PoolPaths,
+    /// Only jobs whose pool is found by its path alone.
+    pub by_path_alone: bool,
     /// Any of these states; all when empty.
     pub states: Vec<JobState>,
     /// Exact owner.
@@ -196,6 +203,8 @@ impl JobFilter {
     pub fn passes(&self, head: &Head, state: JobState) -> bool {
         let Self {
             pool,
+            paths,
+            by_path_alone,
             states,
             owner,
             labels,
@@ -204,15 +213,16 @@ impl JobFilter {
         } = self;
         let hidden = state == JobState::Deleted && !show_deleted && states.is_empty();
         let below = |path: &String| {
-            head.pool == *path
-                || head
-                    .pool
+            let of = paths.of_job(head);
+            of == path
+                || of
                     .strip_prefix(path.trim_end_matches('/'))
                     .is_some_and(|r| r.starts_with('/'))
         };
         !head.void
             && !hidden
             && pool.as_ref().is_none_or(below)
+            && (!by_path_alone || !paths.know(head))
             && (states.is_empty() || states.contains(&state))
             && owner.as_ref().is_none_or(|o| head.owner == *o)
             && labels.iter().all(|(k, v)| head.labels.get(k) == Some(v))

@@ -1,8 +1,10 @@
 //! The tree of resource pools as it is stored: whole, under a version, behind one pointer.
 
 use crate::id::{PoolId, Version};
+use crate::job::Head;
 use crate::resources::Resources;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What becomes of what a pool has reserved and nobody in it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -187,5 +189,93 @@ impl PoolTree {
     #[must_use]
     pub fn is_leaf(&self, path: &str) -> bool {
         self.children(path).next().is_none()
+    }
+}
+
+/// Where pools are, by id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PoolPaths(Arc<BTreeMap<PoolId, String>>);
+
+impl PoolPaths {
+    /// Where the pools of a tree are.
+    #[must_use]
+    pub fn of(tree: &PoolTree) -> Self {
+        let all = tree.pools.values().map(|p| (p.id.clone(), p.path.clone()));
+        Self(Arc::new(all.collect()))
+    }
+
+    /// Whether a job's pool is found by its id.
+    #[must_use]
+    pub fn know(&self, head: &Head) -> bool {
+        head.pool_id.as_ref().is_some_and(|id| self.0.contains_key(id))
+    }
+
+    /// Where a job's pool is: where the pool of that id is now, and, for a row without an id or a pool that is gone, at the path that
+    /// the row names.
+    #[must_use]
+    pub fn of_job<'a>(&'a self, head: &'a Head) -> &'a str {
+        let known = head.pool_id.as_ref().and_then(|id| self.0.get(id));
+        known.unwrap_or(&head.pool)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Goal, JobFilter, JobState};
+    use crate::{JobId, Timestamp};
+
+    fn head(pool: &str, id: Option<&str>) -> Head {
+        Head {
+            job: JobId::new(Timestamp(1), 1),
+            version: Version(1),
+            void: false,
+            goal: Goal::default(),
+            spec_version: 1,
+            name: "hello".to_owned(),
+            pool: pool.to_owned(),
+            pool_id: id.map(PoolId::new),
+            kind: crate::spec::JobKind::Batch,
+            owner: String::new(),
+            labels: BTreeMap::new(),
+            instances: 1,
+            updated_at: Timestamp(1),
+        }
+    }
+
+    #[test]
+    fn a_job_is_where_its_pool_is_now() {
+        // X was at /a and is at /b/x; Y is at /a now; Z is gone.
+        let mut tree = PoolTree::default();
+        for (id, path) in [("X", "/b/x"), ("Y", "/a"), ("B", "/b")] {
+            tree.pools
+                .insert(path.to_owned(), Pool::new(PoolId::new(id), path));
+        }
+        let paths = PoolPaths::of(&tree);
+        for (id, expected, in_b, in_a) in [
+            (Some("X"), "/b/x", true, false),
+            (Some("Y"), "/a", false, true),
+            (Some("Z"), "/a", false, true),
+            (None, "/a", false, true),
+        ] {
+            let head = head("/a", id);
+            assert_eq!(paths.of_job(&head), expected, "{id:?}");
+            let below = |path: &str| JobFilter {
+                pool: Some(path.to_owned()),
+                paths: paths.clone(),
+                ..JobFilter::default()
+            };
+            let passes = |path| below(path).passes(&head, JobState::Running);
+            assert_eq!((passes("/b"), passes("/a")), (in_b, in_a), "{id:?}");
+            let old = JobFilter {
+                by_path_alone: true,
+                ..below("/a")
+            };
+            assert_eq!(
+                old.passes(&head, JobState::Running),
+                matches!(id, None | Some("Z")),
+                "{id:?}"
+            );
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A pool tree in the order in which entitlement walks it: every pool after its parent, the children of one side by side in order
 //! of id. Made once for each version of the tree, so that a cycle looks up no paths.
 
+use echelon_core_model::PoolId;
 use echelon_core_model::pool::{Pool, PoolTree};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,6 +17,7 @@ pub const ROOT: PoolIdx = 0;
 pub struct Hierarchy {
     nodes: Vec<Node>,
     by_path: BTreeMap<String, PoolIdx>,
+    by_id: BTreeMap<PoolId, PoolIdx>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +50,7 @@ impl Hierarchy {
                 children: 0..0,
             }],
             by_path: BTreeMap::new(),
+            by_id: BTreeMap::new(),
         };
         let mut at = 0;
         while let Some(node) = out.nodes.get(at) {
@@ -57,6 +60,7 @@ impl Hierarchy {
             let first = out.nodes.len();
             for pool in children {
                 out.by_path.insert(pool.path.clone(), out.nodes.len());
+                out.by_id.insert(pool.id.clone(), out.nodes.len());
                 out.nodes.push(Node {
                     pool: Some(pool.clone()),
                     parent: at,
@@ -88,6 +92,13 @@ impl Hierarchy {
     #[must_use]
     pub fn find(&self, path: &str) -> Option<PoolIdx> {
         self.by_path.get(path).copied()
+    }
+
+    /// Where the pool of an id is.
+    #[must_use]
+    pub fn path_of(&self, id: &PoolId) -> Option<&str> {
+        let pool = self.pool(*self.by_id.get(id)?)?;
+        Some(pool.path.as_str())
     }
 
     /// The pool of a path, if it takes jobs.

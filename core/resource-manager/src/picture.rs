@@ -407,6 +407,34 @@ impl Picture {
         self.hierarchy = Arc::new(Hierarchy::new(&tree));
         self.by_shares = Arc::new(Hierarchy::new(&by_shares(&tree)));
         self.pools = tree;
+        let moved = self.jobs.iter().filter(|(_, job)| self.has_moved(job));
+        let moved: Vec<JobId> = moved.map(|(id, _)| *id).collect();
+        moved.into_iter().for_each(|id| self.settle_pool(id));
+    }
+
+    /// Where a job's pool is: where the pool of that id is now, and, for a head without an id or a pool that is gone, at the path that
+    /// the head names.
+    #[must_use]
+    pub fn path_of<'a>(&'a self, head: &'a Head) -> &'a str {
+        let known = head.pool_id.as_ref().and_then(|id| self.hierarchy.path_of(id));
+        known.unwrap_or(&head.pool)
+    }
+
+    fn has_moved(&self, job: &JobView) -> bool {
+        let pair = job.head.as_ref().zip(job.spec.as_ref());
+        pair.is_some_and(|(head, spec)| !head.void && self.path_of(head) != spec.pool)
+    }
+
+    /// A job's spec names its pool's path of now: whoever reads it need not ask where the pool is.
+    pub(crate) fn settle_pool(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| self.has_moved(job)) else {
+            return;
+        };
+        let path = job.head.as_ref().map(|head| self.path_of(head).to_owned());
+        let spec = self.jobs.get_mut(&id).and_then(|job| job.spec.as_mut());
+        if let (Some(path), Some(spec)) = (path, spec) {
+            Arc::make_mut(spec).pool = path;
+        }
     }
 
     /// 1 of each kind of which any cluster lends some.

@@ -152,6 +152,7 @@ fn imagined(job: JobId, spec: &JobSpec) -> Head {
         spec_version: 1,
         name: spec.name.clone(),
         pool: spec.pool.clone(),
+        pool_id: None,
         kind: spec.kind,
         owner: spec.owner.clone(),
         labels: Default::default(),

@@ -24,7 +24,7 @@ impl ResourceManager {
         let used: BTreeSet<&str> = self
             .picture
             .live()
-            .filter_map(|(_, job)| Some(job.head.as_ref()?.pool.as_str()))
+            .filter_map(|(_, job)| Some(self.picture.path_of(job.head.as_ref()?)))
             .collect();
         // Every head is read again within half of this: who submitted before the mark is seen by then.
         let patience = Span(self.config.heads_within.0 * 2);

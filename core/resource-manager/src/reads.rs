@@ -160,6 +160,7 @@ impl ResourceManager {
                 job.next_head = Some(Box::new(head));
             }
         }
+        self.picture.settle_pool(id);
         self.want_spec(id);
         if self.phase == Phase::Leading {
             while let Some((purpose, op)) = self.todo.pop_front() {
@@ -202,6 +203,7 @@ impl ResourceManager {
         }
         job.spec = Some(Arc::new(spec));
         job.spec_version = version;
+        self.picture.settle_pool(id);
         self.dirty.insert(id);
         self.due = true;
     }

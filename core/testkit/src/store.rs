@@ -86,6 +86,7 @@ mod tests {
             spec_version: 1,
             name: format!("job-{job}"),
             pool: "/default/a".to_owned(),
+            pool_id: None,
             kind: JobKind::Batch,
             owner: String::new(),
             labels: BTreeMap::new(),

@@ -257,5 +257,6 @@ fn read_filter(r: v1::ListJobsRequest) -> Result<JobFilter, ApiError> {
         labels: labels.ok_or_else(|| ApiError::field("labels", "must be like `key=value`"))?,
         name_prefix: some(r.name_prefix),
         show_deleted: r.show_deleted,
+        ..JobFilter::default()
     })
 }

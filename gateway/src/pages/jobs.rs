@@ -22,9 +22,8 @@ fn filter(fields: &Fields) -> JobFilter {
         pool: field(fields, "pool").cloned(),
         states: state.into_iter().collect(),
         owner: field(fields, "owner").cloned(),
-        labels: std::collections::BTreeMap::new(),
         name_prefix: field(fields, "name").cloned(),
-        show_deleted: false,
+        ..JobFilter::default()
     }
 }
 

@@ -116,9 +116,18 @@ pub fn goal() -> impl Strategy<Value = Goal> {
 pub fn head() -> impl Strategy<Value = Head> {
     let ids = (job(), version(), any::<bool>(), goal(), any::<u32>());
     let kind = select(vec![JobKind::Batch, JobKind::Service]);
-    let rest = (text(), text(), kind, text(), labels(), any::<u64>(), at());
+    let pool_id = proptest::option::of("[a-z0-9]{1,8}".prop_map(PoolId::new));
+    let rest = (
+        text(),
+        (text(), pool_id),
+        kind,
+        text(),
+        labels(),
+        any::<u64>(),
+        at(),
+    );
     (ids, rest).prop_map(|((job, version, void, goal, spec_version), rest)| {
-        let (name, pool, kind, owner, labels, instances, updated_at) = rest;
+        let (name, (pool, pool_id), kind, owner, labels, instances, updated_at) = rest;
         Head {
             job,
             version,
@@ -127,6 +136,7 @@ pub fn head() -> impl Strategy<Value = Head> {
             spec_version,
             name,
             pool,
+            pool_id,
             kind,
             owner,
             labels,

@@ -112,6 +112,7 @@ impl<'a> Store<'a> {
             spec_version: 1,
             name: String::new(),
             pool: job.pool.clone(),
+            pool_id: None,
             kind: kind(job),
             owner: job.owner.clone(),
             labels: BTreeMap::new(),

@@ -32,6 +32,7 @@ impl Case {
             spec_version: 1,
             name: "hello".into(),
             pool: spec.pool.clone(),
+            pool_id: None,
             kind: spec.kind,
             owner: String::new(),
             labels: BTreeMap::new(),

@@ -9,10 +9,11 @@ use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::directive::{Directive, Order, Report};
 use echelon_core_model::job::{Desired, Head};
-use echelon_core_model::pool::Pool;
+use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Batch, Decision, Op, OpId, OpResult, Query, Role, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
+use echelon_core_pools::Held;
 use echelon_core_testkit::build::{JobBuilder, shape};
 use echelon_core_testkit::store::ModelStore;
 use std::collections::{BTreeMap, VecDeque};
@@ -88,10 +89,16 @@ impl Case {
         self
     }
 
+    /// The tree as it is stored.
+    pub fn tree(&self) -> PoolTree {
+        match self.store.read(&Query::Pools) {
+            Answer::Pools(tree) => tree,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub fn set_pool(&mut self, path: &str, cores: u64) {
-        let Answer::Pools(mut tree) = self.store.read(&Query::Pools) else {
-            panic!()
-        };
+        let mut tree = self.tree();
         let expected = tree.version;
         let pool = Pool {
             limit: Resources {
@@ -106,11 +113,16 @@ impl Case {
         self.decide(Decision::PutPools { tree, expected });
     }
 
+    /// What jobs have of the pool at a path.
+    pub fn held(&self, path: &str) -> Held {
+        let picture = self.rm.picture();
+        let all = picture.ledger.held_by_path(picture);
+        all.get(path).copied().unwrap_or_default()
+    }
+
     /// Changes a pool's row.
     pub fn change_pool(&mut self, path: &str, change: impl FnOnce(&mut Pool)) {
-        let Answer::Pools(mut tree) = self.store.read(&Query::Pools) else {
-            panic!()
-        };
+        let mut tree = self.tree();
         let expected = tree.version;
         change(tree.pools.get_mut(path).unwrap());
         tree.version = expected.next();
@@ -197,6 +209,7 @@ impl Case {
             version: 1,
             spec: spec.clone(),
         });
+        let pool_id = self.tree().pools.get(&spec.pool).map(|p| p.id.clone());
         let head = Head {
             job,
             version: Version(1),
@@ -205,6 +218,7 @@ impl Case {
             spec_version: 1,
             name: spec.name.clone(),
             pool: spec.pool.clone(),
+            pool_id,
             kind: spec.kind,
             owner: String::new(),
             labels: BTreeMap::new(),
@@ -435,6 +449,7 @@ impl Case {
 
     /// What really runs is within every pool's limit (jobs of one core).
     fn hold_limits(&self) {
+        let paths = PoolPaths::of(&self.tree());
         let mut active: BTreeMap<String, u64> = BTreeMap::new();
         for shard in self.shards.values() {
             let ordinary = shard
@@ -443,7 +458,7 @@ impl Case {
                 .filter(|((job, ..), _)| !shard.revocable.contains(job));
             for ((job, _, _), slice) in ordinary {
                 if let Some(head) = self.head(*job) {
-                    *active.entry(head.pool).or_default() += slice.active.count();
+                    *active.entry(paths.of_job(&head).to_owned()).or_default() += slice.active.count();
                 }
             }
         }

@@ -3,19 +3,12 @@
 use super::case::{Case, service};
 use crate::event::Event;
 use echelon_core_model::job::Desired;
-use echelon_core_model::pool::PoolTree;
-use echelon_core_model::store::{Answer, Decision, Op, Query};
-use echelon_core_model::{ReasonCode, Span};
-
-fn tree(case: &Case) -> PoolTree {
-    match case.store.read(&Query::Pools) {
-        Answer::Pools(tree) => tree,
-        other => panic!("{other:?}"),
-    }
-}
+use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::store::{Decision, Op};
+use echelon_core_model::{PoolId, ReasonCode, Span};
 
 fn change(case: &mut Case, change: impl FnOnce(&mut PoolTree)) {
-    let mut tree = tree(case);
+    let mut tree = case.tree();
     let expected = tree.version;
     tree.version = expected.next();
     change(&mut tree);
@@ -30,7 +23,7 @@ fn mark(case: &mut Case, path: &str) {
 }
 
 fn paths(case: &Case) -> Vec<String> {
-    tree(case).pools.into_keys().collect()
+    case.tree().pools.into_keys().collect()
 }
 
 #[test]
@@ -123,4 +116,89 @@ fn a_job_whose_pool_is_gone_keeps_what_runs_and_gets_no_more() {
     case.events.push_back(Event::PoolsHint);
     case.run_for(Span::seconds(30));
     assert_eq!(case.active(job), [("a", 5)]);
+}
+
+/// Moves a pool without pools below it; another one takes its place.
+fn move_and_replace(case: &mut Case, from: &str, to: &str, limit: u64) {
+    change(case, |t| {
+        let mut pool = t.pools.remove(from).unwrap();
+        let mut other = Pool::new(PoolId::new("another"), from);
+        other.limit.cpus = limit * 1000;
+        t.pools.insert(from.to_owned(), other);
+        to.clone_into(&mut pool.path);
+        t.pools.insert(to.to_owned(), pool);
+    });
+    let before = case.limits.insert(from.to_owned(), limit);
+    case.limits.extend(before.map(|n| (to.to_owned(), n)));
+    case.run_for(Span::seconds(1));
+}
+
+#[test]
+fn jobs_follow_their_pool_and_the_next_one_at_its_path_has_none_of_them() {
+    let mut case = Case::with(&[("a", 10)]).pool("/x", 3).pool("/y", 100);
+    case.run_for(Span::seconds(10));
+    let runs = case.job(1, service(2).pool("/x"));
+    let waits = case.job(2, service(2).pool("/x"));
+    case.run_for(Span::seconds(10));
+    assert_eq!(
+        (case.active(runs), case.active(waits)),
+        (vec![("a", 2)], vec![("a", 1)])
+    );
+    assert_eq!(case.waiting(waits), [(ReasonCode::PoolLimit, 1)]);
+
+    move_and_replace(&mut case, "/x", "/y/x", 1);
+    case.run_for(Span::minutes(1));
+    // Nothing stops, nobody gets round the limit, and the reason names the pool where it is.
+    assert_eq!(
+        (case.active(runs), case.active(waits)),
+        (vec![("a", 2)], vec![("a", 1)])
+    );
+    assert_eq!(case.waiting(waits), [(ReasonCode::PoolLimit, 1)]);
+    let of = |case: &Case, path: &str| case.held(path).instances;
+    assert_eq!((of(&case, "/x"), of(&case, "/y/x")), (0, 3));
+    // The new pool at the old path is for those who name it now.
+    let other = case.job(3, service(1).pool("/x"));
+    assert_eq!(case.active(other), [("a", 1)]);
+    assert_eq!((of(&case, "/x"), of(&case, "/y/x")), (1, 3));
+    // A change of the spec, and a new leader, find the pool where it is.
+    case.scale(runs, 1);
+    case.run_for(Span::seconds(10));
+    case.fail_over();
+    case.run_for(Span::minutes(1));
+    assert_eq!(
+        (case.active(runs), case.active(waits)),
+        (vec![("a", 1)], vec![("a", 2)])
+    );
+    assert_eq!((of(&case, "/x"), of(&case, "/y/x")), (1, 3));
+}
+
+#[test]
+fn a_row_without_an_id_is_where_its_path_says() {
+    let mut case = Case::with(&[("a", 10)]).pool("/x", 100);
+    case.run_for(Span::seconds(10));
+    let old = case.store_job(1, service(2).pool("/x"));
+    case.change_head(old, |h| h.pool_id = None);
+    case.hint(old);
+    let new = case.job(2, service(2).pool("/x"));
+    move_and_replace(&mut case, "/x", "/z", 100);
+    assert_eq!((case.held("/x").instances, case.held("/z").instances), (2, 2));
+    assert_eq!(
+        (case.active(old), case.active(new)),
+        (vec![("a", 2)], vec![("a", 2)])
+    );
+}
+
+#[test]
+fn a_pool_that_moved_goes_with_its_last_job_and_not_before() {
+    let mut case = Case::with(&[("a", 4)]).pool("/x", 100);
+    case.run_for(Span::seconds(10));
+    let job = case.job(1, service(1).pool("/x"));
+    move_and_replace(&mut case, "/x", "/z", 1);
+    mark(&mut case, "/x");
+    mark(&mut case, "/z");
+    case.run_for(Span::minutes(5));
+    assert_eq!(paths(&case), ["/default", "/z"]);
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::minutes(1));
+    assert_eq!(paths(&case), ["/default"]);
 }

@@ -204,6 +204,7 @@ impl World {
             spec_version,
             name: spec.name.clone(),
             pool: spec.pool.clone(),
+            pool_id: None,
             kind: spec.kind,
             owner: String::new(),
             labels: spec.labels.clone(),

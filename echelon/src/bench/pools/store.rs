@@ -103,6 +103,7 @@ impl Store {
             spec_version: 1,
             name: format!("job-{n}"),
             pool: self.pool(n),
+            pool_id: None,
             kind: JobKind::Batch,
             owner: String::new(),
             labels: BTreeMap::new(),

@@ -46,6 +46,7 @@ pub fn head(job: JobId, version: u64) -> Head {
         spec_version: 1,
         name: format!("job-{job}"),
         pool: "/default".to_owned(),
+        pool_id: None,
         kind: JobKind::Batch,
         owner: "ann".to_owned(),
         labels: BTreeMap::new(),

@@ -10,7 +10,7 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{NameHolder, PlannedRequest};
-use echelon_core_model::{Timestamp, Version};
+use echelon_core_model::{PoolId, Timestamp, Version};
 
 wire_enum!(Desired, wire::Desired, Running, Stopped, Deleted);
 wire_enum!(JobKind, wire::JobKind, Batch, Service, Stateful);
@@ -46,6 +46,7 @@ impl Wire for Head {
             spec_version,
             name,
             pool,
+            pool_id,
             kind,
             owner,
             labels,
@@ -60,6 +61,7 @@ impl Wire for Head {
             spec_version: *spec_version,
             name: name.clone(),
             pool: pool.clone(),
+            pool_id: pool_id.as_ref().map(ToString::to_string).unwrap_or_default(),
             kind: kind.number(),
             owner: owner.clone(),
             labels: labels.clone(),
@@ -77,6 +79,7 @@ impl Wire for Head {
             spec_version: message.spec_version,
             name: message.name,
             pool: message.pool,
+            pool_id: (!message.pool_id.is_empty()).then(|| PoolId::new(message.pool_id)),
             kind: word("kind", message.kind)?,
             owner: message.owner,
             labels: message.labels,
