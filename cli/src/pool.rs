@@ -131,6 +131,9 @@ pub struct Amounts {
     /// What its controllers, jobs that start others, never exceed together; a kind that is not named has no limit
     #[arg(long, value_parser = amounts, value_name = "KIND=AMOUNT,...")]
     controller_limit: Option<v1::ResourceLimit>,
+    /// What its revocable jobs never exceed of the room that hosts lend; a kind that is not named has no limit
+    #[arg(long, value_parser = amounts, value_name = "KIND=AMOUNT,...")]
+    revocable_limit: Option<v1::ResourceLimit>,
     /// Most jobs of which something has begun, `none` for no bound; further ones wait
     #[arg(long, value_parser = most, value_name = "N")]
     max_jobs: Option<Most>,
@@ -236,6 +239,7 @@ impl Amounts {
             ("max_instance", self.max_instance.is_some()),
             ("priority", self.priority.is_some()),
             ("controller_limit", self.controller_limit.is_some()),
+            ("revocable_limit", self.revocable_limit.is_some()),
             ("fair_users", self.fair_users.is_some()),
             ("max_jobs", self.max_jobs.is_some()),
             ("max_instances", self.max_instances.is_some()),
@@ -269,6 +273,7 @@ impl Amounts {
             max_instance: self.max_instance,
             priority: self.priority,
             controller_limit: self.controller_limit,
+            revocable_limit: self.revocable_limit,
             fair_users: self.fair_users.unwrap_or_default(),
             max_jobs: self.max_jobs.and_then(|most| most.0),
             max_instances: self.max_instances.and_then(|most| most.0),
@@ -385,6 +390,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             shape::limit(p.max_instance.as_ref()),
             bounds_text(p.priority),
             shape::limit(p.controller_limit.as_ref()),
+            shape::limit(p.revocable_limit.as_ref()),
             most_text(p.max_jobs),
             most_text(p.max_instances),
             p.fair_users.to_string(),
@@ -402,6 +408,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             "MAX INSTANCE",
             "PRIORITY",
             "CONTROLLER LIMIT",
+            "REVOCABLE LIMIT",
             "MAX JOBS",
             "MAX INSTANCES",
             "FAIR USERS",
@@ -419,7 +426,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\njobs:        {}\ninstances:   {}\nfair users:  {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\nrevocable:   {}\njobs:        {}\ninstances:   {}\nfair users:  {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
@@ -428,6 +435,7 @@ fn show(context: &Context, p: &v1::Pool) {
         shape::limit(p.max_instance.as_ref()),
         bounds_text(p.priority),
         shape::limit(p.controller_limit.as_ref()),
+        shape::limit(p.revocable_limit.as_ref()),
         most_text(p.max_jobs),
         most_text(p.max_instances),
         p.fair_users,

@@ -75,7 +75,7 @@ fn amounts(pool: Option<&v1::Pool>) -> String {
         .join("; ")
 }
 
-fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 10] {
+fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 11] {
     [
         (
             "reservation",
@@ -95,6 +95,10 @@ fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 10] {
         (
             "controller_limit",
             shape::limit(pool.and_then(|p| p.controller_limit.as_ref())),
+        ),
+        (
+            "revocable_limit",
+            shape::limit(pool.and_then(|p| p.revocable_limit.as_ref())),
         ),
         ("fair_users", pool.is_some_and(|p| p.fair_users).to_string()),
         ("max_jobs", super::most_text(pool.and_then(|p| p.max_jobs))),
@@ -193,7 +197,7 @@ mod tests {
             etag: "7".to_owned(),
         };
         insta::assert_snapshot!(people(&told, true), @r"
-        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any; controller_limit none; fair_users false; max_jobs none; max_instances none)
+        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any; controller_limit none; revocable_limit none; fair_users false; max_jobs none; max_instances none)
         changed: /b: reservation cpus 0.001 -> nothing
         moved:   /c to /d
         deleted: /e

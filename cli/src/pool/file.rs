@@ -33,6 +33,7 @@ struct PoolFile {
     max_instance: Option<AmountsFile>,
     priority: Option<PriorityFile>,
     controller_limit: Option<AmountsFile>,
+    revocable_limit: Option<AmountsFile>,
     fair_users: Option<Scalar>,
     max_jobs: Option<Scalar>,
     max_instances: Option<Scalar>,
@@ -146,6 +147,11 @@ impl Reader {
                 controller_limit: self.amounts(
                     &format!("{at}.controller_limit"),
                     file.controller_limit,
+                    Resources::MAX,
+                ),
+                revocable_limit: self.amounts(
+                    &format!("{at}.revocable_limit"),
+                    file.revocable_limit,
                     Resources::MAX,
                 ),
                 fair_users: self.truth(&format!("{at}.fair_users"), file.fair_users.as_ref()),
@@ -276,7 +282,7 @@ mod tests {
 
     const TREE: &str = "
 pools:
-  default: {controller_limit: {cpus: 2}, max_jobs: 10, max_instances: 500, fair_users: true}
+  default: {controller_limit: {cpus: 2}, revocable_limit: {memory: 3GiB}, max_jobs: 10, max_instances: 500, fair_users: true}
   ml:
     reservation: {cpus: 6, memory: 8GiB}
     limit: {cpus: 0.5}
@@ -299,6 +305,7 @@ pools:
         assert_eq!((pool(0).max_jobs, pool(0).max_instances), (Some(10), Some(500)));
         assert!(pool(0).fair_users && !pool(1).fair_users);
         assert_eq!((pool(1).max_jobs, pool(1).max_instances), (None, None));
+        assert_eq!(pool(0).revocable_limit.unwrap().memory_mib, Some(3072));
         assert_eq!(pool(0).controller_limit.unwrap().cpus_milli, Some(2000));
         assert_eq!(pool(0).share.unwrap().cpus_milli, 1);
         assert_eq!(pool(0).limit.unwrap(), v1::ResourceLimit::default());

@@ -37,7 +37,11 @@ fn shape(spec: &JobSpec, room: Resources, tree: &PoolTree, path: &str, out: &mut
             // What is not preemptible runs within reservations.
             let reserved = (pool, "reservation", pool.reservation.get(kind));
             let of_controllers = (pool, "controller_limit", pool.controller_limit.get(kind));
+            // Processor time is always taken from what is lent, other kinds only where any is.
+            let of_lent = (pool, "revocable_limit", pool.revocable_limit.get(kind));
+            let is_of_lent = spec.revocable && kind == Kind::Cpus;
             std::iter::once(largest)
+                .chain(is_of_lent.then_some(of_lent))
                 .chain((!spec.revocable).then_some(limit))
                 .chain((!spec.preemptible).then_some(reserved))
                 .chain((spec.controller && !spec.revocable).then_some(of_controllers))

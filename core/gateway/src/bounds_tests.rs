@@ -169,6 +169,30 @@ fn a_controller_must_fit_what_every_pool_above_allows_controllers() {
 }
 
 #[test]
+fn a_revocable_instance_must_fit_what_every_pool_above_allows_of_lent_room() {
+    let bounded = || {
+        let mut store = tree();
+        with(&mut store, "/ml", |p| {
+            p.revocable_limit = Resources::MAX.with(Kind::Cpus, 500).with(Kind::Memory, 1);
+        });
+        store
+    };
+    let mut spec = sized(501, 1000);
+    create(&mut bounded(), spec.clone(), Some(3)).unwrap();
+    spec.revocable = true;
+    let refused = told(create(&mut bounded(), spec.clone(), Some(3)));
+    assert!(
+        refused[0]
+            .1
+            .contains("pool `/ml` allows at most 0.5 (`revocable_limit`)"),
+        "{refused:?}"
+    );
+    // Memory is lent by few hosts: it is ordinary where none lends any.
+    spec.groups[0].resources.cpus = 500;
+    create(&mut bounded(), spec, Some(3)).unwrap();
+}
+
+#[test]
 fn sidecars_count() {
     let mut store = tree();
     let mut spec = sized(3000, 1);

@@ -119,6 +119,9 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::PoolControllers => {
             format!("raise the controller limit of pool {limited}{short}, or wait until other controllers of it end")
         }
+        ReasonCode::PoolRevocableLimit => {
+            format!("raise the revocable limit of pool {limited}{short}, or wait until other revocable work of it ends")
+        }
         ReasonCode::PoolJobs => "raise the pool's max_jobs, or wait until jobs of it end".to_owned(),
         ReasonCode::PoolInstances => {
             "raise the pool's max_instances, or wait until instances of it end".to_owned()

@@ -34,6 +34,8 @@ pub struct PoolChange {
     pub priority: Option<PriorityBounds>,
     /// Quantities of the limit for controllers; `u64::MAX` is no bound.
     pub controller_limit: Vec<(Kind, u64)>,
+    /// Quantities of the limit of lent room; `u64::MAX` is no bound.
+    pub revocable_limit: Vec<(Kind, u64)>,
     /// Most jobs; `u64::MAX` is no bound.
     pub max_jobs: Option<u64>,
     /// Most active instances; `u64::MAX` is no bound.
@@ -200,6 +202,7 @@ fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
     pool.max_instance = with(pool.max_instance, &change.max_instance);
     pool.priority = change.priority.unwrap_or(pool.priority);
     pool.controller_limit = with(pool.controller_limit, &change.controller_limit);
+    pool.revocable_limit = with(pool.revocable_limit, &change.revocable_limit);
     pool.fair_users = change.fair_users.unwrap_or(pool.fair_users);
     pool.max_jobs = change.max_jobs.unwrap_or(pool.max_jobs);
     pool.max_instances = change.max_instances.unwrap_or(pool.max_instances);

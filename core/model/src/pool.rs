@@ -83,6 +83,8 @@ pub struct Pool {
     pub priority: PriorityBounds,
     /// What its controllers never exceed together.
     pub controller_limit: Resources,
+    /// What its revocable work never exceeds of the room that hosts lend.
+    pub revocable_limit: Resources,
     /// Most jobs of which something has begun and which have not ended; `u64::MAX`: no bound.
     pub max_jobs: u64,
     /// Most active instances; `u64::MAX`: no bound.
@@ -115,6 +117,7 @@ impl Pool {
             max_instance: Resources::MAX,
             priority: PriorityBounds::ANY,
             controller_limit: Resources::MAX,
+            revocable_limit: Resources::MAX,
             max_jobs: u64::MAX,
             max_instances: u64::MAX,
             fair_users: false,

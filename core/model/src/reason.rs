@@ -171,6 +171,8 @@ pub enum ReasonCode {
     FrameworkRemoved = 77,
     /// Kills are switched off: what is to end lives on.
     KillsOff = 78,
+    /// The pool's revocable work has all that it may have of what hosts lend.
+    PoolRevocableLimit = 90,
 }
 
 impl ReasonCode {
@@ -247,6 +249,7 @@ impl ReasonCode {
         Self::MassLoss,
         Self::FrameworkRemoved,
         Self::KillsOff,
+        Self::PoolRevocableLimit,
     ];
 
     /// The number that is stored and sent.
@@ -266,7 +269,8 @@ impl ReasonCode {
     pub const fn layer(self) -> Layer {
         match self.number() {
             0..=9 => Layer::Goal,
-            10..=19 => Layer::Pool,
+            // The first ten are used up.
+            10..=19 | 90..=99 => Layer::Pool,
             20..=29 => Layer::Routing,
             30..=39 => Layer::Placement,
             40..=49 => Layer::Launch,

@@ -31,6 +31,8 @@ pub struct Left {
     pub by_reservation: Resources,
     /// By what they allow controllers.
     pub by_controllers: Resources,
+    /// By their limits of what is lent.
+    pub by_revocable_limit: Resources,
     /// Instances that may begin.
     pub instances: u64,
     /// Jobs of which something may begin.
@@ -45,6 +47,7 @@ impl Left {
         by_limit: Resources::MAX,
         by_reservation: Resources::MAX,
         by_controllers: Resources::MAX,
+        by_revocable_limit: Resources::MAX,
         instances: u64::MAX,
         jobs: u64::MAX,
         by_entitlement: Resources::MAX,
@@ -55,6 +58,7 @@ impl Left {
             by_limit: self.by_limit.min_each(other.by_limit),
             by_reservation: self.by_reservation.min_each(other.by_reservation),
             by_controllers: self.by_controllers.min_each(other.by_controllers),
+            by_revocable_limit: self.by_revocable_limit.min_each(other.by_revocable_limit),
             instances: self.instances.min(other.instances),
             jobs: self.jobs.min(other.jobs),
             by_entitlement: self.by_entitlement.min_each(other.by_entitlement),
@@ -67,8 +71,10 @@ impl Left {
         let controller = terms
             .controller
             .then_some((ReasonCode::PoolControllers, self.by_controllers));
-        let limit = std::iter::once((ReasonCode::PoolLimit, self.by_limit));
-        limit.chain(firm).chain(controller)
+        let limit = (ReasonCode::PoolLimit, self.by_limit);
+        // Of the side that takes nothing of what is lent, all is left.
+        let of_lent = (ReasonCode::PoolRevocableLimit, self.by_revocable_limit);
+        [limit, of_lent].into_iter().chain(firm).chain(controller)
     }
 
     /// The bound on numbers that is reached.
@@ -102,6 +108,7 @@ struct PoolRoom {
     limit: Resources,
     reservation: Resources,
     controller_limit: Resources,
+    revocable_limit: Resources,
     max_instances: u64,
     max_jobs: u64,
     entitled: Resources,
@@ -184,6 +191,7 @@ impl Rooms {
             limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit),
             reservation: hierarchy.pool(i).map_or(Resources::MAX, |p| p.reservation),
             controller_limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.controller_limit),
+            revocable_limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.revocable_limit),
             entitled: Resources::ZERO,
             entitled_lent: Resources::ZERO,
             taken: Held::default(),
@@ -329,7 +337,7 @@ impl Rooms {
             Side::Ordinary => ordinary,
             Side::Revocable => lent.where_lent(self.lends, ordinary),
         };
-        // Limits are about ordinary room.
+        // The limit is about ordinary room.
         Left {
             by_limit: of_side(Resources::MAX, limit),
             by_reservation: room.reservation.minus(room.taken.firm),
@@ -337,6 +345,7 @@ impl Rooms {
                 Resources::MAX,
                 room.controller_limit.minus(room.taken.controllers),
             ),
+            by_revocable_limit: of_side(room.revocable_limit.minus(room.taken.lent), Resources::MAX),
             instances: room.max_instances.saturating_sub(room.taken.instances),
             jobs: room.max_jobs.saturating_sub(room.taken.jobs),
             by_entitlement: of_side(lent, entitled),

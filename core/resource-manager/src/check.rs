@@ -47,6 +47,16 @@ pub enum Broken {
         /// Its reservation.
         reservation: Resources,
     },
+    /// Revocable work has more of what is lent after a raise of such work than its pool may have.
+    #[error("pool {pool} has {allocated} of lent room, above its limit of {limit} for it")]
+    PoolRevocableLimit {
+        /// The pool.
+        pool: String,
+        /// What is granted or active.
+        allocated: Resources,
+        /// Its limit.
+        limit: Resources,
+    },
     /// Controllers have more after a raise of one of them than their pool allows them.
     #[error("pool {pool} has {allocated} allocated to controllers, above its limit for them of {limit}")]
     PoolControllers {
@@ -280,6 +290,13 @@ fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
                 pool: pool.path.clone(),
                 allocated: sum.ordinary,
                 limit: pool.limit,
+            });
+        }
+        if raised.iter().any(|(s, _)| s.revocable) && !sum.lent.fits(pool.revocable_limit) {
+            out.push(Broken::PoolRevocableLimit {
+                pool: pool.path.clone(),
+                allocated: sum.lent,
+                limit: pool.revocable_limit,
             });
         }
         if raised.iter().any(|(s, _)| !s.preemptible) && !sum.firm.fits(pool.reservation) {

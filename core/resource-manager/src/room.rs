@@ -149,13 +149,13 @@ pub fn left(cluster: &ClusterView, taken: Taken) -> ClusterRoom {
     }
 }
 
-/// The pools without reservations and limits, which are about ordinary room.
+/// The pools as they stand to what is lent: without reservations, and with the limits for it.
 #[must_use]
 pub fn by_shares(pools: &PoolTree) -> PoolTree {
     let mut out = pools.clone();
     for pool in out.pools.values_mut() {
         pool.reservation = Resources::ZERO;
-        pool.limit = Resources::MAX;
+        pool.limit = pool.revocable_limit;
     }
     out
 }

@@ -180,6 +180,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         "share",
         "max_instance",
         "controller_limit",
+        "revocable_limit",
     ];
     let known = |path: &String| {
         path == "*"
@@ -195,7 +196,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         return Err(ApiError::field(
             "update_mask",
             format!(
-                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, fair_users, reservation, limit, share, max_instance or controller_limit, the last five whole or by kind of resource (limit.cpus_milli)"
+                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, fair_users, reservation, limit, share, max_instance, controller_limit or revocable_limit, the last six whole or by kind of resource (limit.cpus_milli)"
             ),
         ));
     }
@@ -241,6 +242,11 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
             read_limit(wanted.controller_limit),
             wanted.controller_limit.is_some(),
         ),
+        revocable_limit: pick(
+            "revocable_limit",
+            read_limit(wanted.revocable_limit),
+            wanted.revocable_limit.is_some(),
+        ),
         fair_users: whole("fair_users", wanted.fair_users).then_some(wanted.fair_users),
         max_jobs: whole("max_jobs", wanted.max_jobs.is_some()).then(|| wanted.max_jobs.unwrap_or(u64::MAX)),
         max_instances: whole("max_instances", wanted.max_instances.is_some())
@@ -280,6 +286,7 @@ mod tests {
         assert_eq!(change(&["max_jobs"]).unwrap().max_jobs, Some(u64::MAX));
         assert_eq!(change(&["max_instances"]).unwrap().max_instances, Some(u64::MAX));
         assert_eq!(change(&["controller_limit"]).unwrap().controller_limit.len(), 4);
+        assert_eq!(change(&["revocable_limit"]).unwrap().revocable_limit.len(), 4);
         assert_eq!(all.kind, None);
         assert_eq!(change(&["kind"]).unwrap().kind, Some(PoolKind::Elastic));
         let unknown = v1::Pool {

@@ -582,7 +582,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         resources(),
         resources(),
         select(PoolKind::ALL.to_vec()),
-        (resources(), resources()),
+        (resources(), resources(), resources()),
         bounds(),
         (any::<(bool, bool)>(), version(), any::<u64>(), any::<u64>()),
     );
@@ -594,7 +594,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             limit,
             share,
             kind,
-            (max_instance, controller_limit),
+            (max_instance, controller_limit, revocable_limit),
             priority,
             ((deleting, fair_users), version, max_jobs, max_instances),
         )| Pool {
@@ -607,6 +607,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             max_instance,
             priority,
             controller_limit,
+            revocable_limit,
             max_jobs,
             max_instances,
             fair_users,

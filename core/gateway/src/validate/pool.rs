@@ -58,6 +58,11 @@ pub fn own(pool: &Pool, path: &str, out: &mut Violations) {
         format!("{path}.priority"),
         "min must be at most max, and the default between them",
     );
+    out.check(
+        pool.revocable_limit.gpus == u64::MAX,
+        format!("{path}.revocable_limit.{}", unit(Kind::Gpus)),
+        "must be left out: no host lends GPUs",
+    );
     for kind in Kind::ALL {
         let (reserved, limit) = (pool.reservation.get(kind), pool.limit.get(kind));
         let field = |of: &str| format!("{path}.{of}.{}", unit(kind));
@@ -81,6 +86,7 @@ pub fn own(pool: &Pool, path: &str, out: &mut Violations) {
             ("limit", limit),
             ("max_instance", pool.max_instance.get(kind)),
             ("controller_limit", pool.controller_limit.get(kind)),
+            ("revocable_limit", pool.revocable_limit.get(kind)),
         ] {
             out.check(
                 quantity <= MOST || quantity == u64::MAX,

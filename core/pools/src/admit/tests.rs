@@ -3,8 +3,8 @@
 mod bounds;
 
 use super::*;
+use crate::entitle::entitle;
 use crate::entitle::tests::{cpus, pool, tree};
-use crate::entitle::{Entitlements, entitle};
 use crate::hierarchy::Hierarchy;
 use crate::queue::Likeness;
 use crate::rooms::ClusterRoom;
@@ -61,6 +61,11 @@ fn rooms(limits: &[(&str, u64)], clusters: &[(&str, u64)]) -> There {
 }
 
 pub(crate) fn rooms_of(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, u64)]) -> There {
+    lending(pools, clusters, 0)
+}
+
+/// The same where each cluster lends so much besides, to which every pool is entitled.
+pub(crate) fn lending(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, u64)], lent: u64) -> There {
     let tree = tree(pools);
     let hierarchy = Arc::new(Hierarchy::new(&tree));
     let demand = vec![cpus(1_000_000); hierarchy.len()];
@@ -73,13 +78,19 @@ pub(crate) fn rooms_of(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str,
             let room = ClusterRoom {
                 all: cpus(*n),
                 without_gpus: cpus(*n),
-                ..ClusterRoom::default()
+                lent: cpus(lent),
+                lends: cpus(lent),
             };
             (ClusterId::new(c), Some(room))
         })
         .collect();
-    let mut rooms = Rooms::new(Arc::clone(&hierarchy), Resources::ZERO, clusters);
-    rooms.entitle(&entitled, &Entitlements::default());
+    let mut rooms = Rooms::new(Arc::clone(&hierarchy), cpus(lent), clusters);
+    let of_lent = Hierarchy::new(&self::tree(hierarchy.indexes().filter_map(|i| {
+        let pool = hierarchy.pool(i)?.clone();
+        let limit = Resources::MAX;
+        Some(Pool { limit, ..pool })
+    })));
+    rooms.entitle(&entitled, &entitle(&of_lent, &demand, cpus(1_000_000)));
     There {
         rooms,
         hierarchy,
@@ -124,7 +135,10 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
         by_turn.insert(turn, a);
     }
     let ask = |turn: &Turn| by_turn.get(turn).map(|a| a.request.clone());
-    let admitted = admit(&queue, Side::Ordinary, &mut there.rooms, ask);
+    let sides = [Side::Ordinary, Side::Revocable];
+    let admitted = sides
+        .map(|side| admit(&queue, side, &mut there.rooms, ask))
+        .concat();
     let each = by_turn.values().map(|a| {
         let mut got = Admission {
             job: a.request.job,

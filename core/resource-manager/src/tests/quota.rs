@@ -3,6 +3,7 @@
 use super::case::{Case, batch, service};
 use crate::plan::plan;
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::job::Desired;
 use echelon_core_model::pool::PoolKind;
 use echelon_core_model::resources::Kind;
 use echelon_core_model::{ReasonCode, Resources, RunState, Span};
@@ -346,6 +347,33 @@ fn what_is_lent_is_shared_without_regard_to_ordinary_work() {
         ),
         (9, 3, 3)
     );
+}
+
+#[test]
+fn a_pool_has_no_more_of_what_is_lent_than_its_limit_of_it() {
+    let mut case = Case::new().pool("/x", 100).pool("/y", 100).cluster("a", 20);
+    lend(&mut case, "a", 10);
+    case.change_pool("/x", |p| {
+        p.revocable_limit = Resources::MAX.with(Kind::Cpus, 2_000)
+    });
+    let ordinary = case.store_job(11, batch(5).pool("/x"));
+    let x = case.store_job(1, batch(9).pool("/x").revocable());
+    let y = case.store_job(2, batch(9).pool("/y").revocable());
+    case.elect();
+    case.run_for(Span::seconds(2));
+    let active = |case: &Case| [ordinary, x, y].map(|job| case.total_active(job));
+    assert_eq!(active(&case), [5, 2, 8], "what one may not have, others get");
+    assert_eq!(case.waiting(x), [(ReasonCode::PoolRevocableLimit, 7)]);
+    let told = plan(case.rm.picture(), &batch(1).pool("/x").revocable().build());
+    assert_eq!(told.groups[0].waiting[0].0.code, ReasonCode::PoolRevocableLimit);
+    // A limit that is lowered stops nothing; one that is raised lets more begin.
+    case.change_pool("/x", |p| p.revocable_limit.cpus = 1_000);
+    case.run_for(Span::seconds(30));
+    assert_eq!(active(&case), [5, 2, 8]);
+    case.change_pool("/x", |p| p.revocable_limit.cpus = 5_000);
+    case.want(y, Desired::Stopped);
+    case.run_for(Span::seconds(30));
+    assert_eq!(active(&case), [5, 5, 0]);
 }
 
 #[test]

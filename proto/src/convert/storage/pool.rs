@@ -23,6 +23,7 @@ impl Wire for Pool {
             max_instance,
             priority,
             controller_limit,
+            revocable_limit,
             max_jobs,
             max_instances,
             fair_users,
@@ -40,6 +41,7 @@ impl Wire for Pool {
             max_instance: (*max_instance != Resources::MAX).then(|| max_instance.to_wire()),
             priority: (*priority != PriorityBounds::ANY).then(|| priority.to_wire()),
             controller_limit: (*controller_limit != Resources::MAX).then(|| controller_limit.to_wire()),
+            revocable_limit: (*revocable_limit != Resources::MAX).then(|| revocable_limit.to_wire()),
             max_jobs: (*max_jobs < u64::MAX).then_some(*max_jobs),
             max_instances: (*max_instances < u64::MAX).then_some(*max_instances),
             fair_users: *fair_users,
@@ -59,6 +61,7 @@ impl Wire for Pool {
             max_instance,
             priority,
             controller_limit,
+            revocable_limit,
             max_jobs,
             max_instances,
             fair_users,
@@ -80,6 +83,7 @@ impl Wire for Pool {
             max_instance: optional("max_instance", max_instance)?.unwrap_or(Resources::MAX),
             priority: optional("priority", priority)?.unwrap_or(PriorityBounds::ANY),
             controller_limit: optional("controller_limit", controller_limit)?.unwrap_or(Resources::MAX),
+            revocable_limit: optional("revocable_limit", revocable_limit)?.unwrap_or(Resources::MAX),
             max_jobs: max_jobs.unwrap_or(u64::MAX),
             max_instances: max_instances.unwrap_or(u64::MAX),
             fair_users,
@@ -148,6 +152,7 @@ mod tests {
             (before.max_instance, before.priority, before.controller_limit),
             (Resources::MAX, PriorityBounds::ANY, Resources::MAX)
         );
+        assert_eq!(before.revocable_limit, Resources::MAX);
         assert_eq!((before.max_jobs, before.max_instances), (u64::MAX, u64::MAX));
         row.kind = 99;
         assert!(Pool::from_wire(row).is_err());

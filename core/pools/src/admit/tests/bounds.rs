@@ -148,3 +148,48 @@ fn numbers_of_jobs_and_instances_are_bounded_at_every_level() {
         ]
     );
 }
+
+#[test]
+fn revocable_work_has_no_more_of_what_is_lent_than_every_pool_above_allows() {
+    let revocable = |job, path, wants| {
+        let mut asked = request(job, path, 2, &[("c", wants)]);
+        asked.request.terms.side = Side::Revocable;
+        asked
+    };
+    let bounded = |path, limit, of_lent| Pool {
+        revocable_limit: cpus(of_lent),
+        ..pool(path, 0, limit, 1)
+    };
+    let pools = || {
+        [
+            bounded("/p", 4, 9),
+            bounded("/p/a", 0, 5),
+            bounded("/p/b", 99, 99),
+        ]
+    };
+    let mut there = lending(pools(), &[("c", 100)], 100);
+    let asked = [
+        revocable(1, "/p/a", 9),
+        revocable(2, "/p/b", 9),
+        request(3, "/p/b", 1, &[("c", 9)]),
+    ];
+    let got = admit_all(&asked, &mut there);
+    let waits = |n: u64, code: &str| vec![format!("{n} {code}")];
+    let expected: [Told; 3] = [
+        (1, vec![("c".to_owned(), 2)], waits(7, "POOL_REVOCABLE_LIMIT")),
+        (2, vec![("c".to_owned(), 2)], waits(7, "POOL_REVOCABLE_LIMIT")),
+        // Ordinary work is bounded by the ordinary limit, and by that alone.
+        (3, vec![("c".to_owned(), 4)], waits(5, "POOL_LIMIT")),
+    ];
+    assert_eq!(numbers(&got), expected);
+    let text = |i: usize| got[i].2[0].reason.to_string();
+    assert_eq!(
+        text(0),
+        "is revocable, and such work has all that its pool may have of lent room: cpus needs 0.002, has at most 0.001 (/p/a)"
+    );
+    assert!(
+        text(1).ends_with("cpus needs 0.002, has at most 0.001 (/p)"),
+        "{}",
+        text(1)
+    );
+}
