@@ -4,6 +4,7 @@ mod apply;
 mod certify;
 mod explain;
 mod file;
+mod lent;
 mod record;
 mod simulate;
 mod trace;

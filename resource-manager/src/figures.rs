@@ -3,8 +3,8 @@
 use echelon_core_model::Resources;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Kind;
-use echelon_core_resource_manager::certificate::{Line, Threshold};
-use echelon_core_resource_manager::{Held, PoolFigures};
+use echelon_core_resource_manager::certificate::{Line, SecondLine, Threshold};
+use echelon_core_resource_manager::{Held, PoolFigures, SideFigures};
 use echelon_proto::convert::pool::pool;
 use echelon_proto::convert::quantity;
 use echelon_proto::echelon::v1;
@@ -12,30 +12,73 @@ use std::collections::BTreeMap;
 
 /// To the wire. The time is the gateway's to fill in.
 pub(crate) fn to_wire(figures: &PoolFigures) -> v1::PoolFigures {
-    let demand = with_those_below(&figures.demand, Resources::plus);
-    let allocated = with_those_below(&figures.allocated, Resources::plus);
+    let (ordinary, lent) = (&Side::new(&figures.ordinary), &Side::new(&figures.lent));
     let held = with_those_below(&figures.held, Held::plus);
-    let of = |sums: &BTreeMap<&str, Resources>, path: &str| {
-        Some(quantity::resources(&sums.get(path).copied().unwrap_or_default()))
-    };
     let held = |path: &str| held.get(path).copied().unwrap_or_default();
-    let one = |line: &Line| v1::PoolFigure {
-        pool: Some(figures.tree.pools.get(&line.path).map_or_else(root, pool)),
-        demand: of(&demand, &line.path),
-        allocated: of(&allocated, &line.path),
-        cap: Some(quantity::resources(&line.cap)),
-        entitlement: Some(quantity::resources(&line.amount)),
-        divisions: divisions(line),
-        controllers: Some(quantity::resources(&held(&line.path).controllers)),
-        jobs: held(&line.path).jobs,
-        instances: held(&line.path).instances,
+    let of_lent: BTreeMap<&str, &Line> = lent.lines().map(|l| (l.path.as_str(), l)).collect();
+    let one = |line: &Line| {
+        let path = line.path.as_str();
+        v1::PoolFigure {
+            pool: Some(figures.tree.pools.get(path).map_or_else(root, pool)),
+            demand: sum(&ordinary.demand, path),
+            allocated: sum(&ordinary.allocated, path),
+            cap: Some(quantity::resources(&line.cap)),
+            entitlement: Some(quantity::resources(&line.amount)),
+            divisions: divisions(line),
+            usable: ordinary.second(path, |l| &l.usable),
+            final_entitlement: ordinary.second(path, |l| &l.amount),
+            lent: of_lent.get(path).map(|line| v1::PoolLentFigure {
+                demand: sum(&lent.demand, path),
+                allocated: sum(&lent.allocated, path),
+                cap: Some(quantity::resources(&line.cap)),
+                entitlement: Some(quantity::resources(&line.amount)),
+                divisions: divisions(line),
+                usable: lent.second(path, |l| &l.usable),
+                final_entitlement: lent.second(path, |l| &l.amount),
+            }),
+            controllers: Some(quantity::resources(&held(path).controllers)),
+            jobs: held(path).jobs,
+            instances: held(path).instances,
+        }
     };
     v1::PoolFigures {
         tree_version: figures.tree.version.0,
-        capacity: Some(quantity::resources(&figures.certificate.capacity)),
-        pools: figures.certificate.lines.iter().map(one).collect(),
+        capacity: Some(quantity::resources(&figures.ordinary.certificate.capacity)),
+        pools: ordinary.lines().map(one).collect(),
         as_of: None,
+        lent_capacity: Some(quantity::resources(&figures.lent.certificate.capacity)),
     }
+}
+
+/// One side's figures by path, sums with what is below.
+struct Side<'a> {
+    figures: &'a SideFigures,
+    demand: BTreeMap<&'a str, Resources>,
+    allocated: BTreeMap<&'a str, Resources>,
+    second: BTreeMap<&'a str, &'a SecondLine>,
+}
+
+impl<'a> Side<'a> {
+    fn new(figures: &'a SideFigures) -> Self {
+        Self {
+            figures,
+            demand: with_those_below(&figures.demand, Resources::plus),
+            allocated: with_those_below(&figures.allocated, Resources::plus),
+            second: figures.second.iter().map(|l| (l.path.as_str(), l)).collect(),
+        }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &'a Line> {
+        self.figures.certificate.lines.iter()
+    }
+
+    fn second(&self, path: &str, which: fn(&SecondLine) -> &Resources) -> Option<v1::Resources> {
+        Some(quantity::resources(which(self.second.get(path)?)))
+    }
+}
+
+fn sum(sums: &BTreeMap<&str, Resources>, path: &str) -> Option<v1::Resources> {
+    Some(quantity::resources(&sums.get(path).copied().unwrap_or_default()))
 }
 
 fn root() -> v1::Pool {

@@ -1,6 +1,7 @@
 //! `echelon pool certify`: the resource manager's leader hands over its tree, demand, capacity and proof, and the checker, which shares no
 //! code with the algorithm, is run here.
 
+use super::lent::of_lent_room;
 use super::usage;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -9,7 +10,7 @@ use echelon_clients_rust::{Client, v1};
 use echelon_core_model::Version;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::{Kind, Resources};
-use echelon_core_pools::certificate::{Certificate, Line, Threshold, Unfair, check};
+use echelon_core_pools::certificate::{Certificate, Line, SecondLine, Threshold, check, check_second};
 use echelon_proto::convert::Problems;
 use echelon_proto::convert::pool::read_pool;
 use echelon_proto::convert::quantity::read_resources;
@@ -18,14 +19,26 @@ use std::collections::BTreeMap;
 /// Checks it.
 pub async fn certify(context: &Context, client: &Client) -> Result<(), Failure> {
     let told = usage::figures(client).await?;
-    let wrong = faults(&told)?;
+    let lent = of_lent_room(&told);
+    let mut wrong = faults(&told)?;
+    for fault in lent.as_ref().map(faults).transpose()?.unwrap_or_default() {
+        wrong.push(format!("of lent room: {fault}"));
+    }
     let value = output::message("PoolFigures", &told);
     let people = if wrong.is_empty() {
         format!(
-            "fair: every amount of {} pools follows from the division of {} by tree version {}\n",
+            "fair: every amount of {} pools follows from the division of {} by tree version {}\n{}{}",
             told.pools.len().saturating_sub(1),
             shape::resources(told.capacity.as_ref()),
             told.tree_version,
+            second_kept(&told, "the second round"),
+            lent.map_or(String::new(), |lent| {
+                format!(
+                    "fair: so does what they have of the {} that hosts lend\n{}",
+                    shape::resources(lent.capacity.as_ref()),
+                    second_kept(&lent, "the second round of lent room"),
+                )
+            }),
         )
     } else {
         String::new()
@@ -41,8 +54,30 @@ pub async fn certify(context: &Context, client: &Client) -> Result<(), Failure> 
     Err(Failure::new(Exit::Failed, lines.join("\n")))
 }
 
-/// What the checker finds in the figures.
-fn faults(told: &v1::PoolFigures) -> Result<Vec<Unfair>, Failure> {
+/// What is said of a second round whose proof holds.
+fn second_kept(told: &v1::PoolFigures, what: &str) -> String {
+    if second_lines(told).is_empty() {
+        return String::new();
+    }
+    format!("fair: {what} keeps limits and what there is, and leaves every pool what it can use\n")
+}
+
+/// What each pool keeps and may use in the end; nothing when there was no second round.
+fn second_lines(told: &v1::PoolFigures) -> Vec<SecondLine> {
+    let line = |figure: &v1::PoolFigure| {
+        let (usable, amount) = figure.usable.zip(figure.final_entitlement)?;
+        Some(SecondLine {
+            path: usage::path_of(figure).to_owned(),
+            first: read_resources(figure.entitlement),
+            usable: read_resources(Some(usable)),
+            amount: read_resources(Some(amount)),
+        })
+    };
+    told.pools.iter().filter_map(line).collect()
+}
+
+/// What the checkers of both rounds find in the figures.
+fn faults(told: &v1::PoolFigures) -> Result<Vec<String>, Failure> {
     let mut problems = Problems::default();
     let mut tree = PoolTree {
         version: Version(told.tree_version),
@@ -64,7 +99,13 @@ fn faults(told: &v1::PoolFigures) -> Result<Vec<Unfair>, Failure> {
     let read = problems.or((tree, demand, certificate));
     let (tree, demand, certificate) =
         read.map_err(|p| Failure::new(Exit::Failed, format!("the certificate cannot be read: {p}")))?;
-    Ok(check(&tree, &demand, read_resources(told.capacity), &certificate))
+    let there = read_resources(told.capacity);
+    let mut found = check(&tree, &demand, there, &certificate);
+    let second = second_lines(told);
+    if !second.is_empty() {
+        found.extend(check_second(&tree, there, &second));
+    }
+    Ok(found.iter().map(ToString::to_string).collect())
 }
 
 /// The proof as the checker takes it.
@@ -178,7 +219,64 @@ pub mod tests {
             capacity: Some(quantity::resources(&proof.capacity)),
             pools: proof.lines.iter().map(figure).collect(),
             as_of: None,
+            lent_capacity: None,
         }
+    }
+
+    /// The same with a second round, in which `/ml/serve` can use 4 of the 6 that it is entitled to, and with 6 cores that hosts lend, of
+    /// which `/ml/train` may have 2.
+    pub fn told_twice() -> v1::PoolFigures {
+        let mut told = told();
+        let second = [
+            ("/", 18, 20),
+            ("/ml", 14, 16),
+            ("/ml/serve", 4, 4),
+            ("/ml/train", 10, 12),
+            ("/web", 4, 4),
+        ];
+        let wire = |cores| Some(quantity::resources(&cpus(cores)));
+        for f in &mut told.pools {
+            let (_, usable, last) = second.iter().find(|(p, ..)| *p == usage::path_of(f)).unwrap();
+            (f.usable, f.final_entitlement) = (wire(*usable), wire(*last));
+            if let Some(pool) = f.pool.as_mut().filter(|p| p.path == "/ml/train") {
+                pool.revocable_limit = Some(quantity::limit(&Resources::MAX.with(Kind::Cpus, 2000)));
+            }
+        }
+        told.lent_capacity = wire(6);
+        let side = of_lent_room(&told).unwrap();
+        let pools = side
+            .pools
+            .iter()
+            .filter_map(|f| f.pool.as_ref())
+            .filter(|p| p.path != "/");
+        let pools = pools.map(|p| (p.path.clone(), read_pool(p, "", &mut Problems::default())));
+        let h = Hierarchy::new(&PoolTree {
+            version: Version(7),
+            pools: pools.collect(),
+        });
+        let mut wanted = vec![Resources::ZERO; h.len()];
+        for path in ["/ml/train", "/web"] {
+            wanted[h.find(path).unwrap()] = cpus(5);
+        }
+        let proof = certify(&h, &entitle(&h, &wanted, cpus(6)));
+        for f in &mut told.pools {
+            let line = proof.lines.iter().find(|l| l.path == usage::path_of(f)).unwrap();
+            let demand = match line.path.as_str() {
+                "/" => 10,
+                "/ml/serve" => 0,
+                _ => 5,
+            };
+            f.lent = Some(v1::PoolLentFigure {
+                demand: wire(demand),
+                allocated: wire(0),
+                cap: Some(quantity::resources(&line.cap)),
+                entitlement: Some(quantity::resources(&line.amount)),
+                divisions: divisions(line),
+                usable: None,
+                final_entitlement: None,
+            });
+        }
+        told
     }
 
     fn divisions(line: &Line) -> Vec<v1::PoolDivision> {
@@ -211,7 +309,8 @@ pub mod tests {
 
     #[test]
     fn a_true_proof_holds_and_a_forged_one_is_told() {
-        assert_eq!(faults(&told()).unwrap(), []);
+        assert_eq!(faults(&told()).unwrap(), Vec::<String>::new());
+        assert_eq!(second_kept(&told(), ""), "");
         let mut forged = told();
         let web = forged
             .pools
@@ -219,10 +318,42 @@ pub mod tests {
             .find(|f| usage::path_of(f) == "/web")
             .unwrap();
         web.entitlement.as_mut().unwrap().cpus_milli -= 1;
-        let found: Vec<String> = faults(&forged).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(
-            found,
+            faults(&forged).unwrap(),
             ["/web has another amount of cpus than the thresholds give it"]
+        );
+    }
+
+    #[test]
+    fn both_rounds_and_lent_room_are_checked() {
+        assert_eq!(faults(&told_twice()).unwrap(), Vec::<String>::new());
+        assert!(second_kept(&told_twice(), "the second round").starts_with("fair: the second round keeps"));
+        let lent = of_lent_room(&told_twice()).unwrap();
+        assert_eq!(faults(&lent).unwrap(), Vec::<String>::new());
+        let of = |told: &mut v1::PoolFigures, path: &str| -> usize {
+            told.pools.iter().position(|f| usage::path_of(f) == path).unwrap()
+        };
+        let mut forged = told_twice();
+        let web = of(&mut forged, "/web");
+        forged.pools[web].final_entitlement = Some(quantity::resources(&cpus(1)));
+        assert_eq!(
+            faults(&forged).unwrap(),
+            ["/web does not keep what it can use of the cpus that it got at first"]
+        );
+        let train = of(&mut forged, "/ml/train");
+        let lent = forged.pools[train].lent.as_mut().unwrap();
+        lent.entitlement.as_mut().unwrap().cpus_milli += 1;
+        assert_eq!(
+            faults(&of_lent_room(&forged).unwrap()).unwrap(),
+            ["/ml/train has another amount of cpus than the thresholds give it"]
+        );
+        // A pool that the second round leaves out is a lie, too.
+        let mut fewer = told_twice();
+        fewer.pools[web].usable = None;
+        assert!(
+            faults(&fewer)
+                .unwrap()
+                .contains(&"/web has no line, or is no pool".to_owned())
         );
     }
 
@@ -238,9 +369,17 @@ pub mod tests {
         );
         let mut fewer = told();
         fewer.pools.retain(|f| usage::path_of(f) != "/");
-        assert!(faults(&fewer).unwrap().contains(&Unfair::Capacity));
+        assert!(
+            faults(&fewer)
+                .unwrap()
+                .contains(&"the root does not have the capacity".to_owned())
+        );
         let mut smaller = told();
         smaller.capacity = Some(quantity::resources(&cpus(19)));
-        assert!(faults(&smaller).unwrap().contains(&Unfair::Capacity));
+        assert!(
+            faults(&smaller)
+                .unwrap()
+                .contains(&"the root does not have the capacity".to_owned())
+        );
     }
 }

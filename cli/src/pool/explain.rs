@@ -2,6 +2,7 @@
 //! the three phases went, with the pool that got the last unit.
 
 use super::certify::certificate;
+use super::lent::of_lent_room;
 use super::usage::{self, path_of};
 use crate::context::Context;
 use crate::exit::Failure;
@@ -42,27 +43,73 @@ struct Step<'a> {
     names: BTreeMap<String, &'a str>,
 }
 
+/// Of ordinary room, and of what hosts lend where the pool has to do with any.
 fn people(told: &v1::PoolFigures, path: &str) -> String {
+    let lent = of_lent_room(told).map(|lent| side(&lent, path, "lent "));
+    side(told, path, "") + &lent.unwrap_or_default()
+}
+
+fn side(told: &v1::PoolFigures, path: &str, which: &str) -> String {
     let steps = steps(told, path);
     let Some(last) = steps.last() else {
         return String::new();
     };
     let matters = |kind: &Kind| {
         let any = [last.amount, last.demand, last.child.reservation];
-        *kind == Kind::Cpus || any.iter().any(|r| r.get(*kind) > 0)
+        (*kind == Kind::Cpus && which.is_empty()) || any.iter().any(|r| r.get(*kind) > 0)
     };
     let mut lines = Vec::new();
     for kind in Kind::ALL.into_iter().filter(matters) {
         lines.push(format!(
-            "{kind}: {} is entitled to {}",
+            "{which}{kind}: {} is entitled to {}",
             output::escape(path),
             kind.show(last.amount.get(kind))
         ));
         for step in &steps {
             lines.extend(step.lines(kind));
         }
+        lines.extend(second_round(told, path, kind));
     }
-    lines.join("\n") + "\n"
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// What became of it in the second round, from the root down.
+fn second_round(told: &v1::PoolFigures, path: &str, kind: Kind) -> Vec<String> {
+    let amount = |r: v1::Resources| kind.show(read_resources(Some(r)).get(kind));
+    let of = |node: &str| {
+        let figure = told.pools.iter().find(|f| path_of(f) == node)?;
+        let (keeps, may) = figure.usable.zip(figure.final_entitlement)?;
+        Some((
+            amount(figure.entitlement.unwrap_or_default()),
+            amount(keeps),
+            amount(may),
+        ))
+    };
+    let Some((_, keeps, there)) = of("/") else {
+        return Vec::new();
+    };
+    let mut out = vec![
+        "  in the second round what pools cannot use of that is given out again".to_owned(),
+        format!("    / has {there}, of which pools keep {keeps} that they can use"),
+    ];
+    let nodes = way(path);
+    for node in nodes.iter().filter(|n| *n != "/") {
+        if let Some((had, keeps, may)) = of(node) {
+            let node = output::escape(node);
+            out.push(format!(
+                "    {node} keeps {keeps} of {had}, and may use {may} in the end"
+            ));
+        }
+    }
+    out
+}
+
+/// The paths from the root down to a pool.
+fn way(path: &str) -> Vec<String> {
+    let above = |at: &String| (at != "/").then(|| PoolTree::parent(at).to_owned());
+    let mut out: Vec<String> = std::iter::successors(Some(path.to_owned()), above).collect();
+    out.reverse();
+    out
 }
 
 /// From the root down.
@@ -70,9 +117,6 @@ fn steps<'a>(told: &'a v1::PoolFigures, path: &str) -> Vec<Step<'a>> {
     let mut problems = Problems::default();
     let proof = certificate(told, &mut problems);
     let find = |path: &str| told.pools.iter().position(|f| path_of(f) == path);
-    let above = |at: &String| (at != "/").then(|| PoolTree::parent(at).to_owned());
-    let mut way: Vec<String> = std::iter::successors(Some(path.to_owned()), above).collect();
-    way.reverse();
     let step = |pair: &[String]| {
         let [parent, child] = pair else { return None };
         let (parent, at) = (find(parent)?, find(child)?);
@@ -95,7 +139,7 @@ fn steps<'a>(told: &'a v1::PoolFigures, path: &str) -> Vec<Step<'a>> {
             names,
         })
     };
-    way.windows(2).filter_map(step).collect()
+    way(path).windows(2).filter_map(step).collect()
 }
 
 /// What a pool may take in a phase.
@@ -197,7 +241,7 @@ impl Step<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::certify::tests::told;
+    use super::super::certify::tests::{told, told_twice};
     use super::*;
 
     #[test]
@@ -217,6 +261,42 @@ mod tests {
         what is left then, without a share: nothing for it here
         so /ml/train is entitled to 10
     ");
+    }
+
+    #[test]
+    fn both_rounds_and_what_hosts_lend_are_explained() {
+        insta::assert_snapshot!(people(&told_twice(), "/ml/train"), @r"
+        cpus: /ml/train is entitled to 10
+          / has 20 for 2 pools below it
+            /ml can use 36: it wants 36
+            floors, from its reservation of 6: 6 of 6, as everybody got all here
+            above floors, by its share of 1: 10 of 30; the last unit went to itself, its 10 at weight 1, then all was gone
+            what is left then, without a share: nothing for it here
+            so /ml is entitled to 16
+          /ml has 16 for 2 pools below it
+            /ml/train can use 30: it wants 30
+            floors, from its reservation of 2: 2 of 2, as everybody got all here
+            above floors, by its share of 1: 8 of 28; the last unit went to itself, its 8 at weight 1, then all was gone
+            what is left then, without a share: nothing for it here
+            so /ml/train is entitled to 10
+          in the second round what pools cannot use of that is given out again
+            / has 20, of which pools keep 18 that they can use
+            /ml keeps 14 of 16, and may use 16 in the end
+            /ml/train keeps 10 of 10, and may use 12 in the end
+        lent cpus: /ml/train is entitled to 2
+          / has 6 for 2 pools below it
+            /ml can use 2: it wants 5
+            floors, from its reservation of 0: nothing for it here
+            above floors, by its share of 1: 2 of 2; the last unit went to /web, its 4 at weight 1, then all was gone
+            what is left then, without a share: nothing for it here
+            so /ml is entitled to 2
+          /ml has 2 for 2 pools below it
+            /ml/train can use 2: it wants 5, its limit is 2
+            floors, from its reservation of 0: nothing for it here
+            above floors, by its share of 1: 2 of 2, as everybody got all here
+            what is left then, without a share: nothing for it here
+            so /ml/train is entitled to 2
+        ");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! `echelon pool usage`: what pools want, use and are entitled to, a line for each kind of resource that matters to them.
 
+use super::lent::of_lent_room;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Listing};
 use echelon_clients_rust::{Client, v1};
-use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::resources::Kind;
 use echelon_proto::convert::quantity::{read_limit, read_resources};
+use std::collections::BTreeMap;
 
 /// Asks for the figures of all pools.
 pub async fn figures(client: &Client) -> Result<v1::PoolFigures, Failure> {
@@ -37,7 +39,10 @@ pub async fn usage(context: &Context, client: &Client, path: Option<&str>) -> Re
     if let (Some(path), true) = (path, chosen.is_empty()) {
         return Err(not_found(path));
     }
-    print!("{}", output::list(&listing(&chosen), context.format()));
+    print!(
+        "{}",
+        output::list(&listing(&chosen, all_rows(&told, path)), context.format())
+    );
     Ok(())
 }
 
@@ -53,7 +58,18 @@ fn chosen<'a>(told: &'a v1::PoolFigures, path: Option<&str>) -> Vec<&'a v1::Pool
     out
 }
 
-fn listing(figures: &[&v1::PoolFigure]) -> Listing {
+/// The rows of pools, each with those of what hosts lend behind its own.
+fn all_rows(told: &v1::PoolFigures, path: Option<&str>) -> Vec<Vec<String>> {
+    let lent = of_lent_room(told).unwrap_or_default();
+    let lent: BTreeMap<&str, &v1::PoolFigure> = lent.pools.iter().map(|f| (path_of(f), f)).collect();
+    let of_pool = |f: &&v1::PoolFigure| {
+        let of_lent = lent.get(path_of(f)).map(|f| lent_rows(f));
+        [rows(f), of_lent.unwrap_or_default()].concat()
+    };
+    chosen(told, path).iter().flat_map(of_pool).collect()
+}
+
+fn listing(figures: &[&v1::PoolFigure], rows: Vec<Vec<String>>) -> Listing {
     Listing {
         columns: &[
             "POOL",
@@ -62,10 +78,12 @@ fn listing(figures: &[&v1::PoolFigure]) -> Listing {
             "LIMIT",
             "DEMAND",
             "ENTITLEMENT",
+            "USABLE",
+            "FINAL",
             "ALLOCATED",
         ],
-        narrow: 7,
-        rows: figures.iter().flat_map(|f| rows(f)).collect(),
+        narrow: 9,
+        rows,
         names: figures.iter().map(|f| path_of(f).to_owned()).collect(),
         values: figures
             .iter()
@@ -77,37 +95,61 @@ fn listing(figures: &[&v1::PoolFigure]) -> Listing {
 /// A row for each kind of which there is anything, and for processors in any case, so that every pool is there.
 fn rows(figure: &v1::PoolFigure) -> Vec<Vec<String>> {
     let pool = figure.pool.clone().unwrap_or_default();
-    let root = pool.path == "/";
-    let reservation = read_resources(pool.reservation);
-    let limit = read_limit(pool.limit);
-    let amounts = [figure.demand, figure.entitlement, figure.allocated].map(read_resources);
-    let matters = |kind: &Kind| {
-        let bounded = reservation.get(*kind) > 0 || limit.get(*kind) != u64::MAX;
-        *kind == Kind::Cpus || bounded || amounts.iter().any(|r: &Resources| r.get(*kind) > 0)
-    };
-    let row = |kind: Kind| {
-        let bound = match limit.get(kind) {
-            u64::MAX => "none".to_owned(),
-            bound => kind.show(bound),
-        };
-        let own = if root {
-            [String::new(), String::new()]
-        } else {
-            [kind.show(reservation.get(kind)), bound]
-        };
-        let head = [pool.path.clone(), kind.to_string()];
-        let shown = amounts.map(|r| kind.show(r.get(kind)));
-        head.into_iter().chain(own).chain(shown).collect()
-    };
-    let kinds = Kind::ALL.into_iter().filter(matters).map(row);
+    let kinds = Kind::ALL
+        .into_iter()
+        .filter(|k| *k == Kind::Cpus || matters(figure, *k));
+    let kinds = kinds.map(|k| row(figure, k, k.to_string()));
     kinds.chain(bounded(&pool, figure)).collect()
+}
+
+/// The same of what hosts lend, for each kind of which there is anything.
+fn lent_rows(figure: &v1::PoolFigure) -> Vec<Vec<String>> {
+    let kinds = Kind::ALL.into_iter().filter(|k| matters(figure, *k));
+    kinds.map(|k| row(figure, k, format!("{k}, lent"))).collect()
+}
+
+fn matters(figure: &v1::PoolFigure, kind: Kind) -> bool {
+    let pool = figure.pool.clone().unwrap_or_default();
+    let bounded = read_limit(pool.limit).get(kind) != u64::MAX;
+    let amounts = [
+        pool.reservation,
+        figure.demand,
+        figure.entitlement,
+        figure.allocated,
+    ];
+    bounded || amounts.into_iter().any(|r| read_resources(r).get(kind) > 0)
+}
+
+fn row(figure: &v1::PoolFigure, kind: Kind, name: String) -> Vec<String> {
+    let pool = figure.pool.clone().unwrap_or_default();
+    let amount = |r: Option<v1::Resources>| kind.show(read_resources(r).get(kind));
+    let own = match read_limit(pool.limit).get(kind) {
+        _ if pool.path == "/" => [String::new(), String::new()],
+        u64::MAX => [amount(pool.reservation), "none".to_owned()],
+        bound => [amount(pool.reservation), kind.show(bound)],
+    };
+    // Without a second round the first one's word is the last.
+    let usable = figure.usable.map_or(String::new(), |r| amount(Some(r)));
+    let last = figure.final_entitlement.or(figure.entitlement);
+    let shown = [
+        amount(figure.demand),
+        amount(figure.entitlement),
+        usable,
+        amount(last),
+        amount(figure.allocated),
+    ];
+    let head = [pool.path, name];
+    head.into_iter().chain(own).chain(shown).collect()
 }
 
 /// A row for each bound beside the limit that the pool has.
 fn bounded(pool: &v1::Pool, figure: &v1::PoolFigure) -> Vec<Vec<String>> {
     let row = |what: String, most: String, have: String| {
         let none = String::new;
-        vec![pool.path.clone(), what, none(), most, none(), none(), have]
+        let head = [pool.path.clone(), what, none(), most];
+        head.into_iter()
+            .chain([none(), none(), none(), none(), have])
+            .collect()
     };
     let (limit, have) = (
         read_limit(pool.controller_limit),
@@ -133,23 +175,44 @@ fn bounded(pool: &v1::Pool, figure: &v1::PoolFigure) -> Vec<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::certify::tests::told;
+    use super::super::certify::tests::{told, told_twice};
     use super::*;
 
     fn text(path: Option<&str>) -> String {
         let told = told();
-        output::list(&listing(&chosen(&told, path)), output::Format::Table)
+        output::list(
+            &listing(&chosen(&told, path), all_rows(&told, path)),
+            output::Format::Table,
+        )
     }
 
     #[test]
     fn every_pool_has_a_line_for_what_matters_to_it() {
         insta::assert_snapshot!(text(None), @r"
-        POOL       RESOURCE  RESERVATION  LIMIT  DEMAND  ENTITLEMENT  ALLOCATED
-        /          cpus                          37      20           1
-        /ml        cpus      6            none   36      16           1
-        /ml/serve  cpus      4            none   6       6            1
-        /ml/train  cpus      2            none   30      10           1
-        /web       cpus      4            8      1       4            1
+        POOL       RESOURCE  RESERVATION  LIMIT  DEMAND  ENTITLEMENT  USABLE  FINAL  ALLOCATED
+        /          cpus                          37      20                   20     1
+        /ml        cpus      6            none   36      16                   16     1
+        /ml/serve  cpus      4            none   6       6                    6      1
+        /ml/train  cpus      2            none   30      10                   10     1
+        /web       cpus      4            8      1       4                    4      1
+        ");
+    }
+
+    #[test]
+    fn both_rounds_and_what_hosts_lend_are_shown() {
+        let told = told_twice();
+        let table = listing(&chosen(&told, None), all_rows(&told, None));
+        insta::assert_snapshot!(output::list(&table, output::Format::Table), @r"
+        POOL       RESOURCE    RESERVATION  LIMIT  DEMAND  ENTITLEMENT  USABLE  FINAL  ALLOCATED
+        /          cpus                            37      20           18      20     1
+        /          cpus, lent                      10      6                    6      0
+        /ml        cpus        6            none   36      16           14      16     1
+        /ml        cpus, lent  0            none   5       2                    2      0
+        /ml/serve  cpus        4            none   6       6            4       4      1
+        /ml/train  cpus        2            none   30      10           10      12     1
+        /ml/train  cpus, lent  0            2      5       2                    2      0
+        /web       cpus        4            8      1       4            4       4      1
+        /web       cpus, lent  0            none   5       4                    4      0
         ");
     }
 
@@ -175,9 +238,17 @@ mod tests {
         };
         let none = String::new;
         let told = ["/p", "memory of controllers"].map(str::to_owned);
-        let shown = [none(), "2048MiB".to_owned(), none(), none(), "512MiB".to_owned()];
+        let shown = [
+            none(),
+            "2048MiB".to_owned(),
+            none(),
+            none(),
+            none(),
+            none(),
+            "512MiB".to_owned(),
+        ];
         let rows = rows(&figure);
-        assert_eq!(rows[2], ["/p", "jobs", "", "7", "", "", "3"]);
+        assert_eq!(rows[2], ["/p", "jobs", "", "7", "", "", "", "", "3"]);
         assert_eq!(rows.len(), 3, "{rows:?}");
         assert_eq!(rows[1], [told.to_vec(), shown.to_vec()].concat());
     }

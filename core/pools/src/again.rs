@@ -2,6 +2,7 @@
 //! the same rule. Each keeps what it can use. First the kinds that are asked for are given out, then of the other kinds as much as
 //! goes with them; no round is repeated until it looks stable.
 
+use crate::certificate::SecondLine;
 use crate::entitle::{Entitlements, caps, divide, set};
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use echelon_core_model::resources::{Kind, Resources};
@@ -40,6 +41,54 @@ pub fn give_out_again(hierarchy: &Hierarchy, first: &Entitlements, usable: &[Usa
         among(hierarchy, first, &used, grows)
     } else {
         between
+    }
+}
+
+/// What the second round went by and gave, by index.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SecondRound {
+    /// What round 0 gave.
+    pub first: Vec<Resources>,
+    /// What each keeps of it because it can use it; an inner pool what those below it keep.
+    pub usable: Vec<Resources>,
+    /// What each may use in the end.
+    pub given: Vec<Resources>,
+}
+
+impl SecondRound {
+    /// Of what `give_out_again` was asked and gave. `O(pools)`.
+    #[must_use]
+    pub fn new(hierarchy: &Hierarchy, first: &Entitlements, usable: &[Usable], given: &Entitlements) -> Self {
+        let all = |of: &Entitlements| hierarchy.indexes().map(|i| of.amount(i)).collect();
+        let mut out = Self {
+            first: all(first),
+            usable: vec![Resources::ZERO; hierarchy.len()],
+            given: all(given),
+        };
+        for i in hierarchy.indexes().rev() {
+            let sum = if hierarchy.is_leaf(i) {
+                let can = usable.get(i).map_or(Resources::ZERO, |u| u.amount);
+                can.min_each(first.amount(i))
+            } else {
+                let below = hierarchy.children(i).filter_map(|c| out.usable.get(c));
+                below.fold(Resources::ZERO, |sum, r| sum.plus(*r))
+            };
+            set(&mut out.usable, i, |_| sum);
+        }
+        out
+    }
+
+    /// The same with paths, for whoever checks it.
+    #[must_use]
+    pub fn lines(&self, hierarchy: &Hierarchy) -> Vec<SecondLine> {
+        let of = |list: &[Resources], i: PoolIdx| list.get(i).copied().unwrap_or_default();
+        let line = |i: PoolIdx| SecondLine {
+            path: hierarchy.pool(i).map_or("/", |p| p.path.as_str()).to_owned(),
+            first: of(&self.first, i),
+            usable: of(&self.usable, i),
+            amount: of(&self.given, i),
+        };
+        hierarchy.indexes().map(line).collect()
     }
 }
 

@@ -6,6 +6,8 @@
 //! child with an earlier turn instead; and units go to a later phase only when nobody in an earlier one can take any more. That is
 //! what giving them out one at a time comes to (see `entitle`).
 
+mod second;
+
 use crate::entitle::Entitlements;
 use crate::fill::Level;
 use crate::hierarchy::Hierarchy;
@@ -13,6 +15,8 @@ use echelon_core_model::pool::{PoolKind, PoolTree};
 use echelon_core_model::resources::{Kind, Resources};
 use std::collections::BTreeMap;
 use std::fmt;
+
+pub use second::{SecondLine, check_second};
 
 /// Up to where units were given out in a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +100,10 @@ pub enum Unfair {
     Phases(String, Kind),
     /// What a node's children have together is neither all of it nor all that they can take.
     Sum(String, Kind),
+    /// A pool may use more in the end than its limit.
+    Limit(String, Kind),
+    /// A pool has less in the end than what it could use of round 0, or could use more of that than it got.
+    Kept(String, Kind),
     /// The root does not have the capacity.
     Capacity,
 }
@@ -275,6 +283,11 @@ impl fmt::Display for Unfair {
             Self::Sum(path, kind) => write!(
                 f,
                 "the pools below {path} have neither all of its {kind} nor all that they can take"
+            ),
+            Self::Limit(path, kind) => write!(f, "{path} may use more {kind} in the end than its limit"),
+            Self::Kept(path, kind) => write!(
+                f,
+                "{path} does not keep what it can use of the {kind} that it got at first"
             ),
             Self::Capacity => f.write_str("the root does not have the capacity"),
         }

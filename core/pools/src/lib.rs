@@ -23,7 +23,7 @@ pub mod terms;
 pub mod tree;
 
 pub use admit::{Admission, Member, Refusal, Request, SliceRequest, admit, admit_held, refusals};
-pub use again::{Usable, give_out_again};
+pub use again::{SecondRound, Usable, give_out_again};
 pub use entitle::{Entitlements, entitle};
 pub use grant::GrantLine;
 pub use hierarchy::Hierarchy;

@@ -4,6 +4,17 @@ use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::{Kind, Resources};
 use thiserror::Error;
 
+/// The pools as they stand to the room that hosts lend: nobody has reserved any of it, and their limits are those of it.
+#[must_use]
+pub fn of_lent_room(pools: &PoolTree) -> PoolTree {
+    let mut out = pools.clone();
+    for pool in out.pools.values_mut() {
+        pool.reservation = Resources::ZERO;
+        pool.limit = pool.revocable_limit;
+    }
+    out
+}
+
 /// Why a tree is not a good one. Each names the pool, what it has and what it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TreeProblem {

@@ -4,13 +4,14 @@
 use crate::division::{Wanted, demands, entitled};
 use crate::ledger::Ledger;
 use crate::picture::{Picture, SliceKey, slices_of};
-use crate::room::{by_shares, capacity, lent};
+use crate::room::{capacity, lent};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Held, certificate};
+use echelon_core_pools::tree::of_lent_room;
+use echelon_core_pools::{Held, Hierarchy, SecondRound, certificate};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -172,10 +173,29 @@ fn unfair(picture: &Picture, sums: &Ledger) -> Vec<certificate::Unfair> {
     let there = capacity(picture, sums.with_gpus());
     let mut out = certificate::check(&picture.pools, &by_path(|w| w.ordinary), there, &proof);
     let proof = certificate::certify(&picture.by_shares, &entitled.lent);
-    let pools = by_shares(&picture.pools);
+    let pools = of_lent_room(&picture.pools);
     let there = lent(picture);
     out.extend(certificate::check(&pools, &by_path(|w| w.lent), there, &proof));
+    // Of the last cycle, which may have gone by another tree.
+    let again = picture.division.again.as_ref();
+    if let Some(again) = again.filter(|again| again.tree == picture.pools.version) {
+        out.extend(unfair_in_the_end(
+            &picture.pools,
+            &picture.hierarchy,
+            &again.ordinary,
+        ));
+        out.extend(unfair_in_the_end(&pools, &picture.by_shares, &again.lent));
+    }
     out
+}
+
+fn unfair_in_the_end(
+    pools: &PoolTree,
+    hierarchy: &Hierarchy,
+    second: &SecondRound,
+) -> Vec<certificate::Unfair> {
+    let there = second.first.first().copied().unwrap_or_default();
+    certificate::check_second(pools, there, &second.lines(hierarchy))
 }
 
 /// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.

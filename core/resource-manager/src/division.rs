@@ -12,8 +12,8 @@ use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, Entitlements, Left, Likeness, Line, Queue, Request, Rooms, Side, Standing, Turn, Usable,
-    admit, entitle, give_out_again,
+    Admission, Entitlements, Left, Likeness, Line, Queue, Request, Rooms, SecondRound, Side, Standing, Turn,
+    Usable, admit, entitle, give_out_again,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,8 +34,19 @@ pub struct Division {
     wanted: BTreeMap<PoolIdx, Wanted>,
     /// What round 0 gave every pool, when it was just noted who waits.
     pub(crate) first: Option<Entitled>,
+    /// What the second round went by and gave; `None` when there was none.
+    pub(crate) again: Option<Again>,
     /// Pools whose jobs have changed since.
     pub(crate) touched: BTreeSet<PoolIdx>,
+}
+
+/// A second round.
+#[derive(Debug, Clone)]
+pub(crate) struct Again {
+    /// The tree that it went by.
+    pub(crate) tree: Version,
+    pub(crate) ordinary: SecondRound,
+    pub(crate) lent: SecondRound,
 }
 
 /// What every pool may use of ordinary room, and of what hosts lend.
@@ -218,7 +229,8 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let mut rooms = rooms(picture, &picture.ledger, &first);
     let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
     let asked = |turn: &Turn| ask(picture, turn);
-    let admitted = admissions((picture, &picture.ledger), &first, &mut rooms, asked, hopeful);
+    let (admitted, again) = admissions((picture, &picture.ledger), &first, &mut rooms, asked, hopeful);
+    division.again = again;
     division.first = None;
     if now.since(division.noted) >= NOTED {
         division.noted = now;
@@ -275,7 +287,7 @@ pub(crate) fn admissions(
     rooms: &mut Rooms,
     ask: impl Fn(&Turn) -> Option<Request>,
     hopeful: impl Fn(&Line) -> bool,
-) -> Vec<Admission> {
+) -> (Vec<Admission>, Option<Again>) {
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
     add_to(&mut admitted, admit_claims(picture, rooms));
@@ -287,6 +299,7 @@ pub(crate) fn admissions(
             .keys()
             .any(|like| why(like) == Some(ReasonCode::PoolEntitlement))
     });
+    let mut given = None;
     if somebody_waits {
         let usable = usable(picture, ledger, rooms, hopeful);
         let again = |hierarchy, first, usable: &[Usable]| give_out_again(hierarchy, first, usable);
@@ -300,8 +313,9 @@ pub(crate) fn admissions(
         let mut after = before.clone();
         round(queue, &mut after, &ask, &mut admitted);
         rooms.take_between(&before, after);
+        given = Some(usable.gave(picture, first, &second));
     }
-    admitted.into_values().collect()
+    (admitted.into_values().collect(), given)
 }
 
 /// What leaves can use of what round 0 gave them, by index.
@@ -311,6 +325,16 @@ struct BothUsable {
 }
 
 impl BothUsable {
+    /// What became of it in the second round.
+    fn gave(&self, picture: &Picture, first: &Entitled, second: &Entitled) -> Again {
+        let (ordinary, lent) = (&picture.hierarchy, &picture.by_shares);
+        Again {
+            tree: picture.pools.version,
+            ordinary: SecondRound::new(ordinary, &first.ordinary, &self.ordinary, &second.ordinary),
+            lent: SecondRound::new(lent, &first.lent, &self.lent, &second.lent),
+        }
+    }
+
     /// What of this nobody has yet.
     fn not_taken<'a>(
         &'a self,

@@ -1,41 +1,104 @@
-//! How the pools stand: what each wants, has and is entitled to, with the proof. The same division as the cycle's, on the same
-//! picture, under the stored tree or under one that somebody thinks of storing.
+//! How the pools stand: what each wants, has and is entitled to, with the proof, of ordinary room and of what hosts lend. The same
+//! division as the cycle's, on the same picture, under the stored tree or under one that somebody thinks of storing.
 
-use crate::division::demands;
+use crate::division::{Wanted, demands};
+use crate::entry::{BothSums, Sums};
 use crate::picture::Picture;
-use crate::room::capacity;
+use crate::room::{capacity, lent};
 use echelon_core_model::Resources;
 use echelon_core_model::pool::PoolTree;
-use echelon_core_pools::certificate::{Certificate, certify};
-use echelon_core_pools::{Held, Hierarchy, entitle};
+use echelon_core_pools::certificate::{Certificate, SecondLine, certify};
+use echelon_core_pools::tree::of_lent_room;
+use echelon_core_pools::{Held, Hierarchy, SecondRound, entitle};
 use std::collections::BTreeMap;
 
-/// How the pools stand in ordinary room.
+/// How the pools stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolFigures {
     /// The tree that this went by.
     pub tree: PoolTree,
+    /// In ordinary room.
+    pub ordinary: SideFigures,
+    /// In what hosts lend.
+    pub lent: SideFigures,
+    /// What of allocated ordinary room is counted apart.
+    pub held: BTreeMap<String, Held>,
+}
+
+/// How the pools stand in the room of one side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SideFigures {
     /// What jobs could use if everything fitted, by the pool that they name.
     pub demand: BTreeMap<String, Resources>,
     /// What is granted to them or active.
     pub allocated: BTreeMap<String, Resources>,
-    /// What of this is counted apart.
-    pub held: BTreeMap<String, Held>,
-    /// What each pool is entitled to, with its proof.
+    /// What round 0 gives each pool, with its proof.
     pub certificate: Certificate,
+    /// What each keeps of that, and may use in the end. Nothing when nobody waits for entitlement, and so there is no second round; nor
+    /// under another tree, since who can use what then follows from what would run.
+    pub second: Vec<SecondLine>,
+}
+
+/// One of the two sides, in the terms of the cycle.
+struct Which {
+    wanted: fn(&Wanted) -> Resources,
+    sums: fn(&BothSums) -> &Sums,
 }
 
 /// How the pools stand, or would stand under `tree` with the demand and capacity of now. `O(pools log pools)`.
 #[must_use]
 pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
+    let is_stored = tree.is_none();
     let tree = tree.unwrap_or_else(|| picture.pools.clone());
-    let ledger = &picture.ledger;
-    let hierarchy = Hierarchy::new(&tree);
-    let capped = demands(picture, ledger)
+    let ordinary = Which {
+        wanted: |w| w.ordinary,
+        sums: |s| &s.ordinary,
+    };
+    let of_lent = Which {
+        wanted: |w| w.lent,
+        sums: |s| &s.lent,
+    };
+    let there = capacity(picture, picture.ledger.with_gpus());
+    let again = picture.division.again.as_ref();
+    let again = again.filter(|again| is_stored && again.tree == tree.version);
+    let (hierarchy, by_shares) = (Hierarchy::new(&tree), Hierarchy::new(&of_lent_room(&tree)));
+    let mut out = PoolFigures {
+        ordinary: side(picture, &hierarchy, &ordinary, there),
+        lent: side(picture, &by_shares, &of_lent, lent(picture)),
+        held: picture.ledger.held_by_path(picture),
+        tree,
+    };
+    if let Some(again) = again {
+        let second = |side: &SideFigures, second: &SecondRound, hierarchy| {
+            let lines = second.lines(hierarchy);
+            let first = side.certificate.lines.iter().map(|l| l.amount);
+            first.eq(lines.iter().map(|l| l.first)).then_some(lines)
+        };
+        // Until the next cycle it may be about other demands than those of now.
+        let both = second(&out.ordinary, &again.ordinary, &hierarchy).zip(second(
+            &out.lent,
+            &again.lent,
+            &by_shares,
+        ));
+        if let Some((ordinary, lent)) = both {
+            out.ordinary.second = ordinary;
+            out.lent.second = lent;
+        }
+    }
+    out
+}
+
+fn side(picture: &Picture, hierarchy: &Hierarchy, which: &Which, there: Resources) -> SideFigures {
+    let capped = demands(picture, &picture.ledger)
         .into_iter()
-        .filter_map(|(i, wanted)| Some((picture.hierarchy.pool(i)?.path.clone(), wanted.ordinary)));
-    let sums = ledger.by_path(picture);
-    let wanted = sums.iter().map(|(path, s)| (path.clone(), s.ordinary.demand));
+        .filter_map(|(i, w)| {
+            let path = picture.hierarchy.pool(i)?.path.clone();
+            Some((path, (which.wanted)(&w)))
+        });
+    let sums = picture.ledger.by_path(picture);
+    let wanted = sums
+        .iter()
+        .map(|(path, s)| (path.clone(), (which.sums)(s).demand));
     let demand: BTreeMap<String, Resources> = wanted.chain(capped).collect();
     let mut wanted = vec![Resources::ZERO; hierarchy.len()];
     for (path, amount) in &demand {
@@ -43,14 +106,13 @@ pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
             *slot = *amount;
         }
     }
-    let there = capacity(picture, ledger.with_gpus());
-    let entitled = entitle(&hierarchy, &wanted, there);
-    let allocated = sums.into_iter().map(|(path, s)| (path, s.ordinary.allocated));
-    PoolFigures {
-        certificate: certify(&hierarchy, &entitled),
-        demand,
+    let allocated = sums
+        .iter()
+        .map(|(path, s)| (path.clone(), (which.sums)(s).allocated));
+    SideFigures {
+        certificate: certify(hierarchy, &entitle(hierarchy, &wanted, there)),
         allocated: allocated.collect(),
-        held: ledger.held_by_path(picture),
-        tree,
+        demand,
+        second: Vec::new(),
     }
 }

@@ -50,7 +50,7 @@ pub use config::Config;
 pub use echelon_core_pools::{Held, certificate};
 pub use effect::{Alarm, Effect};
 pub use event::{Event, LinkId};
-pub use figures::PoolFigures;
+pub use figures::{PoolFigures, SideFigures};
 pub use manager::ResourceManager;
 pub use picture::Picture;
 pub use plan::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolPlan};

@@ -6,7 +6,7 @@ use crate::division::Division;
 use crate::event::LinkId;
 use crate::jobs::Jobs;
 use crate::ledger::Ledger;
-use crate::room::{by_shares, lent};
+use crate::room::lent;
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
 use echelon_core_model::control::Control;
@@ -17,6 +17,7 @@ use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
     ClusterId, Epoch, Few, Generation, GroupName, JobId, Reason, Resources, Timestamp, Version,
 };
+use echelon_core_pools::tree::of_lent_room;
 use echelon_core_pools::{GrantLine, Hierarchy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -405,7 +406,7 @@ impl Picture {
     pub fn set_pools(&mut self, tree: PoolTree) {
         self.revision += 1;
         self.hierarchy = Arc::new(Hierarchy::new(&tree));
-        self.by_shares = Arc::new(Hierarchy::new(&by_shares(&tree)));
+        self.by_shares = Arc::new(Hierarchy::new(&of_lent_room(&tree)));
         self.pools = tree;
         let moved = self.jobs.iter().filter(|(_, job)| self.has_moved(job));
         let moved: Vec<JobId> = moved.map(|(id, _)| *id).collect();

@@ -4,7 +4,6 @@
 use crate::picture::{ClusterView, Picture};
 use echelon_core_model::cluster::{Contact, Wish};
 use echelon_core_model::directive::Part;
-use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Kind, Resources};
 use echelon_core_pools::ClusterRoom;
@@ -147,17 +146,6 @@ pub fn left(cluster: &ClusterView, taken: Taken) -> ClusterRoom {
         lent: lends(cluster).minus(taken.slack),
         lends: lends(cluster),
     }
-}
-
-/// The pools as they stand to what is lent: without reservations, and with the limits for it.
-#[must_use]
-pub fn by_shares(pools: &PoolTree) -> PoolTree {
-    let mut out = pools.clone();
-    for pool in out.pools.values_mut() {
-        pool.reservation = Resources::ZERO;
-        pool.limit = pool.revocable_limit;
-    }
-    out
 }
 
 /// What there is to divide: an unreachable cluster counts until it has left. What hosts that are kept for work with GPUs have

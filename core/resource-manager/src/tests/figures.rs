@@ -5,7 +5,9 @@ use crate::figures::figures;
 use crate::{Config, Effect, Event, PlanToken, ResourceManager};
 use echelon_core_model::pool::{Pool, PoolKind};
 use echelon_core_model::{PoolId, Resources, Span, Timestamp};
-use echelon_core_pools::certificate::check;
+use echelon_core_pools::certificate::{SecondLine, check, check_second};
+use echelon_core_pools::tree::of_lent_room;
+use std::collections::BTreeMap;
 
 const fn cores(n: u64) -> Resources {
     Resources {
@@ -15,7 +17,7 @@ const fn cores(n: u64) -> Resources {
 }
 
 fn amount(told: &crate::PoolFigures, path: &str) -> u64 {
-    let line = told.certificate.lines.iter().find(|l| l.path == path);
+    let line = told.ordinary.certificate.lines.iter().find(|l| l.path == path);
     line.map_or(u64::MAX, |l| l.amount.cpus / 1000)
 }
 
@@ -29,9 +31,15 @@ fn two_pools() -> Case {
 }
 
 fn proven(told: &crate::PoolFigures) {
-    let there = told.certificate.capacity;
-    assert_eq!(check(&told.tree, &told.demand, there, &told.certificate), []);
-    assert_eq!(told.allocated["/y"].cpus, cores(2).cpus);
+    let lent_tree = of_lent_room(&told.tree);
+    for (tree, side) in [(&told.tree, &told.ordinary), (&lent_tree, &told.lent)] {
+        let there = side.certificate.capacity;
+        assert_eq!(check(tree, &side.demand, there, &side.certificate), []);
+        if !side.second.is_empty() {
+            assert_eq!(check_second(tree, there, &side.second), []);
+        }
+    }
+    assert_eq!(told.ordinary.allocated["/y"].cpus, cores(2).cpus);
 }
 
 #[test]
@@ -40,9 +48,41 @@ fn figures_are_those_of_the_cycle_and_prove_themselves() {
     let picture = case.rm.picture();
     let told = figures(picture, None);
     assert_eq!((amount(&told, "/x"), amount(&told, "/y")), (8, 2));
-    assert_eq!(told.demand["/x"].cpus, 20_000);
+    assert_eq!(told.ordinary.demand["/x"].cpus, 20_000);
     assert_eq!(told.tree, picture.pools);
     proven(&told);
+}
+
+#[test]
+fn figures_tell_both_rounds_and_what_hosts_lend() {
+    let mut case = Case::new().pool("/x", 100).pool("/y", 100).cluster("a", 10);
+    case.shard("a").lent_cores = 6;
+    case.change_pool("/y", |p| {
+        p.kind = PoolKind::Static;
+        p.reservation = cores(4);
+        p.revocable_limit.cpus = 3_000;
+    });
+    case.store_job(1, batch(20).pool("/x"));
+    case.store_job(2, batch(2).pool("/y"));
+    case.store_job(3, batch(4).pool("/y").revocable());
+    case.elect();
+    case.run_for(Span::minutes(2));
+    let told = figures(case.rm.picture(), None);
+    proven(&told);
+    let of = |lines: &[SecondLine], path: &str| {
+        let line = lines.iter().find(|l| l.path == path).unwrap();
+        [line.first, line.usable, line.amount].map(|r| r.cpus / 1000)
+    };
+    // `/x` waits for more than its part: what `/y` keeps is given to nobody.
+    assert_eq!(of(&told.ordinary.second, "/x"), [6, 6, 6]);
+    assert_eq!(of(&told.ordinary.second, "/y"), [4, 4, 4]);
+    let lent = |of: &BTreeMap<String, Resources>| of["/y"].cpus / 1000;
+    assert_eq!((lent(&told.lent.demand), lent(&told.lent.allocated)), (4, 3));
+    assert_eq!(of(&told.lent.second, "/y"), [3, 3, 3]);
+    // Another tree has no second round: who can use what would follow from what ran under it.
+    let other = figures(case.rm.picture(), Some(told.tree.clone()));
+    assert!(other.ordinary.second.is_empty() && other.lent.second.is_empty());
+    assert_eq!(other.lent.certificate, told.lent.certificate);
 }
 
 #[test]

@@ -485,7 +485,10 @@ fn controllers_cannot_fill_a_pool() {
     assert_eq!(case.total_active(workers), 7);
     let told = crate::figures::figures(case.rm.picture(), None);
     assert_eq!(
-        (told.held["/p/x"].controllers.cpus, told.allocated["/p/x"].cpus),
+        (
+            told.held["/p/x"].controllers.cpus,
+            told.ordinary.allocated["/p/x"].cpus
+        ),
         (3_000, 10_000)
     );
 }
@@ -523,7 +526,7 @@ fn demand_counts_as_far_as_it_may_be_had() {
         case.run_for(Span::seconds(2));
         let told = crate::figures::figures(case.rm.picture(), None);
         assert_eq!(
-            told.demand["/x"].cpus,
+            told.ordinary.demand["/x"].cpus,
             demand * 1000,
             "{firm} {controllers} {of_both} {free}"
         );
