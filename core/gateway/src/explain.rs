@@ -122,6 +122,9 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::PoolRevocableLimit => {
             format!("raise the revocable limit of pool {limited}{short}, or wait until other revocable work of it ends")
         }
+        ReasonCode::PoolClusterHeld => {
+            format!("let the job use other clusters, add hosts to this one{short}, or wait until work there ends")
+        }
         ReasonCode::PoolJobs => "raise the pool's max_jobs, or wait until jobs of it end".to_owned(),
         ReasonCode::PoolInstances => {
             "raise the pool's max_instances, or wait until instances of it end".to_owned()
@@ -208,6 +211,19 @@ mod tests {
             store.ended(job, state);
             assert_eq!(advice(&mut store), Vec::<String>::new(), "{state}");
         }
+    }
+
+    #[test]
+    fn who_has_a_cluster_is_told_with_what_would_help() {
+        let mut reason = Reason::new(ReasonCode::PoolClusterHeld).at("a: /y has 2 cpus");
+        reason.shortfall = Some(Shortfall {
+            kind: Kind::Cpus,
+            need: 1000,
+            have: 250,
+        });
+        let told = advice(&reason, "/x");
+        let help = "(a: /y has 2 cpus): let the job use other clusters, add hosts to this one (0.75 more cpus), or wait until work there ends";
+        assert!(told.ends_with(help), "{told}");
     }
 
     #[test]

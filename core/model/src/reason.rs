@@ -173,6 +173,8 @@ pub enum ReasonCode {
     KillsOff = 78,
     /// The pool's revocable work has all that it may have of what hosts lend.
     PoolRevocableLimit = 90,
+    /// Its pool is entitled to room for it; those who have the cluster have no more than their own.
+    PoolClusterHeld = 91,
 }
 
 impl ReasonCode {
@@ -250,6 +252,7 @@ impl ReasonCode {
         Self::FrameworkRemoved,
         Self::KillsOff,
         Self::PoolRevocableLimit,
+        Self::PoolClusterHeld,
     ];
 
     /// The number that is stored and sent.

@@ -4,6 +4,7 @@
 
 use crate::effect::Effect;
 use crate::entry::{lines, request};
+use crate::holders::Holders;
 use crate::manager::ResourceManager;
 use crate::picture::{Picture, SliceKey};
 use crate::preempt::Preemption;
@@ -39,6 +40,8 @@ pub struct Claims {
     pub all: BTreeMap<ClaimId, ClaimView>,
     /// Groups for which none could be made: until when no other is made, and how often in a row.
     pub refused: BTreeMap<(JobId, GroupName), (Timestamp, u32)>,
+    /// Who has the clusters where a group waits in vain, as it was when that was last looked at.
+    pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
     /// When waiting instances of a group were last sent where room can be made for them.
     pub moved: BTreeMap<(JobId, GroupName), Timestamp>,
     /// Clusters that are to be told of all their claims.
@@ -66,6 +69,13 @@ impl Claims {
             c.claim.job == job && c.claim.group == key.group && c.claim.generation == key.generation
         });
         of_slice.filter_map(|c| c.report.as_ref()).map(|r| r.open).sum()
+    }
+
+    /// Who has a cluster where a group waits in vain.
+    #[must_use]
+    pub fn holders(&self, job: JobId, key: &SliceKey) -> Option<&str> {
+        let of_group = self.holders.get(&(job, key.group.clone()))?;
+        of_group.get(&key.cluster).map(AsRef::as_ref)
     }
 
     /// Whether waiting instances of a group are on their way, or have not waited long where they went.
@@ -225,6 +235,8 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
     claims
         .moved
         .retain(|(job, _), at| lives(job) && now.since(*at) < MOVED);
+    let starved = |key: &(JobId, GroupName)| claims.refused.contains_key(key);
+    claims.holders.retain(|key, _| lives(&key.0) && starved(key));
     claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));
     picture.claims = claims;
 }
@@ -244,7 +256,9 @@ impl ResourceManager {
             for going in remedy.moves {
                 self.send_where_room_can_be_made(going, now);
             }
+            self.picture.claims.holders.extend(remedy.holders);
             for key in remedy.in_vain {
+                self.dirty.insert(key.0);
                 let tries = self
                     .picture
                     .claims
@@ -255,6 +269,8 @@ impl ResourceManager {
                 self.picture.claims.refused.insert(key, (until, tries));
             }
             for (cluster, claim) in remedy.claims {
+                let of_group = (claim.job, claim.group.clone());
+                self.picture.claims.holders.remove(&of_group);
                 self.picture.claims.untold.insert(cluster.clone());
                 let view = ClaimView {
                     cluster,

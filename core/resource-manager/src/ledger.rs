@@ -350,6 +350,24 @@ impl Ledger {
         })
     }
 
+    /// What pools have of some clusters, granted or active, of ordinary room. `O(jobs)`.
+    pub(crate) fn held_at(
+        &self,
+        clusters: &BTreeSet<&ClusterId>,
+    ) -> BTreeMap<(ClusterId, PoolIdx), Resources> {
+        let mut out: BTreeMap<(ClusterId, PoolIdx), Resources> = BTreeMap::new();
+        for entry in self.entries.values() {
+            let there = entry.clusters.iter().filter(|(c, _)| clusters.contains(c));
+            for ((cluster, used), pool) in there.zip(std::iter::repeat(entry.known_pool())) {
+                if let Some(pool) = pool {
+                    let has = out.entry((cluster.clone(), pool)).or_default();
+                    *has = has.plus(used.taken.all);
+                }
+            }
+        }
+        out
+    }
+
     /// Pools with jobs that may not use every cluster: what they want follows from what clusters have.
     pub(crate) fn choosy(&self) -> impl Iterator<Item = PoolIdx> + '_ {
         self.choosy.iter().copied()

@@ -22,6 +22,7 @@ mod event;
 mod figures;
 mod gangs;
 mod grants;
+mod holders;
 pub mod jobs;
 pub mod ledger;
 mod manager;

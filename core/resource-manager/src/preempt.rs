@@ -5,6 +5,7 @@
 
 use crate::division::{Entitled, ask};
 use crate::entry::{PoolRef, pool_of};
+use crate::holders::{Holders, holders};
 use crate::picture::{Picture, SliceKey};
 use crate::place::demand;
 use crate::room::{Asker, Candidates, Taken};
@@ -56,6 +57,8 @@ pub(crate) struct Remedy {
     pub(crate) moves: Vec<Move>,
     /// Groups for which nobody may lose anything anywhere: others have their turn.
     pub(crate) in_vain: Vec<(JobId, GroupName)>,
+    /// Who has the clusters where they wait.
+    pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
 }
 
 /// What is to be done now. `first` is what pools are entitled to; `name` names claims.
@@ -84,6 +87,7 @@ pub(crate) fn remedy(
         made: BTreeMap::new(),
     };
     let mut out = Remedy::default();
+    let mut in_vain = Vec::new();
     for turn in starved {
         let Some(request) = ask(picture, turn).filter(|r| r.gang.is_empty()) else {
             continue;
@@ -94,12 +98,14 @@ pub(crate) fn remedy(
                 let lately = picture.claims.moved_lately(&request, now);
                 match (!lately).then(|| offer.elsewhere(&request)).flatten() {
                     Some(going) => out.moves.push(going),
-                    None => out.in_vain.push((request.job, request.group)),
+                    None => in_vain.push(request),
                 }
             }
             Claimed::NotNow => {}
         }
     }
+    out.holders = holders(picture, &picture.division.rooms, &in_vain);
+    out.in_vain = in_vain.into_iter().map(|r| (r.job, r.group)).collect();
     out
 }
 

@@ -76,7 +76,7 @@ fn of_slice(
     let cluster = Some(&key.cluster);
     let n = refused.map_or(0, |r| r.count).min(waits);
     if let Some(refused) = refused {
-        out.add(cluster, refused.reason.clone(), n, now);
+        out.add(cluster, told(picture, id, refused), n, now);
     }
     let mut at_shard = waits - n;
     let report = picture.report(id, key);
@@ -102,6 +102,18 @@ fn of_slice(
         (true, _) => ReasonCode::AwaitingGrant,
     };
     out.add(cluster, Reason::new(code).at(key.cluster.as_str()), at_shard, now);
+}
+
+/// Why a slice gets no more, with who has its cluster where the group waits there in vain.
+fn told(picture: &Picture, id: JobId, refused: &Refused) -> Reason {
+    let reason = refused.reason.clone();
+    match picture.claims.holders(id, &refused.key) {
+        Some(holders) if reason.code == ReasonCode::NoClusterCapacity => Reason {
+            code: ReasonCode::PoolClusterHeld,
+            ..reason.at(holders)
+        },
+        _ => reason,
+    }
 }
 
 /// What a shard says of instances that may start; what it says of missing grants is better known here, and a retry waits as

@@ -21,9 +21,8 @@ impl ReasonCode {
             Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
             Self::PoolLimit => "its pool's limit is reached",
             Self::PoolEntitlement => "its pool uses all that it is entitled to",
-            Self::PoolRevocableLimit => {
-                "is revocable, and such work has all that its pool may have of lent room"
-            }
+            Self::PoolRevocableLimit => "is revocable; such work has all that its pool may have of lent room",
+            Self::PoolClusterHeld => "its pool is entitled to room that others have, and have as their own",
             Self::PoolReservation => "is not preemptible; such work has all of its pool's reservation",
             Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
             Self::PoolJobs => "its pool has as many jobs that have begun as it may have",

@@ -2,7 +2,7 @@
 
 use super::case::{Case, batch, service};
 use echelon_core_model::directive::Report;
-use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, Span};
+use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, RunState, Span};
 use echelon_core_testkit::build::shape;
 
 fn two_pools(cores: u64) -> Case {
@@ -241,4 +241,32 @@ fn who_waits_where_nobody_may_lose_anything_goes_where_somebody_may() {
         (5, 6, 1)
     );
     assert_eq!(taken(&case), 1);
+}
+
+#[test]
+fn who_waits_for_a_cluster_whose_holders_have_no_more_than_their_own_is_told_who_they_are() {
+    let mut case = Case::with(&[("a", 5), ("b", 8)]);
+    case.set_pool("/x", 1_000);
+    for (n, path, cores) in [(1, "/y", 2), (2, "/z", 2), (3, "/u", 1)] {
+        case.set_pool(path, 1_000);
+        case.run_for(Span::seconds(6));
+        case.job(n, service(cores).pool(path).only(&["a"]));
+    }
+    case.run_for(Span::seconds(6));
+    // Everybody gets what he wants of 13 cores, but all of `a` is taken.
+    let x = case.job(9, batch(2).pool("/x").only(&["a"]));
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.waiting(x), [(ReasonCode::NoClusterCapacity, 2)]);
+    case.run_for(Span::minutes(2));
+    assert_eq!(case.waiting(x), [(ReasonCode::PoolClusterHeld, 2)]);
+    let reason = case.progress(x).unwrap().waiting[0].reason.to_string();
+    assert!(
+        reason.ends_with("cpus needs 1, has at most 0 (a: /y has 2 cpus, /z has 2 cpus, /u has 1 cpus)"),
+        "{reason}"
+    );
+    assert_eq!(taken(&case), 0);
+    // Room comes: nothing of it is left.
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.run_for(Span::minutes(2));
+    assert!(case.total_active(x) > 0);
 }

@@ -185,7 +185,7 @@ fn revocable_work_has_no_more_of_what_is_lent_than_every_pool_above_allows() {
     let text = |i: usize| got[i].2[0].reason.to_string();
     assert_eq!(
         text(0),
-        "is revocable, and such work has all that its pool may have of lent room: cpus needs 0.002, has at most 0.001 (/p/a)"
+        "is revocable; such work has all that its pool may have of lent room: cpus needs 0.002, has at most 0.001 (/p/a)"
     );
     assert!(
         text(1).ends_with("cpus needs 0.002, has at most 0.001 (/p)"),

@@ -1,0 +1,70 @@
+//! Who has the clusters at which somebody waits in vain: he is entitled to room there, there is none, and nobody who has some of it has
+//! more than his own. Told with the reason why he waits.
+
+use crate::picture::Picture;
+use echelon_core_model::resources::Resources;
+use echelon_core_model::{ClusterId, GroupName, JobId};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Request, Rooms, Side};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most pools that are named.
+const NAMED: usize = 3;
+
+/// Who has each cluster where a group waits in vain, in words.
+pub(crate) type Holders = BTreeMap<ClusterId, Box<str>>;
+
+/// What is to be said to groups that wait in vain. `O(jobs)`, and only when there are such groups.
+pub(crate) fn holders(
+    picture: &Picture,
+    rooms: &Rooms,
+    in_vain: &[Request],
+) -> BTreeMap<(JobId, GroupName), Holders> {
+    let slices = in_vain.iter().flat_map(|r| &r.slices);
+    let clusters: BTreeSet<&ClusterId> = slices.map(|s| &s.cluster).collect();
+    if clusters.is_empty() {
+        return BTreeMap::new();
+    }
+    let held = picture.ledger.held_at(&clusters);
+    let of_group = |r: &Request| {
+        let told = r
+            .slices
+            .iter()
+            .filter_map(|s| Some((s.cluster.clone(), told(picture, rooms, &held, r, &s.cluster)?)));
+        ((r.job, r.group.clone()), told.collect())
+    };
+    in_vain.iter().map(of_group).collect()
+}
+
+/// The pools that have most of the first kind of which there is too little.
+fn told(
+    picture: &Picture,
+    rooms: &Rooms,
+    held: &BTreeMap<(ClusterId, PoolIdx), Resources>,
+    request: &Request,
+    cluster: &ClusterId,
+) -> Option<Box<str>> {
+    let left = rooms.cluster(cluster, Side::Ordinary, request.shape);
+    let kind = request.shape.first_lack(left)?;
+    let there = held.range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
+    let mut pools: Vec<(u64, &str)> = there
+        .filter_map(|((_, pool), has)| {
+            let pool = picture.hierarchy.pool(*pool)?;
+            Some((has.get(kind), pool.path.as_str()))
+        })
+        .filter(|(has, _)| *has > 0)
+        .collect();
+    pools.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    let named = pools.iter().take(NAMED);
+    let mut words: Vec<String> = named
+        .map(|(has, path)| format!("{path} has {} {kind}", kind.show(*has)))
+        .collect();
+    let others: u64 = pools.iter().skip(NAMED).map(|(has, _)| *has).sum();
+    if others > 0 {
+        let n = pools.len() - NAMED;
+        words.push(format!("{n} more have {} {kind}", kind.show(others)));
+    }
+    let row = picture.clusters.get(cluster).and_then(|c| c.row.as_ref());
+    let name = row.map_or(cluster.as_str(), |row| row.name.as_str());
+    (!words.is_empty()).then(|| format!("{name}: {}", words.join(", ")).into())
+}
