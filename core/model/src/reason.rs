@@ -398,6 +398,7 @@ mod tests {
         for code in ReasonCode::ALL {
             assert_eq!(ReasonCode::from_number(code.number()), Some(*code));
             assert!(code.word().chars().all(|c| c.is_ascii_uppercase() || c == '_'));
+            assert!(!code.sentence().is_empty(), "{code:?}");
         }
         assert_eq!(ReasonCode::from_number(9999), None);
         assert_eq!(ReasonCode::PoolLimit.word(), "POOL_LIMIT");

@@ -235,8 +235,8 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
     claims
         .moved
         .retain(|(job, _), at| lives(job) && now.since(*at) < MOVED);
-    let starved = |key: &(JobId, GroupName)| claims.refused.contains_key(key);
-    claims.holders.retain(|key, _| lives(&key.0) && starved(key));
+    let starved: BTreeSet<JobId> = claims.refused.keys().map(|(job, _)| *job).collect();
+    claims.holders.retain(|(job, _), _| starved.contains(job));
     claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));
     picture.claims = claims;
 }

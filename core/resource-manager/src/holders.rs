@@ -26,14 +26,16 @@ pub(crate) fn holders(
         return BTreeMap::new();
     }
     let held = picture.ledger.held_at(&clusters);
-    let of_group = |r: &Request| {
-        let told = r
-            .slices
-            .iter()
-            .filter_map(|s| Some((s.cluster.clone(), told(picture, rooms, &held, r, &s.cluster)?)));
-        ((r.job, r.group.clone()), told.collect())
-    };
-    in_vain.iter().map(of_group).collect()
+    let mut out = BTreeMap::new();
+    for request in in_vain {
+        let slices = request.slices.iter().map(|s| &s.cluster);
+        let told = slices.filter_map(|c| Some((c.clone(), told(picture, rooms, &held, request, c)?)));
+        let told: Holders = told.collect();
+        // All groups of a gang wait as one.
+        let groups = request.gang.iter().map(|m| &m.group).chain([&request.group]);
+        out.extend(groups.map(|group| ((request.job, group.clone()), told.clone())));
+    }
+    out
 }
 
 /// The pools that have most of the first kind of which there is too little.
@@ -44,8 +46,8 @@ fn told(
     request: &Request,
     cluster: &ClusterId,
 ) -> Option<Box<str>> {
-    let left = rooms.cluster(cluster, Side::Ordinary, request.shape);
-    let kind = request.shape.first_lack(left)?;
+    let left = rooms.cluster(cluster, Side::Ordinary, request.unit.shape);
+    let kind = request.unit.shape.first_lack(left)?;
     let there = held.range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
     let mut pools: Vec<(u64, &str)> = there
         .filter_map(|((_, pool), has)| {

@@ -18,19 +18,6 @@ impl ReasonCode {
                 "a part of its gang did not run in time; all of it is stopped to begin anew"
             }
             Self::GangWaits => "waits to begin together with the rest of its gang",
-            Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
-            Self::PoolLimit => "its pool's limit is reached",
-            Self::PoolEntitlement => "its pool uses all that it is entitled to",
-            Self::PoolRevocableLimit => "is revocable; such work has all that its pool may have of lent room",
-            Self::PoolClusterHeld => "its pool is entitled to room that others have, and have as their own",
-            Self::PoolReservation => "is not preemptible; such work has all of its pool's reservation",
-            Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
-            Self::PoolJobs => "its pool has as many jobs that have begun as it may have",
-            Self::PoolInstances => "its pool has as many active instances as it may have",
-            Self::PoolClaim => {
-                "room for it is being made: others that have more than their own are being stopped"
-            }
-            Self::PoolPreempted => "was preempted: its room is for a pool that is entitled to it",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",
             Self::ClusterSilent => "the chosen cluster has not reported",
@@ -92,6 +79,26 @@ impl ReasonCode {
             }
             Self::FrameworkRemoved => "Mesos has removed our framework, and its tasks with it",
             Self::KillsOff => "is to end, and lives on while an operator has switched kills off",
+            _ => self.of_pools(),
+        }
+    }
+
+    const fn of_pools(self) -> &'static str {
+        match self {
+            Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
+            Self::PoolLimit => "its pool's limit is reached",
+            Self::PoolEntitlement => "its pool uses all that it is entitled to",
+            Self::PoolRevocableLimit => "is revocable; such work has all that its pool may have of lent room",
+            Self::PoolClusterHeld => "its pool is entitled to room that others have, and have as their own",
+            Self::PoolReservation => "is not preemptible; such work has all of its pool's reservation",
+            Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
+            Self::PoolJobs => "its pool has as many jobs that have begun as it may have",
+            Self::PoolInstances => "its pool has as many active instances as it may have",
+            Self::PoolClaim => {
+                "room for it is being made: others that have more than their own are being stopped"
+            }
+            Self::PoolPreempted => "was preempted: its room is for a pool that is entitled to it",
+            _ => "",
         }
     }
 }
