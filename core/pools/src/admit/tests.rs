@@ -8,6 +8,7 @@ use crate::entitle::tests::{cpus, pool, tree};
 use crate::hierarchy::Hierarchy;
 use crate::queue::Likeness;
 use crate::rooms::ClusterRoom;
+use echelon_core_model::Resources;
 use echelon_core_model::pool::Pool;
 use proptest::prelude::*;
 use std::sync::Arc;
