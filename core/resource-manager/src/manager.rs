@@ -12,6 +12,7 @@ use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Op, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -92,6 +93,8 @@ pub(crate) struct AllTurns {
     pub(crate) missing: Turns,
     /// Of those that cannot run where they are.
     pub(crate) restless: Turns,
+    /// Of all pools: whose turn is next.
+    pub(crate) pool: PoolIdx,
 }
 
 /// The last one whose turn it was.

@@ -242,6 +242,7 @@ impl Slice {
             part_number: self.part.1,
             preempted: 0,
             preempting: 0,
+            added: 0,
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct Case {
     /// Directives to this cluster are kept on their way.
     pub held: Option<(ClusterId, Vec<(LinkId, Directive)>)>,
     pub limits: BTreeMap<String, u64>,
+    /// The most cores that pools ever had reserved.
+    pub reserved: BTreeMap<String, u64>,
     /// Limits of `max_unavailable` that are not 1.
     pub most_unavailable: BTreeMap<JobId, u32>,
     /// Every range that was ever stored.
@@ -65,6 +67,7 @@ impl Case {
             stalled: None,
             held: None,
             limits: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             most_unavailable: BTreeMap::new(),
             stored: Vec::new(),
             wakes: 0,
@@ -329,6 +332,7 @@ impl Case {
         }
         self.hold_limits();
         self.hold_max_unavailable();
+        self.hold_reservations();
     }
 
     fn perform(&mut self, effect: Effect) {

@@ -8,6 +8,7 @@ use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
 use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
+use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::{Answer, Decision, Query, Role, ShardRow, Write};
 use echelon_core_model::{
     ClusterId, Epoch, Generation, InstanceRange, RangeSet, Resources, Span, Timestamp, Version,
@@ -166,12 +167,14 @@ fn slice_row() -> SliceRow {
         active: 3,
         lease: Span::seconds(30),
         counted: 2,
+        included: 1,
     };
     SliceRow {
         ranges: vec![range],
         released: [(Generation(1), numbers.clone())].into(),
         taken_over: [(Generation(2), numbers)].into(),
         grants: [(Generation(2), grant)].into(),
+        added: [(Generation(2), 4)].into(),
         ..SliceRow::new(job(1), super::facts::main_group())
     }
 }
@@ -202,6 +205,11 @@ pub async fn owned_facts_read_back(case: &Case) {
         last_loss: 4,
         loss: None,
         drained_agents: [echelon_core_model::HostId::new("a")].into(),
+        parts: PoolParts {
+            number: 6,
+            after: Span::minutes(10),
+            room: [("/default".to_owned(), Resources::MAX)].into(),
+        },
         ..ShardRow::default()
     };
     let none = case.read(Query::Shard(ClusterId::new("c1"))).await;
