@@ -17,6 +17,8 @@ pub struct Config {
     pub grant_lease: Span,
     /// Grants are renewed, and orders repeated, this often.
     pub renew: Span,
+    /// Reservations are divided over clusters again this often, some pools at a time.
+    pub divide: Span,
     /// Time for each cycle, on average.
     pub cycle: Span,
     /// All buckets of heads are read again within this.
@@ -57,6 +59,7 @@ impl Config {
             lease: Span::seconds(10),
             grant_lease: Span::minutes(10),
             renew: Span::seconds(10),
+            divide: Span::seconds(1),
             cycle: Span::millis(50),
             heads_within: Span::seconds(60),
             reread: Span::seconds(5),

@@ -43,6 +43,7 @@ pub(crate) struct Timers {
     pub(crate) cycle: Timestamp,
     pub(crate) full_cycle: Timestamp,
     pub(crate) numbers: Timestamp,
+    pub(crate) divided: Timestamp,
 }
 
 /// The resource manager. Acts only between an `Elected` and the next `Deposed`.

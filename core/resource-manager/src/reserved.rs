@@ -129,6 +129,10 @@ type Divided = Vec<(String, BTreeMap<ClusterId, Resources>)>;
 impl ResourceManager {
     /// Divides the reservations of some pools in their turn, and tells clusters whose parts have changed.
     pub(crate) fn divide_reservations(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if now.since(self.timers.divided) < self.config.divide {
+            return;
+        }
+        self.timers.divided = now;
         self.refresh();
         let hierarchy = Arc::clone(&self.picture.hierarchy);
         let last = hierarchy.len().max(1);

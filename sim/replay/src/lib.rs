@@ -1,6 +1,6 @@
 //! What would have been: a recorded trace of demand is replayed under some pool tree and capacity. The resource manager's own state
-//! machine decides, in virtual time; storage answers at once, and shards begin at once what they are granted and end it after the
-//! time that the trace tells.
+//! machine decides, in virtual time; storage answers at once, and shards begin at once what they are granted, end it after the time that
+//! the trace tells, and stop at once what is to make room for others.
 //!
 //! Nothing here has a socket, a clock or a thread, and the same input gives the same answer. Caller: `echelon pool simulate`.
 #![forbid(
@@ -11,8 +11,10 @@
 )]
 
 mod agenda;
+mod claims;
 mod outcome;
 mod replay;
+mod running;
 mod shard;
 mod store;
 mod trace;

@@ -121,7 +121,7 @@ impl<'a> Store<'a> {
     }
 }
 
-fn kind(job: &Job) -> JobKind {
+pub fn kind(job: &Job) -> JobKind {
     if job.groups.iter().all(crate::trace::Group::ends) {
         JobKind::Batch
     } else {
