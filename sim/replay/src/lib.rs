@@ -2,7 +2,8 @@
 //! machine decides, in virtual time; storage answers at once, and shards begin at once what they are granted, end it after the time that
 //! the trace tells, and stop at once what is to make room for others.
 //!
-//! Nothing here has a socket, a clock or a thread, and the same input gives the same answer. Caller: `echelon pool simulate`.
+//! Nothing here has a socket, a clock or a thread, and the same input gives the same answer. Callers: `echelon pool simulate`, and
+//! `echelon bench pools` for the storage.
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,
@@ -12,11 +13,12 @@
 
 mod agenda;
 mod claims;
+mod jobs;
 mod outcome;
 mod replay;
 mod running;
 mod shard;
-mod store;
+pub mod store;
 mod trace;
 
 pub use outcome::{ALL, Outcome, PoolOutcome, Wait, Waits};

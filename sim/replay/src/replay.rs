@@ -2,10 +2,11 @@
 //! thing that happens; the resource manager's own clockwork is followed only while something may still come of it.
 
 use crate::agenda::{Agenda, Happening};
+use crate::jobs::{self, Submitted};
 use crate::outcome::{ALL, Begun, Meter, Outcome};
 use crate::running::{Running, Spans};
 use crate::shard::{Change, Shard, SliceId};
-use crate::store::{self, Store};
+use crate::store::{Store, cluster};
 use crate::trace::{Group, Trace};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::{ClusterId, Epoch, Span, Timestamp};
@@ -68,7 +69,7 @@ fn config() -> Config {
 struct Replay<'a> {
     trace: &'a Trace,
     manager: ResourceManager,
-    store: Store<'a>,
+    store: Store<Submitted<'a>>,
     shards: Vec<Shard<'a>>,
     agenda: Agenda,
     now: Timestamp,
@@ -121,7 +122,11 @@ impl<'a> Replay<'a> {
         Self {
             trace,
             manager: ResourceManager::new(config()),
-            store: Store::new(trace, tree, &names),
+            store: Store::new(
+                tree.clone(),
+                names.iter().map(|name| cluster(name)).collect(),
+                Submitted::new(trace),
+            ),
             shards: names
                 .iter()
                 .map(|name| Shard::new(trace, ClusterId::new(name.as_str())))
@@ -189,15 +194,15 @@ impl<'a> Replay<'a> {
                     .change(self.now.min(moment(self.trace.until)), other);
             }
             Happening::Submit(n) => {
-                self.store.submit();
-                self.todo.push_back(Event::Hint(store::id(n)));
+                self.store.jobs.submit();
+                self.todo.push_back(Event::Hint(jobs::id(n)));
                 let job = self.trace.jobs.get(n);
                 let groups = job.into_iter().flat_map(|j| &j.groups);
                 self.waiting += groups.map(|g| u64::from(g.instances)).sum::<u64>();
             }
             Happening::Stop(n) => {
-                self.store.stop(n);
-                self.todo.push_back(Event::Hint(store::id(n)));
+                self.store.jobs.stop(n);
+                self.todo.push_back(Event::Hint(jobs::id(n)));
                 let groups = self.trace.jobs.get(n).into_iter().flat_map(|j| &j.groups);
                 let states = self.begun.get(n).into_iter().flatten();
                 for (group, state) in groups.zip(states) {
@@ -205,7 +210,7 @@ impl<'a> Replay<'a> {
                         .waiting
                         .saturating_sub(u64::from(group.instances) - state.begun);
                 }
-                let again = self.running.forget(store::id(n));
+                let again = self.running.forget(jobs::id(n));
                 self.waiting = self.waiting.saturating_sub(again);
             }
             Happening::End(n, id, batch) => {
@@ -278,7 +283,7 @@ impl<'a> Replay<'a> {
                 let lost = self.running.preempt(shard, &id, n, self.now);
                 self.waiting += n;
                 self.meter(&id, |now, shape| now.saturating_sub(shape * n));
-                let job = self.trace.jobs.get(store::number(id.0));
+                let job = self.trace.jobs.get(jobs::number(id.0));
                 for path in job.iter().flat_map(|j| [ALL, j.pool.as_str()]) {
                     let sum = self.preempted.entry(path).or_default();
                     *sum = (sum.0 + n, sum.1 + lost);
@@ -314,14 +319,14 @@ impl<'a> Replay<'a> {
     }
 
     fn group(&self, (job, group, _): &SliceId) -> Option<(&'a Group, GroupState)> {
-        let n = store::number(*job);
+        let n = jobs::number(*job);
         let groups = &self.trace.jobs.get(n)?.groups;
         let at = groups.iter().position(|g| g.name == group.as_str())?;
         Some((groups.get(at)?, *self.begun.get(n)?.get(at)?))
     }
 
     fn state(&mut self, (job, group, _): &SliceId) -> Option<&mut GroupState> {
-        let n = store::number(*job);
+        let n = jobs::number(*job);
         let groups = &self.trace.jobs.get(n)?.groups;
         let at = groups.iter().position(|g| g.name == group.as_str())?;
         self.begun.get_mut(n)?.get_mut(at)
@@ -330,7 +335,7 @@ impl<'a> Replay<'a> {
     /// What runs of a slice's pool is something else from now on.
     fn meter(&mut self, id: &SliceId, change: impl Fn(u64, u64) -> u64) {
         let Some((group, _)) = self.group(id) else { return };
-        let Some(job) = self.trace.jobs.get(store::number(id.0)) else {
+        let Some(job) = self.trace.jobs.get(jobs::number(id.0)) else {
             return;
         };
         let now = self.now.min(moment(self.trace.until));

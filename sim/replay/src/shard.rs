@@ -2,7 +2,7 @@
 //! for a claim. Its cluster is one host with all that there is, which lends nothing.
 
 use crate::claims::Claims;
-use crate::store::{kind, number};
+use crate::jobs::{kind, number};
 use crate::trace::Trace;
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
