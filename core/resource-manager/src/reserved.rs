@@ -207,6 +207,9 @@ fn parts_of(picture: &Picture, pool: PoolIdx) -> BTreeMap<ClusterId, Resources> 
     } else {
         of.reservation
     };
+    if reservation.is_zero() {
+        return BTreeMap::new();
+    }
     let uses = picture.ledger.uses_below(&picture.hierarchy, pool);
     let known = picture.clusters.iter().filter(|(_, view)| is_known(view));
     let told = |view: &ClusterView| (view.parts.given().of(&of.path), view.parts.in_force(&of.path));

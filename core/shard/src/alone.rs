@@ -57,7 +57,7 @@ impl Shard {
     }
 
     /// From when on parts are of use, unless a resource manager is heard before.
-    fn alone_from(&self) -> Option<Timestamp> {
+    pub(crate) fn alone_from(&self) -> Option<Timestamp> {
         let heard = self.orders.heard_at.unwrap_or_default().max(self.alone.since);
         let serving = self.phase == Phase::Serving && !self.is_recovering();
         (serving && self.own.parts.number > 0).then(|| heard.plus(self.own.parts.after))

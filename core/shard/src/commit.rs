@@ -78,6 +78,7 @@ impl Shard {
             mesos_contact: self.contact.heard_at,
             trouble: self.contact.trouble(),
             loss: self.mass_loss(),
+            alone: self.alone_from().filter(|at| self.now >= *at),
             address: self.config.address.clone(),
         }
     }

@@ -487,9 +487,10 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
         text(),
         of(text()),
         of(mass_loss()),
+        of(at()),
     );
     fields.prop_map(
-        |(cluster, epoch, at, mesos_contact, address, trouble, loss)| Heartbeat {
+        |(cluster, epoch, at, mesos_contact, address, trouble, loss, alone)| Heartbeat {
             cluster,
             epoch,
             at,
@@ -497,6 +498,7 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
             address,
             trouble,
             loss,
+            alone,
         },
     )
 }

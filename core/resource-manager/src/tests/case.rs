@@ -500,6 +500,7 @@ impl Case {
                 address: String::new(),
                 trouble: None,
                 loss: None,
+                alone: None,
             };
             self.store.perform(Op::Commit(Batch {
                 owner: Role::Shard(cluster),

@@ -84,8 +84,26 @@ fn without_a_resource_manager_waiting_instances_begin_inside_the_part() {
     let (reason, ..) = &slice.waiting[0];
     assert_eq!(
         reason.to_string(),
-        "no resource manager leads at the moment: cpus needs 1, has at most 0 (part of pool /default)"
+        "no resource manager is heard at the moment: cpus needs 1, has at most 0 (part of pool /default)"
     );
+}
+
+#[test]
+fn a_shard_says_in_its_sign_of_life_that_it_is_alone() {
+    let alone = |w: &World| match w.store.read(&Query::Heartbeats) {
+        Answer::Heartbeats(beats) => beats[0].alone,
+        _ => panic!(),
+    };
+    let mut w = given(1, 3);
+    abandon(&mut w);
+    w.run(seconds(20));
+    assert_eq!(alone(&w), None);
+    w.run(seconds(20));
+    assert!(alone(&w).is_some_and(|since| since < w.now));
+    w.connect();
+    w.direct(Order::Slices(Vec::new()));
+    w.run(seconds(5));
+    assert_eq!(alone(&w), None);
 }
 
 #[test]

@@ -198,6 +198,7 @@ pub async fn owned_facts_read_back(case: &Case) {
         address: "127.0.0.1:1".to_owned(),
         trouble: None,
         loss: None,
+        alone: None,
     };
     let row = ShardRow {
         framework: Some("f-1".to_owned()),

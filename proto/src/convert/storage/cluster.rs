@@ -118,6 +118,7 @@ impl Wire for Heartbeat {
             address,
             trouble,
             loss,
+            alone,
         } = self;
         wire::Heartbeat {
             cluster: cluster.to_string(),
@@ -127,6 +128,7 @@ impl Wire for Heartbeat {
             address: address.clone(),
             trouble: trouble.clone(),
             loss: loss.as_ref().map(MassLoss::to_wire),
+            alone_ms: alone.map(|t| t.0),
         }
     }
 
@@ -139,6 +141,7 @@ impl Wire for Heartbeat {
             address: message.address,
             trouble: message.trouble,
             loss: optional("loss", message.loss)?,
+            alone: moment(message.alone_ms),
         })
     }
 }
