@@ -243,9 +243,10 @@ fn share((group, job, spec): (&Group, &JobSpec, &GroupSpec), left: &mut BTreeMap
     out
 }
 
-/// Work that parts are for: ordinary room is reserved, not lent room, and bounds on controllers are not given out in parts.
+/// Work that parts are for: ordinary room is reserved, not lent room; bounds on controllers are not given out in parts; and a part of a
+/// gang is of no use.
 const fn may_be_added(job: &JobSpec) -> bool {
-    !job.revocable && !job.controller
+    !job.revocable && !job.controller && job.gang.is_none()
 }
 
 /// How many more may begin of a slice by its group's `max_running`: all of that where the whole group is here, else no more than was

@@ -154,7 +154,7 @@ fn nothing_begins_in_a_pool_without_a_part_or_before_any_was_given() {
 }
 
 #[test]
-fn revocable_work_and_controllers_are_not_begun_by_parts() {
+fn revocable_work_controllers_and_gangs_are_not_begun_by_parts() {
     for spec in [
         JobBuilder::service("web", 6)
             .shape(shape(1, 64))
@@ -164,6 +164,7 @@ fn revocable_work_and_controllers_are_not_begun_by_parts() {
             .shape(shape(1, 64))
             .controller()
             .build(),
+        JobBuilder::service("web", 6).shape(shape(1, 64)).gang().build(),
     ] {
         let mut w = World::serving();
         w.store_job(&spec);
