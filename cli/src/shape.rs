@@ -68,6 +68,21 @@ pub fn members(members: &[v1::Member]) -> String {
     members.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
+/// How long: `12s`, `5m`, `3h`, `2d`.
+pub fn span(of: Option<&prost_types::Duration>) -> String {
+    let seconds = of.map_or(0, |d| u64::try_from(d.seconds).unwrap_or_default());
+    rounded(seconds)
+}
+
+fn rounded(seconds: u64) -> String {
+    match seconds {
+        s if s < 60 => format!("{s}s"),
+        s if s < 3600 => format!("{}m", s / 60),
+        s if s < 86_400 => format!("{}h", s / 3600),
+        s => format!("{}d", s / 86_400),
+    }
+}
+
 /// How long ago: `12s`, `5m`, `3h`, `2d`; nothing for a moment that is not told.
 pub fn ago(at: Option<&prost_types::Timestamp>) -> String {
     let Some(at) = at else { return String::new() };
@@ -75,12 +90,7 @@ pub fn ago(at: Option<&prost_types::Timestamp>) -> String {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_secs());
     let then = u64::try_from(at.seconds).unwrap_or_default();
-    match now.saturating_sub(then) {
-        s if s < 60 => format!("{s}s"),
-        s if s < 3600 => format!("{}m", s / 60),
-        s if s < 86_400 => format!("{}h", s / 3600),
-        s => format!("{}d", s / 86_400),
-    }
+    rounded(now.saturating_sub(then))
 }
 
 /// A moment of the day, in UTC.

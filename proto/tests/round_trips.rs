@@ -107,6 +107,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any::<u64>().prop_map(Order::AcceptLoss),
         any_of::volume_wishes().prop_map(Order::Volumes),
         any_of::drains().prop_map(Order::Drains),
+        any_of::pool_parts().prop_map(Order::Parts),
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
         (vec(claim(), 0..3), any_of::span()).prop_map(|(claims, lease)| Order::Claims { claims, lease }),
     ];
@@ -130,7 +131,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any_of::ranges(),
         any_of::ranges(),
         any_of::counts(),
-        any::<[u64; 8]>(),
+        any::<[u64; 9]>(),
         waiting,
         (any::<u64>(), any::<u32>(), any::<u64>()),
     );
@@ -145,6 +146,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             live,
             preempted,
             preempting,
+            added,
         ] = numbers;
         let (outdated, max_unavailable, part_number) = part;
         SliceReport {
@@ -168,6 +170,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             part_number,
             preempted,
             preempting,
+            added,
         }
     })
 }
@@ -214,6 +217,7 @@ fn report() -> impl Strategy<Value = Report> {
         vec(slice_report(), 0..3).prop_map(ReportPart::Slices),
         vec(claim_report(), 0..3).prop_map(ReportPart::Claims),
         any_of::epoch().prop_map(ReportPart::Superseded),
+        any_of::pool_parts().prop_map(ReportPart::Parts),
         capacity,
     ];
     (any_of::cluster_id(), any_of::epoch(), any::<u64>(), part).prop_map(

@@ -218,6 +218,12 @@ impl Column {
         Some(used.unwrap_or_default() * 1000 / there)
     }
 
+    /// Instances that were preempted, and the milliseconds that they had run, together; `None` where that was not looked at.
+    fn preempted(&self, path: &str) -> Option<(u64, u128)> {
+        let looked_at = self.outcome.capacity.iter().any(|n| *n > 0);
+        looked_at.then(|| self.pool(path).map_or((0, 0), |p| (p.preempted, p.lost)))
+    }
+
     fn value(&self, trace: &Trace) -> Value {
         let waits = |waits: &Waits| {
             let ms = |p| match waits.percentile(p) {
@@ -239,6 +245,8 @@ impl Column {
                 "first_instance": waits(&told.first),
                 "last_instance": waits(&told.last),
                 "used_per_mille": used,
+                "preemptions": self.preempted(path).map(|(n, _)| n),
+                "preempted_ms": self.preempted(path).map(|(_, lost)| lost),
             })
         };
         let pools: Vec<Value> = paths(trace).into_iter().map(pool).collect();
@@ -277,6 +285,13 @@ fn people(trace: &Trace, columns: &[Column]) -> String {
                 row(format!("{name} instance, never"), &|c| never(c).to_string());
             }
         }
+        let preempted = |c: &Column| c.preempted(path);
+        if columns.iter().filter_map(preempted).any(|(n, _)| n > 0) {
+            let count = |c: &Column| preempted(c).map_or("-".to_owned(), |(n, _)| n.to_string());
+            row("preemptions".to_owned(), &count);
+            let lost = |c: &Column| preempted(c).map_or("-".to_owned(), |(_, lost)| span(lost));
+            row("time of instances lost".to_owned(), &lost);
+        }
         for (at, kind) in Kind::ALL.into_iter().enumerate() {
             let used = |c: &Column| c.use_of(path, at);
             if columns.iter().any(|c| used(c).is_some()) {
@@ -297,7 +312,11 @@ fn wait(wait: Wait) -> String {
     let Wait::For(span) = wait else {
         return "never".to_owned();
     };
-    match span.0 {
+    self::span(u128::from(span.0))
+}
+
+fn span(ms: u128) -> String {
+    match ms {
         ms if ms < 1_000 => format!("{ms}ms"),
         ms if ms < 60_000 => format!("{}.{}s", ms / 1_000, ms / 100 % 10),
         ms if ms < 3_600_000 => format!("{}m{:02}s", ms / 60_000, ms / 1_000 % 60),

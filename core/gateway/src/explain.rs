@@ -6,7 +6,7 @@ use crate::jobs;
 use crate::lookup;
 use crate::port::Facts;
 use crate::resource::JobRef;
-use crate::view::JobView;
+use crate::view::{JobView, Part};
 use echelon_core_model::job::{Desired, Waiting};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::{Reason, ReasonCode, RunState, Timestamp};
@@ -39,6 +39,7 @@ pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> R
         .progress
         .iter()
         .flat_map(|p| p.waiting.iter().cloned())
+        .map(|w| as_now(w, &view.parts))
         .collect();
     waiting.sort_by_key(|w| std::cmp::Reverse(w.count));
     let unwell: Vec<InstanceView> = seen.into_iter().filter(is_unwell).take(SHOWN).collect();
@@ -49,6 +50,19 @@ pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> R
         instances: unwell,
         advice,
     })
+}
+
+/// What the resource manager said last of a cluster that hears none any more is not why anybody waits there now.
+fn as_now(said: Waiting, parts: &[Part]) -> Waiting {
+    let part = parts.iter().find(|p| Some(&p.id) == said.cluster.as_ref());
+    match part.and_then(|p| Some((p, p.alone?))) {
+        Some((part, since)) if !said.reason.code.withholds() => Waiting {
+            reason: Reason::new(ReasonCode::NoResourceManager).at(&part.name),
+            since,
+            ..said
+        },
+        _ => said,
+    }
 }
 
 fn is_unwell(view: &InstanceView) -> bool {
@@ -157,7 +171,9 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::ClusterCordoned => "set the cluster active again, or let the job use others".to_owned(),
         ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
-        ReasonCode::NoResourceManager => "start a resource manager".to_owned(),
+        ReasonCode::NoResourceManager => {
+            "start a resource manager, or mend its way to the cluster's shard".to_owned()
+        }
         ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
         ReasonCode::KillsOff => {
             "see `echelon control show` for who switched kills off and why; `echelon control kills on` lets them go on"
@@ -181,8 +197,10 @@ mod tests {
     use super::*;
     use crate::create::{CreateJob, create_job};
     use crate::testing::{Memory, NOW, run};
+    use echelon_core_model::cluster::Contact;
     use echelon_core_model::job::JobState;
     use echelon_core_model::reason::Shortfall;
+    use echelon_core_model::{ClusterId, GroupName};
     use echelon_core_testkit::build::JobBuilder;
 
     #[test]
@@ -224,6 +242,36 @@ mod tests {
         let told = advice(&reason, "/x");
         let help = "(a: /y has 2 cpus): let the job use other clusters, add hosts to this one (0.75 more cpus), or wait until work there ends";
         assert!(told.ends_with(help), "{told}");
+    }
+
+    #[test]
+    fn what_was_said_of_a_cluster_that_is_alone_is_overtaken() {
+        let part = |alone| Part {
+            id: ClusterId::new("a"),
+            name: "east".to_owned(),
+            contact: Contact::Fresh,
+            since: None,
+            age: None,
+            alone,
+            unseen: None,
+        };
+        let said = |code, cluster: &str| Waiting {
+            group: GroupName::new("main"),
+            cluster: Some(ClusterId::new(cluster)),
+            reason: Reason::new(code),
+            count: 3,
+            since: Timestamp(1),
+        };
+        let told = |code, cluster, alone| {
+            let now = as_now(said(code, cluster), &[part(alone)]);
+            (now.reason.code, now.count, now.since)
+        };
+        let (limit, none) = (ReasonCode::PoolLimit, ReasonCode::NoResourceManager);
+        assert_eq!(told(limit, "a", Some(NOW)), (none, 3, NOW));
+        assert_eq!(told(limit, "a", None).0, limit);
+        assert_eq!(told(limit, "b", Some(NOW)).0, limit);
+        let off = ReasonCode::KillsOff;
+        assert_eq!(told(off, "a", Some(NOW)).0, off, "that holds all the same");
     }
 
     #[test]

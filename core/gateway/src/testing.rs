@@ -93,6 +93,7 @@ impl Memory {
             address: String::new(),
             trouble: None,
             loss: None,
+            alone: None,
         };
         self.heartbeats.insert(id.clone(), beat);
     }

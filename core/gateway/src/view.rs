@@ -38,6 +38,8 @@ pub struct Part {
     pub since: Option<Timestamp>,
     /// How old its shard's last sign of life is; `None`: it never gave one.
     pub age: Option<Span>,
+    /// Since when it goes by its parts of pool reservations, for want of a resource manager.
+    pub alone: Option<Timestamp>,
     /// What could not be read of it.
     pub unseen: Option<String>,
 }
@@ -95,6 +97,7 @@ impl Federation {
             contact: state.map_or(Contact::Joining, |s| s.contact),
             since: state.map(|s| s.since),
             age: self.heartbeats.get(id).map(|h| now.since(h.at)),
+            alone: self.heartbeats.get(id).and_then(|h| h.alone),
             unseen: None,
         }
     }

@@ -144,6 +144,8 @@ pub struct Heartbeat {
     pub trouble: Option<String>,
     /// The mass loss for which replacements wait.
     pub loss: Option<MassLoss>,
+    /// Since when it hears no resource manager and begins only what its parts of pool reservations allow.
+    pub alone: Option<Timestamp>,
 }
 
 /// When a host is planned to be away (Mesos rule R129).

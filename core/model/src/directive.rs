@@ -7,6 +7,7 @@ use crate::drain::Drains;
 use crate::id::{ClusterId, Epoch, Generation, GroupName, JobId, Version, VolumeId};
 use crate::instance::Counts;
 use crate::job::Goal;
+use crate::part::PoolParts;
 use crate::range::RangeSet;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -29,6 +30,9 @@ pub struct Grant {
     /// How many preempted instances `active` leaves out, of all that the shard has ever taken of the slice: those that it took since
     /// lower the grant.
     pub counted: u64,
+    /// How many instances `active` includes that the shard has begun inside a part of its pool's reservation: those that it began since
+    /// raise the grant.
+    pub included: u64,
 }
 
 /// From the resource manager to a shard.
@@ -71,6 +75,8 @@ pub enum Order {
         /// How long room is held for them, from the arrival of this order.
         lease: Span,
     },
+    /// This cluster's parts of pool reservations: all of them, as of their number. An older one changes nothing.
+    Parts(PoolParts),
 }
 
 /// What is wanted of a group at a cluster.
@@ -123,6 +129,8 @@ pub enum ReportPart {
     Capacity(Box<Capacity>),
     /// All claims of which the shard knows.
     Claims(Vec<ClaimReport>),
+    /// The parts of pool reservations that the shard obeys.
+    Parts(PoolParts),
     /// The directive was refused: the shard obeys a newer resource manager.
     Superseded(Epoch),
 }
@@ -213,4 +221,6 @@ pub struct SliceReport {
     pub preempted: u64,
     /// Of those that are active, how many are being stopped by preemption.
     pub preempting: u64,
+    /// Instances of the slice that were ever begun inside a part of the pool's reservation, beyond the grant.
+    pub added: u64,
 }

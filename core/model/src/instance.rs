@@ -234,6 +234,8 @@ pub struct SliceRow {
     pub grants: BTreeMap<Generation, Grant>,
     /// How many instances were ever preempted, by generation.
     pub preempted: BTreeMap<Generation, u64>,
+    /// How many instances were ever begun inside a part of the pool's reservation, beyond the grant, by generation.
+    pub added: BTreeMap<Generation, u64>,
 }
 
 impl SliceRow {
@@ -251,6 +253,7 @@ impl SliceRow {
             taken_over: BTreeMap::new(),
             grants: BTreeMap::new(),
             preempted: BTreeMap::new(),
+            added: BTreeMap::new(),
         }
     }
 

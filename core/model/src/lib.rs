@@ -22,6 +22,7 @@ pub mod id;
 pub mod instance;
 pub mod job;
 pub mod nearest;
+pub mod part;
 pub mod pod;
 pub mod pool;
 pub mod ports;

@@ -157,7 +157,7 @@ pub enum ReasonCode {
     StorageUnavailable = 70,
     /// Mesos cannot be reached at the moment.
     MesosUnavailable = 71,
-    /// No resource manager leads at the moment.
+    /// No resource manager leads, or reaches the cluster, at the moment.
     NoResourceManager = 72,
     /// The shard has no leader at the moment.
     NoShardLeader = 73,

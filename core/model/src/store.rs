@@ -9,6 +9,7 @@ pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId,
 use crate::cluster::MassLoss;
 use crate::drain::Drains;
 use crate::id::{ClusterId, Epoch, GroupName, HostId, JobId, Version, VolumeId};
+use crate::part::PoolParts;
 use crate::reason::Reason;
 use crate::run::RunState;
 use crate::time::{Span, Timestamp};
@@ -98,6 +99,8 @@ pub struct ShardRow {
     pub drains: Drains,
     /// Agents that Mesos was asked to drain and not yet to offer again.
     pub drained_agents: BTreeSet<HostId>,
+    /// The parts of pool reservations that it obeys.
+    pub parts: PoolParts,
 }
 
 /// Something that happened to a job or an instance.

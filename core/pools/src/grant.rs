@@ -10,6 +10,8 @@ pub struct GrantLine {
     sent: Few<u64, u64>,
     /// Preempted instances that these leave out.
     counted: u64,
+    /// Instances begun inside parts of the pool's reservation that these include.
+    included: u64,
 }
 
 impl GrantLine {
@@ -37,6 +39,21 @@ impl GrantLine {
         self.counted = self.counted.max(preempted);
         for active in self.sent.values_mut() {
             *active = active.saturating_sub(more);
+        }
+    }
+
+    /// How many instances the grant includes of all that its shard ever began inside a part of the pool's reservation.
+    #[must_use]
+    pub const fn included(&self) -> u64 {
+        self.included
+    }
+
+    /// Notes how many instances the shard ever began so: whatever was sent allows so many more.
+    pub fn include(&mut self, added: u64) {
+        let more = added.saturating_sub(self.included);
+        self.included = self.included.max(added);
+        for active in self.sent.values_mut() {
+            *active = active.saturating_add(more);
         }
     }
 
@@ -113,6 +130,20 @@ mod tests {
         line.obeyed(2);
         line.count(2);
         assert_eq!((line.granted(), line.counted()), (7, 3));
+    }
+
+    #[test]
+    fn what_was_begun_inside_a_part_raises_whatever_was_sent_once() {
+        let mut line = GrantLine::default();
+        line.include(2);
+        line.send(1, 6);
+        line.send(2, 4);
+        line.include(5);
+        line.include(5);
+        assert_eq!((line.granted(), line.allocated(0), line.included()), (7, 9, 5));
+        line.obeyed(2);
+        line.include(2);
+        assert_eq!((line.granted(), line.allocated(0), line.included()), (7, 7, 5));
     }
 
     #[test]

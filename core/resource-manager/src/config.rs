@@ -13,8 +13,12 @@ pub struct Config {
     pub seed: u64,
     /// The own epoch is read again every third of this; not confirmed for all of it: step down.
     pub lease: Span,
-    /// How long a grant allows raising; renewed every third of this.
+    /// How long a grant allows raising: a shard that hears nothing for so long begins only what its parts of pool reservations allow.
     pub grant_lease: Span,
+    /// Grants are renewed, and orders repeated, this often.
+    pub renew: Span,
+    /// Reservations are divided over clusters again this often, some pools at a time.
+    pub divide: Span,
     /// Time for each cycle, on average.
     pub cycle: Span,
     /// All buckets of heads are read again within this.
@@ -53,7 +57,9 @@ impl Config {
             holder: holder.into(),
             seed,
             lease: Span::seconds(10),
-            grant_lease: Span::seconds(30),
+            grant_lease: Span::minutes(10),
+            renew: Span::seconds(10),
+            divide: Span::seconds(1),
             cycle: Span::millis(50),
             heads_within: Span::seconds(60),
             reread: Span::seconds(5),

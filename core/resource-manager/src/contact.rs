@@ -96,6 +96,7 @@ mod tests {
             address: String::new(),
             trouble: None,
             loss: None,
+            alone: None,
         }
     }
 

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most orders in one directive.
 const ORDERS: usize = 200;
-/// Most jobs whose grants are renewed in one cycle: a lease lasts three times as long as it takes to come to everybody.
+/// Most jobs whose grants are renewed in one cycle: a lease lasts many times as long as it takes to come to everybody.
 const RENEWALS: usize = 1_000;
 /// A cycle runs at least this often, for what only time changes.
 const FULL_CYCLE: Span = Span::seconds(1);
@@ -53,6 +53,7 @@ impl ResourceManager {
             self.timers.full_cycle = now;
             self.due = true;
             self.contacts(now, out);
+            self.divide_reservations(now, out);
             self.remove_tombstones(now, out);
         }
         if self.due && now >= self.next_cycle() {
@@ -273,7 +274,7 @@ impl ResourceManager {
 
     /// What a cluster is to be told of a job, unless it was told just that over the stream that is open, not long ago.
     fn orders_due(&mut self, id: JobId, cluster: &ClusterId, now: Timestamp) -> Option<Vec<SliceOrder>> {
-        let renew_after = Span(self.config.grant_lease.0 / 3);
+        let renew_after = self.config.renew;
         let link = self.picture.clusters.get(cluster)?.link?;
         let job = self.picture.jobs.get(&id)?;
         let stamp = (self.epoch, self.config.grant_lease);
@@ -302,7 +303,7 @@ impl ResourceManager {
 
     /// When a job's grants are renewed next.
     fn schedule_renewal(&mut self, id: JobId, now: Timestamp) {
-        let renew_after = Span(self.config.grant_lease.0 / 3);
+        let renew_after = self.config.renew;
         let Some(job) = self.picture.jobs.get_aside(&id) else {
             return;
         };

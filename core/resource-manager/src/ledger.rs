@@ -8,7 +8,7 @@ use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Terms, Turn};
+use echelon_core_pools::{ClusterIdx, Held, Hierarchy, Likeness, Queue, Terms, Turn};
 use std::collections::btree_map::Entry::Occupied;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -100,6 +100,8 @@ pub struct Ledger {
     pools: BTreeMap<PoolRef, OfPool>,
     with_gpus: Resources,
     uses: Uses,
+    /// What pools that take jobs have where.
+    places: BTreeMap<(PoolIdx, ClusterId), Use>,
     queue: Queue,
     unstored: BTreeSet<JobId>,
     unplaced: BTreeSet<JobId>,
@@ -316,6 +318,15 @@ impl Ledger {
             if *of_cluster == Use::default() {
                 self.uses.remove(cluster);
             }
+            if let PoolRef::Known(i) = entry.pool {
+                let key = (i, cluster.clone());
+                let there = self.places.entry(key.clone()).or_default();
+                there.taken = taken(there.taken, used.taken);
+                there.spoken_for = taken(there.spoken_for, used.spoken_for);
+                if *there == Use::default() {
+                    self.places.remove(&key);
+                }
+            }
         }
     }
 
@@ -394,6 +405,33 @@ impl Ledger {
     #[must_use]
     pub fn spoken_for(&self, cluster: &ClusterId) -> Taken {
         self.uses.get(cluster).map(|u| u.spoken_for).unwrap_or_default()
+    }
+
+    /// What a pool that takes jobs has at a cluster.
+    pub(crate) fn use_of(&self, pool: PoolIdx, cluster: &ClusterId) -> Use {
+        self.places
+            .get(&(pool, cluster.clone()))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// What a pool and those below it have where they have any. `O(pools below, clusters of each)`.
+    pub(crate) fn uses_below(&self, hierarchy: &Hierarchy, pool: PoolIdx) -> Uses {
+        let mut out = Uses::new();
+        let mut open = vec![pool];
+        while let Some(i) = open.pop() {
+            open.extend(hierarchy.children(i));
+            let of = self
+                .places
+                .range((i, ClusterId::new(""))..)
+                .take_while(|((of, _), _)| *of == i);
+            for ((_, cluster), used) in of {
+                let sum = out.entry(cluster.clone()).or_default();
+                sum.taken = sum.taken.plus(used.taken);
+                sum.spoken_for = sum.spoken_for.plus(used.spoken_for);
+            }
+        }
+        out
     }
 
     /// What could be active of work that asks for GPUs.

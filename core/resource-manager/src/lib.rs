@@ -41,6 +41,7 @@ mod reads;
 mod recover;
 mod refused;
 mod reports;
+pub mod reserved;
 mod room;
 mod store;
 mod tombstones;

@@ -12,6 +12,7 @@ use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Op, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -42,6 +43,7 @@ pub(crate) struct Timers {
     pub(crate) cycle: Timestamp,
     pub(crate) full_cycle: Timestamp,
     pub(crate) numbers: Timestamp,
+    pub(crate) divided: Timestamp,
 }
 
 /// The resource manager. Acts only between an `Elected` and the next `Deposed`.
@@ -92,6 +94,8 @@ pub(crate) struct AllTurns {
     pub(crate) missing: Turns,
     /// Of those that cannot run where they are.
     pub(crate) restless: Turns,
+    /// Of all pools: whose turn is next.
+    pub(crate) pool: PoolIdx,
 }
 
 /// The last one whose turn it was.

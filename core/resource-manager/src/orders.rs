@@ -65,6 +65,7 @@ fn order(
                 active: line.granted(),
                 lease,
                 counted: line.counted(),
+                included: line.included(),
             };
             Some((generation, grant))
         });
@@ -114,7 +115,8 @@ pub fn digest(orders: &[SliceOrder]) -> u64 {
         (job, group, head_version, goal, spec_version, ranges).hash(&mut hasher);
         (max_unavailable, part_number).hash(&mut hasher);
         for (generation, grant) in grants {
-            (generation, grant.epoch, grant.active, grant.counted, grant.lease).hash(&mut hasher);
+            (generation, grant.epoch, grant.active, grant.lease).hash(&mut hasher);
+            (grant.counted, grant.included).hash(&mut hasher);
         }
     }
     hasher.finish()

@@ -6,6 +6,7 @@ use crate::division::Division;
 use crate::event::LinkId;
 use crate::jobs::Jobs;
 use crate::ledger::Ledger;
+use crate::reserved::GivenParts;
 use crate::room::lent;
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
@@ -105,6 +106,8 @@ pub struct ClusterView {
     pub capacity: Option<Capacity>,
     /// Its last heartbeat, and when this leader saw it change.
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
+    /// Its parts of pool reservations.
+    pub parts: GivenParts,
 }
 
 impl ClusterView {
@@ -384,12 +387,14 @@ impl Picture {
 
     /// Notes a grant, by number and amount, before it is sent.
     pub(crate) fn send_grant(&mut self, id: JobId, key: &SliceKey, (number, active): (u64, u64)) {
-        let preempted = self.report(id, key).map_or(0, |r| r.preempted);
+        let told = self.report(id, key).map(|r| (r.preempted, r.added));
+        let (preempted, added) = told.unwrap_or_default();
         if let Some(job) = self.jobs.get_mut(&id) {
             let line = job.grants.get_or_default(key.clone());
-            // What was taken before the first grant is left out of it.
+            // What was taken before the first grant is left out of it, and what was added is part of it.
             if line.is_new() {
                 line.count(preempted);
+                line.include(added);
             }
             line.send(number, active);
         }

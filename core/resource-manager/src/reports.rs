@@ -85,6 +85,7 @@ pub fn note_obeyed(picture: &mut Picture, cluster: &ClusterId, jobs: &BTreeSet<J
             if let Some(report) = view.reports.get(&(*id, key.group.clone(), key.generation)) {
                 line.obeyed(report.grant_number);
                 line.count(report.preempted);
+                line.include(report.added);
             }
         }
         for ((group, _), line) in job.parts.iter_mut().filter(|((_, c), _)| c == cluster) {
@@ -123,6 +124,7 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
             out.capacity = true;
             view.capacity = Some(*capacity);
         }
+        ReportPart::Parts(parts) => view.parts.heard(parts),
         // Taken in before.
         ReportPart::Claims(_) => {}
         ReportPart::Superseded(epoch) => out.superseded = Some(epoch),

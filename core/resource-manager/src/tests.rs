@@ -14,6 +14,7 @@ mod moves;
 mod pools;
 mod preemption;
 mod quota;
+mod reserved;
 mod restarts;
 mod shard;
 mod tombstones;

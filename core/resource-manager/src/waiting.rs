@@ -122,7 +122,10 @@ fn shard_reasons(report: &SliceReport) -> impl Iterator<Item = &(Reason, u64, Ti
     let told = |r: &Reason| {
         let other = matches!(
             r.code,
-            ReasonCode::AwaitingGrant | ReasonCode::Backoff | ReasonCode::MaxRunning
+            ReasonCode::AwaitingGrant
+                | ReasonCode::NoResourceManager
+                | ReasonCode::Backoff
+                | ReasonCode::MaxRunning
         );
         !other && !r.code.withholds() && r.code.layer() != Layer::Pool
     };

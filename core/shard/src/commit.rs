@@ -78,6 +78,7 @@ impl Shard {
             mesos_contact: self.contact.heard_at,
             trouble: self.contact.trouble(),
             loss: self.mass_loss(),
+            alone: self.alone_from().filter(|at| self.now >= *at),
             address: self.config.address.clone(),
         }
     }
@@ -103,7 +104,7 @@ impl Shard {
                 purpose,
                 since,
                 result,
-            } => self.on_done(purpose, since, result),
+            } => self.on_done(purpose, since, *result),
             Outcome::Again { purpose, why } => {
                 if matches!(purpose, Purpose::Confirm) {
                     self.suspended = true;

@@ -107,6 +107,7 @@ impl Shard {
             Order::AcceptLoss(number) => self.accept_loss(number),
             Order::Drains(drains) => self.obey_drains(drains),
             Order::Claims { claims, lease } => self.obey_claims(claims, lease),
+            Order::Parts(parts) => self.obey_parts(parts),
             Order::Volumes(wishes) => self.wish_volumes(wishes),
             Order::Archive(job) => {
                 self.archived.insert(job);

@@ -1,5 +1,6 @@
 //! The driver itself: its state, and the loop of one step. Each event has its own file; here is only the order.
 
+use crate::alone::Alone;
 use crate::claims::Claims;
 use crate::config::Config;
 use crate::contact::Contact;
@@ -107,6 +108,7 @@ pub struct Shard {
     pub(crate) reading_specs: BTreeSet<(JobId, u32)>,
     pub(crate) refreshing: BTreeSet<JobId>,
     pub(crate) orders: Orders,
+    pub(crate) alone: Alone,
     pub(crate) claims: Claims,
     pub(crate) gangs: Gangs,
     pub(crate) telling: Telling,
@@ -169,6 +171,7 @@ impl Shard {
             reading_specs: BTreeSet::new(),
             refreshing: BTreeSet::new(),
             orders: Orders::default(),
+            alone: Alone::default(),
             claims: Claims::default(),
             gangs: Gangs::default(),
             telling: Telling::default(),
@@ -245,6 +248,7 @@ impl Shard {
         self.keep_draining();
         self.let_claims_lapse();
         self.keep_gangs();
+        self.keep_alone();
         self.write_hosts();
     }
 
@@ -310,6 +314,7 @@ impl Shard {
             self.next_control(),
             self.claims.next_due(),
             self.gangs.next_due().filter(|_| acting),
+            self.next_alone(),
             self.reconcile.next_due().filter(|_| subscribed),
             self.placing.next_due(acting),
             self.placing

@@ -38,6 +38,9 @@ impl Gangs {
     }
 }
 
+/// A gang that is here whole: its spec, and its groups with their numbers in the picture.
+type Whole<'a> = (Arc<JobSpec>, Vec<(u32, &'a Group)>);
+
 /// Whether a run may be doing its work, or is about to.
 const fn is_up(run: &Run) -> bool {
     matches!(
@@ -87,7 +90,7 @@ impl Group {
 
 impl Shard {
     /// The groups of a gang, if all of it is here.
-    fn gang(&self, job: JobId) -> Option<(Arc<JobSpec>, Vec<(u32, &Group)>)> {
+    fn gang(&self, job: JobId) -> Option<Whole<'_>> {
         let known = self.picture.groups_of(job).into_iter().find_map(|n| {
             let spec = self.picture.groups.get(&n)?.spec.as_ref()?;
             spec.gang.is_some().then(|| Arc::clone(spec))

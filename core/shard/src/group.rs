@@ -1,6 +1,7 @@
 //! One group of a job as this shard holds it: its slice row, its blocks, what is wanted of it, and the sets and sums that
 //! spare us from walking its instances.
 
+use crate::alone::Share;
 use crate::journal::Lane;
 use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
@@ -54,6 +55,8 @@ pub(crate) struct Group {
     pub(crate) part_number: u64,
     /// When the grants of the row came; a grant read from storage has expired.
     pub(crate) granted_at: BTreeMap<Generation, Timestamp>,
+    /// What parts of pool reservations allow while no resource manager is heard.
+    pub(crate) in_part: Share,
     pub(crate) tallies: BTreeMap<Generation, Tally>,
     /// Numbers that may begin as soon as the grant allows.
     pub(crate) startable: BTreeMap<Generation, RangeSet>,
@@ -93,6 +96,7 @@ impl Group {
             max_unavailable: 0,
             part_number: 0,
             granted_at: BTreeMap::new(),
+            in_part: Share::default(),
             tallies: BTreeMap::new(),
             startable: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -212,32 +216,48 @@ impl Group {
         out
     }
 
-    /// How many may be active: what was granted, less what was preempted since.
+    /// How many may be active: what was granted, less what was preempted since, and what was begun since inside a part of the
+    /// pool's reservation.
     pub(crate) fn granted(&self, generation: Generation) -> u64 {
         let preempted = self.row.preempted.get(&generation).copied().unwrap_or_default();
+        let added = self.row.added.get(&generation).copied().unwrap_or_default();
         let grant = self.row.grants.get(&generation);
-        grant.map_or(0, |g| {
-            g.active.saturating_sub(preempted.saturating_sub(g.counted))
+        grant.map_or(added, |g| {
+            let stays = g.active.saturating_sub(preempted.saturating_sub(g.counted));
+            stays.saturating_add(added.saturating_sub(g.included))
         })
     }
 
-    /// How many more may become active now: what grants allow and numbers there are.
+    /// Whether a grant allows raising.
+    fn is_granted(&self, generation: Generation, now: Timestamp) -> bool {
+        let grant = self.row.grants.get(&generation);
+        let arrived = self.granted_at.get(&generation);
+        grant
+            .zip(arrived)
+            .is_some_and(|(grant, at)| now < at.plus(grant.lease))
+    }
+
+    /// How many may be active of a slice, as far as one may begin now: by its grant, or by its pool's part.
+    pub(crate) fn allowed(&self, generation: Generation, now: Timestamp) -> u64 {
+        if self.is_granted(generation, now) {
+            return self.granted(generation);
+        }
+        let in_part = self.in_part.active.get(&generation);
+        in_part.copied().unwrap_or_default()
+    }
+
+    /// How many more may become active now: what grants or parts allow and numbers there are.
     pub(crate) fn openings(&self, generation: Generation, now: Timestamp) -> u64 {
         let running = self
             .wish
             .as_ref()
             .is_some_and(|w| w.goal.desired == Desired::Running);
-        let Some(grant) = self.row.grants.get(&generation).filter(|_| running) else {
-            return 0;
-        };
-        let arrived = self.granted_at.get(&generation);
-        if arrived.is_none_or(|at| now >= at.plus(grant.lease)) {
+        if !running {
             return 0;
         }
         let active = self.tallies.get(&generation).map_or(0, |t| t.active);
-        let granted = self.granted(generation);
         let free = self.startable.get(&generation).map_or(0, RangeSet::count);
-        granted.saturating_sub(active).min(free)
+        self.allowed(generation, now).saturating_sub(active).min(free)
     }
 
     /// How many instances want a host now.

@@ -27,6 +27,7 @@ impl Shard {
         self.edit(at, |r| begin(r, id, start, now));
         if raises {
             self.check_raise(at, generation);
+            self.note_added(at.0, generation);
         }
         if let Some(group) = self.picture.groups.get_mut(&at.0) {
             group.ready.remove(&at.1);
@@ -140,13 +141,24 @@ impl Shard {
         of_jobs.map(|(job, runs)| (job, self.points_of(&runs))).collect()
     }
 
-    /// A raise beyond the grant would be a fault of this program: it is noted for the checker.
+    /// One more is active: inside a part of the pool's reservation if the grant does not cover it. Grants to come are to know of it.
+    fn note_added(&mut self, number: u32, generation: Generation) {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        let active = group.tallies.get(&generation).map_or(0, |t| t.active);
+        if active > group.granted(generation) {
+            self.edit_row(number, |row| *row.added.entry(generation).or_default() += 1);
+        }
+    }
+
+    /// A raise beyond what is allowed would be a fault of this program: it is noted for the checker.
     fn check_raise(&mut self, at: At, generation: Generation) {
         let Some(group) = self.picture.groups.get(&at.0) else {
             return;
         };
         let active = group.tallies.get(&generation).map_or(0, |t| t.active);
-        let granted = group.granted(generation);
+        let granted = group.allowed(generation, self.now);
         if active > granted {
             self.faults.push(crate::check::Broken::BeyondGrant {
                 instance: group.instance(at.1),

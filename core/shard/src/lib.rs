@@ -11,6 +11,7 @@
 )]
 
 mod agents;
+mod alone;
 mod archive;
 mod check;
 mod claims;
@@ -55,6 +56,7 @@ mod view;
 mod volumes;
 mod waiting;
 
+pub use alone::PoolHere;
 pub use check::{Broken, check};
 pub use config::{Config, LossLimit, Rates, Timing};
 pub use driver::{Mode, Shard};

@@ -27,7 +27,7 @@ pub(crate) enum Outcome<P> {
         /// When it was first asked.
         since: Timestamp,
         /// The result; never `Failed`.
-        result: OpResult,
+        result: Box<OpResult>,
     },
     /// It failed and will be repeated.
     Again {
@@ -90,7 +90,7 @@ impl<P: Clone> Ops<P> {
             return Outcome::Done {
                 purpose: pending.purpose,
                 since: pending.since,
-                result,
+                result: Box::new(result),
             };
         };
         let Some(pending) = self.pending.get_mut(&id) else {

@@ -70,6 +70,7 @@ impl Shard {
         let mut batch = vec![(link, ReportPart::FullStart)];
         batch.extend(self.parts(&all).into_iter().map(|p| (link, p)));
         batch.push((link, self.claims.report()));
+        batch.push((link, self.parts_obeyed()));
         batch.push((link, ReportPart::Capacity(Box::new(self.capacity()))));
         batch.push((link, ReportPart::FullEnd));
         self.enqueue(batch);
@@ -117,7 +118,7 @@ impl Shard {
         }
     }
 
-    fn enqueue(&mut self, batch: Vec<(LinkId, ReportPart)>) {
+    pub(crate) fn enqueue(&mut self, batch: Vec<(LinkId, ReportPart)>) {
         if batch.is_empty() {
             return;
         }
@@ -275,6 +276,7 @@ impl Group {
             part_number: self.part_number,
             preempted: self.row.preempted.get(&g).copied().unwrap_or_default(),
             preempting: tally.preempting,
+            added: self.row.added.get(&g).copied().unwrap_or_default(),
             held,
         }
     }

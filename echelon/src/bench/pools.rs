@@ -3,8 +3,8 @@
 
 mod entitled;
 mod federation;
+mod jobs;
 mod shard;
-mod store;
 
 use super::{as_float, percentile, print, resident_bytes};
 use anyhow::Result;

@@ -341,6 +341,7 @@ async fn a_mass_loss_is_shown_and_accepted() {
         address: String::new(),
         trouble: None,
         loss: Some(loss),
+        alone: None,
     };
     let batch = Batch {
         owner: Role::Shard(cluster),

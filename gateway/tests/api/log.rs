@@ -156,6 +156,7 @@ async fn place(world: &World, job: JobId, address: String) {
         address,
         trouble: None,
         loss: None,
+        alone: None,
     };
     let batch = Batch {
         owner: Role::Shard(cluster),

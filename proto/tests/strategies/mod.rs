@@ -11,6 +11,7 @@ use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Run, SliceRow, Stopping,
 };
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
+use echelon_core_model::part::PoolParts;
 use echelon_core_model::pod::Member;
 use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
 use echelon_core_model::reason::Shortfall;
@@ -217,13 +218,14 @@ pub fn assignment() -> impl Strategy<Value = Assignment> {
 }
 
 pub fn grant() -> impl Strategy<Value = Grant> {
-    let fields = (epoch(), any::<[u64; 3]>(), span());
-    fields.prop_map(|(epoch, [number, active, counted], lease)| Grant {
+    let fields = (epoch(), any::<[u64; 4]>(), span());
+    fields.prop_map(|(epoch, [number, active, counted, included], lease)| Grant {
         epoch,
         number,
         active,
         lease,
         counted,
+        included,
     })
 }
 
@@ -399,17 +401,17 @@ pub fn block() -> impl Strategy<Value = Block> {
 pub fn slice_row() -> impl Strategy<Value = SliceRow> {
     let sets = || btree_map(generation(), ranges(), 0..3);
     let grants = btree_map(generation(), grant(), 0..3);
-    let preempted = btree_map(generation(), any::<u64>(), 0..3);
+    let numbers = || btree_map(generation(), any::<u64>(), 0..3);
     let fields = (
         job(),
         group(),
         vec(assigned(), 0..3),
         sets(),
         sets(),
-        (grants, preempted),
+        (grants, numbers(), numbers()),
     );
     fields.prop_map(
-        |(job, group, ranges, released, taken_over, (grants, preempted))| SliceRow {
+        |(job, group, ranges, released, taken_over, (grants, preempted, added))| SliceRow {
             job,
             group,
             ranges,
@@ -417,6 +419,7 @@ pub fn slice_row() -> impl Strategy<Value = SliceRow> {
             taken_over,
             grants,
             preempted,
+            added,
         },
     )
 }
@@ -494,9 +497,10 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
         text(),
         of(text()),
         of(mass_loss()),
+        of(at()),
     );
     fields.prop_map(
-        |(cluster, epoch, at, mesos_contact, address, trouble, loss)| Heartbeat {
+        |(cluster, epoch, at, mesos_contact, address, trouble, loss, alone)| Heartbeat {
             cluster,
             epoch,
             at,
@@ -504,6 +508,7 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
             address,
             trouble,
             loss,
+            alone,
         },
     )
 }
@@ -548,9 +553,10 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         volume_wishes(),
         drains(),
         btree_set(text().prop_map(HostId::new), 0..3),
+        pool_parts(),
     );
     fields.prop_map(
-        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents)| ShardRow {
+        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, parts)| ShardRow {
             framework,
             obeyed,
             last_loss,
@@ -558,8 +564,14 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
             volumes,
             drains,
             drained_agents,
+            parts,
         },
     )
+}
+
+pub fn pool_parts() -> impl Strategy<Value = PoolParts> {
+    let room = btree_map("/[a-z]{0,3}", resources(), 0..3);
+    (any::<u64>(), span(), room).prop_map(|(number, after, room)| PoolParts { number, after, room })
 }
 
 pub fn leadership() -> impl Strategy<Value = Leadership> {

@@ -1,4 +1,4 @@
-//! What a shard holds back: mass actions beyond their limits, and replacements after a mass loss.
+//! What a shard holds back: mass actions beyond their limits, replacements after a mass loss, and what nobody grants.
 
 use echelon_core_shard::{Action, Shard};
 use echelon_io_process::Metrics;
@@ -18,6 +18,7 @@ pub(super) struct Limits {
     loss: IntGauge,
     missing: IntGauge,
     kills_off: IntGauge,
+    alone: IntGauge,
 }
 
 impl Limits {
@@ -47,6 +48,10 @@ impl Limits {
                 "echelon_shard_kills_off",
                 "1 while this shard knows that kills are switched off, and kills nothing.",
             )?,
+            alone: metrics.gauge(
+                "echelon_shard_alone",
+                "1 while this shard hears no resource manager and begins only what its parts of pool reservations allow.",
+            )?,
         })
     }
 
@@ -63,6 +68,7 @@ impl Limits {
         self.limit.with_label_values(&[REVIVE]).set(1.0 / gap);
         self.held.with_label_values(&[REVIVE]).inc_by(more);
         self.kills_off.set((driver.kills_off() == Some(true)).into());
+        self.alone.set(driver.is_alone().into());
         let loss = driver.mass_loss();
         let missing = loss.map_or(0, |l| l.missing);
         self.loss.set(loss.is_some().into());

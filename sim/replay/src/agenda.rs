@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum Happening {
     /// A cluster, by number, has so much from now on.
     Capacity(usize, Resources),
-    /// Instances of a slice of a cluster end.
+    /// Instances of a slice of a cluster that began together, by the number of their batch, end.
     End(usize, SliceId, u64),
     /// A job, by number, is submitted.
     Submit(usize),

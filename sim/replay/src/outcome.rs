@@ -63,6 +63,10 @@ pub struct PoolOutcome {
     pub last: Waits,
     /// What ran of each kind, times the milliseconds that it ran.
     pub used: [u128; 4],
+    /// Instances that were preempted; one that was preempted twice counts twice.
+    pub preempted: u64,
+    /// The milliseconds that these had run, together: they begin anew.
+    pub lost: u128,
 }
 
 /// What came of a trace.

@@ -2,13 +2,15 @@
 //! thing that happens; the resource manager's own clockwork is followed only while something may still come of it.
 
 use crate::agenda::{Agenda, Happening};
+use crate::jobs::{self, Submitted};
 use crate::outcome::{ALL, Begun, Meter, Outcome};
+use crate::running::{Running, Spans};
 use crate::shard::{Change, Shard, SliceId};
-use crate::store::{self, Store};
+use crate::store::{Store, cluster};
 use crate::trace::{Group, Trace};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::{ClusterId, Epoch, Span, Timestamp};
-use echelon_core_resource_manager::{Config, Effect, Event, LinkId, Preemption, ResourceManager};
+use echelon_core_resource_manager::{Config, Effect, Event, LinkId, ResourceManager};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thiserror::Error;
 
@@ -16,9 +18,9 @@ use thiserror::Error;
 const BEGIN: Span = Span::minutes(10);
 /// Steps within which it leads.
 const PATIENCE: u32 = 1_000;
-/// How long after the last thing that happened something may come of waiting: a spill after 15 s, and what is given out again after
-/// twice that.
-const SETTLED: Span = Span::seconds(61);
+/// How long after the last thing that happened something may come of waiting: a spill after 15 s, what is given out again after twice
+/// that, and room that is made for who has waited for 30 s, perhaps elsewhere before.
+const SETTLED: Span = Span::seconds(121);
 /// The same where nobody waits: the cycles that store and tell what has happened.
 const IDLE: Span = Span::seconds(1);
 /// For what only leadership, silence and lost messages ask for: none of them is here.
@@ -49,13 +51,10 @@ pub fn replay(trace: &Trace, tree: &PoolTree) -> Result<Outcome, NotReplayed> {
 fn config() -> Config {
     let usual = Config::new("replay", 1);
     Config {
-        // Shards of a replay take nothing from anybody, so nobody is asked to.
-        preemption: Preemption {
-            after: NOT_HERE,
-            ..usual.preemption
-        },
         lease: NOT_HERE,
         grant_lease: NOT_HERE,
+        renew: NOT_HERE,
+        divide: NOT_HERE,
         heads_within: NOT_HERE,
         reread: NOT_HERE,
         silent_after: NOT_HERE,
@@ -70,8 +69,8 @@ fn config() -> Config {
 struct Replay<'a> {
     trace: &'a Trace,
     manager: ResourceManager,
-    store: Store<'a>,
-    shards: Vec<Shard>,
+    store: Store<Submitted<'a>>,
+    shards: Vec<Shard<'a>>,
     agenda: Agenda,
     now: Timestamp,
     todo: VecDeque<Event>,
@@ -81,7 +80,10 @@ struct Replay<'a> {
     waiting: u64,
     /// By job and group.
     begun: Vec<Vec<GroupState>>,
+    running: Running,
     used: BTreeMap<&'a str, Meter>,
+    /// Instances that were preempted, and the milliseconds that they ran in vain.
+    preempted: BTreeMap<&'a str, (u64, u128)>,
     capacity: Meter,
 }
 
@@ -120,10 +122,14 @@ impl<'a> Replay<'a> {
         Self {
             trace,
             manager: ResourceManager::new(config()),
-            store: Store::new(trace, tree, &names),
+            store: Store::new(
+                tree.clone(),
+                names.iter().map(|name| cluster(name)).collect(),
+                Submitted::new(trace),
+            ),
             shards: names
                 .iter()
-                .map(|name| Shard::new(ClusterId::new(name.as_str())))
+                .map(|name| Shard::new(trace, ClusterId::new(name.as_str())))
                 .collect(),
             agenda,
             now: Timestamp(1),
@@ -131,7 +137,9 @@ impl<'a> Replay<'a> {
             changed: Timestamp(0),
             waiting: 0,
             begun: trace.jobs.iter().map(groups).collect(),
+            running: Running::default(),
             used: BTreeMap::new(),
+            preempted: BTreeMap::new(),
             capacity: Meter::default(),
         }
     }
@@ -186,15 +194,15 @@ impl<'a> Replay<'a> {
                     .change(self.now.min(moment(self.trace.until)), other);
             }
             Happening::Submit(n) => {
-                self.store.submit();
-                self.todo.push_back(Event::Hint(store::id(n)));
+                self.store.jobs.submit();
+                self.todo.push_back(Event::Hint(jobs::id(n)));
                 let job = self.trace.jobs.get(n);
                 let groups = job.into_iter().flat_map(|j| &j.groups);
                 self.waiting += groups.map(|g| u64::from(g.instances)).sum::<u64>();
             }
             Happening::Stop(n) => {
-                self.store.stop(n);
-                self.todo.push_back(Event::Hint(store::id(n)));
+                self.store.jobs.stop(n);
+                self.todo.push_back(Event::Hint(jobs::id(n)));
                 let groups = self.trace.jobs.get(n).into_iter().flat_map(|j| &j.groups);
                 let states = self.begun.get(n).into_iter().flatten();
                 for (group, state) in groups.zip(states) {
@@ -202,9 +210,12 @@ impl<'a> Replay<'a> {
                         .waiting
                         .saturating_sub(u64::from(group.instances) - state.begun);
                 }
+                let again = self.running.forget(jobs::id(n));
+                self.waiting = self.waiting.saturating_sub(again);
             }
-            Happening::End(n, id, count) => {
+            Happening::End(n, id, batch) => {
                 let mut done = Vec::new();
+                let count = self.running.end(n, &id, batch);
                 let ended = self.shards.get_mut(n).map_or(0, |s| s.end(&id, count, &mut done));
                 self.meter(&id, |now, shape| now.saturating_sub(shape * ended));
                 done.into_iter().for_each(|change| self.note(n, change));
@@ -223,7 +234,7 @@ impl<'a> Replay<'a> {
                 }
             }
             for (n, shard) in self.shards.iter_mut().enumerate() {
-                let told = shard.tell();
+                let told = shard.tell().into_iter();
                 self.todo
                     .extend(told.map(|report| Event::Report(link(n), report)));
             }
@@ -264,38 +275,58 @@ impl<'a> Replay<'a> {
     /// What a shard has done is counted, and what it has begun is going to end.
     fn note(&mut self, shard: usize, change: Change) {
         match change {
-            Change::Stopped(id, n) => self.meter(&id, |now, shape| now.saturating_sub(shape * n)),
-            Change::Begun(id, n) => {
-                self.meter(&id, |now, shape| now + shape * n);
-                let Some((group, state)) = self.group(&id) else {
-                    return;
-                };
-                let before = state.begun;
-                let ends = ends(group, before, n);
-                let now = self.now;
-                if let Some(state) = self.state(&id) {
-                    state.begun += n;
-                    state.first = state.first.or(Some(now));
-                    state.last = (state.begun >= u64::from(group.instances)).then_some(now);
+            Change::Stopped(id, n) => {
+                self.running.stop(shard, &id);
+                self.meter(&id, |now, shape| now.saturating_sub(shape * n));
+            }
+            Change::Preempted(id, n) => {
+                let lost = self.running.preempt(shard, &id, n, self.now);
+                self.waiting += n;
+                self.meter(&id, |now, shape| now.saturating_sub(shape * n));
+                let job = self.trace.jobs.get(jobs::number(id.0));
+                for path in job.iter().flat_map(|j| [ALL, j.pool.as_str()]) {
+                    let sum = self.preempted.entry(path).or_default();
+                    *sum = (sum.0 + n, sum.1 + lost);
                 }
-                self.waiting = self.waiting.saturating_sub(n);
-                for (span, count) in ends {
-                    self.agenda
-                        .add(now.plus(span), Happening::End(shard, id.clone(), count));
-                }
+            }
+            Change::Begun(id, n) => self.note_begun(shard, &id, n),
+        }
+    }
+
+    /// Those that were preempted begin again first; the others for the first time.
+    fn note_begun(&mut self, shard: usize, id: &SliceId, n: u64) {
+        self.meter(id, |now, shape| now + shape * n);
+        let Some((group, state)) = self.group(id) else {
+            return;
+        };
+        let mut begun = self.running.take_again(id, n);
+        let fresh = n.saturating_sub(begun.iter().map(|(_, count)| count).sum());
+        begun.extend(ends(group, state.begun, fresh));
+        let now = self.now;
+        if let Some(state) = self.state(id).filter(|_| fresh > 0) {
+            state.begun += fresh;
+            state.first = state.first.or(Some(now));
+            state.last = (state.begun >= u64::from(group.instances)).then_some(now);
+        }
+        self.waiting = self.waiting.saturating_sub(n);
+        for (span, count) in begun {
+            let batch = self.running.begin(shard, id, now, (span, count));
+            if let Some(span) = span {
+                let end = Happening::End(shard, id.clone(), batch);
+                self.agenda.add(now.plus(span), end);
             }
         }
     }
 
     fn group(&self, (job, group, _): &SliceId) -> Option<(&'a Group, GroupState)> {
-        let n = store::number(*job);
+        let n = jobs::number(*job);
         let groups = &self.trace.jobs.get(n)?.groups;
         let at = groups.iter().position(|g| g.name == group.as_str())?;
         Some((groups.get(at)?, *self.begun.get(n)?.get(at)?))
     }
 
     fn state(&mut self, (job, group, _): &SliceId) -> Option<&mut GroupState> {
-        let n = store::number(*job);
+        let n = jobs::number(*job);
         let groups = &self.trace.jobs.get(n)?.groups;
         let at = groups.iter().position(|g| g.name == group.as_str())?;
         self.begun.get_mut(n)?.get_mut(at)
@@ -304,7 +335,7 @@ impl<'a> Replay<'a> {
     /// What runs of a slice's pool is something else from now on.
     fn meter(&mut self, id: &SliceId, change: impl Fn(u64, u64) -> u64) {
         let Some((group, _)) = self.group(id) else { return };
-        let Some(job) = self.trace.jobs.get(store::number(id.0)) else {
+        let Some(job) = self.trace.jobs.get(jobs::number(id.0)) else {
             return;
         };
         let now = self.now.min(moment(self.trace.until));
@@ -325,6 +356,10 @@ impl<'a> Replay<'a> {
         for (path, meter) in &self.used {
             out.pools.entry((*path).to_owned()).or_default().used = meter.sum(until);
         }
+        for (path, (n, lost)) in &self.preempted {
+            let pool = out.pools.entry((*path).to_owned()).or_default();
+            (pool.preempted, pool.lost) = (*n, *lost);
+        }
         out
     }
 }
@@ -337,8 +372,9 @@ fn number(link: LinkId) -> usize {
     usize::try_from(link.0).unwrap_or(usize::MAX)
 }
 
-/// How long the next `n` instances of a group run, after those that have begun `before`.
-fn ends(group: &Group, before: u64, n: u64) -> Vec<(Span, u64)> {
+/// How long the next `n` instances of a group run, after those that have begun `before`; those that the trace does not tell of run until
+/// they are stopped.
+fn ends(group: &Group, before: u64, n: u64) -> Vec<Spans> {
     let (mut skip, mut left) = (before, n);
     let mut out = Vec::new();
     for runs in &group.runs {
@@ -346,8 +382,9 @@ fn ends(group: &Group, before: u64, n: u64) -> Vec<(Span, u64)> {
         let here = count.saturating_sub(skip).min(left);
         skip = skip.saturating_sub(count);
         left -= here;
-        out.extend((here > 0).then_some((runs.span, here)));
+        out.extend((here > 0).then_some((Some(runs.span), here)));
     }
+    out.extend((left > 0).then_some((None, left)));
     out
 }
 

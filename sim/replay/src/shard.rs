@@ -1,11 +1,15 @@
-//! A shard that begins at once what it is granted, as many instances as the grant says, and ends it when it is told to. Its cluster is
-//! one host with all that there is, which lends nothing.
+//! A shard that begins at once what it is granted, as many instances as the grant says, and ends it when it is told to, or to make room
+//! for a claim. Its cluster is one host with all that there is, which lends nothing.
 
+use crate::claims::Claims;
+use crate::jobs::{kind, number};
+use crate::trace::Trace;
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, Resources, RunState, Timestamp, Version,
 };
@@ -27,6 +31,9 @@ struct Slice {
     /// Number and size of its grant.
     grant: (u64, u64),
     part: (u32, u64),
+    /// How many were ever preempted, and how many of these the grant leaves out.
+    preempted: u64,
+    counted: u64,
 }
 
 /// Instances that have begun, or were stopped.
@@ -36,11 +43,14 @@ pub enum Change {
     Begun(SliceId, u64),
     /// So many that were active are not any more.
     Stopped(SliceId, u64),
+    /// The same, for others: they are to begin again.
+    Preempted(SliceId, u64),
 }
 
 /// A shard.
 #[derive(Debug)]
-pub struct Shard {
+pub struct Shard<'a> {
+    trace: &'a Trace,
     /// Its cluster.
     pub cluster: ClusterId,
     /// All that there is.
@@ -48,17 +58,20 @@ pub struct Shard {
     sequence: u64,
     slices: BTreeMap<SliceId, Slice>,
     untold: BTreeSet<SliceId>,
+    pub(crate) claims: Claims,
 }
 
-impl Shard {
+impl<'a> Shard<'a> {
     /// One of a cluster that has nothing yet.
-    pub const fn new(cluster: ClusterId) -> Self {
+    pub fn new(trace: &'a Trace, cluster: ClusterId) -> Self {
         Self {
+            trace,
             cluster,
             capacity: Resources::ZERO,
             sequence: 0,
             slices: BTreeMap::new(),
             untold: BTreeSet::new(),
+            claims: Claims::default(),
         }
     }
 
@@ -90,6 +103,10 @@ impl Shard {
                 for order in &orders {
                     self.follow(order, done);
                 }
+                Vec::new()
+            }
+            Order::Claims { claims, .. } => {
+                self.obey_claims(&claims, done);
                 Vec::new()
             }
             Order::Archive(job) => {
@@ -125,8 +142,9 @@ impl Shard {
                 slice.release(order, generation);
                 if let Some((_, grant)) = grant {
                     slice.grant = (grant.number, grant.active);
+                    slice.counted = grant.counted;
                 }
-                done.extend(slice.begin(&id));
+                begin(slice, &id, &mut self.claims, done);
             }
             self.untold.insert(id);
         }
@@ -140,13 +158,67 @@ impl Shard {
         let n = n.min(slice.active);
         slice.active -= n;
         slice.succeeded += n;
-        done.extend(slice.begin(id));
+        begin(slice, id, &mut self.claims, done);
         self.untold.insert(id.clone());
         n
     }
 
-    /// What has changed since it last said anything.
-    pub fn tell(&mut self) -> Option<Report> {
+    /// So many of a slice, that are active, give their room and their numbers up.
+    pub(crate) fn preempt(&mut self, id: &SliceId, n: u64) -> Option<Change> {
+        let slice = self.slices.get_mut(id)?;
+        slice.begun = slice.begun.minus(&slice.begun.highest(n));
+        slice.active = slice.active.saturating_sub(n);
+        slice.preempted += n;
+        self.untold.insert(id.clone());
+        Some(Change::Preempted(id.clone(), n))
+    }
+
+    /// How many of a slice may be stopped for others: of a service no more at once than its part of `max_unavailable`.
+    pub(crate) fn may_lose(&self, id: &SliceId) -> u64 {
+        let job = self.trace.jobs.get(number(id.0));
+        let slice = self.slices.get(id);
+        let (Some(job), Some(slice)) = (job, slice) else {
+            return 0;
+        };
+        match kind(job) {
+            JobKind::Batch => slice.active,
+            _ => slice.active.min(u64::from(slice.part.0)),
+        }
+    }
+
+    /// How many of a slice have not begun.
+    pub(crate) fn waiting(&self, id: &SliceId) -> u64 {
+        self.slices.get(id).map_or(0, |s| s.held.minus(&s.begun).count())
+    }
+
+    /// Room of an instance.
+    pub(crate) fn shape(&self, job: JobId, group: &GroupName) -> Resources {
+        let groups = self
+            .trace
+            .jobs
+            .get(number(job))
+            .into_iter()
+            .flat_map(|j| &j.groups);
+        let mut found = groups.filter(|g| g.name == group.as_str());
+        found.next().map(|g| g.shape).unwrap_or_default()
+    }
+
+    /// What is neither used nor held.
+    pub(crate) fn spare(&self) -> Resources {
+        let active = self.slices.iter().map(|(id, s)| (id, s.active));
+        let taken = active.chain(self.claims.held());
+        taken.fold(self.capacity, |left, ((job, group, _), n)| {
+            left.minus(self.shape(*job, group).times(n))
+        })
+    }
+
+    /// What has changed since it last said anything: of claims first, so that nobody counts room as held for who has begun.
+    pub fn tell(&mut self) -> Vec<Report> {
+        let claims = self.claims.news().map(|part| self.report(part));
+        claims.into_iter().chain(self.tell_slices()).collect()
+    }
+
+    fn tell_slices(&mut self) -> Option<Report> {
         let untold = std::mem::take(&mut self.untold);
         let told = untold.iter().filter_map(|id| Some(self.slices.get(id)?.told(id)));
         let told: Vec<SliceReport> = told.collect();
@@ -180,6 +252,15 @@ impl Shard {
     }
 }
 
+/// Begins what is granted and not active, into room that is held for it first.
+fn begin(slice: &mut Slice, id: &SliceId, claims: &mut Claims, done: &mut Vec<Change>) {
+    let n = slice.begin();
+    if n > 0 {
+        claims.begun(id, n);
+        done.push(Change::Begun(id.clone(), n));
+    }
+}
+
 impl Slice {
     /// Ends everything; tells how many were active.
     fn stop(&mut self) -> u64 {
@@ -203,14 +284,18 @@ impl Slice {
         }
     }
 
-    /// Begins what is granted and not active, the lowest first.
-    fn begin(&mut self, id: &SliceId) -> Option<Change> {
+    /// Begins what is granted and not active, the lowest first; tells how many.
+    fn begin(&mut self) -> u64 {
         let waiting = self.held.minus(&self.begun);
-        let next = waiting.lowest(self.grant.1.saturating_sub(self.active));
+        let granted = self
+            .grant
+            .1
+            .saturating_sub(self.preempted.saturating_sub(self.counted));
+        let next = waiting.lowest(granted.saturating_sub(self.active));
         let n = next.count();
         self.begun = self.begun.union(&next);
         self.active += n;
-        (n > 0).then(|| Change::Begun(id.clone(), n))
+        n
     }
 
     fn told(&self, (job, group, generation): &SliceId) -> SliceReport {
@@ -240,8 +325,9 @@ impl Slice {
             outdated: 0,
             max_unavailable: self.part.0,
             part_number: self.part.1,
-            preempted: 0,
+            preempted: self.preempted,
             preempting: 0,
+            added: 0,
         }
     }
 }

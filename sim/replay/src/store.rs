@@ -1,71 +1,44 @@
-//! A storage that answers at once. Of jobs it knows the trace and which were submitted and stopped; what else the resource manager
-//! writes it never has to read again, as it never fails.
+//! A storage that answers at once, for whoever steps a resource manager by himself. Of jobs it asks whoever knows them; what else the
+//! resource manager writes it never has to read again, as it never fails.
 
-use crate::trace::{Job, Trace};
-use echelon_core_model::bucket::job_bucket;
 use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::control::Control;
 use echelon_core_model::drain::Drains;
-use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::job::Head;
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Op, OpResult, Query};
-use echelon_core_model::{ClusterId, GroupName, JobId, Timestamp, Version};
+use echelon_core_model::{ClusterId, JobId, Version};
 use std::collections::BTreeMap;
 
-/// The id of a job by its number in the trace: older ones have smaller ids.
-pub fn id(n: usize) -> JobId {
-    JobId(u128::try_from(n).unwrap_or(u128::MAX).saturating_add(1))
-}
-
-/// The number of a job.
-pub fn number(id: JobId) -> usize {
-    usize::try_from(id.0.saturating_sub(1)).unwrap_or(usize::MAX)
+/// Who knows the jobs that are stored.
+pub trait Jobs {
+    /// The heads of a job bucket.
+    fn heads(&self, bucket: u16) -> Vec<Head>;
+    /// A job's head.
+    fn head(&self, job: JobId) -> Option<Head>;
+    /// A job's spec; each has one version.
+    fn spec(&self, job: JobId) -> Option<JobSpec>;
 }
 
 /// What is stored.
-pub struct Store<'a> {
-    trace: &'a Trace,
-    tree: &'a PoolTree,
+#[derive(Debug)]
+pub struct Store<J> {
+    /// The jobs.
+    pub jobs: J,
+    tree: PoolTree,
     clusters: Vec<Cluster>,
     leadership: Leadership,
-    /// Version and wish of each job that was submitted, in order of number.
-    heads: Vec<(u64, Desired)>,
 }
 
-impl<'a> Store<'a> {
-    /// Without jobs.
-    pub fn new(trace: &'a Trace, tree: &'a PoolTree, clusters: &[String]) -> Self {
-        let cluster = |name: &String| Cluster {
-            id: ClusterId::new(name.as_str()),
-            name: name.clone(),
-            version: Version(1),
-            wish: Wish::Active,
-            mesos: String::new(),
-            labels: BTreeMap::new(),
-            accepted_loss: 0,
-            volumes: BTreeMap::new(),
-            drains: Drains::default(),
-        };
+impl<J: Jobs> Store<J> {
+    /// These pools, clusters and jobs, and nobody who leads.
+    pub fn new(tree: PoolTree, clusters: Vec<Cluster>, jobs: J) -> Self {
         Self {
-            trace,
+            jobs,
             tree,
-            clusters: clusters.iter().map(cluster).collect(),
+            clusters,
             leadership: Leadership::default(),
-            heads: Vec::new(),
-        }
-    }
-
-    /// The next job of the trace is submitted.
-    pub fn submit(&mut self) {
-        self.heads.push((1, Desired::Running));
-    }
-
-    /// A job is stopped.
-    pub fn stop(&mut self, n: usize) {
-        if let Some(head) = self.heads.get_mut(n) {
-            *head = (head.0 + 1, Desired::Stopped);
         }
     }
 
@@ -91,78 +64,26 @@ impl<'a> Store<'a> {
             Query::Heartbeats => Answer::Heartbeats(Vec::new()),
             Query::Assignments(_) => Answer::Assignments(self.leadership.epoch, Vec::new()),
             Query::ProgressBucket(_) => Answer::Progress(Vec::new()),
-            Query::Heads(bucket) => {
-                let of_bucket = (0..self.heads.len()).filter(|n| job_bucket(id(*n)) == *bucket);
-                Answer::Heads(of_bucket.filter_map(|n| self.head(n)).collect())
-            }
-            Query::Head(job) => Answer::Head(self.head(number(*job))),
-            Query::Spec(job, _) => Answer::Spec(self.trace.jobs.get(number(*job)).map(spec)),
+            Query::Heads(bucket) => Answer::Heads(self.jobs.heads(*bucket)),
+            Query::Head(job) => Answer::Head(self.jobs.head(*job)),
+            Query::Spec(job, _) => Answer::Spec(self.jobs.spec(*job)),
             _ => Answer::Leadership(self.leadership.clone()),
         }
     }
-
-    fn head(&self, n: usize) -> Option<Head> {
-        let (version, desired) = *self.heads.get(n)?;
-        let job = self.trace.jobs.get(n)?;
-        Some(Head {
-            job: id(n),
-            version: Version(version),
-            void: false,
-            goal: Goal { desired, restarts: 0 },
-            spec_version: 1,
-            name: String::new(),
-            pool: job.pool.clone(),
-            pool_id: None,
-            kind: kind(job),
-            owner: job.owner.clone(),
-            labels: BTreeMap::new(),
-            instances: job.groups.iter().map(|g| u64::from(g.instances)).sum(),
-            updated_at: Timestamp(0),
-        })
-    }
 }
 
-fn kind(job: &Job) -> JobKind {
-    if job.groups.iter().all(crate::trace::Group::ends) {
-        JobKind::Batch
-    } else {
-        JobKind::Service
-    }
-}
-
-fn spec(job: &Job) -> JobSpec {
-    let kind = kind(job);
-    let group = |group: &crate::trace::Group| GroupSpec {
-        name: GroupName::new(group.name.as_str()),
-        instances: group.instances,
-        max_running: group.max_running,
-        runtime: Runtime::default(),
-        resources: group.shape,
-        volume: None,
-        sidecars: Vec::new(),
-        constraints: Vec::new(),
-        retry: defaults::retry(kind),
-        grace: defaults::GRACE,
-        max_run: None,
-        max_unavailable: defaults::MAX_UNAVAILABLE,
-    };
-    JobSpec {
-        name: String::new(),
-        pool: job.pool.clone(),
-        kind,
-        owner: job.owner.clone(),
+/// The row of a cluster of this name and id that takes work.
+#[must_use]
+pub fn cluster(name: &str) -> Cluster {
+    Cluster {
+        id: ClusterId::new(name),
+        name: name.to_owned(),
+        version: Version(1),
+        wish: Wish::Active,
+        mesos: String::new(),
         labels: BTreeMap::new(),
-        priority: job.priority,
-        clusters: ClusterChoice {
-            only: job.clusters.clone(),
-            spread: if job.spread { Spread::Even } else { Spread::None },
-        },
-        revocable: job.revocable,
-        preemptible: true,
-        controller: false,
-        gang: None,
-        on_unreachable: defaults::on_unreachable(kind),
-        on_cluster_loss: defaults::on_cluster_loss(kind),
-        groups: job.groups.iter().map(group).collect(),
+        accepted_loss: 0,
+        volumes: BTreeMap::new(),
+        drains: Drains::default(),
     }
 }

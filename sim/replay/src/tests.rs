@@ -192,3 +192,55 @@ fn the_same_trace_gives_the_same_outcome() {
     let tree = tree(&[("/a", 5), ("/b", 12), ("/c", 9)]);
     assert_eq!(replay(&trace, &tree), replay(&trace, &tree));
 }
+
+#[test]
+fn who_comes_late_gets_his_part_by_preemption_and_what_is_stopped_runs_anew() {
+    let trace = trace(
+        &[("east", 10)],
+        vec![job("/a", 0, 10, 100), job("/b", 10, 10, 20)],
+    );
+    let got = replay(&trace, &tree(&[("/a", 100), ("/b", 100)])).unwrap();
+    // After half a minute its five are there; the other five follow them.
+    assert_eq!(told(&got, "/b")[2], (Some(31), Some(51)));
+    let (a, b, all) = (&got.pools["/a"], &got.pools["/b"], &got.pools[ALL]);
+    assert_eq!((a.preempted, b.preempted, all.preempted), (5, 0, 5));
+    // They had run for forty seconds and begin again when the ten of the other pool have ended, for a hundred.
+    assert!((204_000..206_000).contains(&a.lost), "{}", a.lost);
+    assert_eq!(all.lost, a.lost);
+    let used = a.used[0] - 1_000 * 100_000 * 5 - 1_000 * a.lost;
+    // From 81 to the end at 100.
+    assert!((93_000_000..96_000_000).contains(&used), "{used}");
+}
+
+#[test]
+fn no_more_is_preempted_than_makes_the_room() {
+    let large = Job {
+        groups: vec![Group {
+            shape: cpus(4),
+            ..job("/b", 10, 1, 20).groups.remove(0)
+        }],
+        ..job("/b", 10, 1, 20)
+    };
+    let trace = trace(&[("east", 9)], vec![job("/a", 0, 8, 90), large]);
+    let got = replay(&trace, &tree(&[("/a", 100), ("/b", 100)])).unwrap();
+    assert_eq!((got.pools["/a"].preempted, got.pools["/b"].preempted), (3, 0));
+}
+
+#[test]
+fn a_service_loses_no_more_at_once_than_it_may_and_runs_on_after() {
+    let service = Job {
+        stopped: Some(Timestamp(90_000)),
+        groups: vec![Group {
+            runs: Vec::new(),
+            ..job("/a", 0, 4, 1).groups.remove(0)
+        }],
+        ..job("/a", 0, 4, 1)
+    };
+    let trace = trace(&[("east", 4)], vec![service, job("/b", 10, 1, 20)]);
+    let got = replay(&trace, &tree(&[("/a", 100), ("/b", 100)])).unwrap();
+    assert_eq!(got.pools["/a"].preempted, 1);
+    assert_eq!(told(&got, "/b")[2], (Some(31), Some(31)));
+    // Four but for the twenty seconds that the other took.
+    let used = got.pools["/a"].used[0];
+    assert!((339_000_000..341_000_000).contains(&used), "{used}");
+}

@@ -1,8 +1,8 @@
 //! Users: each submits a job through a gateway and later changes its mind. A gateway may die under a call; the user then
 //! repeats the same request. What was acknowledged is remembered and judged at the end.
 
-use crate::invariants::Broken;
 use crate::gangs::as_gang;
+use crate::invariants::Broken;
 use crate::pods::with_sidecars;
 use crate::shares::pool_of;
 use crate::storage::Asker;

@@ -9,7 +9,7 @@ use crate::mesos::{self, ClusterWorld};
 use crate::options::Options;
 use crate::process::{Process, Who};
 use crate::queue::Queue;
-use crate::shares::pool_of;
+use crate::shares::{pool_of, reservation};
 use crate::storage::Asker;
 use crate::switch::Switch;
 use crate::trace::Trace;
@@ -48,6 +48,7 @@ impl World {
             touched: Touched::default(),
             broken: Vec::new(),
             judged: BTreeMap::new(),
+            alone: BTreeMap::new(),
             steps: 0,
             options,
         };
@@ -103,7 +104,8 @@ impl World {
     fn found_pools(&mut self) {
         let pools = (0..self.options.pools).map(|n| {
             let path = pool_of(&self.options, n);
-            let pool = Pool::new(PoolId::new(path.trim_start_matches('/')), &path);
+            let mut pool = Pool::new(PoolId::new(path.trim_start_matches('/')), &path);
+            pool.reservation = reservation(&self.options);
             (path, pool)
         });
         let tree = PoolTree {
@@ -135,10 +137,11 @@ impl World {
     }
 
     fn new_manager(&mut self, index: usize, life: u64) -> ResourceManager {
-        ResourceManager::new(rm::Config::new(
-            format!("rm{index}.{life}"),
-            self.dice.seeds.below(u64::MAX),
-        ))
+        let seed = self.dice.seeds.below(u64::MAX);
+        ResourceManager::new(rm::Config {
+            grant_lease: self.options.lease,
+            ..rm::Config::new(format!("rm{index}.{life}"), seed)
+        })
     }
 
     fn new_shard(&mut self, cluster: usize, index: usize, life: u64) -> Shard {

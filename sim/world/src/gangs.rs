@@ -11,7 +11,9 @@ use echelon_core_testkit::build::JobBuilder;
 /// Makes a job a gang, some with a second group like the first.
 pub(crate) fn as_gang(job: JobBuilder, die: &mut Die) -> JobBuilder {
     let within = die.span(Span::seconds(20), Span::minutes(2));
-    let second = die.chance(500).then(|| u32::try_from(1 + die.below(2)).unwrap_or(1));
+    let second = die
+        .chance(500)
+        .then(|| u32::try_from(1 + die.below(2)).unwrap_or(1));
     let whole = job.clone().build();
     let room = whole.groups.first().map_or(Resources::ZERO, |g| g.resources);
     let job = match second {

@@ -10,6 +10,7 @@
     clippy::disallowed_macros
 )]
 
+mod alone;
 mod client;
 mod dice;
 mod drains;
@@ -36,6 +37,7 @@ mod trace;
 mod walk;
 mod world;
 
+pub use alone::Abandoned;
 pub use faults::Fault;
 pub use invariants::Broken;
 pub use options::{FaultRates, Options};

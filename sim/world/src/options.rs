@@ -20,6 +20,10 @@ pub struct Options {
     /// Pools of equal share, to which jobs belong in turn. With more than one, jobs want more than there is: all are of plain instances
     /// of one core, and the end is judged by what each pool has of it.
     pub pools: usize,
+    /// Cores that each pool has reserved.
+    pub reserved: u64,
+    /// How long grants hold.
+    pub lease: Span,
     /// Users' jobs.
     pub jobs: usize,
     /// Most instances of a job.
@@ -75,6 +79,8 @@ impl Options {
             shards: 1,
             managers: 1,
             pools: 1,
+            reserved: 0,
+            lease: Span::minutes(10),
             jobs: 2,
             instances: 8,
             faulty: Span::seconds(60),
@@ -108,6 +114,8 @@ impl Options {
             shards: 2,
             managers: 2,
             pools: 1,
+            reserved: 0,
+            lease: Span::minutes(10),
             jobs: 4,
             instances: 8,
             faulty: Span::minutes(4),
@@ -137,6 +145,8 @@ impl Options {
         Self {
             lent: 0,
             pools: 2,
+            reserved: 6,
+            lease: Span::seconds(20),
             jobs: 6,
             instances: 14,
             faults: FaultRates {

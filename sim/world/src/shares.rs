@@ -4,12 +4,16 @@
 use crate::invariants::Broken;
 use crate::options::Options;
 use crate::world::World;
+use echelon_core_model::Resources;
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::{Answer, Query};
+use echelon_core_testkit::build::shape;
 
 /// Batch work still comes and goes in the end: an instance may just be on its way to where somebody's has ended, and a pool has one
 /// less meanwhile.
 const ON_THE_WAY: u64 = 1;
+/// MiB of an instance of one core.
+const MEMORY: u64 = 64;
 /// Cores of a host.
 const CORES: u64 = 4;
 
@@ -19,6 +23,12 @@ pub(crate) fn pool_of(options: &Options, n: usize) -> String {
         0 => "/default".to_owned(),
         n => format!("/p{n}"),
     }
+}
+
+/// What each pool has reserved: room for instances of one core.
+pub(crate) const fn reservation(options: &Options) -> Resources {
+    let cores = options.reserved;
+    shape(cores, cores.saturating_mul(MEMORY))
 }
 
 /// What a pool wants and has, in instances.

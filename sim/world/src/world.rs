@@ -1,5 +1,6 @@
 //! The world and its loop: take what happens next, let it happen, look whether everything still holds.
 
+use crate::alone::AtFirst;
 use crate::client::Users;
 use crate::dice::Dice;
 use crate::faults::Fault;
@@ -124,6 +125,8 @@ pub struct World {
     pub(crate) broken: Vec<Broken>,
     /// The revisions of resource managers' pictures that were looked at, with their lives.
     pub(crate) judged: BTreeMap<usize, (u64, u64)>,
+    /// What pools had when shards began to be alone.
+    pub(crate) alone: AtFirst,
     pub(crate) steps: u64,
 }
 
@@ -165,14 +168,19 @@ impl World {
         let mut world = Self::new(seed, options);
         world.run_until(end);
         world.judge_end();
+        world.outcome()
+    }
+
+    /// How it ended.
+    pub(crate) fn outcome(self) -> Outcome {
         Outcome {
-            hash: world.trace.hash(),
-            steps: world.steps,
-            fulfilled: world.fulfilled(),
-            manners: world.clusters.iter().filter_map(manners).collect(),
-            withheld: world.switch.withheld,
-            tail: world.trace.lines().map(str::to_owned).collect(),
-            broken: world.broken,
+            hash: self.trace.hash(),
+            steps: self.steps,
+            fulfilled: self.fulfilled(),
+            manners: self.clusters.iter().filter_map(manners).collect(),
+            withheld: self.switch.withheld,
+            tail: self.trace.lines().map(str::to_owned).collect(),
+            broken: self.broken,
         }
     }
 

@@ -269,6 +269,13 @@ impl Scene {
         if let Some(part) = cluster.filter(|p| p.contact == Contact::Unreachable) {
             return (Reason::new(ReasonCode::ClusterSilent).at(&part.name), part.since);
         }
+        // What the resource manager said last may be long ago.
+        if let Some((part, since)) = cluster.and_then(|p| Some((p, p.alone?))) {
+            return (
+                Reason::new(ReasonCode::NoResourceManager).at(&part.name),
+                Some(since),
+            );
+        }
         let Some(progress) = &self.progress else {
             return (
                 Reason::new(ReasonCode::Accepted),

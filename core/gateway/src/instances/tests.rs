@@ -262,6 +262,11 @@ fn every_pending_instance_has_its_reason() {
     assert_eq!(reason(&mut case), ReasonCode::HostResources);
     case.store.progress.get_mut(&JOB).unwrap().waiting.clear();
     assert_eq!(reason(&mut case), ReasonCode::AwaitingGrant);
+    let a = ClusterId::new("a");
+    case.store.contact(&a, Contact::Fresh, NOW);
+    case.store.heartbeats.get_mut(&a).unwrap().alone = Some(NOW);
+    assert_eq!(reason(&mut case), ReasonCode::NoResourceManager);
+    case.store.heartbeats.get_mut(&a).unwrap().alone = None;
     let backing_off = InstanceRecord {
         not_before: NOW.plus(Span::seconds(5)),
         ..in_state(RunState::Failed, 1)

@@ -70,7 +70,7 @@ impl ReasonCode {
                 "storage cannot be written at the moment; nothing is started or stopped until it can"
             }
             Self::MesosUnavailable => "the Mesos master cannot be reached at the moment",
-            Self::NoResourceManager => "no resource manager leads at the moment",
+            Self::NoResourceManager => "no resource manager is heard at the moment",
             Self::NoShardLeader => "the cluster's shard has no leader at the moment",
             Self::Recovering => "the shard is still reading its state",
             Self::StorageRolledBack => "storage was rolled back; starts and kills are frozen",

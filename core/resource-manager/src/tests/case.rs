@@ -38,6 +38,8 @@ pub struct Case {
     /// Directives to this cluster are kept on their way.
     pub held: Option<(ClusterId, Vec<(LinkId, Directive)>)>,
     pub limits: BTreeMap<String, u64>,
+    /// The most cores that pools ever had reserved.
+    pub reserved: BTreeMap<String, u64>,
     /// Limits of `max_unavailable` that are not 1.
     pub most_unavailable: BTreeMap<JobId, u32>,
     /// Every range that was ever stored.
@@ -66,6 +68,7 @@ impl Case {
             stalled: None,
             held: None,
             limits: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             most_unavailable: BTreeMap::new(),
             stored: Vec::new(),
             wakes: 0,
@@ -343,6 +346,7 @@ impl Case {
         }
         self.hold_limits();
         self.hold_max_unavailable();
+        self.hold_reservations();
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -511,6 +515,7 @@ impl Case {
                 address: String::new(),
                 trouble: None,
                 loss: None,
+                alone: None,
             };
             self.store.perform(Op::Commit(Batch {
                 owner: Role::Shard(cluster),

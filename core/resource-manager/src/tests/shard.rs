@@ -8,6 +8,7 @@ use echelon_core_model::directive::{
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
+use echelon_core_model::part::PoolParts;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, Resources,
     RunState, Timestamp,
@@ -30,6 +31,9 @@ pub struct Slice {
     /// How many were ever preempted, and how many of these the grant leaves out.
     pub preempted: u64,
     counted: u64,
+    /// How many were ever begun inside a part of the pool's reservation, and how many of these the grant includes.
+    pub added: u64,
+    included: u64,
     /// Active numbers that are being stopped to make room.
     pub dying: RangeSet,
     /// Active numbers that run as the last restart asked for wants it.
@@ -39,7 +43,8 @@ pub struct Slice {
 impl Slice {
     /// How many may be active.
     pub fn allowed(&self) -> u64 {
-        self.granted.saturating_sub(self.preempted - self.counted)
+        let stays = self.granted.saturating_sub(self.preempted - self.counted);
+        stays + self.added.saturating_sub(self.included)
     }
 
     fn ended(&self) -> RangeSet {
@@ -70,6 +75,10 @@ pub struct ModelShard {
     pub stubborn: bool,
     /// By group: number and units of the part of `max_unavailable`; not stored.
     pub parts: BTreeMap<(JobId, GroupName), (u64, u32)>,
+    /// Its parts of pool reservations, and the same as it has stored them.
+    pub reserved: PoolParts,
+    pub reserved_stored: PoolParts,
+    pub stores_parts: bool,
     /// What a restart has stopped, and when.
     pub down: BTreeMap<(Key, InstanceNumber), Timestamp>,
     /// The mass loss for which it waits.
@@ -104,6 +113,9 @@ impl ModelShard {
             unplaceable: None,
             stubborn: false,
             parts: BTreeMap::new(),
+            reserved: PoolParts::default(),
+            reserved_stored: PoolParts::default(),
+            stores_parts: true,
             down: BTreeMap::new(),
             loss: None,
             claims: BTreeMap::new(),
@@ -131,6 +143,7 @@ impl ModelShard {
         self.epoch = self.epoch.next();
         self.sequence = 0;
         self.parts.clear();
+        self.reserved = self.reserved_stored.clone();
         self.claims.clear();
         self.last_directive = (Epoch(0), 0);
     }
@@ -157,6 +170,10 @@ impl ModelShard {
                 Vec::new()
             }
             Order::Volumes(_) | Order::Drains(_) | Order::Kills { .. } => Vec::new(),
+            Order::Parts(parts) => {
+                self.obey_parts(parts);
+                self.parts_told().into_iter().collect()
+            }
             Order::Claims { claims, .. } => self.obey_claims(claims, now),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
@@ -181,6 +198,7 @@ impl ModelShard {
                 slice.grant = grant.number;
                 slice.granted = grant.active;
                 slice.counted = grant.counted;
+                slice.included = grant.included;
                 slice.grant_epoch = grant.epoch;
             }
         }
@@ -212,9 +230,27 @@ impl ModelShard {
         out.extend(self.work(now));
         let claims = self.claims_told();
         out.push(self.report(claims));
+        out.extend(self.parts_told());
         out.push(self.capacity_told(now));
         out.push(self.report(ReportPart::FullEnd));
         out
+    }
+
+    /// Only what is stored is told.
+    fn parts_told(&mut self) -> Option<Report> {
+        let stored = self.reserved_stored == self.reserved;
+        let parts = ReportPart::Parts(self.reserved.clone());
+        stored.then(|| self.report(parts))
+    }
+
+    /// Begins more of a job inside a part, beyond what is granted.
+    pub fn add(&mut self, job: JobId, n: u64) {
+        let ranges = self.orders.iter().filter(|((of, _), _)| *of == job);
+        let all: RangeSet = ranges.flat_map(|(_, o)| &o.ranges).map(|r| r.range).collect();
+        for (_, slice) in self.slices.iter_mut().filter(|((of, ..), _)| *of == job) {
+            slice.active = slice.active.union(&all.minus(&slice.active).lowest(n));
+            slice.added += n;
+        }
     }
 
     fn capacity_told(&mut self, now: Timestamp) -> Report {
@@ -444,6 +480,7 @@ impl ModelShard {
             part_number,
             preempted: slice.preempted,
             preempting: slice.dying.intersect(&slice.active).count(),
+            added: slice.added,
         }
     }
 

@@ -57,11 +57,11 @@ fn live(w: &World) -> Vec<String> {
 fn waiting(w: &World) -> Vec<(String, ReasonCode, u64)> {
     let mut out = Vec::new();
     for name in ["main", "ps"] {
-        let slices = w.reports.iter().filter_map(|r| match &r.part {
+        let mut slices = w.reports.iter().rev().filter_map(|r| match &r.part {
             ReportPart::Slices(slices) => slices.iter().rfind(|s| s.group.as_str() == name),
             _ => None,
         });
-        let last = slices.last().unwrap();
+        let last = slices.next().unwrap();
         out.extend(last.waiting.iter().map(|(r, n, _)| (name.to_owned(), r.code, *n)));
     }
     out

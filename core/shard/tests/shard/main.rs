@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod alone;
+#[cfg(test)]
 mod between;
 #[cfg(test)]
 mod campaign;

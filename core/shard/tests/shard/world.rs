@@ -184,20 +184,25 @@ impl World {
     }
 
     pub fn store_head(&mut self, spec: &JobSpec, goal: Goal) {
-        let expected = match self.store.read(&Query::Head(job())) {
+        self.store_head_of(job(), spec, goal);
+    }
+
+    /// The same of any job.
+    pub fn store_head_of(&mut self, job: JobId, spec: &JobSpec, goal: Goal) {
+        let expected = match self.store.read(&Query::Head(job)) {
             Answer::Head(Some(h)) => Some(h.version),
             _ => None,
         };
         let version = expected.unwrap_or_default().next();
         let spec_version = u32::try_from(version.0).unwrap();
         let put = Decision::PutSpec {
-            job: job(),
+            job,
             version: spec_version,
             spec: spec.clone(),
         };
         self.store.perform(Op::Decide(put));
         let head = Head {
-            job: job(),
+            job,
             version,
             void: false,
             goal,
@@ -236,14 +241,19 @@ impl World {
 
     /// Stores an assignment of several groups.
     pub fn assign_groups(&mut self, groups: &[(GroupName, &[AssignedRange])]) {
-        let mut assignment = Assignment::new(job());
+        self.assign_of(job(), groups);
+    }
+
+    /// The same of any job.
+    pub fn assign_of(&mut self, job: JobId, groups: &[(GroupName, &[AssignedRange])]) {
+        let mut assignment = Assignment::new(job);
         for (group, ranges) in groups {
             assignment.groups.insert(group.clone(), ranges.to_vec());
             for r in *ranges {
                 assignment.holders.insert(r.cluster.clone(), r.generation);
             }
         }
-        let partition = echelon_core_model::bucket::assignment_partition(job());
+        let partition = echelon_core_model::bucket::assignment_partition(job);
         let query = Query::Assignments(partition);
         let Answer::Assignments(epoch, _) = self.store.read(&query) else {
             panic!()
@@ -303,6 +313,7 @@ impl World {
             number,
             active,
             counted: 0,
+            included: 0,
             lease: seconds(30),
         };
         SliceOrder {
@@ -484,14 +495,19 @@ impl World {
     }
 
     pub fn stored_of(&self, cluster: &ClusterId, n: u32) -> Option<InstanceRecord> {
-        self.stored_in(cluster, &main_group(), n)
+        self.stored_in(cluster, (job(), &main_group()), n)
     }
 
-    fn stored_in(&self, cluster: &ClusterId, group: &GroupName, n: u32) -> Option<InstanceRecord> {
-        let key = BlockKey::of(job(), group, InstanceNumber(n));
+    fn stored_in(
+        &self,
+        cluster: &ClusterId,
+        (job, group): (JobId, &GroupName),
+        n: u32,
+    ) -> Option<InstanceRecord> {
+        let key = BlockKey::of(job, group, InstanceNumber(n));
         let query = Query::GroupBlocks {
             cluster: cluster.clone(),
-            job: job(),
+            job,
             group: group.clone(),
             first: key.number,
             last: key.number,
@@ -503,7 +519,8 @@ impl World {
     }
 
     pub fn stored_run(&self, task: &TaskId) -> Option<Run> {
-        let record = self.stored_in(&c1(), &task.instance.group, task.instance.number.0)?;
+        let of = (task.instance.job, &task.instance.group);
+        let record = self.stored_in(&c1(), of, task.instance.number.0)?;
         let mut runs = record.run.into_iter().chain(record.older);
         runs.find(|r| (r.generation, r.number) == (task.generation, task.run))
     }

@@ -1,13 +1,13 @@
 //! A resource manager with storage and shards that answer at once, in a time of its own.
 
 use super::entitled;
+use super::jobs::Sizes;
 use super::shard::Shard;
-use super::store::Store;
 use anyhow::{Result, bail};
-use echelon_core_model::cluster::{Cluster, Wish};
-use echelon_core_model::drain::Drains;
-use echelon_core_model::{ClusterId, Epoch, JobId, Span, Timestamp, Version};
+use echelon_core_model::cluster::Cluster;
+use echelon_core_model::{Epoch, JobId, Span, Timestamp};
 use echelon_core_resource_manager::{Config, Effect, Event, LinkId, ResourceManager};
+use echelon_sim_replay::store::{Store, cluster};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub(super) struct Federation {
     now: Timestamp,
     todo: VecDeque<Event>,
     out: Vec<Effect>,
-    store: Store,
+    store: Store<Sizes>,
     shards: BTreeMap<LinkId, Shard>,
     /// Time spent in deciding.
     spent: Duration,
@@ -33,18 +33,7 @@ impl Federation {
     /// Clusters with room for so many instances.
     pub(super) fn new(pools: u32, clusters: u32, instances: u32) -> Self {
         let each = u64::from(instances.div_ceil(clusters.max(1)));
-        let cluster = |i: u32| Cluster {
-            id: ClusterId::new(format!("c{i}")),
-            name: format!("c{i}"),
-            version: Version(1),
-            wish: Wish::Active,
-            mesos: String::new(),
-            labels: BTreeMap::new(),
-            accepted_loss: 0,
-            volumes: BTreeMap::new(),
-            drains: Drains::default(),
-        };
-        let rows: Vec<Cluster> = (0..clusters).map(cluster).collect();
+        let rows: Vec<Cluster> = (0..clusters).map(|i| cluster(&format!("c{i}"))).collect();
         let shard = |(i, row): (u64, &Cluster)| (LinkId(i), Shard::new(row.id.clone(), each));
         Self {
             manager: ResourceManager::new(Config::new("bench", 1)),
@@ -52,7 +41,7 @@ impl Federation {
             todo: VecDeque::new(),
             out: Vec::new(),
             shards: (1..).zip(&rows).map(shard).collect(),
-            store: Store::new(entitled::tree(pools), rows),
+            store: Store::new(entitled::tree(pools), rows, Sizes::new(pools)),
             spent: Duration::ZERO,
         }
     }
@@ -75,7 +64,7 @@ impl Federation {
     /// Submits jobs all at once and waits until each is assigned. Their progress is stored later, some hundred with each cycle.
     pub(super) fn submit(&mut self, jobs: u32, instances: u32) -> Result<()> {
         for _ in 0..jobs {
-            let hint = Event::Hint(self.store.add(instances));
+            let hint = Event::Hint(self.store.jobs.add(instances));
             self.settle(hint);
         }
         for _ in 0..PATIENCE {
@@ -109,7 +98,7 @@ impl Federation {
     pub(super) fn first_grant(&mut self, instances: u32) -> Result<Duration> {
         self.now = self.now.plus(Span::millis(500));
         let (spent, began) = (self.spent, self.now);
-        let hint = Event::Hint(self.store.add(instances));
+        let hint = Event::Hint(self.store.jobs.add(instances));
         self.settle(hint);
         for _ in 0..PATIENCE {
             if self.shards.values().any(|s| s.granted > 0) {
@@ -122,11 +111,11 @@ impl Federation {
     }
 
     pub(super) fn jobs(&self) -> u32 {
-        self.store.jobs()
+        self.store.jobs.len()
     }
 
     fn n_jobs(&self) -> usize {
-        usize::try_from(self.store.jobs()).unwrap_or(usize::MAX)
+        usize::try_from(self.store.jobs.len()).unwrap_or(usize::MAX)
     }
 
     pub(super) fn active(&self) -> u64 {

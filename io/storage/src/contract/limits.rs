@@ -97,6 +97,7 @@ pub async fn what_is_not_the_owners_is_refused(case: &Case) {
         address: String::new(),
         trouble: None,
         loss: None,
+        alone: None,
     };
     let (rm, c1) = (Role::ResourceManager, shard("c1"));
     let of_rm = Write::Progress(progress(job(1), JobState::Running));

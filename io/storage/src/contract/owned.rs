@@ -8,6 +8,7 @@ use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
 use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
+use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::{Answer, Decision, Query, Role, ShardRow, Write};
 use echelon_core_model::{
     ClusterId, Epoch, Generation, InstanceRange, RangeSet, Resources, Span, Timestamp, Version,
@@ -166,13 +167,28 @@ fn slice_row() -> SliceRow {
         active: 3,
         lease: Span::seconds(30),
         counted: 2,
+        included: 1,
     };
     SliceRow {
         ranges: vec![range],
         released: [(Generation(1), numbers.clone())].into(),
         taken_over: [(Generation(2), numbers)].into(),
         grants: [(Generation(2), grant)].into(),
+        added: [(Generation(2), 4)].into(),
         ..SliceRow::new(job(1), super::facts::main_group())
+    }
+}
+
+fn beat(cluster: &str) -> Heartbeat {
+    Heartbeat {
+        cluster: ClusterId::new(cluster),
+        epoch: Epoch(7),
+        at: Timestamp(8),
+        mesos_contact: None,
+        address: "127.0.0.1:1".to_owned(),
+        trouble: None,
+        loss: None,
+        alone: None,
     }
 }
 
@@ -187,21 +203,17 @@ pub async fn owned_facts_read_back(case: &Case) {
         used: Resources::ZERO,
         hosts: 3,
     };
-    let beat = |cluster: &str| Heartbeat {
-        cluster: ClusterId::new(cluster),
-        epoch: Epoch(7),
-        at: Timestamp(8),
-        mesos_contact: None,
-        address: "127.0.0.1:1".to_owned(),
-        trouble: None,
-        loss: None,
-    };
     let row = ShardRow {
         framework: Some("f-1".to_owned()),
         obeyed: Epoch(5),
         last_loss: 4,
         loss: None,
         drained_agents: [echelon_core_model::HostId::new("a")].into(),
+        parts: PoolParts {
+            number: 6,
+            after: Span::minutes(10),
+            room: [("/default".to_owned(), Resources::MAX)].into(),
+        },
         ..ShardRow::default()
     };
     let none = case.read(Query::Shard(ClusterId::new("c1"))).await;

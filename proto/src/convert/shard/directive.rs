@@ -7,6 +7,7 @@ use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
 use echelon_core_model::drain::Drains;
+use echelon_core_model::part::PoolParts;
 use echelon_core_model::{Epoch, Generation, Span, Version};
 
 impl Wire for Directive {
@@ -35,6 +36,7 @@ impl Wire for Directive {
                 claims: messages(claims),
                 lease_ms: lease.0,
             }),
+            Order::Parts(parts) => Sent::Parts(parts.to_wire()),
             Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
                 volumes: by_volume_to_wire(wishes),
             }),
@@ -65,6 +67,9 @@ impl Wire for Directive {
                 claims: list("claims", sent.claims).map_err(|e| e.within("claims"))?,
                 lease: Span(sent.lease_ms),
             },
+            Sent::Parts(sent) => {
+                Order::Parts(PoolParts::from_wire(sent).map_err(|e: FieldError| e.within("parts"))?)
+            }
             Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {

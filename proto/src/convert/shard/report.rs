@@ -4,6 +4,7 @@ use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, 
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Capacity, Part, Report, ReportPart, SliceReport};
+use echelon_core_model::part::PoolParts;
 use echelon_core_model::{Epoch, Generation, Reason, Timestamp, Version};
 
 impl Wire for Report {
@@ -27,6 +28,7 @@ impl Wire for Report {
             ReportPart::Claims(claims) => Sent::Claims(wire::ClaimsReport {
                 claims: messages(claims),
             }),
+            ReportPart::Parts(parts) => Sent::Parts(parts.to_wire()),
             ReportPart::Superseded(epoch) => Sent::Superseded(epoch.0),
         };
         wire::DirectResponse {
@@ -49,6 +51,9 @@ impl Wire for Report {
             Sent::Capacity(sent) => ReportPart::Capacity(Box::new(required("capacity", Some(sent))?)),
             Sent::Claims(sent) => {
                 ReportPart::Claims(list("claims", sent.claims).map_err(|e| e.within("claims"))?)
+            }
+            Sent::Parts(sent) => {
+                ReportPart::Parts(PoolParts::from_wire(sent).map_err(|e: FieldError| e.within("parts"))?)
             }
             Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
         };
@@ -179,6 +184,7 @@ impl Wire for SliceReport {
             part_number,
             preempted,
             preempting,
+            added,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
             let reason = Some(reason.to_wire());
@@ -210,6 +216,7 @@ impl Wire for SliceReport {
             part_number: *part_number,
             preempted: *preempted,
             preempting: *preempting,
+            added: *added,
         }
     }
 
@@ -236,6 +243,7 @@ impl Wire for SliceReport {
             part_number: message.part_number,
             preempted: message.preempted,
             preempting: message.preempting,
+            added: message.added,
         })
     }
 }

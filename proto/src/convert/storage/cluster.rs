@@ -10,6 +10,7 @@ use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::drain::DrainState;
+use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
 use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Timestamp, Version, VolumeId};
@@ -117,6 +118,7 @@ impl Wire for Heartbeat {
             address,
             trouble,
             loss,
+            alone,
         } = self;
         wire::Heartbeat {
             cluster: cluster.to_string(),
@@ -126,6 +128,7 @@ impl Wire for Heartbeat {
             address: address.clone(),
             trouble: trouble.clone(),
             loss: loss.as_ref().map(MassLoss::to_wire),
+            alone_ms: alone.map(|t| t.0),
         }
     }
 
@@ -138,6 +141,7 @@ impl Wire for Heartbeat {
             address: message.address,
             trouble: message.trouble,
             loss: optional("loss", message.loss)?,
+            alone: moment(message.alone_ms),
         })
     }
 }
@@ -298,6 +302,7 @@ impl Wire for ShardRow {
             volumes,
             drains,
             drained_agents,
+            parts,
         } = self;
         wire::ShardRow {
             framework: framework.clone(),
@@ -307,6 +312,7 @@ impl Wire for ShardRow {
             volumes: by_volume_to_wire(volumes),
             drains: Some(drains.to_wire()),
             drained_agents: drained_agents.iter().map(HostId::to_string).collect(),
+            parts: (*parts != PoolParts::default()).then(|| parts.to_wire()),
         }
     }
 
@@ -319,6 +325,7 @@ impl Wire for ShardRow {
             volumes: by_volume("volumes", message.volumes)?,
             drains: optional("drains", message.drains)?.unwrap_or_default(),
             drained_agents: message.drained_agents.into_iter().map(HostId::new).collect(),
+            parts: optional("parts", message.parts)?.unwrap_or_default(),
         })
     }
 }

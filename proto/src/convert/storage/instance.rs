@@ -30,6 +30,7 @@ impl Wire for Grant {
             active,
             lease,
             counted,
+            included,
         } = *self;
         wire::Grant {
             epoch: epoch.0,
@@ -37,6 +38,7 @@ impl Wire for Grant {
             active,
             lease_ms: lease.0,
             counted,
+            included,
         }
     }
 
@@ -47,8 +49,17 @@ impl Wire for Grant {
             active: message.active,
             lease: Span(message.lease_ms),
             counted: message.counted,
+            included: message.included,
         })
     }
+}
+
+fn counts(by_generation: &BTreeMap<Generation, u64>) -> BTreeMap<u32, u64> {
+    by_generation.iter().map(|(g, n)| (g.0, *n)).collect()
+}
+
+fn counted(sent: BTreeMap<u32, u64>) -> BTreeMap<Generation, u64> {
+    sent.into_iter().map(|(g, n)| (Generation(g), n)).collect()
 }
 
 impl Wire for SliceRow {
@@ -63,6 +74,7 @@ impl Wire for SliceRow {
             taken_over,
             grants,
             preempted,
+            added,
         } = self;
         wire::SliceRow {
             job: job_bytes(*job),
@@ -71,7 +83,8 @@ impl Wire for SliceRow {
             released: generations(released),
             taken_over: generations(taken_over),
             grants: generations(grants),
-            preempted: preempted.iter().map(|(g, n)| (g.0, *n)).collect(),
+            preempted: counts(preempted),
+            added: counts(added),
         }
     }
 
@@ -83,11 +96,8 @@ impl Wire for SliceRow {
             released: by_generation("released", message.released)?,
             taken_over: by_generation("taken_over", message.taken_over)?,
             grants: by_generation("grants", message.grants)?,
-            preempted: message
-                .preempted
-                .into_iter()
-                .map(|(g, n)| (Generation(g), n))
-                .collect(),
+            preempted: counted(message.preempted),
+            added: counted(message.added),
         })
     }
 }

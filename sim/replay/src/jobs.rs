@@ -1,0 +1,127 @@
+//! The jobs of a trace as storage has them: those that were submitted, and what became of the wishes for them.
+
+use crate::store::Jobs;
+use crate::trace::{Job, Trace};
+use echelon_core_model::bucket::job_bucket;
+use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::runtime::Runtime;
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::{GroupName, JobId, Timestamp, Version};
+use std::collections::BTreeMap;
+
+/// The id of a job by its number in the trace: older ones have smaller ids.
+pub fn id(n: usize) -> JobId {
+    JobId(u128::try_from(n).unwrap_or(u128::MAX).saturating_add(1))
+}
+
+/// The number of a job.
+pub fn number(id: JobId) -> usize {
+    usize::try_from(id.0.saturating_sub(1)).unwrap_or(usize::MAX)
+}
+
+/// The jobs that were submitted.
+pub struct Submitted<'a> {
+    trace: &'a Trace,
+    /// Version and wish of each, in order of number.
+    heads: Vec<(u64, Desired)>,
+}
+
+impl<'a> Submitted<'a> {
+    /// None yet.
+    pub const fn new(trace: &'a Trace) -> Self {
+        Self {
+            trace,
+            heads: Vec::new(),
+        }
+    }
+
+    /// The next job of the trace is submitted.
+    pub fn submit(&mut self) {
+        self.heads.push((1, Desired::Running));
+    }
+
+    /// A job is stopped.
+    pub fn stop(&mut self, n: usize) {
+        if let Some(head) = self.heads.get_mut(n) {
+            *head = (head.0 + 1, Desired::Stopped);
+        }
+    }
+}
+
+impl Jobs for Submitted<'_> {
+    fn heads(&self, bucket: u16) -> Vec<Head> {
+        let of_bucket = (0..self.heads.len()).map(id).filter(|j| job_bucket(*j) == bucket);
+        of_bucket.filter_map(|job| self.head(job)).collect()
+    }
+
+    fn head(&self, job: JobId) -> Option<Head> {
+        let n = number(job);
+        let (version, desired) = *self.heads.get(n)?;
+        let job = self.trace.jobs.get(n)?;
+        Some(Head {
+            job: id(n),
+            version: Version(version),
+            void: false,
+            goal: Goal { desired, restarts: 0 },
+            spec_version: 1,
+            name: String::new(),
+            pool: job.pool.clone(),
+            pool_id: None,
+            kind: kind(job),
+            owner: job.owner.clone(),
+            labels: BTreeMap::new(),
+            instances: job.groups.iter().map(|g| u64::from(g.instances)).sum(),
+            updated_at: Timestamp(0),
+        })
+    }
+
+    fn spec(&self, job: JobId) -> Option<JobSpec> {
+        self.trace.jobs.get(number(job)).map(spec)
+    }
+}
+
+/// A job's kind: batch where all of its instances end by themselves.
+pub fn kind(job: &Job) -> JobKind {
+    if job.groups.iter().all(crate::trace::Group::ends) {
+        JobKind::Batch
+    } else {
+        JobKind::Service
+    }
+}
+
+fn spec(job: &Job) -> JobSpec {
+    let kind = kind(job);
+    let group = |group: &crate::trace::Group| GroupSpec {
+        name: GroupName::new(group.name.as_str()),
+        instances: group.instances,
+        max_running: group.max_running,
+        runtime: Runtime::default(),
+        resources: group.shape,
+        volume: None,
+        sidecars: Vec::new(),
+        constraints: Vec::new(),
+        retry: defaults::retry(kind),
+        grace: defaults::GRACE,
+        max_run: None,
+        max_unavailable: defaults::MAX_UNAVAILABLE,
+    };
+    JobSpec {
+        name: String::new(),
+        pool: job.pool.clone(),
+        kind,
+        owner: job.owner.clone(),
+        labels: BTreeMap::new(),
+        priority: job.priority,
+        clusters: ClusterChoice {
+            only: job.clusters.clone(),
+            spread: if job.spread { Spread::Even } else { Spread::None },
+        },
+        revocable: job.revocable,
+        preemptible: true,
+        controller: false,
+        gang: None,
+        on_unreachable: defaults::on_unreachable(kind),
+        on_cluster_loss: defaults::on_cluster_loss(kind),
+        groups: job.groups.iter().map(group).collect(),
+    }
+}
