@@ -173,7 +173,8 @@ const fn unit(kind: Kind) -> &'static str {
     }
 }
 
-fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiError> {
+/// Refuses a mask that names what cannot be changed.
+fn check_mask(mask: &[String]) -> Result<(), ApiError> {
     let all = [
         "reservation",
         "limit",
@@ -200,6 +201,11 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
             ),
         ));
     }
+    Ok(())
+}
+
+fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiError> {
+    check_mask(mask)?;
     let pick = |field: &str, from: Resources, given: bool| -> Vec<(Kind, u64)> {
         let named = |kind: &Kind| {
             mask.iter()
