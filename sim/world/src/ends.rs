@@ -82,6 +82,10 @@ impl World {
             // What each pool has is judged.
             (Some(JobState::Running | JobState::Waiting), false) if self.options.pools > 1 => None,
             (_, false) if wanted == 0 && live == 0 => None,
+            // No cluster has room for all of it at once.
+            (Some(JobState::Waiting), false) if live == 0 && self.is_hopeless_gang(&user.spec, wanted) => {
+                None
+            }
             _ => {
                 let waiting = progress.first().map(|p| p.waiting.as_slice()).unwrap_or_default();
                 let why = waiting

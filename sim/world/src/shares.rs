@@ -15,7 +15,7 @@ const ON_THE_WAY: u64 = 1;
 /// MiB of an instance of one core.
 const MEMORY: u64 = 64;
 /// Cores of a host.
-const CORES: u64 = 4;
+pub(crate) const CORES: u64 = 4;
 
 /// The pool of the nth of anything that belongs to pools in turn.
 pub(crate) fn pool_of(options: &Options, n: usize) -> String {
