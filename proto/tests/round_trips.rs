@@ -134,9 +134,10 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any::<[u64; 9]>(),
         waiting,
         (any::<u64>(), any::<u32>(), any::<u64>()),
+        of(any_of::at()),
     );
     (ids, rest).prop_map(|((job, group, generation, head_version, grant_number), rest)| {
-        let (held, released, counts, numbers, waiting, part) = rest;
+        let (held, released, counts, numbers, waiting, part, last_begun) = rest;
         let [
             active,
             unstarted,
@@ -171,6 +172,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             preempted,
             preempting,
             added,
+            last_begun,
         }
     })
 }

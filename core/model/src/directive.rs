@@ -223,4 +223,6 @@ pub struct SliceReport {
     pub preempting: u64,
     /// Instances of the slice that were ever begun inside a part of the pool's reservation, beyond the grant.
     pub added: u64,
+    /// When the run of it began that began last, as far as any did.
+    pub last_begun: Option<Timestamp>,
 }

@@ -187,6 +187,17 @@ impl JobSpec {
 }
 
 impl GroupSpec {
+    /// The longest that an instance of the group can take, with all of its tries: from the beginning of the last of them at most as
+    /// long, too. `None`: for ever.
+    #[must_use]
+    pub fn lasts(&self, kind: JobKind) -> Option<Span> {
+        let run = self.max_run.filter(|_| !kind.runs_for_ever())?;
+        let tries = u64::from(self.retry.limit.max(1));
+        let each = run.0.saturating_add(self.grace.0);
+        let waits = self.retry.max_backoff.0.saturating_mul(tries - 1);
+        Some(Span(each.saturating_mul(tries).saturating_add(waits)))
+    }
+
     /// Instances that may be active at once.
     #[must_use]
     pub fn most_active(&self) -> u32 {

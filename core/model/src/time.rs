@@ -48,6 +48,33 @@ impl Span {
     }
 }
 
+/// In UTC, to the second: `2026-11-22T23:59:59Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, second) = (self.0 / 86_400_000, self.0 / 1000 % 86_400);
+        // Years begin in March here, so that a leap day is the last one; eras have 400 of them (Hinnant, "chrono-compatible
+        // low-level date algorithms").
+        let days = days + 719_468;
+        let (era, day) = (days / 146_097, days % 146_097);
+        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let date = day - (153 * month + 2) / 5 + 1;
+        let (month, later) = if month < 10 {
+            (month + 3, 0)
+        } else {
+            (month - 9, 1)
+        };
+        let (hour, minute) = (second / 3600, second / 60 % 60);
+        let year = era * 400 + year + later;
+        write!(
+            f,
+            "{year}-{month:02}-{date:02}T{hour:02}:{minute:02}:{:02}Z",
+            second % 60
+        )
+    }
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -63,6 +90,22 @@ impl fmt::Display for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_read_as_dates() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_704_067_199, "2023-12-31T23:59:59Z"),
+            (1_764_547_201, "2025-12-01T00:00:01Z"),
+            (4_107_542_399, "2100-02-28T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(Timestamp(seconds * 1000 + 999).to_string(), text);
+        }
+    }
 
     #[test]
     fn spans_read_as_people_write_them() {

@@ -5,7 +5,8 @@
 use crate::fair::Users;
 use crate::fill::{Taker, fill};
 use crate::hierarchy::PoolIdx;
-use crate::queue::{Queue, Turn};
+use crate::hold::{Holds, InForce};
+use crate::queue::{Likeness, Line, Queue, Turn};
 use crate::rooms::{Rooms, Side};
 use crate::terms::{Terms, Unit};
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
@@ -136,6 +137,7 @@ pub fn admit(
     queue: &Queue,
     side: Side,
     rooms: &mut Rooms,
+    holds: &Holds,
     ask: impl Fn(&Turn) -> Option<Request>,
 ) -> Vec<Admission> {
     if !queue.has(side) {
@@ -164,8 +166,10 @@ pub fn admit(
     heads.extend(first.filter_map(|(i, (_, _, turns))| Some(Reverse((turns.next()?, i)))));
     let first = fair.iter().enumerate();
     heads.extend(first.filter_map(|(i, users)| Some(Reverse((users.head()?, n_lines + i)))));
-    let mut out = Vec::new();
+    let mut out: Vec<Admission> = Vec::new();
+    let mut kept = InForce::new(holds);
     while let Some(Reverse((turn, i))) = heads.pop() {
+        kept.reach(turn, rooms, |of| out.iter().any(|a| a.job == of.job));
         if let Some(users) = i.checked_sub(n_lines).and_then(|i| fair.get_mut(i)) {
             out.extend(users.step(rooms, &ask).unwrap_or_default());
             heads.extend(users.head().map(|next| Reverse((next, i))));
@@ -183,7 +187,43 @@ pub fn admit(
         }
         heads.extend(turns.next().map(|next| Reverse((next, i))));
     }
+    if !kept.is_empty() {
+        out.extend(backfill(queue, side, rooms, &mut kept, &ask));
+    }
+    kept.end(rooms);
     out.retain(|a| !a.more.is_empty());
+    out
+}
+
+/// Admits who is certain to be gone before a gang needs the room that is kept for it. Users are not told apart here.
+fn backfill(
+    queue: &Queue,
+    side: Side,
+    rooms: &mut Rooms,
+    kept: &mut InForce<'_>,
+    ask: &impl Fn(&Turn) -> Option<Request>,
+) -> Vec<Admission> {
+    let mut lines: Vec<(PoolIdx, &Likeness, &Line)> = Vec::new();
+    for (pool, of_pool) in queue.pools() {
+        let ending = of_pool
+            .iter()
+            .filter(|(like, _)| like.terms.side == side && like.lasts.is_some() && like.user.is_none());
+        lines.extend(ending.map(|(like, line)| (pool, like, line)));
+    }
+    lines.sort_by_key(|(_, _, line)| line.turns().next());
+    let mut out = Vec::new();
+    for (pool, like, line) in lines {
+        kept.lend(like, rooms, |rooms| {
+            for turn in line.turns() {
+                if rooms.lacking(&rooms.left(pool, side), like).is_some() {
+                    break;
+                }
+                if let Some(request) = ask(turn) {
+                    out.extend(request.groups_of(admit_one(&request, u64::MAX, 1, rooms)));
+                }
+            }
+        });
+    }
     out
 }
 

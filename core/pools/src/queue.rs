@@ -4,7 +4,7 @@
 use crate::hierarchy::PoolIdx;
 use crate::rooms::{ClusterIdx, Side};
 use crate::terms::{Terms, Unit};
-use echelon_core_model::{GroupName, JobId, Timestamp};
+use echelon_core_model::{GroupName, JobId, Span, Timestamp};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,6 +33,8 @@ pub struct Likeness {
     pub unit: Unit,
     /// Where their instances wait, by index, in order.
     pub clusters: Clusters,
+    /// The longest that one of them can take; `None`: for ever.
+    pub lasts: Option<Span>,
     /// Whose they are, where the pool is fair to its users.
     pub user: Option<Arc<str>>,
 }
@@ -47,6 +49,7 @@ impl Likeness {
             terms,
             unit,
             clusters,
+            lasts: None,
             user: None,
         }
     }

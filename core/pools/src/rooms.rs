@@ -2,6 +2,7 @@
 
 use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
+use crate::hold::Hold;
 use crate::queue::Likeness;
 use crate::terms::{Held, Terms, Unit};
 use echelon_core_model::reason::Shortfall;
@@ -116,6 +117,15 @@ struct PoolRoom {
     taken: Held,
     /// What users' parts are measured by: what it was entitled to before it was opened, or has.
     worth: Resources,
+}
+
+/// Room that was kept for a gang, to be given back as it was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Kept {
+    cluster: Option<ClusterId>,
+    all: Resources,
+    without_gpus: Resources,
+    pools: Vec<(PoolIdx, Resources)>,
 }
 
 /// What is left in one cluster.
@@ -300,6 +310,46 @@ impl Rooms {
         let room = at.ok().and_then(|at| self.clusters.get_mut(at));
         if let Some((_, Some(room))) = room {
             room.take(side, taken);
+        }
+    }
+
+    /// Keeps room of a gang from others.
+    pub(crate) fn keep(&mut self, hold: &Hold) -> Kept {
+        let mut kept = Kept {
+            cluster: Some(hold.cluster.clone()),
+            ..Kept::default()
+        };
+        for (pool, amount) in &hold.in_pools {
+            if let Some(room) = self.pools.get_mut(*pool) {
+                room.taken = room.taken.plus(Held::plain(*amount, Resources::ZERO));
+                kept.pools.push((*pool, *amount));
+            }
+        }
+        let at = self.clusters.binary_search_by(|(id, _)| id.cmp(&hold.cluster));
+        let room = at.ok().and_then(|at| self.clusters.get_mut(at));
+        if let Some((_, Some(room))) = room {
+            kept.all = hold.in_cluster.min_each(room.all);
+            kept.without_gpus = hold.in_cluster.min_each(room.without_gpus);
+            room.all = room.all.minus(kept.all);
+            room.without_gpus = room.without_gpus.minus(kept.without_gpus);
+        }
+        kept
+    }
+
+    /// Kept room is for everybody again.
+    pub(crate) fn give_back(&mut self, kept: Kept) {
+        for (pool, amount) in kept.pools {
+            if let Some(room) = self.pools.get_mut(pool) {
+                room.taken = room.taken.minus(Held::plain(amount, Resources::ZERO));
+            }
+        }
+        let room = self
+            .clusters
+            .iter_mut()
+            .find(|(id, _)| Some(id) == kept.cluster.as_ref());
+        if let Some((_, Some(room))) = room {
+            room.all = room.all.plus(kept.all);
+            room.without_gpus = room.without_gpus.plus(kept.without_gpus);
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::claims::admit_claims;
 use crate::entry::{Line as SliceLine, PoolRef, lines, request};
 use crate::gangs;
+use crate::holds::holds;
 use crate::ledger::{Ledger, OfPool};
 use crate::picture::{ClusterView, JobView, Picture};
 use crate::reserved::{begun_unheard, unheard};
@@ -13,8 +14,8 @@ use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, Entitlements, Held, Left, Likeness, Line, Queue, Request, Rooms, SecondRound, Side, Standing,
-    Turn, Usable, admit, entitle, give_out_again,
+    Admission, Entitlements, Held, Holds, Left, Likeness, Line, Queue, Request, Rooms, SecondRound, Side,
+    Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,6 +38,10 @@ pub struct Division {
     pub(crate) first: Option<Entitled>,
     /// What the second round went by and gave; `None` when there was none.
     pub(crate) again: Option<Again>,
+    /// Room that is kept together for gangs.
+    pub(crate) holds: Holds,
+    /// Gangs for which nothing is certain to become free.
+    pub(crate) blocked: BTreeSet<JobId>,
     /// Pools whose jobs have changed since.
     pub(crate) touched: BTreeSet<PoolIdx>,
 }
@@ -235,14 +240,21 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let mut rooms = rooms(picture, &picture.ledger, &first);
     let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
     let asked = |turn: &Turn| ask(picture, turn);
-    let (admitted, again) = admissions((picture, &picture.ledger), &first, &mut rooms, asked, hopeful);
+    division.holds.now = now;
+    let known = (picture as &Picture, &picture.ledger, &division.holds);
+    let (admitted, again) = admissions(known, &first, &mut rooms, asked, hopeful);
     division.again = again;
     division.first = None;
     if now.since(division.noted) >= NOTED {
         division.noted = now;
+        let told = holds(picture, &first, &rooms);
+        division.holds.all = told.holds;
+        division.blocked = told.blocked;
         note(picture.ledger.queue_mut(), &rooms, &first, now);
         division.first = Some(first);
     }
+    let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
+    keep_all(&division.holds, &mut rooms, has_begun);
     division.rooms = rooms;
     picture.division = division;
     admitted
@@ -288,7 +300,7 @@ pub(crate) fn asked(
 
 /// Admits into the room that is made for claims, then within round 0, then within the second round, and then, in whole instances, what is too little for any pool's share.
 pub(crate) fn admissions(
-    (picture, ledger): (&Picture, &Ledger),
+    (picture, ledger, holds): (&Picture, &Ledger, &Holds),
     first: &Entitled,
     rooms: &mut Rooms,
     ask: impl Fn(&Turn) -> Option<Request>,
@@ -297,7 +309,7 @@ pub(crate) fn admissions(
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
     add_to(&mut admitted, admit_claims(picture, rooms));
-    round(queue, rooms, &ask, &mut admitted);
+    round((queue, holds), rooms, &ask, &mut admitted);
     let somebody_waits = queue.pools().any(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
         let why = |like: &Likeness| left.lacking(rooms, like);
@@ -307,17 +319,17 @@ pub(crate) fn admissions(
     });
     let mut given = None;
     if somebody_waits {
-        let usable = usable(picture, ledger, rooms, hopeful);
+        let usable = usable((picture, ledger, holds), rooms, hopeful);
         let again = |hierarchy, first, usable: &[Usable]| give_out_again(hierarchy, first, usable);
         let second = Entitled {
             ordinary: again(&picture.hierarchy, &first.ordinary, &usable.ordinary),
             lent: again(&picture.by_shares, &first.lent, &usable.lent),
         };
         rooms.entitle(&second.ordinary, &second.lent);
-        round(queue, rooms, &ask, &mut admitted);
+        round((queue, holds), rooms, &ask, &mut admitted);
         let before = rooms.opened(usable.not_taken(rooms));
         let mut after = before.clone();
-        round(queue, &mut after, &ask, &mut admitted);
+        round((queue, holds), &mut after, &ask, &mut admitted);
         rooms.take_between(&before, after);
         given = Some(usable.gave(picture, first, &second));
     }
@@ -355,7 +367,11 @@ impl BothUsable {
 }
 
 /// What leaves have, with what is on its way to a cluster, what has not waited long for one, and what static pools keep.
-fn usable(picture: &Picture, ledger: &Ledger, rooms: &Rooms, hopeful: impl Fn(&Line) -> bool) -> BothUsable {
+fn usable(
+    (picture, ledger, holds): (&Picture, &Ledger, &Holds),
+    rooms: &Rooms,
+    hopeful: impl Fn(&Line) -> bool,
+) -> BothUsable {
     let none = vec![Usable::default(); picture.hierarchy.len()];
     let mut out = BothUsable {
         ordinary: none.clone(),
@@ -381,6 +397,11 @@ fn usable(picture: &Picture, ledger: &Ledger, rooms: &Rooms, hopeful: impl Fn(&L
         };
         let left = BothLeft::of(rooms, pool);
         for (like, line) in lines {
+            // What is kept for a gang is used when the rest of it is there.
+            if line.turns().any(|t| holds.all.iter().any(|h| h.turn == *t)) {
+                ordinary.amount = ordinary.amount.plus(like.unit.shape);
+                continue;
+            }
             let of_lent = match like.terms.side {
                 Side::Ordinary => Resources::ZERO,
                 Side::Revocable => like.unit.shape.lent_part(kinds),
@@ -432,7 +453,12 @@ impl BothLeft {
 
 type Admitted = BTreeMap<(JobId, GroupName), Admission>;
 
-fn round(queue: &Queue, rooms: &mut Rooms, ask: &impl Fn(&Turn) -> Option<Request>, admitted: &mut Admitted) {
+fn round(
+    (queue, holds): (&Queue, &Holds),
+    rooms: &mut Rooms,
+    ask: &impl Fn(&Turn) -> Option<Request>,
+    admitted: &mut Admitted,
+) {
     for side in [Side::Ordinary, Side::Revocable] {
         let again = |turn: &Turn| {
             let request = ask(turn)?;
@@ -443,7 +469,7 @@ fn round(queue: &Queue, rooms: &mut Rooms, ask: &impl Fn(&Turn) -> Option<Reques
                 None => request,
             })
         };
-        let more = admit(queue, side, rooms, again);
+        let more = admit(queue, side, rooms, holds, again);
         add_to(admitted, more);
     }
 }

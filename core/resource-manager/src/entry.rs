@@ -8,7 +8,7 @@ use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, Timestamp};
+use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Turn, Unit};
 use std::cmp::Reverse;
@@ -113,6 +113,8 @@ pub struct Entry {
     pub(crate) restless: bool,
     /// Some of its numbers are at no cluster.
     pub(crate) missing: bool,
+    /// Something of it is granted that is certain to end by a time.
+    pub(crate) dated: bool,
     /// When a part of it that was held back may ask again.
     pub(crate) later: Option<Timestamp>,
 }
@@ -190,6 +192,7 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         unplaced: false,
         restless: false,
         missing: false,
+        dated: false,
         later: job.held_back.values().map(|(until, _)| *until).min(),
     };
     let Some(spec) = job.spec.as_deref().filter(|_| job.is_live()) else {
@@ -205,6 +208,7 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         .filter(|p| p.fair_users)
         .map(|_| Arc::from(spec.owner.as_str()));
     out.instances = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
+    out.dated = out.instances > 0 && spec.groups.iter().any(|g| g.lasts(spec.kind).is_some());
     out.choice.only.clone_from(&spec.clusters.only);
     out.choice.only.sort();
     out.unplaced = is_somewhere_unplaced(picture, id, &lines);
@@ -331,7 +335,8 @@ fn waits(
         .filter(|r| r.room > 0)
         .map(|r| {
             let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
-            let like = Likeness::new(r.terms, r.unit, indexes);
+            let mut like = Likeness::new(r.terms, r.unit, indexes);
+            like.lasts = lasts(spec, &r);
             let turn = Turn {
                 priority: Reverse(spec.priority),
                 job: id,
@@ -341,6 +346,16 @@ fn waits(
             (like, turn, waiting.min(r.room))
         })
         .collect()
+}
+
+/// The longest that what is asked for can take.
+fn lasts(spec: &JobSpec, request: &Request) -> Option<Span> {
+    let group = |name: &GroupName| spec.group(name)?.lasts(spec.kind);
+    if request.gang.is_empty() {
+        return group(&request.group);
+    }
+    let all: Option<Vec<Span>> = request.gang.iter().map(|m| group(&m.group)).collect();
+    all?.into_iter().max()
 }
 
 /// What a group asks for at the clusters where it waits, those at which it is held back left out; `None` when it waits nowhere, or its

@@ -107,6 +107,7 @@ pub struct Ledger {
     unplaced: BTreeSet<JobId>,
     restless: BTreeSet<JobId>,
     missing: BTreeSet<JobId>,
+    dated: BTreeSet<JobId>,
     later: BTreeSet<(Timestamp, JobId)>,
     choosy: BTreeSet<PoolIdx>,
     /// Jobs that have room at a cluster and may be stopped for others, by pool; those that lose first come first.
@@ -225,6 +226,7 @@ impl Ledger {
             (entry.unplaced, &mut self.unplaced),
             (entry.restless, &mut self.restless),
             (entry.missing, &mut self.missing),
+            (entry.dated, &mut self.dated),
         ];
         for (_, set) in sets.into_iter().filter(|(is, _)| *is) {
             set.insert(id);
@@ -246,6 +248,7 @@ impl Ledger {
             &mut self.unplaced,
             &mut self.restless,
             &mut self.missing,
+            &mut self.dated,
         ];
         for set in sets {
             set.remove(&id);
@@ -483,6 +486,11 @@ impl Ledger {
     #[must_use]
     pub const fn missing(&self) -> &BTreeSet<JobId> {
         &self.missing
+    }
+
+    /// Jobs of which something runs that is certain to end by a time.
+    pub(crate) const fn dated(&self) -> &BTreeSet<JobId> {
+        &self.dated
     }
 
     /// Jobs of which a part was held back until now.

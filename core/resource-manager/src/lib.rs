@@ -23,6 +23,7 @@ mod figures;
 mod gangs;
 mod grants;
 mod holders;
+mod holds;
 pub mod jobs;
 pub mod ledger;
 mod manager;

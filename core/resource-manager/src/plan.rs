@@ -120,7 +120,13 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         }
     };
     // What is still on its way to a cluster, or not long waiting for one, is on its way for a plan, too.
-    let (admitted, _) = admissions((picture, &ledger), &entitled, &mut rooms, ask, |_| true);
+    let (admitted, _) = admissions(
+        (picture, &ledger, &picture.division.holds),
+        &entitled,
+        &mut rooms,
+        ask,
+        |_| true,
+    );
     let groups = spec.groups.iter().zip(dropped);
     Plan {
         pool: pool_plan(picture, spec, &ledger, &entitled),

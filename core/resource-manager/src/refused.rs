@@ -5,7 +5,7 @@ use crate::gangs;
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{Reason, ReasonCode};
+use echelon_core_model::{JobId, Reason, ReasonCode};
 use echelon_core_pools::{Rooms, Unit};
 
 /// Instances of a slice that could start and are not admitted, and why.
@@ -47,7 +47,8 @@ pub(crate) fn refused(
                 PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
                 PoolRef::Known(pool) => {
                     let terms = terms_in(picture, pool, spec, all);
-                    rooms.refusal(pool, terms, unit, &line.key.cluster)
+                    let refusal = rooms.refusal(pool, terms, unit, &line.key.cluster)?;
+                    Some(of_gang(picture, job.decided.job, refusal))
                 }
             }
         };
@@ -67,6 +68,24 @@ pub(crate) fn refused(
         })
     });
     refused.collect()
+}
+
+/// A gang for which room is kept says by when, one in whose pool nothing is certain to end says that.
+fn of_gang(picture: &Picture, job: JobId, refusal: Reason) -> Reason {
+    let division = &picture.division;
+    let short = |reason: Reason| match refusal.shortfall {
+        Some(short) => reason.short(short),
+        None => reason,
+    };
+    if let Some(hold) = division.holds.all.iter().find(|h| h.turn.job == job) {
+        let at = format!("on {}, all of it by {} at the latest", hold.cluster, hold.until);
+        return short(Reason::new(ReasonCode::GangKept).at(at));
+    }
+    let of_pool = refusal.code == ReasonCode::PoolEntitlement && division.blocked.contains(&job);
+    match (&refusal.detail, of_pool) {
+        (Some(pool), true) => short(Reason::new(ReasonCode::GangBlocked).at(pool.as_ref())),
+        _ => refusal,
+    }
 }
 
 /// Why a slice gets no more whatever room there is.

@@ -74,6 +74,8 @@ pub(crate) struct Group {
     pub(crate) unplaced: Vec<(Reason, u64)>,
     /// Since when each reason for waiting holds.
     pub(crate) waiting_since: BTreeMap<ReasonCode, Timestamp>,
+    /// When the run began, at each generation, that began last.
+    pub(crate) last_begun: BTreeMap<Generation, Timestamp>,
     /// Its gang cannot begin yet, or not go on.
     pub(crate) gang_waits: bool,
     /// Numbers are on their way to be given back for a mark by count.
@@ -106,6 +108,7 @@ impl Group {
             restarting: BTreeSet::new(),
             unplaced: Vec::new(),
             waiting_since: BTreeMap::new(),
+            last_begun: BTreeMap::new(),
             gang_waits: false,
             releasing_by_count: false,
             archive: false,
@@ -282,9 +285,19 @@ impl Group {
             .sum()
     }
 
+    /// A run of a generation began then.
+    pub(crate) fn note_begun(&mut self, generation: Generation, at: Timestamp) {
+        let last = self.last_begun.entry(generation).or_default();
+        *last = at.max(*last);
+    }
+
     /// Counts everything anew: after a change of ranges or marks.
     pub(crate) fn recount(&mut self) {
         (self.tallies, self.startable) = self.count();
+        let begun: Vec<(Generation, Timestamp)> = self.records().filter_map(|(_, r)| begun(r)).collect();
+        for (generation, at) in begun {
+            self.note_begun(generation, at);
+        }
     }
 
     /// Sums and startable numbers, counted from the records. `O(records)`.
@@ -373,6 +386,12 @@ impl Group {
     pub(crate) fn has_loose_ends(&self) -> bool {
         self.tallies.values().any(|t| t.live > 0) || self.records().any(|(_, r)| !r.older.is_empty())
     }
+}
+
+/// When the latest run of an instance began, or was launched.
+pub(crate) fn begun(record: &InstanceRecord) -> Option<(Generation, Timestamp)> {
+    let run = record.run.as_ref()?;
+    Some((record.generation, run.started_at.unwrap_or(run.since)))
 }
 
 /// Only the ranges of one cluster, sorted by number.

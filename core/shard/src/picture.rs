@@ -2,7 +2,7 @@
 //! it cannot forget to store, count, tell and look again.
 
 use crate::Shard;
-use crate::group::Group;
+use crate::group::{Group, begun};
 use echelon_core_jobs::Tally;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{InstanceRecord, Run, SliceRow};
@@ -147,11 +147,15 @@ impl Shard {
         let was = face(record);
         let result = change(record);
         let after = (record.generation, tally_of(record, held(record)));
+        let begun = begun(record);
         let changed = (face(record) != was).then(|| record.run.clone()).flatten();
         if let Some((generation, tally)) = before {
             group.tallies.entry(generation).or_default().subtract(&tally);
         }
         group.tallies.entry(after.0).or_default().merge(&after.1);
+        if let Some((generation, when)) = begun {
+            group.note_begun(generation, when);
+        }
         group.refresh_startable(at.1);
         group.refresh_restarts(at.1, &self.draining);
         let event = changed.map(|run| event_of(group, at.1, &run, self.now));

@@ -276,6 +276,7 @@ impl Group {
             part_number: self.part_number,
             preempted: self.row.preempted.get(&g).copied().unwrap_or_default(),
             preempting: tally.preempting,
+            last_begun: self.last_begun.get(&g).copied(),
             added: self.row.added.get(&g).copied().unwrap_or_default(),
             held,
         }

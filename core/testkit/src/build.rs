@@ -5,7 +5,7 @@ use echelon_core_model::resources::Resources;
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
-use echelon_core_model::{GroupName, JobId, SidecarName};
+use echelon_core_model::{GroupName, JobId, SidecarName, Span};
 use std::collections::BTreeMap;
 
 /// A job id from a small number.
@@ -250,6 +250,12 @@ impl JobBuilder {
     #[must_use]
     pub fn retry_limit(self, limit: u32) -> Self {
         self.group(|g| g.retry.limit = limit)
+    }
+
+    /// Each run ends after this long.
+    #[must_use]
+    pub fn max_run(self, span: Span) -> Self {
+        self.group(|g| g.max_run = Some(span))
     }
 
     /// With this many unavailable at once in a restart.

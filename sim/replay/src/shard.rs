@@ -327,6 +327,7 @@ impl Slice {
             part_number: self.part.1,
             preempted: self.preempted,
             preempting: 0,
+            last_begun: None,
             added: 0,
         }
     }

@@ -1,6 +1,7 @@
 //! Admission by tables and properties.
 
 mod bounds;
+mod holds;
 
 use super::*;
 use crate::entitle::entitle;
@@ -9,6 +10,7 @@ use crate::hierarchy::Hierarchy;
 use crate::queue::Likeness;
 use crate::rooms::ClusterRoom;
 use echelon_core_model::Resources;
+use echelon_core_model::Span;
 use echelon_core_model::pool::Pool;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -21,6 +23,8 @@ pub(crate) struct Asked {
     pub(crate) request: Request,
     /// Whose it is, where the pool is fair to its users.
     pub(crate) user: Option<&'static str>,
+    /// How long one of it takes at most.
+    pub(crate) lasts: Option<Span>,
 }
 
 pub(crate) fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str, u64)]) -> Asked {
@@ -47,12 +51,14 @@ pub(crate) fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str,
         priority: 0,
         request,
         user: None,
+        lasts: None,
     }
 }
 
 /// Rooms, and the index of each path in them.
 pub(crate) struct There {
     pub(crate) rooms: Rooms,
+    pub(crate) holds: Holds,
     pub(crate) hierarchy: Arc<Hierarchy>,
     clusters: Vec<String>,
 }
@@ -94,6 +100,7 @@ pub(crate) fn lending(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, 
     rooms.entitle(&entitled, &entitle(&of_lent, &demand, cpus(1_000_000)));
     There {
         rooms,
+        holds: Holds::default(),
         hierarchy,
         clusters: names,
     }
@@ -122,6 +129,7 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
         let clusters = waiting.iter().map(|s| index(s).unwrap_or(99));
         let like = Likeness {
             user: a.user.map(Arc::from),
+            lasts: a.lasts,
             ..Likeness::new(r.terms, r.unit, clusters)
         };
         let turn = Turn {
@@ -138,7 +146,7 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
     let ask = |turn: &Turn| by_turn.get(turn).map(|a| a.request.clone());
     let sides = [Side::Ordinary, Side::Revocable];
     let admitted = sides
-        .map(|side| admit(&queue, side, &mut there.rooms, ask))
+        .map(|side| admit(&queue, side, &mut there.rooms, &there.holds, ask))
         .concat();
     let each = by_turn.values().map(|a| {
         let mut got = Admission {
@@ -299,14 +307,14 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
             ..of.request.clone()
         })
     };
-    let admitted = admit(&queue, Side::Ordinary, &mut there.rooms, ask);
+    let admitted = admit(&queue, Side::Ordinary, &mut there.rooms, &Holds::default(), ask);
     assert_eq!((admitted.len(), looked.get()), (2, 2));
 }
 
 /// Whether it is preemptible, its user, its pool, shape, priority and room, and its slices.
 type Drawn = ((bool, usize), usize, u64, u32, u64, Vec<(usize, u64, u64)>);
 
-fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
+pub(crate) fn some_requests() -> impl Strategy<Value = Vec<Asked>> {
     let slice = (0usize..3, 0u64..6, 0u64..9);
     let one = (
         (any::<bool>(), 0usize..4),

@@ -147,3 +147,103 @@ fn a_new_leader_takes_a_gang_over_as_it_is() {
     case.run_for(Span::seconds(2));
     assert_eq!(jobs.map(|j| case.total_active(j)), [4, 6]);
 }
+
+/// Ten cores in use by work that ends within a minute, then a gang of six, then work without an end.
+fn behind_what_ends() -> (Case, [JobId; 3]) {
+    let mut case = Case::with(&[("a", 10)]);
+    let ending = case.job(1, batch(10).max_run(Span::minutes(1)).retry_limit(1));
+    let gang = case.job(2, gang(4, 2));
+    let small = case.job(3, batch(20));
+    case.run_for(Span::seconds(3));
+    assert_eq!([ending, gang, small].map(|j| case.total_active(j)), [10, 0, 0]);
+    (case, [ending, gang, small])
+}
+
+#[test]
+fn room_is_kept_together_for_a_gang_as_what_is_there_ends() {
+    let (mut case, [ending, gang, small]) = behind_what_ends();
+    let told = case.progress(gang).unwrap().waiting[0].reason.to_string();
+    assert!(
+        told.contains("room for its whole gang is being kept together")
+            && told.contains("on a, all of it by 1970-01-02"),
+        "{told}"
+    );
+    case.at("a", |s, now| s.finish(5, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    let active = |case: &Case| [ending, gang, small].map(|j| case.total_active(j));
+    assert_eq!(active(&case), [5, 0, 0], "five are kept");
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case), [4, 6, 0]);
+    case.at("a", |s, now| s.finish(2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case), [2, 6, 2], "then it is for others again");
+}
+
+#[test]
+fn what_ends_before_a_gang_needs_its_room_may_use_it() {
+    let (mut case, [_, gang, small]) = behind_what_ends();
+    let short = case.job(4, batch(2).max_run(Span::seconds(10)).retry_limit(1));
+    let long = case.job(5, batch(2).max_run(Span::minutes(2)).retry_limit(1));
+    case.at("a", |s, now| s.finish(5, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(
+        [gang, small, short, long].map(|j| case.total_active(j)),
+        [0, 0, 2, 0]
+    );
+}
+
+#[test]
+fn a_gang_in_whose_way_nothing_ends_keeps_nobody_waiting_and_says_so() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.job(1, batch(10));
+    let gang = case.job(2, gang(4, 2));
+    let small = case.job(3, batch(20));
+    case.run_for(Span::seconds(3));
+    case.at("a", |s, now| s.finish(3, RunState::Succeeded, now));
+    case.run_for(Span::seconds(3));
+    assert_eq!([gang, small].map(|j| case.total_active(j)), [0, 3]);
+    let told: Vec<ReasonCode> = case.waiting(gang).into_iter().map(|(code, _)| code).collect();
+    assert!(
+        told.iter().all(|c| matches!(
+            c,
+            ReasonCode::GangBlocked | ReasonCode::NoClusterCapacity | ReasonCode::PoolClusterHeld
+        )),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn who_comes_before_a_gang_is_kept_from_nothing() {
+    let (mut case, [_, gang, _]) = behind_what_ends();
+    let first = case.job(4, batch(3).priority(5));
+    case.at("a", |s, now| s.finish(5, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!([gang, first].map(|j| case.total_active(j)), [0, 3]);
+}
+
+#[test]
+fn in_a_pool_beside_others_a_gang_is_not_starved_by_younger_work_of_its_own() {
+    let mut case = Case::with(&[("a", 20)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    case.job(9, service(40).pool("/y"));
+    let ending = case.job(1, batch(10).pool("/x").max_run(Span::minutes(1)).retry_limit(1));
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.total_active(ending), 10);
+    let gang = case.job(10, gang(4, 2).pool("/x"));
+    let small = case.job(11, batch(20).pool("/x"));
+    case.run_for(Span::seconds(3));
+    for _ in 0..6 {
+        let left = case.total_active(ending) as u64;
+        case.at("a", |s, now| s.finish_of(ending, 1, RunState::Succeeded, now));
+        case.run_for(Span::seconds(2));
+        assert_eq!(case.total_active(ending) as u64, left - 1);
+        if left - 1 > 4 {
+            assert_eq!([gang, small].map(|j| case.total_active(j)), [0, 0]);
+        }
+    }
+    case.run_for(Span::seconds(2));
+    assert_eq!([gang, small].map(|j| case.total_active(j)), [6, 0]);
+}

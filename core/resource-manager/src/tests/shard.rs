@@ -34,6 +34,8 @@ pub struct Slice {
     /// How many were ever begun inside a part of the pool's reservation, and how many of these the grant includes.
     pub added: u64,
     included: u64,
+    /// When the last of them began.
+    pub last_begun: Option<Timestamp>,
     /// Active numbers that are being stopped to make room.
     pub dying: RangeSet,
     /// Active numbers that run as the last restart asked for wants it.
@@ -416,6 +418,9 @@ impl ModelShard {
             wanted.min(free)
         };
         let begun = may.lowest(n);
+        if !begun.is_empty() {
+            slice.last_begun = Some(now);
+        }
         slice.active = slice.active.union(&begun);
         slice.dying = slice.dying.intersect(&slice.active);
         if slice.renewed.0 != order.goal.restarts {
@@ -481,13 +486,30 @@ impl ModelShard {
             preempted: slice.preempted,
             preempting: slice.dying.intersect(&slice.active).count(),
             added: slice.added,
+            last_begun: slice.last_begun,
         }
     }
 
     /// Ends up to `n` active instances, the lowest numbers first.
+    /// So many of the lowest active numbers come to their end.
     pub fn finish(&mut self, n: u64, state: RunState, now: Timestamp) -> Vec<Report> {
+        self.finish_some(|_| true, n, state, now)
+    }
+
+    /// The same of one job.
+    pub fn finish_of(&mut self, job: JobId, n: u64, state: RunState, now: Timestamp) -> Vec<Report> {
+        self.finish_some(|key| key.0 == job, n, state, now)
+    }
+
+    fn finish_some(
+        &mut self,
+        of: impl Fn(&Key) -> bool,
+        n: u64,
+        state: RunState,
+        now: Timestamp,
+    ) -> Vec<Report> {
         let mut left = n;
-        for slice in self.slices.values_mut() {
+        for (_, slice) in self.slices.iter_mut().filter(|(key, _)| of(key)) {
             let done = slice.active.lowest(left);
             left -= done.count();
             slice.active = slice.active.minus(&done);

@@ -174,6 +174,7 @@ fn slice(
         part_number: order.part_number,
         preempted: 0,
         preempting: 0,
+        last_begun: None,
         added: 0,
     }
 }

@@ -184,6 +184,7 @@ impl Wire for SliceReport {
             part_number,
             preempted,
             preempting,
+            last_begun,
             added,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
@@ -216,6 +217,7 @@ impl Wire for SliceReport {
             part_number: *part_number,
             preempted: *preempted,
             preempting: *preempting,
+            last_begun_ms: last_begun.map(|at| at.0),
             added: *added,
         }
     }
@@ -243,6 +245,7 @@ impl Wire for SliceReport {
             part_number: message.part_number,
             preempted: message.preempted,
             preempting: message.preempting,
+            last_begun: message.last_begun_ms.map(Timestamp),
             added: message.added,
         })
     }

@@ -1,0 +1,109 @@
+//! Room that is kept for a gang: who comes after it uses it only when he is certain to be gone in time.
+
+use super::{admit_all, request, rooms, rooms_of, some_requests};
+use crate::entitle::tests::{cpus, pool};
+use crate::hold::{Hold, Holds};
+use crate::queue::Turn;
+use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
+use proptest::prelude::*;
+use std::cmp::Reverse;
+
+/// A gang of the first pool waits for so much of a cluster, as a job of this number, until 100.
+fn hold(job: u128, cluster: &str, amount: u64) -> Holds {
+    let hold = Hold {
+        turn: Turn {
+            priority: Reverse(0),
+            job: JobId(job),
+            group: GroupName::new("gang"),
+        },
+        cluster: ClusterId::new(cluster),
+        in_cluster: cpus(amount),
+        in_pools: Vec::new(),
+        until: Timestamp(100),
+    };
+    Holds {
+        now: Timestamp(0),
+        all: vec![hold],
+    }
+}
+
+#[test]
+fn who_comes_before_uses_it_and_who_comes_after_only_when_he_ends_in_time() {
+    let mut there = rooms(&[("/p", 99)], &[("c", 10)]);
+    there.holds = hold(5, "c", 6);
+    let ending = |job, lasts| {
+        let mut asked = request(job, "/p", 1, &[("c", 3)]);
+        asked.lasts = Some(Span(lasts));
+        asked
+    };
+    let asked = [
+        request(1, "/p", 1, &[("c", 2)]),
+        request(6, "/p", 1, &[("c", 9)]),
+        ending(7, 101),
+        ending(8, 100),
+    ];
+    let got: Vec<(u128, u64)> = admit_all(&asked, &mut there)
+        .iter()
+        .map(|(a, got, _)| (a.request.job.0, got.more.iter().map(|(_, _, n)| n).sum()))
+        .collect();
+    let of = |job| got.iter().find(|(j, _)| *j == job).map_or(0, |(_, n)| *n);
+    assert_eq!([1, 6, 7, 8].map(of), [2, 2, 0, 3], "{got:?}");
+    let left = there
+        .rooms
+        .cluster(&ClusterId::new("c"), crate::Side::Ordinary, cpus(1));
+    assert_eq!(left, cpus(3), "what is kept is no use of it");
+}
+
+#[test]
+fn what_is_kept_of_a_pool_is_kept_at_every_cluster() {
+    let mut there = rooms(&[("/p", 8)], &[("c", 10), ("d", 10)]);
+    there.holds = hold(1, "c", 0);
+    let p = there.hierarchy.find("/p").unwrap();
+    there.holds.all[0].in_pools = vec![(p, cpus(5))];
+    let got = admit_all(&[request(2, "/p", 1, &[("d", 9)])], &mut there);
+    assert_eq!(got[0].1.more.iter().map(|(_, _, n)| n).sum::<u64>(), 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+    #[test]
+    fn nobody_behind_a_gang_takes_what_it_will_need(
+        requests in some_requests(),
+        lasts in prop::collection::vec(prop::option::of(0u64..200), 8),
+        (at, kept) in (0u128..10, 0u64..20),
+        (p, x, y) in (0u64..20, 0u64..20, 0u64..20),
+    ) {
+        let pools = [("/p", p), ("/p/a", p), ("/p/b", 9), ("/q", 99)];
+        let mut there = rooms_of(pools.map(|(path, most)| pool(path, 0, most, 1)), &[("x", x), ("y", y)]);
+        let mut requests = requests;
+        requests.retain(|r| r.request.job.0 != at);
+        for (r, lasts) in requests.iter_mut().zip(&lasts) {
+            r.lasts = lasts.map(Span);
+            r.request.terms.preemptible = true;
+        }
+        there.holds = hold(at, "x", kept);
+        let before = there.rooms.clone();
+        let admitted = admit_all(&requests, &mut there);
+        let gang = &there.holds.all[0].turn;
+        let (mut first, mut behind) = (0, 0);
+        for (asked, got, _) in &admitted {
+            let here = got.more.iter().filter(|(c, _, _)| c.as_str() == "x");
+            let room = here.map(|(_, _, n)| n * asked.request.unit.shape.cpus).sum::<u64>();
+            let turn = Turn {
+                priority: Reverse(asked.priority),
+                job: asked.request.job,
+                group: asked.request.group.clone(),
+            };
+            let ends = asked.lasts.is_some_and(|l| l.0 <= 100);
+            if turn < *gang {
+                first += room;
+            } else if !ends {
+                behind += room;
+            }
+        }
+        let whole = |rooms: &crate::Rooms| rooms.cluster(&ClusterId::new("x"), crate::Side::Ordinary, cpus(1)).cpus;
+        // Those behind have what is left beside it.
+        prop_assert!(behind <= (x - first).saturating_sub(kept), "{admitted:?}");
+        prop_assert!(whole(&there.rooms) <= whole(&before));
+    }
+}
