@@ -25,6 +25,7 @@ mod grants;
 mod holders;
 pub mod jobs;
 pub mod ledger;
+mod losers;
 mod manager;
 mod moves;
 mod ops;
