@@ -1,9 +1,10 @@
 //! Who may lose room for others: a slice may lose only what its pool, and every pool above it that is not above the claimant, has
-//! beyond its own entitlement: an instance that would fit whole inside of it is never taken.
+//! beyond its own entitlement: an instance that would fit whole inside of it is never taken. A gang is lost whole, as one
+//! instance as large as all of it, and only where single ones do not suffice.
 
 use crate::division::Entitled;
 use crate::entry::{PoolRef, pool_of};
-use crate::picture::{Picture, SliceKey};
+use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::claim::Victim;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::spec::JobSpec;
@@ -74,55 +75,84 @@ impl<'a> Losers<'a> {
         reach: u64,
     ) -> Offered {
         let picture = self.picture;
-        let chain = |pool| std::iter::once(pool).chain(picture.hierarchy.above(pool));
-        let above: BTreeSet<PoolIdx> = chain(request.pool).collect();
+        let above: BTreeSet<PoolIdx> = chain(picture, request.pool).collect();
         let more: Vec<bool> = picture
             .hierarchy
             .indexes()
             .map(|i| !self.surplus(i).is_zero())
             .collect();
         let has_more = |pool: PoolIdx| pool != request.pool && more.get(pool) == Some(&true);
-        let mut out = Offered::default();
-        let (mut reached, mut needed) = (Resources::ZERO, 0u64);
         let lacking_then = if request.gang.is_empty() {
             lacking
         } else {
             lacking.minus(self.leaving(cluster))
         };
-        let (mut class, mut last) = (0, None);
+        let mut tally = Tally {
+            above,
+            lacking,
+            lacking_then,
+            wanted: lacking.times(reach),
+            ..Tally::default()
+        };
+        let mut gangs = Vec::new();
         for (pool, rank, id) in picture.ledger.losers(cluster, has_more) {
-            if self.looks == 0 || out.victims.len() >= VICTIMS || lacking.times(reach).fits(reached) {
+            if self.looks == 0 || tally.is_enough() {
                 break;
             }
             self.looks -= 1;
-            class += u32::from(last.replace(rank).is_some_and(|last| last != rank));
-            for (mut victim, room) in slices(picture, id, cluster) {
-                // Kinds of which the claimant lacks some here, and of which this would leave some.
-                let useful = room.min_each(lacking).kinds();
-                let between: Vec<PoolIdx> = chain(pool).take_while(|i| !above.contains(i)).collect();
-                let beyond = between.iter().map(|i| beyond(self.surplus(*i), room, useful));
-                victim.most = victim.most.min(beyond.min().unwrap_or(0));
-                victim.class = class;
-                if victim.most == 0 {
-                    continue;
-                }
-                let gone = room.times(victim.most);
-                for i in between {
-                    if let Some(has) = self.staying.get_mut(i) {
-                        *has = has.minus(gone);
-                    }
-                }
-                needed += enough(lacking_then.minus(reached), room).min(victim.most);
-                reached = reached.plus(gone);
-                out.most = out.most.saturating_add(victim.most);
-                out.victims.push(victim);
+            if picture.jobs.get(&id).is_some_and(is_gang) {
+                gangs.push((pool, rank, id));
+                continue;
+            }
+            tally.rank((false, rank));
+            for (victim, room) in slices(picture, id, cluster) {
+                let n = victim.most.min(self.may_go(&tally, pool, room));
+                let victim = Victim { most: n, ..victim };
+                tally.needed += enough(tally.short(), room).min(n);
+                self.take(&mut tally, pool, vec![victim], room.times(n));
             }
         }
-        out.enough = lacking_then.fits(reached).then_some(needed);
-        out
+        for (pool, rank, id) in gangs {
+            if tally.is_enough() {
+                break;
+            }
+            tally.rank((true, rank));
+            if let Some((victims, room)) = whole(picture, id, cluster)
+                && self.may_go(&tally, pool, room) > 0
+            {
+                if !tally.short().is_zero() {
+                    tally.needed += victims.iter().map(|v| v.most).sum::<u64>();
+                }
+                self.take(&mut tally, pool, victims, room);
+            }
+        }
+        let enough = tally.short().is_zero();
+        tally.out.enough = enough.then_some(tally.needed);
+        tally.out
     }
 
-    /// Some of it may be held for others, which its shard knows.
+    /// How many of so much room may go until nothing useful of what pools have is beyond their own.
+    fn may_go(&self, tally: &Tally, pool: PoolIdx, room: Resources) -> u64 {
+        // Kinds of which the claimant lacks some here, and of which this would leave some.
+        let useful = room.min_each(tally.lacking).kinds();
+        let between = tally.between(self.picture, pool);
+        let beyond = between.map(|i| beyond(self.surplus(i), room, useful));
+        beyond.min().unwrap_or(0)
+    }
+
+    /// Offers some, who leave so much room in all.
+    fn take(&mut self, tally: &mut Tally, pool: PoolIdx, victims: Vec<Victim>, gone: Resources) {
+        let between: Vec<PoolIdx> = tally.between(self.picture, pool).collect();
+        for i in between {
+            if let Some(has) = self.staying.get_mut(i) {
+                *has = has.minus(gone);
+            }
+        }
+        tally.add(victims, gone);
+    }
+
+    /// What of a cluster will be free when all that is being preempted there is gone. Some of it may be held for others, which its
+    /// shard knows.
     fn leaving(&mut self, cluster: &ClusterId) -> Resources {
         if let Some(known) = self.leaving.get(cluster) {
             return *known;
@@ -145,6 +175,65 @@ impl<'a> Losers<'a> {
         let has = self.staying.get(pool).copied().unwrap_or_default();
         has.minus(self.first.ordinary.amount(pool))
     }
+}
+
+/// What is offered so far.
+#[derive(Debug, Default)]
+struct Tally {
+    /// The claimant's pool and those above it.
+    above: BTreeSet<PoolIdx>,
+    /// What the claimant lacks, and what when all is gone that is being stopped already.
+    lacking: Resources,
+    lacking_then: Resources,
+    /// How much is to be offered.
+    wanted: Resources,
+    out: Offered,
+    reached: Resources,
+    needed: u64,
+    class: u32,
+    last: Option<(bool, (bool, u32))>,
+}
+
+impl Tally {
+    fn is_enough(&self) -> bool {
+        self.out.victims.len() >= VICTIMS || self.wanted.fits(self.reached)
+    }
+
+    /// Those of another rank are another class: gangs are worth more than all others.
+    fn rank(&mut self, rank: (bool, (bool, u32))) {
+        self.class += u32::from(self.last.replace(rank).is_some_and(|last| last != rank));
+    }
+
+    /// The pools from a victim's up to the one that is above the claimant, too.
+    fn between<'a>(&'a self, picture: &'a Picture, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + 'a {
+        chain(picture, pool).take_while(|i| !self.above.contains(i))
+    }
+
+    /// What is still lacking.
+    fn short(&self) -> Resources {
+        self.lacking_then.minus(self.reached)
+    }
+
+    fn add(&mut self, victims: Vec<Victim>, gone: Resources) {
+        let count: u64 = victims.iter().map(|v| v.most).sum();
+        if count == 0 {
+            return;
+        }
+        self.reached = self.reached.plus(gone);
+        self.out.most = self.out.most.saturating_add(count);
+        let class = self.class;
+        self.out
+            .victims
+            .extend(victims.into_iter().map(|v| Victim { class, ..v }));
+    }
+}
+
+fn chain(picture: &Picture, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
+    std::iter::once(pool).chain(picture.hierarchy.above(pool))
+}
+
+fn is_gang(job: &JobView) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.gang.is_some())
 }
 
 /// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
@@ -227,4 +316,22 @@ fn slices(picture: &Picture, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Res
         Some((victim, ordinary(picture, spec, spec.group(group)?.room())))
     };
     view.reports_of(id).filter_map(slice).collect()
+}
+
+/// All that is active of a gang, with the ordinary room of all of it, if it is all at one cluster and nothing of it goes already.
+fn whole(picture: &Picture, id: JobId, cluster: &ClusterId) -> Option<(Vec<Victim>, Resources)> {
+    let others = picture.clusters.iter().filter(|(c, _)| *c != cluster);
+    let mut elsewhere = others.flat_map(|(_, view)| view.reports_of(id));
+    let view = picture.clusters.get(cluster)?;
+    let active: u64 = view.reports_of(id).map(|(_, r)| r.active).sum();
+    let mut of_gang = slices(picture, id, cluster);
+    of_gang.retain(|(victim, _)| victim.most > 0);
+    let offered: u64 = of_gang.iter().map(|(victim, _)| victim.most).sum();
+    if active == 0 || offered != active || elsewhere.any(|(_, r)| r.active > 0) {
+        return None;
+    }
+    let room = of_gang.iter().fold(Resources::ZERO, |sum, (victim, room)| {
+        sum.plus(room.times(victim.most))
+    });
+    Some((of_gang.into_iter().map(|(victim, _)| victim).collect(), room))
 }

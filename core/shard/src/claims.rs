@@ -177,7 +177,7 @@ impl Shard {
             }
         }
         let runs = chosen.victims.iter().filter_map(|i| asked.runs.get(*i));
-        promise.taken.extend(runs.copied());
+        promise.taken.extend(runs.flatten().copied());
         for (at, ..) in &promise.taken {
             self.preempt(*at, &claim.pool);
         }

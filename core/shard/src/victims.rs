@@ -23,8 +23,12 @@ const CANDIDATES: usize = 20_000;
 pub(crate) struct Asked {
     pub(crate) question: Question,
     pub(crate) hosts: Vec<HostId>,
-    pub(crate) runs: Vec<RunAt>,
+    /// Of each candidate, the runs that are stopped together.
+    pub(crate) runs: Vec<Vec<RunAt>>,
 }
+
+/// Most instances of each slice, and who may be stopped: index of the slice, and the runs.
+type Offered = (Vec<u64>, Vec<(usize, Vec<RunAt>)>);
 
 /// What of one group wants room.
 struct Claimant {
@@ -98,28 +102,33 @@ impl Shard {
     fn add_candidates(&self, out: &mut Asked, victims: &[Victim]) {
         let seats: BTreeMap<HostId, usize> = out.hosts.iter().cloned().zip(0..).collect();
         let (slices, candidates) = self.candidates(victims);
-        for (slice, run) in candidates {
-            let class = victims.get(slice).map_or(u32::MAX, |v| v.class);
-            let host = self.picture.run(run).map(|r| &r.host);
-            if let (Some(seat), Some(room)) = (host.and_then(|h| seats.get(h)), self.room_of(run)) {
-                out.runs.push(run);
-                out.question.candidates.push(Candidate {
-                    rooms: vec![(*seat, room)],
-                    count: 1,
-                    class,
-                    slice,
-                });
+        for (slice, runs) in candidates {
+            let room = |run: &RunAt| {
+                let seat = seats.get(&self.picture.run(*run)?.host)?;
+                Some((*seat, self.room_of(*run)?))
+            };
+            let rooms: Vec<(usize, Resources)> = runs.iter().filter_map(room).collect();
+            if rooms.is_empty() {
+                continue;
             }
+            out.question.candidates.push(Candidate {
+                rooms,
+                count: u64::try_from(runs.len()).unwrap_or(u64::MAX),
+                class: victims.get(slice).map_or(u32::MAX, |v| v.class),
+                slice,
+            });
+            out.runs.push(runs);
         }
         out.question.slices = slices;
     }
 
-    /// Most of each slice, and the runs that may be stopped, those that began last first: they lose least.
-    fn candidates(&self, of: &[Victim]) -> (Vec<u64>, Vec<(usize, RunAt)>) {
+    /// Those who began last come first: they lose least. A gang is one candidate.
+    fn candidates(&self, of: &[Victim]) -> Offered {
         let mut out = Vec::new();
         let mut bounds: Vec<u64> = Vec::with_capacity(of.len());
         // Several slices of a group share what it may lose.
         let mut lost: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut gangs: BTreeMap<JobId, usize> = BTreeMap::new();
         for (slice, victim) in of.iter().enumerate() {
             let number = self.picture.number_of(victim.job, &victim.group);
             let group = number.and_then(|n| Some((n, self.picture.groups.get(&n)?)));
@@ -127,6 +136,11 @@ impl Shard {
                 bounds.push(0);
                 continue;
             };
+            if group.spec.as_ref().is_none_or(|s| s.gang.is_some()) {
+                gangs.entry(victim.job).or_insert(slice);
+                bounds.push(0);
+                continue;
+            }
             let lost = lost.entry(number).or_default();
             let bound = group.may_lose().saturating_sub(*lost).min(victim.most);
             *lost += bound;
@@ -141,10 +155,42 @@ impl Shard {
                 })
                 .collect();
             runs.sort_unstable();
-            out.extend(runs.into_iter().map(|(_, run)| (slice, run)));
+            out.extend(runs.into_iter().map(|(_, run)| (slice, vec![run])));
         }
         out.truncate(CANDIDATES);
+        for (job, slice) in gangs {
+            if let (Some(runs), Some(bound)) = (self.whole_gang(job, of), bounds.get_mut(slice)) {
+                *bound = u64::try_from(runs.len()).unwrap_or(u64::MAX);
+                out.push((slice, runs));
+            }
+        }
         (bounds, out)
+    }
+
+    /// All of a gang, if all of it may be stopped: all that is active of it runs here, and is offered.
+    fn whole_gang(&self, job: JobId, offered: &[Victim]) -> Option<Vec<RunAt>> {
+        let mut out = Vec::new();
+        for number in self.picture.groups_of(job) {
+            let group = self.picture.groups.get(&number).filter(|g| g.served)?;
+            let mut lost: BTreeMap<Generation, u64> = BTreeMap::new();
+            let held = group.records().filter(|(n, r)| group.holds(*n, r.generation));
+            for (n, record) in held.filter(|(_, r)| standing(r) == Standing::Active) {
+                let run = stoppable(group, n, record, record.generation)?;
+                let observed = self.is_observed((number, n));
+                out.push(observed.then_some(((number, n), run.generation, run.number))?);
+                *lost.entry(record.generation).or_default() += 1;
+            }
+            let most = |generation: Generation| {
+                let of_slice =
+                    |v: &&Victim| (v.job, &v.group, v.generation) == (job, group.name(), generation);
+                offered.iter().filter(of_slice).map(|v| v.most).sum::<u64>()
+            };
+            let may_go = lost.iter().all(|(generation, n)| *n <= most(*generation));
+            if !may_go || lost.values().sum::<u64>() > group.may_lose() {
+                return None;
+            }
+        }
+        Some(out)
     }
 
     /// Ordinary room that a run leaves when it ends.

@@ -53,8 +53,22 @@ impl ModelShard {
                 continue;
             };
             let free = slice.active.minus(&slice.dying);
-            let n = (wanted - room).min(victim.most).min(claim.most - taken);
+            let is_gang = self.gangs.contains(&victim.job);
+            let begun = chosen.iter().any(|((job, ..), _)| *job == victim.job);
+            let n = if is_gang && (begun || room < wanted) {
+                // All of it goes.
+                assert_eq!(victim.most, free.count(), "a gang is offered whole");
+                free.count()
+            } else {
+                wanted
+                    .saturating_sub(room)
+                    .min(victim.most)
+                    .min(claim.most - taken)
+            };
             let gone = free.highest(n);
+            if gone.is_empty() {
+                continue;
+            }
             room += gone.count();
             taken += gone.count();
             chosen.push((key, gone));

@@ -1,4 +1,4 @@
-//! Preemption and gangs: room is made for all of one, or nobody is taken.
+//! Preemption and gangs: room is made for all of one, or nobody is taken; and all of one is taken, or nothing of it.
 
 use super::case::{Case, batch};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Span};
@@ -174,4 +174,52 @@ fn a_shard_that_forgets_takes_nobody_else_for_a_gang() {
     case.at("a", |s, now| s.die(now));
     case.run_for(Span::minutes(3));
     assert_eq!((active(&case, [x, y]), taken(&case)), ([5, 5], 5));
+}
+
+#[test]
+fn a_gang_of_a_pool_that_has_too_much_is_taken_whole() {
+    let mut case = pools(10);
+    let x = case.job(1, gang(4, 4).pool("/x"));
+    case.run_for(Span::seconds(2));
+    let y = case.job(2, batch(5).pool("/y"));
+    case.run_for(Span::seconds(20));
+    assert_eq!(active(&case, [x, y]), [8, 2], "not at once");
+    case.run_for(Span::minutes(3));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([0, 5], 8));
+}
+
+#[test]
+fn a_gang_that_fits_whole_into_what_is_its_own_stays_and_single_ones_go() {
+    let mut case = pools(10);
+    let single = case.job(1, batch(5).pool("/x").priority(9));
+    let x = case.job(2, gang(3, 2).pool("/x"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case, [single, x]), [5, 5]);
+    let y = case.job(3, batch(5).pool("/y"));
+    case.run_for(Span::minutes(3));
+    assert_eq!((active(&case, [single, x, y]), taken(&case)), ([0, 5, 5], 5));
+}
+
+#[test]
+fn a_gang_goes_where_single_ones_do_not_suffice() {
+    let mut case = pools(10);
+    let single = case.job(1, batch(1).pool("/x"));
+    let x = case.job(2, gang(4, 2).pool("/x"));
+    case.run_for(Span::seconds(2));
+    let y = case.job(3, gang(3, 2).pool("/y"));
+    case.run_for(Span::minutes(3));
+    assert_eq!(
+        (active(&case, [x, y]), active(&case, [single])[0] <= 1),
+        ([0, 5], true)
+    );
+}
+
+#[test]
+fn a_gang_that_is_larger_than_what_may_be_taken_in_a_minute_stays() {
+    let mut case = pools(1_000);
+    let x = case.job(1, gang(700, 1).pool("/x"));
+    case.run_for(Span::seconds(5));
+    let y = case.job(2, gang(400, 1).pool("/y"));
+    case.run_for(Span::minutes(3));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([701, 0], 0));
 }

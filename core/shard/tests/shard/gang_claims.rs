@@ -1,4 +1,4 @@
-//! Claims and gangs: room is made for all of a gang, or nobody is stopped.
+//! Claims and gangs: room is made for all of a gang, or nobody is stopped; and all of one is stopped, or nothing of it.
 
 use crate::cluster::Cluster;
 use crate::world::{World, job, range, seconds};
@@ -194,4 +194,111 @@ fn a_gang_begins_elsewhere_when_there_is_room_before_what_is_held_is_free() {
     assert_eq!(live(&w, job()), 3);
     let states: Vec<RunState> = w.states(2);
     assert_eq!(states, [RunState::Running, RunState::Running]);
+}
+
+/// A job of one instance of two cores.
+fn small() -> JobSpec {
+    JobBuilder::batch("small", 1).shape(shape(2, 64)).build()
+}
+
+fn third() -> JobId {
+    JobId(job().0 + 2)
+}
+
+/// Four instances of `main` of one core and two of `ps` of two.
+fn large_gang() -> JobSpec {
+    let builder = JobBuilder::batch("train", 4).shape(shape(1, 64));
+    builder.with_group("ps", 2, shape(2, 64)).gang().build()
+}
+
+/// A gang has all room, and another job is to get some.
+fn full_of_a_gang() -> World {
+    let w = full((job(), &large_gang()), (third(), &small()));
+    assert_eq!((live(&w, job()), live(&w, third())), (6, 0));
+    w
+}
+
+fn of_the_gang(number: u64) -> Claim {
+    claim(number, (third(), &small()), 6, (job(), &large_gang()))
+}
+
+#[test]
+fn all_of_a_gang_is_stopped() {
+    let mut w = full_of_a_gang();
+    claims(&mut w, &[of_the_gang(1)]);
+    assert_eq!((w.kills().len(), open(&w), told(&w)[0].taken), (6, vec![1], 6));
+    grant(&mut w, (third(), &small()), true);
+    w.run(seconds(10));
+    assert_eq!((live(&w, job()), live(&w, third())), (0, 1));
+    // The grants of the old size, told again, begin nothing of it.
+    grant(&mut w, (job(), &large_gang()), true);
+    w.run(seconds(10));
+    assert_eq!(live(&w, job()), 0);
+}
+
+#[test]
+fn nothing_of_a_gang_is_stopped_that_is_not_offered_whole() {
+    let mut w = full_of_a_gang();
+    let mut fewer = of_the_gang(1);
+    fewer.most = 5;
+    let mut a_group = of_the_gang(2);
+    a_group.victims.truncate(1);
+    let mut less = of_the_gang(3);
+    less.victims[0].most = 3;
+    for claim in [fewer, a_group, less] {
+        claims(&mut w, &[claim]);
+        assert_eq!((w.kills().len(), open(&w)), (0, vec![0]));
+    }
+}
+
+#[test]
+fn nothing_of_a_gang_is_stopped_while_a_part_of_it_does_not_run() {
+    let mut w = full_of_a_gang();
+    let member = format!("{}.main.0.1.1", job());
+    w.cluster.hosts.values_mut().for_each(|room| room.cpus = 0);
+    w.cluster.set(&member, TaskState::Failed);
+    w.run(seconds(1));
+    claims(&mut w, &[of_the_gang(1)]);
+    assert_eq!((w.kills().len(), open(&w)), (0, vec![0]));
+}
+
+/// Half of all room is a gang's and half are single instances'.
+fn shared() -> World {
+    let four = JobBuilder::batch("fill", 4).shape(shape(1, 64)).build();
+    let mut w = full((other(), &four), (third(), &small()));
+    w.store_head_of(job(), &gang(), Goal::default());
+    grant(&mut w, (job(), &gang()), true);
+    w.run(seconds(5));
+    assert_eq!((live(&w, other()), live(&w, job())), (4, 3));
+    w
+}
+
+/// Single ones, of which so many may go, and the gang.
+fn of_both(number: u64, single: u64) -> Claim {
+    let mut claim = claim(number, (third(), &small()), 8, (job(), &gang()));
+    claim.victims.iter_mut().for_each(|v| v.class = 1);
+    claim.victims.push(Victim {
+        job: other(),
+        group: main_group(),
+        generation: Generation(1),
+        most: single,
+        class: 0,
+    });
+    claim
+}
+
+#[test]
+fn single_ones_are_stopped_rather_than_a_gang() {
+    let mut w = shared();
+    claims(&mut w, &[of_both(1, 4)]);
+    assert_eq!((w.kills().len(), open(&w)), (2, vec![1]));
+    assert_eq!((live(&w, other()), live(&w, job())), (2, 3));
+}
+
+#[test]
+fn a_gang_is_stopped_where_single_ones_do_not_suffice_and_these_are_spared() {
+    let mut w = shared();
+    claims(&mut w, &[of_both(1, 1)]);
+    assert_eq!((w.kills().len(), open(&w)), (3, vec![1]));
+    assert_eq!((live(&w, other()), live(&w, job())), (4, 0));
 }
