@@ -3,13 +3,13 @@
 
 mod strategies;
 
-use echelon_core_model::JobId;
-use echelon_core_model::claim::{Claim, ClaimId, ClaimReport, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Block;
-use echelon_core_testkit::build::JobBuilder;
+use echelon_core_model::{Generation, JobId};
+use echelon_core_testkit::build::{JobBuilder, main_group};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{FieldError, FieldProblem, Wire, decode, encode};
 use echelon_proto::echelon::shard::v1 as shard;
@@ -59,6 +59,16 @@ fn claim_id() -> impl Strategy<Value = ClaimId> {
     (any_of::epoch(), any::<u64>()).prop_map(|(epoch, number)| ClaimId { epoch, number })
 }
 
+fn claim_parts() -> impl Strategy<Value = Vec<ClaimPart>> {
+    let part = (any_of::group(), any_of::generation(), any::<u64>());
+    let part = part.prop_map(|(group, generation, count)| ClaimPart {
+        group,
+        generation,
+        count,
+    });
+    vec(part, 1..4)
+}
+
 fn claim() -> impl Strategy<Value = Claim> {
     let slice = || (any_of::job(), any_of::group(), any_of::generation());
     let victim = (slice(), any::<u64>(), any::<u32>());
@@ -69,33 +79,25 @@ fn claim() -> impl Strategy<Value = Claim> {
         most,
         class,
     });
-    let rest = (any::<[u64; 2]>(), vec(victim, 0..3));
-    (claim_id(), slice(), "/[a-z]{0,3}", rest).prop_map(|(id, (job, group, generation), pool, rest)| {
-        let ([count, most], victims) = rest;
-        Claim {
+    let rest = (any::<u64>(), vec(victim, 0..3));
+    (claim_id(), any_of::job(), claim_parts(), "/[a-z]{0,3}", rest).prop_map(
+        |(id, job, parts, pool, (most, victims))| Claim {
             id,
             job,
-            group,
-            generation,
+            parts,
             pool,
-            count,
             most,
             victims,
-        }
-    })
+        },
+    )
 }
 
 fn claim_report() -> impl Strategy<Value = ClaimReport> {
-    let slice = (any_of::job(), any_of::group(), any_of::generation());
-    (claim_id(), slice, any::<[u64; 2]>()).prop_map(|(id, (job, group, generation), [open, taken])| {
-        ClaimReport {
-            id,
-            job,
-            group,
-            generation,
-            open,
-            taken,
-        }
+    (claim_id(), any_of::job(), claim_parts(), any::<u64>()).prop_map(|(id, job, open, taken)| ClaimReport {
+        id,
+        job,
+        open,
+        taken,
     })
 }
 
@@ -298,6 +300,38 @@ proptest! {
         drop(decode::<Directive>(&bytes));
         drop(decode::<Report>(&bytes));
     }
+}
+
+/// Before gangs a claim was about one group: its fields are those of the first part, and an older reader knows that one.
+#[test]
+fn the_first_part_of_a_claim_is_where_it_was_when_it_was_the_only_one() {
+    let claim = shard::Claim {
+        id: Some(shard::ClaimId::default()),
+        job: vec![0; 16],
+        group: "main".to_owned(),
+        generation: 3,
+        count: 5,
+        ..Default::default()
+    };
+    let part = ClaimPart {
+        group: main_group(),
+        generation: Generation(3),
+        count: 5,
+    };
+    let read = Claim::from_wire(claim.clone()).unwrap();
+    assert_eq!(read.parts, std::slice::from_ref(&part));
+    assert_eq!(read.to_wire(), claim);
+    let report = shard::ClaimReport {
+        id: Some(shard::ClaimId::default()),
+        job: vec![0; 16],
+        group: "main".to_owned(),
+        generation: 3,
+        open: 5,
+        ..Default::default()
+    };
+    let read = ClaimReport::from_wire(report.clone()).unwrap();
+    assert_eq!(read.open, [part]);
+    assert_eq!(read.to_wire(), report);
 }
 
 fn told<T: Wire + Debug>(message: T::Message, path: &str, problem: FieldProblem) {

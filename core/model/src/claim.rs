@@ -1,4 +1,4 @@
-//! Claims: room that a starved group is promised at one cluster, to be made by preemption. The resource manager names the
+//! Claims: room that a starved group, or a whole gang, is promised at one cluster, to be made by preemption. The resource manager names the
 //! claimant and whose instances may be taken; the shard chooses them on real hosts, holds the room and tells what it has. Soft as
 //! grants are: a claim that is lost is made again, and room that dies already is found before anything more is taken.
 
@@ -13,6 +13,17 @@ pub struct ClaimId {
     pub number: u64,
 }
 
+/// Instances of one group that a claim is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimPart {
+    /// The group.
+    pub group: GroupName,
+    /// The generation of its slice at this cluster.
+    pub generation: Generation,
+    /// How many.
+    pub count: u64,
+}
+
 /// What a shard is to make room for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
@@ -20,14 +31,11 @@ pub struct Claim {
     pub id: ClaimId,
     /// The claimant's job.
     pub job: JobId,
-    /// Its group.
-    pub group: GroupName,
-    /// The generation of its slice at this cluster.
-    pub generation: Generation,
+    /// For how many instances of which group room is wanted: of one group, or of all groups of a gang, for which there is room
+    /// for all of it, or nobody is stopped.
+    pub parts: Vec<ClaimPart>,
     /// The claimant's pool, for people.
     pub pool: String,
-    /// For how many instances of the group room is wanted.
-    pub count: u64,
     /// Most instances that may be taken.
     pub most: u64,
     /// Whose instances may be taken; those to be taken first come first.
@@ -56,13 +64,27 @@ pub struct ClaimReport {
     pub id: ClaimId,
     /// The claimant's job.
     pub job: JobId,
-    /// Its group.
-    pub group: GroupName,
-    /// The generation.
-    pub generation: Generation,
-    /// For how many instances room is held that nobody of the group was launched into yet. Some of it may still be in use by what
-    /// is being stopped.
-    pub open: u64,
+    /// For how many instances of each group room is held that nobody of the group was launched into yet. Some of it may still be
+    /// in use by what is being stopped.
+    pub open: Vec<ClaimPart>,
     /// Instances that were taken for it.
     pub taken: u64,
+}
+
+impl ClaimReport {
+    /// Whether room is held for any instance.
+    #[must_use]
+    pub fn holds_room(&self) -> bool {
+        self.open.iter().any(|part| part.count > 0)
+    }
+
+    /// For how many instances of a slice room is held.
+    #[must_use]
+    pub fn open_of(&self, group: &GroupName, generation: Generation) -> u64 {
+        let of_slice = self
+            .open
+            .iter()
+            .filter(|p| p.group == *group && p.generation == generation);
+        of_slice.map(|p| p.count).sum()
+    }
 }

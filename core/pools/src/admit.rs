@@ -60,7 +60,8 @@ pub struct Request {
 
 impl Request {
     /// What an admission of so many units gives each group.
-    pub(crate) fn groups_of(&self, admission: Admission) -> Vec<Admission> {
+    #[must_use]
+    pub fn groups_of(&self, admission: Admission) -> Vec<Admission> {
         let (Some((cluster, _, n)), false) = (admission.more.first().cloned(), self.gang.is_empty()) else {
             return vec![admission];
         };

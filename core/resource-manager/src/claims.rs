@@ -2,8 +2,9 @@
 //! counts as the claimant's: it is admitted into that room before anybody else, and nobody else is admitted into it. Known from
 //! full reports to a new leader, so nothing of it is stored.
 
+use crate::division::asked;
 use crate::effect::Effect;
-use crate::entry::{lines, request};
+use crate::entry::lines;
 use crate::holders::Holders;
 use crate::manager::ResourceManager;
 use crate::picture::{Picture, SliceKey};
@@ -59,16 +60,17 @@ impl Claims {
     /// The groups for which one is under way.
     #[must_use]
     pub fn groups(&self) -> BTreeSet<(JobId, &GroupName)> {
-        self.all.values().map(|c| (c.claim.job, &c.claim.group)).collect()
+        let groups = self.all.values().map(|c| &c.claim);
+        let groups = groups.flat_map(|c| c.parts.iter().map(|p| (c.job, &p.group)));
+        groups.collect()
     }
 
     /// For how many instances of a slice room is held, which nobody has begun in.
     #[must_use]
     pub fn open(&self, job: JobId, key: &SliceKey) -> u64 {
-        let of_slice = self.at(&key.cluster).filter(|c| {
-            c.claim.job == job && c.claim.group == key.group && c.claim.generation == key.generation
-        });
-        of_slice.filter_map(|c| c.report.as_ref()).map(|r| r.open).sum()
+        let of_job = self.at(&key.cluster).filter(|c| c.claim.job == job);
+        let reports = of_job.filter_map(|c| c.report.as_ref());
+        reports.map(|r| r.open_of(&key.group, key.generation)).sum()
     }
 
     /// Who has a cluster where a group waits in vain.
@@ -102,9 +104,9 @@ impl Claims {
                 if more > 0 {
                     self.taken.push((now, more));
                 }
-                known.had_room |= report.open > 0;
+                known.had_room |= report.holds_room();
                 known.report = Some(report);
-            } else if full && report.open > 0 {
+            } else if full && report.holds_room() {
                 let adopted = ClaimView {
                     cluster: cluster.clone(),
                     claim: adopted(&report),
@@ -124,45 +126,53 @@ fn adopted(report: &ClaimReport) -> Claim {
     Claim {
         id: report.id,
         job: report.job,
-        group: report.group.clone(),
-        generation: report.generation,
+        parts: report.open.clone(),
         pool: String::new(),
-        count: report.open,
         most: 0,
         victims: Vec::new(),
     }
 }
 
-/// What a claim is about: its slice, and how many more of that there may be.
-fn slice_of(picture: &Picture, view: &ClaimView) -> Option<Slice> {
-    let Claim {
-        job: id,
-        group,
-        generation,
-        ..
-    } = &view.claim;
+/// What a claim is about: its slices, and what is asked for.
+fn claimant(picture: &Picture, view: &ClaimView) -> Option<Claimant> {
+    let Claim { job: id, parts, .. } = &view.claim;
     let job = picture.jobs.get(id)?;
     let spec = job.running_spec()?;
-    let group = spec.group(group)?;
     let lines = lines(picture, *id, job);
-    let key = SliceKey {
-        group: group.name.clone(),
-        cluster: view.cluster.clone(),
-        generation: *generation,
-    };
-    let line = lines.iter().find(|l| l.key == key)?;
-    let begun = line.count.active;
-    Some(Slice {
-        request: request(picture, (*id, job), (spec, group), &lines),
-        wanting: line.count.startable().saturating_sub(begun),
-        more: line.count.startable().saturating_sub(line.allocated),
-        waiting: line.allocated.saturating_sub(begun),
+    let slices = parts.iter().map(|part| {
+        let key = SliceKey {
+            group: part.group.clone(),
+            cluster: view.cluster.clone(),
+            generation: part.generation,
+        };
+        let line = lines.iter().find(|l| l.key == key)?;
+        let begun = line.count.active;
+        Some(Slice {
+            wanting: line.count.startable().saturating_sub(begun),
+            more: line.count.startable().saturating_sub(line.allocated),
+            waiting: line.allocated.saturating_sub(begun),
+            key,
+        })
+    });
+    let slices = slices.collect::<Option<Vec<Slice>>>()?;
+    let group = spec.group(&slices.first()?.key.group)?;
+    Some(Claimant {
+        gang: spec.gang.is_some(),
+        request: asked(picture, (*id, job), (spec, group), &lines),
+        slices,
     })
 }
 
-struct Slice {
-    /// What its group asks for, if anything.
+struct Claimant {
+    /// All of it begins together.
+    gang: bool,
+    /// What its group, or gang, asks for, if anything.
     request: Option<Request>,
+    slices: Vec<Slice>,
+}
+
+struct Slice {
+    key: SliceKey,
     /// Instances that are not active and could be.
     wanting: u64,
     /// Of these, how many are not granted.
@@ -171,24 +181,62 @@ struct Slice {
     waiting: u64,
 }
 
+impl Claimant {
+    /// For how many instances of each slice that are not granted room is held.
+    fn ungranted(&self, told: &ClaimReport) -> Vec<(&SliceKey, u64)> {
+        let of = |slice: &Slice| {
+            let open = told.open_of(&slice.key.group, slice.key.generation);
+            open.saturating_sub(slice.waiting).min(slice.more)
+        };
+        self.slices.iter().map(|s| (&s.key, of(s))).collect()
+    }
+
+    /// Whether there is room for all that a gang asks for.
+    fn is_whole(&self, request: &Request, told: &ClaimReport) -> bool {
+        let ungranted = self.ungranted(told);
+        request.gang.iter().all(|member| {
+            let of = |key: &SliceKey| key.group == member.group && key.generation == member.generation;
+            ungranted.iter().any(|(key, n)| of(key) && *n >= member.more)
+        })
+    }
+
+    /// Whether what is held is of no use, since it is not enough for the whole gang.
+    fn is_short(&self, told: &ClaimReport) -> bool {
+        let asks = self.request.as_ref().filter(|_| self.gang);
+        asks.is_some_and(|request| !self.is_whole(request, told))
+    }
+}
+
 /// Admits claimants into the room that is made for them, as far as it is there, and sets the rest of it aside.
 pub(crate) fn admit_claims(picture: &Picture, rooms: &mut Rooms) -> Vec<Admission> {
     let mut out = Vec::new();
     for view in picture.claims.all.values() {
-        let open = view.report.as_ref().map_or(0, |r| r.open);
-        let Some(slice) = slice_of(picture, view).filter(|_| open > 0) else {
+        let told = view.report.as_ref().filter(|r| r.holds_room());
+        let claimant = told.and_then(|told| Some((told, claimant(picture, view)?)));
+        let Some((told, claimant)) = claimant else {
             continue;
         };
-        let Some(request) = &slice.request else { continue };
-        let ungranted = open.saturating_sub(slice.waiting).min(slice.more);
-        let n = admit_held(request, &view.cluster, ungranted, rooms);
-        if n > 0 {
-            out.push(Admission {
-                job: view.claim.job,
-                group: view.claim.group.clone(),
-                more: vec![(view.cluster.clone(), view.claim.generation, n)],
-            });
-        }
+        let Some(request) = &claimant.request else {
+            continue;
+        };
+        let units = if claimant.gang {
+            u64::from(claimant.is_whole(request, told))
+        } else {
+            claimant.ungranted(told).iter().map(|(_, n)| *n).sum()
+        };
+        let n = admit_held(request, &view.cluster, units, rooms);
+        let generation = view.claim.parts.first().map(|p| p.generation);
+        let admission = Admission {
+            job: request.job,
+            group: request.group.clone(),
+            more: generation
+                .filter(|_| n > 0)
+                .map(|g| (view.cluster.clone(), g, n))
+                .into_iter()
+                .collect(),
+        };
+        let admitted = request.groups_of(admission).into_iter();
+        out.extend(admitted.filter(|a| !a.more.is_empty()));
     }
     out
 }
@@ -196,35 +244,43 @@ pub(crate) fn admit_claims(picture: &Picture, rooms: &mut Rooms) -> Vec<Admissio
 /// Lets go of claims that are met, not wanted any more, refused or too old.
 pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
     let mut claims = std::mem::take(&mut picture.claims);
+    // Whether it has come to nothing, if it ends.
     let ends = |view: &ClaimView| {
         let said = view.report.as_ref();
-        let met = said.is_some_and(|r| r.open == 0);
-        let unwanted = slice_of(picture, view).is_none_or(|s| s.wanting == 0);
+        let met = said.is_some_and(|r| !r.holds_room());
+        let claimant = claimant(picture, view);
+        let unwanted = claimant
+            .as_ref()
+            .is_none_or(|c| c.slices.iter().all(|s| s.wanting == 0));
+        let short = said.is_some_and(|told| claimant.is_some_and(|c| c.is_short(told)));
         let wanted_there = picture
             .clusters
             .get(&view.cluster)
             .is_some_and(|c| c.takes_grants());
-        met || unwanted || !wanted_there || now >= view.since.plus(rules.patience)
+        let over = met || unwanted || short || !wanted_there || now >= view.since.plus(rules.patience);
+        over.then_some(short || !view.had_room)
     };
-    let over: Vec<ClaimId> = claims
+    let over: Vec<(ClaimId, bool)> = claims
         .all
         .iter()
-        .filter(|(_, v)| ends(v))
-        .map(|(id, _)| *id)
+        .filter_map(|(id, v)| Some((*id, ends(v)?)))
         .collect();
-    for id in over {
+    for (id, in_vain) in over {
         let Some(view) = claims.all.remove(&id) else {
             continue;
         };
-        let key = (view.claim.job, view.claim.group.clone());
-        if !view.had_room {
-            let tries = claims.refused.get(&key).map_or(0, |(_, tries)| *tries);
-            let wait = rules.after.0.saturating_mul(1 << tries.min(5));
-            claims
-                .refused
-                .insert(key, (now.plus(Span(wait)), tries.saturating_add(1)));
-        } else {
-            claims.refused.remove(&key);
+        let first = view.claim.parts.first();
+        let key = first.map(|part| (view.claim.job, part.group.clone()));
+        if let Some(key) = key {
+            if in_vain {
+                let tries = claims.refused.get(&key).map_or(0, |(_, tries)| *tries);
+                let wait = rules.after.0.saturating_mul(1 << tries.min(5));
+                claims
+                    .refused
+                    .insert(key, (now.plus(Span(wait)), tries.saturating_add(1)));
+            } else {
+                claims.refused.remove(&key);
+            }
         }
         claims.untold.insert(view.cluster);
     }
@@ -269,8 +325,10 @@ impl ResourceManager {
                 self.picture.claims.refused.insert(key, (until, tries));
             }
             for (cluster, claim) in remedy.claims {
-                let of_group = (claim.job, claim.group.clone());
-                self.picture.claims.holders.remove(&of_group);
+                for part in &claim.parts {
+                    let of_group = (claim.job, part.group.clone());
+                    self.picture.claims.holders.remove(&of_group);
+                }
                 self.picture.claims.untold.insert(cluster.clone());
                 let view = ClaimView {
                     cluster,

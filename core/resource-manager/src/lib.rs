@@ -26,6 +26,7 @@ mod holders;
 mod holds;
 pub mod jobs;
 pub mod ledger;
+mod losers;
 mod manager;
 mod moves;
 mod ops;

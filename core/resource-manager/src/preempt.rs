@@ -1,30 +1,22 @@
 //! Preemption as an offer of victims: who has waited in vain for a cluster although what it wants would fit whole inside its pool's
-//! entitlement gets a claim there, with the slices whose instances may be taken for it. A slice may lose only what its pool, and
-//! every pool above it that is not above the claimant, has beyond its own entitlement: an instance that would fit whole inside
-//! of it is never taken. Pure: the same picture gives the same claims.
+//! entitlement gets a claim there, with the slices whose instances may be taken for it. A gang gets one for all of it, or none.
+//! Pure: the same picture gives the same claims.
 
 use crate::division::{Entitled, ask};
-use crate::entry::{PoolRef, pool_of};
 use crate::holders::{Holders, holders};
+use crate::losers::Losers;
 use crate::picture::{Picture, SliceKey};
 use crate::place::demand;
 use crate::room::{Asker, Candidates, Taken};
-use echelon_core_model::claim::{Claim, ClaimId, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::directive::SliceReport;
-use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Kind, Resources, Span, Timestamp};
-use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Held, Request, Rooms, Side, Turn};
+use echelon_core_model::{ClusterId, GroupName, JobId, Resources, Span, Timestamp};
+use echelon_core_pools::{Held, Request, Rooms, Side, SliceRequest, Turn};
 use echelon_core_routing::{Candidate, place_elsewhere};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most instances for which one claim asks room.
+/// Most instances of a group for which one claim asks room; for a gang it is all of it.
 const COUNT: u64 = 64;
-/// Most slices that one claim names.
-const VICTIMS: usize = 512;
-/// Most jobs that are looked at for all claims that are made at once: who may lose something is looked for once a second.
-const LOSERS: usize = 20_000;
 /// Most groups that are looked at at once.
 const LOOKS: usize = 64;
 
@@ -80,8 +72,7 @@ pub(crate) fn remedy(
         picture,
         first,
         rooms: picture.division.rooms.clone(),
-        staying: staying(picture),
-        looks: LOSERS,
+        losers: Losers::new(picture, first),
         budget: rules.a_minute.saturating_sub(taken.saturating_add(under_way)),
         most_claims: rules.claims,
         made: BTreeMap::new(),
@@ -89,7 +80,7 @@ pub(crate) fn remedy(
     let mut out = Remedy::default();
     let mut in_vain = Vec::new();
     for turn in starved {
-        let Some(request) = ask(picture, turn).filter(|r| r.gang.is_empty()) else {
+        let Some(request) = ask(picture, turn) else {
             continue;
         };
         match offer.claim(&request, &mut name) {
@@ -143,53 +134,11 @@ fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<
     first.into_iter().collect()
 }
 
-/// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
-/// nobody has answered yet.
-fn staying(picture: &Picture) -> Vec<Resources> {
-    let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
-    let mut change = |pool: PoolIdx, by: &dyn Fn(Resources) -> Resources| {
-        for i in std::iter::once(pool).chain(picture.hierarchy.above(pool)) {
-            if let Some(sum) = out.get_mut(i) {
-                *sum = by(*sum);
-            }
-        }
-    };
-    for (pool, of) in picture.ledger.known() {
-        let sums = of.sums.ordinary;
-        let stays = sums.allocated.minus(sums.leaving);
-        change(pool, &|sum| sum.plus(stays));
-    }
-    let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
-    for claim in unanswered {
-        for victim in &claim.claim.victims {
-            let Some((spec, group)) = picture.group(victim.job, &victim.group) else {
-                continue;
-            };
-            if let PoolRef::Known(pool) = pool_of(picture, &spec.pool) {
-                let gone = ordinary(picture, spec, group.room()).times(victim.most);
-                change(pool, &|sum| sum.minus(gone));
-            }
-        }
-    }
-    out
-}
-
-/// Room of one instance beside what hosts lend.
-fn ordinary(picture: &Picture, spec: &JobSpec, room: Resources) -> Resources {
-    if spec.revocable {
-        room.minus(room.lent_part(picture.lent_kinds()))
-    } else {
-        room
-    }
-}
-
 struct Offer<'a> {
     picture: &'a Picture,
     first: &'a Entitled,
     rooms: Rooms,
-    staying: Vec<Resources>,
-    /// How many more jobs may be looked at.
-    looks: usize,
+    losers: Losers<'a>,
     budget: u64,
     most_claims: usize,
     made: BTreeMap<ClusterId, usize>,
@@ -210,7 +159,7 @@ impl Offer<'_> {
             let made = self.made.get(&slice.cluster).copied().unwrap_or_default();
             let view = self.picture.clusters.get(&slice.cluster);
             let takes = view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active);
-            if self.budget == 0 || self.looks == 0 || under_way + made >= self.most_claims {
+            if self.budget == 0 || !self.losers.may_look() || under_way + made >= self.most_claims {
                 return Claimed::NotNow;
             }
             if !takes {
@@ -225,8 +174,17 @@ impl Offer<'_> {
                 out = Claimed::NotNow;
                 continue;
             }
-            let (victims, most) = self.victims(request, &slice.cluster, lacking, reach);
-            if victims.is_empty() {
+            let before = self.losers.staying();
+            let offered = self.losers.offer(request, &slice.cluster, lacking, reach);
+            let most = offered.most.min(self.budget);
+            // Room for a part of a gang is of no use.
+            let useful = if request.gang.is_empty() {
+                !offered.victims.is_empty()
+            } else {
+                offered.enough.is_some_and(|n| n <= most)
+            };
+            if !useful {
+                self.losers.restore(before);
                 continue;
             }
             self.budget -= most;
@@ -239,12 +197,10 @@ impl Offer<'_> {
             let claim = Claim {
                 id: name(),
                 job: request.job,
-                group: request.group.clone(),
-                generation: slice.generation,
+                parts: parts(request, slice, count),
                 pool: pool.map(|p| p.path.clone()).unwrap_or_default(),
-                count,
                 most,
-                victims,
+                victims: offered.victims,
             };
             return Claimed::Made(slice.cluster.clone(), claim);
         }
@@ -260,6 +216,10 @@ impl Offer<'_> {
 
     /// Another cluster that the group may use, where somebody may lose something for it.
     fn elsewhere(&mut self, request: &Request) -> Option<Move> {
+        // A gang goes where all of it has room already, or stays.
+        if !request.gang.is_empty() {
+            return None;
+        }
         let (spec, group) = self.picture.group(request.job, &request.group)?;
         let slice = request.slices.first()?;
         let count = slice.more.min(self.own_count(request));
@@ -270,11 +230,12 @@ impl Offer<'_> {
             if here.contains(&candidate.id) || count == 0 {
                 continue;
             }
-            let before = self.staying.clone();
-            let (_, most) = self.victims(request, &candidate.id, lacking, 1);
-            self.staying = before;
+            let before = self.losers.staying();
+            let offered = self.losers.offer(request, &candidate.id, lacking, 1);
+            self.losers.restore(before);
+            let most = offered.most.min(self.budget).min(count);
             let room = Candidate {
-                room: request.unit.shape.times(most.min(count)),
+                room: request.unit.shape.times(most),
                 ..candidate.clone()
             };
             let share = place_elsewhere(&demand(request.job, spec, group), count, &here, &[room]);
@@ -293,96 +254,21 @@ impl Offer<'_> {
         }
         None
     }
-
-    /// Who may lose what is lacking, up to `reach` times as much of it, so that the shard has a choice of hosts; and how many at most.
-    fn victims(
-        &mut self,
-        request: &Request,
-        cluster: &ClusterId,
-        lacking: Resources,
-        reach: u64,
-    ) -> (Vec<Victim>, u64) {
-        let picture = self.picture;
-        let chain = |pool| std::iter::once(pool).chain(picture.hierarchy.above(pool));
-        let above: BTreeSet<PoolIdx> = chain(request.pool).collect();
-        let more: Vec<bool> = picture
-            .hierarchy
-            .indexes()
-            .map(|i| !self.surplus(i).is_zero())
-            .collect();
-        let has_more = |pool: PoolIdx| pool != request.pool && more.get(pool) == Some(&true);
-        let (mut out, mut reached, mut most) = (Vec::new(), Resources::ZERO, 0u64);
-        let (mut class, mut last) = (0, None);
-        for (pool, rank, id) in picture.ledger.losers(cluster, has_more) {
-            if self.looks == 0 || out.len() >= VICTIMS || lacking.times(reach).fits(reached) {
-                break;
-            }
-            self.looks -= 1;
-            class += u32::from(last.replace(rank).is_some_and(|last| last != rank));
-            for (mut victim, room) in slices(picture, id, cluster) {
-                // Kinds of which the claimant lacks some here, and of which this would leave some.
-                let useful = room.min_each(lacking).kinds();
-                let between: Vec<PoolIdx> = chain(pool).take_while(|i| !above.contains(i)).collect();
-                let beyond = between.iter().map(|i| beyond(self.surplus(*i), room, useful));
-                victim.most = victim.most.min(beyond.min().unwrap_or(0));
-                victim.class = class;
-                if victim.most == 0 {
-                    continue;
-                }
-                let gone = room.times(victim.most);
-                for i in between {
-                    if let Some(has) = self.staying.get_mut(i) {
-                        *has = has.minus(gone);
-                    }
-                }
-                reached = reached.plus(gone);
-                most = most.saturating_add(victim.most);
-                out.push(victim);
-            }
-        }
-        (out, most.min(self.budget))
-    }
-
-    /// What a pool has beyond what it is entitled to.
-    fn surplus(&self, pool: PoolIdx) -> Resources {
-        let has = self.staying.get(pool).copied().unwrap_or_default();
-        has.minus(self.first.ordinary.amount(pool))
-    }
 }
 
-/// How many instances of so much room may go until the next one would fit whole inside what is the pool's own: until nothing
-/// useful is beyond it any more.
-fn beyond(surplus: Resources, room: Resources, useful: Resources) -> u64 {
-    let of = |kind: Kind| match (room.get(kind), useful.get(kind)) {
-        (0, _) | (_, 0) => 0,
-        (one, _) => surplus.get(kind).div_ceil(one),
-    };
-    Kind::ALL.into_iter().map(of).max().unwrap_or(0)
-}
-
-/// What a job has at a cluster that it could lose: each slice, with the ordinary room of one instance.
-fn slices(picture: &Picture, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
-    let view = picture.clusters.get(cluster);
-    let job = picture.jobs.get(&id).and_then(|j| Some((j, j.spec.as_deref()?)));
-    let (Some(view), Some((job, spec))) = (view, job) else {
-        return Vec::new();
-    };
-    let slice = |((_, group, generation), report): (&(JobId, GroupName, Generation), &SliceReport)| {
-        let key = SliceKey {
-            group: group.clone(),
-            cluster: cluster.clone(),
-            generation: *generation,
-        };
-        let staying = report.active.saturating_sub(report.preempting);
-        let granted = job.grants.get(&key).map_or(staying, |g| g.granted());
-        let victim = Victim {
-            job: id,
-            group: group.clone(),
-            generation: *generation,
-            most: staying.min(granted),
-            class: 0,
-        };
-        Some((victim, ordinary(picture, spec, spec.group(group)?.room())))
-    };
-    view.reports_of(id).filter_map(slice).collect()
+/// What a claim is about: so many of a group's slice, or all of a gang.
+fn parts(request: &Request, slice: &SliceRequest, count: u64) -> Vec<ClaimPart> {
+    if request.gang.is_empty() {
+        return vec![ClaimPart {
+            group: request.group.clone(),
+            generation: slice.generation,
+            count,
+        }];
+    }
+    let members = request.gang.iter().map(|m| ClaimPart {
+        group: m.group.clone(),
+        generation: m.generation,
+        count: m.more,
+    });
+    members.collect()
 }

@@ -6,6 +6,7 @@ mod claims;
 mod control;
 mod faults;
 mod figures;
+mod gang_claims;
 mod gangs;
 mod goals;
 mod leadership;

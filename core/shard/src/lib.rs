@@ -52,6 +52,7 @@ mod sealing;
 mod stranger;
 mod takeover;
 mod update;
+mod victims;
 mod view;
 mod volumes;
 mod waiting;

@@ -270,7 +270,7 @@ impl Shard {
                 }
             }
             if let Some(mut wanted) = self.wanted(group, numbers).filter(|w| w.wants_any()) {
-                self.bind_claimed(group, &mut wanted);
+                self.bind_claimed(&mut wanted);
                 out.push(wanted);
             }
         }
@@ -287,16 +287,14 @@ impl Shard {
         if n > left && !out.is_empty() {
             return n;
         }
-        for of_group in hunger {
-            let Some(group) = self.picture.groups.get(&of_group.group) else {
-                continue;
-            };
-            let wanted = self.wanted(group, of_group.numbers);
-            if let Some(mut wanted) = wanted.filter(|w| w.wants_any()) {
-                self.bind_claimed(group, &mut wanted);
-                out.push(wanted);
-            }
-        }
+        let wanted = |of: Hungry| {
+            let group = self.picture.groups.get(&of.group)?;
+            self.wanted(group, of.numbers)
+                .filter(placement::Wanted::wants_any)
+        };
+        let mut gang: Vec<placement::Wanted> = hunger.into_iter().filter_map(wanted).collect();
+        self.bind_claimed_gang(&mut gang);
+        out.extend(gang);
         n
     }
 

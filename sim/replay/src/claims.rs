@@ -2,7 +2,7 @@
 //! room, and holds it until the claimant has begun.
 
 use crate::shard::{Change, Shard, SliceId};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimReport, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
 use echelon_core_model::directive::ReportPart;
 use echelon_core_model::{Generation, GroupName, JobId, Resources};
 use std::collections::BTreeMap;
@@ -45,9 +45,11 @@ impl Claims {
         let told = self.all.iter().map(|(id, p)| ClaimReport {
             id: *id,
             job: p.slice.0,
-            group: p.slice.1.clone(),
-            generation: p.slice.2,
-            open: p.open,
+            open: vec![ClaimPart {
+                group: p.slice.1.clone(),
+                generation: p.slice.2,
+                count: p.open,
+            }],
             taken: p.taken,
         });
         std::mem::take(&mut self.untold).then(|| ReportPart::Claims(told.collect()))
@@ -64,9 +66,11 @@ impl Shard<'_> {
             if self.claims.all.contains_key(&claim.id) {
                 continue;
             }
-            let (open, victims) = self.choose(claim);
+            // There are no gangs in a trace: a claim is about one group.
+            let Some(part) = claim.parts.first() else { continue };
+            let (open, victims) = self.choose(claim, part);
             let promise = Promise {
-                slice: id(claim.job, &claim.group, claim.generation),
+                slice: id(claim.job, &part.group, part.generation),
                 open,
                 taken: victims.values().sum(),
             };
@@ -78,8 +82,8 @@ impl Shard<'_> {
     }
 
     /// For how many instances of a claim there can be room, and how many of each slice go for that: none that is not needed.
-    fn choose(&self, claim: &Claim) -> (u64, BTreeMap<SliceId, u64>) {
-        let shape = self.shape(claim.job, &claim.group);
+    fn choose(&self, claim: &Claim, part: &ClaimPart) -> (u64, BTreeMap<SliceId, u64>) {
+        let shape = self.shape(claim.job, &part.group);
         let mut offered: Vec<(SliceId, Resources)> = Vec::new();
         for victim in &claim.victims {
             let slice = id(victim.job, &victim.group, victim.generation);
@@ -88,10 +92,10 @@ impl Shard<'_> {
             offered.extend(std::iter::repeat_n((slice, room), n));
         }
         offered.truncate(usize::try_from(claim.most).unwrap_or(usize::MAX));
-        let waiting = self.waiting(&id(claim.job, &claim.group, claim.generation));
+        let waiting = self.waiting(&id(claim.job, &part.group, part.generation));
         let (mut spare, mut open) = (self.spare(), 0);
         let (mut taken, mut next) = (Vec::new(), offered.into_iter());
-        while open < claim.count.min(waiting) {
+        while open < part.count.min(waiting) {
             let before = taken.len();
             while !shape.fits(spare)
                 && let Some(victim) = next.next()

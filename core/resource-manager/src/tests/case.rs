@@ -207,6 +207,9 @@ impl Case {
         for shard in self.shards.values_mut().filter(|_| spec.revocable) {
             shard.revocable.insert(job);
         }
+        for shard in self.shards.values_mut().filter(|_| spec.gang.is_some()) {
+            shard.gangs.insert(job);
+        }
         self.decide(Decision::PutSpec {
             job,
             version: 1,

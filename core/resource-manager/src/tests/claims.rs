@@ -1,23 +1,18 @@
 //! What a model shard does about claims: it takes the victims that it is offered, in their order, as many as are needed, and holds
-//! the room until the claimant has begun.
+//! the room until the claimant has begun. For a gang it takes nobody unless there is room for all of it.
 
 use super::shard::{Key, ModelShard};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimReport};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_model::{RangeSet, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone)]
 pub struct Promise {
     pub claim: Claim,
-    pub open: u64,
+    /// For how many instances room is held.
+    pub open: BTreeMap<Key, u64>,
     pub taken: u64,
-}
-
-impl Promise {
-    fn key(&self) -> Key {
-        (self.claim.job, self.claim.group.clone(), self.claim.generation)
-    }
 }
 
 impl ModelShard {
@@ -45,22 +40,53 @@ impl ModelShard {
             .values()
             .map(|s| s.dying.intersect(&s.active).count())
             .sum();
-        let held: u64 = self.claims.values().map(|p| p.open).sum();
+        let held: u64 = self.claims.values().flat_map(|p| p.open.values()).sum();
         let spare = (self.cores + dying).saturating_sub(self.active() + held);
-        let mut open = spare.min(claim.count);
+        let asked: u64 = claim.parts.iter().map(|p| p.count).sum();
+        let wanted = asked.saturating_sub(self.holds_back);
+        let mut room = spare.min(wanted);
+        let mut chosen: Vec<(Key, RangeSet)> = Vec::new();
         let mut taken = 0;
         for victim in &claim.victims {
             let key = (victim.job, victim.group.clone(), victim.generation);
-            let Some(slice) = self.slices.get_mut(&key) else {
+            let Some(slice) = self.slices.get(&key) else {
                 continue;
             };
             let free = slice.active.minus(&slice.dying);
-            let n = (claim.count - open).min(victim.most).min(claim.most - taken);
+            let is_gang = self.gangs.contains(&victim.job);
+            let begun = chosen.iter().any(|((job, ..), _)| *job == victim.job);
+            let n = if is_gang && (begun || room < wanted) {
+                // All of it goes.
+                assert_eq!(victim.most, free.count(), "a gang is offered whole");
+                free.count()
+            } else {
+                wanted
+                    .saturating_sub(room)
+                    .min(victim.most)
+                    .min(claim.most - taken)
+            };
             let gone = free.highest(n);
+            if gone.is_empty() {
+                continue;
+            }
+            room += gone.count();
+            taken += gone.count();
+            chosen.push((key, gone));
+        }
+        if self.gangs.contains(&claim.job) && room < wanted {
+            (room, taken) = (0, 0);
+            chosen.clear();
+        }
+        for (key, gone) in chosen {
+            let slice = self.slices.get_mut(&key).unwrap();
             slice.preempted += gone.count();
             slice.dying = slice.dying.union(&gone);
-            open += gone.count();
-            taken += gone.count();
+        }
+        let mut open = BTreeMap::new();
+        for part in &claim.parts {
+            let n = part.count.min(room);
+            room -= n;
+            open.insert((claim.job, part.group.clone(), part.generation), n);
         }
         Promise { claim, open, taken }
     }
@@ -79,26 +105,30 @@ impl ModelShard {
     }
 
     pub fn held_for_others(&self, key: &Key) -> u64 {
-        let others = self.claims.values().filter(|p| p.key() != *key);
-        others.map(|p| p.open).sum()
+        let held = self.claims.values().flat_map(|p| &p.open);
+        held.filter(|(of, _)| *of != key).map(|(_, n)| *n).sum()
     }
 
     /// So many instances of a slice have begun.
     pub fn settle_claims(&mut self, key: &Key, mut begun: u64) {
-        for promise in self.claims.values_mut().filter(|p| p.key() == *key) {
-            let used = promise.open.min(begun);
-            promise.open -= used;
+        let held = self.claims.values_mut().filter_map(|p| p.open.get_mut(key));
+        for open in held {
+            let used = (*open).min(begun);
+            *open -= used;
             begun -= used;
         }
     }
 
     pub fn claims_told(&self) -> ReportPart {
+        let part = |((_, group, generation), count): (&Key, &u64)| ClaimPart {
+            group: group.clone(),
+            generation: *generation,
+            count: *count,
+        };
         let claims = self.claims.iter().map(|(id, p)| ClaimReport {
             id: *id,
             job: p.claim.job,
-            group: p.claim.group.clone(),
-            generation: p.claim.generation,
-            open: p.open,
+            open: p.open.iter().map(part).collect(),
             taken: p.taken,
         });
         ReportPart::Claims(claims.collect())

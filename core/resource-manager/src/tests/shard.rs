@@ -71,6 +71,8 @@ pub struct ModelShard {
     /// Cores that its hosts lend beside these, and the jobs that run there.
     pub lent_cores: u64,
     pub revocable: BTreeSet<JobId>,
+    /// Jobs that are gangs.
+    pub gangs: BTreeSet<JobId>,
     /// Places nothing, whatever room it has, for this reason.
     pub unplaceable: Option<ReasonCode>,
     /// Stops nothing: a kill takes for ever.
@@ -89,6 +91,8 @@ pub struct ModelShard {
     pub claims: BTreeMap<ClaimId, Promise>,
     /// Those who are preempted die at once.
     pub dies_at_once: bool,
+    /// It makes room for so many fewer than a claim asks for.
+    pub holds_back: u64,
     /// It says that it kills nothing.
     pub kills_off: bool,
     /// Active instances when its capacity was told last.
@@ -112,6 +116,7 @@ impl ModelShard {
             kept_cores: 0,
             lent_cores: 0,
             revocable: BTreeSet::new(),
+            gangs: BTreeSet::new(),
             unplaceable: None,
             stubborn: false,
             parts: BTreeMap::new(),
@@ -122,6 +127,7 @@ impl ModelShard {
             loss: None,
             claims: BTreeMap::new(),
             dies_at_once: true,
+            holds_back: 0,
             kills_off: false,
             told_active: 0,
             sequence: 0,

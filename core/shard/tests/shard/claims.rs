@@ -3,7 +3,7 @@
 
 use crate::cluster::Cluster;
 use crate::world::{World, job, range, seconds};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimReport, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Order, ReportPart};
 use echelon_core_model::spec::JobSpec;
@@ -52,16 +52,23 @@ fn order(w: &mut World, name: &str, active: u64) {
 }
 
 fn claim(number: u64) -> Claim {
+    claim_of("large", number)
+}
+
+/// A claim of a group for one instance.
+fn claim_of(name: &str, number: u64) -> Claim {
     Claim {
         id: ClaimId {
             epoch: Epoch(1),
             number,
         },
         job: job(),
-        group: group("large"),
-        generation: Generation(1),
+        parts: vec![ClaimPart {
+            group: group(name),
+            generation: Generation(1),
+            count: 1,
+        }],
         pool: "/owner".to_owned(),
-        count: 1,
         most: 4,
         victims: vec![Victim {
             job: job(),
@@ -90,6 +97,11 @@ fn told(w: &World) -> Vec<ClaimReport> {
     claims.unwrap_or_default()
 }
 
+/// For how many instances room is held.
+fn open(w: &World) -> u64 {
+    told(w)[0].open.iter().map(|p| p.count).sum()
+}
+
 fn runs(w: &World, name: &str) -> bool {
     let part = format!(".{name}.");
     w.cluster.live().iter().any(|task| task.contains(&part))
@@ -100,8 +112,7 @@ fn room_is_made_once_with_as_few_as_are_needed() {
     let mut w = full(JobBuilder::batch("b", 4));
     claims(&mut w, &[claim(1)]);
     assert_eq!(w.kills().len(), 2);
-    let open: Vec<(u64, u64)> = told(&w).iter().map(|c| (c.open, c.taken)).collect();
-    assert_eq!(open, [(1, 2)]);
+    assert_eq!((open(&w), told(&w)[0].taken), (1, 2));
     let slice = w.slice(1).unwrap();
     assert_eq!((slice.active, slice.preempted, slice.preempting), (2, 2, 0));
     let gone = (0..4).filter(|n| w.state(*n) != RunState::Running);
@@ -118,7 +129,7 @@ fn room_is_made_once_with_as_few_as_are_needed() {
     order(&mut w, "large", 1);
     w.run(seconds(10));
     assert!(runs(&w, "large"));
-    assert_eq!(told(&w)[0].open, 0, "its room is used");
+    assert_eq!(open(&w), 0, "its room is used");
 }
 
 #[test]
@@ -164,13 +175,10 @@ fn room_whose_lease_has_ended_is_free() {
 fn services_lose_no_more_at_once_than_may_be_unavailable() {
     let mut w = full(JobBuilder::service("s", 4));
     claims(&mut w, &[claim(1)]);
-    assert_eq!((w.kills().len(), told(&w)[0].open), (0, 0), "one is not enough");
-    let small = Claim {
-        group: group("small"),
-        ..claim(2)
-    };
+    assert_eq!((w.kills().len(), open(&w)), (0, 0), "one is not enough");
+    let small = claim_of("small", 2);
     claims(&mut w, std::slice::from_ref(&small));
-    assert_eq!((w.kills().len(), told(&w)[0].open), (1, 1));
+    assert_eq!((w.kills().len(), open(&w)), (1, 1));
     // It is gone for good, and not unavailable any more.
     w.run(seconds(15));
     claims(&mut w, &[small, claim(3)]);
@@ -193,7 +201,7 @@ fn nobody_is_taken_while_kills_are_off() {
         off: true,
     });
     claims(&mut w, &[claim(1)]);
-    assert_eq!((w.kills().len(), told(&w)[0].open), (0, 0));
+    assert_eq!((w.kills().len(), open(&w)), (0, 0));
     assert_eq!(w.slice(1).unwrap().preempted, 0);
 }
 
@@ -212,17 +220,13 @@ fn a_new_leader_finds_the_room_that_was_made() {
     claims(&mut w, &[claim(1)]);
     w.run(Span::seconds(5));
     assert_eq!(w.kills().len(), 2, "nobody is stopped for it twice");
-    assert_eq!(told(&w)[0].open, 1);
+    assert_eq!(open(&w), 1);
     assert_eq!(w.slice(1).unwrap().preempted, 2);
 }
 
 #[test]
 fn a_claim_of_nobody_known_holds_nothing() {
     let mut w = full(JobBuilder::batch("b", 4));
-    let unknown = Claim {
-        group: group("other"),
-        ..claim(1)
-    };
-    claims(&mut w, &[unknown]);
-    assert_eq!((w.kills().len(), told(&w)[0].open), (0, 0));
+    claims(&mut w, &[claim_of("other", 1)]);
+    assert_eq!((w.kills().len(), open(&w)), (0, 0));
 }

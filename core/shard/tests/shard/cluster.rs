@@ -60,6 +60,8 @@ pub struct Cluster {
     pub suppressed: bool,
     /// Hears no call.
     pub deaf: bool,
+    /// Tasks that are killed live on until somebody ends them.
+    pub lingers: bool,
     /// Refuses every subscription.
     pub refuses: Option<Refusal>,
     /// Refuses updates of the framework.
@@ -504,6 +506,7 @@ impl Cluster {
     fn kill(&mut self, task: &str) {
         match self.tasks.get(task) {
             Some(t) if self.silent.contains(&t.host) => self.say(task, TaskState::Unreachable),
+            Some(_) if self.lingers => {}
             Some(t) if !t.state.is_proof_of_death() => self.set(task, TaskState::Killed),
             Some(_) => {}
             None => self.say(task, TaskState::Unknown),

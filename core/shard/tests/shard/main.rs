@@ -22,6 +22,8 @@ mod evidence;
 #[cfg(test)]
 mod framework;
 #[cfg(test)]
+mod gang_claims;
+#[cfg(test)]
 mod gangs;
 mod grants;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::convert::fields::{group, job_bytes, job_id, list, messages, required};
 use crate::convert::{FieldError, Wire};
 use crate::echelon::shard::v1 as wire;
-use echelon_core_model::claim::{Claim, ClaimId, ClaimReport, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
 use echelon_core_model::{Epoch, Generation};
 
 impl Wire for ClaimId {
@@ -25,6 +25,43 @@ impl Wire for ClaimId {
     }
 }
 
+impl Wire for ClaimPart {
+    type Message = wire::ClaimPart;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            group,
+            generation,
+            count,
+        } = self;
+        wire::ClaimPart {
+            group: group.to_string(),
+            generation: generation.0,
+            count: *count,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            group: group("group", &message.group)?,
+            generation: Generation(message.generation),
+            count: message.count,
+        })
+    }
+}
+
+/// The first part has fields of its own: once a claim had no other.
+fn first_and_others(parts: &[ClaimPart]) -> (wire::ClaimPart, Vec<wire::ClaimPart>) {
+    let mut parts = messages(parts).into_iter();
+    (parts.next().unwrap_or_default(), parts.collect())
+}
+
+fn parts(first: wire::ClaimPart, others: Vec<wire::ClaimPart>) -> Result<Vec<ClaimPart>, FieldError> {
+    let mut out = vec![ClaimPart::from_wire(first)?];
+    out.extend(list("others", others)?);
+    Ok(out)
+}
+
 impl Wire for Claim {
     type Message = wire::Claim;
 
@@ -32,33 +69,36 @@ impl Wire for Claim {
         let Self {
             id,
             job,
-            group,
-            generation,
+            parts,
             pool,
-            count,
             most,
             victims,
         } = self;
+        let (first, others) = first_and_others(parts);
         wire::Claim {
             id: Some(id.to_wire()),
             job: job_bytes(*job),
-            group: group.to_string(),
-            generation: generation.0,
+            group: first.group,
+            generation: first.generation,
             pool: pool.clone(),
-            count: *count,
+            count: first.count,
             most: *most,
             victims: messages(victims),
+            others,
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let first = wire::ClaimPart {
+            group: message.group,
+            generation: message.generation,
+            count: message.count,
+        };
         Ok(Self {
             id: required("id", message.id)?,
             job: job_id("job", &message.job)?,
-            group: group("group", &message.group)?,
-            generation: Generation(message.generation),
+            parts: parts(first, message.others)?,
             pool: message.pool,
-            count: message.count,
             most: message.most,
             victims: list("victims", message.victims)?,
         })
@@ -100,31 +140,29 @@ impl Wire for ClaimReport {
     type Message = wire::ClaimReport;
 
     fn to_wire(&self) -> Self::Message {
-        let Self {
-            id,
-            job,
-            group,
-            generation,
-            open,
-            taken,
-        } = self;
+        let Self { id, job, open, taken } = self;
+        let (first, others) = first_and_others(open);
         wire::ClaimReport {
             id: Some(id.to_wire()),
             job: job_bytes(*job),
-            group: group.to_string(),
-            generation: generation.0,
-            open: *open,
+            group: first.group,
+            generation: first.generation,
+            open: first.count,
             taken: *taken,
+            others,
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let first = wire::ClaimPart {
+            group: message.group,
+            generation: message.generation,
+            count: message.open,
+        };
         Ok(Self {
             id: required("id", message.id)?,
             job: job_id("job", &message.job)?,
-            group: group("group", &message.group)?,
-            generation: Generation(message.generation),
-            open: message.open,
+            open: parts(first, message.others)?,
             taken: message.taken,
         })
     }
