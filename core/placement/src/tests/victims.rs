@@ -99,9 +99,13 @@ fn within_bounds(q: &Question, victims: &[CandidateIdx]) -> bool {
     count(&|_| true) <= q.most && (0..q.slices.len()).all(|s| count(&|c| c.slice == s) <= q.slices[s])
 }
 
+fn times<T: Clone>(one: T, n: u64) -> Vec<T> {
+    vec![one; usize::try_from(n).unwrap()]
+}
+
 fn classes(q: &Question, victims: &[CandidateIdx]) -> Vec<u32> {
     let all = victims.iter().map(|i| &q.candidates[*i]);
-    let mut out: Vec<u32> = all.flat_map(|c| vec![c.class; c.count as usize]).collect();
+    let mut out: Vec<u32> = all.flat_map(|c| times(c.class, c.count)).collect();
     out.sort_by_key(|c| Reverse(*c));
     out
 }
@@ -126,7 +130,7 @@ fn seats_all(q: &Question, instances: &[usize], rooms: &mut [Resources]) -> bool
 /// The least that it costs to seat so many of each shape, of every set that there is.
 fn least(q: &Question, counts: &[u64]) -> Option<Vec<u32>> {
     let instances: Vec<usize> = (0..counts.len())
-        .flat_map(|shape| vec![shape; counts[shape] as usize])
+        .flat_map(|shape| times(shape, counts[shape]))
         .collect();
     let sets = (0..1usize << q.candidates.len()).map(|bits| {
         (0..q.candidates.len())
@@ -179,7 +183,7 @@ proptest! {
     #[test]
     fn of_one_shape_nobody_is_stopped_in_vain_wherever_they_go(q in of_one_shape()) {
         let answer = choose(&q);
-        let instances = vec![0; seated(&q, &answer)[0] as usize];
+        let instances = times(0, seated(&q, &answer)[0]);
         for i in &answer.victims {
             let rest: Vec<CandidateIdx> = answer.victims.iter().copied().filter(|v| v != i).collect();
             prop_assert!(!seats_all(&q, &instances, &mut rooms_with(&q, &rest)), "{i} is stopped in vain");
