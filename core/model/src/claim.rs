@@ -42,7 +42,7 @@ pub struct Claim {
     pub victims: Vec<Victim>,
 }
 
-/// A slice of which instances may be taken.
+/// A slice of which instances may be taken; of a gang all of every slice or nothing, and only when all of them are named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victim {
     /// The job.

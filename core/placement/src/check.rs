@@ -249,10 +249,12 @@ impl<'a> Judge<'a> {
         let key = (wanted.job, &wanted.group);
         let newly = |host: &HostId| self.placed.get(&(key, host)).copied().unwrap_or(0);
         let count = |host: &HostId| newly(host) + wanted.present.get(host).copied().unwrap_or(0);
+        // Who is bound to a host had no choice.
+        let bound = |host: &HostId| wanted.bound.iter().filter(|b| b.host == *host).count();
         let most = self
             .hosts
             .keys()
-            .filter(|h| newly(h) > 0)
+            .filter(|h| newly(h) as usize > bound(h))
             .max_by_key(|h| count(h));
         let least = self.open(wanted).min_by_key(|h| count(h));
         if let (Some(most), Some(least)) = (most, least)
