@@ -100,9 +100,8 @@ impl<'a> InForce<'a> {
     }
 }
 
-/// Keeps the room of all gangs that still wait: for whoever asks why he gets nothing.
-pub fn keep_all(holds: &Holds, rooms: &mut Rooms, has_begun: impl Fn(&Turn) -> bool) {
-    for hold in holds.all.iter().filter(|h| !has_begun(&h.turn)) {
-        rooms.keep(hold);
-    }
+/// Keeps the room of all gangs that still wait, for whoever asks why he gets nothing; tells what is kept for whom.
+pub fn keep_all(holds: &Holds, rooms: &mut Rooms, has_begun: impl Fn(&Turn) -> bool) -> Vec<(Hold, Kept)> {
+    let waiting = holds.all.iter().filter(|h| !has_begun(&h.turn));
+    waiting.map(|hold| (hold.clone(), rooms.keep(hold))).collect()
 }

@@ -30,7 +30,7 @@ pub use grant::GrantLine;
 pub use hierarchy::Hierarchy;
 pub use hold::{Hold, Holds, keep_all};
 pub use queue::{Likeness, Line, Queue, Turn};
-pub use rooms::{ClusterIdx, ClusterRoom, Left, Rooms, Side};
+pub use rooms::{ClusterIdx, ClusterRoom, Kept, Left, Rooms, Side};
 pub use standing::Standing;
 pub use terms::{Held, Terms, Unit};
 pub use tree::{TreeProblem, validate};

@@ -121,7 +121,7 @@ struct PoolRoom {
 
 /// Room that was kept for a gang, to be given back as it was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Kept {
+pub struct Kept {
     cluster: Option<ClusterId>,
     all: Resources,
     without_gpus: Resources,
@@ -314,7 +314,7 @@ impl Rooms {
     }
 
     /// Keeps room of a gang from others.
-    pub(crate) fn keep(&mut self, hold: &Hold) -> Kept {
+    pub fn keep(&mut self, hold: &Hold) -> Kept {
         let mut kept = Kept {
             cluster: Some(hold.cluster.clone()),
             ..Kept::default()
@@ -337,7 +337,7 @@ impl Rooms {
     }
 
     /// Kept room is for everybody again.
-    pub(crate) fn give_back(&mut self, kept: Kept) {
+    pub fn give_back(&mut self, kept: Kept) {
         for (pool, amount) in kept.pools {
             if let Some(room) = self.pools.get_mut(pool) {
                 room.taken = room.taken.minus(Held::plain(amount, Resources::ZERO));

@@ -14,8 +14,8 @@ use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, Entitlements, Held, Holds, Left, Likeness, Line, Queue, Request, Rooms, SecondRound, Side,
-    Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
+    Admission, Entitlements, Held, Hold, Holds, Kept, Left, Likeness, Line, Queue, Request, Rooms,
+    SecondRound, Side, Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,6 +40,8 @@ pub struct Division {
     pub(crate) again: Option<Again>,
     /// Room that is kept together for gangs.
     pub(crate) holds: Holds,
+    /// What of `rooms` they keep.
+    pub(crate) kept: Vec<(Hold, Kept)>,
     /// Gangs for which nothing is certain to become free.
     pub(crate) blocked: BTreeSet<JobId>,
     /// Pools whose jobs have changed since.
@@ -254,7 +256,7 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
         division.first = Some(first);
     }
     let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
-    keep_all(&division.holds, &mut rooms, has_begun);
+    division.kept = keep_all(&division.holds, &mut rooms, has_begun);
     division.rooms = rooms;
     picture.division = division;
     admitted

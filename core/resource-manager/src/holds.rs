@@ -47,6 +47,11 @@ pub(crate) fn holds(picture: &Picture, first: &Entitled, rooms: &Rooms) -> Told 
         let Some(cluster) = request.slices.first().map(|s| &s.cluster) else {
             continue;
         };
+        // For whom room is made by preemption, it is set aside by that.
+        let mut claims = picture.claims.all.values();
+        if claims.any(|c| c.claim.job == turn.job) {
+            continue;
+        }
         if taken.contains(cluster) || !is_entitled(picture, first, &request) {
             continue;
         }

@@ -83,7 +83,7 @@ pub(crate) fn remedy(
         let Some(request) = ask(picture, turn) else {
             continue;
         };
-        match offer.claim(&request, &mut name) {
+        match offer.claim_beside_hold(turn, &request, &mut name) {
             Claimed::Made(cluster, claim) => out.claims.push((cluster, claim)),
             Claimed::NobodyLoses => {
                 let lately = picture.claims.moved_lately(&request, now);
@@ -145,6 +145,26 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
+    /// A claim for who may have room kept for him already: to himself that is room that he has not got.
+    fn claim_beside_hold(
+        &mut self,
+        turn: &Turn,
+        request: &Request,
+        name: &mut impl FnMut() -> ClaimId,
+    ) -> Claimed {
+        let mut kept = self.picture.division.kept.iter();
+        let held = kept.find(|(hold, _)| hold.turn == *turn);
+        if let Some((_, kept)) = held {
+            self.rooms.give_back(kept.clone());
+        }
+        let out = self.claim(request, name);
+        let made = matches!(out, Claimed::Made(..));
+        if let Some((hold, _)) = held.filter(|_| !made) {
+            self.rooms.keep(hold);
+        }
+        out
+    }
+
     /// A claim for one group, at the first of its clusters where somebody may lose something for it.
     fn claim(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
         let tries = self

@@ -247,3 +247,27 @@ fn in_a_pool_beside_others_a_gang_is_not_starved_by_younger_work_of_its_own() {
     case.run_for(Span::seconds(2));
     assert_eq!([gang, small].map(|j| case.total_active(j)), [6, 0]);
 }
+
+#[test]
+fn a_gang_does_not_wait_for_its_date_where_others_have_more_than_their_own() {
+    let mut case = Case::with(&[("a", 20)]);
+    for pool in ["/x", "/y", "/z"] {
+        case.set_pool(pool, 1_000_000);
+    }
+    case.run_for(Span::seconds(6));
+    let dated = batch(6).pool("/z").max_run(Span::minutes(10)).retry_limit(1);
+    let dated = case.job(1, dated);
+    let other = case.job(2, batch(14).pool("/y"));
+    case.run_for(Span::seconds(2));
+    let gang = case.job(3, gang(4, 2).pool("/x"));
+    case.run_for(Span::seconds(5));
+    let active = |case: &Case| [dated, other, gang].map(|j| case.total_active(j));
+    assert_eq!(active(&case), [6, 14, 0]);
+    assert!(
+        case.waiting(gang).contains(&(ReasonCode::GangKept, 4)),
+        "{:?}",
+        case.waiting(gang)
+    );
+    case.run_for(Span::seconds(60));
+    assert_eq!(active(&case), [6, 8, 6]);
+}
