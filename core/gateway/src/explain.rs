@@ -111,23 +111,6 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
     out
 }
 
-/// Whether a reason is about all of a gang: its figures are those of the whole then, not of an instance.
-fn is_about_a_whole_gang(reason: &Reason) -> bool {
-    let too_small = reason.detail.as_deref().is_some_and(|d| d.contains("whole gang"));
-    reason.code == ReasonCode::GangBlocked || reason.code == ReasonCode::NoClusterCapacity && too_small
-}
-
-/// What would help against it.
-fn of_gang(reason: &Reason, pool: &str, short: &str) -> String {
-    if reason.code == ReasonCode::GangBlocked {
-        format!(
-            "give what runs in pool {pool} a `max_run`, raise the pool's reservation or share{short}, or wait until others of it end"
-        )
-    } else {
-        format!("make the gang smaller, or add hosts to a cluster{short}")
-    }
-}
-
 /// What would help against a reason.
 fn advice(reason: &Reason, pool: &str) -> String {
     let short = reason.shortfall.map_or(String::new(), |s| {
@@ -137,7 +120,6 @@ fn advice(reason: &Reason, pool: &str) -> String {
     // A limit, or an entitlement, may be that of a pool above.
     let limited = reason.detail.as_deref().unwrap_or(pool);
     let what = match reason.code {
-        _ if is_about_a_whole_gang(reason) => of_gang(reason, limited, &short),
         ReasonCode::PoolNotFound => format!("create pool {pool}, or delete the job"),
         ReasonCode::PoolLimit => {
             format!("raise the limit of pool {limited}{short}, or wait until others of it end")
@@ -166,6 +148,10 @@ fn advice(reason: &Reason, pool: &str) -> String {
             "leave `port` out where any port will do, ask for fewer instances, or wait until those that hold the ports end".to_owned()
         }
         ReasonCode::NoCluster => "name clusters that exist and take work in `clusters.only`".to_owned(),
+        ReasonCode::GangTooLarge => format!("make the gang smaller, or add hosts to a cluster{short}"),
+        ReasonCode::GangBlocked => format!(
+            "give what runs in pool {limited} a `max_run`, raise the pool's reservation or share{short}, or wait until others of it end"
+        ),
         ReasonCode::NoClusterCapacity | ReasonCode::HostResources => match reason.shortfall {
             Some(s) if s.have == 0 => format!(
                 "wait until running instances end, or add hosts that have {} {}",
@@ -251,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_gang_is_told_what_would_help_all_of_it() {
-        let mut reason = Reason::new(ReasonCode::NoClusterCapacity).at("a: too small for the whole gang");
+        let mut reason = Reason::new(ReasonCode::GangTooLarge).at("a: all its hosts together are too small");
         reason.shortfall = Some(Shortfall {
             kind: Kind::Cpus,
             need: 9000,

@@ -75,6 +75,8 @@ pub enum ReasonCode {
     ClusterCordoned = 23,
     /// The grant has not reached the shard yet.
     AwaitingGrant = 24,
+    /// No cluster's hosts together are large enough for all of a gang.
+    GangTooLarge = 27,
     /// Room for all of a gang is being kept together at a cluster, as what is there ends.
     GangKept = 28,
     /// What is in a gang's way has no deadline and may not be stopped for it.
@@ -203,6 +205,7 @@ impl ReasonCode {
         Self::ClusterSilent,
         Self::ClusterCordoned,
         Self::AwaitingGrant,
+        Self::GangTooLarge,
         Self::GangKept,
         Self::GangBlocked,
         Self::HostResources,

@@ -1,13 +1,13 @@
 //! What is left: in every pool by limit and by entitlement, and in every cluster; of ordinary room and of what hosts lend.
 
+mod why;
+
 use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::hold::Hold;
-use crate::queue::Likeness;
 use crate::terms::{Held, Terms, Unit};
-use echelon_core_model::reason::Shortfall;
 use echelon_core_model::resources::Resources;
-use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
+use echelon_core_model::{ClusterId, JobId, ReasonCode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -416,83 +416,4 @@ impl Rooms {
     pub fn pool_count(&self, pool: PoolIdx, terms: Terms, unit: Unit) -> u64 {
         self.left(pool, terms.side).count(terms, unit)
     }
-
-    /// Whether a cluster where they wait has room for one more of those who are alike.
-    fn have_room(&self, like: &Likeness) -> bool {
-        let (side, shape) = (like.terms.side, like.unit.shape);
-        let has_room = |c: &ClusterIdx| shape.fits(self.cluster_at(*c, side, shape));
-        like.clusters.iter().any(has_room)
-    }
-
-    /// What one more of those who are alike waits for, where so much is left in its pool: a bound of the pool, a cluster, or the
-    /// pool's entitlement. `None` when there is room.
-    #[must_use]
-    pub fn lacking(&self, left: &Left, like: &Likeness) -> Option<ReasonCode> {
-        let (terms, shape) = (like.terms, like.unit.shape);
-        let bound = left.bounds(terms).find(|(_, left)| !shape.fits(*left));
-        if let Some((code, _)) = bound {
-            Some(code)
-        } else if let Some(code) = left.reached(terms, like.unit) {
-            Some(code)
-        } else if !self.have_room(like) {
-            Some(ReasonCode::NoClusterCapacity)
-        } else if !shape.fits(left.by_entitlement) {
-            Some(ReasonCode::PoolEntitlement)
-        } else {
-            None
-        }
-    }
-
-    /// Why one more unit does not fit into a pool and a cluster, `None` when it does. A bound is told before a cluster
-    /// without room, since nothing but a change of the pool helps; entitlement after it.
-    #[must_use]
-    pub fn refusal(&self, pool: PoolIdx, terms: Terms, unit: Unit, cluster: &ClusterId) -> Option<Reason> {
-        let shape = unit.shape;
-        let codes = Left::MOST.bounds(terms).map(|(code, _)| code);
-        let bound = codes.flat_map(|code| self.chain(pool).map(move |at| (code, at)));
-        let bound = bound.into_iter().find_map(|(code, (i, room))| {
-            let left = self.left_by(room, terms.side);
-            let (_, left) = left.bounds(terms).find(|(c, _)| *c == code)?;
-            self.lack(code, i, left, shape)
-        });
-        let reached = || {
-            self.chain(pool).find_map(|(i, room)| {
-                let code = self.left_by(room, terms.side).reached(terms, unit)?;
-                let path = self.hierarchy.pool(i).map_or("/", |p| p.path.as_str());
-                let (have, most, of) = match code {
-                    ReasonCode::PoolJobs => (room.taken.jobs, room.max_jobs, "jobs"),
-                    _ => (room.taken.instances, room.max_instances, "instances"),
-                };
-                Some(Reason::new(code).at(format!("{path}: {have} of at most {most} {of}")))
-            })
-        };
-        let in_cluster = || {
-            let left = self.cluster(cluster, terms.side, shape);
-            let short = shortfall(left, shape)?;
-            let reason = Reason::new(ReasonCode::NoClusterCapacity).at(cluster.as_str());
-            Some(reason.short(short))
-        };
-        let entitlement = || {
-            self.chain(pool).find_map(|(i, room)| {
-                let left = self.left_by(room, terms.side).by_entitlement;
-                self.lack(ReasonCode::PoolEntitlement, i, left, shape)
-            })
-        };
-        bound.or_else(reached).or_else(in_cluster).or_else(entitlement)
-    }
-
-    fn lack(&self, code: ReasonCode, pool: PoolIdx, left: Resources, shape: Resources) -> Option<Reason> {
-        let short = shortfall(left, shape)?;
-        let path = self.hierarchy.pool(pool).map_or("/", |p| p.path.as_str());
-        Some(Reason::new(code).at(path).short(short))
-    }
-}
-
-fn shortfall(left: Resources, shape: Resources) -> Option<Shortfall> {
-    let kind = shape.first_lack(left)?;
-    Some(Shortfall {
-        kind,
-        have: left.get(kind),
-        need: shape.get(kind),
-    })
 }

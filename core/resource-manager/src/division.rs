@@ -1,8 +1,11 @@
 //! How much may be active: entitlement of what jobs want, admission within it, and a second round that gives out again what pools
 //! cannot use. Nothing is admitted while what is allocated and what is raised together exceed pool, entitlement, group or cluster.
 
+mod usable;
+
+use self::usable::{BothLeft, usable};
 use crate::claims::admit_claims;
-use crate::entry::{Line as SliceLine, PoolRef, lines, request};
+use crate::entry::{Line as SliceLine, lines, request};
 use crate::gangs;
 use crate::holds::holds;
 use crate::ledger::{Ledger, OfPool};
@@ -14,8 +17,8 @@ use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, Entitlements, Held, Hold, Holds, Kept, Left, Likeness, Line, Queue, Request, Rooms,
-    SecondRound, Side, Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
+    Admission, Entitlements, Held, Hold, Holds, Kept, Likeness, Line, Queue, Request, Rooms, SecondRound,
+    Side, Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -336,121 +339,6 @@ pub(crate) fn admissions(
         given = Some(usable.gave(picture, first, &second));
     }
     (admitted.into_values().collect(), given)
-}
-
-/// What leaves can use of what round 0 gave them, by index.
-struct BothUsable {
-    ordinary: Vec<Usable>,
-    lent: Vec<Usable>,
-}
-
-impl BothUsable {
-    /// What became of it in the second round.
-    fn gave(&self, picture: &Picture, first: &Entitled, second: &Entitled) -> Again {
-        let (ordinary, lent) = (&picture.hierarchy, &picture.by_shares);
-        Again {
-            tree: picture.pools.version,
-            ordinary: SecondRound::new(ordinary, &first.ordinary, &self.ordinary, &second.ordinary),
-            lent: SecondRound::new(lent, &first.lent, &self.lent, &second.lent),
-        }
-    }
-
-    /// What of this nobody has yet.
-    fn not_taken<'a>(
-        &'a self,
-        rooms: &'a Rooms,
-    ) -> impl Iterator<Item = (PoolIdx, Resources, Resources)> + 'a {
-        let pairs = self.ordinary.iter().zip(&self.lent).enumerate();
-        pairs.map(|(i, (ordinary, lent))| {
-            let (taken, taken_lent) = rooms.taken(i);
-            (i, ordinary.amount.minus(taken), lent.amount.minus(taken_lent))
-        })
-    }
-}
-
-/// What leaves have, with what is on its way to a cluster, what has not waited long for one, and what static pools keep.
-fn usable(
-    (picture, ledger, holds): (&Picture, &Ledger, &Holds),
-    rooms: &Rooms,
-    hopeful: impl Fn(&Line) -> bool,
-) -> BothUsable {
-    let none = vec![Usable::default(); picture.hierarchy.len()];
-    let mut out = BothUsable {
-        ordinary: none.clone(),
-        lent: none,
-    };
-    for i in picture
-        .hierarchy
-        .indexes()
-        .filter(|i| picture.hierarchy.is_leaf(*i))
-    {
-        let (taken, taken_lent) = rooms.taken(i);
-        let coming = ledger.of(&PoolRef::Known(i));
-        let kept = picture.hierarchy.pool(i).map(|p| p.kept()).unwrap_or_default();
-        if let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(i), out.lent.get_mut(i)) {
-            ordinary.amount = taken.plus(coming.ordinary.coming).max_each(kept);
-            lent.amount = taken_lent.plus(coming.lent.coming);
-        }
-    }
-    let kinds = picture.lent_kinds();
-    for (pool, lines) in ledger.queue().pools() {
-        let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) else {
-            continue;
-        };
-        let left = BothLeft::of(rooms, pool);
-        for (like, line) in lines {
-            // What is kept for a gang is used when the rest of it is there.
-            if line.turns().any(|t| holds.all.iter().any(|h| h.turn == *t)) {
-                ordinary.amount = ordinary.amount.plus(like.unit.shape);
-                continue;
-            }
-            let of_lent = match like.terms.side {
-                Side::Ordinary => Resources::ZERO,
-                Side::Revocable => like.unit.shape.lent_part(kinds),
-            };
-            let of_ordinary = like.unit.shape.minus(of_lent);
-            match left.lacking(rooms, like) {
-                Some(ReasonCode::PoolEntitlement) => {
-                    let there = left.of_side(like.terms.side).by_entitlement;
-                    let lacks = like.unit.shape.minus(like.unit.shape.min_each(there)).kinds();
-                    ordinary.lacks = ordinary.lacks.max_each(lacks.min_each(of_ordinary.kinds()));
-                    lent.lacks = lent.lacks.max_each(lacks.min_each(of_lent.kinds()));
-                }
-                Some(ReasonCode::NoClusterCapacity) if hopeful(line) => {
-                    ordinary.amount = ordinary.amount.plus(of_ordinary.times(line.waiting()));
-                    lent.amount = lent.amount.plus(of_lent.times(line.waiting()));
-                }
-                _ => {}
-            }
-        }
-    }
-    out
-}
-
-/// What a pool leaves to each side.
-struct BothLeft {
-    ordinary: Left,
-    revocable: Left,
-}
-
-impl BothLeft {
-    fn of(rooms: &Rooms, pool: PoolIdx) -> Self {
-        Self {
-            ordinary: rooms.left(pool, Side::Ordinary),
-            revocable: rooms.left(pool, Side::Revocable),
-        }
-    }
-
-    const fn of_side(&self, side: Side) -> &Left {
-        match side {
-            Side::Ordinary => &self.ordinary,
-            Side::Revocable => &self.revocable,
-        }
-    }
-
-    fn lacking(&self, rooms: &Rooms, like: &Likeness) -> Option<ReasonCode> {
-        rooms.lacking(self.of_side(like.terms.side), like)
-    }
 }
 
 type Admitted = BTreeMap<(JobId, GroupName), Admission>;

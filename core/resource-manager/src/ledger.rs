@@ -2,13 +2,15 @@
 //! each cluster, who waits, and which jobs a cycle has to look at. What is kept is what `entry` gives for every job; the checker
 //! holds both against each other.
 
+mod told;
+
 use crate::entry::{BothSums, Choice, Entry, PoolRef, Sums, Use, Uses, Worth, entry};
 use crate::picture::{ClusterView, Picture};
 use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Held, Hierarchy, Likeness, Queue, Terms, Turn};
+use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Terms, Turn};
 use std::collections::btree_map::Entry::Occupied;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -331,193 +333,6 @@ impl Ledger {
                 }
             }
         }
-    }
-
-    /// The pools that are in the tree, with their sums.
-    pub(crate) fn known(&self) -> impl Iterator<Item = (PoolIdx, &OfPool)> {
-        self.pools.iter().filter_map(|(pool, of)| match pool {
-            PoolRef::Known(i) => Some((*i, of)),
-            PoolRef::Unknown(_) => None,
-        })
-    }
-
-    /// Jobs of some pools that have room at a cluster and may be stopped for others, those that lose first in front.
-    pub(crate) fn losers<'a, F: Fn(PoolIdx) -> bool>(
-        &'a self,
-        cluster: &ClusterId,
-        of: F,
-    ) -> impl Iterator<Item = (PoolIdx, (bool, u32), JobId)> + use<'a, F> {
-        let there = self
-            .losers
-            .range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
-        let pools = there.filter(|((_, pool), _)| of(*pool));
-        let mut rest: Vec<_> = pools.map(|((_, pool), jobs)| (*pool, jobs.iter())).collect();
-        let mut next: BTreeSet<(&Worth, usize)> = BTreeSet::new();
-        for (i, (_, jobs)) in rest.iter_mut().enumerate() {
-            next.extend(jobs.next().map(|worth| (worth, i)));
-        }
-        std::iter::from_fn(move || {
-            let (worth, i) = next.pop_first()?;
-            let (pool, jobs) = rest.get_mut(i)?;
-            next.extend(jobs.next().map(|worth| (worth, i)));
-            Some((*pool, worth.0, worth.1.0))
-        })
-    }
-
-    /// What pools have of some clusters, granted or active, of ordinary room. `O(jobs)`.
-    pub(crate) fn held_at(
-        &self,
-        clusters: &BTreeSet<&ClusterId>,
-    ) -> BTreeMap<(ClusterId, PoolIdx), Resources> {
-        let mut out: BTreeMap<(ClusterId, PoolIdx), Resources> = BTreeMap::new();
-        for entry in self.entries.values() {
-            let there = entry.clusters.iter().filter(|(c, _)| clusters.contains(c));
-            for ((cluster, used), pool) in there.zip(std::iter::repeat(entry.known_pool())) {
-                if let Some(pool) = pool {
-                    let has = out.entry((cluster.clone(), pool)).or_default();
-                    *has = has.plus(used.taken.all);
-                }
-            }
-        }
-        out
-    }
-
-    /// Pools with jobs that may not use every cluster: what they want follows from what clusters have.
-    pub(crate) fn choosy(&self) -> impl Iterator<Item = PoolIdx> + '_ {
-        self.choosy.iter().copied()
-    }
-
-    /// The sums of one that is in the tree.
-    pub(crate) fn of_known(&self, pool: PoolIdx) -> Option<&OfPool> {
-        self.pools.get(&PoolRef::Known(pool))
-    }
-
-    /// The sums of a pool.
-    #[must_use]
-    pub fn of(&self, pool: &PoolRef) -> BothSums {
-        self.pools.get(pool).map(|of| of.sums).unwrap_or_default()
-    }
-
-    /// What is taken of a cluster, granted or active.
-    #[must_use]
-    pub fn taken(&self, cluster: &ClusterId) -> Taken {
-        self.uses.get(cluster).map(|u| u.taken).unwrap_or_default()
-    }
-
-    /// What is assigned to a cluster.
-    #[must_use]
-    pub fn spoken_for(&self, cluster: &ClusterId) -> Taken {
-        self.uses.get(cluster).map(|u| u.spoken_for).unwrap_or_default()
-    }
-
-    /// What a pool that takes jobs has at a cluster.
-    pub(crate) fn use_of(&self, pool: PoolIdx, cluster: &ClusterId) -> Use {
-        self.places
-            .get(&(pool, cluster.clone()))
-            .copied()
-            .unwrap_or_default()
-    }
-
-    /// What a pool and those below it have where they have any. `O(pools below, clusters of each)`.
-    pub(crate) fn uses_below(&self, hierarchy: &Hierarchy, pool: PoolIdx) -> Uses {
-        let mut out = Uses::new();
-        let mut open = vec![pool];
-        while let Some(i) = open.pop() {
-            open.extend(hierarchy.children(i));
-            let of = self
-                .places
-                .range((i, ClusterId::new(""))..)
-                .take_while(|((of, _), _)| *of == i);
-            for ((_, cluster), used) in of {
-                let sum = out.entry(cluster.clone()).or_default();
-                sum.taken = sum.taken.plus(used.taken);
-                sum.spoken_for = sum.spoken_for.plus(used.spoken_for);
-            }
-        }
-        out
-    }
-
-    /// What could be active of work that asks for GPUs.
-    #[must_use]
-    pub const fn with_gpus(&self) -> Resources {
-        self.with_gpus
-    }
-
-    /// Who waits.
-    #[must_use]
-    pub const fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    /// Who waits, to note since when.
-    pub(crate) const fn queue_mut(&mut self) -> &mut Queue {
-        &mut self.queue
-    }
-
-    /// What entries were made with.
-    pub(crate) const fn basis(&self) -> &Basis {
-        &self.basis
-    }
-
-    /// Whether a job counts among those of its pool.
-    pub(crate) fn counts(&self, id: JobId) -> bool {
-        self.entries.get(&id).is_some_and(|e| e.counted)
-    }
-
-    /// Jobs whose assignment is not stored as it is decided.
-    #[must_use]
-    pub const fn unstored(&self) -> &BTreeSet<JobId> {
-        &self.unstored
-    }
-
-    /// Jobs for something of which a shard found no host.
-    #[must_use]
-    pub const fn unplaced(&self) -> &BTreeSet<JobId> {
-        &self.unplaced
-    }
-
-    /// Jobs of which something cannot run where it is, or is to leave.
-    #[must_use]
-    pub const fn restless(&self) -> &BTreeSet<JobId> {
-        &self.restless
-    }
-
-    /// Jobs some of whose numbers are at no cluster.
-    #[must_use]
-    pub const fn missing(&self) -> &BTreeSet<JobId> {
-        &self.missing
-    }
-
-    /// Jobs of which something runs that is certain to end by a time.
-    pub(crate) const fn dated(&self) -> &BTreeSet<JobId> {
-        &self.dated
-    }
-
-    /// Jobs of which a part was held back until now.
-    pub(crate) fn held_until(&self, now: Timestamp) -> Vec<JobId> {
-        let due = self.later.iter().take_while(|(at, _)| *at <= now);
-        due.map(|(_, id)| *id).collect()
-    }
-
-    /// Sums by path, of pools in the tree or not.
-    pub(crate) fn by_path(&self, picture: &Picture) -> BTreeMap<String, BothSums> {
-        let all = self.paths(picture);
-        all.map(|(path, of)| (path, of.sums)).collect()
-    }
-
-    /// What jobs have by path, of pools in the tree or not.
-    pub(crate) fn held_by_path(&self, picture: &Picture) -> BTreeMap<String, Held> {
-        let all = self.paths(picture);
-        all.map(|(path, of)| (path, of.held())).collect()
-    }
-
-    fn paths<'a>(&'a self, picture: &'a Picture) -> impl Iterator<Item = (String, &'a OfPool)> {
-        let path = |pool: &PoolRef| match pool {
-            PoolRef::Known(i) => picture.hierarchy.pool(*i).map(|p| p.path.clone()),
-            PoolRef::Unknown(path) => Some(path.clone()),
-        };
-        let all = self.pools.iter();
-        all.filter_map(move |(pool, of)| Some((path(pool)?, of)))
     }
 }
 

@@ -99,7 +99,7 @@ pub fn nobody(dropped: &[Dropped]) -> Reason {
     let rank = |code| match code {
         ReasonCode::ClusterSilent => 0,
         ReasonCode::ClusterCordoned => 1,
-        ReasonCode::NoClusterCapacity => 2,
+        ReasonCode::NoClusterCapacity | ReasonCode::GangTooLarge => 2,
         _ => 3,
     };
     let nearest = dropped

@@ -105,7 +105,7 @@ fn never_fits(
 ) -> Option<Reason> {
     let all = capacity.get(&cluster.id).copied().unwrap_or_default();
     let kind = need.first_lack(all).filter(|_| cluster.hosts > 0)?;
-    let reason = Reason::new(ReasonCode::NoClusterCapacity).at("too small for the whole gang");
+    let reason = Reason::new(ReasonCode::GangTooLarge).at("all its hosts together are too small");
     Some(reason.short(Shortfall {
         kind,
         have: all.get(kind),
@@ -165,7 +165,7 @@ mod tests {
         let told = routed(&[(4, 3), (1, 1)], &[("a", 12)], &[]).unwrap_err();
         assert_eq!(
             told,
-            "no cluster has room for it: cpus needs 13, has at most 12 (a: too small for the whole gang)"
+            "no cluster is large enough for its whole gang: cpus needs 13, has at most 12 (a: all its hosts together are too small)"
         );
         let told = routed(&[(1, 1), (5, 1)], &[("a", 12)], &[]).unwrap_err();
         assert_eq!(

@@ -23,6 +23,7 @@ impl ReasonCode {
             Self::ClusterSilent => "the chosen cluster has not reported",
             Self::ClusterCordoned => "the chosen cluster takes no new work",
             Self::AwaitingGrant => "the grant is on its way to the shard",
+            Self::GangTooLarge => "no cluster is large enough for its whole gang",
             Self::GangKept => "room for its whole gang is being kept together",
             Self::GangBlocked => {
                 "what is in the way of its whole gang has no deadline (max_run) and may not be stopped for it"

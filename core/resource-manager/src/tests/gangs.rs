@@ -79,7 +79,7 @@ fn what_no_cluster_can_hold_whole_says_so() {
     );
     let told = case.progress(job).unwrap().waiting[0].reason.to_string();
     assert!(
-        told.contains("cpus needs 8, has at most 6") && told.contains("too small for the whole gang"),
+        told.contains("cpus needs 8, has at most 6") && told.contains("large enough for its whole gang"),
         "{told}"
     );
     case.shard("b").cores = 8;
