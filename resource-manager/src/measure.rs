@@ -120,7 +120,7 @@ impl Measures {
             *states.entry(progress.state.word()).or_default() += 1;
             for waiting in &progress.waiting {
                 let n = i64::try_from(waiting.count).unwrap_or(i64::MAX);
-                let known: &mut i64 = reasons.entry(waiting.reason.code.word()).or_default();
+                let known: &mut i64 = reasons.entry(waiting.code.word()).or_default();
                 *known = known.saturating_add(n);
             }
         }

@@ -2,28 +2,29 @@
 //! jobs have one group, one cluster and one grant, and there are very many of them.
 
 use std::fmt;
+use thin_vec::ThinVec;
 
-/// A map for a few entries, in order of key, in no more room than they take. Look-ups are binary searches; putting in and taking out are
-/// `O(entries)`.
+/// A map for a few entries, in order of key, in no more room than they take: a pointer while there are none. Look-ups are
+/// binary searches; putting in and taking out are `O(entries)`.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Few<K, V>(Vec<(K, V)>);
+pub struct Few<K, V>(ThinVec<(K, V)>);
 
 impl<K, V> Few<K, V> {
     /// Without entries.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self(ThinVec::new())
     }
 
     /// How many entries there are.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there are none.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -65,7 +66,7 @@ impl<K, V> Few<K, V> {
 
     /// Takes all out.
     pub fn clear(&mut self) {
-        self.0 = Vec::new();
+        self.0 = ThinVec::new();
     }
 
     /// Keeps the entries for which this holds.

@@ -265,7 +265,7 @@ impl SliceRow {
 }
 
 /// Instances by state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Counts {
     /// By `RunState` number.
     pub by_state: [u64; 12],

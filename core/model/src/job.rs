@@ -139,7 +139,7 @@ impl fmt::Display for JobState {
 }
 
 /// How many instances of a group wait for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiting {
     /// The group.
     pub group: GroupName,
@@ -154,7 +154,7 @@ pub struct Waiting {
 }
 
 /// What became of a job: written by the resource manager's leader.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Progress {
     /// The job.
     pub job: JobId,

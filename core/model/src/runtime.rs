@@ -9,7 +9,7 @@ use std::fmt;
 pub const MAX_PORTS: usize = 32;
 
 /// What a run's task is made of.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Runtime {
     /// A line for the shell; with `args` the program to start. Empty: what the image itself starts.
     pub command: String,
@@ -45,7 +45,7 @@ pub struct SecretReference {
 }
 
 /// A file that the host fetches into the sandbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uri {
     /// Where it is: a URI that the hosts' fetcher knows, or an absolute path on the host.
     pub uri: String,
@@ -91,7 +91,7 @@ pub enum ImageFormat {
 }
 
 /// A container.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Container {
     /// Who runs it.
     pub containerizer: Containerizer,
@@ -154,7 +154,7 @@ impl fmt::Display for Network {
 }
 
 /// A folder or file mounted into a container.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Volume {
     /// Where it is seen within the container.
     pub path: String,
@@ -165,7 +165,7 @@ pub struct Volume {
 }
 
 /// What a volume mounts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VolumeSource {
     /// A folder or file of the host, by absolute path.
     Host(String),
@@ -209,7 +209,7 @@ pub enum Visibility {
 }
 
 /// A port that an instance wants of its host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortSpec {
     /// Its name within the group: `http`.
     pub name: String,
@@ -233,7 +233,7 @@ pub struct Port {
 }
 
 /// A port that a probe asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortReference {
     /// The group's port of that name.
     Named(String),
@@ -258,7 +258,7 @@ impl fmt::Display for PortReference {
 }
 
 /// What a probe does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeKind {
     /// Runs a line in the shell, within the container; status 0 is good.
     Command(String),
@@ -279,7 +279,7 @@ pub enum ProbeKind {
 }
 
 /// A question that the host asks a run again and again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Probe {
     /// What is asked.
     pub kind: ProbeKind,
@@ -292,7 +292,7 @@ pub struct Probe {
 }
 
 /// A probe whose failure ends the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HealthCheck {
     /// The probe.
     pub probe: Probe,

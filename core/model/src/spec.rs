@@ -64,7 +64,7 @@ pub enum Spread {
 }
 
 /// Which clusters a job may use.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ClusterChoice {
     /// Only these, by name; all when empty.
     pub only: Vec<String>,
@@ -89,7 +89,7 @@ pub enum OnSilence {
 }
 
 /// How often and how soon a failed run is tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Retry {
     /// Failed runs after which an instance has failed; services are restarted for ever.
     pub limit: u32,
@@ -111,7 +111,7 @@ pub struct Constraint {
 }
 
 /// One resource shape and its instances.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupSpec {
     /// Its name within the job.
     pub name: GroupName,
@@ -140,7 +140,7 @@ pub struct GroupSpec {
 }
 
 /// The specification of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobSpec {
     /// Unique among jobs that have not ended.
     pub name: String,

@@ -45,7 +45,7 @@ pub struct PersistentVolume {
 }
 
 /// The volume of an instance. The instance runs where it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeldVolume {
     /// Which.
     pub id: VolumeId,
@@ -60,7 +60,7 @@ pub struct HeldVolume {
 }
 
 /// A volume as its host was last seen to have it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostVolume {
     /// Which.
     pub id: VolumeId,

@@ -145,8 +145,12 @@ pub fn admit(
         return Vec::new();
     }
     let (mut lines, mut fair) = (Vec::new(), Vec::new());
+    let most = rooms.most_left(side);
     for (pool, of_pool) in queue.pools() {
         let left = rooms.left(pool, side);
+        if !of_pool.least().fits(most.min_each(left.most())) {
+            continue;
+        }
         let of_side = of_pool.iter().filter(|(like, _)| like.terms.side == side);
         let open = of_side.filter(|(like, _)| rooms.lacking(&left, like).is_none());
         let mut of_users = Vec::new();
@@ -189,7 +193,20 @@ pub fn admit(
         heads.extend(turns.next().map(|next| Reverse((next, i))));
     }
     if !kept.is_empty() {
-        out.extend(backfill(queue, side, rooms, &mut kept, &ask));
+        // Whom the round above has given something asks for the rest.
+        let had: BTreeMap<(JobId, &GroupName), &Admission> =
+            out.iter().map(|a| ((a.job, &a.group), a)).collect();
+        let rest = |turn: &Turn| {
+            let request = ask(turn)?;
+            let group = request.gang.first().map_or(&turn.group, |m| &m.group);
+            let had = had.get(&(turn.job, group)).copied();
+            Some(match had {
+                Some(had) => request.less(had),
+                None => request,
+            })
+        };
+        let more = backfill(queue, side, rooms, &mut kept, rest);
+        out.extend(more);
     }
     kept.end(rooms);
     out.retain(|a| !a.more.is_empty());
@@ -202,7 +219,7 @@ fn backfill(
     side: Side,
     rooms: &mut Rooms,
     kept: &mut InForce<'_>,
-    ask: &impl Fn(&Turn) -> Option<Request>,
+    ask: impl Fn(&Turn) -> Option<Request>,
 ) -> Vec<Admission> {
     let mut lines: Vec<(PoolIdx, &Likeness, &Line)> = Vec::new();
     for (pool, of_pool) in queue.pools() {

@@ -29,7 +29,7 @@ pub use entitle::{Entitlements, entitle};
 pub use grant::GrantLine;
 pub use hierarchy::Hierarchy;
 pub use hold::{Hold, Holds, keep_all};
-pub use queue::{Likeness, Line, Queue, Turn};
+pub use queue::{Likeness, Line, Lines, Queue, Turn};
 pub use rooms::{ClusterIdx, ClusterRoom, Kept, Left, Rooms, Side};
 pub use standing::Standing;
 pub use terms::{Held, Terms, Unit};

@@ -4,7 +4,7 @@
 use crate::hierarchy::PoolIdx;
 use crate::rooms::{ClusterIdx, Side};
 use crate::terms::{Terms, Unit};
-use echelon_core_model::{GroupName, JobId, Span, Timestamp};
+use echelon_core_model::{Few, GroupName, JobId, Resources, Span, Timestamp};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -53,12 +53,52 @@ impl Likeness {
             user: None,
         }
     }
+
+    /// Whether several instances are admitted at once.
+    #[must_use]
+    pub const fn is_gang(&self) -> bool {
+        self.unit.instances > 1
+    }
+}
+
+/// Turns with how many units of each wait. Most lines are of one or two: a tree takes room for eleven as soon as it has one.
+#[derive(Debug, Clone, Default)]
+struct Turns {
+    few: Few<Turn, u64>,
+    /// All of them, once they were too many for `few`.
+    many: BTreeMap<Turn, u64>,
+}
+
+/// Most turns that are not held in a tree.
+const FEW: usize = 16;
+
+impl Turns {
+    fn iter(&self) -> impl Iterator<Item = (&Turn, &u64)> {
+        self.few.iter().chain(&self.many)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many.is_empty()
+    }
+
+    fn insert(&mut self, turn: Turn, waiting: u64) -> Option<u64> {
+        if self.many.is_empty() && self.few.len() < FEW {
+            return self.few.insert(turn, waiting);
+        }
+        self.many.extend(std::iter::from_fn(|| self.few.pop_last()));
+        self.few.clear();
+        self.many.insert(turn, waiting)
+    }
+
+    fn remove(&mut self, turn: &Turn) -> Option<u64> {
+        self.few.remove(turn).or_else(|| self.many.remove(turn))
+    }
 }
 
 /// Those of a pool that are alike, with how many instances of each wait.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
-    turns: BTreeMap<Turn, u64>,
+    turns: Turns,
     waiting: u64,
     /// Since when nobody of it finds room in a cluster, as somebody noted.
     pub since: Option<Timestamp>,
@@ -69,7 +109,7 @@ pub struct Line {
 /// Who waits; since when is somebody's note.
 impl PartialEq for Line {
     fn eq(&self, other: &Self) -> bool {
-        (&self.turns, self.waiting) == (&other.turns, other.waiting)
+        self.waiting == other.waiting && self.turns.iter().eq(other.turns.iter())
     }
 }
 
@@ -78,7 +118,7 @@ impl Eq for Line {}
 impl Line {
     /// Who waits, in order of admission.
     pub fn turns(&self) -> impl Iterator<Item = &Turn> {
-        self.turns.keys()
+        self.turns.iter().map(|(turn, _)| turn)
     }
 
     /// How many units wait.
@@ -88,24 +128,67 @@ impl Line {
     }
 }
 
+/// The lines of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lines {
+    all: BTreeMap<Arc<Likeness>, Line>,
+    /// The least of each kind that any of them asks for at once: where even that is not left, nobody need be looked at.
+    least: Resources,
+}
+
+impl Lines {
+    /// All of them, with what those of each have in common.
+    pub fn iter(&self) -> impl Iterator<Item = (&Likeness, &Line)> {
+        self.all.iter().map(|(like, line)| (&**like, line))
+    }
+
+    /// What those of each have in common.
+    pub fn likenesses(&self) -> impl Iterator<Item = &Likeness> {
+        self.all.keys().map(|like| &**like)
+    }
+
+    /// The least of each kind that any of them asks for at once.
+    #[must_use]
+    pub const fn least(&self) -> Resources {
+        self.least
+    }
+
+    fn settle_least(&mut self) {
+        let shapes = self.all.keys().map(|like| like.unit.shape);
+        self.least = shapes.reduce(Resources::min_each).unwrap_or_default();
+    }
+}
+
 /// Everybody who waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Queue {
-    pools: BTreeMap<PoolIdx, BTreeMap<Likeness, Line>>,
+    pools: BTreeMap<PoolIdx, Lines>,
     /// Lines of revocable work.
     revocable: usize,
+    /// Lines of gangs.
+    gangs: usize,
 }
 
 impl Queue {
-    /// Somebody waits, with so many units.
-    pub fn insert(&mut self, pool: PoolIdx, like: Likeness, turn: Turn, waiting: u64) {
-        let side = like.terms.side;
-        let line = self.pools.entry(pool).or_default().entry(like).or_default();
-        if line.turns.is_empty() && side == Side::Revocable {
-            self.revocable += 1;
+    /// Somebody waits, with so many units. Gives back what those of his line have in common, to be held only once.
+    pub fn insert(&mut self, pool: PoolIdx, like: &Arc<Likeness>, turn: Turn, waiting: u64) -> Arc<Likeness> {
+        let lines = self.pools.entry(pool).or_default();
+        let like = lines.all.get_key_value(like).map_or(like, |(held, _)| held);
+        let like = Arc::clone(like);
+        let shape = like.unit.shape;
+        lines.least = if lines.all.is_empty() {
+            shape
+        } else {
+            lines.least.min_each(shape)
+        };
+        let line = lines.all.entry(Arc::clone(&like)).or_default();
+        if line.turns.is_empty() {
+            self.revocable += usize::from(like.terms.side == Side::Revocable);
+            self.gangs += usize::from(like.is_gang());
         }
         let before = line.turns.insert(turn, waiting).unwrap_or_default();
         line.waiting = line.waiting.saturating_sub(before).saturating_add(waiting);
+        like
     }
 
     /// Somebody waits no more.
@@ -113,23 +196,25 @@ impl Queue {
         let Some(lines) = self.pools.get_mut(&pool) else {
             return;
         };
-        let Some(line) = lines.get_mut(like) else { return };
+        let Some(line) = lines.all.get_mut(like) else {
+            return;
+        };
         if let Some(before) = line.turns.remove(turn) {
             line.waiting = line.waiting.saturating_sub(before);
         }
         if line.turns.is_empty() {
-            lines.remove(like);
-            if like.terms.side == Side::Revocable {
-                self.revocable -= 1;
-            }
+            lines.all.remove(like);
+            lines.settle_least();
+            self.revocable -= usize::from(like.terms.side == Side::Revocable);
+            self.gangs -= usize::from(like.is_gang());
         }
-        if lines.is_empty() {
+        if lines.all.is_empty() {
             self.pools.remove(&pool);
         }
     }
 
     /// The lines of each pool in which somebody waits.
-    pub fn pools(&self) -> impl Iterator<Item = (PoolIdx, &BTreeMap<Likeness, Line>)> {
+    pub fn pools(&self) -> impl Iterator<Item = (PoolIdx, &Lines)> {
         self.pools.iter().map(|(pool, lines)| (*pool, lines))
     }
 
@@ -139,7 +224,13 @@ impl Queue {
     ) -> impl Iterator<Item = (PoolIdx, impl Iterator<Item = (&Likeness, &mut Line)>)> {
         self.pools
             .iter_mut()
-            .map(|(pool, lines)| (*pool, lines.iter_mut()))
+            .map(|(pool, lines)| (*pool, lines.all.iter_mut().map(|(like, line)| (&**like, line))))
+    }
+
+    /// The lines of gangs, in no order that means anything.
+    pub fn gangs(&self) -> impl Iterator<Item = (&Likeness, &Line)> {
+        let pools = self.pools.values().filter(|_| self.gangs > 0);
+        pools.flat_map(Lines::iter).filter(|(like, _)| like.is_gang())
     }
 
     /// Whether anybody may wait on a side.
@@ -149,5 +240,42 @@ impl Queue {
             Side::Ordinary => !self.pools.is_empty(),
             Side::Revocable => self.revocable > 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_the_same_whether_few_or_many_wait() {
+        let turn = |n: u128| Turn {
+            priority: Reverse(0),
+            job: JobId(n),
+            group: GroupName::new(GroupName::DEFAULT),
+        };
+        let like = Likeness::new(
+            Terms::of(Side::Ordinary),
+            Unit::one(Default::default()),
+            [0].into_iter(),
+        );
+        let like = Arc::new(like);
+        let (mut queue, mut few) = (Queue::default(), Queue::default());
+        for n in (0..100).rev() {
+            queue.insert(7, &like, turn(n), 2);
+            queue.insert(7, &like, turn(n), 3);
+        }
+        for n in 3..100 {
+            queue.remove(7, &like, &turn(n));
+        }
+        (0..3).for_each(|n| drop(few.insert(7, &like, turn(n), 3)));
+        assert_eq!(queue, few);
+        let lines = queue.pools().flat_map(|(_, lines)| lines.iter());
+        let told: Vec<(u64, Vec<u128>)> = lines
+            .map(|(_, l)| (l.waiting(), l.turns().map(|t| t.job.0).collect()))
+            .collect();
+        assert_eq!(told, [(9, vec![0, 1, 2])]);
+        (0..3).for_each(|n| queue.remove(7, &like, &turn(n)));
+        assert_eq!(queue, Queue::default());
     }
 }

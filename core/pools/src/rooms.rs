@@ -54,6 +54,11 @@ impl Left {
         by_entitlement: Resources::MAX,
     };
 
+    /// No unit that takes more fits.
+    pub(crate) fn most(&self) -> Resources {
+        self.by_limit.min_each(self.by_entitlement)
+    }
+
     fn min_each(self, other: Self) -> Self {
         Self {
             by_limit: self.by_limit.min_each(other.by_limit),
@@ -365,6 +370,19 @@ impl Rooms {
     pub fn cluster(&self, cluster: &ClusterId, side: Side, shape: Resources) -> Resources {
         let at = self.clusters.binary_search_by(|(id, _)| id.cmp(cluster));
         at.map_or(Resources::ZERO, |at| self.cluster_at(at, side, shape))
+    }
+
+    /// No unit that takes more of a side fits into any cluster.
+    #[must_use]
+    pub fn most_left(&self, side: Side) -> Resources {
+        let rooms = self.clusters.iter().filter_map(|(_, room)| room.as_ref());
+        rooms.fold(Resources::ZERO, |most, room| {
+            let of_lent = match side {
+                Side::Ordinary => Resources::ZERO,
+                Side::Revocable => room.lent,
+            };
+            most.max_each(room.all).max_each(of_lent)
+        })
     }
 
     fn cluster_at(&self, cluster: ClusterIdx, side: Side, shape: Resources) -> Resources {

@@ -120,6 +120,7 @@ impl ResourceManager {
 
     /// Brings the sums up to date, and keeps in mind whose grants may follow.
     pub(crate) fn refresh(&mut self) {
+        self.picture.settle_homes();
         let changed = ledger::refresh(&mut self.picture);
         self.picture.revision += u64::from(!changed.is_empty());
         self.regrant.extend(changed);

@@ -23,21 +23,25 @@ use echelon_core_pools::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How often it is noted who waits for a cluster.
+/// How often it is noted of each pool who waits for a cluster.
 const NOTED: Span = Span::seconds(1);
+/// Parts of that, in each of which some of the pools have their turn: looking at everybody who waits takes as long as a cycle.
+const TURNS: u64 = 20;
 
 /// How room was divided last, and what the next division goes on from.
 #[derive(Debug, Clone, Default)]
 pub struct Division {
     /// What the last admission left: why somebody waits follows from it.
     pub rooms: Rooms,
-    /// When it was noted last who waits for a cluster.
+    /// When it was noted last of some pools who waits for a cluster.
     noted: Timestamp,
+    /// When room was kept last for gangs.
+    held: Timestamp,
     /// Round 0, standing while demands change, with the tree that it is about.
     standing: Option<(Version, Standing)>,
     /// What pools wanted then.
     wanted: BTreeMap<PoolIdx, Wanted>,
-    /// What round 0 gave every pool, when it was just noted who waits.
+    /// What round 0 gave every pool, when room was just kept for gangs.
     pub(crate) first: Option<Entitled>,
     /// What the second round went by and gave; `None` when there was none.
     pub(crate) again: Option<Again>,
@@ -250,12 +254,13 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let (admitted, again) = admissions(known, &first, &mut rooms, asked, hopeful);
     division.again = again;
     division.first = None;
-    if now.since(division.noted) >= NOTED {
-        division.noted = now;
+    note(picture.ledger.queue_mut(), &rooms, &first, (division.noted, now));
+    division.noted = now;
+    if now.since(division.held) >= NOTED {
+        division.held = now;
         let told = holds(picture, &first, &rooms);
         division.holds.all = told.holds;
         division.blocked = told.blocked;
-        note(picture.ledger.queue_mut(), &rooms, &first, now);
         division.first = Some(first);
     }
     let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
@@ -266,9 +271,13 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
 }
 
 /// Notes since when nobody of a line finds room in a cluster, and since when although one of it would fit whole inside what its pool
-/// is entitled to by itself. What pools above it are entitled to is enough for that: others below them have more than their own.
-fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, now: Timestamp) {
-    for (pool, lines) in queue.pools_mut() {
+/// is entitled to by itself. What pools above it are entitled to is enough for that: others below them have more than their own. Looks
+/// at the pools whose turn has come since it was done before.
+fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, (before, now): (Timestamp, Timestamp)) {
+    let turn = |at: Timestamp| at.0 / (NOTED.0 / TURNS);
+    let turns = turn(now).saturating_sub(turn(before));
+    let since = |pool: PoolIdx| (pool as u64 + TURNS - turn(before) % TURNS - 1) % TURNS;
+    for (pool, lines) in queue.pools_mut().filter(|(pool, _)| since(*pool) < turns) {
         let left = BothLeft::of(rooms, pool);
         let own = first.ordinary.amount(pool).minus(rooms.taken(pool).0);
         for (like, line) in lines {
@@ -315,11 +324,15 @@ pub(crate) fn admissions(
     let mut admitted = Admitted::new();
     add_to(&mut admitted, admit_claims(picture, rooms));
     round((queue, holds), rooms, &ask, &mut admitted);
-    let somebody_waits = queue.pools().any(|(pool, lines)| {
+    let most = rooms
+        .most_left(Side::Ordinary)
+        .max_each(rooms.most_left(Side::Revocable));
+    let mut open = queue.pools().filter(|(_, lines)| lines.least().fits(most));
+    let somebody_waits = open.any(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
         let why = |like: &Likeness| left.lacking(rooms, like);
         lines
-            .keys()
+            .likenesses()
             .any(|like| why(like) == Some(ReasonCode::PoolEntitlement))
     });
     let mut given = None;

@@ -1,17 +1,20 @@
 //! What one job adds to the sums: a pure function of the picture, so that what is kept over cycles can be held against what
 //! follows from everything.
 
+mod sums;
+
+pub use self::sums::{BothSums, Sums};
+pub(crate) use self::sums::{Choice, Worth};
 use crate::gangs;
 use crate::ledger::Basis;
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
-use crate::room::{Taken, lends};
+use crate::room::Taken;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode, Resources, Span, Timestamp};
+use echelon_core_model::{ClusterId, Few, GroupName, JobId, ReasonCode, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Turn, Unit};
-use std::cmp::Reverse;
+use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Unit};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,48 +27,6 @@ pub enum PoolRef {
     Unknown(String),
 }
 
-/// Sums of a pool's jobs on one side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sums {
-    /// What is granted or active.
-    pub allocated: Resources,
-    /// Of this, what is free when those that are being preempted are gone.
-    pub leaving: Resources,
-    /// What could be active if everything fitted.
-    pub demand: Resources,
-    /// Of this, what is on its way to a cluster: nobody can tell yet whether it fits.
-    pub coming: Resources,
-}
-
-impl Sums {
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            allocated: self.allocated.plus(other.allocated),
-            leaving: self.leaving.plus(other.leaving),
-            demand: self.demand.plus(other.demand),
-            coming: self.coming.plus(other.coming),
-        }
-    }
-
-    pub(crate) fn minus(self, other: Self) -> Self {
-        Self {
-            allocated: self.allocated.minus(other.allocated),
-            leaving: self.leaving.minus(other.leaving),
-            demand: self.demand.minus(other.demand),
-            coming: self.coming.minus(other.coming),
-        }
-    }
-}
-
-/// Sums of ordinary room, and of what hosts lend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BothSums {
-    /// Of ordinary room.
-    pub ordinary: Sums,
-    /// Of what hosts lend.
-    pub lent: Sums,
-}
-
 /// What a job takes of one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Use {
@@ -75,36 +36,44 @@ pub struct Use {
     pub spoken_for: Taken,
 }
 
-/// What jobs of a pool have in common that cannot have more of it than others.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Choice {
-    /// The clusters that they may use, by name; all when empty.
-    pub(crate) only: Vec<String>,
-    /// On what terms they run.
-    pub(crate) terms: Terms,
+/// What of a group is at one cluster, in instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct AtCluster {
+    /// Granted or active.
+    pub(crate) allocated: u64,
+    /// Of these, free when those that are being preempted are gone.
+    pub(crate) leaving: u64,
+    /// Assigned to it, running or not.
+    pub(crate) spoken_for: u64,
 }
 
-/// A job's place among those that may lose instances for others: revocable ones first, then by priority, the youngest first.
-pub(crate) type Worth = ((bool, u32), Reverse<JobId>);
+/// A group in instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct OfGroup {
+    /// What could be active if everything fitted.
+    pub(crate) wanted: u64,
+    /// Of these, on their way to a cluster: nobody can tell yet whether they fit.
+    pub(crate) coming: u64,
+}
 
-/// What one job adds.
+/// A group that waits, or the gang that it is the first of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    pub(crate) pool: PoolRef,
-    pub(crate) choice: Choice,
-    pub(crate) sums: BothSums,
-    /// What it is worth, where it may be stopped for others.
-    pub(crate) worth: Option<Worth>,
-    /// Its owner, where its pool is fair to its users.
-    pub(crate) user: Option<Arc<str>>,
-    /// Instances that are granted or active.
-    pub(crate) instances: u64,
-    /// Whether something of it has begun: it counts among the jobs of its pool.
+pub(crate) struct Wait {
+    /// Its index in the spec.
+    pub(crate) group: usize,
+    /// What it has in common with others; one for all of a line.
+    pub(crate) like: Arc<Likeness>,
+    /// Units that wait.
+    pub(crate) units: u64,
+}
+
+/// What is true of a job that is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Marks {
+    /// Something of it has begun: it counts among the jobs of its pool.
     pub(crate) counted: bool,
-    /// What could be active of its groups that ask for GPUs.
-    pub(crate) with_gpus: Resources,
-    pub(crate) clusters: Vec<(ClusterId, Use)>,
-    pub(crate) waits: Vec<(Likeness, Turn, u64)>,
+    /// Its pool is fair to its users.
+    pub(crate) by_user: bool,
     /// Its assignment is not stored as it is decided.
     pub(crate) unstored: bool,
     /// A shard found no host for something of it.
@@ -115,31 +84,23 @@ pub struct Entry {
     pub(crate) missing: bool,
     /// Something of it is granted that is certain to end by a time.
     pub(crate) dated: bool,
-    /// When a part of it that was held back may ask again.
-    pub(crate) later: Option<Timestamp>,
 }
 
-impl Entry {
-    /// Where it has room that it could lose, with what it is worth there.
-    pub(crate) fn could_lose(&self) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + '_ {
-        let known = self.known_pool().zip(self.worth);
-        let there = self
-            .clusters
-            .iter()
-            .filter(|(_, used)| used.taken != Taken::default());
-        there.filter_map(move |(cluster, _)| {
-            let (pool, worth) = known?;
-            Some(((cluster.clone(), pool), worth))
-        })
-    }
-
-    /// Its pool's index, if it is in the tree.
-    pub(crate) const fn known_pool(&self) -> Option<PoolIdx> {
-        match self.pool {
-            PoolRef::Known(i) => Some(i),
-            PoolRef::Unknown(_) => None,
-        }
-    }
+/// What one job adds, in instances: there are very many of them, and the room that these take follows from the spec (`entry/sums.rs`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Entry {
+    /// What it asks for; `None` of a job that adds nothing.
+    pub(crate) spec: Option<Arc<JobSpec>>,
+    /// Its pool's index; `None` where that is not in the tree or takes no jobs.
+    pub(crate) pool: Option<PoolIdx>,
+    /// Its groups, in order of the spec.
+    pub(crate) groups: Box<[OfGroup]>,
+    /// What it has where, by cluster and index of the group.
+    pub(crate) at: Few<(ClusterId, usize), AtCluster>,
+    pub(crate) waits: Box<[Wait]>,
+    pub(crate) marks: Marks,
+    /// When a part of it that was held back may ask again.
+    pub(crate) later: Option<Timestamp>,
 }
 
 /// A slice with its numbers, as admission needs it.
@@ -173,58 +134,33 @@ pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView) -> Vec<Line> {
 
 /// What a job adds now.
 pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) -> Entry {
-    let lines = lines(picture, id, job);
     let mut out = Entry {
-        pool: PoolRef::Unknown(String::new()),
-        choice: Choice {
-            only: Vec::new(),
-            terms: Terms::of(Side::Ordinary),
-        },
-        sums: BothSums::default(),
-        worth: None,
-        user: None,
-        instances: 0,
-        counted: false,
-        with_gpus: Resources::ZERO,
-        clusters: Vec::new(),
-        waits: Vec::new(),
-        unstored: job.tombstone || job.decided != job.durable,
-        unplaced: false,
-        restless: false,
-        missing: false,
-        dated: false,
         later: job.held_back.values().map(|(until, _)| *until).min(),
+        ..Entry::default()
     };
-    let Some(spec) = job.spec.as_deref().filter(|_| job.is_live()) else {
+    out.marks.unstored = job.tombstone || job.decided != job.durable;
+    let Some(spec) = job.spec.as_ref().filter(|_| job.is_live()) else {
         return out;
     };
-    out.pool = pool_of(picture, &spec.pool);
-    out.choice.terms = terms_of(spec);
-    let worth = ((!spec.revocable, spec.priority), Reverse(id));
-    out.worth = spec.preemptible.then_some(worth);
-    out.counted = has_begun(&lines);
-    let of = out.known_pool().and_then(|i| picture.hierarchy.pool(i));
-    out.user = of
-        .filter(|p| p.fair_users)
-        .map(|_| Arc::from(spec.owner.as_str()));
-    out.instances = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
-    out.dated = out.instances > 0 && spec.groups.iter().any(|g| g.lasts(spec.kind).is_some());
-    out.choice.only.clone_from(&spec.clusters.only);
-    out.choice.only.sort();
-    out.unplaced = is_somewhere_unplaced(picture, id, &lines);
-    out.restless = out.unplaced || is_restless(picture, job, &lines);
-    for group in &spec.groups {
-        let of_group: Vec<&Line> = lines.iter().filter(|l| l.key.group == group.name).collect();
-        add_group(&mut out, picture, job, (spec, group), &of_group);
-    }
-    add_spoken_for(&mut out, picture, id, job, spec);
+    let lines = lines(picture, id, job);
+    out.spec = Some(Arc::clone(spec));
+    out.pool = picture
+        .hierarchy
+        .find(&spec.pool)
+        .filter(|i| picture.hierarchy.is_leaf(*i));
+    let of = out.pool.and_then(|i| picture.hierarchy.pool(i));
+    out.marks.by_user = of.is_some_and(|p| p.fair_users);
+    out.marks.counted = has_begun(&lines);
+    out.marks.unplaced = is_somewhere_unplaced(picture, id, &lines);
+    out.marks.restless = out.marks.unplaced || is_restless(picture, job, &lines);
+    out.groups = spec.groups.iter().map(|g| of_group(job, g, &lines)).collect();
+    add_places(&mut out, picture, (id, job), spec, &lines);
+    let dated = spec.groups.iter().any(|g| g.lasts(spec.kind).is_some());
+    out.marks.dated = dated && out.instances() > 0;
     if job.running_spec().is_some() {
-        let groups = spec.groups.iter();
-        out.missing = groups.map(|g| crate::moves::missing(job, &g.name)).any(|n| n > 0);
-        out.waits = waits((picture, basis), (id, job), spec, &lines);
-        for (like, ..) in &mut out.waits {
-            like.user.clone_from(&out.user);
-        }
+        let mut groups = spec.groups.iter();
+        out.marks.missing = groups.any(|g| crate::moves::missing(job, &g.name) > 0);
+        out.waits = waits((picture, basis), (id, job), &out, &lines);
     }
     out
 }
@@ -235,20 +171,10 @@ pub(crate) fn pool_of(picture: &Picture, path: &str) -> PoolRef {
     leaf.map_or_else(|| PoolRef::Unknown(path.to_owned()), PoolRef::Known)
 }
 
-fn add_group(
-    out: &mut Entry,
-    picture: &Picture,
-    job: &JobView,
-    (spec, group): (&JobSpec, &GroupSpec),
-    lines: &[&Line],
-) {
-    for line in lines {
-        let room = group.room().times(line.allocated);
-        take(out, picture, spec, (&line.key.cluster, room), |u| &mut u.taken);
-    }
-    let sum = |of: &dyn Fn(&Line) -> u64| lines.iter().map(|l| of(l)).fold(0, u64::saturating_add);
+fn of_group(job: &JobView, group: &GroupSpec, lines: &[Line]) -> OfGroup {
+    let lines = lines.iter().filter(|l| l.key.group == group.name);
+    let sum = |of: &dyn Fn(&Line) -> u64| lines.clone().map(of).fold(0, u64::saturating_add);
     let allocated = sum(&|l| l.allocated);
-    let leaving = sum(&|l| l.leaving);
     let unended = job.wanted(&group.name).saturating_sub(sum(&|l| l.count.ended));
     let wanted = unended.min(u64::from(group.most_active())).max(allocated);
     let can_ask = sum(&|l| l.count.startable().max(l.allocated));
@@ -258,94 +184,69 @@ fn add_group(
     } else {
         0
     };
-    let of_lent = if spec.revocable {
-        group.room().lent_part(picture.lent_kinds())
-    } else {
-        Resources::ZERO
-    };
-    let sides = [
-        (&mut out.sums.ordinary, group.room().minus(of_lent)),
-        (&mut out.sums.lent, of_lent),
-    ];
-    for (sums, shape) in sides {
-        *sums = sums.plus(Sums {
-            allocated: shape.times(allocated),
-            leaving: shape.times(leaving),
-            demand: shape.times(wanted),
-            coming: shape.times(coming),
-        });
-    }
-    if group.resources.gpus > 0 {
-        out.with_gpus = out.with_gpus.plus(group.room().times(wanted));
-    }
+    OfGroup { wanted, coming }
 }
 
-/// What is assigned needs room, running or not: new jobs find it taken.
-fn add_spoken_for(out: &mut Entry, picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec) {
-    for (key, ranges) in crate::picture::slices_of(&job.decided) {
-        let Some(group) = spec.group(&key.group) else {
-            continue;
-        };
-        let count = picture.count(id, &key, &ranges);
-        let n = count.startable().min(u64::from(group.most_active()));
-        let room = group.room().times(n);
-        take(out, picture, spec, (&key.cluster, room), |u| &mut u.spoken_for);
-    }
-}
-
-fn take(
+/// What a job has where, as it is stored, and what is assigned, as it is decided: that needs room, running or not, and new jobs find it
+/// taken.
+fn add_places(
     out: &mut Entry,
     picture: &Picture,
+    (id, job): (JobId, &JobView),
     spec: &JobSpec,
-    (cluster, room): (&ClusterId, Resources),
-    which: impl Fn(&mut Use) -> &mut Taken,
+    lines: &[Line],
 ) {
-    let lends = picture.clusters.get(cluster).map(lends).unwrap_or_default();
-    let at = match out.clusters.iter().position(|(c, _)| c == cluster) {
-        Some(at) => at,
-        None => {
-            out.clusters.reserve_exact(1);
-            out.clusters.push((cluster.clone(), Use::default()));
-            out.clusters.len() - 1
-        }
-    };
-    if let Some((_, used)) = out.clusters.get_mut(at) {
-        which(used).add_of(spec, room, lends);
+    let index = |name: &GroupName| spec.groups.iter().position(|g| g.name == *name);
+    for line in lines {
+        let Some(group) = index(&line.key.group) else {
+            continue;
+        };
+        let there = out.at.get_or_default((line.key.cluster.clone(), group));
+        there.allocated = there.allocated.saturating_add(line.allocated);
+        there.leaving = there.leaving.saturating_add(line.leaving);
+    }
+    for (key, ranges) in crate::picture::slices_of(&job.decided) {
+        let Some((at, group)) = index(&key.group).and_then(|at| Some((at, spec.groups.get(at)?))) else {
+            continue;
+        };
+        let n = picture.count(id, &key, &ranges).startable();
+        let there = out.at.get_or_default((key.cluster, at));
+        let n = n.min(u64::from(group.most_active()));
+        there.spoken_for = there.spoken_for.saturating_add(n);
     }
 }
 
 fn waits(
     (picture, basis): (&Picture, &Basis),
     (id, job): (JobId, &JobView),
-    spec: &JobSpec,
+    entry: &Entry,
     lines: &[Line],
-) -> Vec<(Likeness, Turn, u64)> {
-    let groups = spec.groups.iter();
+) -> Box<[Wait]> {
+    let Some(spec) = entry.spec.as_deref() else {
+        return Box::default();
+    };
     let requests: Vec<Request> = if spec.gang.is_some() {
-        gangs::request(picture, (id, job), spec, lines)
-            .into_iter()
-            .collect()
+        let gang = gangs::request(picture, (id, job), spec, lines);
+        gang.into_iter().collect()
     } else {
+        let groups = spec.groups.iter();
         groups
             .filter_map(|group| request(picture, (id, job), (spec, group), lines))
             .collect()
     };
-    requests
-        .into_iter()
-        .filter(|r| r.room > 0)
-        .map(|r| {
-            let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
-            let mut like = Likeness::new(r.terms, r.unit, indexes);
-            like.lasts = lasts(spec, &r);
-            let turn = Turn {
-                priority: Reverse(spec.priority),
-                job: id,
-                group: r.group,
-            };
-            let waiting: u64 = r.slices.iter().map(|s| s.more).sum();
-            (like, turn, waiting.min(r.room))
+    let waits = requests.into_iter().filter(|r| r.room > 0).filter_map(|r| {
+        let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
+        let mut like = Likeness::new(r.terms, r.unit, indexes);
+        like.lasts = lasts(spec, &r);
+        like.user = entry.user().map(Arc::from);
+        let waiting: u64 = r.slices.iter().map(|s| s.more).sum();
+        Some(Wait {
+            group: spec.groups.iter().position(|g| g.name == r.group)?,
+            like: Arc::new(like),
+            units: waiting.min(r.room),
         })
-        .collect()
+    });
+    waits.collect()
 }
 
 /// The longest that what is asked for can take.

@@ -105,7 +105,7 @@ pub(crate) fn route_missing(id: JobId, job: &mut JobView, spec: &JobSpec, cluste
         Some(range) => range.cluster.clone(),
         None => {
             let parts = parts(id, spec, clusters, |g| u64::from(g.instances));
-            match route_whole(&parts, clusters.capacity(), &[]) {
+            match route_whole(&parts, clusters.capacity(), &[], clusters.homes()) {
                 Ok(whole) => whole.cluster,
                 Err(reason) => {
                     let groups = spec.groups.iter().map(|g| (g.name.clone(), reason.clone()));
@@ -162,7 +162,7 @@ impl Leave<'_> {
             u64::from(g.instances).saturating_sub(ended(&g.name))
         });
         let from = [first.cluster.clone()];
-        let whole = route_whole(&parts, self.clusters.capacity(), &from);
+        let whole = route_whole(&parts, self.clusters.capacity(), &from, self.clusters.homes());
         let Ok(whole) = whole.map_err(drop) else { return };
         if !whole.has_room || (drains && self.drain_left == 0) {
             return;

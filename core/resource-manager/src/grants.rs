@@ -144,7 +144,7 @@ fn starved_pools(picture: &Picture) -> BTreeSet<&str> {
     let rooms = &picture.division.rooms;
     let refused = picture.ledger.queue().pools().filter(|(pool, lines)| {
         let left = [Side::Ordinary, Side::Revocable].map(|side| (side, rooms.left(*pool, side)));
-        lines.keys().any(|like| {
+        lines.likenesses().any(|like| {
             let left = left.iter().find(|(side, _)| *side == like.terms.side);
             let why = left.and_then(|(_, left)| rooms.lacking(left, like));
             why.is_some_and(|code| code.layer() == Layer::Pool)

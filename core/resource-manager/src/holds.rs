@@ -69,8 +69,8 @@ pub(crate) fn holds(picture: &Picture, first: &Entitled, rooms: &Rooms) -> Told 
 
 /// Gangs that wait, in order of admission.
 fn waiting(picture: &Picture) -> Vec<&Turn> {
-    let lines = picture.ledger.queue().pools().flat_map(|(_, lines)| lines);
-    let gangs = lines.filter(|(like, _)| like.unit.instances > 1 && like.terms.side == Side::Ordinary);
+    let gangs = picture.ledger.queue().gangs();
+    let gangs = gangs.filter(|(like, _)| like.terms.side == Side::Ordinary);
     let turns: BTreeSet<&Turn> = gangs.flat_map(|(_, line)| line.turns()).collect();
     turns.into_iter().take(LOOKS).collect()
 }

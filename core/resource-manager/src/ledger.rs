@@ -4,11 +4,11 @@
 
 mod told;
 
-use crate::entry::{BothSums, Choice, Entry, PoolRef, Sums, Use, Uses, Worth, entry};
+use crate::entry::{BothSums, Choice, Entry, PoolRef, Use, Uses, Wait, Worth, entry};
 use crate::picture::{ClusterView, Picture};
 use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
+use echelon_core_model::{ClusterId, Few, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Terms, Turn};
 use std::collections::btree_map::Entry::Occupied;
@@ -50,6 +50,11 @@ impl Basis {
     pub(crate) fn index(&self, cluster: &ClusterId) -> Option<ClusterIdx> {
         self.clusters.get(cluster).map(|c| c.index)
     }
+
+    /// 1 of each kind that a cluster lends.
+    pub(crate) fn lends(&self, cluster: &ClusterId) -> Resources {
+        self.clusters.get(cluster).map(|c| c.lends).unwrap_or_default()
+    }
 }
 
 impl OfCluster {
@@ -68,7 +73,7 @@ impl OfCluster {
 pub(crate) struct OfPool {
     pub(crate) sums: BothSums,
     /// The same by what bounds it.
-    pub(crate) by_choice: BTreeMap<Choice, BothSums>,
+    pub(crate) by_choice: Few<Choice, BothSums>,
     /// What users have of it, where it is fair to them.
     pub(crate) users: BTreeMap<Arc<str>, Resources>,
     /// Instances that are granted or active.
@@ -99,6 +104,8 @@ impl OfPool {
 pub struct Ledger {
     basis: Basis,
     entries: BTreeMap<JobId, Box<Entry>>,
+    /// Entries that are out of the sums, until it is known what they are now.
+    out: BTreeMap<JobId, Box<Entry>>,
     pools: BTreeMap<PoolRef, OfPool>,
     with_gpus: Resources,
     uses: Uses,
@@ -122,8 +129,7 @@ pub(crate) fn refresh(picture: &mut Picture) -> BTreeSet<JobId> {
     let mut changed = picture.jobs.take_changed();
     let basis = Basis::of(picture);
     if basis != ledger.basis {
-        changed.extend(ledger.concerned(&basis));
-        ledger.basis = basis;
+        changed.extend(ledger.rebase(basis));
     }
     let mut touched = BTreeSet::new();
     for id in &changed {
@@ -148,103 +154,111 @@ impl Ledger {
         };
         for (id, job) in picture.jobs.iter() {
             let entry = entry(picture, &out.basis, *id, job);
-            out.put_in(*id, Box::new(entry));
+            out.put_in(*id, entry);
         }
         out
     }
 
     /// The jobs whose entries follow from what has changed since.
-    fn concerned(&self, now: &Basis) -> Vec<JobId> {
+    fn concerned(&self, now: &Basis) -> BTreeSet<JobId> {
         let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());
         if !same_clusters || (now.tree, now.lent) != (self.basis.tree, self.basis.lent) {
             return self.entries.keys().copied().collect();
         }
         let same = |c: &ClusterId| now.clusters.get(c) == self.basis.clusters.get(c);
-        let touched = |entry: &Entry| entry.clusters.iter().any(|(c, _)| !same(c));
+        let touched = |entry: &Entry| entry.at.keys().any(|(c, _)| !same(c));
         let entries = self.entries.iter().filter(|(_, entry)| touched(entry));
         entries.map(|(id, _)| *id).collect()
+    }
+
+    /// What entries depend on is another thing now. Tells whose: they are out of the sums, in which they were by what held before.
+    fn rebase(&mut self, basis: Basis) -> BTreeSet<JobId> {
+        let concerned = self.concerned(&basis);
+        for id in &concerned {
+            if let Some(entry) = self.entries.remove(id) {
+                self.take_out(*id, &entry);
+                self.out.insert(*id, entry);
+            }
+        }
+        self.basis = basis;
+        concerned
     }
 
     /// The same sums with another job's.
     #[must_use]
     pub(crate) fn with(&self, id: JobId, entry: Entry) -> Self {
         let mut out = Self {
+            basis: self.basis.clone(),
             pools: self.pools.clone(),
             with_gpus: self.with_gpus,
             uses: self.uses.clone(),
             queue: self.queue.clone(),
             ..Self::default()
         };
-        out.put_in(id, Box::new(entry));
+        out.put_in(id, entry);
         out
     }
 
     /// A job's entry is another one now. Tells the pools that this is about.
     fn change(&mut self, id: JobId, now: Option<Entry>) -> Vec<PoolIdx> {
-        let now = now.map(Box::new);
-        let before = self.entries.remove(&id);
-        if before == now {
-            self.entries.extend(now.map(|entry| (id, entry)));
-            return Vec::new();
-        }
-        let pools = before.iter().chain(&now).filter_map(|e| e.known_pool()).collect();
-        // Who goes on waiting in a line does not leave it: since when its clusters have no room is noted there.
-        let stays = |pool: PoolIdx, like: &Likeness, turn: &Turn| {
-            let waits = now.iter().filter(|e| e.known_pool() == Some(pool));
-            waits
-                .flat_map(|e| &e.waits)
-                .any(|(l, t, _)| (l, t) == (like, turn))
+        let out = self.out.remove(&id);
+        let before = match out {
+            Some(before) => Some(before),
+            None if self.entries.get(&id).map(AsRef::as_ref) == now.as_ref() => return Vec::new(),
+            None => {
+                let before = self.entries.remove(&id);
+                before.iter().for_each(|before| self.take_out(id, before));
+                before
+            }
         };
-        let left: Vec<(PoolIdx, Likeness, Turn)> = before
-            .iter()
-            .filter_map(|e| Some((e.known_pool()?, &e.waits)))
-            .flat_map(|(pool, waits)| waits.iter().map(move |(like, turn, _)| (pool, like, turn)))
-            .filter(|(pool, like, turn)| !stays(*pool, like, turn))
-            .map(|(pool, like, turn)| (pool, like.clone(), turn.clone()))
-            .collect();
-        if let Some(before) = before {
-            self.take_out(id, &before);
-        }
+        let pools = before.as_deref().into_iter().chain(&now).filter_map(|e| e.pool);
+        let pools = pools.collect();
+        let left = before.map(|before| left_lines(id, &before, now.as_ref()));
         if let Some(now) = now {
             self.put_in(id, now);
         }
-        for (pool, like, turn) in left {
+        for (pool, like, turn) in left.into_iter().flatten() {
             self.queue.remove(pool, &like, &turn);
         }
         pools
     }
 
-    fn put_in(&mut self, id: JobId, entry: Box<Entry>) {
+    fn put_in(&mut self, id: JobId, mut entry: Entry) {
         self.change_sums(&entry, BothSums::plus, Taken::plus);
         self.change_numbers(&entry, u64::saturating_add, Resources::plus);
-        self.with_gpus = self.with_gpus.plus(entry.with_gpus);
-        if let PoolRef::Known(pool) = entry.pool {
-            for (like, turn, waiting) in &entry.waits {
-                self.queue.insert(pool, like.clone(), turn.clone(), *waiting);
+        self.with_gpus = self.with_gpus.plus(entry.with_gpus());
+        if let Some(pool) = entry.pool {
+            let mut waits = std::mem::take(&mut entry.waits);
+            for wait in &mut waits {
+                if let Some(turn) = entry.turn(id, wait.group) {
+                    wait.like = self.queue.insert(pool, &wait.like, turn, wait.units);
+                }
             }
+            entry.waits = waits;
         }
+        let marks = entry.marks;
         let sets = [
-            (entry.unstored, &mut self.unstored),
-            (entry.unplaced, &mut self.unplaced),
-            (entry.restless, &mut self.restless),
-            (entry.missing, &mut self.missing),
-            (entry.dated, &mut self.dated),
+            (marks.unstored, &mut self.unstored),
+            (marks.unplaced, &mut self.unplaced),
+            (marks.restless, &mut self.restless),
+            (marks.missing, &mut self.missing),
+            (marks.dated, &mut self.dated),
         ];
         for (_, set) in sets.into_iter().filter(|(is, _)| *is) {
             set.insert(id);
         }
         self.later.extend(entry.later.map(|at| (at, id)));
-        for (place, worth) in entry.could_lose() {
+        for (place, worth) in entry.could_lose(id) {
             self.losers.entry(place).or_default().insert(worth);
         }
-        self.entries.insert(id, entry);
+        self.entries.insert(id, Box::new(entry));
     }
 
     /// Takes an entry out of the sums, but not out of the queue.
     fn take_out(&mut self, id: JobId, entry: &Entry) {
         self.change_numbers(entry, u64::saturating_sub, Resources::minus);
         self.change_sums(entry, BothSums::minus, Taken::minus);
-        self.with_gpus = self.with_gpus.minus(entry.with_gpus);
+        self.with_gpus = self.with_gpus.minus(entry.with_gpus());
         let sets = [
             &mut self.unstored,
             &mut self.unplaced,
@@ -258,7 +272,7 @@ impl Ledger {
         if let Some(at) = entry.later {
             self.later.remove(&(at, id));
         }
-        for (place, worth) in entry.could_lose() {
+        for (place, worth) in entry.could_lose(id) {
             if let Occupied(mut of_place) = self.losers.entry(place) {
                 of_place.get_mut().remove(&worth);
                 if of_place.get().is_empty() {
@@ -274,22 +288,23 @@ impl Ledger {
         sum: fn(u64, u64) -> u64,
         sums: fn(Resources, Resources) -> Resources,
     ) {
-        if !entry.counted {
+        if !entry.marks.counted {
             return;
         }
-        let of_pool = self.pools.entry(entry.pool.clone()).or_default();
-        of_pool.instances = sum(of_pool.instances, entry.instances);
+        let of_pool = self.pools.entry(entry.pool_ref()).or_default();
+        of_pool.instances = sum(of_pool.instances, entry.instances());
         of_pool.jobs = sum(of_pool.jobs, 1);
-        let all = entry.sums.ordinary.allocated.plus(entry.sums.lent.allocated);
-        if let Some(user) = entry.user.as_ref().filter(|_| !all.is_zero()) {
-            let has = of_pool.users.entry(Arc::clone(user)).or_default();
-            *has = sums(*has, all);
-            if has.is_zero() {
-                of_pool.users.remove(user);
+        if let Some(user) = entry.user() {
+            let room = entry.sums(self.basis.lent);
+            let all = room.ordinary.allocated.plus(room.lent.allocated);
+            let has = of_pool.users.remove(user).unwrap_or_default();
+            let has = sums(has, all);
+            if !has.is_zero() {
+                of_pool.users.insert(Arc::from(user), has);
             }
         }
         if *of_pool == OfPool::default() {
-            self.pools.remove(&entry.pool);
+            self.pools.remove(&entry.pool_ref());
         }
     }
 
@@ -299,13 +314,14 @@ impl Ledger {
         sums: fn(BothSums, BothSums) -> BothSums,
         taken: fn(Taken, Taken) -> Taken,
     ) {
-        if entry.sums != BothSums::default() {
-            let of_pool = self.pools.entry(entry.pool.clone()).or_default();
-            of_pool.sums = sums(of_pool.sums, entry.sums);
-            let of_choice = of_pool.by_choice.entry(entry.choice.clone()).or_default();
-            *of_choice = sums(*of_choice, entry.sums);
+        let room = entry.sums(self.basis.lent);
+        if let Some(choice) = entry.choice().filter(|_| room != BothSums::default()) {
+            let of_pool = self.pools.entry(entry.pool_ref()).or_default();
+            of_pool.sums = sums(of_pool.sums, room);
+            let of_choice = of_pool.by_choice.get_or_default(choice);
+            *of_choice = sums(*of_choice, room);
             of_pool.by_choice.retain(|_, s| *s != BothSums::default());
-            if let PoolRef::Known(i) = entry.pool {
+            if let Some(i) = entry.pool {
                 if of_pool.by_choice.keys().any(|of| !of.only.is_empty()) {
                     self.choosy.insert(i);
                 } else {
@@ -313,18 +329,18 @@ impl Ledger {
                 }
             }
             if *of_pool == OfPool::default() {
-                self.pools.remove(&entry.pool);
+                self.pools.remove(&entry.pool_ref());
             }
         }
-        for (cluster, used) in &entry.clusters {
+        for (cluster, used) in entry.uses(&self.basis) {
             let of_cluster = self.uses.entry(cluster.clone()).or_default();
             of_cluster.taken = taken(of_cluster.taken, used.taken);
             of_cluster.spoken_for = taken(of_cluster.spoken_for, used.spoken_for);
             if *of_cluster == Use::default() {
-                self.uses.remove(cluster);
+                self.uses.remove(&cluster);
             }
-            if let PoolRef::Known(i) = entry.pool {
-                let key = (i, cluster.clone());
+            if let Some(i) = entry.pool {
+                let key = (i, cluster);
                 let there = self.places.entry(key.clone()).or_default();
                 there.taken = taken(there.taken, used.taken);
                 there.spoken_for = taken(there.spoken_for, used.spoken_for);
@@ -336,18 +352,18 @@ impl Ledger {
     }
 }
 
-impl BothSums {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            ordinary: Sums::plus(self.ordinary, other.ordinary),
-            lent: Sums::plus(self.lent, other.lent),
-        }
-    }
-
-    fn minus(self, other: Self) -> Self {
-        Self {
-            ordinary: Sums::minus(self.ordinary, other.ordinary),
-            lent: Sums::minus(self.lent, other.lent),
-        }
-    }
+/// The lines in which a job waited and does not any more. Who goes on waiting in a line does not leave it: since when its clusters have
+/// no room is noted there.
+fn left_lines(id: JobId, before: &Entry, now: Option<&Entry>) -> Vec<(PoolIdx, Arc<Likeness>, Turn)> {
+    let stays = |wait: &Wait| {
+        let now = now.filter(|e| e.pool == before.pool);
+        let turn = before.turn(id, wait.group);
+        now.is_some_and(|e| {
+            let same = |w: &Wait| w.like == wait.like && e.turn(id, w.group) == turn;
+            e.waits.iter().any(same)
+        })
+    };
+    let left = before.waits.iter().filter(|wait| !stays(wait));
+    left.filter_map(|wait| Some((before.pool?, Arc::clone(&wait.like), before.turn(id, wait.group)?)))
+        .collect()
 }

@@ -25,6 +25,7 @@ mod grants;
 mod holders;
 mod holds;
 pub mod jobs;
+pub mod known;
 pub mod ledger;
 mod losers;
 mod manager;

@@ -1,10 +1,11 @@
 //! What is ordered of a cluster for a job: made from the stored assignment only, so a shard never hears of what could still be
 //! undecided. The same picture gives the same orders; they are sent when they change, and renewed.
 
+use crate::known::KnownHead;
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::directive::{Grant, SliceOrder, SliceReport};
-use echelon_core_model::job::{Desired, Head};
+use echelon_core_model::job::Desired;
 use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Span};
 use echelon_core_pools::GrantLine;
 use std::collections::BTreeSet;
@@ -40,7 +41,7 @@ pub fn orders(
 
 fn order(
     picture: &Picture,
-    (id, job, head): (JobId, &JobView, &Head),
+    (id, job, head): (JobId, &JobView, &KnownHead),
     cluster: &ClusterId,
     group: &GroupName,
     (epoch, lease): (Epoch, Span),

@@ -5,6 +5,7 @@ use crate::claims::Claims;
 use crate::division::Division;
 use crate::event::LinkId;
 use crate::jobs::Jobs;
+use crate::known::{KnownHead, KnownProgress, Specs};
 use crate::ledger::Ledger;
 use crate::reserved::GivenParts;
 use crate::room::lent;
@@ -12,7 +13,7 @@ use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Capacity, SliceReport};
-use echelon_core_model::job::{Desired, Head, Progress};
+use echelon_core_model::job::Desired;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
@@ -20,6 +21,7 @@ use echelon_core_model::{
 };
 use echelon_core_pools::tree::of_lent_room;
 use echelon_core_pools::{GrantLine, Hierarchy};
+use echelon_core_routing::Homes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -49,7 +51,11 @@ pub struct Picture {
     pub by_shares: Arc<Hierarchy>,
     /// All jobs, ended ones included; a deleted one until only its tombstone is left.
     pub jobs: Jobs,
-    /// What they come to.
+    /// Their specs.
+    pub specs: Specs,
+    /// The ring of all clusters.
+    pub homes: Arc<Homes>,
+    /// What jobs come to.
     pub ledger: Ledger,
     /// How room was divided last.
     pub division: Division,
@@ -164,10 +170,10 @@ pub struct Sent {
 #[derive(Debug, Clone)]
 pub struct JobView {
     /// The head that is acted on; `None` when only an assignment or a progress row was found.
-    pub head: Option<Head>,
+    pub head: Option<KnownHead>,
     /// A newer head that waits for its spec version.
-    pub next_head: Option<Box<Head>>,
-    /// The spec of `head`; `None` for an ended job, or while it is being read.
+    pub next_head: Option<Box<KnownHead>>,
+    /// The spec of `head`, as far as it is decided by; `None` for an ended job, or while it is being read.
     pub spec: Option<Arc<JobSpec>>,
     /// The version of `spec`; 0 while there is none.
     pub spec_version: u32,
@@ -190,7 +196,7 @@ pub struct JobView {
     /// When its grants are renewed.
     pub renew_at: Option<Timestamp>,
     /// The progress row as it was last written.
-    pub progress: Option<Box<Progress>>,
+    pub progress: Option<Box<KnownProgress>>,
     /// When it was last written by this leader.
     pub written_at: Timestamp,
     /// The head version that a read at SERIAL confirmed before the job ends.
@@ -247,6 +253,13 @@ impl JobView {
         self.spec
             .as_deref()
             .filter(|_| self.desired() == Desired::Running && self.is_live())
+    }
+
+    /// The same, held apart from the job.
+    #[must_use]
+    pub fn running(&self) -> Option<Arc<JobSpec>> {
+        self.running_spec()?;
+        self.spec.clone()
     }
 
     /// Whether something is still to be done for it.
@@ -407,6 +420,13 @@ impl Picture {
         Some((spec, spec.group(group)?))
     }
 
+    /// Makes the ring of clusters anew when there are others.
+    pub(crate) fn settle_homes(&mut self) {
+        if !self.clusters.keys().eq(self.homes.clusters()) {
+            self.homes = Arc::new(Homes::new(self.clusters.keys()));
+        }
+    }
+
     /// Takes a tree in.
     pub fn set_pools(&mut self, tree: PoolTree) {
         self.revision += 1;
@@ -421,7 +441,7 @@ impl Picture {
     /// Where a job's pool is: where the pool of that id is now, and, for a head without an id or a pool that is gone, at the path that
     /// the head names.
     #[must_use]
-    pub fn path_of<'a>(&'a self, head: &'a Head) -> &'a str {
+    pub fn path_of<'a>(&'a self, head: &'a KnownHead) -> &'a str {
         let known = head.pool_id.as_ref().and_then(|id| self.hierarchy.path_of(id));
         known.unwrap_or(&head.pool)
     }
@@ -437,9 +457,12 @@ impl Picture {
             return;
         };
         let path = job.head.as_ref().map(|head| self.path_of(head).to_owned());
-        let spec = self.jobs.get_mut(&id).and_then(|job| job.spec.as_mut());
+        let spec = job.spec.as_deref().cloned();
         if let (Some(path), Some(spec)) = (path, spec) {
-            Arc::make_mut(spec).pool = path;
+            let spec = self.specs.share(JobSpec { pool: path, ..spec });
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.spec = Some(spec);
+            }
         }
     }
 

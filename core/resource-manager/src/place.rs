@@ -36,7 +36,7 @@ pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a>
 /// Gives every number of a job that has no holder one, or notes why not.
 pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &mut Candidates) {
     job.unrouted.clear();
-    let Some(spec) = job.running_spec().cloned() else {
+    let Some(spec) = job.running() else {
         return;
     };
     if spec.gang.is_some() && pool_known {
@@ -62,6 +62,7 @@ pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &
             n,
             &have,
             clusters.of(Asker::of(&spec, group)),
+            clusters.homes(),
         );
         if let Some(reason) = routed.refused {
             job.unrouted.insert(group.name.clone(), reason);
@@ -106,7 +107,7 @@ impl Leave<'_> {
     }
 
     fn mark(&mut self, id: JobId, job: &mut JobView) {
-        let Some(spec) = job.running_spec().cloned() else {
+        let Some(spec) = job.running() else {
             job.stuck.clear();
             return;
         };
@@ -160,7 +161,13 @@ impl Leave<'_> {
                     .map(|f| f.0),
             );
         }
-        let shares = place_elsewhere(demand, stuck, &from, self.clusters.of(asker_of(job, key)));
+        let shares = place_elsewhere(
+            demand,
+            stuck,
+            &from,
+            self.clusters.of(asker_of(job, key)),
+            self.clusters.homes(),
+        );
         self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
     }
 
@@ -209,7 +216,13 @@ impl Leave<'_> {
         let from = [key.cluster.clone()];
         if report.unstarted > 0 {
             let n = report.unstarted.min(self.drain_left);
-            let shares = place_elsewhere(demand, n, &from, self.clusters.of(asker_of(job, key)));
+            let shares = place_elsewhere(
+                demand,
+                n,
+                &from,
+                self.clusters.of(asker_of(job, key)),
+                self.clusters.homes(),
+            );
             self.drain_left -= shares.iter().map(|s| s.count).sum::<u64>().min(self.drain_left);
             self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
             return;
@@ -223,10 +236,15 @@ impl Leave<'_> {
         }
         let budget = u64::from(group.max_unavailable.max(1)) - self.unavailable(job, &key.group);
         let n = budget.min(self.drain_left);
-        let Some(share) = place_elsewhere(demand, n, &from, self.clusters.of(asker_of(job, key)))
-            .into_iter()
-            .next()
-        else {
+        let Some(share) = place_elsewhere(
+            demand,
+            n,
+            &from,
+            self.clusters.of(asker_of(job, key)),
+            self.clusters.homes(),
+        )
+        .into_iter()
+        .next() else {
             return;
         };
         let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {

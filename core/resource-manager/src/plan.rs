@@ -3,14 +3,14 @@
 
 use crate::division::{Entitled, admissions, ask, asked, entitled, rooms};
 use crate::entry::{PoolRef, entry, lines, pool_of};
+use crate::known::KnownHead;
 use crate::ledger::Ledger;
 use crate::picture::{JobView, Picture};
 use crate::place::{demand, route_missing};
 use crate::refused::refused;
 use crate::room::{Asker, Candidates};
-use echelon_core_model::job::Head;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
+use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Version};
 use echelon_core_pools::{Admission, Rooms, Turn};
 use echelon_core_routing::{Candidate, Demand, filter};
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ pub struct Dropped {
 pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let id = newest_id(picture);
     let mut job = JobView::new(id);
-    job.head = Some(imagined(id, spec));
+    job.head = Some(imagined(spec));
     job.spec = Some(Arc::new(spec.clone()));
     job.spec_version = 1;
     let pool_known = picture.hierarchy.leaf(&spec.pool).is_some();
@@ -149,21 +149,14 @@ fn newest_id(picture: &Picture) -> JobId {
     )
 }
 
-fn imagined(job: JobId, spec: &JobSpec) -> Head {
-    Head {
-        job,
+fn imagined(spec: &JobSpec) -> KnownHead {
+    KnownHead {
         version: Version(1),
         void: false,
         goal: Default::default(),
         spec_version: 1,
-        name: spec.name.clone(),
-        pool: spec.pool.clone(),
+        pool: Arc::from(spec.pool.as_str()),
         pool_id: None,
-        kind: spec.kind,
-        owner: spec.owner.clone(),
-        labels: Default::default(),
-        instances: spec.instances(),
-        updated_at: Timestamp(0),
     }
 }
 

@@ -118,7 +118,7 @@ fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<
     let mut busy = claims.groups();
     busy.extend(refused.map(|((job, group), _)| (*job, group)));
     let lines = picture.ledger.queue().pools();
-    let lines = lines.flat_map(|(_, of_pool)| of_pool.values());
+    let lines = lines.flat_map(|(_, of_pool)| of_pool.iter().map(|(_, line)| line));
     let starved = lines.filter(|line| long(line.starved)).flat_map(|line| {
         let free = |turn: &&Turn| !busy.contains(&(turn.job, &turn.group));
         line.turns().filter(free).take(LOOKS)
@@ -258,7 +258,13 @@ impl Offer<'_> {
                 room: request.unit.shape.times(most),
                 ..candidate.clone()
             };
-            let share = place_elsewhere(&demand(request.job, spec, group), count, &here, &[room]);
+            let share = place_elsewhere(
+                &demand(request.job, spec, group),
+                count,
+                &here,
+                &[room],
+                candidates.homes(),
+            );
             if let Some(share) = share.into_iter().find(|s| s.count > 0) {
                 return Some(Move {
                     job: request.job,

@@ -2,12 +2,12 @@
 //! heartbeats. Absence in a read never takes a job away (law 1).
 
 use crate::effect::{Alarm, Effect};
+use crate::known::{KnownHead, KnownProgress};
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::job::{Desired, Head, JobState};
-use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Op, Query};
 use echelon_core_model::{JobId, Timestamp};
@@ -83,7 +83,7 @@ impl ResourceManager {
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
                     let job = self.picture.jobs.open(row.job);
-                    job.progress = Some(Box::new(row));
+                    job.progress = Some(Box::new(KnownProgress::of(&row)));
                 }
             }
             (Purpose::ReadPartition(_), Answer::Assignments(epoch, rows)) => {
@@ -152,12 +152,12 @@ impl ResourceManager {
         if !known || head.version > job.newest_version() {
             // Until its spec is there, a new wish to run waits; a wish to stop needs none.
             if head.spec_version == job.spec_version || head.goal.desired != Desired::Running || head.void {
-                job.head = Some(head);
+                job.head = Some(KnownHead::of(&head));
                 job.next_head = None;
                 self.dirty.insert(id);
                 self.due = true;
             } else {
-                job.next_head = Some(Box::new(head));
+                job.next_head = Some(Box::new(KnownHead::of(&head)));
             }
         }
         self.picture.settle_pool(id);
@@ -188,7 +188,7 @@ impl ResourceManager {
         }
     }
 
-    fn spec_read(&mut self, id: JobId, version: u32, mut spec: JobSpec) {
+    fn spec_read(&mut self, id: JobId, version: u32, spec: JobSpec) {
         let Some(job) = self.picture.jobs.get_mut(&id) else {
             return;
         };
@@ -197,11 +197,10 @@ impl ResourceManager {
         } else if job.head.as_ref().is_none_or(|h| h.spec_version != version) {
             return;
         }
-        // What instances run is the shards' matter.
-        for group in &mut spec.groups {
-            group.runtime = Runtime::default();
+        job.spec = Some(self.picture.specs.share(spec));
+        if let Some(progress) = &mut job.progress {
+            progress.groups.clear();
         }
-        job.spec = Some(Arc::new(spec));
         job.spec_version = version;
         self.picture.settle_pool(id);
         self.dirty.insert(id);

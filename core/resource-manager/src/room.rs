@@ -7,8 +7,9 @@ use echelon_core_model::directive::Part;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Kind, Resources};
 use echelon_core_pools::ClusterRoom;
-use echelon_core_routing::Candidate;
+use echelon_core_routing::{Candidate, Homes};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What is taken of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -168,6 +169,7 @@ pub struct Candidates {
     without_gpus: Vec<Candidate>,
     revocable: Vec<Candidate>,
     capacity: BTreeMap<ClusterId, Resources>,
+    homes: Arc<Homes>,
 }
 
 impl Candidates {
@@ -176,7 +178,10 @@ impl Candidates {
     pub fn new(picture: &Picture, taken: impl Fn(&ClusterId) -> Taken) -> Self {
         let clusters = picture.clusters.iter();
         let known = clusters.filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
-        let mut out = Self::default();
+        let mut out = Self {
+            homes: Arc::clone(&picture.homes),
+            ..Self::default()
+        };
         for (id, c, row) in known {
             let left = left(c, taken(id));
             let all = Candidate {
@@ -217,6 +222,12 @@ impl Candidates {
             Asker::Plain => &self.without_gpus,
             Asker::Revocable => &self.revocable,
         }
+    }
+
+    /// The ring of all clusters.
+    #[must_use]
+    pub fn homes(&self) -> &Homes {
+        &self.homes
     }
 
     /// What the hosts of each have together.

@@ -2,6 +2,7 @@
 //! batch at a time. What is decided meanwhile goes into the next, so a cycle never waits for storage.
 
 use crate::effect::Effect;
+use crate::known::{KnownProgress, digest};
 use crate::manager::ResourceManager;
 use crate::ops::Purpose;
 use crate::progress::progress;
@@ -116,7 +117,11 @@ impl ResourceManager {
                 job.unrouted.clear();
                 job.stuck.clear();
             }
-            job.progress = Some(Box::new(row.clone()));
+            let mut known = KnownProgress::of(&row);
+            if job.spec.is_some() {
+                known.groups.clear();
+            }
+            job.progress = Some(Box::new(known));
             job.written_at = now;
             writes.push(Write::Progress(row));
             jobs.push(id);
@@ -142,7 +147,11 @@ impl ResourceManager {
             .as_ref()
             .is_some_and(|p| p.state == JobState::Deleted);
         let row = progress(&self.picture, id, job, now).filter(|_| job.is_live() && !written);
-        let row = row.filter(|row| job.progress.as_deref() != Some(row));
+        let row = row.filter(|row| {
+            job.progress
+                .as_ref()
+                .is_none_or(|known| known.digest != digest(row))
+        });
         if row.is_none() {
             self.unwritten.remove(&id);
             return None;

@@ -3,6 +3,7 @@
 //! again. They are kept apart from the jobs, a few bytes each, so that no cycle walks them.
 
 use crate::effect::Effect;
+use crate::known::KnownHead;
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use crate::picture::JobView;
@@ -25,7 +26,7 @@ pub struct Tombstone {
 }
 
 impl Tombstone {
-    const fn of(head: &Head) -> Self {
+    const fn of(head: &KnownHead) -> Self {
         Self {
             version: head.version,
             void: head.void,
@@ -71,7 +72,8 @@ impl ResourceManager {
         }
         // While recovering, the rest of a job may still come.
         if head.void && self.phase == Phase::Leading && !self.picture.jobs.contains_key(&head.job) {
-            self.tombstones.insert(head.job, Tombstone::of(head));
+            self.tombstones
+                .insert(head.job, Tombstone::of(&KnownHead::of(head)));
             return true;
         }
         false

@@ -2,6 +2,7 @@
 //! since when it holds; beside them, the active ones whose replacement waits for an operator.
 
 use crate::entry::{Line, lines};
+use crate::known::KnownWaiting;
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
 use crate::refused::{Refused, refused};
 use echelon_core_model::directive::SliceReport;
@@ -21,10 +22,10 @@ pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> V
     for group in &spec.groups {
         out.extend(of_group(picture, (id, job), (spec, group), &lines, now));
     }
-    let before = job.progress.as_ref().map_or(&[][..], |p| p.waiting.as_slice());
+    let before = job.progress.as_ref().map_or(&[][..], |p| &*p.waiting);
     for w in &mut out {
         let same =
-            |b: &&Waiting| b.group == w.group && b.cluster == w.cluster && b.reason.code == w.reason.code;
+            |b: &&KnownWaiting| b.group == w.group && b.cluster == w.cluster && b.code == w.reason.code;
         if let Some(old) = before.iter().find(same) {
             w.since = w.since.min(old.since);
         }

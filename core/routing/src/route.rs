@@ -4,7 +4,7 @@ use crate::filter::{Candidate, Demand, Dropped, filter, nobody};
 use crate::home::Homes;
 use crate::split::{Place, add_evenly, add_in_order};
 use echelon_core_model::spec::Spread;
-use echelon_core_model::{ClusterId, Reason};
+use echelon_core_model::{ClusterId, JobId, Reason};
 use std::collections::BTreeMap;
 
 /// A cluster's part of what was asked.
@@ -28,8 +28,14 @@ pub struct Routed {
     pub refused: Option<Reason>,
 }
 
-/// Divides `n` more instances of a group that `have` some on clusters already.
-pub fn route(demand: &Demand<'_>, n: u64, have: &BTreeMap<ClusterId, u64>, clusters: &[Candidate]) -> Routed {
+/// Divides `n` more instances of a group that `have` some on clusters already. `homes` is the ring of all clusters.
+pub fn route(
+    demand: &Demand<'_>,
+    n: u64,
+    have: &BTreeMap<ClusterId, u64>,
+    clusters: &[Candidate],
+    homes: &Homes,
+) -> Routed {
     let (passed, dropped) = filter(demand, clusters);
     if passed.is_empty() {
         return Routed {
@@ -38,7 +44,7 @@ pub fn route(demand: &Demand<'_>, n: u64, have: &BTreeMap<ClusterId, u64>, clust
             dropped,
         };
     }
-    let ordered = in_order(demand, &passed);
+    let ordered = in_order(demand.job, &passed, homes);
     let places: Vec<Place> = ordered
         .iter()
         .map(|c| Place {
@@ -57,17 +63,19 @@ pub fn route(demand: &Demand<'_>, n: u64, have: &BTreeMap<ClusterId, u64>, clust
     }
 }
 
-/// Where up to `n` instances that `from` cannot run, or that are to leave it, may go: only as many as there is room for.
+/// Where up to `n` instances that `from` cannot run, or that are to leave it, may go: only as many as there is room for. `homes` is the
+/// ring of all clusters.
 #[must_use]
 pub fn place_elsewhere(
     demand: &Demand<'_>,
     n: u64,
     from: &[ClusterId],
     clusters: &[Candidate],
+    homes: &Homes,
 ) -> Vec<Share> {
     let (mut passed, _) = filter(demand, clusters);
-    passed.retain(|c| !from.contains(&c.id));
-    let ordered = in_order(demand, &passed);
+    passed.retain(|c| !from.contains(&c.id) && demand.shape.count_in(c.room) > 0);
+    let ordered = in_order(demand.job, &passed, homes);
     let mut left = n;
     let split = ordered.iter().map(|c| {
         let take = demand.shape.count_in(c.room).min(left);
@@ -78,9 +86,12 @@ pub fn place_elsewhere(
     shares(&ordered, split)
 }
 
-fn in_order<'a>(demand: &Demand<'_>, passed: &[&'a Candidate]) -> Vec<&'a Candidate> {
-    let homes = Homes::new(passed.iter().map(|c| &c.id));
-    let order = homes.order(demand.job);
+/// In the order in which a job prefers them. Of a ring those that did not pass are left out: without them it would be in the same order.
+fn in_order<'a>(job: JobId, passed: &[&'a Candidate], homes: &Homes) -> Vec<&'a Candidate> {
+    if passed.len() < 2 {
+        return passed.to_vec();
+    }
+    let order = homes.order(job);
     let find = |id: &ClusterId| passed.iter().find(|c| c.id == *id).copied();
     order.iter().filter_map(find).collect()
 }
@@ -118,6 +129,10 @@ mod tests {
         }
     }
 
+    fn ring(clusters: &[Candidate]) -> Homes {
+        Homes::new(clusters.iter().map(|c| &c.id))
+    }
+
     fn counts(shares: &[Share]) -> BTreeMap<String, u64> {
         shares.iter().map(|s| (s.cluster.to_string(), s.count)).collect()
     }
@@ -127,7 +142,16 @@ mod tests {
     }
 
     fn routed(choice: &ClusterChoice, n: u64, clusters: &[Candidate]) -> BTreeMap<String, u64> {
-        counts(&route(&demand(choice, shape(1, 1)), n, &BTreeMap::new(), clusters).shares)
+        counts(
+            &route(
+                &demand(choice, shape(1, 1)),
+                n,
+                &BTreeMap::new(),
+                clusters,
+                &ring(clusters),
+            )
+            .shares,
+        )
     }
 
     #[test]
@@ -153,7 +177,13 @@ mod tests {
             map(&[("a", 4), ("b", 4), ("c", 1)])
         );
         let have = BTreeMap::from([(ClusterId::new("id-a"), 4)]);
-        let more = route(&demand(&even(), shape(1, 1)), 4, &have, &clusters);
+        let more = route(
+            &demand(&even(), shape(1, 1)),
+            4,
+            &have,
+            &clusters,
+            &ring(&clusters),
+        );
         assert_eq!(counts(&more.shares), map(&[("b", 3), ("c", 1)]));
     }
 
@@ -163,7 +193,13 @@ mod tests {
             wish: Wish::Cordoned,
             ..candidate("a")
         }];
-        let out = route(&demand(&even(), shape(1, 1)), 3, &BTreeMap::new(), &clusters);
+        let out = route(
+            &demand(&even(), shape(1, 1)),
+            3,
+            &BTreeMap::new(),
+            &clusters,
+            &ring(&clusters),
+        );
         assert_eq!(out.shares, []);
         assert_eq!(
             out.refused.unwrap().to_string(),
@@ -176,9 +212,15 @@ mod tests {
         let clusters = [with_room("a", 8), with_room("b", 2), with_room("c", 0)];
         let any = ClusterChoice::default();
         let from = [ClusterId::new("id-a")];
-        let out = place_elsewhere(&demand(&any, shape(1, 1)), 5, &from, &clusters);
+        let out = place_elsewhere(&demand(&any, shape(1, 1)), 5, &from, &clusters, &ring(&clusters));
         assert_eq!(counts(&out), map(&[("b", 2)]));
-        let nothing = place_elsewhere(&demand(&any, Resources::ZERO), 5, &from, &clusters[..1]);
+        let nothing = place_elsewhere(
+            &demand(&any, Resources::ZERO),
+            5,
+            &from,
+            &clusters[..1],
+            &ring(&clusters),
+        );
         assert_eq!(nothing, []);
     }
 }

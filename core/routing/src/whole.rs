@@ -38,7 +38,8 @@ pub struct Whole {
     pub has_room: bool,
 }
 
-/// Chooses a cluster for a gang, none of `from`. `capacity` is what the hosts of a cluster have together.
+/// Chooses a cluster for a gang, none of `from`. `capacity` is what the hosts of a cluster have together, `homes` the ring of all
+/// clusters.
 ///
 /// # Errors
 /// Why no cluster can take all of it.
@@ -46,6 +47,7 @@ pub fn route_whole(
     parts: &[Part<'_>],
     capacity: &BTreeMap<ClusterId, Resources>,
     from: &[ClusterId],
+    homes: &Homes,
 ) -> Result<Whole, Reason> {
     let need = parts.iter().fold(Resources::ZERO, |sum, p| sum.plus(p.need()));
     let mut dropped: Vec<Dropped> = Vec::new();
@@ -77,8 +79,8 @@ pub fn route_whole(
     let Some(job) = parts.first().map(|p| p.demand.job) else {
         return Err(nobody(&dropped));
     };
-    let homes = Homes::new(open.iter().copied());
-    let order = homes.order(job);
+    let mut order = homes.order(job);
+    order.retain(|id| open.contains(id));
     let has_room = |id: &&ClusterId| {
         let most = parts.iter().map(|p| p.room(id));
         let all = most.fold(Resources::ZERO, Resources::max_each);
@@ -143,7 +145,8 @@ mod tests {
             })
             .collect();
         let from: Vec<ClusterId> = from.iter().map(|c| ClusterId::new(format!("id-{c}"))).collect();
-        route_whole(&parts, &capacity, &from).map_err(|r| r.to_string())
+        let homes = Homes::new(clusters.iter().map(|c| &c.id));
+        route_whole(&parts, &capacity, &from, &homes).map_err(|r| r.to_string())
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Flags {
     #[arg(long, default_value_t = 20)]
     clusters: u32,
     /// Cycles that are measured, twenty in each second of the federation's time
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 200)]
     cycles: u32,
 }
 

@@ -101,7 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Outside crates that decide nothing by themselves: no clock, no randomness, no threads, no I/O.
-const PURE: &[&str] = &["thiserror", "indexmap", "smallvec", "itertools"];
+const PURE: &[&str] = &["thiserror", "indexmap", "smallvec", "itertools", "thin-vec"];
 
 /// What one folder below core/ or sim/ may use beside the pure ones, and why.
 const PURE_HERE: &[(&str, &str)] = &[

@@ -139,7 +139,7 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
         };
         let n = waiting.iter().map(|s| s.more).sum::<u64>().min(r.room);
         if n > 0 {
-            queue.insert(r.pool, like, turn.clone(), n);
+            queue.insert(r.pool, &Arc::new(like), turn.clone(), n);
         }
         by_turn.insert(turn, a);
     }
@@ -296,7 +296,7 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
             job: a.request.job,
             group: a.request.group.clone(),
         };
-        queue.insert(pool, like, turn, 1);
+        queue.insert(pool, &Arc::new(like), turn, 1);
     }
     let looked = std::cell::Cell::new(0);
     let ask = |turn: &Turn| {

@@ -1,7 +1,6 @@
 //! What pools can use of what round 0 gave them: the second round gives out the rest.
 
 use super::{Again, Entitled};
-use crate::entry::PoolRef;
 use crate::ledger::Ledger;
 use crate::picture::Picture;
 use echelon_core_model::{ReasonCode, Resources};
@@ -49,28 +48,32 @@ pub(super) fn usable(
         ordinary: none.clone(),
         lent: none,
     };
-    for i in picture
-        .hierarchy
-        .indexes()
-        .filter(|i| picture.hierarchy.is_leaf(*i))
-    {
-        let (taken, taken_lent) = rooms.taken(i);
-        let coming = ledger.of(&PoolRef::Known(i));
-        let kept = picture.hierarchy.pool(i).map(|p| p.kept()).unwrap_or_default();
-        if let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(i), out.lent.get_mut(i)) {
-            ordinary.amount = taken.plus(coming.ordinary.coming).max_each(kept);
-            lent.amount = taken_lent.plus(coming.lent.coming);
+    for (pool, of) in ledger.known() {
+        if let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) {
+            (ordinary.amount, lent.amount) = (of.sums.ordinary.coming, of.sums.lent.coming);
         }
     }
+    let pairs = out.ordinary.iter_mut().zip(&mut out.lent).enumerate();
+    for (i, (ordinary, lent)) in pairs.filter(|(i, _)| picture.hierarchy.is_leaf(*i)) {
+        let (taken, taken_lent) = rooms.taken(i);
+        let kept = picture.hierarchy.pool(i).map(|p| p.kept()).unwrap_or_default();
+        ordinary.amount = ordinary.amount.plus(taken).max_each(kept);
+        lent.amount = lent.amount.plus(taken_lent);
+    }
     let kinds = picture.lent_kinds();
+    let most = rooms
+        .most_left(Side::Ordinary)
+        .max_each(rooms.most_left(Side::Revocable));
     for (pool, lines) in ledger.queue().pools() {
         let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) else {
             continue;
         };
+        // Where not even the least fits into any cluster, only who is on his way counts.
+        let full = holds.all.is_empty() && !lines.least().fits(most);
         let left = BothLeft::of(rooms, pool);
-        for (like, line) in lines {
+        for (like, line) in lines.iter().filter(|(_, line)| !full || hopeful(line)) {
             // What is kept for a gang is used when the rest of it is there.
-            if line.turns().any(|t| holds.all.iter().any(|h| h.turn == *t)) {
+            if !holds.all.is_empty() && line.turns().any(|t| holds.all.iter().any(|h| h.turn == *t)) {
                 ordinary.amount = ordinary.amount.plus(like.unit.shape);
                 continue;
             }

@@ -41,20 +41,14 @@ impl Ledger {
         })
     }
 
-    /// What pools have of some clusters, granted or active, of ordinary room. `O(jobs)`.
+    /// What pools have of some clusters, granted or active, of ordinary room. `O(pools, clusters of each)`.
     pub(crate) fn held_at(
         &self,
         clusters: &BTreeSet<&ClusterId>,
     ) -> BTreeMap<(ClusterId, PoolIdx), Resources> {
         let mut out: BTreeMap<(ClusterId, PoolIdx), Resources> = BTreeMap::new();
-        for entry in self.entries.values() {
-            let there = entry.clusters.iter().filter(|(c, _)| clusters.contains(c));
-            for ((cluster, used), pool) in there.zip(std::iter::repeat(entry.known_pool())) {
-                if let Some(pool) = pool {
-                    let has = out.entry((cluster.clone(), pool)).or_default();
-                    *has = has.plus(used.taken.all);
-                }
-            }
+        for ((pool, cluster), used) in self.places.iter().filter(|((_, c), _)| clusters.contains(c)) {
+            out.insert((cluster.clone(), *pool), used.taken.all);
         }
         out
     }
@@ -138,7 +132,7 @@ impl Ledger {
 
     /// Whether a job counts among those of its pool.
     pub(crate) fn counts(&self, id: JobId) -> bool {
-        self.entries.get(&id).is_some_and(|e| e.counted)
+        self.entries.get(&id).is_some_and(|e| e.marks.counted)
     }
 
     /// Jobs whose assignment is not stored as it is decided.

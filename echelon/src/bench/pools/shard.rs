@@ -4,7 +4,9 @@ use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Counts;
-use echelon_core_model::{ClusterId, Epoch, Generation, JobId, RangeSet, Resources, RunState, Timestamp};
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, Resources, RunState, Timestamp, Version,
+};
 use std::collections::BTreeMap;
 
 const HOSTS: u32 = 1_000;
@@ -14,10 +16,60 @@ pub(super) struct Shard {
     pub(super) cluster: ClusterId,
     sequence: u64,
     instances: u64,
-    pub(super) slices: BTreeMap<JobId, SliceReport>,
+    pub(super) slices: BTreeMap<JobId, Slice>,
     next_ending: JobId,
     /// The largest grant it ever had.
     pub(super) granted: u64,
+}
+
+/// What it has of a job, in as little room as that takes: the memory that is measured is the resource manager's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slice {
+    head_version: Version,
+    generation: Generation,
+    held: RangeSet,
+    grant_number: u64,
+    max_unavailable: u32,
+    part_number: u64,
+    pub(super) active: u64,
+    succeeded: u64,
+}
+
+impl Slice {
+    fn unstarted(&self) -> u64 {
+        self.held.count() - self.succeeded - self.active
+    }
+
+    fn report(&self, job: JobId) -> SliceReport {
+        let mut counts = Counts::default();
+        counts.add(RunState::Running, self.active);
+        counts.add(RunState::Succeeded, self.succeeded);
+        counts.add(RunState::Pending, self.unstarted());
+        SliceReport {
+            job,
+            group: GroupName::new(GroupName::DEFAULT),
+            generation: self.generation,
+            head_version: self.head_version,
+            grant_number: self.grant_number,
+            held: self.held.clone(),
+            released: RangeSet::new(),
+            active: self.active,
+            unstarted: self.unstarted(),
+            counts,
+            succeeded: self.succeeded,
+            failed: 0,
+            stopped: 0,
+            live: self.active,
+            waiting: Vec::new(),
+            outdated: 0,
+            max_unavailable: self.max_unavailable,
+            part_number: self.part_number,
+            preempted: 0,
+            preempting: 0,
+            last_begun: None,
+            added: 0,
+        }
+    }
 }
 
 /// What an instance takes.
@@ -57,7 +109,7 @@ impl Shard {
     pub(super) fn obey(&mut self, directive: Directive, now: Timestamp) -> Vec<Report> {
         match directive.order {
             Order::Report => {
-                let all = self.slices.values().cloned().collect();
+                let all = self.slices.iter().map(|(id, s)| s.report(*id)).collect();
                 let capacity = self.capacity(now);
                 let parts = [
                     ReportPart::FullStart,
@@ -80,29 +132,29 @@ impl Shard {
 
     /// Begins what is granted; the slice's report, if it says anything new.
     fn begin(&mut self, order: &SliceOrder) -> Option<SliceReport> {
-        let held: RangeSet = order.ranges.iter().map(|r| r.range).collect();
-        let (generation, grant) = order.ranges.first().map(|r| {
-            (
-                r.generation,
-                order.grants.iter().find(|(g, _)| *g == r.generation),
-            )
-        })?;
-        let before = self.slices.get(&order.job);
-        let (succeeded, active) = before.map_or((0, 0), |s| (s.succeeded, s.active));
+        let generation = order.ranges.first()?.generation;
+        let grant = order.grants.iter().find(|(g, _)| *g == generation);
         let granted = grant.map_or(0, |(_, g)| g.active);
         self.granted = self.granted.max(granted);
-        let next = slice(
-            order,
+        let before = self.slices.get(&order.job);
+        let (succeeded, active) = before.map_or((0, 0), |s| (s.succeeded, s.active));
+        let held: RangeSet = order.ranges.iter().map(|r| r.range).collect();
+        let next = Slice {
+            head_version: order.head_version,
             generation,
+            grant_number: grant.map_or(0, |(_, g)| g.number),
+            max_unavailable: order.max_unavailable,
+            part_number: order.part_number,
+            active: active.max(granted).min(held.count() - succeeded),
+            succeeded,
             held,
-            grant.map_or(0, |(_, g)| g.number),
-            (active.max(granted), succeeded),
-        );
+        };
         if before == Some(&next) {
             return None;
         }
-        self.slices.insert(order.job, next.clone());
-        Some(next)
+        let said = next.report(order.job);
+        self.slices.insert(order.job, next);
+        Some(said)
     }
 
     /// Half of what is active of the next slice succeeds.
@@ -112,13 +164,11 @@ impl Shard {
             self.next_ending = JobId(0);
             return None;
         };
-        self.next_ending = *id;
         let n = slice.active / 2;
         slice.active -= n;
         slice.succeeded += n;
-        slice.live = slice.active;
-        slice.counts = counts(slice.active, slice.succeeded, slice.unstarted);
-        let said = slice.clone();
+        let said = slice.report(*id);
+        self.next_ending = *id;
         Some(self.report(ReportPart::Slices(vec![said])))
     }
 
@@ -142,47 +192,4 @@ impl Shard {
             loss: None,
         }
     }
-}
-
-fn slice(
-    order: &SliceOrder,
-    generation: Generation,
-    held: RangeSet,
-    grant_number: u64,
-    (active, succeeded): (u64, u64),
-) -> SliceReport {
-    let active = active.min(held.count() - succeeded);
-    let unstarted = held.count() - succeeded - active;
-    SliceReport {
-        job: order.job,
-        group: order.group.clone(),
-        generation,
-        head_version: order.head_version,
-        grant_number,
-        held,
-        released: RangeSet::new(),
-        active,
-        unstarted,
-        counts: counts(active, succeeded, unstarted),
-        succeeded,
-        failed: 0,
-        stopped: 0,
-        live: active,
-        waiting: Vec::new(),
-        outdated: 0,
-        max_unavailable: order.max_unavailable,
-        part_number: order.part_number,
-        preempted: 0,
-        preempting: 0,
-        last_begun: None,
-        added: 0,
-    }
-}
-
-fn counts(active: u64, succeeded: u64, unstarted: u64) -> Counts {
-    let mut out = Counts::default();
-    out.add(RunState::Running, active);
-    out.add(RunState::Succeeded, succeeded);
-    out.add(RunState::Pending, unstarted);
-    out
 }

@@ -1,0 +1,215 @@
+//! What an entry comes to: room in pools and clusters, by what bounds it. A pure function of the numbers, of what the job asks for, and
+//! of which kinds are lent.
+
+use super::{Entry, PoolRef, Use, terms_of};
+use crate::ledger::Basis;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{ClusterId, JobId, Resources};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Terms, Turn};
+use std::cmp::Reverse;
+
+/// Sums of a pool's jobs on one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums {
+    /// What is granted or active.
+    pub allocated: Resources,
+    /// Of this, what is free when those that are being preempted are gone.
+    pub leaving: Resources,
+    /// What could be active if everything fitted.
+    pub demand: Resources,
+    /// Of this, what is on its way to a cluster: nobody can tell yet whether it fits.
+    pub coming: Resources,
+}
+
+impl Sums {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            allocated: self.allocated.plus(other.allocated),
+            leaving: self.leaving.plus(other.leaving),
+            demand: self.demand.plus(other.demand),
+            coming: self.coming.plus(other.coming),
+        }
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self {
+            allocated: self.allocated.minus(other.allocated),
+            leaving: self.leaving.minus(other.leaving),
+            demand: self.demand.minus(other.demand),
+            coming: self.coming.minus(other.coming),
+        }
+    }
+}
+
+/// Sums of ordinary room, and of what hosts lend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BothSums {
+    /// Of ordinary room.
+    pub ordinary: Sums,
+    /// Of what hosts lend.
+    pub lent: Sums,
+}
+
+impl BothSums {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            ordinary: Sums::plus(self.ordinary, other.ordinary),
+            lent: Sums::plus(self.lent, other.lent),
+        }
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self {
+            ordinary: Sums::minus(self.ordinary, other.ordinary),
+            lent: Sums::minus(self.lent, other.lent),
+        }
+    }
+}
+
+/// What jobs of a pool have in common that cannot have more of it than others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Choice {
+    /// The clusters that they may use, by name; all when empty.
+    pub(crate) only: Vec<String>,
+    /// On what terms they run.
+    pub(crate) terms: Terms,
+}
+
+impl Choice {
+    fn of(spec: &JobSpec) -> Self {
+        let mut only = spec.clusters.only.clone();
+        only.sort();
+        Self {
+            only,
+            terms: terms_of(spec),
+        }
+    }
+}
+
+/// A job's place among those that may lose instances for others: revocable ones first, then by priority, the youngest first.
+pub(crate) type Worth = ((bool, u32), Reverse<JobId>);
+
+impl Entry {
+    /// Its pool, in the tree or not.
+    pub(crate) fn pool_ref(&self) -> PoolRef {
+        let path = || self.spec.as_ref().map(|s| s.pool.clone()).unwrap_or_default();
+        self.pool.map_or_else(|| PoolRef::Unknown(path()), PoolRef::Known)
+    }
+
+    /// Its owner, where its pool is fair to its users.
+    pub(crate) fn user(&self) -> Option<&str> {
+        let spec = self.spec.as_ref().filter(|_| self.marks.by_user);
+        spec.map(|s| s.owner.as_str())
+    }
+
+    /// What jobs have in common that are bound as it is.
+    pub(crate) fn choice(&self) -> Option<Choice> {
+        self.spec.as_deref().map(Choice::of)
+    }
+
+    /// Instances that are granted or active.
+    pub(crate) fn instances(&self) -> u64 {
+        let all = self.at.values().map(|there| there.allocated);
+        all.fold(0, u64::saturating_add)
+    }
+
+    /// Its room, where `lent` tells the kinds that any cluster lends.
+    pub(crate) fn sums(&self, lent: Resources) -> BothSums {
+        let revocable = self.spec.as_ref().is_some_and(|s| s.revocable);
+        let mut out = BothSums::default();
+        for (i, (group, of)) in self.specs().zip(&self.groups).enumerate() {
+            let of_lent = if revocable {
+                group.room().lent_part(lent)
+            } else {
+                Resources::ZERO
+            };
+            let there = self.at.iter().filter(|((_, g), _)| *g == i);
+            let (allocated, leaving) = there.fold((0u64, 0u64), |(allocated, leaving), (_, there)| {
+                (
+                    allocated.saturating_add(there.allocated),
+                    leaving.saturating_add(there.leaving),
+                )
+            });
+            let sides = [
+                (&mut out.ordinary, group.room().minus(of_lent)),
+                (&mut out.lent, of_lent),
+            ];
+            for (sums, shape) in sides {
+                *sums = sums.plus(Sums {
+                    allocated: shape.times(allocated),
+                    leaving: shape.times(leaving),
+                    demand: shape.times(of.wanted),
+                    coming: shape.times(of.coming),
+                });
+            }
+        }
+        out
+    }
+
+    /// What could be active of its groups that ask for GPUs.
+    pub(crate) fn with_gpus(&self) -> Resources {
+        let with = self
+            .specs()
+            .zip(&self.groups)
+            .filter(|(g, _)| g.resources.gpus > 0);
+        with.fold(Resources::ZERO, |sum, (g, of)| {
+            sum.plus(g.room().times(of.wanted))
+        })
+    }
+
+    /// What it takes of each cluster.
+    pub(crate) fn uses(&self, basis: &Basis) -> Vec<(ClusterId, Use)> {
+        let mut out: Vec<(ClusterId, Use)> = Vec::new();
+        let Some(spec) = self.spec.as_deref() else {
+            return out;
+        };
+        for ((cluster, group), there) in &self.at {
+            let Some(group) = spec.groups.get(*group) else {
+                continue;
+            };
+            if out.last().is_none_or(|(last, _)| last != cluster) {
+                out.push((cluster.clone(), Use::default()));
+            }
+            let Some((_, used)) = out.last_mut() else { continue };
+            let lends = basis.lends(cluster);
+            used.taken
+                .add_of(spec, group.room().times(there.allocated), lends);
+            used.spoken_for
+                .add_of(spec, group.room().times(there.spoken_for), lends);
+        }
+        out
+    }
+
+    /// Where it has room that it could lose, with what it is worth there.
+    pub(crate) fn could_lose(&self, id: JobId) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + '_ {
+        let spec = self.spec.as_ref().filter(|s| s.preemptible);
+        let known = self.pool.zip(spec);
+        let mut last = None;
+        let there = self.at.iter().filter(|(_, there)| there.allocated > 0);
+        there.filter_map(move |((cluster, _), _)| {
+            let (pool, spec) = known?;
+            let new = last.replace(cluster) != Some(cluster);
+            new.then(|| {
+                (
+                    (cluster.clone(), pool),
+                    ((!spec.revocable, spec.priority), Reverse(id)),
+                )
+            })
+        })
+    }
+
+    /// Where its waiting groups stand in their lines.
+    pub(crate) fn turn(&self, id: JobId, group: usize) -> Option<Turn> {
+        let spec = self.spec.as_ref()?;
+        Some(Turn {
+            priority: Reverse(spec.priority),
+            job: id,
+            group: spec.groups.get(group)?.name.clone(),
+        })
+    }
+
+    fn specs(&self) -> impl Iterator<Item = &GroupSpec> {
+        self.spec.iter().flat_map(|s| &s.groups)
+    }
+}

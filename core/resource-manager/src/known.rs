@@ -1,0 +1,160 @@
+//! What is kept of the rows of a job, in as little room as that takes: there are very many jobs, and of most rows only a part is
+//! decided by.
+
+use echelon_core_model::instance::Counts;
+use echelon_core_model::job::{Goal, Head, JobState, Progress};
+use echelon_core_model::runtime::Runtime;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{ClusterId, Few, GroupName, PoolId, ReasonCode, Timestamp, Version};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// A head without what only look-ups need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownHead {
+    /// Its version.
+    pub version: Version,
+    /// It bars a job id.
+    pub void: bool,
+    /// What is wanted.
+    pub goal: Goal,
+    /// The spec version in force.
+    pub spec_version: u32,
+    /// Its pool's path when it was written.
+    pub pool: Arc<str>,
+    /// Its pool's id.
+    pub pool_id: Option<PoolId>,
+}
+
+impl KnownHead {
+    /// Of a head that was read.
+    #[must_use]
+    pub fn of(head: &Head) -> Self {
+        Self {
+            version: head.version,
+            void: head.void,
+            goal: head.goal,
+            spec_version: head.spec_version,
+            pool: Arc::from(head.pool.as_str()),
+            pool_id: head.pool_id.clone(),
+        }
+    }
+}
+
+/// Why instances wait, without the words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownWaiting {
+    /// The group.
+    pub group: GroupName,
+    /// The cluster that was asked, when one was.
+    pub cluster: Option<ClusterId>,
+    /// Why.
+    pub code: ReasonCode,
+    /// How many instances.
+    pub count: u64,
+    /// Since when this reason holds.
+    pub since: Timestamp,
+}
+
+/// A progress row as it was last read or written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownProgress {
+    /// The job's state.
+    pub state: JobState,
+    /// Since when.
+    pub since: Timestamp,
+    /// When the job was first seen.
+    pub created_at: Timestamp,
+    /// All of the row in one number: another row is worth a write.
+    pub digest: u64,
+    /// Instances by state of each group, while the spec is not there to count them by.
+    pub groups: Few<GroupName, Counts>,
+    /// Why instances wait.
+    pub waiting: Box<[KnownWaiting]>,
+}
+
+impl KnownProgress {
+    /// Of a row that was read or is being written.
+    #[must_use]
+    pub fn of(row: &Progress) -> Self {
+        let waiting = row.waiting.iter().map(|w| KnownWaiting {
+            group: w.group.clone(),
+            cluster: w.cluster.clone(),
+            code: w.reason.code,
+            count: w.count,
+            since: w.since,
+        });
+        Self {
+            state: row.state,
+            since: row.since,
+            created_at: row.created_at,
+            digest: digest(row),
+            groups: row.groups.clone(),
+            waiting: waiting.collect(),
+        }
+    }
+}
+
+/// All of a row in one number.
+#[must_use]
+pub fn digest(row: &Progress) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    row.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Specs without what only shards need, one for all jobs that ask for the same: who submits many jobs mostly does.
+#[derive(Debug, Clone, Default)]
+pub struct Specs {
+    all: BTreeSet<Arc<JobSpec>>,
+    /// How many there were when those that nobody holds were last let go.
+    kept: usize,
+}
+
+impl Specs {
+    /// The one that asks for the same.
+    pub fn share(&mut self, mut spec: JobSpec) -> Arc<JobSpec> {
+        spec.name = String::new();
+        spec.labels = BTreeMap::new();
+        for group in &mut spec.groups {
+            group.runtime = Runtime::default();
+            group
+                .sidecars
+                .iter_mut()
+                .for_each(|s| s.runtime = Runtime::default());
+        }
+        if let Some(same) = self.all.get(&spec) {
+            return Arc::clone(same);
+        }
+        // Looking at all of them each time that there are twice as many is a step for each in the end.
+        if self.all.len() > self.kept.saturating_mul(2) {
+            self.all.retain(|spec| Arc::strong_count(spec) > 1);
+            self.kept = self.all.len().max(LEAST_KEPT);
+        }
+        let spec = Arc::new(spec);
+        self.all.insert(Arc::clone(&spec));
+        spec
+    }
+}
+
+/// So few are not worth a look.
+const LEAST_KEPT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use echelon_core_testkit::build::JobBuilder;
+
+    #[test]
+    fn jobs_that_ask_for_the_same_share_a_spec_and_what_nobody_holds_is_let_go() {
+        let mut specs = Specs::default();
+        let spec = |name: &str, n: u32| JobBuilder::batch(name, n).build();
+        let (a, b) = (specs.share(spec("a", 3)), specs.share(spec("b", 3)));
+        assert!(Arc::ptr_eq(&a, &b));
+        assert!(!Arc::ptr_eq(&a, &specs.share(spec("c", 4))));
+        (0..1_000).for_each(|n| drop(specs.share(spec("d", 5 + n))));
+        assert!(specs.all.len() <= 2 * LEAST_KEPT + 1, "{}", specs.all.len());
+        assert!(Arc::ptr_eq(&a, &specs.share(spec("e", 3))));
+    }
+}
