@@ -3,7 +3,7 @@
 
 mod strategies;
 
-use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
@@ -79,15 +79,18 @@ fn claim() -> impl Strategy<Value = Claim> {
         most,
         class,
     });
-    let rest = (any::<u64>(), vec(victim, 0..3));
+    let quota = (any_of::resources(), any_of::resources(), any::<u64>());
+    let quota = quota.prop_map(|(left, unit, count)| Quota { left, unit, count });
+    let rest = (any::<u64>(), vec(victim, 0..3), of(quota));
     (claim_id(), any_of::job(), claim_parts(), "/[a-z]{0,3}", rest).prop_map(
-        |(id, job, parts, pool, (most, victims))| Claim {
+        |(id, job, parts, pool, (most, victims, quota))| Claim {
             id,
             job,
             parts,
             pool,
             most,
             victims,
+            quota,
         },
     )
 }

@@ -3,6 +3,7 @@
 //! grants are: a claim that is lost is made again, and room that dies already is found before anything more is taken.
 
 use crate::id::{Epoch, Generation, GroupName, JobId};
+use crate::resources::Resources;
 
 /// Names a claim; never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +41,20 @@ pub struct Claim {
     pub most: u64,
     /// Whose instances may be taken; those to be taken first come first.
     pub victims: Vec<Victim>,
+    /// Room is wanted in a pool and not on hosts: nobody of the claimant has to be known here, and nothing is held.
+    pub quota: Option<Quota>,
+}
+
+/// Room that is wanted in a pool whose limit is reached, wherever the hosts are on which it becomes free: the claimant may wait at
+/// another cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// What the pool leaves already.
+    pub left: Resources,
+    /// What is of use only as a whole.
+    pub unit: Resources,
+    /// How many of these are wanted.
+    pub count: u64,
 }
 
 /// A slice of which instances may be taken; of a gang all of every slice or nothing, and only when all of them are named.

@@ -365,6 +365,13 @@ impl Rooms {
         room.map_or_else(Default::default, |r| (r.taken.ordinary, r.taken.lent))
     }
 
+    /// What a pool may have of ordinary room by its limit, and what it is entitled to.
+    #[must_use]
+    pub fn bounds(&self, pool: PoolIdx) -> (Resources, Resources) {
+        let room = self.pools.get(pool);
+        room.map_or_else(Default::default, |r| (r.limit, r.entitled))
+    }
+
     /// What is left in a cluster for work of a shape.
     #[must_use]
     pub fn cluster(&self, cluster: &ClusterId, side: Side, shape: Resources) -> Resources {

@@ -2,35 +2,34 @@
 //! counts as the claimant's: it is admitted into that room before anybody else, and nobody else is admitted into it. Known from
 //! full reports to a new leader, so nothing of it is stored.
 
-use crate::division::asked;
 use crate::effect::Effect;
-use crate::entry::lines;
 use crate::holders::Holders;
 use crate::manager::ResourceManager;
-use crate::picture::{Picture, SliceKey};
-use crate::preempt::Preemption;
+use crate::picture::SliceKey;
 use crate::{place, preempt};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimReport};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
 use echelon_core_model::directive::Order;
 use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
-use echelon_core_pools::{Admission, Request, Rooms, admit_held};
+use echelon_core_pools::{Admission, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long waiting instances stay where they were sent because room can be made there.
-const MOVED: Span = Span::minutes(5);
+pub(crate) const MOVED: Span = Span::minutes(5);
 
 /// A claim under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimView {
     /// Where room is to be made.
     pub cluster: ClusterId,
+    /// Where the claimant waits: elsewhere only when it is a pool that has no room.
+    pub waits: ClusterId,
     /// What its shard is asked for. Of a claim that an earlier leader made: only whose it is.
     pub claim: Claim,
     /// When it was made, or first heard of.
     pub since: Timestamp,
     /// What its shard has said.
     pub report: Option<ClaimReport>,
-    /// Whether its shard ever held room for it.
+    /// Whether its shard ever held room for it, or stopped somebody for room in a pool.
     pub had_room: bool,
 }
 
@@ -68,9 +67,32 @@ impl Claims {
     /// For how many instances of a slice room is held, which nobody has begun in.
     #[must_use]
     pub fn open(&self, job: JobId, key: &SliceKey) -> u64 {
-        let of_job = self.at(&key.cluster).filter(|c| c.claim.job == job);
-        let reports = of_job.filter_map(|c| c.report.as_ref());
-        reports.map(|r| r.open_of(&key.group, key.generation)).sum()
+        let of_job = self.all.values().filter(|c| c.claim.job == job && c.waits == key.cluster);
+        let (mut on_hosts, mut in_pools) = (0u64, 0);
+        for view in of_job {
+            let report = view.report.as_ref();
+            if view.keeps_quota() {
+                in_pools = view.asks_for(key).max(in_pools);
+            } else {
+                on_hosts += report.map_or(0, |r| r.open_of(&key.group, key.generation));
+            }
+        }
+        on_hosts + in_pools
+    }
+
+    /// Instances were admitted: claims of room in a pool are about so many less.
+    pub(crate) fn admitted(&mut self, admitted: &[Admission]) {
+        let views = self.all.values_mut().filter(|v| v.claim.quota.is_some());
+        for ClaimView { claim, waits, .. } in views {
+            let of_job = admitted.iter().filter(|a| a.job == claim.job);
+            for (admission, (cluster, generation, n)) in of_job.flat_map(|a| a.more.iter().map(move |m| (a, m))) {
+                let of = |p: &&mut ClaimPart| (&p.group, p.generation) == (&admission.group, *generation);
+                let part = claim.parts.iter_mut().find(of).filter(|_| cluster == waits);
+                if let Some(part) = part {
+                    part.count = part.count.saturating_sub(*n);
+                }
+            }
+        }
     }
 
     /// Who has a cluster where a group waits in vain.
@@ -105,10 +127,12 @@ impl Claims {
                     self.taken.push((now, more));
                 }
                 known.had_room |= report.holds_room();
+                known.had_room |= known.claim.quota.is_some() && report.taken > 0;
                 known.report = Some(report);
             } else if full && report.holds_room() {
                 let adopted = ClaimView {
                     cluster: cluster.clone(),
+                    waits: cluster.clone(),
                     claim: adopted(&report),
                     since: now,
                     report: Some(report),
@@ -130,171 +154,30 @@ fn adopted(report: &ClaimReport) -> Claim {
         pool: String::new(),
         most: 0,
         victims: Vec::new(),
+        quota: None,
     }
 }
 
-/// What a claim is about: its slices, and what is asked for.
-fn claimant(picture: &Picture, view: &ClaimView) -> Option<Claimant> {
-    let Claim { job: id, parts, .. } = &view.claim;
-    let job = picture.jobs.get(id)?;
-    let spec = job.running_spec()?;
-    let lines = lines(picture, *id, job);
-    let slices = parts.iter().map(|part| {
-        let key = SliceKey {
-            group: part.group.clone(),
-            cluster: view.cluster.clone(),
-            generation: part.generation,
-        };
-        let line = lines.iter().find(|l| l.key == key)?;
-        let begun = line.count.active;
-        Some(Slice {
-            wanting: line.count.startable().saturating_sub(begun),
-            more: line.count.startable().saturating_sub(line.allocated),
-            waiting: line.allocated.saturating_sub(begun),
-            key,
-        })
-    });
-    let slices = slices.collect::<Option<Vec<Slice>>>()?;
-    let group = spec.group(&slices.first()?.key.group)?;
-    Some(Claimant {
-        gang: spec.gang.is_some(),
-        request: asked(picture, (*id, job), (spec, group), &lines),
-        slices,
-    })
-}
-
-struct Claimant {
-    /// All of it begins together.
-    gang: bool,
-    /// What its group, or gang, asks for, if anything.
-    request: Option<Request>,
-    slices: Vec<Slice>,
-}
-
-struct Slice {
-    key: SliceKey,
-    /// Instances that are not active and could be.
-    wanting: u64,
-    /// Of these, how many are not granted.
-    more: u64,
-    /// Of these, how many are granted.
-    waiting: u64,
-}
-
-impl Claimant {
-    /// For how many instances of each slice that are not granted room is held.
-    fn ungranted(&self, told: &ClaimReport) -> Vec<(&SliceKey, u64)> {
-        let of = |slice: &Slice| {
-            let open = told.open_of(&slice.key.group, slice.key.generation);
-            open.saturating_sub(slice.waiting).min(slice.more)
-        };
-        self.slices.iter().map(|s| (&s.key, of(s))).collect()
+impl ClaimView {
+    /// Whether what somebody has left, or is about to, is kept in pools for it.
+    pub(crate) fn keeps_quota(&self) -> bool {
+        self.claim.quota.is_some() && self.had_room
     }
 
-    /// Whether there is room for all that a gang asks for.
-    fn is_whole(&self, request: &Request, told: &ClaimReport) -> bool {
-        let ungranted = self.ungranted(told);
-        request.gang.iter().all(|member| {
-            let of = |key: &SliceKey| key.group == member.group && key.generation == member.generation;
-            ungranted.iter().any(|(key, n)| of(key) && *n >= member.more)
-        })
+    /// For how many instances of a slice it is.
+    pub(crate) fn asks_for(&self, key: &SliceKey) -> u64 {
+        let of = |p: &&ClaimPart| (&p.group, p.generation) == (&key.group, key.generation);
+        self.claim.parts.iter().find(of).map_or(0, |p| p.count)
     }
 
-    /// Whether what is held is of no use, since it is not enough for the whole gang.
-    fn is_short(&self, told: &ClaimReport) -> bool {
-        let asks = self.request.as_ref().filter(|_| self.gang);
-        asks.is_some_and(|request| !self.is_whole(request, told))
-    }
-}
-
-/// Admits claimants into the room that is made for them, as far as it is there, and sets the rest of it aside.
-pub(crate) fn admit_claims(picture: &Picture, rooms: &mut Rooms) -> Vec<Admission> {
-    let mut out = Vec::new();
-    for view in picture.claims.all.values() {
-        let told = view.report.as_ref().filter(|r| r.holds_room());
-        let claimant = told.and_then(|told| Some((told, claimant(picture, view)?)));
-        let Some((told, claimant)) = claimant else {
-            continue;
-        };
-        let Some(request) = &claimant.request else {
-            continue;
-        };
-        let units = if claimant.gang {
-            u64::from(claimant.is_whole(request, told))
-        } else {
-            claimant.ungranted(told).iter().map(|(_, n)| *n).sum()
-        };
-        let n = admit_held(request, &view.cluster, units, rooms);
-        let generation = view.claim.parts.first().map(|p| p.generation);
-        let admission = Admission {
-            job: request.job,
-            group: request.group.clone(),
-            more: generation
-                .filter(|_| n > 0)
-                .map(|g| (view.cluster.clone(), g, n))
-                .into_iter()
-                .collect(),
-        };
-        let admitted = request.groups_of(admission).into_iter();
-        out.extend(admitted.filter(|a| !a.more.is_empty()));
-    }
-    out
-}
-
-/// Lets go of claims that are met, not wanted any more, refused or too old.
-pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
-    let mut claims = std::mem::take(&mut picture.claims);
-    // Whether it has come to nothing, if it ends.
-    let ends = |view: &ClaimView| {
-        let said = view.report.as_ref();
-        let met = said.is_some_and(|r| !r.holds_room());
-        let claimant = claimant(picture, view);
-        let unwanted = claimant
-            .as_ref()
-            .is_none_or(|c| c.slices.iter().all(|s| s.wanting == 0));
-        let short = said.is_some_and(|told| claimant.is_some_and(|c| c.is_short(told)));
-        let wanted_there = picture
-            .clusters
-            .get(&view.cluster)
-            .is_some_and(|c| c.takes_grants());
-        let over = met || unwanted || short || !wanted_there || now >= view.since.plus(rules.patience);
-        over.then_some(short || !view.had_room)
-    };
-    let over: Vec<(ClaimId, bool)> = claims
-        .all
-        .iter()
-        .filter_map(|(id, v)| Some((*id, ends(v)?)))
-        .collect();
-    for (id, in_vain) in over {
-        let Some(view) = claims.all.remove(&id) else {
-            continue;
-        };
-        let first = view.claim.parts.first();
-        let key = first.map(|part| (view.claim.job, part.group.clone()));
-        if let Some(key) = key {
-            if in_vain {
-                let tries = claims.refused.get(&key).map_or(0, |(_, tries)| *tries);
-                let wait = rules.after.0.saturating_mul(1 << tries.min(5));
-                claims
-                    .refused
-                    .insert(key, (now.plus(Span(wait)), tries.saturating_add(1)));
-            } else {
-                claims.refused.remove(&key);
-            }
+    /// Whether it has what it asked for, or was told that it cannot.
+    pub(crate) fn is_met(&self) -> bool {
+        match (&self.claim.quota, &self.report) {
+            (_, None) => false,
+            (None, Some(told)) => !told.holds_room(),
+            (Some(_), Some(told)) => told.taken == 0 || self.claim.parts.iter().all(|p| p.count == 0),
         }
-        claims.untold.insert(view.cluster);
     }
-    let lives = |id: &JobId| picture.jobs.get(id).is_some_and(|j| j.running_spec().is_some());
-    claims
-        .refused
-        .retain(|(job, _), (until, _)| lives(job) && now < until.plus(rules.patience));
-    claims
-        .moved
-        .retain(|(job, _), at| lives(job) && now.since(*at) < MOVED);
-    let starved: BTreeSet<JobId> = claims.refused.keys().map(|(job, _)| *job).collect();
-    claims.holders.retain(|(job, _), _| starved.contains(job));
-    claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));
-    picture.claims = claims;
 }
 
 impl ResourceManager {
@@ -324,7 +207,7 @@ impl ResourceManager {
                 let until = now.plus(rules.after);
                 self.picture.claims.refused.insert(key, (until, tries));
             }
-            for (cluster, claim) in remedy.claims {
+            for preempt::Made { cluster, waits, claim } in remedy.claims {
                 for part in &claim.parts {
                     let of_group = (claim.job, part.group.clone());
                     self.picture.claims.holders.remove(&of_group);
@@ -332,6 +215,7 @@ impl ResourceManager {
                 self.picture.claims.untold.insert(cluster.clone());
                 let view = ClaimView {
                     cluster,
+                    waits,
                     claim,
                     since: now,
                     report: None,

@@ -14,7 +14,7 @@ use crate::parts::parts;
 use crate::picture::{ClusterView, JobView, Sent};
 use crate::place::{Leave, route_missing};
 use crate::room::Candidates;
-use crate::{claims, ledger, moves, ops};
+use crate::{claimants, ledger, moves, ops};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Order, SliceOrder};
@@ -196,9 +196,10 @@ impl ResourceManager {
         }
         self.refresh();
         let preemption = self.config.preemption;
-        claims::tidy(&mut self.picture, now, preemption);
+        claimants::tidy(&mut self.picture, now, preemption);
         let patience = Span(self.config.spill_after.0.saturating_mul(2));
         let admitted = divide(&mut self.picture, now, patience);
+        self.picture.claims.admitted(&admitted);
         for a in &admitted {
             let counted = self.picture.ledger.counts(a.job);
             self.picture.raised.insert(a.job, counted);

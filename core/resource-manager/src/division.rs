@@ -4,7 +4,7 @@
 mod usable;
 
 use self::usable::{BothLeft, usable};
-use crate::claims::admit_claims;
+use crate::claimants::admit_claims;
 use crate::entry::{Line as SliceLine, lines, request};
 use crate::gangs;
 use crate::holds::holds;
@@ -270,9 +270,10 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     admitted
 }
 
-/// Notes since when nobody of a line finds room in a cluster, and since when although one of it would fit whole inside what its pool
-/// is entitled to by itself. What pools above it are entitled to is enough for that: others below them have more than their own. Looks
-/// at the pools whose turn has come since it was done before.
+/// Notes since when nobody of a line finds room in a cluster, and since when it finds none there or in a pool above its own although
+/// one of it would fit whole inside what its pool is entitled to by itself. What pools above are entitled to is enough for that, and
+/// what they may have by their limits: others below them have more than their own. Looks at the pools whose turn has come since it was
+/// done before.
 fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, (before, now): (Timestamp, Timestamp)) {
     let turn = |at: Timestamp| at.0 / (NOTED.0 / TURNS);
     let turns = turn(now).saturating_sub(turn(before));
@@ -281,9 +282,14 @@ fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, (before, now): (Time
         let left = BothLeft::of(rooms, pool);
         let own = first.ordinary.amount(pool).minus(rooms.taken(pool).0);
         for (like, line) in lines {
-            let waits = left.lacking(rooms, like) == Some(ReasonCode::NoClusterCapacity);
+            let lacks = left.lacking(rooms, like);
+            let waits = lacks == Some(ReasonCode::NoClusterCapacity);
             line.since = waits.then(|| line.since.unwrap_or(now));
-            let starved = waits && like.terms.side == Side::Ordinary && like.unit.shape.fits(own);
+            let others_have_it = |code| {
+                let pools = matches!(code, ReasonCode::PoolLimit | ReasonCode::PoolEntitlement);
+                pools || code == ReasonCode::NoClusterCapacity
+            };
+            let starved = lacks.is_some_and(others_have_it) && like.terms.side == Side::Ordinary && like.unit.shape.fits(own);
             line.starved = starved.then(|| line.starved.unwrap_or(now));
         }
     }

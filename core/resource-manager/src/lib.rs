@@ -9,6 +9,7 @@
 )]
 
 mod check;
+mod claimants;
 pub mod claims;
 mod config;
 mod contact;
@@ -27,6 +28,7 @@ mod holds;
 pub mod jobs;
 pub mod known;
 pub mod ledger;
+mod limits;
 mod losers;
 mod manager;
 mod moves;

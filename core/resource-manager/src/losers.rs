@@ -3,7 +3,7 @@
 //! instance as large as all of it, and only where single ones do not suffice.
 
 use crate::division::Entitled;
-use crate::entry::{PoolRef, pool_of};
+use crate::entry::{PoolRef, Sums, pool_of};
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::claim::Victim;
 use echelon_core_model::directive::SliceReport;
@@ -22,6 +22,8 @@ const LOSERS: usize = 20_000;
 pub(crate) struct Losers<'a> {
     picture: &'a Picture,
     first: &'a Entitled,
+    /// What each pool has, granted or active.
+    has: Vec<Resources>,
     /// What each pool will have when all is gone that was offered.
     staying: Vec<Resources>,
     /// How many more jobs may be looked at.
@@ -30,12 +32,26 @@ pub(crate) struct Losers<'a> {
     leaving: BTreeMap<ClusterId, Resources>,
 }
 
+/// What is lacking, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lacking<'a> {
+    /// Where somebody is to lose it.
+    pub(crate) cluster: &'a ClusterId,
+    pub(crate) room: Resources,
+    /// Up to so many times as much is offered, so that the shard has a choice.
+    pub(crate) reach: u64,
+    /// The pool in which it is lacking, if it is not the cluster: then only those below it can help.
+    pub(crate) below: Option<PoolIdx>,
+}
+
 /// What may be taken for a claim.
 #[derive(Debug, Default)]
 pub(crate) struct Offered {
     pub(crate) victims: Vec<Victim>,
     /// Instances in all.
     pub(crate) most: u64,
+    /// The room of these.
+    pub(crate) reached: Resources,
     /// How many of these leave what is lacking beside what is being left already, when the first are taken first; `None` when
     /// all of them do not.
     pub(crate) enough: Option<u64>,
@@ -43,9 +59,11 @@ pub(crate) struct Offered {
 
 impl<'a> Losers<'a> {
     pub(crate) fn new(picture: &'a Picture, first: &'a Entitled) -> Self {
+        let has = sums(picture, |sums| sums.allocated);
         Self {
             picture,
             first,
+            has,
             staying: staying(picture),
             looks: LOSERS,
             leaving: BTreeMap::new(),
@@ -66,36 +84,49 @@ impl<'a> Losers<'a> {
         self.staying = staying;
     }
 
-    /// Who may lose what is lacking, up to `reach` times as much of it, so that the shard has a choice of hosts.
-    pub(crate) fn offer(
-        &mut self,
-        request: &Request,
-        cluster: &ClusterId,
-        lacking: Resources,
-        reach: u64,
-    ) -> Offered {
+    /// What of a pool's room is about to be free.
+    pub(crate) fn going(&self, pool: PoolIdx) -> Resources {
+        let of = |all: &[Resources]| all.get(pool).copied().unwrap_or_default();
+        of(&self.has).minus(of(&self.staying))
+    }
+
+    /// The first at a cluster who may lose something to a pool, of those below another.
+    pub(crate) fn first(&self, request: &Request, cluster: &ClusterId, below: PoolIdx) -> Option<(bool, u32)> {
+        let pools = self.with_more(request, Some(below));
+        let mut losers = self.picture.ledger.losers(cluster, |pool| pools.contains(&pool));
+        losers.next().map(|(_, rank, _)| rank)
+    }
+
+    /// The pools that have more than their own.
+    fn with_more(&self, request: &Request, below: Option<PoolIdx>) -> BTreeSet<PoolIdx> {
+        let hierarchy = &self.picture.hierarchy;
+        let others = hierarchy.indexes().filter(|i| *i != request.pool);
+        let is_below = |i: &PoolIdx| below.is_none_or(|below| hierarchy.above(*i).any(|a| a == below));
+        let with_more = others.filter(|i| !self.surplus(*i).is_zero());
+        with_more.filter(is_below).collect()
+    }
+
+    /// Who may lose what is lacking.
+    pub(crate) fn offer(&mut self, request: &Request, lacks: Lacking<'_>) -> Offered {
         let picture = self.picture;
+        let Lacking { cluster, room, .. } = lacks;
         let above: BTreeSet<PoolIdx> = chain(picture, request.pool).collect();
-        let more: Vec<bool> = picture
-            .hierarchy
-            .indexes()
-            .map(|i| !self.surplus(i).is_zero())
-            .collect();
-        let has_more = |pool: PoolIdx| pool != request.pool && more.get(pool) == Some(&true);
-        let lacking_then = if request.gang.is_empty() {
-            lacking
+        let pools = self.with_more(request, lacks.below);
+        // What is leaving pools is counted where they lack something.
+        let lacking_then = if request.gang.is_empty() || lacks.below.is_some() {
+            room
         } else {
-            lacking.minus(self.leaving(cluster))
+            room.minus(self.leaving(cluster))
         };
         let mut tally = Tally {
             above,
-            lacking,
+            lacking: room,
             lacking_then,
-            wanted: lacking.times(reach),
+            wanted: room.times(lacks.reach),
             ..Tally::default()
         };
         let mut gangs = Vec::new();
-        for (pool, rank, id) in picture.ledger.losers(cluster, has_more) {
+        for (pool, rank, id) in picture.ledger.losers(cluster, |pool| pools.contains(&pool)) {
             if self.looks == 0 || tally.is_enough() {
                 break;
             }
@@ -128,6 +159,7 @@ impl<'a> Losers<'a> {
         }
         let enough = tally.short().is_zero();
         tally.out.enough = enough.then_some(tally.needed);
+        tally.out.reached = tally.reached;
         tally.out
     }
 
@@ -239,19 +271,7 @@ fn is_gang(job: &JobView) -> bool {
 /// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
 /// nobody has answered yet.
 fn staying(picture: &Picture) -> Vec<Resources> {
-    let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
-    let mut change = |pool: PoolIdx, by: &dyn Fn(Resources) -> Resources| {
-        for i in std::iter::once(pool).chain(picture.hierarchy.above(pool)) {
-            if let Some(sum) = out.get_mut(i) {
-                *sum = by(*sum);
-            }
-        }
-    };
-    for (pool, of) in picture.ledger.known() {
-        let sums = of.sums.ordinary;
-        let stays = sums.allocated.minus(sums.leaving);
-        change(pool, &|sum| sum.plus(stays));
-    }
+    let mut out = sums(picture, |sums| sums.allocated.minus(sums.leaving));
     let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
     for claim in unanswered {
         for victim in &claim.claim.victims {
@@ -260,11 +280,29 @@ fn staying(picture: &Picture) -> Vec<Resources> {
             };
             if let PoolRef::Known(pool) = pool_of(picture, &spec.pool) {
                 let gone = ordinary(picture, spec, group.room()).times(victim.most);
-                change(pool, &|sum| sum.minus(gone));
+                change(&mut out, picture, pool, |sum| sum.minus(gone));
             }
         }
     }
     out
+}
+
+/// What each pool has, with those below it.
+fn sums(picture: &Picture, which: impl Fn(Sums) -> Resources) -> Vec<Resources> {
+    let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
+    for (pool, of) in picture.ledger.known() {
+        let of = which(of.sums.ordinary);
+        change(&mut out, picture, pool, |sum| sum.plus(of));
+    }
+    out
+}
+
+fn change(sums: &mut [Resources], picture: &Picture, pool: PoolIdx, by: impl Fn(Resources) -> Resources) {
+    for i in chain(picture, pool) {
+        if let Some(sum) = sums.get_mut(i) {
+            *sum = by(*sum);
+        }
+    }
 }
 
 /// Room of one instance beside what hosts lend.

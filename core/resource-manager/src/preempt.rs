@@ -4,13 +4,14 @@
 
 use crate::division::{Entitled, ask};
 use crate::holders::{Holders, holders};
-use crate::losers::Losers;
+use crate::losers::{Lacking, Losers};
 use crate::picture::{Picture, SliceKey};
 use crate::place::demand;
 use crate::room::{Asker, Candidates, Taken};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, GroupName, JobId, Resources, Span, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, Request, Rooms, Side, SliceRequest, Turn};
 use echelon_core_routing::{Candidate, place_elsewhere};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,10 +43,20 @@ pub(crate) struct Move {
     pub(crate) count: u64,
 }
 
+/// A claim that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// Whose shard is to stop somebody.
+    pub(crate) cluster: ClusterId,
+    /// Where the claimant waits.
+    pub(crate) waits: ClusterId,
+    pub(crate) claim: Claim,
+}
+
 /// What is to be done for those who are starved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Remedy {
-    pub(crate) claims: Vec<(ClusterId, Claim)>,
+    pub(crate) claims: Vec<Made>,
     pub(crate) moves: Vec<Move>,
     /// Groups for which nobody may lose anything anywhere: others have their turn.
     pub(crate) in_vain: Vec<(JobId, GroupName)>,
@@ -84,7 +95,8 @@ pub(crate) fn remedy(
             continue;
         };
         match offer.claim_beside_hold(turn, &request, &mut name) {
-            Claimed::Made(cluster, claim) => out.claims.push((cluster, claim)),
+            Claimed::Made(claims) => out.claims.extend(claims),
+            Claimed::NobodyElse => in_vain.push(request),
             Claimed::NobodyLoses => {
                 let lately = picture.claims.moved_lately(&request, now);
                 match (!lately).then(|| offer.elsewhere(&request)).flatten() {
@@ -101,13 +113,15 @@ pub(crate) fn remedy(
 }
 
 /// What became of a wish for a claim.
-enum Claimed {
-    /// It is to be made.
-    Made(ClusterId, Claim),
+pub(crate) enum Claimed {
+    /// It is to be made: one, or for room in a pool one at each of several clusters.
+    Made(Vec<Made>),
     /// There is room by now, or a limit is reached: later.
     NotNow,
     /// Nobody may lose anything where it waits.
     NobodyLoses,
+    /// Nobody may lose anything anywhere.
+    NobodyElse,
 }
 
 /// Those that are starved for long enough, in order of admission.
@@ -134,14 +148,14 @@ fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<
     first.into_iter().collect()
 }
 
-struct Offer<'a> {
-    picture: &'a Picture,
-    first: &'a Entitled,
-    rooms: Rooms,
-    losers: Losers<'a>,
-    budget: u64,
-    most_claims: usize,
-    made: BTreeMap<ClusterId, usize>,
+pub(crate) struct Offer<'a> {
+    pub(crate) picture: &'a Picture,
+    pub(crate) first: &'a Entitled,
+    pub(crate) rooms: Rooms,
+    pub(crate) losers: Losers<'a>,
+    pub(crate) budget: u64,
+    pub(crate) most_claims: usize,
+    pub(crate) made: BTreeMap<ClusterId, usize>,
 }
 
 impl Offer<'_> {
@@ -157,8 +171,11 @@ impl Offer<'_> {
         if let Some((_, kept)) = held {
             self.rooms.give_back(kept.clone());
         }
-        let out = self.claim(request, name);
-        let made = matches!(out, Claimed::Made(..));
+        let out = match self.pressed(request) {
+            Some(pressed) => self.claim_in_pool(request, &pressed, name),
+            None => self.claim(request, name),
+        };
+        let made = matches!(out, Claimed::Made(_));
         if let Some((hold, _)) = held.filter(|_| !made) {
             self.rooms.keep(hold);
         }
@@ -175,14 +192,11 @@ impl Offer<'_> {
         let reach = 8u64.saturating_mul(8u64.saturating_pow(tries.map_or(0, |(_, n)| *n)));
         let mut out = Claimed::NobodyLoses;
         for slice in &request.slices {
-            let under_way = self.picture.claims.at(&slice.cluster).count();
-            let made = self.made.get(&slice.cluster).copied().unwrap_or_default();
-            let view = self.picture.clusters.get(&slice.cluster);
-            let takes = view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active);
-            if self.budget == 0 || !self.losers.may_look() || under_way + made >= self.most_claims {
+            let claims = self.claims_at(&slice.cluster);
+            if self.budget == 0 || !self.losers.may_look() || claims >= self.most_claims {
                 return Claimed::NotNow;
             }
-            if !takes {
+            if !self.takes(&slice.cluster) {
                 continue;
             }
             let there = self
@@ -190,12 +204,20 @@ impl Offer<'_> {
                 .cluster(&slice.cluster, Side::Ordinary, request.unit.shape);
             let count = slice.more.min(self.own_count(request));
             let lacking = request.unit.shape.times(count).minus(there);
-            if count == 0 || request.unit.shape.fits(there) {
+            if count == 0 || self.fits_there(request, &slice.cluster) {
                 out = Claimed::NotNow;
                 continue;
             }
             let before = self.losers.staying();
-            let offered = self.losers.offer(request, &slice.cluster, lacking, reach);
+            let offered = self.losers.offer(
+                request,
+                Lacking {
+                    cluster: &slice.cluster,
+                    room: lacking,
+                    reach,
+                    below: None,
+                },
+            );
             let most = offered.most.min(self.budget);
             // Room for a part of a gang is of no use.
             let useful = if request.gang.is_empty() {
@@ -213,22 +235,50 @@ impl Offer<'_> {
             self.rooms
                 .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
             self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
-            let pool = self.picture.hierarchy.pool(request.pool);
             let claim = Claim {
                 id: name(),
                 job: request.job,
                 parts: parts(request, slice, count),
-                pool: pool.map(|p| p.path.clone()).unwrap_or_default(),
+                pool: self.path(request.pool),
                 most,
                 victims: offered.victims,
+                quota: None,
             };
-            return Claimed::Made(slice.cluster.clone(), claim);
+            return Claimed::Made(vec![Made {
+                cluster: slice.cluster.clone(),
+                waits: slice.cluster.clone(),
+                claim,
+            }]);
         }
         out
     }
 
+    /// Whether something may begin at a cluster.
+    pub(crate) fn takes(&self, cluster: &ClusterId) -> bool {
+        let view = self.picture.clusters.get(cluster);
+        view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active)
+    }
+
+    /// Whether a cluster has room for one unit.
+    pub(crate) fn fits_there(&self, request: &Request, cluster: &ClusterId) -> bool {
+        let shape = request.unit.shape;
+        shape.fits(self.rooms.cluster(cluster, Side::Ordinary, shape))
+    }
+
+    /// How many claims there are at a cluster.
+    pub(crate) fn claims_at(&self, cluster: &ClusterId) -> usize {
+        let made = self.made.get(cluster).copied().unwrap_or_default();
+        self.picture.claims.at(cluster).count() + made
+    }
+
+    /// The path of a pool.
+    pub(crate) fn path(&self, pool: PoolIdx) -> String {
+        let pool = self.picture.hierarchy.pool(pool);
+        pool.map(|p| p.path.clone()).unwrap_or_default()
+    }
+
     /// How many of a group its pool is still entitled to by itself.
-    fn own_count(&self, request: &Request) -> u64 {
+    pub(crate) fn own_count(&self, request: &Request) -> u64 {
         let own = self.first.ordinary.amount(request.pool);
         let left = own.minus(self.rooms.taken(request.pool).0);
         request.unit.shape.count_in(left).min(request.room).min(COUNT)
@@ -251,7 +301,15 @@ impl Offer<'_> {
                 continue;
             }
             let before = self.losers.staying();
-            let offered = self.losers.offer(request, &candidate.id, lacking, 1);
+            let offered = self.losers.offer(
+                request,
+                Lacking {
+                    cluster: &candidate.id,
+                    room: lacking,
+                    reach: 1,
+                    below: None,
+                },
+            );
             self.losers.restore(before);
             let most = offered.most.min(self.budget).min(count);
             let room = Candidate {
@@ -283,7 +341,7 @@ impl Offer<'_> {
 }
 
 /// What a claim is about: so many of a group's slice, or all of a gang.
-fn parts(request: &Request, slice: &SliceRequest, count: u64) -> Vec<ClaimPart> {
+pub(crate) fn parts(request: &Request, slice: &SliceRequest, count: u64) -> Vec<ClaimPart> {
     if request.gang.is_empty() {
         return vec![ClaimPart {
             group: request.group.clone(),

@@ -10,6 +10,7 @@ mod gang_claims;
 mod gangs;
 mod goals;
 mod leadership;
+mod limits;
 mod look;
 mod moves;
 mod pools;

@@ -6,7 +6,7 @@ use crate::group::Group;
 use crate::kill::Target;
 use crate::picture::RunAt;
 use echelon_core_jobs::{Standing, standing};
-use echelon_core_model::claim::{Claim, ClaimPart, Victim};
+use echelon_core_model::claim::{Claim, ClaimPart, Quota, Victim};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, Resources, RunState, Timestamp};
@@ -46,8 +46,29 @@ impl Claimant {
 }
 
 impl Shard {
-    /// What a claim asks, if its claimants are known here.
+    /// What a claim asks, if its claimants are known here where they have to be.
     pub(crate) fn asked(&self, claim: &Claim) -> Option<Asked> {
+        match &claim.quota {
+            Some(quota) => Some(self.asked_of_pool(claim, quota)),
+            None => self.asked_on_hosts(claim),
+        }
+    }
+
+    /// Room in a pool, which is one seat for all hosts.
+    fn asked_of_pool(&self, claim: &Claim, quota: &Quota) -> Asked {
+        let mut out = Asked::default();
+        out.question.most = claim.most;
+        out.question.seats.push(Seat { spare: quota.left });
+        out.question.shapes.push(Shape {
+            room: quota.unit,
+            count: quota.count,
+            seats: vec![0],
+        });
+        self.add_candidates(&mut out, &claim.victims, |_| Some(0));
+        out
+    }
+
+    fn asked_on_hosts(&self, claim: &Claim) -> Option<Asked> {
         let parts = claim.parts.iter();
         let claimants: Option<Vec<Claimant>> = parts.map(|p| self.claimant(claim.job, p)).collect();
         let claimants = claimants.filter(|c| !c.is_empty())?;
@@ -61,7 +82,8 @@ impl Shard {
         });
         out.question.shapes = shapes.collect();
         self.add_seats(&mut out, &claimants);
-        self.add_candidates(&mut out, &claim.victims);
+        let seats: BTreeMap<HostId, usize> = out.hosts.iter().cloned().zip(0..).collect();
+        self.add_candidates(&mut out, &claim.victims, |host| seats.get(host).copied());
         Some(out)
     }
 
@@ -99,13 +121,12 @@ impl Shard {
         }
     }
 
-    fn add_candidates(&self, out: &mut Asked, victims: &[Victim]) {
-        let seats: BTreeMap<HostId, usize> = out.hosts.iter().cloned().zip(0..).collect();
+    fn add_candidates(&self, out: &mut Asked, victims: &[Victim], seat: impl Fn(&HostId) -> Option<usize>) {
         let (slices, candidates) = self.candidates(victims);
         for (slice, runs) in candidates {
             let room = |run: &RunAt| {
-                let seat = seats.get(&self.picture.run(*run)?.host)?;
-                Some((*seat, self.room_of(*run)?))
+                let seat = seat(&self.picture.run(*run)?.host)?;
+                Some((seat, self.room_of(*run)?))
             };
             let rooms: Vec<(usize, Resources)> = runs.iter().filter_map(room).collect();
             if rooms.is_empty() {

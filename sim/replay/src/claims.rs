@@ -2,7 +2,7 @@
 //! room, and holds it until the claimant has begun.
 
 use crate::shard::{Change, Shard, SliceId};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::directive::ReportPart;
 use echelon_core_model::{Generation, GroupName, JobId, Resources};
 use std::collections::BTreeMap;
@@ -68,9 +68,21 @@ impl Shard<'_> {
             }
             // There are no gangs in a trace: a claim is about one group.
             let Some(part) = claim.parts.first() else { continue };
-            let (open, victims) = self.choose(claim, part);
+            let slice = id(claim.job, &part.group, part.generation);
+            let (open, victims) = match claim.quota {
+                // Room in a pool is held on no host.
+                Some(quota) => (0, self.choose(claim, quota).1),
+                None => {
+                    let on_hosts = Quota {
+                        left: self.spare(),
+                        unit: self.shape(claim.job, &part.group),
+                        count: part.count.min(self.waiting(&slice)),
+                    };
+                    self.choose(claim, on_hosts)
+                }
+            };
             let promise = Promise {
-                slice: id(claim.job, &part.group, part.generation),
+                slice,
                 open,
                 taken: victims.values().sum(),
             };
@@ -82,8 +94,8 @@ impl Shard<'_> {
     }
 
     /// For how many instances of a claim there can be room, and how many of each slice go for that: none that is not needed.
-    fn choose(&self, claim: &Claim, part: &ClaimPart) -> (u64, BTreeMap<SliceId, u64>) {
-        let shape = self.shape(claim.job, &part.group);
+    fn choose(&self, claim: &Claim, wanted: Quota) -> (u64, BTreeMap<SliceId, u64>) {
+        let shape = wanted.unit;
         let mut offered: Vec<(SliceId, Resources)> = Vec::new();
         for victim in &claim.victims {
             let slice = id(victim.job, &victim.group, victim.generation);
@@ -92,10 +104,9 @@ impl Shard<'_> {
             offered.extend(std::iter::repeat_n((slice, room), n));
         }
         offered.truncate(usize::try_from(claim.most).unwrap_or(usize::MAX));
-        let waiting = self.waiting(&id(claim.job, &part.group, part.generation));
-        let (mut spare, mut open) = (self.spare(), 0);
+        let (mut spare, mut open) = (wanted.left, 0);
         let (mut taken, mut next) = (Vec::new(), offered.into_iter());
-        while open < part.count.min(waiting) {
+        while open < wanted.count {
             let before = taken.len();
             while !shape.fits(spare)
                 && let Some(victim) = next.next()
@@ -111,7 +122,8 @@ impl Shard<'_> {
             open += 1;
         }
         // From the end: those that are worth more stay first. What was taken in vain for one instance more is not in `taken`.
-        let mut spare = self.spare_after(&taken, shape.times(open));
+        let there = taken.iter().fold(wanted.left, |sum, (_, room)| sum.plus(*room));
+        let mut spare = there.minus(shape.times(open));
         let mut out: BTreeMap<SliceId, u64> = BTreeMap::new();
         for (slice, room) in taken.into_iter().rev() {
             if room.fits(spare) {
@@ -121,12 +133,6 @@ impl Shard<'_> {
             }
         }
         (open, out)
-    }
-
-    /// What is left when these are gone and so much is taken.
-    fn spare_after(&self, gone: &[(SliceId, Resources)], taken: Resources) -> Resources {
-        let there = gone.iter().fold(self.spare(), |sum, (_, room)| sum.plus(*room));
-        there.minus(taken)
     }
 
     fn may_go(&self, victim: &Victim) -> u64 {

@@ -2,7 +2,7 @@
 //! the room until the claimant has begun. For a gang it takes nobody unless there is room for all of it.
 
 use super::shard::{Key, ModelShard};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_model::{RangeSet, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,35 @@ impl ModelShard {
         out
     }
 
+    /// Room in a pool: of whole units as many as can be had, and nothing is held.
+    fn promise_quota(&mut self, claim: Claim, quota: Quota) -> Promise {
+        let free = |victim: &Victim| {
+            let key = (victim.job, victim.group.clone(), victim.generation);
+            let slice = self.slices.get(&key)?;
+            let active = slice.active.minus(&slice.dying);
+            Some((key, active.highest(victim.most)))
+        };
+        let offered: Vec<(Key, RangeSet)> = claim.victims.iter().filter_map(free).collect();
+        let all: u64 = offered.iter().map(|(_, set)| set.count()).sum();
+        let cores = |n: u64| (quota.unit.cpus * n).saturating_sub(quota.left.cpus).div_ceil(1000);
+        let units = (0..=quota.count).rev().find(|n| cores(*n) <= all.min(claim.most));
+        let mut left = cores(units.unwrap_or(0));
+        let taken = left;
+        for (key, set) in offered {
+            let gone = if self.gangs.contains(&key.0) && left > 0 { set } else { set.highest(left) };
+            left = left.saturating_sub(gone.count());
+            let slice = self.slices.get_mut(&key).unwrap();
+            slice.preempted += gone.count();
+            slice.dying = slice.dying.union(&gone);
+        }
+        let open = claim.parts.iter().map(|p| ((claim.job, p.group.clone(), p.generation), 0)).collect();
+        Promise { claim, open, taken }
+    }
+
     fn promise(&mut self, claim: Claim) -> Promise {
+        if let Some(quota) = claim.quota {
+            return self.promise_quota(claim, quota);
+        }
         let dying: u64 = self
             .slices
             .values()

@@ -3,7 +3,7 @@
 
 use crate::cluster::Cluster;
 use crate::world::{World, job, range, seconds};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Order, ReportPart};
 use echelon_core_model::spec::JobSpec;
@@ -77,6 +77,7 @@ fn claim_of(name: &str, number: u64) -> Claim {
             most: 4,
             class: 0,
         }],
+        quota: None,
     }
 }
 
@@ -185,9 +186,7 @@ fn services_lose_no_more_at_once_than_may_be_unavailable() {
     assert_eq!(w.kills().len(), 1, "two at once are still too many");
 }
 
-#[test]
-fn nobody_is_taken_while_kills_are_off() {
-    let mut w = full(JobBuilder::batch("b", 4));
+fn kills_off(w: &mut World) {
     let control = Control {
         version: Version(1),
         kills_off: true,
@@ -200,6 +199,12 @@ fn nobody_is_taken_while_kills_are_off() {
         version: Version(1),
         off: true,
     });
+}
+
+#[test]
+fn nobody_is_taken_while_kills_are_off() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    kills_off(&mut w);
     claims(&mut w, &[claim(1)]);
     assert_eq!((w.kills().len(), open(&w)), (0, 0));
     assert_eq!(w.slice(1).unwrap().preempted, 0);
@@ -229,4 +234,45 @@ fn a_claim_of_nobody_known_holds_nothing() {
     let mut w = full(JobBuilder::batch("b", 4));
     claims(&mut w, &[claim_of("other", 1)]);
     assert_eq!((w.kills().len(), open(&w)), (0, 0));
+}
+
+/// A claim of so many units of two cores of a pool that leaves one core, for somebody who is not known here.
+fn in_a_pool(number: u64, count: u64) -> Claim {
+    Claim {
+        quota: Some(Quota {
+            left: shape(1, 0),
+            unit: shape(2, 64),
+            count,
+        }),
+        ..claim_of("other", number)
+    }
+}
+
+#[test]
+fn for_room_in_a_pool_as_few_are_stopped_as_leave_whole_units_of_it_and_no_host_is_held() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[in_a_pool(1, 3)]);
+    // One leaves the first unit, two more the second; of the third there would be a half.
+    assert_eq!((w.kills().len(), told(&w)[0].taken, open(&w)), (3, 3, 0));
+    assert_eq!(w.slice(1).unwrap().preempted, 3);
+    claims(&mut w, &[in_a_pool(1, 3)]);
+    assert_eq!(w.kills().len(), 3, "told again it takes no more");
+    order(&mut w, "small", 1);
+    w.run(seconds(10));
+    assert!(runs(&w, "small"), "the hosts are for everybody");
+}
+
+#[test]
+fn for_room_in_a_pool_services_lose_no_more_at_once_than_may_be_unavailable() {
+    let mut w = full(JobBuilder::service("s", 4));
+    claims(&mut w, &[in_a_pool(1, 2)]);
+    assert_eq!(w.kills().len(), 1);
+}
+
+#[test]
+fn nobody_is_taken_for_room_in_a_pool_while_kills_are_off() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    kills_off(&mut w);
+    claims(&mut w, &[in_a_pool(1, 2)]);
+    assert_eq!((w.kills().len(), told(&w)[0].taken), (0, 0));
 }

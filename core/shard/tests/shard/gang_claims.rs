@@ -85,6 +85,7 @@ fn claim(number: u64, of: (JobId, &JobSpec), most: u64, victims: (JobId, &JobSpe
         pool: "/owner".to_owned(),
         most,
         victims: victims.collect(),
+        quota: None,
     }
 }
 

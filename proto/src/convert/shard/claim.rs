@@ -1,9 +1,9 @@
 //! Claims, and what shards tell of them.
 
-use crate::convert::fields::{group, job_bytes, job_id, list, messages, required};
+use crate::convert::fields::{group, job_bytes, job_id, list, messages, optional, required};
 use crate::convert::{FieldError, Wire};
 use crate::echelon::shard::v1 as wire;
-use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::{Epoch, Generation};
 
 impl Wire for ClaimId {
@@ -73,6 +73,7 @@ impl Wire for Claim {
             pool,
             most,
             victims,
+            quota,
         } = self;
         let (first, others) = first_and_others(parts);
         wire::Claim {
@@ -85,6 +86,7 @@ impl Wire for Claim {
             most: *most,
             victims: messages(victims),
             others,
+            quota: quota.map(|q| q.to_wire()),
         }
     }
 
@@ -101,6 +103,28 @@ impl Wire for Claim {
             pool: message.pool,
             most: message.most,
             victims: list("victims", message.victims)?,
+            quota: optional("quota", message.quota)?,
+        })
+    }
+}
+
+impl Wire for Quota {
+    type Message = wire::Quota;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { left, unit, count } = self;
+        wire::Quota {
+            left: Some(left.to_wire()),
+            unit: Some(unit.to_wire()),
+            count: *count,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            left: required("left", message.left)?,
+            unit: required("unit", message.unit)?,
+            count: message.count,
         })
     }
 }

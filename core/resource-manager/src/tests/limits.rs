@@ -1,0 +1,127 @@
+//! Preemption below a pool whose limit is reached while hosts have room: who is entitled gets his part of the pool, from those who have
+//! more than theirs, wherever they run.
+
+use super::case::{Case, batch, service};
+use echelon_core_model::{JobId, ReasonCode, RunState, Span};
+use echelon_core_testkit::build::shape;
+
+/// Two clusters of ten cores, and a pool of at most so many with two below it.
+fn under_a_limit(cores: u64) -> Case {
+    let mut case = Case::with(&[("a", 10), ("b", 10)]);
+    case.set_pool("/t", cores);
+    case.set_pool("/t/x", 1_000_000);
+    case.set_pool("/t/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    case
+}
+
+fn active<const N: usize>(case: &Case, jobs: [JobId; N]) -> [usize; N] {
+    jobs.map(|job| case.total_active(job))
+}
+
+/// How many instances were ever taken.
+fn taken(case: &Case) -> u64 {
+    let slices = case.shards.values().flat_map(|s| s.slices.values());
+    slices.map(|s| s.preempted).sum()
+}
+
+#[test]
+fn who_is_entitled_below_a_limit_that_is_reached_gets_his_part_of_it() {
+    let mut case = under_a_limit(6);
+    let x = case.job(1, batch(20).pool("/t/x").only(&["a"]));
+    case.run_for(Span::seconds(2));
+    // Where he waits there is room, and those who have too much are elsewhere.
+    let y = case.job(2, batch(20).pool("/t/y").only(&["b"]));
+    case.run_for(Span::seconds(20));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([6, 0], 0), "not at once");
+    case.run_for(Span::minutes(1));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([3, 3], 3));
+    case.run_for(Span::minutes(5));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([3, 3], 3));
+    assert!(case.rm.picture().claims.all.is_empty());
+}
+
+#[test]
+fn nobody_outside_of_the_pool_whose_limit_is_reached_loses_anything() {
+    let mut case = under_a_limit(6);
+    let x = case.job(1, batch(20).pool("/t/x").priority(9));
+    let other = case.job(2, batch(14).priority(1));
+    case.run_for(Span::minutes(1));
+    assert_eq!(active(&case, [x, other]), [6, 14]);
+    let y = case.job(3, batch(20).pool("/t/y"));
+    case.run_for(Span::minutes(3));
+    assert_eq!((active(&case, [x, other, y]), taken(&case)), ([3, 14, 3], 3));
+}
+
+#[test]
+fn what_is_left_below_a_limit_is_kept_for_whom_it_was_left() {
+    let mut case = under_a_limit(6);
+    let x = case.job(1, batch(20).pool("/t/x").only(&["a"]));
+    case.run_for(Span::seconds(2));
+    case.shard("a").dies_at_once = false;
+    let y = case.job(2, batch(1).pool("/t/y").shape(shape(3, 100)));
+    case.run_for(Span::seconds(40));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([6, 0], 3));
+    assert_eq!(case.waiting(y), [(ReasonCode::PoolClaim, 1)]);
+    // Two others end by themselves, which is too little: it is not for those who wait beside them.
+    case.at("a", |s, now| s.finish_of(x, 2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(5));
+    assert_eq!(active(&case, [x, y]), [4, 0]);
+    case.at("a", |s, now| s.die(now));
+    case.run_for(Span::seconds(5));
+    assert_eq!((active(&case, [y]), taken(&case)), ([1], 3));
+}
+
+#[test]
+fn a_gang_below_a_limit_gets_room_from_several_clusters_or_takes_nobody() {
+    let mut case = under_a_limit(8);
+    let a = case.job(1, batch(2).pool("/t/x").only(&["a"]));
+    let b = case.job(2, batch(6).pool("/t/x").only(&["b"]).priority(9));
+    case.run_for(Span::seconds(2));
+    let large = case.job(3, batch(5).gang().pool("/t/y"));
+    case.run_for(Span::minutes(2));
+    assert_eq!((active(&case, [a, b, large]), taken(&case)), ([2, 6, 0], 0));
+    let y = case.job(4, batch(4).gang().pool("/t/y"));
+    case.run_for(Span::minutes(2));
+    assert_eq!((active(&case, [large, y]), taken(&case)), ([0, 4], 4));
+}
+
+#[test]
+fn a_new_leader_takes_nobody_twice_for_room_in_a_pool() {
+    let mut case = under_a_limit(6);
+    let x = case.job(1, batch(20).pool("/t/x"));
+    case.run_for(Span::seconds(2));
+    for name in ["a", "b"] {
+        case.shard(name).dies_at_once = false;
+    }
+    let y = case.job(2, batch(20).pool("/t/y"));
+    case.run_for(Span::seconds(40));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([6, 0], 3));
+    case.fail_over();
+    case.run_for(Span::minutes(2));
+    assert_eq!(taken(&case), 3, "what is being stopped counts");
+    for name in ["a", "b"] {
+        case.at(name, |s, now| s.die(now));
+    }
+    case.run_for(Span::minutes(2));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([3, 3], 3));
+}
+
+#[test]
+fn a_storm_below_a_limit_keeps_the_pace_of_claims() {
+    let mut case = Case::with(&[("a", 8_000)]);
+    case.set_pool("/t", 4_000);
+    case.set_pool("/t/x", 1_000_000);
+    case.set_pool("/t/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    let x = case.job(1, service(4_000).pool("/t/x"));
+    case.run_for(Span::seconds(5));
+    let y = case.job(2, batch(5_000).pool("/t/y"));
+    let mut before = 0;
+    for _ in 0..8 {
+        case.run_for(Span::minutes(1));
+        assert!(taken(&case) - before <= 600);
+        before = taken(&case);
+    }
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([2_000, 2_000], 2_000));
+}
