@@ -100,7 +100,9 @@ impl Measures {
         let picture = driver.picture();
         self.look_at_jobs(picture);
         self.claims.set(count(picture.claims.all.len()));
-        let taken: u64 = picture.claims.taken.iter().map(|(_, n)| *n).sum();
+        let taken = picture.claims.taken.iter();
+        let lately = taken.filter(|(at, _)| now.since(*at) < Span::minutes(1));
+        let taken: u64 = lately.map(|(_, n)| *n).sum();
         self.preempted.set(i64::try_from(taken).unwrap_or(i64::MAX));
         for contact in CONTACTS {
             let heard = picture.clusters.values().filter(|c| c.contact() == contact);

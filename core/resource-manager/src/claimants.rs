@@ -179,6 +179,8 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
         .retain(|(job, _), at| lives(job) && now.since(*at) < MOVED);
     let starved: BTreeSet<JobId> = claims.refused.keys().map(|(job, _)| *job).collect();
     claims.holders.retain(|(job, _), _| starved.contains(job));
-    claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));
+    // What was more than a minute's counts over as many minutes.
+    let counts = |n: u64| Span::minutes(n.div_ceil(rules.a_minute.max(1)).max(1));
+    claims.taken.retain(|(at, n)| now.since(*at) < counts(*n));
     picture.claims = claims;
 }

@@ -6,7 +6,8 @@ use crate::effect::Effect;
 use crate::holders::Holders;
 use crate::manager::ResourceManager;
 use crate::picture::SliceKey;
-use crate::{place, preempt};
+use crate::unplaced::Homeless;
+use crate::{gangs, place, preempt};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
 use echelon_core_model::directive::Order;
 use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
@@ -46,6 +47,8 @@ pub struct Claims {
     pub moved: BTreeMap<(JobId, GroupName), Timestamp>,
     /// Clusters that are to be told of all their claims.
     pub untold: BTreeSet<ClusterId>,
+    /// Those who are granted and find no host, as it was when that was last looked at.
+    pub(crate) homeless: Homeless,
     /// Instances taken lately: when, and how many.
     pub taken: Vec<(Timestamp, u64)>,
 }
@@ -100,6 +103,11 @@ impl Claims {
     pub fn holders(&self, job: JobId, key: &SliceKey) -> Option<&str> {
         let of_group = self.holders.get(&(job, key.group.clone()))?;
         of_group.get(&key.cluster).map(AsRef::as_ref)
+    }
+
+    /// Whether no claim is made for a group now, since none could be lately.
+    pub(crate) fn is_refused(&self, key: &(JobId, GroupName), now: Timestamp) -> bool {
+        self.refused.get(key).is_some_and(|(until, _)| *until > now)
     }
 
     /// Whether waiting instances of a group are on their way, or have not waited long where they went.
@@ -196,6 +204,12 @@ impl ResourceManager {
                 self.send_where_room_can_be_made(going, now);
             }
             self.picture.claims.holders.extend(remedy.holders);
+            let before = std::mem::replace(&mut self.picture.claims.homeless, remedy.homeless);
+            let now_told = &self.picture.claims.homeless.words;
+            let told_otherwise = |(key, words): &(&(JobId, GroupName), &Box<str>)| now_told.get(*key) != Some(*words);
+            let ended = before.words.iter().filter(told_otherwise);
+            let new = now_told.iter().filter(|(key, words)| before.words.get(*key) != Some(*words));
+            self.dirty.extend(ended.chain(new).map(|((job, _), _)| *job));
             for key in remedy.in_vain {
                 self.dirty.insert(key.0);
                 let tries = self
@@ -234,7 +248,11 @@ impl ResourceManager {
             return;
         };
         let when = (now, self.config.spill_after);
-        let changed = place::send_waiting(&mut job, &going.key, (&going.to, going.count), when);
+        let changed = if job.spec.as_ref().is_some_and(|s| s.gang.is_some()) {
+            gangs::send_whole(&mut job, &going.to)
+        } else {
+            place::send_waiting(&mut job, &going.key, (&going.to, going.count), when)
+        };
         self.picture.jobs.give_back(going.job, job, changed);
         if changed {
             self.dirty.insert(going.job);

@@ -78,7 +78,7 @@ pub(crate) fn request(
 }
 
 /// What of each group is to go somewhere, as routing needs it.
-fn parts<'a>(
+pub(crate) fn parts<'a>(
     id: JobId,
     spec: &'a JobSpec,
     clusters: &'a Candidates,
@@ -145,7 +145,7 @@ impl Leave<'_> {
         let apart: Vec<&ClusterId> = slices.iter().map(|k| &k.cluster).collect();
         if apart.iter().any(|c| **c != first.cluster) {
             // It came apart, as when its target was taken back for a part of it: all follow the first.
-            self.mark_all(job, &first.cluster);
+            self.changed |= mark_all(job, &first.cluster);
             return;
         }
         let view = self.picture.clusters.get(&first.cluster);
@@ -179,7 +179,7 @@ impl Leave<'_> {
         if drains {
             self.drain_left = self.drain_left.saturating_sub(spec.instances());
         }
-        self.mark_all(job, &whole.cluster);
+        self.changed |= mark_all(job, &whole.cluster);
     }
 
     /// Whether a gang of which nothing runs has found no room for long enough.
@@ -204,23 +204,34 @@ impl Leave<'_> {
         let since = *job.stuck.get_or_insert_with(first.clone(), || self.now);
         self.now.since(since) >= self.spill_after
     }
+}
 
-    fn mark_all(&mut self, job: &mut JobView, to: &ClusterId) {
-        let with = Releasing {
-            to: Some(to.clone()),
-            why: ReasonCode::Moved,
-            count: None,
+/// Marks all of a gang to go to a cluster; tells whether anything of it was elsewhere.
+fn mark_all(job: &mut JobView, to: &ClusterId) -> bool {
+    let with = Releasing {
+        to: Some(to.clone()),
+        why: ReasonCode::Moved,
+        count: None,
+    };
+    let mut changed = false;
+    for group in job.groups() {
+        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group) else {
+            continue;
         };
-        for group in job.groups() {
-            let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group) else {
-                continue;
-            };
-            let there = ranges.iter().filter(|r| r.cluster != *to).map(|r| r.range);
-            let numbers: RangeSet = there.collect();
-            mark(ranges, &numbers, &with);
-            self.changed |= !numbers.is_empty();
-        }
+        let there = ranges.iter().filter(|r| r.cluster != *to).map(|r| r.range);
+        let numbers: RangeSet = there.collect();
+        mark(ranges, &numbers, &with);
+        changed |= !numbers.is_empty();
     }
+    changed
+}
+
+/// Sends all of a waiting gang to another cluster, unless its assignment is being changed already. Tells whether it did.
+pub(crate) fn send_whole(job: &mut JobView, to: &ClusterId) -> bool {
+    let groups = job.groups();
+    let mut ranges = groups.iter().flat_map(|g| job.decided.ranges(g));
+    let marked = ranges.any(|r| r.releasing.is_some());
+    !marked && job.durable == job.decided && mark_all(job, to)
 }
 
 /// Why a gang gets nothing of what a division has left, if so.

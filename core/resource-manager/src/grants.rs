@@ -122,7 +122,13 @@ pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId,
             };
             // What of a gang could go on waits with the rest of it.
             let whole = spec.gang.is_none() || !is_begun(picture, *id, job);
+            // Where its pool is entitled to it, room is made for it on hosts, if that goes.
+            let hopeful = || {
+                let hopeful = &picture.claims.homeless.hopeful;
+                hopeful.iter().any(|(job, group)| job == id && (*group == key.group || spec.gang.is_some()))
+            };
             if let (true, Some((reason, _, _))) = (settled && whole, unplaced)
+                && !hopeful()
                 && starved()
             {
                 let stays = report.active.saturating_sub(report.preempting);

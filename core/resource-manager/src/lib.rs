@@ -50,6 +50,7 @@ pub mod reserved;
 mod room;
 mod store;
 mod tombstones;
+mod unplaced;
 mod waiting;
 
 pub use check::{Broken, check};

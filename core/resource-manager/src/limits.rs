@@ -2,8 +2,8 @@
 //! than their own, at whatever cluster. Nothing is held on hosts: what they leave is kept in the pools, and on the claimant's cluster in sum.
 
 use crate::losers::{Lacking, Offered};
-use crate::preempt::{Claimed, Made, Offer, parts};
-use echelon_core_model::claim::{Claim, ClaimId, Quota};
+use crate::preempt::{Claimed, Draft, Offer};
+use echelon_core_model::claim::{ClaimId, Quota};
 use echelon_core_model::{ClusterId, Resources};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::{Held, Request, Side, SliceRequest};
@@ -83,21 +83,14 @@ impl Offer<'_> {
             .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
         self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
         let made = found.into_iter().map(|part| {
-            self.budget = self.budget.saturating_sub(part.offered.most);
-            *self.made.entry(part.cluster.clone()).or_default() += 1;
-            Made {
+            let draft = Draft {
                 cluster: part.cluster,
-                waits: slice.cluster.clone(),
-                claim: Claim {
-                    id: name(),
-                    job: request.job,
-                    parts: parts(request, slice, count),
-                    pool: self.path(request.pool),
-                    most: part.offered.most,
-                    victims: part.offered.victims,
-                    quota: Some(part.quota),
-                },
-            }
+                count,
+                most: part.offered.most,
+                victims: part.offered.victims,
+                quota: Some(part.quota),
+            };
+            self.make(request, slice, draft, name)
         });
         Claimed::Made(made.collect())
     }
@@ -111,10 +104,8 @@ impl Offer<'_> {
         slice: &SliceRequest,
     ) -> Vec<ClusterId> {
         let full = !self.fits_there(request, &slice.cluster);
-        let open = self.picture.clusters.iter().filter(|(id, view)| {
-            let claims = self.claims_at(id);
-            view.takes_grants() && claims < self.most_claims
-        });
+        let clusters = self.picture.clusters.iter();
+        let open = clusters.filter(|(id, view)| view.takes_grants() && self.may_claim_at(id));
         let ranks = open.filter_map(|(id, _)| {
             let first = self.losers.first(request, id, pressed.pool)?;
             Some((!(full && *id == slice.cluster), first, id.clone()))
@@ -145,13 +136,13 @@ impl Offer<'_> {
                     below: Some(pressed.pool),
                 },
             );
-            if offered.enough.is_some_and(|n| n <= self.budget) {
+            let most = self.most(offered.enough.filter(|_| count == 1), &offered);
+            if offered.enough.is_some_and(|n| n <= most) {
                 let quota = Quota {
                     left: pressed.left,
                     unit: request.unit.shape,
                     count,
                 };
-                let most = offered.most.min(self.budget);
                 let offered = Offered { most, ..offered };
                 let cluster = cluster.clone();
                 return Some((
@@ -205,6 +196,7 @@ impl Offer<'_> {
             }
         }
         let all: u64 = out.iter().map(|p| p.offered.most).sum();
-        (lacking.is_zero() && all <= self.budget).then_some((1, out))
+        let offered = Offered { most: all, ..Offered::default() };
+        (lacking.is_zero() && all <= self.most(Some(all), &offered)).then_some((1, out))
     }
 }

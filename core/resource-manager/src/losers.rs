@@ -50,6 +50,8 @@ pub(crate) struct Offered {
     pub(crate) victims: Vec<Victim>,
     /// Instances in all.
     pub(crate) most: u64,
+    /// The fewest that can be stopped: all of a gang where nobody else is offered.
+    pub(crate) fewest: u64,
     /// The room of these.
     pub(crate) reached: Resources,
     /// How many of these leave what is lacking beside what is being left already, when the first are taken first; `None` when
@@ -140,6 +142,7 @@ impl<'a> Losers<'a> {
                 let n = victim.most.min(self.may_go(&tally, pool, room));
                 let victim = Victim { most: n, ..victim };
                 tally.needed += enough(tally.short(), room).min(n);
+                tally.fewest = tally.fewest.or((n > 0).then_some(1));
                 self.take(&mut tally, pool, vec![victim], room.times(n));
             }
         }
@@ -154,9 +157,12 @@ impl<'a> Losers<'a> {
                 if !tally.short().is_zero() {
                     tally.needed += victims.iter().map(|v| v.most).sum::<u64>();
                 }
+                let all = victims.iter().map(|v| v.most).sum();
+                tally.fewest = Some(tally.fewest.unwrap_or(all).min(all));
                 self.take(&mut tally, pool, victims, room);
             }
         }
+        tally.out.fewest = tally.fewest.unwrap_or_default();
         let enough = tally.short().is_zero();
         tally.out.enough = enough.then_some(tally.needed);
         tally.out.reached = tally.reached;
@@ -222,6 +228,7 @@ struct Tally {
     out: Offered,
     reached: Resources,
     needed: u64,
+    fewest: Option<u64>,
     class: u32,
     last: Option<(bool, (bool, u32))>,
 }

@@ -3,23 +3,26 @@
 //! Pure: the same picture gives the same claims.
 
 use crate::division::{Entitled, ask};
+use crate::gangs;
 use crate::holders::{Holders, holders};
-use crate::losers::{Lacking, Losers};
+use crate::losers::{Lacking, Losers, Offered};
 use crate::picture::{Picture, SliceKey};
 use crate::place::demand;
 use crate::room::{Asker, Candidates, Taken};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
+use crate::unplaced::{Homeless, unplaced};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, Quota, Victim};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::GroupSpec;
 use echelon_core_model::{ClusterId, GroupName, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, Request, Rooms, Side, SliceRequest, Turn};
-use echelon_core_routing::{Candidate, place_elsewhere};
+use echelon_core_routing::{Candidate, place_elsewhere, route_whole};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most instances of a group for which one claim asks room; for a gang it is all of it.
-const COUNT: u64 = 64;
+pub(crate) const COUNT: u64 = 64;
 /// Most groups that are looked at at once.
-const LOOKS: usize = 64;
+pub(crate) const LOOKS: usize = 64;
 
 /// How preemption goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +65,8 @@ pub(crate) struct Remedy {
     pub(crate) in_vain: Vec<(JobId, GroupName)>,
     /// Who has the clusters where they wait.
     pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
+    /// Those who are granted and find no host.
+    pub(crate) homeless: Homeless,
 }
 
 /// What is to be done now. `first` is what pools are entitled to; `name` names claims.
@@ -72,8 +77,8 @@ pub(crate) fn remedy(
     now: Timestamp,
     mut name: impl FnMut() -> ClaimId,
 ) -> Remedy {
-    let starved = starved(picture, rules, now);
-    if starved.is_empty() || picture.control.kills_off {
+    let (starved, unplaced) = (starved(picture, rules, now), unplaced(picture));
+    if starved.is_empty() && unplaced.is_empty() || picture.control.kills_off {
         return Remedy::default();
     }
     let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
@@ -85,7 +90,7 @@ pub(crate) fn remedy(
         rooms: picture.division.rooms.clone(),
         losers: Losers::new(picture, first),
         budget: rules.a_minute.saturating_sub(taken.saturating_add(under_way)),
-        most_claims: rules.claims,
+        rules,
         made: BTreeMap::new(),
     };
     let mut out = Remedy::default();
@@ -109,7 +114,21 @@ pub(crate) fn remedy(
     }
     out.holders = holders(picture, &picture.division.rooms, &in_vain);
     out.in_vain = in_vain.into_iter().map(|r| (r.job, r.group)).collect();
+    let (made, in_vain, homeless) = offer.claim_for_unplaced((unplaced, now), &mut name);
+    out.claims.extend(made);
+    out.in_vain.extend(in_vain);
+    out.homeless = homeless;
     out
+}
+
+/// What is told to a shard of a claim, beside whose it is.
+pub(crate) struct Draft {
+    pub(crate) cluster: ClusterId,
+    /// For how many units.
+    pub(crate) count: u64,
+    pub(crate) most: u64,
+    pub(crate) victims: Vec<Victim>,
+    pub(crate) quota: Option<Quota>,
 }
 
 /// What became of a wish for a claim.
@@ -154,7 +173,7 @@ pub(crate) struct Offer<'a> {
     pub(crate) rooms: Rooms,
     pub(crate) losers: Losers<'a>,
     pub(crate) budget: u64,
-    pub(crate) most_claims: usize,
+    pub(crate) rules: &'a Preemption,
     pub(crate) made: BTreeMap<ClusterId, usize>,
 }
 
@@ -184,16 +203,10 @@ impl Offer<'_> {
 
     /// A claim for one group, at the first of its clusters where somebody may lose something for it.
     fn claim(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
-        let tries = self
-            .picture
-            .claims
-            .refused
-            .get(&(request.job, request.group.clone()));
-        let reach = 8u64.saturating_mul(8u64.saturating_pow(tries.map_or(0, |(_, n)| *n)));
+        let reach = self.reach(request);
         let mut out = Claimed::NobodyLoses;
         for slice in &request.slices {
-            let claims = self.claims_at(&slice.cluster);
-            if self.budget == 0 || !self.losers.may_look() || claims >= self.most_claims {
+            if !self.may_claim_at(&slice.cluster) {
                 return Claimed::NotNow;
             }
             if !self.takes(&slice.cluster) {
@@ -218,37 +231,29 @@ impl Offer<'_> {
                     below: None,
                 },
             );
-            let most = offered.most.min(self.budget);
             // Room for a part of a gang is of no use.
-            let useful = if request.gang.is_empty() {
-                !offered.victims.is_empty()
+            let least = if request.gang.is_empty() {
+                Some(offered.fewest).filter(|n| *n > 0)
             } else {
-                offered.enough.is_some_and(|n| n <= most)
+                offered.enough
             };
-            if !useful {
+            let most = self.most(least, &offered);
+            if least.is_none_or(|n| n > most) {
                 self.losers.restore(before);
                 continue;
             }
-            self.budget -= most;
-            *self.made.entry(slice.cluster.clone()).or_default() += 1;
             let promised = request.unit.shape.times(count);
             self.rooms
                 .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
             self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
-            let claim = Claim {
-                id: name(),
-                job: request.job,
-                parts: parts(request, slice, count),
-                pool: self.path(request.pool),
+            let draft = Draft {
+                cluster: slice.cluster.clone(),
+                count,
                 most,
                 victims: offered.victims,
                 quota: None,
             };
-            return Claimed::Made(vec![Made {
-                cluster: slice.cluster.clone(),
-                waits: slice.cluster.clone(),
-                claim,
-            }]);
+            return Claimed::Made(vec![self.make(request, slice, draft, name)]);
         }
         out
     }
@@ -265,10 +270,51 @@ impl Offer<'_> {
         shape.fits(self.rooms.cluster(cluster, Side::Ordinary, shape))
     }
 
-    /// How many claims there are at a cluster.
-    pub(crate) fn claims_at(&self, cluster: &ClusterId) -> usize {
+    /// Whether one more claim may be made at a cluster now.
+    pub(crate) fn may_claim_at(&self, cluster: &ClusterId) -> bool {
         let made = self.made.get(cluster).copied().unwrap_or_default();
-        self.picture.claims.at(cluster).count() + made
+        let claims = self.picture.claims.at(cluster).count() + made;
+        self.budget > 0 && self.losers.may_look() && claims < self.rules.claims
+    }
+
+    /// How much more than is lacking is offered: the more, the more often it was in vain.
+    pub(crate) fn reach(&self, request: &Request) -> u64 {
+        let key = (request.job, request.group.clone());
+        let tries = self.picture.claims.refused.get(&key);
+        8u64.saturating_mul(8u64.saturating_pow(tries.map_or(0, |(_, n)| *n)))
+    }
+
+    /// Most instances that may be taken of an offer of which `least` are needed. Who needs more than a minute's takes them when
+    /// nothing of this minute's is used, with as many again for want of hosts of the right shape; they count over as many minutes.
+    pub(crate) fn most(&self, least: Option<u64>, offered: &Offered) -> u64 {
+        let large = least.filter(|n| *n > self.budget && self.budget == self.rules.a_minute);
+        let most = large.map_or(self.budget, |n| n.saturating_mul(2));
+        offered.most.min(most)
+    }
+
+    /// A claim is to be made.
+    pub(crate) fn make(
+        &mut self,
+        request: &Request,
+        slice: &SliceRequest,
+        draft: Draft,
+        name: &mut impl FnMut() -> ClaimId,
+    ) -> Made {
+        self.budget = self.budget.saturating_sub(draft.most);
+        *self.made.entry(draft.cluster.clone()).or_default() += 1;
+        Made {
+            cluster: draft.cluster,
+            waits: slice.cluster.clone(),
+            claim: Claim {
+                id: name(),
+                job: request.job,
+                parts: parts(request, slice, draft.count),
+                pool: self.path(request.pool),
+                most: draft.most,
+                victims: draft.victims,
+                quota: draft.quota,
+            },
+        }
     }
 
     /// The path of a pool.
@@ -286,9 +332,8 @@ impl Offer<'_> {
 
     /// Another cluster that the group may use, where somebody may lose something for it.
     fn elsewhere(&mut self, request: &Request) -> Option<Move> {
-        // A gang goes where all of it has room already, or stays.
         if !request.gang.is_empty() {
-            return None;
+            return self.gang_elsewhere(request);
         }
         let (spec, group) = self.picture.group(request.job, &request.group)?;
         let slice = request.slices.first()?;
@@ -338,10 +383,50 @@ impl Offer<'_> {
         }
         None
     }
+
+    /// Another cluster that all of a gang may use, where enough may be lost for it.
+    fn gang_elsewhere(&mut self, request: &Request) -> Option<Move> {
+        let (spec, _) = self.picture.group(request.job, &request.group)?;
+        let slice = request.slices.first()?;
+        let candidates = Candidates::new(self.picture, |_| Taken::default());
+        let count = |group: &GroupSpec| {
+            let of_group = request.gang.iter().filter(|m| m.group == group.name);
+            of_group.map(|m| m.more).sum()
+        };
+        let parts = gangs::parts(request.job, spec, &candidates, count);
+        let mut from = vec![slice.cluster.clone()];
+        while let Ok(whole) = route_whole(&parts, candidates.capacity(), &from, candidates.homes()) {
+            let there = self.rooms.cluster(&whole.cluster, Side::Ordinary, request.unit.shape);
+            let before = self.losers.staying();
+            let lacking = Lacking {
+                cluster: &whole.cluster,
+                room: request.unit.shape.minus(there),
+                reach: 1,
+                below: None,
+            };
+            let offered = self.losers.offer(request, lacking);
+            self.losers.restore(before);
+            let possible = offered.enough.is_some_and(|n| n <= self.rules.a_minute || n <= self.most(Some(n), &offered));
+            if possible && self.takes(&whole.cluster) && self.own_count(request) > 0 {
+                return Some(Move {
+                    job: request.job,
+                    key: SliceKey {
+                        group: request.group.clone(),
+                        cluster: slice.cluster.clone(),
+                        generation: slice.generation,
+                    },
+                    to: whole.cluster,
+                    count: 1,
+                });
+            }
+            from.push(whole.cluster);
+        }
+        None
+    }
 }
 
 /// What a claim is about: so many of a group's slice, or all of a gang.
-pub(crate) fn parts(request: &Request, slice: &SliceRequest, count: u64) -> Vec<ClaimPart> {
+fn parts(request: &Request, slice: &SliceRequest, count: u64) -> Vec<ClaimPart> {
     if request.gang.is_empty() {
         return vec![ClaimPart {
             group: request.group.clone(),

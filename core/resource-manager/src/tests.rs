@@ -20,3 +20,4 @@ mod reserved;
 mod restarts;
 mod shard;
 mod tombstones;
+mod unplaced;

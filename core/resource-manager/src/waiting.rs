@@ -83,7 +83,7 @@ fn of_slice(
     let report = picture.report(id, key);
     for (reason, n, since) in report.into_iter().flat_map(shard_reasons) {
         let n = (*n).min(at_shard);
-        out.add(cluster, reason.clone(), n, *since);
+        out.add(cluster, homeless(picture, id, key, reason), n, *since);
         at_shard -= n;
     }
     let lost = report.into_iter().flat_map(|r| &r.waiting);
@@ -103,6 +103,18 @@ fn of_slice(
         (true, _) => ReasonCode::AwaitingGrant,
     };
     out.add(cluster, Reason::new(code).at(key.cluster.as_str()), at_shard, now);
+}
+
+/// Why a shard finds no host, with why nobody is stopped for it where that is so.
+fn homeless(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -> Reason {
+    let words = &picture.claims.homeless.words;
+    let words = words.get(&(id, key.group.clone()));
+    let words = words.filter(|_| reason.code == ReasonCode::HostResources);
+    match (words, &reason.detail) {
+        (None, _) => reason.clone(),
+        (Some(words), None) => reason.clone().at(words),
+        (Some(words), Some(detail)) => reason.clone().at(format!("{detail}; {words}")),
+    }
 }
 
 /// Why a slice gets no more, with who has its cluster where the group waits there in vain.

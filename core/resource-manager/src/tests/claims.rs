@@ -70,6 +70,8 @@ impl ModelShard {
             .sum();
         let held: u64 = self.claims.values().flat_map(|p| p.open.values()).sum();
         let spare = (self.cores + dying).saturating_sub(self.active() + held);
+        // What is free is of no use to anybody.
+        let spare = if self.unplaceable.is_some() { dying } else { spare };
         let asked: u64 = claim.parts.iter().map(|p| p.count).sum();
         let wanted = asked.saturating_sub(self.holds_back);
         let mut room = spare.min(wanted);
@@ -130,6 +132,10 @@ impl ModelShard {
             slice.active = slice.active.minus(&slice.dying);
             slice.dying = RangeSet::new();
         }
+    }
+
+    pub fn held_for(&self, key: &Key) -> u64 {
+        self.claims.values().filter_map(|p| p.open.get(key)).sum()
     }
 
     pub fn held_for_others(&self, key: &Key) -> u64 {

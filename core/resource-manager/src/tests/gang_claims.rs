@@ -1,6 +1,6 @@
 //! Preemption and gangs: room is made for all of one, or nobody is taken; and all of one is taken, or nothing of it.
 
-use super::case::{Case, batch};
+use super::case::{Case, batch, service};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -128,19 +128,33 @@ fn an_answer_that_does_not_cover_the_gang_is_of_no_use() {
 }
 
 #[test]
-fn a_gang_of_more_than_a_minutes_limit_takes_nobody() {
-    let mut case = pools(2_000);
-    let x = case.job(1, batch(2_000).pool("/x"));
+fn a_gang_of_more_than_a_minutes_limit_takes_them_at_once_and_they_count_over_as_many_minutes() {
+    let mut case = pools(2_400);
+    let x = case.job(1, batch(2_400).pool("/x"));
     case.run_for(Span::seconds(5));
-    let large = case.job(2, gang(600, 1).pool("/y"));
-    case.run_for(Span::minutes(3));
-    assert_eq!((active(&case, [x, large]), taken(&case)), ([2_000, 0], 0));
-    let fits = case.job(3, gang(599, 1).pool("/y"));
-    case.run_for(Span::minutes(2));
-    assert_eq!(
-        (active(&case, [x, large, fits]), taken(&case)),
-        ([1_400, 0, 600], 600)
-    );
+    let large = case.job(2, gang(700, 1).pool("/y"));
+    case.run_for(Span::seconds(45));
+    assert_eq!((active(&case, [x, large]), taken(&case)), ([1_699, 701], 701));
+    let small = case.job(3, batch(10).pool("/z"));
+    case.run_for(Span::seconds(80));
+    assert_eq!((active(&case, [small]), taken(&case)), ([0], 701));
+    case.run_for(Span::minutes(1));
+    assert_eq!((active(&case, [small]), taken(&case)), ([10], 711));
+}
+
+#[test]
+fn a_gang_of_more_than_a_minutes_limit_waits_until_nothing_of_it_is_used() {
+    let mut case = pools(2_400);
+    let x = case.job(1, batch(2_400).pool("/x"));
+    case.run_for(Span::seconds(5));
+    let small = case.job(2, batch(10).pool("/z"));
+    case.run_for(Span::seconds(40));
+    assert_eq!((active(&case, [x, small]), taken(&case)), ([2_390, 10], 10));
+    let large = case.job(3, gang(700, 1).pool("/y"));
+    case.run_for(Span::seconds(45));
+    assert_eq!((active(&case, [large]), taken(&case)), ([0], 10));
+    case.run_for(Span::seconds(30));
+    assert_eq!((active(&case, [large]), taken(&case)), ([701], 711));
 }
 
 #[test]
@@ -215,11 +229,43 @@ fn a_gang_goes_where_single_ones_do_not_suffice() {
 }
 
 #[test]
-fn a_gang_that_is_larger_than_what_may_be_taken_in_a_minute_stays() {
+fn a_gang_that_is_larger_than_what_may_be_taken_in_a_minute_goes_when_nothing_of_it_is_used() {
     let mut case = pools(1_000);
     let x = case.job(1, gang(700, 1).pool("/x"));
     case.run_for(Span::seconds(5));
     let y = case.job(2, gang(400, 1).pool("/y"));
     case.run_for(Span::minutes(3));
-    assert_eq!((active(&case, [x, y]), taken(&case)), ([701, 0], 0));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([0, 401], 701));
+}
+
+#[test]
+fn a_gang_for_which_nobody_may_lose_anything_goes_where_somebody_may() {
+    let mut case = Case::with(&[("a", 6), ("b", 6)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    // All of a is y's own; x has all of b, and more than its own.
+    let own = case.job(1, batch(4).pool("/y").only(&["a"]));
+    let x = case.job(2, batch(20).pool("/x"));
+    case.run_for(Span::seconds(20));
+    assert_eq!(active(&case, [own, x]), [4, 8]);
+    let y = case.job(3, gang(1, 1).pool("/y").only(&["a", "b"]));
+    case.run_for(Span::minutes(4));
+    assert_eq!((active(&case, [own, x, y]), taken(&case)), ([4, 6, 2], 2));
+}
+
+#[test]
+fn a_gang_goes_to_no_cluster_where_too_few_may_lose_something() {
+    let mut case = Case::with(&[("a", 8), ("b", 4)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    let own = case.job(1, batch(3).pool("/y").only(&["a"]));
+    let x = case.job(2, service(5).pool("/x").only(&["a"]));
+    let rest = case.job(3, batch(4).pool("/x").only(&["b"]));
+    case.run_for(Span::seconds(2));
+    // Of nine each is entitled to six: three of x are too many, for a gang of four that is one too few.
+    let y = case.job(4, gang(3, 1).pool("/y"));
+    case.run_for(Span::minutes(4));
+    assert_eq!((active(&case, [own, x, rest, y]), taken(&case)), ([3, 5, 4, 0], 0));
 }

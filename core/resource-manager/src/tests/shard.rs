@@ -73,7 +73,7 @@ pub struct ModelShard {
     pub revocable: BTreeSet<JobId>,
     /// Jobs that are gangs.
     pub gangs: BTreeSet<JobId>,
-    /// Places nothing, whatever room it has, for this reason.
+    /// Places nothing, whatever room it has, for this reason; but for those for whom room was made.
     pub unplaceable: Option<ReasonCode>,
     /// Stops nothing: a kill takes for ever.
     pub stubborn: bool,
@@ -395,7 +395,7 @@ impl ModelShard {
         let revocable = self.revocable.contains(&key.0);
         let cores = if revocable { self.lent_cores } else { self.cores };
         let free = cores.saturating_sub(self.active_of(revocable) + self.held_for_others(key));
-        let unplaceable = self.unplaceable;
+        let (unplaceable, made) = (self.unplaceable, self.held_for(key));
         let Some(order) = self.orders.get(&(key.0, key.1.clone())) else {
             return;
         };
@@ -419,7 +419,7 @@ impl ModelShard {
         };
         let wanted = allowed.saturating_sub(slice.active.count()).min(may.count());
         let n = if unplaceable.is_some() {
-            0
+            wanted.min(free).min(made)
         } else {
             wanted.min(free)
         };
