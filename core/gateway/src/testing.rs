@@ -110,6 +110,7 @@ impl Memory {
             waiting: vec![],
             awaited: vec![],
             created_at: NOW,
+            starved: None,
         };
         self.progress.insert(job, progress);
     }

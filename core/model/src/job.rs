@@ -174,6 +174,8 @@ pub struct Progress {
     pub awaited: Vec<ClusterId>,
     /// When it was first seen.
     pub created_at: Timestamp,
+    /// Since when something of it waits in vain that would fit inside what its pool is entitled to, wherever it waited.
+    pub starved: Option<Timestamp>,
 }
 
 /// Filters of a job list; all that are given must hold.

@@ -372,6 +372,17 @@ impl Rooms {
         room.map_or_else(Default::default, |r| (r.limit, r.entitled))
     }
 
+    /// How many units the bounds of a pool, and of those above it, leave beside limits and entitlements, which others may have used up.
+    #[must_use]
+    pub fn count_by_bounds(&self, pool: PoolIdx, terms: Terms, unit: Unit) -> u64 {
+        let left = Left {
+            by_limit: Resources::MAX,
+            by_entitlement: Resources::MAX,
+            ..self.left(pool, terms.side)
+        };
+        left.count(terms, unit)
+    }
+
     /// What is left in a cluster for work of a shape.
     #[must_use]
     pub fn cluster(&self, cluster: &ClusterId, side: Side, shape: Resources) -> Resources {

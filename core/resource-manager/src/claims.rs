@@ -3,9 +3,11 @@
 //! full reports to a new leader, so nothing of it is stored.
 
 use crate::effect::Effect;
+use crate::elsewhere::Move;
 use crate::holders::Holders;
 use crate::manager::ResourceManager;
 use crate::picture::SliceKey;
+use crate::starved::{Starved, note};
 use crate::unplaced::Homeless;
 use crate::{gangs, place, preempt};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
@@ -43,6 +45,8 @@ pub struct Claims {
     pub refused: BTreeMap<(JobId, GroupName), (Timestamp, u32)>,
     /// Who has the clusters where a group waits in vain, as it was when that was last looked at.
     pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
+    /// Since when jobs are starved.
+    pub starved: Starved,
     /// When waiting instances of a group were last sent where room can be made for them.
     pub moved: BTreeMap<(JobId, GroupName), Timestamp>,
     /// Clusters that are to be told of all their claims.
@@ -70,7 +74,10 @@ impl Claims {
     /// For how many instances of a slice room is held, which nobody has begun in.
     #[must_use]
     pub fn open(&self, job: JobId, key: &SliceKey) -> u64 {
-        let of_job = self.all.values().filter(|c| c.claim.job == job && c.waits == key.cluster);
+        let of_job = self
+            .all
+            .values()
+            .filter(|c| c.claim.job == job && c.waits == key.cluster);
         let (mut on_hosts, mut in_pools) = (0u64, 0);
         for view in of_job {
             let report = view.report.as_ref();
@@ -88,7 +95,9 @@ impl Claims {
         let views = self.all.values_mut().filter(|v| v.claim.quota.is_some());
         for ClaimView { claim, waits, .. } in views {
             let of_job = admitted.iter().filter(|a| a.job == claim.job);
-            for (admission, (cluster, generation, n)) in of_job.flat_map(|a| a.more.iter().map(move |m| (a, m))) {
+            for (admission, (cluster, generation, n)) in
+                of_job.flat_map(|a| a.more.iter().map(move |m| (a, m)))
+            {
                 let of = |p: &&mut ClaimPart| (&p.group, p.generation) == (&admission.group, *generation);
                 let part = claim.parts.iter_mut().find(of).filter(|_| cluster == waits);
                 if let Some(part) = part {
@@ -192,6 +201,8 @@ impl ResourceManager {
     /// Has room made for those who are starved.
     pub(crate) fn claim(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if let Some(first) = self.picture.division.first.take() {
+            let changed = note(&mut self.picture, now);
+            self.dirty.extend(changed);
             let rules = self.config.preemption;
             let Self {
                 picture,
@@ -204,12 +215,9 @@ impl ResourceManager {
                 self.send_where_room_can_be_made(going, now);
             }
             self.picture.claims.holders.extend(remedy.holders);
-            let before = std::mem::replace(&mut self.picture.claims.homeless, remedy.homeless);
-            let now_told = &self.picture.claims.homeless.words;
-            let told_otherwise = |(key, words): &(&(JobId, GroupName), &Box<str>)| now_told.get(*key) != Some(*words);
-            let ended = before.words.iter().filter(told_otherwise);
-            let new = now_told.iter().filter(|(key, words)| before.words.get(*key) != Some(*words));
-            self.dirty.extend(ended.chain(new).map(|((job, _), _)| *job));
+            let homeless = &mut self.picture.claims.homeless;
+            self.dirty.extend(remedy.homeless.told_anew(homeless));
+            *homeless = remedy.homeless;
             for key in remedy.in_vain {
                 self.dirty.insert(key.0);
                 let tries = self
@@ -221,7 +229,12 @@ impl ResourceManager {
                 let until = now.plus(rules.after);
                 self.picture.claims.refused.insert(key, (until, tries));
             }
-            for preempt::Made { cluster, waits, claim } in remedy.claims {
+            for preempt::Made {
+                cluster,
+                waits,
+                claim,
+            } in remedy.claims
+            {
                 for part in &claim.parts {
                     let of_group = (claim.job, part.group.clone());
                     self.picture.claims.holders.remove(&of_group);
@@ -243,7 +256,7 @@ impl ResourceManager {
         }
     }
 
-    fn send_where_room_can_be_made(&mut self, going: preempt::Move, now: Timestamp) {
+    fn send_where_room_can_be_made(&mut self, going: Move, now: Timestamp) {
         let Some(mut job) = self.picture.jobs.lend(&going.job) else {
             return;
         };

@@ -285,11 +285,13 @@ fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, (before, now): (Time
             let lacks = left.lacking(rooms, like);
             let waits = lacks == Some(ReasonCode::NoClusterCapacity);
             line.since = waits.then(|| line.since.unwrap_or(now));
-            let others_have_it = |code| {
-                let pools = matches!(code, ReasonCode::PoolLimit | ReasonCode::PoolEntitlement);
-                pools || code == ReasonCode::NoClusterCapacity
+            // A pool's limit is told first: nothing but that may be in the way.
+            let others_have_it = match lacks {
+                Some(ReasonCode::NoClusterCapacity | ReasonCode::PoolEntitlement) => true,
+                Some(ReasonCode::PoolLimit) => rooms.count_by_bounds(pool, like.terms, like.unit) > 0,
+                _ => false,
             };
-            let starved = lacks.is_some_and(others_have_it) && like.terms.side == Side::Ordinary && like.unit.shape.fits(own);
+            let starved = others_have_it && like.terms.side == Side::Ordinary && like.unit.shape.fits(own);
             line.starved = starved.then(|| line.starved.unwrap_or(now));
         }
     }

@@ -125,7 +125,9 @@ pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId,
             // Where its pool is entitled to it, room is made for it on hosts, if that goes.
             let hopeful = || {
                 let hopeful = &picture.claims.homeless.hopeful;
-                hopeful.iter().any(|(job, group)| job == id && (*group == key.group || spec.gang.is_some()))
+                hopeful
+                    .iter()
+                    .any(|(job, group)| job == id && (*group == key.group || spec.gang.is_some()))
             };
             if let (true, Some((reason, _, _))) = (settled && whole, unplaced)
                 && !hopeful()

@@ -11,7 +11,7 @@ use echelon_core_pools::{Held, Request, Side, SliceRequest};
 /// What pools above a claimant leave.
 pub(crate) struct Pressed {
     /// The innermost that leaves too little for one unit: only those below it can help.
-    pool: PoolIdx,
+    pub(crate) pool: PoolIdx,
     /// What it and those above it leave when all is gone that is going.
     left: Resources,
     /// For how many units those below it have room.
@@ -25,6 +25,17 @@ struct Part {
     quota: Quota,
 }
 
+/// What somebody lacks in pools.
+struct Sought<'a> {
+    request: &'a Request,
+    pressed: &'a Pressed,
+    /// It would take more than is left of this minute's.
+    large: bool,
+}
+
+/// Where the claimant waits, how many units he gets, and who leaves what.
+type Found<'a> = (&'a SliceRequest, u64, Vec<Part>);
+
 impl Offer<'_> {
     /// The pools above a claimant that leave too little for one unit of it.
     pub(crate) fn pressed(&self, request: &Request) -> Option<Pressed> {
@@ -32,9 +43,7 @@ impl Offer<'_> {
         let left = |i: &PoolIdx| {
             let (limit, entitled) = self.rooms.bounds(*i);
             let bound = limit.min_each(entitled.max_each(self.first.ordinary.amount(*i)));
-            bound
-                .plus(self.losers.going(*i))
-                .minus(self.rooms.taken(*i).0)
+            bound.plus(self.losers.going(*i)).minus(self.rooms.taken(*i).0)
         };
         let hierarchy = &self.picture.hierarchy;
         let pools = || hierarchy.above(request.pool).filter(|i| *i != ROOT);
@@ -60,23 +69,39 @@ impl Offer<'_> {
         if self.budget == 0 || !self.losers.may_look() {
             return Claimed::NotNow;
         }
-        let has_room = |s: &&SliceRequest| self.fits_there(request, &s.cluster);
-        let takes = || request.slices.iter().filter(|s| self.takes(&s.cluster));
-        let Some(slice) = takes().find(has_room).or_else(|| takes().next()) else {
-            return Claimed::NotNow;
-        };
-        let count = slice.more.min(self.own_count(request)).min(pressed.most);
-        if count == 0 {
-            return Claimed::NotNow;
-        }
+        let (has_room, full): (Vec<&SliceRequest>, Vec<&SliceRequest>) = request
+            .slices
+            .iter()
+            .filter(|s| self.takes(&s.cluster))
+            .partition(|s| self.fits_there(request, &s.cluster));
         let before = self.losers.staying();
-        let clusters = self.clusters_of_losers(request, pressed, slice);
-        let found = self
-            .whole_at_one(request, pressed, &clusters, count)
-            .or_else(|| self.over_several(request, pressed, &clusters));
-        let Some((count, found)) = found else {
+        let mut sought = Sought {
+            request,
+            pressed,
+            large: false,
+        };
+        let mut found = None;
+        if let Some(slice) = has_room.first() {
+            let clusters = self.clusters_of_losers(&sought);
+            found = self.whole_at_one(&mut sought, slice, &clusters);
+            if found.is_none() {
+                found = self.over_several(&mut sought, slice, &clusters);
+            }
+        }
+        // At a full cluster those who run there leave room on hosts, too; nobody else is of use.
+        for slice in full.iter().filter(|_| has_room.is_empty()) {
+            if found.is_none() && self.may_claim_at(&slice.cluster) {
+                let here = [slice.cluster.clone()];
+                found = self.whole_at_one(&mut sought, slice, &here);
+            }
+        }
+        let Some((slice, count, found)) = found else {
             self.losers.restore(before);
-            return Claimed::NobodyElse;
+            return match (sought.large, has_room.is_empty()) {
+                (true, _) => self.save_up(),
+                (_, true) => Claimed::NobodyLoses,
+                (_, false) => Claimed::NobodyElse,
+            };
         };
         let promised = request.unit.shape.times(count);
         self.rooms
@@ -95,89 +120,58 @@ impl Offer<'_> {
         Claimed::Made(made.collect())
     }
 
-    /// Clusters where somebody may lose something, who loses first first. Where the claimant's cluster is full, it is the first:
-    /// who goes there leaves room for him on hosts, too.
-    fn clusters_of_losers(
-        &self,
-        request: &Request,
-        pressed: &Pressed,
-        slice: &SliceRequest,
-    ) -> Vec<ClusterId> {
-        let full = !self.fits_there(request, &slice.cluster);
+    /// Clusters where somebody may lose something, who loses first first.
+    fn clusters_of_losers(&self, sought: &Sought<'_>) -> Vec<ClusterId> {
+        let pools = self.losers.with_more(sought.request, Some(sought.pressed.pool));
         let clusters = self.picture.clusters.iter();
         let open = clusters.filter(|(id, view)| view.takes_grants() && self.may_claim_at(id));
-        let ranks = open.filter_map(|(id, _)| {
-            let first = self.losers.first(request, id, pressed.pool)?;
-            Some((!(full && *id == slice.cluster), first, id.clone()))
-        });
+        let ranks = open.filter_map(|(id, _)| Some((self.losers.first(id, &pools)?, id.clone())));
         let mut out: Vec<_> = ranks.collect();
         out.sort();
-        out.into_iter().map(|(.., id)| id).collect()
+        out.into_iter().map(|(_, id)| id).collect()
     }
 
     /// All that is wanted at one cluster, or else one unit.
-    fn whole_at_one(
+    fn whole_at_one<'r>(
         &mut self,
-        request: &Request,
-        pressed: &Pressed,
+        sought: &mut Sought<'_>,
+        slice: &'r SliceRequest,
         clusters: &[ClusterId],
-        count: u64,
-    ) -> Option<(u64, Vec<Part>)> {
-        let counts = [count, 1];
+    ) -> Option<Found<'r>> {
+        let (unit, left) = (sought.request.unit.shape, sought.pressed.left);
+        let own = self.own_count(sought.request);
+        let counts = [slice.more.min(own).min(sought.pressed.most), 1];
         let tries = clusters.iter().flat_map(|c| counts.iter().map(move |n| (c, *n)));
-        for (cluster, count) in tries {
+        for (cluster, count) in tries.filter(|(_, n)| *n > 0) {
             let before = self.losers.staying();
-            let offered = self.losers.offer(
-                request,
-                Lacking {
-                    cluster,
-                    room: request.unit.shape.times(count).minus(pressed.left),
-                    reach: 1,
-                    below: Some(pressed.pool),
-                },
-            );
-            let most = self.most(offered.enough.filter(|_| count == 1), &offered);
+            let offered = self.offered(sought, cluster, unit.times(count).minus(left));
+            let least = offered.enough.filter(|_| count == 1);
+            let most = self.most(least, &offered);
             if offered.enough.is_some_and(|n| n <= most) {
-                let quota = Quota {
-                    left: pressed.left,
-                    unit: request.unit.shape,
-                    count,
+                let part = Part {
+                    cluster: cluster.clone(),
+                    offered: Offered { most, ..offered },
+                    quota: Quota { left, unit, count },
                 };
-                let offered = Offered { most, ..offered };
-                let cluster = cluster.clone();
-                return Some((
-                    count,
-                    vec![Part {
-                        cluster,
-                        offered,
-                        quota,
-                    }],
-                ));
+                return Some((slice, count, vec![part]));
             }
+            sought.large |= least.is_some();
             self.losers.restore(before);
         }
         None
     }
 
     /// One unit from several clusters together.
-    fn over_several(
+    fn over_several<'r>(
         &mut self,
-        request: &Request,
-        pressed: &Pressed,
+        sought: &mut Sought<'_>,
+        slice: &'r SliceRequest,
         clusters: &[ClusterId],
-    ) -> Option<(u64, Vec<Part>)> {
-        let mut lacking = request.unit.shape.minus(pressed.left);
-        let mut out = Vec::new();
+    ) -> Option<Found<'r>> {
+        let mut lacking = sought.request.unit.shape.minus(sought.pressed.left);
+        let mut parts = Vec::new();
         for cluster in clusters {
-            let offered = self.losers.offer(
-                request,
-                Lacking {
-                    cluster,
-                    room: lacking,
-                    reach: 1,
-                    below: Some(pressed.pool),
-                },
-            );
+            let offered = self.offered(sought, cluster, lacking);
             let quota = Quota {
                 left: Resources::ZERO,
                 unit: offered.reached.min_each(lacking),
@@ -185,7 +179,7 @@ impl Offer<'_> {
             };
             lacking = lacking.minus(offered.reached);
             if !offered.victims.is_empty() {
-                out.push(Part {
+                parts.push(Part {
                     cluster: cluster.clone(),
                     offered,
                     quota,
@@ -195,8 +189,24 @@ impl Offer<'_> {
                 break;
             }
         }
-        let all: u64 = out.iter().map(|p| p.offered.most).sum();
-        let offered = Offered { most: all, ..Offered::default() };
-        (lacking.is_zero() && all <= self.most(Some(all), &offered)).then_some((1, out))
+        let most = parts.iter().map(|p| p.offered.most).sum();
+        let all = Offered {
+            most,
+            ..Offered::default()
+        };
+        let enough = lacking.is_zero() && self.own_count(sought.request) > 0;
+        let may = most <= self.most(Some(most), &all);
+        sought.large |= enough && !may;
+        (enough && may).then_some((slice, 1, parts))
+    }
+
+    fn offered(&mut self, sought: &Sought<'_>, cluster: &ClusterId, room: Resources) -> Offered {
+        let lacking = Lacking {
+            cluster,
+            room,
+            reach: 1,
+            below: Some(sought.pressed.pool),
+        };
+        self.losers.offer(sought.request, lacking)
     }
 }

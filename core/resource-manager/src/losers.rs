@@ -92,15 +92,14 @@ impl<'a> Losers<'a> {
         of(&self.has).minus(of(&self.staying))
     }
 
-    /// The first at a cluster who may lose something to a pool, of those below another.
-    pub(crate) fn first(&self, request: &Request, cluster: &ClusterId, below: PoolIdx) -> Option<(bool, u32)> {
-        let pools = self.with_more(request, Some(below));
+    /// The first at a cluster who may lose something, of those in some pools.
+    pub(crate) fn first(&self, cluster: &ClusterId, pools: &BTreeSet<PoolIdx>) -> Option<(bool, u32)> {
         let mut losers = self.picture.ledger.losers(cluster, |pool| pools.contains(&pool));
         losers.next().map(|(_, rank, _)| rank)
     }
 
     /// The pools that have more than their own.
-    fn with_more(&self, request: &Request, below: Option<PoolIdx>) -> BTreeSet<PoolIdx> {
+    pub(crate) fn with_more(&self, request: &Request, below: Option<PoolIdx>) -> BTreeSet<PoolIdx> {
         let hierarchy = &self.picture.hierarchy;
         let others = hierarchy.indexes().filter(|i| *i != request.pool);
         let is_below = |i: &PoolIdx| below.is_none_or(|below| hierarchy.above(*i).any(|a| a == below));

@@ -3,21 +3,18 @@
 //! Pure: the same picture gives the same claims.
 
 use crate::division::{Entitled, ask};
-use crate::gangs;
+use crate::elsewhere::Move;
 use crate::holders::{Holders, holders};
 use crate::losers::{Lacking, Losers, Offered};
-use crate::picture::{Picture, SliceKey};
-use crate::place::demand;
-use crate::room::{Asker, Candidates, Taken};
+use crate::picture::Picture;
+use crate::starved::starved;
 use crate::unplaced::{Homeless, unplaced};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, Quota, Victim};
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::spec::GroupSpec;
 use echelon_core_model::{ClusterId, GroupName, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, Request, Rooms, Side, SliceRequest, Turn};
-use echelon_core_routing::{Candidate, place_elsewhere, route_whole};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Most instances of a group for which one claim asks room; for a gang it is all of it.
 pub(crate) const COUNT: u64 = 64;
@@ -35,15 +32,6 @@ pub struct Preemption {
     pub claims: usize,
     /// How long a claim is kept.
     pub patience: Span,
-}
-
-/// Waiting instances that are to go where room can be made for them: nobody may lose anything for them where they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Move {
-    pub(crate) job: JobId,
-    pub(crate) key: SliceKey,
-    pub(crate) to: ClusterId,
-    pub(crate) count: u64,
 }
 
 /// A claim that is to be made.
@@ -143,30 +131,6 @@ pub(crate) enum Claimed {
     NobodyElse,
 }
 
-/// Those that are starved for long enough, in order of admission.
-fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
-    let long = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
-    let claims = &picture.claims;
-    let refused = claims.refused.iter().filter(|(_, (until, _))| *until > now);
-    let mut busy = claims.groups();
-    busy.extend(refused.map(|((job, group), _)| (*job, group)));
-    let lines = picture.ledger.queue().pools();
-    let lines = lines.flat_map(|(_, of_pool)| of_pool.iter().map(|(_, line)| line));
-    let starved = lines.filter(|line| long(line.starved)).flat_map(|line| {
-        let free = |turn: &&Turn| !busy.contains(&(turn.job, &turn.group));
-        line.turns().filter(free).take(LOOKS)
-    });
-    // The first of all: there may be very many.
-    let mut first: BTreeSet<&Turn> = BTreeSet::new();
-    for turn in starved {
-        first.insert(turn);
-        if first.len() > LOOKS {
-            first.pop_last();
-        }
-    }
-    first.into_iter().collect()
-}
-
 pub(crate) struct Offer<'a> {
     pub(crate) picture: &'a Picture,
     pub(crate) first: &'a Entitled,
@@ -240,6 +204,9 @@ impl Offer<'_> {
             let most = self.most(least, &offered);
             if least.is_none_or(|n| n > most) {
                 self.losers.restore(before);
+                if least.is_some() {
+                    return self.save_up();
+                }
                 continue;
             }
             let promised = request.unit.shape.times(count);
@@ -292,6 +259,12 @@ impl Offer<'_> {
         offered.most.min(most)
     }
 
+    /// Whoever needs more than is left of this minute's waits for the next one, and those behind him leave it to him.
+    pub(crate) const fn save_up(&mut self) -> Claimed {
+        self.budget = 0;
+        Claimed::NotNow
+    }
+
     /// A claim is to be made.
     pub(crate) fn make(
         &mut self,
@@ -323,105 +296,15 @@ impl Offer<'_> {
         pool.map(|p| p.path.clone()).unwrap_or_default()
     }
 
-    /// How many of a group its pool is still entitled to by itself.
+    /// How many of a group its pool is still entitled to by itself, within the bounds that no preemption changes.
     pub(crate) fn own_count(&self, request: &Request) -> u64 {
         let own = self.first.ordinary.amount(request.pool);
         let left = own.minus(self.rooms.taken(request.pool).0);
-        request.unit.shape.count_in(left).min(request.room).min(COUNT)
-    }
-
-    /// Another cluster that the group may use, where somebody may lose something for it.
-    fn elsewhere(&mut self, request: &Request) -> Option<Move> {
-        if !request.gang.is_empty() {
-            return self.gang_elsewhere(request);
-        }
-        let (spec, group) = self.picture.group(request.job, &request.group)?;
-        let slice = request.slices.first()?;
-        let count = slice.more.min(self.own_count(request));
-        let lacking = request.unit.shape.times(count);
-        let here: Vec<ClusterId> = request.slices.iter().map(|s| s.cluster.clone()).collect();
-        let candidates = Candidates::new(self.picture, |_| Taken::default());
-        for candidate in candidates.of(Asker::of(spec, group)) {
-            if here.contains(&candidate.id) || count == 0 {
-                continue;
-            }
-            let before = self.losers.staying();
-            let offered = self.losers.offer(
-                request,
-                Lacking {
-                    cluster: &candidate.id,
-                    room: lacking,
-                    reach: 1,
-                    below: None,
-                },
-            );
-            self.losers.restore(before);
-            let most = offered.most.min(self.budget).min(count);
-            let room = Candidate {
-                room: request.unit.shape.times(most),
-                ..candidate.clone()
-            };
-            let share = place_elsewhere(
-                &demand(request.job, spec, group),
-                count,
-                &here,
-                &[room],
-                candidates.homes(),
-            );
-            if let Some(share) = share.into_iter().find(|s| s.count > 0) {
-                return Some(Move {
-                    job: request.job,
-                    key: SliceKey {
-                        group: request.group.clone(),
-                        cluster: slice.cluster.clone(),
-                        generation: slice.generation,
-                    },
-                    to: share.cluster,
-                    count: share.count,
-                });
-            }
-        }
-        None
-    }
-
-    /// Another cluster that all of a gang may use, where enough may be lost for it.
-    fn gang_elsewhere(&mut self, request: &Request) -> Option<Move> {
-        let (spec, _) = self.picture.group(request.job, &request.group)?;
-        let slice = request.slices.first()?;
-        let candidates = Candidates::new(self.picture, |_| Taken::default());
-        let count = |group: &GroupSpec| {
-            let of_group = request.gang.iter().filter(|m| m.group == group.name);
-            of_group.map(|m| m.more).sum()
-        };
-        let parts = gangs::parts(request.job, spec, &candidates, count);
-        let mut from = vec![slice.cluster.clone()];
-        while let Ok(whole) = route_whole(&parts, candidates.capacity(), &from, candidates.homes()) {
-            let there = self.rooms.cluster(&whole.cluster, Side::Ordinary, request.unit.shape);
-            let before = self.losers.staying();
-            let lacking = Lacking {
-                cluster: &whole.cluster,
-                room: request.unit.shape.minus(there),
-                reach: 1,
-                below: None,
-            };
-            let offered = self.losers.offer(request, lacking);
-            self.losers.restore(before);
-            let possible = offered.enough.is_some_and(|n| n <= self.rules.a_minute || n <= self.most(Some(n), &offered));
-            if possible && self.takes(&whole.cluster) && self.own_count(request) > 0 {
-                return Some(Move {
-                    job: request.job,
-                    key: SliceKey {
-                        group: request.group.clone(),
-                        cluster: slice.cluster.clone(),
-                        generation: slice.generation,
-                    },
-                    to: whole.cluster,
-                    count: 1,
-                });
-            }
-            from.push(whole.cluster);
-        }
-        None
+        let bounds = self
+            .rooms
+            .count_by_bounds(request.pool, request.terms, request.unit);
+        let own = request.unit.shape.count_in(left).min(bounds);
+        own.min(request.room).min(COUNT)
     }
 }
 

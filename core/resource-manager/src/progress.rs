@@ -113,6 +113,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         },
         awaited: awaited(picture, id, job),
         created_at: before.map_or(now, |p| p.created_at),
+        starved: picture.claims.starved.since(id),
     })
 }
 

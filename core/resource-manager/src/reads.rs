@@ -82,6 +82,9 @@ impl ResourceManager {
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
+                    if let Some(at) = row.starved {
+                        self.picture.claims.starved.recall(row.job, at);
+                    }
                     let job = self.picture.jobs.open(row.job);
                     job.progress = Some(Box::new(KnownProgress::of(&row)));
                 }

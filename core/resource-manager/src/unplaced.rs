@@ -3,8 +3,8 @@
 
 use crate::entry::{Line, PoolRef, lines, pool_of, terms_in};
 use crate::gangs;
-use crate::picture::{JobView, Picture};
 use crate::losers::Lacking;
+use crate::picture::{JobView, Picture};
 use crate::preempt::{COUNT, Claimed, Draft, LOOKS, Made, Offer};
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::spec::JobSpec;
@@ -32,6 +32,15 @@ pub struct Homeless {
     pub hopeful: BTreeSet<(JobId, GroupName)>,
     /// Why nobody is stopped for others.
     pub words: BTreeMap<(JobId, GroupName), Box<str>>,
+}
+
+impl Homeless {
+    /// Jobs of which something else is said than before.
+    pub(crate) fn told_anew(&self, before: &Self) -> BTreeSet<JobId> {
+        let all = self.words.keys().chain(before.words.keys());
+        let other = all.filter(|key| self.words.get(*key) != before.words.get(*key));
+        other.map(|(job, _)| *job).collect()
+    }
 }
 
 /// Those who are granted and find no host, the first in order of admission.
@@ -79,7 +88,9 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
         gang,
     };
     if spec.gang.is_none() {
-        let waiting = lines.iter().filter_map(|line| Some((line, waits(picture, of, line)?)));
+        let waiting = lines
+            .iter()
+            .filter_map(|line| Some((line, waits(picture, of, line)?)));
         let singles = waiting.filter_map(|(line, (n, since))| {
             let (n, since) = (n, since?);
             let unit = Unit::one(spec.group(&line.key.group)?.room());
@@ -89,7 +100,9 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
         return singles.collect();
     }
     let waiting: Option<Vec<_>> = lines.iter().map(|line| waits(picture, of, line)).collect();
-    let begun = lines.iter().any(|l| l.count.active > 0 || l.count.startable() > l.allocated);
+    let begun = lines
+        .iter()
+        .any(|l| l.count.active > 0 || l.count.startable() > l.allocated);
     let apart = lines.chunk_by(|a, b| a.key.cluster == b.key.cluster).count() > 1;
     let (Some(waiting), Some(first), false) = (waiting, lines.first(), begun || apart) else {
         return Vec::new();
@@ -102,7 +115,12 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
         generation: line.key.generation,
         more: *n,
     };
-    let members: Vec<Member> = lines.iter().zip(&waiting).map(member).filter(|m| m.more > 0).collect();
+    let members: Vec<Member> = lines
+        .iter()
+        .zip(&waiting)
+        .map(member)
+        .filter(|m| m.more > 0)
+        .collect();
     let request = request(first, gangs::unit(spec, &members), 1, members);
     vec![Unplaced { request, since }]
 }
@@ -111,7 +129,10 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
 /// shard does not know the grant.
 fn waits(picture: &Picture, (id, job): (JobId, &JobView), line: &Line) -> Option<(u64, Option<Timestamp>)> {
     let report = picture.report(id, &line.key)?;
-    let grant = job.grants.get(&line.key).filter(|g| report.grant_number >= g.number())?;
+    let grant = job
+        .grants
+        .get(&line.key)
+        .filter(|g| report.grant_number >= g.number())?;
     let granted = grant.granted().saturating_sub(report.active);
     let mut waiting = report.waiting.iter();
     let homeless = waiting.find(|(r, ..)| r.code == ReasonCode::HostResources);
@@ -147,6 +168,12 @@ impl Offer<'_> {
                 continue;
             }
             homeless.hopeful.insert(key.clone());
+            let since = self
+                .picture
+                .claims
+                .starved
+                .since(request.job)
+                .map_or(since, |at| at.min(since));
             if now.since(since) < self.rules.after || claimed.contains(&(key.0, &key.1)) {
                 continue;
             }

@@ -273,6 +273,7 @@ mod tests {
             waiting: Vec::new(),
             awaited: Vec::new(),
             created_at: Timestamp(1),
+            starved: None,
         };
         store.perform(Op::Commit(Batch {
             owner: Role::ResourceManager,

@@ -174,9 +174,15 @@ pub fn progress() -> impl Strategy<Value = Progress> {
     let state = select(JobState::ALL.to_vec());
     let first = (job(), state, at(), of(reason()), of(version()));
     let groups = btree_map(group(), counts(), 0..3);
-    let rest = (groups, vec(waiting(), 0..3), vec(cluster_id(), 0..3), at());
+    let rest = (
+        groups,
+        vec(waiting(), 0..3),
+        vec(cluster_id(), 0..3),
+        at(),
+        of(at()),
+    );
     (first, rest).prop_map(|((job, state, since, reason, ended_version), rest)| {
-        let (groups, waiting, awaited, created_at) = rest;
+        let (groups, waiting, awaited, created_at, starved) = rest;
         Progress {
             job,
             state,
@@ -187,6 +193,7 @@ pub fn progress() -> impl Strategy<Value = Progress> {
             waiting,
             awaited,
             created_at,
+            starved,
         }
     })
 }

@@ -9,9 +9,6 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_testkit::build::shape;
 
-/// Batch work still comes and goes in the end: an instance may just be on its way to where somebody's has ended, and a pool has one
-/// less meanwhile.
-const ON_THE_WAY: u64 = 1;
 /// MiB of an instance of one core.
 const MEMORY: u64 = 64;
 /// Cores of a host.
@@ -55,10 +52,7 @@ impl World {
         let hosts = self.options.clusters * self.options.hosts;
         let there = CORES * u64::try_from(hosts).unwrap_or(u64::MAX);
         let parts = fair(there, &pools);
-        let short = pools
-            .iter()
-            .zip(parts)
-            .filter(|(pool, part)| pool.has.saturating_add(ON_THE_WAY) < *part);
+        let short = pools.iter().zip(parts).filter(|(pool, part)| pool.has < *part);
         short
             .map(|(pool, part)| Broken {
                 invariant: 14,

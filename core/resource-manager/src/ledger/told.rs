@@ -141,6 +141,13 @@ impl Ledger {
         &self.unstored
     }
 
+    /// Whether something of a job is on its way to a cluster.
+    #[must_use]
+    pub fn is_on_its_way(&self, id: JobId) -> bool {
+        let entry = self.entries.get(&id);
+        entry.is_some_and(|e| e.groups.iter().any(|g| g.coming > 0))
+    }
+
     /// Jobs for something of which a shard found no host.
     #[must_use]
     pub const fn unplaced(&self) -> &BTreeSet<JobId> {

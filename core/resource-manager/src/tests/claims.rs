@@ -44,18 +44,30 @@ impl ModelShard {
         };
         let offered: Vec<(Key, RangeSet)> = claim.victims.iter().filter_map(free).collect();
         let all: u64 = offered.iter().map(|(_, set)| set.count()).sum();
-        let cores = |n: u64| (quota.unit.cpus * n).saturating_sub(quota.left.cpus).div_ceil(1000);
+        let cores = |n: u64| {
+            (quota.unit.cpus * n)
+                .saturating_sub(quota.left.cpus)
+                .div_ceil(1000)
+        };
         let units = (0..=quota.count).rev().find(|n| cores(*n) <= all.min(claim.most));
         let mut left = cores(units.unwrap_or(0));
         let taken = left;
         for (key, set) in offered {
-            let gone = if self.gangs.contains(&key.0) && left > 0 { set } else { set.highest(left) };
+            let gone = if self.gangs.contains(&key.0) && left > 0 {
+                set
+            } else {
+                set.highest(left)
+            };
             left = left.saturating_sub(gone.count());
             let slice = self.slices.get_mut(&key).unwrap();
             slice.preempted += gone.count();
             slice.dying = slice.dying.union(&gone);
         }
-        let open = claim.parts.iter().map(|p| ((claim.job, p.group.clone(), p.generation), 0)).collect();
+        let open = claim
+            .parts
+            .iter()
+            .map(|p| ((claim.job, p.group.clone(), p.generation), 0))
+            .collect();
         Promise { claim, open, taken }
     }
 

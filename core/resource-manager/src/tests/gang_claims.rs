@@ -158,6 +158,22 @@ fn a_gang_of_more_than_a_minutes_limit_waits_until_nothing_of_it_is_used() {
 }
 
 #[test]
+fn those_behind_a_gang_of_more_than_a_minutes_limit_leave_it_a_minute() {
+    let mut case = pools(2_400);
+    let x = case.job(1, batch(2_400).pool("/x"));
+    case.run_for(Span::seconds(5));
+    let large = case.job(2, gang(700, 1).pool("/y").priority(9));
+    // Somebody is always starved, too.
+    for n in 3..20 {
+        case.job(n, batch(1).pool("/z"));
+        case.run_for(Span::seconds(15));
+    }
+    assert_eq!(active(&case, [large]), [701]);
+    case.run_for(Span::minutes(4));
+    assert_eq!((active(&case, [x]), taken(&case)), ([1_682], 718));
+}
+
+#[test]
 fn a_new_leader_goes_on_with_what_was_begun_for_a_gang() {
     let (mut case, [x, y]) = stopping();
     case.fail_over();
@@ -267,5 +283,8 @@ fn a_gang_goes_to_no_cluster_where_too_few_may_lose_something() {
     // Of nine each is entitled to six: three of x are too many, for a gang of four that is one too few.
     let y = case.job(4, gang(3, 1).pool("/y"));
     case.run_for(Span::minutes(4));
-    assert_eq!((active(&case, [own, x, rest, y]), taken(&case)), ([3, 5, 4, 0], 0));
+    assert_eq!(
+        (active(&case, [own, x, rest, y]), taken(&case)),
+        ([3, 5, 4, 0], 0)
+    );
 }

@@ -87,6 +87,40 @@ fn a_gang_below_a_limit_gets_room_from_several_clusters_or_takes_nobody() {
 }
 
 #[test]
+fn who_waits_below_a_limit_at_a_full_cluster_goes_where_those_below_it_may_lose_something() {
+    // The home of each is another one.
+    for n in 3..9 {
+        let mut case = Case::with(&[("a", 4), ("b", 6)]);
+        case.set_pool("/t", 6);
+        case.set_pool("/t/x", 1_000_000);
+        case.set_pool("/t/y", 1_000_000);
+        case.run_for(Span::seconds(6));
+        let other = case.job(1, batch(4).only(&["a"]).priority(1));
+        let x = case.job(2, batch(20).pool("/t/x").only(&["b"]).priority(9));
+        case.run_for(Span::seconds(2));
+        let y = case.job(n, batch(20).pool("/t/y"));
+        case.run_for(Span::minutes(8));
+        assert_eq!(
+            (active(&case, [other, x, y]), taken(&case)),
+            ([4, 3, 3], 3),
+            "{n}"
+        );
+    }
+}
+
+#[test]
+fn nobody_is_taken_for_who_could_not_begin_by_another_bound() {
+    let mut case = under_a_limit(6);
+    case.change_pool("/t/y", |p| p.max_instances = 1);
+    case.run_for(Span::seconds(6));
+    let x = case.job(1, batch(20).pool("/t/x"));
+    case.run_for(Span::seconds(2));
+    let y = case.job(2, batch(3).pool("/t/y"));
+    case.run_for(Span::minutes(5));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([5, 1], 1));
+}
+
+#[test]
 fn a_new_leader_takes_nobody_twice_for_room_in_a_pool() {
     let mut case = under_a_limit(6);
     let x = case.job(1, batch(20).pool("/t/x"));

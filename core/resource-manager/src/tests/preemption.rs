@@ -270,3 +270,54 @@ fn who_waits_for_a_cluster_whose_holders_have_no_more_than_their_own_is_told_who
     case.run_for(Span::minutes(2));
     assert!(case.total_active(x) > 0);
 }
+
+#[test]
+fn starved_since_survives_a_new_leader() {
+    let mut case = two_pools(10);
+    let x = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    let y = case.job(2, batch(20).pool("/y"));
+    case.run_for(Span::seconds(20));
+    let since = case.progress(y).unwrap().starved.unwrap();
+    case.fail_over();
+    case.run_for(Span::seconds(4));
+    assert_eq!(case.progress(y).unwrap().starved, Some(since));
+    assert_eq!(taken(&case), 0, "not before its time");
+    case.run_for(Span::seconds(10));
+    assert_eq!((case.total_active(x), case.total_active(y)), (5, 5));
+    case.run_for(Span::minutes(1));
+    assert_eq!(case.progress(y).unwrap().starved, None, "it has its part");
+}
+
+#[test]
+fn starved_since_goes_along_to_another_cluster() {
+    let mut case = Case::with(&[("a", 10), ("b", 10)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    let x = case.job(1, batch(10).pool("/x").only(&["a"]));
+    let other = case.job(2, batch(10).pool("/x").only(&["b"]));
+    case.run_for(Span::seconds(2));
+    let y = case.job(3, batch(1).pool("/y"));
+    case.run_for(Span::seconds(18));
+    // Room comes where it does not wait, and is gone before it arrives.
+    let at = |case: &Case| {
+        let job = case.rm.picture().jobs.get(&y).unwrap();
+        job.slices().into_keys().map(|k| k.cluster).next()
+    };
+    let home = at(&case).unwrap();
+    let (there, loser) = if home == ClusterId::new("a") {
+        ("b", other)
+    } else {
+        ("a", x)
+    };
+    case.held = Some((ClusterId::new(there), Vec::new()));
+    case.at(there, |s, now| s.finish_of(loser, 1, RunState::Succeeded, now));
+    case.shard(there).cores -= 1;
+    case.arrive();
+    case.run_for(Span::seconds(6));
+    assert_eq!(at(&case), Some(ClusterId::new(there)));
+    assert_eq!((case.total_active(y), taken(&case)), (0, 0));
+    case.run_for(Span::seconds(8));
+    assert_eq!((case.total_active(y), taken(&case)), (1, 1));
+}

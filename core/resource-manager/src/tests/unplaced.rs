@@ -33,7 +33,11 @@ fn who_is_granted_and_finds_no_host_gets_one_from_those_who_have_more_than_their
     let mut case = pools();
     let [x, y] = in_pieces(&mut case);
     case.run_for(Span::seconds(20));
-    assert_eq!((case.total_active(x), case.total_active(y)), (8, 0), "not at once");
+    assert_eq!(
+        (case.total_active(x), case.total_active(y)),
+        (8, 0),
+        "not at once"
+    );
     case.run_for(Span::seconds(40));
     assert_eq!((case.total_active(x), case.total_active(y)), (6, 2));
     case.run_for(Span::minutes(3));
@@ -53,7 +57,11 @@ fn who_is_granted_and_finds_no_host_is_told_that_nobody_could_make_room() {
     case.run_for(Span::minutes(1));
     // Both have what they want: nobody has too much.
     assert_eq!((case.total_active(x), case.total_active(y)), (8, 0));
-    assert!(told(&case, y).ends_with("those who have more than their own leave no host with enough room)"), "{}", told(&case, y));
+    assert!(
+        told(&case, y).ends_with("those who have more than their own leave no host with enough room)"),
+        "{}",
+        told(&case, y)
+    );
     case.shard("a").unplaceable = None;
     case.at("a", |s, now| s.finish_of(x, 1, RunState::Succeeded, now));
     case.run_for(Span::seconds(20));

@@ -276,3 +276,16 @@ fn nobody_is_taken_for_room_in_a_pool_while_kills_are_off() {
     claims(&mut w, &[in_a_pool(1, 2)]);
     assert_eq!((w.kills().len(), told(&w)[0].taken), (0, 0));
 }
+
+#[test]
+fn who_is_granted_and_found_no_host_begins_in_the_room_that_is_made_for_it() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    order(&mut w, "large", 1);
+    w.run(seconds(10));
+    assert!(!runs(&w, "large"));
+    claims(&mut w, &[claim(1)]);
+    assert_eq!((w.kills().len(), open(&w)), (2, 1));
+    w.run(seconds(10));
+    assert!(runs(&w, "large"));
+    assert_eq!(open(&w), 0);
+}

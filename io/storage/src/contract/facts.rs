@@ -107,6 +107,7 @@ pub const fn progress(job: JobId, state: JobState) -> Progress {
         waiting: Vec::new(),
         awaited: Vec::new(),
         created_at: Timestamp(1),
+        starved: Some(Timestamp(3)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Heads, names, requests and progress of jobs.
 
 use crate::convert::fields::{
-    WireEnum as _, by_group, cluster, group, job_bytes, job_id, list, messages, optional, required,
+    WireEnum as _, by_group, cluster, group, job_bytes, job_id, list, messages, moment, optional, required,
     wire_enum, word,
 };
 use crate::convert::{FieldError, FieldProblem, Wire};
@@ -192,6 +192,7 @@ impl Wire for Progress {
             waiting,
             awaited,
             created_at,
+            starved,
         } = self;
         let groups = groups.iter().map(|(g, counts)| (g.to_string(), counts.to_wire()));
         wire::Progress {
@@ -204,6 +205,7 @@ impl Wire for Progress {
             waiting: messages(waiting),
             awaited: awaited.iter().map(ToString::to_string).collect(),
             created_at_ms: created_at.0,
+            starved_ms: starved.map(|at| at.0),
         }
     }
 
@@ -223,6 +225,7 @@ impl Wire for Progress {
             waiting: list("waiting", message.waiting)?,
             awaited: awaited.map(|c| cluster("awaited", c)).collect::<Result<_, _>>()?,
             created_at: Timestamp(message.created_at_ms),
+            starved: moment(message.starved_ms),
         })
     }
 }
