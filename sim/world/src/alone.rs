@@ -56,9 +56,8 @@ impl World {
         }
         let reservation = reservation(&self.options);
         let mut found = Vec::new();
-        for n in 0..self.options.pools {
-            let path = pool_of(&self.options, n);
-            let parts: Vec<Resources> = self.clusters.iter().map(|c| self.part_of(c, &path)).collect();
+        for path in self.tree().pools.keys() {
+            let parts: Vec<Resources> = self.clusters.iter().map(|c| self.part_of(c, path)).collect();
             let sum = parts.iter().fold(Resources::ZERO, |sum, p| sum.plus(*p));
             if !sum.fits(reservation) {
                 found.push(format!("parts of {path} sum to {sum}, reserved is {reservation}"));

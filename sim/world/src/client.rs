@@ -2,9 +2,9 @@
 //! repeats the same request. What was acknowledged is remembered and judged at the end.
 
 use crate::gangs::as_gang;
+use crate::homes::homes;
 use crate::invariants::Broken;
 use crate::pods::with_sidecars;
-use crate::shares::pool_of;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -20,6 +20,9 @@ use echelon_core_model::{JobId, Span};
 use echelon_core_testkit::build::JobBuilder;
 use std::collections::VecDeque;
 use std::fmt;
+
+/// Who was refused a job asks again after this.
+const NO_POOL: Span = Span::seconds(10);
 
 /// All users.
 #[derive(Debug, Default)]
@@ -83,9 +86,16 @@ impl World {
     }
 
     fn think(&mut self, n: usize) -> (JobSpec, VecDeque<Asked>) {
-        let pool = pool_of(&self.options, n);
+        let homes = homes(&self.options);
         let plain = self.options.pools > 1;
         let die = &mut self.dice.users;
+        // Where pools are compared, each has as many users.
+        let home = if plain || homes.len() == 1 {
+            n % homes.len()
+        } else {
+            die.index(homes.len())
+        };
+        let pool = homes.get(home).cloned().unwrap_or_default();
         let most = u64::from(self.options.instances).max(1);
         let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
         let name = format!("job{n}");
@@ -253,6 +263,9 @@ impl World {
         );
         if error.is_retryable() {
             self.queue.plan(self.now.plus(Span::seconds(2)), Item::User(n));
+        } else if user.job.is_none() {
+            // Its pool is gone, goes, or allows too little: an operator will see to it.
+            self.queue.plan(self.now.plus(NO_POOL), Item::User(n));
         } else {
             // The job has ended, or is ending: a truthful answer to a wish that came too late.
             user.plans.pop_front();

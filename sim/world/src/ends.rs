@@ -5,8 +5,8 @@ use crate::drains::still_drained;
 use crate::invariants::Broken;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
-use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::job::{Desired, Head, JobState, Progress};
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::Reclaim;
 use echelon_core_model::{JobId, MemberId, TaskId, VolumeId};
@@ -30,6 +30,8 @@ impl World {
         self.broken.extend(wrong);
         let unfair = self.judge_shares();
         self.broken.extend(unfair);
+        let left = self.judge_tree();
+        self.broken.extend(left);
     }
 
     fn judge_user(&self, n: usize) -> Option<Broken> {
@@ -48,14 +50,9 @@ impl World {
         };
         let deleted = user.acknowledged.contains(&Asked::Goal(Wish::Delete));
         let stopped = user.acknowledged.contains(&Asked::Goal(Wish::Stop));
-        let Answer::Head(head) = self.store.read(&Query::Head(job)) else {
-            return None;
-        };
-        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else {
-            return None;
-        };
-        let state = progress.first().map(|p| p.state);
-        let Some(head) = head else {
+        let progress = self.progress(job);
+        let state = progress.as_ref().map(|p| p.state);
+        let Some(head) = self.head(job) else {
             // A deleted one, too: no world lasts as long as a create may be repeated.
             return lost(2, format!("job {job} was acknowledged and is gone"));
         };
@@ -67,7 +64,7 @@ impl World {
                 3,
                 format!(
                     "job {job} was deleted and is still {state:?}; awaited {:?}",
-                    progress.first().map(|p| p.awaited.clone())
+                    progress.as_ref().map(|p| p.awaited.clone())
                 ),
             );
         }
@@ -77,7 +74,7 @@ impl World {
         let live = self.live_instances(job);
         let wanted = self.wanted(job, head.spec_version);
         match (state, stopped) {
-            (Some(s), _) if s.is_ended() && live == 0 => None,
+            (Some(s), _) if s.is_ended() && may_end(&user.spec, head.goal.desired, s) && live == 0 => None,
             (Some(JobState::Running), false) if live == wanted => None,
             // What each pool has is judged.
             (Some(JobState::Running | JobState::Waiting), false) if self.options.pools > 1 => None,
@@ -87,7 +84,7 @@ impl World {
                 None
             }
             _ => {
-                let waiting = progress.first().map(|p| p.waiting.as_slice()).unwrap_or_default();
+                let waiting = progress.map(|p| p.waiting).unwrap_or_default();
                 let why = waiting
                     .iter()
                     .map(|w| format!("{} wait since {}: {}", w.count, w.since.0, w.reason));
@@ -117,6 +114,20 @@ impl World {
         })
     }
 
+    pub(crate) fn head(&self, job: JobId) -> Option<Head> {
+        match self.store.read(&Query::Head(job)) {
+            Answer::Head(head) => head,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn progress(&self, job: JobId) -> Option<Progress> {
+        match self.store.read(&Query::Progress(job)) {
+            Answer::Progress(rows) => rows.into_iter().next(),
+            _ => None,
+        }
+    }
+
     /// Instances that should run at once.
     pub(crate) fn wanted(&self, job: JobId, version: u32) -> u64 {
         let Answer::Spec(Some(spec)) = self.store.read(&Query::Spec(job, version)) else {
@@ -140,5 +151,20 @@ impl World {
             .filter_map(|u| u.job)
             .map(|job| 1 + self.live_instances(job))
             .sum()
+    }
+}
+
+/// Whether a job may have come to such an end: nothing fails but by its command's own doing, and nobody stops what is wanted.
+fn may_end(spec: &JobSpec, desired: Desired, state: JobState) -> bool {
+    let is_batch = spec.kind == JobKind::Batch;
+    let mut tasks = spec.groups.iter().flat_map(|g| {
+        let beside = g.sidecars.iter().map(|s| &s.runtime);
+        std::iter::once(&g.runtime).chain(beside)
+    });
+    match state {
+        JobState::Succeeded => is_batch,
+        JobState::Failed => is_batch && tasks.any(|task| task.env.contains_key("SIM_EXIT_CODE")),
+        JobState::Stopped => desired != Desired::Running,
+        _ => desired == Desired::Deleted,
     }
 }

@@ -18,6 +18,7 @@ mod drivers;
 mod ends;
 mod faults;
 mod gangs;
+mod homes;
 mod invariants;
 mod links;
 mod maintenance;
@@ -34,6 +35,7 @@ mod shares;
 mod storage;
 mod switch;
 mod trace;
+mod trees;
 mod walk;
 mod world;
 

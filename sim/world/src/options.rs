@@ -22,6 +22,8 @@ pub struct Options {
     pub pools: usize,
     /// Cores that each pool has reserved.
     pub reserved: u64,
+    /// Paths of pools beside these, those above them included; jobs belong to any of them without pools below.
+    pub more_pools: &'static [&'static str],
     /// How long grants hold.
     pub lease: Span,
     /// Users' jobs.
@@ -59,6 +61,8 @@ pub struct FaultRates {
     pub drains: u32,
     /// Times that an operator switches kills off for a while.
     pub switches: u32,
+    /// Changes of the tree of pools.
+    pub trees: u32,
     /// Hosts that lend another amount for a while, and end what runs on more.
     pub estimates: u32,
     /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
@@ -80,6 +84,7 @@ impl Options {
             managers: 1,
             pools: 1,
             reserved: 0,
+            more_pools: &[],
             lease: Span::minutes(10),
             jobs: 2,
             instances: 8,
@@ -95,6 +100,7 @@ impl Options {
                 maintenances: 0,
                 drains: 0,
                 switches: 0,
+                trees: 0,
                 estimates: 0,
                 storage: 0,
                 calls: 0,
@@ -115,6 +121,7 @@ impl Options {
             managers: 2,
             pools: 1,
             reserved: 0,
+            more_pools: &["/a", "/a/x", "/a/y", "/b"],
             lease: Span::minutes(10),
             jobs: 4,
             instances: 8,
@@ -130,6 +137,7 @@ impl Options {
                 maintenances: 1,
                 drains: 1,
                 switches: 1,
+                trees: 8,
                 estimates: 6,
                 storage: 20,
                 calls: 20,
@@ -146,6 +154,7 @@ impl Options {
             lent: 0,
             pools: 2,
             reserved: 6,
+            more_pools: &[],
             lease: Span::seconds(20),
             jobs: 6,
             instances: 14,
@@ -153,6 +162,7 @@ impl Options {
                 maintenances: 0,
                 drains: 0,
                 estimates: 0,
+                trees: 4,
                 ..stormy.faults
             },
             ..stormy
