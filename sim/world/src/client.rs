@@ -1,6 +1,7 @@
 //! Users: each submits a job through a gateway and later changes its mind. A gateway may die under a call; the user then
 //! repeats the same request. What was acknowledged is remembered and judged at the end.
 
+use crate::bounds::meets_bounds;
 use crate::gangs::as_gang;
 use crate::homes::homes;
 use crate::invariants::Broken;
@@ -22,7 +23,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// Who was refused a job asks again after this.
-const NO_POOL: Span = Span::seconds(10);
+const NO_POOL: Span = Span::seconds(20);
 
 /// All users.
 #[derive(Debug, Default)]
@@ -88,6 +89,7 @@ impl World {
     fn think(&mut self, n: usize) -> (JobSpec, VecDeque<Asked>) {
         let homes = homes(&self.options);
         let plain = self.options.pools > 1;
+        let tree = self.tree();
         let die = &mut self.dice.users;
         // Where pools are compared, each has as many users.
         let home = if plain || homes.len() == 1 {
@@ -145,7 +147,11 @@ impl World {
             // A retry that comes late, as from a queue: it must not make the job again.
             plans.push_back(Asked::Create);
         }
-        (job.pool(&pool).build(), plans)
+        job = job.pool(&pool);
+        if self.trees.bounded {
+            job = meets_bounds(job, &tree, die);
+        }
+        (job.build(), plans)
     }
 
     /// A user asks for the next thing, or for the same thing again.

@@ -9,7 +9,7 @@ use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::Reclaim;
-use echelon_core_model::{JobId, MemberId, TaskId, VolumeId};
+use echelon_core_model::{JobId, MemberId, RunState, TaskId, VolumeId};
 use std::collections::BTreeSet;
 
 impl World {
@@ -79,9 +79,15 @@ impl World {
             // What each pool has is judged.
             (Some(JobState::Running | JobState::Waiting), false) if self.options.pools > 1 => None,
             (_, false) if wanted == 0 && live == 0 => None,
-            // No cluster has room for all of it at once.
-            (Some(JobState::Waiting), false) if live == 0 && self.is_hopeless_gang(&user.spec, wanted) => {
-                None
+            (Some(JobState::Running | JobState::Waiting), false) if live < wanted => {
+                let progress = progress?;
+                let short = self.unended_of(&progress, &head, wanted).saturating_sub(live);
+                let (_, spec) = self.head_and_spec(job)?;
+                let what = self.untrue((&head, &spec), &progress, short)?;
+                lost(
+                    3,
+                    format!("job {job} has {live} of {wanted} instances live: {what}"),
+                )
             }
             _ => {
                 let waiting = progress.map(|p| p.waiting).unwrap_or_default();
@@ -126,6 +132,16 @@ impl World {
             Answer::Progress(rows) => rows.into_iter().next(),
             _ => None,
         }
+    }
+
+    /// Of so many instances that should run those that have not ended.
+    pub(crate) fn unended_of(&self, progress: &Progress, head: &Head, wanted: u64) -> u64 {
+        let ended: u64 = progress
+            .groups
+            .values()
+            .map(|counts| counts.total() - counts.live() - counts.get(RunState::Pending))
+            .sum();
+        wanted.min(head.instances.saturating_sub(ended))
     }
 
     /// Instances that should run at once.

@@ -1,6 +1,7 @@
 //! Where jobs belong: the first tree of pools, what must hold of one that goes or is missing, and how all who need a pool have one in the
 //! end.
 
+use crate::bounds::{bound, raise_reservations};
 use crate::invariants::Broken;
 use crate::options::Options;
 use crate::shares::{pool_of, reservation};
@@ -35,9 +36,17 @@ impl World {
             pool.reservation = reservation;
             (path, pool)
         });
+        let mut pools: BTreeMap<String, Pool> = pools.collect();
+        self.trees.bounded = self.options.bounded > 0 && self.dice.trees.chance(self.options.bounded);
+        if self.trees.bounded {
+            pools
+                .values_mut()
+                .for_each(|pool| bound(pool, &mut self.dice.trees));
+            raise_reservations(&mut pools);
+        }
         let tree = PoolTree {
             version: Version(1),
-            pools: pools.collect(),
+            pools,
         };
         let founded = tree.pools.values().map(|p| (p.id.clone(), p.clone()));
         self.trees.founded = founded.collect();
@@ -45,6 +54,7 @@ impl World {
             tree,
             expected: Version(0),
         }));
+        self.note_bounds();
     }
 
     pub(crate) fn tree(&self) -> PoolTree {
@@ -60,8 +70,14 @@ impl World {
         self.broken.extend(told);
         let tree = self.tree();
         let mut pools = tree.pools.clone();
-        for (path, is_submitted) in self.needed(&tree) {
+        for (path, _) in self.needed(&tree) {
             make_room(&mut pools, &path);
+        }
+        let version = tree.version;
+        let tree = PoolTree { version, pools };
+        let needed = self.needed(&tree);
+        let mut pools = tree.pools;
+        for (path, is_submitted) in needed {
             let above = std::iter::successors(Some(path.as_str()), |p| Some(PoolTree::parent(p)));
             for at in above.take_while(|p| *p != "/") {
                 let new = || Pool::new(PoolId::new(format!("settled{at}")), at);
@@ -70,15 +86,19 @@ impl World {
             }
         }
         for pool in pools.values_mut() {
-            let first = self.trees.founded.get(&pool.id).cloned();
+            let founded = &self.trees.founded;
+            let at_path = || founded.values().find(|p| p.path == pool.path);
+            let first = founded.get(&pool.id).or_else(at_path).cloned();
             let first = first.unwrap_or_else(|| Pool::new(pool.id.clone(), ""));
             *pool = Pool {
+                id: pool.id.clone(),
                 path: pool.path.clone(),
                 deleting: pool.deleting,
                 version: pool.version.next(),
                 ..first
             };
         }
+        raise_reservations(&mut pools);
         let paths: Vec<(&str, bool)> = pools.values().map(|p| (p.path.as_str(), p.deleting)).collect();
         self.trace.line(self.now, &format!("operator settles: {paths:?}"));
         self.put_pools(pools);

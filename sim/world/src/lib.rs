@@ -11,6 +11,7 @@
 )]
 
 mod alone;
+mod bounds;
 mod client;
 mod dice;
 mod drains;
@@ -36,6 +37,7 @@ mod storage;
 mod switch;
 mod trace;
 mod trees;
+mod waits;
 mod walk;
 mod world;
 

@@ -24,6 +24,8 @@ pub struct Options {
     pub reserved: u64,
     /// Paths of pools beside these, those above them included; jobs belong to any of them without pools below.
     pub more_pools: &'static [&'static str],
+    /// In how many worlds of a thousand pools have bounds, and jobs that meet them.
+    pub bounded: u32,
     /// How long grants hold.
     pub lease: Span,
     /// Users' jobs.
@@ -85,6 +87,7 @@ impl Options {
             pools: 1,
             reserved: 0,
             more_pools: &[],
+            bounded: 0,
             lease: Span::minutes(10),
             jobs: 2,
             instances: 8,
@@ -122,6 +125,7 @@ impl Options {
             pools: 1,
             reserved: 0,
             more_pools: &["/a", "/a/x", "/a/y", "/b"],
+            bounded: 400,
             lease: Span::minutes(10),
             jobs: 4,
             instances: 8,
@@ -155,6 +159,7 @@ impl Options {
             pools: 2,
             reserved: 6,
             more_pools: &[],
+            bounded: 0,
             lease: Span::seconds(20),
             jobs: 6,
             instances: 14,

@@ -6,7 +6,6 @@ use crate::options::Options;
 use crate::world::World;
 use echelon_core_model::Resources;
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{Answer, Query};
 use echelon_core_testkit::build::shape;
 
 /// Batch work still comes and goes in the end: an instance may just be on its way to where somebody's has ended, and a pool has one
@@ -72,24 +71,17 @@ impl World {
 
     /// Instances of a job that should run, and that do; none of one that has ended.
     fn wants_and_has(&self, job: echelon_core_model::JobId) -> (u64, u64) {
-        let Answer::Head(Some(head)) = self.store.read(&Query::Head(job)) else {
+        let (Some(head), Some(progress)) = (self.head(job), self.progress(job)) else {
             return (0, 0);
         };
-        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else {
-            return (0, 0);
-        };
-        let ended: u64 = progress
-            .iter()
-            .flat_map(|p| p.groups.values())
-            .map(|counts| counts.total() - counts.live() - counts.get(echelon_core_model::RunState::Pending))
-            .sum();
-        let is_over = progress.first().is_some_and(|p| p.state.is_ended());
-        if is_over || head.goal.desired != Desired::Running {
+        if progress.state.is_ended() || head.goal.desired != Desired::Running {
             return (0, 0);
         }
         let wanted = self.wanted(job, head.spec_version);
-        let left = head.instances.saturating_sub(ended);
-        (wanted.min(left), self.live_instances(job))
+        (
+            self.unended_of(&progress, &head, wanted),
+            self.live_instances(job),
+        )
     }
 }
 

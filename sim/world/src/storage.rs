@@ -112,6 +112,7 @@ impl World {
         let result = self.store.perform(op);
         if let Some(before) = before {
             self.judge_leaving(&before);
+            self.note_bounds();
         }
         if answered {
             let delay = self.dice.delays.span(QUICK.0, QUICK.1);

@@ -34,6 +34,10 @@ pub struct Trees {
     calls: BTreeMap<u32, Call<Result<(), ApiError>>>,
     /// Pools as they were before anything changed.
     pub(crate) founded: BTreeMap<PoolId, Pool>,
+    /// Whether pools have bounds.
+    pub(crate) bounded: bool,
+    /// The most that their bounds ever were.
+    pub(crate) most: BTreeMap<PoolId, Pool>,
 }
 
 impl fmt::Debug for Trees {
@@ -64,6 +68,23 @@ enum Change {
     Lose(String),
 }
 
+impl Change {
+    /// The same without anything that brings jobs under bounds of other pools, or lifts any for ever.
+    fn in_place(self) -> Self {
+        match self {
+            Self::Move { from, to } => {
+                let name = to.rsplit('/').next().unwrap_or_default();
+                let above = PoolTree::parent(&from).trim_end_matches('/');
+                let to = format!("{above}/{name}");
+                Self::Move { from, to }
+            }
+            Self::Limit(path, u64::MAX) => Self::Limit(path, MOST_CORES * CORE),
+            Self::Lose(path) => Self::Delete(path),
+            other => other,
+        }
+    }
+}
+
 impl World {
     /// Plans when the tree is changed.
     pub(crate) fn plan_trees(&mut self) {
@@ -88,7 +109,13 @@ impl World {
             return;
         }
         let tree = self.tree();
-        let change = draw(&mut self.dice.trees, &self.options, &tree, n);
+        let drawn = draw(&mut self.dice.trees, &self.options, &tree, n);
+        // What comes under another pool, or back into it, may be more than that allows.
+        let change = if self.trees.bounded {
+            drawn.in_place()
+        } else {
+            drawn
+        };
         self.trace.line(self.now, &format!("operator{n}: {change:?}"));
         if let Change::Lose(path) = &change {
             return self.put_pools(without(&tree, path));
@@ -134,6 +161,7 @@ impl World {
         };
         self.store
             .perform(Op::Decide(Decision::PutPools { tree, expected }));
+        self.note_bounds();
     }
 }
 
