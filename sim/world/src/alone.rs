@@ -56,7 +56,13 @@ impl World {
         }
         let reservation = reservation(&self.options);
         let mut found = Vec::new();
-        for path in self.tree().pools.keys() {
+        let tree = self.tree();
+        let is_moved = self
+            .trees
+            .founded
+            .values()
+            .any(|p| tree.pools.get(&p.path).is_none_or(|now| now.id != p.id));
+        for path in tree.pools.keys() {
             let parts: Vec<Resources> = self.clusters.iter().map(|c| self.part_of(c, path)).collect();
             let sum = parts.iter().fold(Resources::ZERO, |sum, p| sum.plus(*p));
             if !sum.fits(reservation) {
@@ -81,7 +87,8 @@ impl World {
                 let most = pool
                     .part
                     .max_each(first.get(&pool.path).copied().unwrap_or_default());
-                if !pool.active.fits(most) {
+                // A job that is changed has its pool's new path from then on: what it has comes from another path.
+                if !pool.active.fits(most) && !is_moved {
                     let what = format!(
                         "{}: {} has {} of {most} alone",
                         cluster.id, pool.path, pool.active

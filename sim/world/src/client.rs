@@ -113,7 +113,10 @@ impl World {
             let runtime = die.span(Span::seconds(1), Span::seconds(40));
             JobBuilder::batch(&name, instances).env("SIM_RUNTIME_MS", &runtime.0.to_string())
         };
-        let is_gang = !is_service && !plain && die.chance(350);
+        let is_gang = !is_service && die.chance(350);
+        if !is_service && die.chance(250) {
+            job = job.max_run(die.span(Span::seconds(5), Span::seconds(60)));
+        }
         if die.chance(500) && !is_gang {
             job = job.spread();
         }

@@ -6,11 +6,15 @@ use crate::invariants::Broken;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
-use echelon_core_model::spec::{JobKind, JobSpec};
+use echelon_core_model::runtime::Runtime;
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::Reclaim;
 use echelon_core_model::{JobId, MemberId, RunState, TaskId, VolumeId};
 use std::collections::BTreeSet;
+
+/// Milliseconds by which a run's deadline may be off.
+const ABOUT: i64 = 1000;
 
 impl World {
     /// When faults have stopped and everything had time to come to rest.
@@ -170,16 +174,26 @@ impl World {
     }
 }
 
-/// Whether a job may have come to such an end: nothing fails but by its command's own doing, and nobody stops what is wanted.
+/// Whether a job may have come to such an end: nothing fails but by its command's own doing or its deadline, and nobody stops what is
+/// wanted.
 fn may_end(spec: &JobSpec, desired: Desired, state: JobState) -> bool {
     let is_batch = spec.kind == JobKind::Batch;
-    let mut tasks = spec.groups.iter().flat_map(|g| {
-        let beside = g.sidecars.iter().map(|s| &s.runtime);
-        std::iter::once(&g.runtime).chain(beside)
-    });
+    let fails = |task: &Runtime| task.env.contains_key("SIM_EXIT_CODE");
+    let mut groups = spec.groups.iter();
+    // How much longer a run of a group takes than it may.
+    let late = |g: &GroupSpec| {
+        let takes = g.runtime.env.get("SIM_RUNTIME_MS")?.parse::<i64>().ok()?;
+        Some(takes.saturating_sub_unsigned(g.max_run?.0))
+    };
     match state {
-        JobState::Succeeded => is_batch,
-        JobState::Failed => is_batch && tasks.any(|task| task.env.contains_key("SIM_EXIT_CODE")),
+        JobState::Succeeded => is_batch && groups.all(|g| !fails(&g.runtime) && late(g) <= Some(ABOUT)),
+        JobState::Failed => {
+            is_batch
+                && groups.any(|g| {
+                    let mut tasks = g.sidecars.iter().map(|s| &s.runtime).chain([&g.runtime]);
+                    late(g) >= Some(-ABOUT) || tasks.any(fails)
+                })
+        }
         JobState::Stopped => desired != Desired::Running,
         _ => desired == Desired::Deleted,
     }

@@ -18,7 +18,7 @@ pub struct Options {
     /// Resource-manager processes.
     pub managers: usize,
     /// Pools of equal share, to which jobs belong in turn. With more than one, jobs want more than there is: all are of plain instances
-    /// of one core, and the end is judged by what each pool has of it.
+    /// of one core, some of them gangs, and the end is judged by what each pool has of it.
     pub pools: usize,
     /// Cores that each pool has reserved.
     pub reserved: u64,
