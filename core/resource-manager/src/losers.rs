@@ -7,7 +7,7 @@ use crate::entry::{PoolRef, Sums, pool_of};
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::claim::Victim;
 use echelon_core_model::directive::SliceReport;
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Kind, Resources};
 use echelon_core_pools::Request;
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -335,7 +335,8 @@ fn enough(lacking: Resources, room: Resources) -> u64 {
     beyond(lacking, room, room.min_each(lacking).kinds())
 }
 
-/// What a job has at a cluster that it could lose: each slice, with the ordinary room of one instance.
+/// What a job has at a cluster that it could lose: each slice, with the ordinary room of one instance. A service whose
+/// `max_unavailable` is all at other clusters loses nothing: its shard would stop none of it, whoever else could have been offered.
 fn slices(picture: &Picture, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
     let view = picture.clusters.get(cluster);
     let job = picture.jobs.get(&id).and_then(|j| Some((j, j.spec.as_deref()?)));
@@ -350,11 +351,13 @@ fn slices(picture: &Picture, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Res
         };
         let staying = report.active.saturating_sub(report.preempting);
         let granted = job.grants.get(&key).map_or(staying, |g| g.granted());
+        let part = view.words.get(&(id, group.clone())).map_or(0, |w| w.part);
+        let may_lose = spec.kind == JobKind::Batch || part > 0;
         let victim = Victim {
             job: id,
             group: group.clone(),
             generation: *generation,
-            most: staying.min(granted),
+            most: if may_lose { staying.min(granted) } else { 0 },
             class: 0,
         };
         Some((victim, ordinary(picture, spec, spec.group(group)?.room())))

@@ -59,6 +59,8 @@ impl Shard {
             Then::Launch(host, runs) => self.launch(&host, &runs),
             Then::Kill(run) => self.kills.start(Target::Run(run), self.now),
             Then::KillStranger(task) => self.kills.start(Target::Stranger(task), self.now),
+            // Kills may have been switched off since; what is still wanted is asked for again.
+            Then::Call(Call::DrainAgent { .. }) if !self.may_kill() => {}
             Then::Call(call) => self.out.push(Effect::Cluster(call)),
             Then::Release(group, generation, numbers) => self.release(group, generation, &numbers),
             Then::Report => self.send_reports(),

@@ -56,9 +56,14 @@ impl World {
         }
         let reservation = reservation(&self.options);
         let mut found = Vec::new();
-        for n in 0..self.options.pools {
-            let path = pool_of(&self.options, n);
-            let parts: Vec<Resources> = self.clusters.iter().map(|c| self.part_of(c, &path)).collect();
+        let tree = self.tree();
+        let is_moved = self
+            .trees
+            .founded
+            .values()
+            .any(|p| tree.pools.get(&p.path).is_none_or(|now| now.id != p.id));
+        for path in tree.pools.keys() {
+            let parts: Vec<Resources> = self.clusters.iter().map(|c| self.part_of(c, path)).collect();
             let sum = parts.iter().fold(Resources::ZERO, |sum, p| sum.plus(*p));
             if !sum.fits(reservation) {
                 found.push(format!("parts of {path} sum to {sum}, reserved is {reservation}"));
@@ -82,7 +87,8 @@ impl World {
                 let most = pool
                     .part
                     .max_each(first.get(&pool.path).copied().unwrap_or_default());
-                if !pool.active.fits(most) {
+                // A job that is changed has its pool's new path from then on: what it has comes from another path.
+                if !pool.active.fits(most) && !is_moved {
                     let what = format!(
                         "{}: {} has {} of {most} alone",
                         cluster.id, pool.path, pool.active

@@ -1,10 +1,11 @@
 //! Users: each submits a job through a gateway and later changes its mind. A gateway may die under a call; the user then
 //! repeats the same request. What was acknowledged is remembered and judged at the end.
 
+use crate::bounds::meets_bounds;
 use crate::gangs::as_gang;
+use crate::homes::homes;
 use crate::invariants::Broken;
 use crate::pods::with_sidecars;
-use crate::shares::pool_of;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -20,6 +21,9 @@ use echelon_core_model::{JobId, Span};
 use echelon_core_testkit::build::JobBuilder;
 use std::collections::VecDeque;
 use std::fmt;
+
+/// Who was refused a job asks again after this.
+const NO_POOL: Span = Span::seconds(20);
 
 /// All users.
 #[derive(Debug, Default)]
@@ -83,9 +87,17 @@ impl World {
     }
 
     fn think(&mut self, n: usize) -> (JobSpec, VecDeque<Asked>) {
-        let pool = pool_of(&self.options, n);
+        let homes = homes(&self.options);
         let plain = self.options.pools > 1;
+        let tree = self.tree();
         let die = &mut self.dice.users;
+        // Where pools are compared, each has as many users.
+        let home = if plain || homes.len() == 1 {
+            n % homes.len()
+        } else {
+            die.index(homes.len())
+        };
+        let pool = homes.get(home).cloned().unwrap_or_default();
         let most = u64::from(self.options.instances).max(1);
         let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
         let name = format!("job{n}");
@@ -101,7 +113,10 @@ impl World {
             let runtime = die.span(Span::seconds(1), Span::seconds(40));
             JobBuilder::batch(&name, instances).env("SIM_RUNTIME_MS", &runtime.0.to_string())
         };
-        let is_gang = !is_service && !plain && die.chance(350);
+        let is_gang = !is_service && die.chance(350);
+        if !is_service && die.chance(250) {
+            job = job.max_run(die.span(Span::seconds(5), Span::seconds(60)));
+        }
         if die.chance(500) && !is_gang {
             job = job.spread();
         }
@@ -135,7 +150,11 @@ impl World {
             // A retry that comes late, as from a queue: it must not make the job again.
             plans.push_back(Asked::Create);
         }
-        (job.pool(&pool).build(), plans)
+        job = job.pool(&pool);
+        if self.trees.bounded {
+            job = meets_bounds(job, &tree, die);
+        }
+        (job.build(), plans)
     }
 
     /// A user asks for the next thing, or for the same thing again.
@@ -253,6 +272,9 @@ impl World {
         );
         if error.is_retryable() {
             self.queue.plan(self.now.plus(Span::seconds(2)), Item::User(n));
+        } else if user.job.is_none() {
+            // Its pool is gone, goes, or allows too little: an operator will see to it.
+            self.queue.plan(self.now.plus(NO_POOL), Item::User(n));
         } else {
             // The job has ended, or is ending: a truthful answer to a wish that came too late.
             user.plans.pop_front();

@@ -18,6 +18,8 @@ pub struct Dice {
     pub users: Die,
     /// Seeds of drivers and clusters.
     pub seeds: Die,
+    /// What operators do to the tree of pools.
+    pub trees: Die,
 }
 
 /// One stream.
@@ -39,6 +41,7 @@ impl Dice {
             faults: die(3),
             users: die(4),
             seeds: die(5),
+            trees: die(6),
         }
     }
 }

@@ -9,16 +9,15 @@ use crate::mesos::{self, ClusterWorld};
 use crate::options::Options;
 use crate::process::{Process, Who};
 use crate::queue::Queue;
-use crate::shares::{pool_of, reservation};
 use crate::storage::Asker;
 use crate::switch::Switch;
 use crate::trace::Trace;
+use crate::trees::Trees;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::drain::Drains;
-use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{Decision, Op, Role};
-use echelon_core_model::{ClusterId, PoolId, Span, Timestamp, Version};
+use echelon_core_model::{ClusterId, Span, Timestamp, Version};
 use echelon_core_placement as placement;
 use echelon_core_resource_manager::{self as rm, ResourceManager};
 use echelon_core_shard::{self as shard, Shard};
@@ -45,6 +44,7 @@ impl World {
             users: Users::default(),
             facts: Facts::default(),
             switch: Switch::default(),
+            trees: Trees::default(),
             touched: Touched::default(),
             broken: Vec::new(),
             judged: BTreeMap::new(),
@@ -54,6 +54,7 @@ impl World {
         };
         world.found();
         world.plan_faults();
+        world.plan_trees();
         world.plan_users();
         world.queue.plan(BEGIN.plus(Span::minutes(1)), Item::Operator);
         world.queue.plan(BEGIN, Item::Tend);
@@ -99,23 +100,6 @@ impl World {
         }
         let everyone: Vec<Who> = self.everyone().collect();
         everyone.into_iter().for_each(|who| self.join(who));
-    }
-
-    fn found_pools(&mut self) {
-        let pools = (0..self.options.pools).map(|n| {
-            let path = pool_of(&self.options, n);
-            let mut pool = Pool::new(PoolId::new(path.trim_start_matches('/')), &path);
-            pool.reservation = reservation(&self.options);
-            (path, pool)
-        });
-        let tree = PoolTree {
-            version: Version(1),
-            pools: pools.collect(),
-        };
-        self.store.perform(Op::Decide(Decision::PutPools {
-            tree,
-            expected: Version(0),
-        }));
     }
 
     fn store_cluster(&mut self, id: &ClusterId) {

@@ -5,12 +5,16 @@ use crate::drains::still_drained;
 use crate::invariants::Broken;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
-use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::job::{Desired, Head, JobState, Progress};
+use echelon_core_model::runtime::Runtime;
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::Reclaim;
-use echelon_core_model::{JobId, MemberId, TaskId, VolumeId};
+use echelon_core_model::{JobId, MemberId, RunState, TaskId, VolumeId};
 use std::collections::BTreeSet;
+
+/// Milliseconds by which a run's deadline may be off.
+const ABOUT: i64 = 1000;
 
 impl World {
     /// When faults have stopped and everything had time to come to rest.
@@ -30,6 +34,8 @@ impl World {
         self.broken.extend(wrong);
         let unfair = self.judge_shares();
         self.broken.extend(unfair);
+        let left = self.judge_tree();
+        self.broken.extend(left);
     }
 
     fn judge_user(&self, n: usize) -> Option<Broken> {
@@ -48,14 +54,9 @@ impl World {
         };
         let deleted = user.acknowledged.contains(&Asked::Goal(Wish::Delete));
         let stopped = user.acknowledged.contains(&Asked::Goal(Wish::Stop));
-        let Answer::Head(head) = self.store.read(&Query::Head(job)) else {
-            return None;
-        };
-        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else {
-            return None;
-        };
-        let state = progress.first().map(|p| p.state);
-        let Some(head) = head else {
+        let progress = self.progress(job);
+        let state = progress.as_ref().map(|p| p.state);
+        let Some(head) = self.head(job) else {
             // A deleted one, too: no world lasts as long as a create may be repeated.
             return lost(2, format!("job {job} was acknowledged and is gone"));
         };
@@ -67,7 +68,7 @@ impl World {
                 3,
                 format!(
                     "job {job} was deleted and is still {state:?}; awaited {:?}",
-                    progress.first().map(|p| p.awaited.clone())
+                    progress.as_ref().map(|p| p.awaited.clone())
                 ),
             );
         }
@@ -77,17 +78,23 @@ impl World {
         let live = self.live_instances(job);
         let wanted = self.wanted(job, head.spec_version);
         match (state, stopped) {
-            (Some(s), _) if s.is_ended() && live == 0 => None,
+            (Some(s), _) if s.is_ended() && may_end(&user.spec, head.goal.desired, s) && live == 0 => None,
             (Some(JobState::Running), false) if live == wanted => None,
             // What each pool has is judged.
             (Some(JobState::Running | JobState::Waiting), false) if self.options.pools > 1 => None,
             (_, false) if wanted == 0 && live == 0 => None,
-            // No cluster has room for all of it at once.
-            (Some(JobState::Waiting), false) if live == 0 && self.is_hopeless_gang(&user.spec, wanted) => {
-                None
+            (Some(JobState::Running | JobState::Waiting), false) if live < wanted => {
+                let progress = progress?;
+                let short = self.unended_of(&progress, &head, wanted).saturating_sub(live);
+                let (_, spec) = self.head_and_spec(job)?;
+                let what = self.untrue((&head, &spec), &progress, short)?;
+                lost(
+                    3,
+                    format!("job {job} has {live} of {wanted} instances live: {what}"),
+                )
             }
             _ => {
-                let waiting = progress.first().map(|p| p.waiting.as_slice()).unwrap_or_default();
+                let waiting = progress.map(|p| p.waiting).unwrap_or_default();
                 let why = waiting
                     .iter()
                     .map(|w| format!("{} wait since {}: {}", w.count, w.since.0, w.reason));
@@ -117,6 +124,30 @@ impl World {
         })
     }
 
+    pub(crate) fn head(&self, job: JobId) -> Option<Head> {
+        match self.store.read(&Query::Head(job)) {
+            Answer::Head(head) => head,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn progress(&self, job: JobId) -> Option<Progress> {
+        match self.store.read(&Query::Progress(job)) {
+            Answer::Progress(rows) => rows.into_iter().next(),
+            _ => None,
+        }
+    }
+
+    /// Of so many instances that should run those that have not ended.
+    pub(crate) fn unended_of(&self, progress: &Progress, head: &Head, wanted: u64) -> u64 {
+        let ended: u64 = progress
+            .groups
+            .values()
+            .map(|counts| counts.total() - counts.live() - counts.get(RunState::Pending))
+            .sum();
+        wanted.min(head.instances.saturating_sub(ended))
+    }
+
     /// Instances that should run at once.
     pub(crate) fn wanted(&self, job: JobId, version: u32) -> u64 {
         let Answer::Spec(Some(spec)) = self.store.read(&Query::Spec(job, version)) else {
@@ -140,5 +171,30 @@ impl World {
             .filter_map(|u| u.job)
             .map(|job| 1 + self.live_instances(job))
             .sum()
+    }
+}
+
+/// Whether a job may have come to such an end: nothing fails but by its command's own doing or its deadline, and nobody stops what is
+/// wanted.
+fn may_end(spec: &JobSpec, desired: Desired, state: JobState) -> bool {
+    let is_batch = spec.kind == JobKind::Batch;
+    let fails = |task: &Runtime| task.env.contains_key("SIM_EXIT_CODE");
+    let mut groups = spec.groups.iter();
+    // How much longer a run of a group takes than it may.
+    let late = |g: &GroupSpec| {
+        let takes = g.runtime.env.get("SIM_RUNTIME_MS")?.parse::<i64>().ok()?;
+        Some(takes.saturating_sub_unsigned(g.max_run?.0))
+    };
+    match state {
+        JobState::Succeeded => is_batch && groups.all(|g| !fails(&g.runtime) && late(g) <= Some(ABOUT)),
+        JobState::Failed => {
+            is_batch
+                && groups.any(|g| {
+                    let mut tasks = g.sidecars.iter().map(|s| &s.runtime).chain([&g.runtime]);
+                    late(g) >= Some(-ABOUT) || tasks.any(fails)
+                })
+        }
+        JobState::Stopped => desired != Desired::Running,
+        _ => desired == Desired::Deleted,
     }
 }

@@ -2,13 +2,11 @@
 
 use crate::dice::Die;
 use crate::invariants::{Broken, stored};
-use crate::shares::CORES;
 use crate::world::World;
-use echelon_core_model::spec::{Gang, JobSpec};
+use echelon_core_model::spec::Gang;
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{ClusterId, InstanceId, InstanceNumber, MemberId, Resources, Span, TaskId};
+use echelon_core_model::{ClusterId, InstanceId, InstanceNumber, Resources, Span, TaskId};
 use echelon_core_testkit::build::JobBuilder;
-use std::collections::BTreeSet;
 
 /// Makes a job a gang, some with a second group like the first.
 pub(crate) fn as_gang(job: JobBuilder, die: &mut Die) -> JobBuilder {
@@ -23,19 +21,6 @@ pub(crate) fn as_gang(job: JobBuilder, die: &mut Die) -> JobBuilder {
         None => job,
     };
     job.gang_within(Gang { start_within: within })
-}
-
-impl World {
-    /// Whether a job is a gang for which others leave no cluster room: every instance takes a core.
-    pub(crate) fn is_hopeless_gang(&self, spec: &JobSpec, wanted: u64) -> bool {
-        let cores = CORES * u64::try_from(self.options.hosts).unwrap_or(u64::MAX);
-        let mut taken = self.clusters.iter().map(|c| {
-            let tasks = c.mesos.live_tasks();
-            let runs = tasks.filter_map(|(_, t)| t.as_str().parse::<MemberId>().ok().map(|m| m.run));
-            runs.collect::<BTreeSet<TaskId>>().len() as u64
-        });
-        spec.gang.is_some() && taken.all(|n| cores.saturating_sub(n) < wanted)
-    }
 }
 
 /// Nothing of a gang is launched before an intent of each of its members is stored.

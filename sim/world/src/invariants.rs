@@ -68,7 +68,8 @@ impl Facts {
         self.away.insert(agent.to_owned(), Some(now));
     }
 
-    fn excused(&self, agent: &str, now: Timestamp) -> bool {
+    /// Whether what runs on an agent is excused: it is away, or just back.
+    pub(crate) fn excused(&self, agent: &str, now: Timestamp) -> bool {
         match self.away.get(agent) {
             None => false,
             Some(None) => true,
@@ -260,6 +261,7 @@ impl World {
         if touched.runs {
             self.judge_double_runs();
             self.judge_hosts();
+            self.judge_bounds();
         }
         if touched.processes.iter().any(|w| matches!(w, Who::Shard { .. })) {
             self.judge_parts();

@@ -11,6 +11,7 @@
 )]
 
 mod alone;
+mod bounds;
 mod client;
 mod dice;
 mod drains;
@@ -18,6 +19,7 @@ mod drivers;
 mod ends;
 mod faults;
 mod gangs;
+mod homes;
 mod invariants;
 mod links;
 mod maintenance;
@@ -34,6 +36,8 @@ mod shares;
 mod storage;
 mod switch;
 mod trace;
+mod trees;
+mod waits;
 mod walk;
 mod world;
 

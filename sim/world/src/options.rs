@@ -18,10 +18,14 @@ pub struct Options {
     /// Resource-manager processes.
     pub managers: usize,
     /// Pools of equal share, to which jobs belong in turn. With more than one, jobs want more than there is: all are of plain instances
-    /// of one core, and the end is judged by what each pool has of it.
+    /// of one core, some of them gangs, and the end is judged by what each pool has of it.
     pub pools: usize,
     /// Cores that each pool has reserved.
     pub reserved: u64,
+    /// Paths of pools beside these, those above them included; jobs belong to any of them without pools below.
+    pub more_pools: &'static [&'static str],
+    /// In how many worlds of a thousand pools have bounds, and jobs that meet them.
+    pub bounded: u32,
     /// How long grants hold.
     pub lease: Span,
     /// Users' jobs.
@@ -59,6 +63,8 @@ pub struct FaultRates {
     pub drains: u32,
     /// Times that an operator switches kills off for a while.
     pub switches: u32,
+    /// Changes of the tree of pools.
+    pub trees: u32,
     /// Hosts that lend another amount for a while, and end what runs on more.
     pub estimates: u32,
     /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
@@ -80,6 +86,8 @@ impl Options {
             managers: 1,
             pools: 1,
             reserved: 0,
+            more_pools: &[],
+            bounded: 0,
             lease: Span::minutes(10),
             jobs: 2,
             instances: 8,
@@ -95,6 +103,7 @@ impl Options {
                 maintenances: 0,
                 drains: 0,
                 switches: 0,
+                trees: 0,
                 estimates: 0,
                 storage: 0,
                 calls: 0,
@@ -115,6 +124,8 @@ impl Options {
             managers: 2,
             pools: 1,
             reserved: 0,
+            more_pools: &["/a", "/a/x", "/a/y", "/b"],
+            bounded: 400,
             lease: Span::minutes(10),
             jobs: 4,
             instances: 8,
@@ -130,6 +141,7 @@ impl Options {
                 maintenances: 1,
                 drains: 1,
                 switches: 1,
+                trees: 8,
                 estimates: 6,
                 storage: 20,
                 calls: 20,
@@ -146,6 +158,8 @@ impl Options {
             lent: 0,
             pools: 2,
             reserved: 6,
+            more_pools: &[],
+            bounded: 0,
             lease: Span::seconds(20),
             jobs: 6,
             instances: 14,
@@ -153,6 +167,7 @@ impl Options {
                 maintenances: 0,
                 drains: 0,
                 estimates: 0,
+                trees: 4,
                 ..stormy.faults
             },
             ..stormy

@@ -4,10 +4,10 @@
 use crate::invariants::Broken;
 use crate::options::Options;
 use crate::world::World;
-use echelon_core_model::Resources;
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{Answer, Query};
+use echelon_core_model::{JobId, MemberId, Resources, TaskId};
 use echelon_core_testkit::build::shape;
+use std::collections::BTreeSet;
 
 /// MiB of an instance of one core.
 const MEMORY: u64 = 64;
@@ -28,62 +28,151 @@ pub(crate) const fn reservation(options: &Options) -> Resources {
     shape(cores, cores.saturating_mul(MEMORY))
 }
 
-/// What a pool wants and has, in instances.
+/// What a pool wants and has, in instances, and its fair part.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pool {
     wants: u64,
     has: u64,
+    part: u64,
+}
+
+impl Pool {
+    /// What it has beyond its part.
+    const fn surplus(&self) -> u64 {
+        self.has.saturating_sub(self.part)
+    }
+}
+
+/// The same of a job, with what it has at each cluster.
+#[derive(Debug)]
+struct Job {
+    pool: usize,
+    wants: u64,
+    has: u64,
+    is_gang: bool,
+    at: Vec<u64>,
+}
+
+/// Everybody's part of what there is.
+#[derive(Debug)]
+struct Shares {
+    of_cluster: u64,
+    pools: Vec<Pool>,
+    jobs: Vec<Job>,
+}
+
+impl Shares {
+    fn new(of_cluster: u64, clusters: usize, pools: usize, jobs: Vec<Job>) -> Self {
+        let mut sums = vec![Pool::default(); pools];
+        for job in &jobs {
+            if let Some(pool) = sums.get_mut(job.pool) {
+                pool.wants += job.wants;
+                pool.has += job.has;
+            }
+        }
+        let there = of_cluster * u64::try_from(clusters).unwrap_or(u64::MAX);
+        let parts = fair(there, &sums);
+        sums.iter_mut()
+            .zip(parts)
+            .for_each(|(pool, part)| pool.part = part);
+        Self {
+            of_cluster,
+            pools: sums,
+            jobs,
+        }
+    }
+
+    /// Whether something of a job waits that could begin inside its pool's part, where there is room or others have more than theirs.
+    fn is_short(&self, job: &Job, clusters: usize) -> bool {
+        let Some(pool) = self.pools.get(job.pool).filter(|_| job.has < job.wants) else {
+            return false;
+        };
+        // What is too little for what waits is nothing to it.
+        let unit = if job.is_gang { job.wants } else { 1 };
+        if pool.has.saturating_add(unit - 1) >= pool.part {
+            return false;
+        }
+        let free = |c: &usize| {
+            let taken: u64 = self.jobs.iter().filter_map(|j| j.at.get(*c)).sum();
+            self.of_cluster.saturating_sub(taken)
+        };
+        let with_victims = |c: &usize| free(c) + self.victims(job.pool, *c);
+        // A gang goes where it has room, and else stays where it is until room is made there.
+        if job.is_gang {
+            (0..clusters).any(|c| free(&c) >= unit) || (0..clusters).all(|c| with_victims(&c) >= unit)
+        } else {
+            (0..clusters).any(|c| with_victims(&c) >= unit)
+        }
+    }
+
+    /// Instances of others at a cluster that these have beyond their parts. A gang is lost whole or not at all.
+    fn victims(&self, pool: usize, cluster: usize) -> u64 {
+        let others = self.pools.iter().enumerate().filter(|(i, _)| *i != pool);
+        let of_other = |(i, other): (usize, &Pool)| {
+            let may_go = |job: &&Job| job.pool == i && (!job.is_gang || job.has <= other.surplus());
+            let there = self.jobs.iter().filter(may_go).filter_map(|j| j.at.get(cluster));
+            other.surplus().min(there.sum())
+        };
+        others.map(of_other).sum()
+    }
 }
 
 impl World {
     /// Pools that have less than their fair part.
-    pub(crate) fn judge_shares(&self) -> Vec<Broken> {
-        if self.options.pools < 2 {
-            return Vec::new();
+    pub(crate) fn judge_shares(&self) -> Option<Broken> {
+        let (pools, clusters) = (self.options.pools, self.options.clusters);
+        if pools < 2 {
+            return None;
         }
-        let mut pools = vec![Pool::default(); self.options.pools];
-        for (n, user) in self.users.0.iter().enumerate() {
-            let (wants, has) = user.job.map_or((0, 0), |job| self.wants_and_has(job));
-            if let Some(pool) = pools.get_mut(n % self.options.pools) {
-                pool.wants += wants;
-                pool.has += has;
-            }
-        }
-        let hosts = self.options.clusters * self.options.hosts;
-        let there = CORES * u64::try_from(hosts).unwrap_or(u64::MAX);
-        let parts = fair(there, &pools);
-        let short = pools.iter().zip(parts).filter(|(pool, part)| pool.has < *part);
-        short
-            .map(|(pool, part)| Broken {
-                invariant: 14,
-                what: format!(
-                    "a pool has {} of its {part}; of {there} all have {pools:?}",
-                    pool.has
-                ),
+        let of_cluster = CORES * u64::try_from(self.options.hosts).unwrap_or(u64::MAX);
+        let jobs = self.users.0.iter().enumerate().filter_map(|(n, user)| {
+            let id = user.job?;
+            let (wants, has) = self.wants_and_has(id);
+            Some(Job {
+                pool: n % pools,
+                wants,
+                has,
+                is_gang: user.spec.gang.is_some(),
+                at: (0..clusters).map(|c| self.live_at(c, id)).collect(),
             })
-            .collect()
+        });
+        // No cluster has room for a larger gang.
+        let jobs = jobs.filter(|job| !job.is_gang || job.wants <= of_cluster);
+        let shares = Shares::new(of_cluster, clusters, pools, jobs.collect());
+        let short = shares.jobs.iter().find(|job| shares.is_short(job, clusters))?;
+        let why = self.users.0.iter().filter_map(|u| self.progress(u.job?));
+        let why: Vec<_> = why.flat_map(|p| p.waiting).collect();
+        Some(Broken {
+            invariant: 14,
+            what: format!("{short:?} waits inside its pool's part: {shares:?}; {why:?}"),
+        })
+    }
+
+    /// Instances of a job that live at a cluster.
+    fn live_at(&self, cluster: usize, job: JobId) -> u64 {
+        let tasks = self
+            .clusters
+            .get(cluster)
+            .into_iter()
+            .flat_map(|c| c.mesos.live_tasks());
+        let runs = tasks.filter_map(|(_, t)| t.as_str().parse::<MemberId>().ok().map(|m| m.run));
+        let ours: BTreeSet<TaskId> = runs.filter(|run| run.instance.job == job).collect();
+        ours.len() as u64
     }
 
     /// Instances of a job that should run, and that do; none of one that has ended.
-    fn wants_and_has(&self, job: echelon_core_model::JobId) -> (u64, u64) {
-        let Answer::Head(Some(head)) = self.store.read(&Query::Head(job)) else {
+    fn wants_and_has(&self, job: JobId) -> (u64, u64) {
+        let (Some(head), Some(progress)) = (self.head(job), self.progress(job)) else {
             return (0, 0);
         };
-        let Answer::Progress(progress) = self.store.read(&Query::Progress(job)) else {
-            return (0, 0);
-        };
-        let ended: u64 = progress
-            .iter()
-            .flat_map(|p| p.groups.values())
-            .map(|counts| counts.total() - counts.live() - counts.get(echelon_core_model::RunState::Pending))
-            .sum();
-        let is_over = progress.first().is_some_and(|p| p.state.is_ended());
-        if is_over || head.goal.desired != Desired::Running {
+        if progress.state.is_ended() || head.goal.desired != Desired::Running {
             return (0, 0);
         }
         let wanted = self.wanted(job, head.spec_version);
-        let left = head.instances.saturating_sub(ended);
-        (wanted.min(left), self.live_instances(job))
+        (
+            self.unended_of(&progress, &head, wanted),
+            self.live_instances(job),
+        )
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::process::Who;
 use crate::world::{Item, World};
 use echelon_core_model::Span;
-use echelon_core_model::store::{Op, OpFailure, OpId, OpResult};
+use echelon_core_model::store::{Decision, Op, OpFailure, OpId, OpResult};
 
 /// Who asked: a process, or a user's gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub enum Asker {
     Process(Who, u64),
     /// The gateway that serves this user.
     User(usize),
+    /// The gateway that serves the operator's change of that number.
+    Operator(u32),
 }
 
 /// What becomes of an operation on its way.
@@ -106,7 +108,12 @@ impl World {
 
     /// An operation arrives.
     pub(crate) fn storage_arrives(&mut self, asker: Asker, id: OpId, op: Op, answered: bool) {
+        let before = matches!(op, Op::Decide(Decision::PutPools { .. })).then(|| self.tree());
         let result = self.store.perform(op);
+        if let Some(before) = before {
+            self.judge_leaving(&before);
+            self.note_bounds();
+        }
         if answered {
             let delay = self.dice.delays.span(QUICK.0, QUICK.1);
             self.queue

@@ -14,6 +14,7 @@ use crate::queue::Queue;
 use crate::storage::Asker;
 use crate::switch::Switch;
 use crate::trace::Trace;
+use crate::trees::Trees;
 use echelon_core_hosts::{Call, Tally};
 use echelon_core_model::store::{Op, OpId, OpResult, Role};
 use echelon_core_model::{ClusterId, Span, Timestamp};
@@ -98,6 +99,10 @@ pub enum Item {
     KillsOn,
     /// Nobody wants a host empty any more.
     EndDrain { cluster: usize, hostname: String },
+    /// An operator changes the pools.
+    ChangePools(u32),
+    /// The pools become as they were, as far as jobs need them.
+    SettlePools,
     /// A user does something.
     User(usize),
 }
@@ -121,6 +126,7 @@ pub struct World {
     pub(crate) users: Users,
     pub(crate) facts: Facts,
     pub(crate) switch: Switch,
+    pub(crate) trees: Trees,
     pub(crate) touched: Touched,
     pub(crate) broken: Vec<Broken>,
     /// The revisions of resource managers' pictures that were looked at, with their lives.
@@ -251,6 +257,8 @@ impl World {
             } => self.begin_maintenance(cluster, hostname, away),
             Item::EndDrain { cluster, hostname } => self.want_no_longer_empty(cluster, &hostname),
             Item::EndMaintenance { cluster, hostname } => self.end_maintenance(cluster, &hostname),
+            Item::ChangePools(n) => self.change_pools(n),
+            Item::SettlePools => self.settle_pools(),
             Item::User(user) => self.user_acts(user),
         }
     }
@@ -264,6 +272,7 @@ impl World {
                 self.shard_hears((cluster, index, life), shard::Event::Storage(id, result));
             }
             Asker::User(user) => self.user_hears(user, result),
+            Asker::Operator(n) => self.change_hears(n, result),
         }
     }
 

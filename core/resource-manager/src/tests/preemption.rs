@@ -244,6 +244,26 @@ fn who_waits_where_nobody_may_lose_anything_goes_where_somebody_may() {
 }
 
 #[test]
+fn what_may_not_be_unavailable_at_a_cluster_is_not_offered_there_in_place_of_what_may() {
+    let mut case = Case::with(&[("a", 6), ("b", 6)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    let old = case.job(1, service(3).pool("/x").only(&["b"]));
+    case.run_for(Span::seconds(3));
+    // What may be unavailable of the younger one, which would lose first, is at `a`.
+    let young = case.job(2, service(6).pool("/x").spread());
+    case.run_for(Span::seconds(3));
+    let more = case.job(3, batch(3).pool("/x").only(&["a"]));
+    case.run_for(Span::seconds(3));
+    let active = |case: &Case, jobs: [JobId; 3]| jobs.map(|job| case.total_active(job));
+    assert_eq!(active(&case, [old, young, more]), [3, 6, 3]);
+    let y = case.job(4, batch(3).pool("/y").only(&["b"]));
+    case.run_for(Span::minutes(5));
+    assert_eq!(active(&case, [old, young, y]), [0, 6, 3]);
+}
+
+#[test]
 fn who_waits_for_a_cluster_whose_holders_have_no_more_than_their_own_is_told_who_they_are() {
     let mut case = Case::with(&[("a", 5), ("b", 8)]);
     case.set_pool("/x", 1_000);

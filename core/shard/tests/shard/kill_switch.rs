@@ -107,6 +107,29 @@ fn every_kind_of_kill_is_held_back() {
 }
 
 #[test]
+fn an_agent_that_waits_for_storage_is_not_drained_when_kills_are_off_by_then() {
+    let mut w = World::serving();
+    let drained = |w: &World| w.calls.iter().any(|c| matches!(c, Call::DrainAgent { .. }));
+    w.storage = Storage::Stalls;
+    let wish = HostDrain {
+        batch_until: w.now,
+        agent: true,
+    };
+    w.direct(Order::Drains(Drains {
+        version: 1,
+        hosts: [("host-0.example".to_owned(), wish)].into(),
+    }));
+    w.run(seconds(1));
+    flip(&mut w, true);
+    w.unstall();
+    w.run(seconds(90));
+    assert!(!drained(&w));
+    flip(&mut w, false);
+    w.run(seconds(90));
+    assert!(drained(&w));
+}
+
+#[test]
 fn a_task_that_no_record_wants_lives_on_too() {
     let (mut w, spec) = running(2);
     flip(&mut w, true);

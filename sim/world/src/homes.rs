@@ -1,0 +1,213 @@
+//! Where jobs belong: the first tree of pools, what must hold of one that goes or is missing, and how all who need a pool have one in the
+//! end.
+
+use crate::bounds::{bound, raise_reservations};
+use crate::invariants::Broken;
+use crate::options::Options;
+use crate::shares::{pool_of, reservation};
+use crate::world::World;
+use echelon_core_model::job::{Desired, Head, JobState, Progress};
+use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
+use echelon_core_model::reason::Layer;
+use echelon_core_model::store::{Answer, Decision, Op, Query};
+use echelon_core_model::{PoolId, ReasonCode, Resources, Version};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The paths that jobs are submitted to.
+pub(crate) fn homes(options: &Options) -> Vec<String> {
+    let in_turn = (0..options.pools).map(|n| pool_of(options, n));
+    let more = options.more_pools.iter();
+    let leaves = more.filter(|path| {
+        let below = format!("{path}/");
+        !options.more_pools.iter().any(|other| other.starts_with(&below))
+    });
+    in_turn.chain(leaves.map(|path| (*path).to_owned())).collect()
+}
+
+impl World {
+    /// Stores the first tree.
+    pub(crate) fn found_pools(&mut self) {
+        let in_turn =
+            (0..self.options.pools).map(|n| (pool_of(&self.options, n), reservation(&self.options)));
+        let more = self.options.more_pools.iter();
+        let more = more.map(|path| ((*path).to_owned(), Resources::ZERO));
+        let pools = in_turn.chain(more).map(|(path, reservation)| {
+            let mut pool = Pool::new(PoolId::new(path.trim_start_matches('/')), &path);
+            pool.reservation = reservation;
+            (path, pool)
+        });
+        let mut pools: BTreeMap<String, Pool> = pools.collect();
+        self.trees.bounded = self.options.bounded > 0 && self.dice.trees.chance(self.options.bounded);
+        if self.trees.bounded {
+            pools
+                .values_mut()
+                .for_each(|pool| bound(pool, &mut self.dice.trees));
+            raise_reservations(&mut pools);
+        }
+        let tree = PoolTree {
+            version: Version(1),
+            pools,
+        };
+        let founded = tree.pools.values().map(|p| (p.id.clone(), p.clone()));
+        self.trees.founded = founded.collect();
+        self.store.perform(Op::Decide(Decision::PutPools {
+            tree,
+            expected: Version(0),
+        }));
+        self.note_bounds();
+    }
+
+    pub(crate) fn tree(&self) -> PoolTree {
+        match self.store.read(&Query::Pools) {
+            Answer::Pools(tree) => tree,
+            _ => PoolTree::default(),
+        }
+    }
+
+    /// Faults have stopped: nothing is bounded more than it was at first, and who needs a pool has it.
+    pub(crate) fn settle_pools(&mut self) {
+        let told = self.judge_missing();
+        self.broken.extend(told);
+        let tree = self.tree();
+        let mut pools = tree.pools.clone();
+        for (path, _) in self.needed(&tree) {
+            make_room(&mut pools, &path);
+        }
+        let version = tree.version;
+        let tree = PoolTree { version, pools };
+        let needed = self.needed(&tree);
+        let mut pools = tree.pools;
+        for (path, is_submitted) in needed {
+            let above = std::iter::successors(Some(path.as_str()), |p| Some(PoolTree::parent(p)));
+            for at in above.take_while(|p| *p != "/") {
+                let new = || Pool::new(PoolId::new(format!("settled{at}")), at);
+                let pool = pools.entry(at.to_owned()).or_insert_with(new);
+                pool.deleting &= is_submitted;
+            }
+        }
+        for pool in pools.values_mut() {
+            let founded = &self.trees.founded;
+            let at_path = || founded.values().find(|p| p.path == pool.path);
+            let first = founded.get(&pool.id).or_else(at_path).cloned();
+            let first = first.unwrap_or_else(|| Pool::new(pool.id.clone(), ""));
+            *pool = Pool {
+                id: pool.id.clone(),
+                path: pool.path.clone(),
+                deleting: pool.deleting,
+                version: pool.version.next(),
+                ..first
+            };
+        }
+        raise_reservations(&mut pools);
+        let paths: Vec<(&str, bool)> = pools.values().map(|p| (p.path.as_str(), p.deleting)).collect();
+        self.trace.line(self.now, &format!("operator settles: {paths:?}"));
+        self.put_pools(pools);
+    }
+
+    /// Paths at which jobs need a pool, and whether they are submitted already.
+    fn needed(&self, tree: &PoolTree) -> BTreeSet<(String, bool)> {
+        let paths = PoolPaths::of(tree);
+        let users = self.users.0.iter();
+        let needed = users.filter_map(|user| match user.job {
+            None => Some((user.spec.pool.clone(), false)),
+            Some(job) => {
+                let head = self.head(job).filter(|h| h.goal.desired == Desired::Running)?;
+                Some((paths.of_job(&head).to_owned(), true))
+            }
+        });
+        needed.collect()
+    }
+
+    /// Jobs that are to run and have not ended, with their heads.
+    fn unended(&self) -> impl Iterator<Item = (Head, Option<Progress>)> + '_ {
+        let jobs = self.users.0.iter().filter_map(|u| u.job);
+        jobs.filter_map(|job| {
+            let head = self.head(job)?;
+            let progress = self.progress(job);
+            let state = progress.as_ref().map_or(JobState::Waiting, |p| p.state);
+            (!state.is_ended()).then_some((head, progress))
+        })
+    }
+
+    /// A job whose pool is missing waits, and says so.
+    fn judge_missing(&self) -> Vec<Broken> {
+        let tree = self.tree();
+        let paths = PoolPaths::of(&tree);
+        let missing = self.unended().filter(|(head, _)| {
+            let path = paths.of_job(head);
+            head.goal.desired == Desired::Running && !(tree.pools.contains_key(path) && tree.is_leaf(path))
+        });
+        let wrong = missing.filter_map(|(head, progress)| {
+            let waiting = progress.map(|p| p.waiting).unwrap_or_default();
+            let untrue = waiting.into_iter().find(|w| {
+                let code = w.reason.code;
+                let of_pool = code.layer() == Layer::Pool && code != ReasonCode::PoolNotFound;
+                of_pool || matches!(code, ReasonCode::Accepted | ReasonCode::AwaitingGrant)
+            })?;
+            Some(Broken {
+                invariant: 17,
+                what: format!("{}, whose pool is missing, waits for {}", head.job, untrue.reason),
+            })
+        });
+        wrong.collect()
+    }
+
+    /// A tree was written over another one: no pool leaves with something of it running.
+    pub(crate) fn judge_leaving(&mut self, before: &PoolTree) {
+        let after = self.tree();
+        if after.version == before.version {
+            return;
+        }
+        let left: Vec<&Pool> = before
+            .pools
+            .values()
+            .filter(|p| after.pools.values().all(|a| a.id != p.id))
+            .collect();
+        let paths = PoolPaths::of(before);
+        let users = self.users.0.iter();
+        let wrong = users.filter_map(|user| {
+            let head = self.head(user.job?)?;
+            let pool = left.iter().find(|p| p.path == paths.of_job(&head))?;
+            let n = self.live_instances(head.job);
+            (n > 0).then(|| Broken {
+                invariant: 17,
+                what: format!(
+                    "pool {} leaves with {n} instances of {} running",
+                    pool.path, head.job
+                ),
+            })
+        });
+        let wrong: Vec<Broken> = wrong.collect();
+        self.broken.extend(wrong);
+    }
+
+    /// In the end a pool that was to go is gone when it is empty.
+    pub(crate) fn judge_tree(&self) -> Vec<Broken> {
+        let tree = self.tree();
+        let paths = PoolPaths::of(&tree);
+        let used: BTreeSet<String> = self.unended().map(|(h, _)| paths.of_job(&h).to_owned()).collect();
+        let empty = tree
+            .pools
+            .values()
+            .filter(|p| p.deleting && tree.is_leaf(&p.path) && !used.contains(&p.path));
+        empty
+            .map(|p| Broken {
+                invariant: 17,
+                what: format!("pool {} was deleted, is empty and still there", p.path),
+            })
+            .collect()
+    }
+}
+
+/// A pool that jobs are in, or are to come to, has none below it: these become top pools.
+fn make_room(pools: &mut BTreeMap<String, Pool>, path: &str) {
+    let below = format!("{path}/");
+    let inner: Vec<String> = pools.keys().filter(|p| p.starts_with(&below)).cloned().collect();
+    for old in inner {
+        if let Some(mut pool) = pools.remove(&old) {
+            let rest = old.strip_prefix(&below).unwrap_or_default();
+            pool.path = format!("/from{}-{rest}", path.replace('/', "-"));
+            pools.insert(pool.path.clone(), pool);
+        }
+    }
+}

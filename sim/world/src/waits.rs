@@ -1,0 +1,109 @@
+//! Whoever waits in the end, waits for a reason that is true: a bound of a pool is reached, or no host has room. Told by what runs, not
+//! by what the resource manager makes of it.
+
+use crate::mesos::ClusterWorld;
+use crate::shares::CORES;
+use crate::world::World;
+use echelon_core_model::job::{Head, Progress, Waiting};
+use echelon_core_model::pool::PoolPaths;
+use echelon_core_model::reason::Layer;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{MemberId, ReasonCode, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl World {
+    /// What is wrong with why instances of a job wait, of which so many should run and do not.
+    pub(crate) fn untrue(
+        &self,
+        (head, spec): (&Head, &JobSpec),
+        progress: &Progress,
+        short: u64,
+    ) -> Option<String> {
+        let told = progress.waiting.iter().filter(|w| {
+            let code = w.reason.code;
+            code != ReasonCode::MaxRunning && !code.withholds()
+        });
+        let told: Vec<&Waiting> = told.collect();
+        let n: u64 = told.iter().map(|w| w.count).sum();
+        if n < short {
+            return Some(format!("{short} are missing and {n} wait"));
+        }
+        let untrue = told.into_iter().find(|w| !self.is_true(head, spec, w))?;
+        Some(format!(
+            "{} wait for what is not so: {}",
+            untrue.count, untrue.reason
+        ))
+    }
+
+    fn is_true(&self, head: &Head, spec: &JobSpec, waiting: &Waiting) -> bool {
+        let code = waiting.reason.code;
+        let tree = self.tree();
+        let paths = PoolPaths::of(&tree);
+        let runs = self.runs_of_pools(&tree);
+        // A gang waits for all of itself.
+        let n = spec.gang.map_or(1, |_| spec.instances());
+        let cpus = spec.group(&waiting.group).map_or(0, |g| g.room().cpus);
+        let mut pools = tree.lineage(paths.of_job(head));
+        let reached = pools.any(|pool| {
+            let runs = runs.get(&pool.path).copied().unwrap_or_default();
+            runs.is_reached(code, pool, n, cpus)
+        });
+        let is_for_room = matches!(
+            code,
+            ReasonCode::NoClusterCapacity
+                | ReasonCode::PoolEntitlement
+                | ReasonCode::PoolClusterHeld
+                | ReasonCode::GangTooLarge
+                | ReasonCode::GangKept
+                | ReasonCode::GangBlocked
+        );
+        reached
+            || (code == ReasonCode::HostVolume && self.is_some_host_full(spec))
+            || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room(spec, n))
+    }
+
+    /// Whether a cluster has room for so many instances: each takes a core, so that what a cluster has left some host has.
+    fn has_room(&self, spec: &JobSpec, n: u64) -> bool {
+        let hosts = u64::try_from(self.options.hosts).unwrap_or(u64::MAX);
+        let there = self.cores(spec).saturating_mul(hosts);
+        let taken = self.taken(spec).into_iter();
+        let mut taken = taken.map(|of_cluster| of_cluster.values().sum::<u64>());
+        taken.any(|taken| there.saturating_sub(taken) >= n)
+    }
+
+    /// Whether a host has room for no instance.
+    fn is_some_host_full(&self, spec: &JobSpec) -> bool {
+        let taken = self.taken(spec);
+        taken
+            .iter()
+            .flat_map(BTreeMap::values)
+            .any(|n| *n >= self.cores(spec))
+    }
+
+    /// What a host has for jobs like this one.
+    const fn cores(&self, spec: &JobSpec) -> u64 {
+        if spec.revocable { self.options.lent } else { CORES }
+    }
+
+    /// Instances on each host of each cluster that take the same room as those of a job.
+    fn taken(&self, spec: &JobSpec) -> Vec<BTreeMap<String, u64>> {
+        let is_alike = |run: &TaskId| {
+            let of = self.head_and_spec(run.instance.job);
+            of.is_some_and(|(_, s)| s.revocable == spec.revocable)
+        };
+        let of_cluster = |c: &ClusterWorld| {
+            let mut runs: BTreeSet<(String, TaskId)> = BTreeSet::new();
+            for (agent, task) in c.mesos.live_tasks() {
+                if let Ok(MemberId { run, .. }) = task.as_str().parse() {
+                    runs.insert((agent.as_str().to_owned(), run));
+                }
+            }
+            let mut taken: BTreeMap<String, u64> = BTreeMap::new();
+            for (agent, _) in runs.into_iter().filter(|(_, run)| is_alike(run)) {
+                *taken.entry(agent).or_default() += 1;
+            }
+            taken
+        };
+        self.clusters.iter().map(of_cluster).collect()
+    }
+}
