@@ -75,7 +75,8 @@ impl Change {
             Self::Move { from, to } => {
                 let name = to.rsplit('/').next().unwrap_or_default();
                 let above = PoolTree::parent(&from).trim_end_matches('/');
-                let to = format!("{above}/{name}");
+                // Nor does it come to where others are submitted, who need other bounds.
+                let to = format!("{above}/in-{name}");
                 Self::Move { from, to }
             }
             Self::Limit(path, u64::MAX) => Self::Limit(path, MOST_CORES * CORE),
