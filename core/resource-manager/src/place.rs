@@ -361,7 +361,12 @@ pub fn send_waiting(
     (now, spill_after): (Timestamp, Span),
 ) -> bool {
     let settled = job.durable == job.decided && job.decided.ranges(&key.group).len() <= MAX_RANGES;
-    settled && mark_some(job, key, (to, count), tries(now, spill_after)) > 0
+    let marked = settled && mark_some(job, key, (to, count), tries(now, spill_after)) > 0;
+    if marked {
+        // However long they have waited: the mark is doubted from now on.
+        job.stuck.insert(key.clone(), now);
+    }
+    marked
 }
 
 fn asker_of(job: &JobView, key: &SliceKey) -> Asker {

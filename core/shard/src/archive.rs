@@ -16,6 +16,10 @@ impl Shard {
         if !group.archive || self.archiving.contains(&number) || group.has_loose_ends() {
             return;
         }
+        self.reclaim_unseen(number);
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
         self.archiving.insert(number);
         let copies = group
             .blocks

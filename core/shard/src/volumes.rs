@@ -204,7 +204,10 @@ impl Shard {
 
     /// Whether offers are wanted for that alone.
     pub(crate) fn has_volumes_to_destroy(&self) -> bool {
-        self.own.volumes.values().any(|w| *w == VolumeWish::Destroy)
+        let is_there = |(id, wish): (&VolumeId, &VolumeWish)| {
+            *wish == VolumeWish::Destroy && self.hosts.volume(id).is_some()
+        };
+        self.own.volumes.iter().any(is_there)
     }
 
     /// An instance that is over for good, and whose job says so, leaves no volume behind.
@@ -216,15 +219,46 @@ impl Shard {
     }
 
     fn volume_to_reclaim(&self, at: At) -> Option<VolumeId> {
+        let volume = self.reclaimable(at)?;
+        self.hosts.volume(&volume.id).is_some().then(|| volume.id.clone())
+    }
+
+    /// The volume of an instance that is over for good, if its job says that it goes and nobody has wished for that.
+    fn reclaimable(&self, at: At) -> Option<&HeldVolume> {
         let group = self.picture.groups.get(&at.0)?;
         let record = group.record(at.1)?;
         let volume = record
             .volume
             .as_ref()
-            .filter(|v| !self.is_to_be_destroyed(&v.id) && self.hosts.volume(&v.id).is_some())?;
+            .filter(|v| !self.is_to_be_destroyed(&v.id))?;
         let delete = group.group_spec()?.volume.as_ref()?.reclaim == Reclaim::Delete;
         let over = record.ended.is_some() && !record.may_have_task() && group.is_over_for(at.1);
-        (delete && over).then(|| volume.id.clone())
+        (delete && over).then_some(volume)
+    }
+
+    /// A group goes to the archive: what its hosts have not offered since they came back, or since a launch whose outcome was lost, may
+    /// be there all the same, and nobody will be asked about it later.
+    pub(crate) fn reclaim_unseen(&mut self, number: u32) {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        let volumes = group.records().filter_map(|(n, _)| self.reclaimable((number, n)));
+        let unseen = volumes.filter(|v| self.hosts.host(&v.host).is_some());
+        let unseen: Vec<VolumeId> = unseen.map(|v| v.id.clone()).collect();
+        for id in unseen {
+            self.want_of_volume(id, VolumeWish::Destroy);
+        }
+    }
+
+    /// A volume is gone: its instance has it no more.
+    fn forget_volume(&mut self, id: &VolumeId) {
+        for at in self.counting_on(id) {
+            let record = self.picture.record(at);
+            let has = record.and_then(|r| r.volume.as_ref()).is_some_and(|v| v.id == *id);
+            if has {
+                self.edit(at, |r| r.volume = None);
+            }
+        }
     }
 
     /// A host offers volumes: whoever they were made for may have them reclaimed. One that is offered by another agent than that of
@@ -379,6 +413,7 @@ impl Shard {
             .map(|(id, _)| VolumeId::new(id));
         if let Some(id) = destroyed.filter(|_| status.done) {
             self.hosts.volume_gone(&id);
+            self.forget_volume(&id);
             if self.own.volumes.remove(&id).is_some() {
                 self.journal
                     .touch(Lane::OWN, self.now, self.config.timing.commit_delay);

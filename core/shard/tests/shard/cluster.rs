@@ -463,7 +463,7 @@ impl Cluster {
     }
 
     /// Makes a volume, or leaves one as it is.
-    fn make(&mut self, host: &HostId, volume: &TaskVolume) {
+    pub fn make(&mut self, host: &HostId, volume: &TaskVolume) {
         let all = self.reserved.entry(host.clone()).or_default();
         let before = volume.offered.clone();
         if before.as_ref().is_some_and(|r| r.volume.is_some()) {

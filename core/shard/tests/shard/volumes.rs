@@ -1,7 +1,7 @@
 //! Instances with persistent volumes: where their volume is, there they run; nothing is destroyed without a stored wish.
 
 use crate::world::{World, config, job, marked, range, seconds, task};
-use echelon_core_hosts::{Call, TaskState};
+use echelon_core_hosts::{Call, TaskState, TaskVolume};
 use echelon_core_model::bucket::block_bucket;
 use echelon_core_model::directive::Order;
 use echelon_core_model::instance::InstanceRecord;
@@ -305,6 +305,37 @@ fn an_end_for_good_keeps_a_volume_unless_its_job_says_otherwise() {
             .filter(|o| o.starts_with(id.as_str()));
         assert_eq!(acknowledged.count(), 1 - left);
     }
+}
+
+#[test]
+fn a_volume_that_shows_up_after_its_job_went_to_the_archive_is_reclaimed() {
+    let spec = database().reclaimed().build();
+    let mut w = with_disk();
+    w.cluster.drops_accepts = true;
+    w.store_job(&spec);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    let (id, host) = volume(&w, 0);
+    w.hear(&task(0, 1, 1), TaskState::Gone, host.as_str());
+    w.wish(&spec, Desired::Stopped, 0);
+    w.send_order(&[range(0, 0)], &[(1, 1)], 1);
+    w.run(seconds(5));
+    w.direct(Order::Archive(job()));
+    w.run(seconds(2));
+    assert_eq!(w.shard.slices().count(), 0);
+    // The launch was lost after the volume was made.
+    w.cluster.drops_accepts = false;
+    let made = TaskVolume {
+        id,
+        path: "data".to_owned(),
+        size: GIB,
+        used: false,
+        offered: None,
+    };
+    w.cluster.make(&host, &made);
+    w.cluster.offer();
+    w.run(seconds(600));
+    assert_eq!((w.cluster.volumes(&host), wishes(&w)), (vec![], vec![]));
 }
 
 #[test]
