@@ -250,11 +250,16 @@ impl Shard {
         }
     }
 
-    /// A volume is gone: its instance has it no more.
+    /// A volume is gone: its instance has it no more. Of a group that is not served yet nothing may change.
     fn forget_volume(&mut self, id: &VolumeId) {
         for at in self.counting_on(id) {
+            if self.picture.groups.get(&at.0).is_none_or(|g| !g.served) {
+                continue;
+            }
             let record = self.picture.record(at);
-            let has = record.and_then(|r| r.volume.as_ref()).is_some_and(|v| v.id == *id);
+            let has = record
+                .and_then(|r| r.volume.as_ref())
+                .is_some_and(|v| v.id == *id);
             if has {
                 self.edit(at, |r| r.volume = None);
             }

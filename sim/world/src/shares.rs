@@ -5,6 +5,7 @@ use crate::invariants::Broken;
 use crate::options::Options;
 use crate::world::World;
 use echelon_core_model::job::Desired;
+use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::{JobId, MemberId, Resources, TaskId};
 use echelon_core_testkit::build::shape;
 use std::collections::BTreeSet;
@@ -125,19 +126,28 @@ impl World {
             return None;
         }
         let of_cluster = CORES * u64::try_from(self.options.hosts).unwrap_or(u64::MAX);
-        let jobs = self.users.0.iter().enumerate().filter_map(|(n, user)| {
+        // Where it is now: a pool that moved and then was lost leaves jobs at the path that their heads were last written with.
+        let (tree, at) = (self.tree(), |n| pool_of(&self.options, n));
+        let paths = PoolPaths::of(&tree);
+        let jobs = self.users.0.iter().filter_map(|user| {
             let id = user.job?;
             let (wants, has) = self.wants_and_has(id);
-            Some(Job {
-                pool: n % pools,
+            let head = self.head(id)?;
+            let path = paths.of_job(&head);
+            Some((0..pools).find(|n| at(*n) == path).map(|pool| Job {
+                pool,
                 wants,
                 has,
                 is_gang: user.spec.gang.is_some(),
                 at: (0..clusters).map(|c| self.live_at(c, id)).collect(),
-            })
+            }))
         });
+        // Pools of the operator's making have reserved nothing: parts are not equal where somebody is in one.
+        let jobs: Vec<Job> = jobs.collect::<Option<_>>()?;
         // No cluster has room for a larger gang.
-        let jobs = jobs.filter(|job| !job.is_gang || job.wants <= of_cluster);
+        let jobs = jobs
+            .into_iter()
+            .filter(|job| !job.is_gang || job.wants <= of_cluster);
         let shares = Shares::new(of_cluster, clusters, pools, jobs.collect());
         let short = shares.jobs.iter().find(|job| shares.is_short(job, clusters))?;
         let why = self.users.0.iter().filter_map(|u| self.progress(u.job?));
