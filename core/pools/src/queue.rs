@@ -218,6 +218,12 @@ impl Queue {
         self.pools.iter().map(|(pool, lines)| (*pool, lines))
     }
 
+    /// The lines of a pool, if anybody waits there.
+    #[must_use]
+    pub fn lines_of(&self, pool: PoolIdx) -> Option<&Lines> {
+        self.pools.get(&pool)
+    }
+
     /// The lines of each pool, to note something in them.
     pub fn pools_mut(
         &mut self,

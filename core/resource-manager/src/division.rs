@@ -51,6 +51,8 @@ pub struct Division {
     pub(crate) kept: Vec<(Hold, Kept)>,
     /// Gangs for which nothing is certain to become free.
     pub(crate) blocked: BTreeSet<JobId>,
+    /// Pools with somebody who was starved when it was noted last.
+    pub(crate) starved: BTreeSet<PoolIdx>,
     /// Pools whose jobs have changed since.
     pub(crate) touched: BTreeSet<PoolIdx>,
 }
@@ -254,7 +256,14 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let (admitted, again) = admissions(known, &first, &mut rooms, asked, hopeful);
     division.again = again;
     division.first = None;
-    note(picture.ledger.queue_mut(), &rooms, &first, (division.noted, now));
+    let noted = (division.noted, now);
+    note(
+        picture.ledger.queue_mut(),
+        &rooms,
+        &first,
+        noted,
+        &mut division.starved,
+    );
     division.noted = now;
     if now.since(division.held) >= NOTED {
         division.held = now;
@@ -274,13 +283,20 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
 /// one of it would fit whole inside what its pool is entitled to by itself. What pools above are entitled to is enough for that, and
 /// what they may have by their limits: others below them have more than their own. Looks at the pools whose turn has come since it was
 /// done before.
-fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, (before, now): (Timestamp, Timestamp)) {
+fn note(
+    queue: &mut Queue,
+    rooms: &Rooms,
+    first: &Entitled,
+    (before, now): (Timestamp, Timestamp),
+    somebody_starved: &mut BTreeSet<PoolIdx>,
+) {
     let turn = |at: Timestamp| at.0 / (NOTED.0 / TURNS);
     let turns = turn(now).saturating_sub(turn(before));
     let since = |pool: PoolIdx| (pool as u64 + TURNS - turn(before) % TURNS - 1) % TURNS;
     for (pool, lines) in queue.pools_mut().filter(|(pool, _)| since(*pool) < turns) {
         let left = BothLeft::of(rooms, pool);
         let own = first.ordinary.amount(pool).minus(rooms.taken(pool).0);
+        somebody_starved.remove(&pool);
         for (like, line) in lines {
             let lacks = left.lacking(rooms, like);
             let waits = lacks == Some(ReasonCode::NoClusterCapacity);
@@ -293,6 +309,9 @@ fn note(queue: &mut Queue, rooms: &Rooms, first: &Entitled, (before, now): (Time
             };
             let starved = others_have_it && like.terms.side == Side::Ordinary && like.unit.shape.fits(own);
             line.starved = starved.then(|| line.starved.unwrap_or(now));
+            if starved {
+                somebody_starved.insert(pool);
+            }
         }
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct AllTurns {
     pub(crate) missing: Turns,
     /// Of those that cannot run where they are.
     pub(crate) restless: Turns,
+    /// Of those whose progress may have to be written.
+    pub(crate) unwritten: Turns,
     /// Of all pools: whose turn is next.
     pub(crate) pool: PoolIdx,
 }
@@ -114,12 +116,13 @@ impl Turns {
 
     /// The next ones of a set; after the last the first again.
     pub(crate) fn next(&mut self, of: &BTreeSet<JobId>) -> Vec<JobId> {
+        self.next_of(of, Self::AT_ONCE)
+    }
+
+    /// The next ones of a set, at most so many; after the last the first again.
+    pub(crate) fn next_of(&mut self, of: &BTreeSet<JobId>, most: usize) -> Vec<JobId> {
         let after = of.range((Excluded(self.0), Unbounded));
-        let next: Vec<JobId> = after
-            .chain(of.range(..=self.0))
-            .take(Self::AT_ONCE)
-            .copied()
-            .collect();
+        let next: Vec<JobId> = after.chain(of.range(..=self.0)).take(most).copied().collect();
         self.0 = next.last().copied().unwrap_or(self.0);
         next
     }

@@ -78,8 +78,9 @@ pub(crate) fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timesta
 
 /// The first of all who wait, and of each line, of whom something holds: there may be very many.
 fn first(picture: &Picture, most: usize, is: impl Fn(&Line, &Turn) -> bool) -> Vec<&Turn> {
-    let lines = picture.ledger.queue().pools();
-    let lines = lines.flat_map(|(_, of_pool)| of_pool.iter().map(|(_, line)| line));
+    let pools = picture.division.starved.iter();
+    let lines = pools.filter_map(|pool| picture.ledger.queue().lines_of(*pool));
+    let lines = lines.flat_map(|of_pool| of_pool.iter().map(|(_, line)| line));
     let starved = lines.filter(|line| line.starved.is_some());
     let turns = starved.flat_map(|line| line.turns().filter(|turn| is(line, turn)).take(LOOKS));
     let mut first: BTreeSet<&Turn> = BTreeSet::new();

@@ -19,6 +19,8 @@ use std::sync::Arc;
 const PUT_WEIGHT: usize = 8_000;
 /// Most owned rows in one batch.
 const COMMIT_ROWS: usize = 400;
+/// Most jobs that are looked at for it: of many nothing may be written yet.
+const WRITE_LOOKS: usize = 2_000;
 
 /// A write of assignments under way.
 #[derive(Debug, Clone, Default)]
@@ -96,7 +98,7 @@ impl ResourceManager {
         }
         let mut writes: Vec<Write> = std::mem::take(&mut self.writes);
         let mut jobs = Vec::new();
-        let ids: Vec<JobId> = self.unwritten.iter().copied().collect();
+        let ids = self.turns.unwritten.next_of(&self.unwritten, WRITE_LOOKS);
         for id in ids {
             if writes.len() >= COMMIT_ROWS {
                 break;
