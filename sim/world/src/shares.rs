@@ -6,6 +6,7 @@ use crate::options::Options;
 use crate::world::World;
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::PoolPaths;
+use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{JobId, MemberId, Resources, TaskId};
 use echelon_core_testkit::build::shape;
 use std::collections::BTreeSet;
@@ -51,6 +52,8 @@ struct Job {
     wants: u64,
     has: u64,
     is_gang: bool,
+    /// Most instances that it may lose at once.
+    at_once: u64,
     at: Vec<u64>,
 }
 
@@ -97,7 +100,7 @@ impl Shares {
             let taken: u64 = self.jobs.iter().filter_map(|j| j.at.get(*c)).sum();
             self.of_cluster.saturating_sub(taken)
         };
-        let with_victims = |c: &usize| free(c) + self.victims(job.pool, *c);
+        let with_victims = |c: &usize| free(c) + self.victims(job, *c);
         // A gang goes where it has room, and else stays where it is until room is made there.
         if job.is_gang {
             (0..clusters).any(|c| free(&c) >= unit) || (0..clusters).all(|c| with_victims(&c) >= unit)
@@ -106,16 +109,25 @@ impl Shares {
         }
     }
 
-    /// Instances of others at a cluster that these have beyond their parts. A gang is lost whole or not at all.
-    fn victims(&self, pool: usize, cluster: usize) -> u64 {
-        let others = self.pools.iter().enumerate().filter(|(i, _)| *i != pool);
+    /// Instances of others at a cluster that these have beyond their parts. A gang is lost whole or not at all, and for a gang all
+    /// has to be lost at once.
+    fn victims(&self, claimant: &Job, cluster: usize) -> u64 {
+        let others = self.pools.iter().enumerate().filter(|(i, _)| *i != claimant.pool);
         let of_other = |(i, other): (usize, &Pool)| {
             let may_go = |job: &&Job| job.pool == i && (!job.is_gang || job.has <= other.surplus());
-            let there = self.jobs.iter().filter(may_go).filter_map(|j| j.at.get(cluster));
+            let most = |job: &Job| if claimant.is_gang { job.at_once } else { u64::MAX };
+            let there = self.jobs.iter().filter(may_go);
+            let there = there.filter_map(|j| Some(most(j).min(*j.at.get(cluster)?)));
             other.surplus().min(there.sum())
         };
         others.map(of_other).sum()
     }
+}
+
+/// How many instances a job may lose at once: a service its `max_unavailable`.
+fn most_at_once(spec: &JobSpec) -> u64 {
+    let group = spec.groups.first().filter(|_| spec.kind.runs_for_ever());
+    group.map_or(u64::MAX, |g| u64::from(g.max_unavailable))
 }
 
 impl World {
@@ -139,6 +151,7 @@ impl World {
                 wants,
                 has,
                 is_gang: user.spec.gang.is_some(),
+                at_once: most_at_once(&user.spec),
                 at: (0..clusters).map(|c| self.live_at(c, id)).collect(),
             }))
         });
