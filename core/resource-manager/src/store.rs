@@ -3,7 +3,7 @@
 
 use crate::effect::Effect;
 use crate::known::{KnownProgress, digest};
-use crate::manager::ResourceManager;
+use crate::manager::{ResourceManager, Turns};
 use crate::ops::Purpose;
 use crate::progress::progress;
 use echelon_core_model::assignment::Assignment;
@@ -103,6 +103,7 @@ impl ResourceManager {
             if writes.len() >= COMMIT_ROWS {
                 break;
             }
+            self.turns.unwritten = Turns(id);
             let Some(row) = self.progress_due(id, now) else {
                 continue;
             };

@@ -1,0 +1,154 @@
+//! A job as it is known: its rows as far as they are decided by, what is decided of it, and what was ordered.
+
+use super::{SliceKey, slices_of};
+use crate::event::LinkId;
+use crate::known::{KnownHead, KnownProgress};
+use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::job::Desired;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{ClusterId, Few, GroupName, JobId, Reason, Timestamp, Version};
+use echelon_core_pools::GrantLine;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What was ordered last of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// Over which stream.
+    pub link: LinkId,
+    /// What it said, but for the numbers of grants.
+    pub digest: u64,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A job as it is known.
+#[derive(Debug, Clone)]
+pub struct JobView {
+    /// The head that is acted on; `None` when only an assignment or a progress row was found.
+    pub head: Option<KnownHead>,
+    /// A newer head that waits for its spec version.
+    pub next_head: Option<Box<KnownHead>>,
+    /// The spec of `head`, as far as it is decided by; `None` for an ended job, or while it is being read.
+    pub spec: Option<Arc<JobSpec>>,
+    /// The version of `spec`; 0 while there is none.
+    pub spec_version: u32,
+    /// The assignment as it is stored.
+    pub durable: Arc<Assignment>,
+    /// The assignment as it is decided; differs from `durable` while a write is under way or due, and is the same one otherwise.
+    pub decided: Arc<Assignment>,
+    /// Grants by slice.
+    pub grants: Few<SliceKey, GrantLine>,
+    /// Parts of `max_unavailable` by group and cluster.
+    pub parts: Few<(GroupName, ClusterId), GrantLine>,
+    /// Why a group's unassigned instances were not assigned in the last cycle.
+    pub unrouted: Few<GroupName, Reason>,
+    /// Since when instances of a slice cannot run where they are.
+    pub stuck: Few<SliceKey, Timestamp>,
+    /// Slices whose grants were taken back because nothing could be placed by them: until when, and why.
+    pub held_back: Few<SliceKey, (Timestamp, Reason)>,
+    /// What was ordered last, by cluster.
+    pub sent: Few<ClusterId, Sent>,
+    /// When its grants are renewed.
+    pub renew_at: Option<Timestamp>,
+    /// The progress row as it was last written.
+    pub progress: Option<Box<KnownProgress>>,
+    /// When it was last written by this leader.
+    pub written_at: Timestamp,
+    /// The head version that a read at SERIAL confirmed before the job ends.
+    pub confirmed: Option<Version>,
+    /// Its end as deleted is stored: the assignment goes, and then only the tombstone is left.
+    pub tombstone: bool,
+    /// An unexplained absence of the head was told.
+    pub alarmed: bool,
+}
+
+impl JobView {
+    /// A job of which nothing is known yet.
+    #[must_use]
+    pub fn new(job: JobId) -> Self {
+        let nothing = Arc::new(Assignment::new(job));
+        Self {
+            head: None,
+            next_head: None,
+            spec: None,
+            spec_version: 0,
+            durable: Arc::clone(&nothing),
+            decided: nothing,
+            grants: Few::new(),
+            parts: Few::new(),
+            unrouted: Few::new(),
+            stuck: Few::new(),
+            held_back: Few::new(),
+            sent: Few::new(),
+            renew_at: None,
+            progress: None,
+            written_at: Timestamp(0),
+            confirmed: None,
+            tombstone: false,
+            alarmed: false,
+        }
+    }
+
+    /// The version of the newest head that was read, acted on or not.
+    #[must_use]
+    pub fn newest_version(&self) -> Version {
+        let heads = self.head.iter().chain(self.next_head.as_deref());
+        heads.map(|h| h.version).max().unwrap_or_default()
+    }
+
+    /// What the user wants.
+    #[must_use]
+    pub fn desired(&self) -> Desired {
+        self.head.as_ref().map(|h| h.goal.desired).unwrap_or_default()
+    }
+
+    /// Whether it is wanted running, and known well enough to act on.
+    #[must_use]
+    pub fn running_spec(&self) -> Option<&JobSpec> {
+        self.spec
+            .as_deref()
+            .filter(|_| self.desired() == Desired::Running && self.is_live())
+    }
+
+    /// The same, held apart from the job.
+    #[must_use]
+    pub fn running(&self) -> Option<Arc<JobSpec>> {
+        self.running_spec()?;
+        self.spec.clone()
+    }
+
+    /// Whether something is still to be done for it.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let ended = self.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        self.head
+            .as_ref()
+            .is_some_and(|h| !h.void && (!ended || h.goal.desired == Desired::Deleted))
+    }
+
+    /// Slices of the stored assignment.
+    #[must_use]
+    pub fn slices(&self) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
+        slices_of(&self.durable)
+    }
+
+    /// Wanted instances of a group: none once the goal is another.
+    #[must_use]
+    pub fn wanted(&self, group: &GroupName) -> u64 {
+        let spec = self.running_spec().and_then(|s| s.group(group));
+        spec.map_or(0, |g| u64::from(g.instances))
+    }
+
+    /// Every group that its spec or its assignment names.
+    #[must_use]
+    pub fn groups(&self) -> BTreeSet<GroupName> {
+        let spec = self
+            .spec
+            .iter()
+            .flat_map(|s| s.groups.iter().map(|g| g.name.clone()));
+        let assigned = self.durable.groups.keys().chain(self.decided.groups.keys());
+        let removed = self.durable.removed.keys();
+        spec.chain(assigned.chain(removed).cloned()).collect()
+    }
+}
