@@ -7,13 +7,12 @@ use crate::{heard, standalone};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use echelon_clients_rust::{self as client, Client, v1};
-use echelon_core_model::Resources;
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread};
+use echelon_core_model::{GroupName, Resources};
 use echelon_io_process::Shutdown;
 use echelon_proto::convert;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What to measure.
@@ -88,26 +87,12 @@ async fn e2e(flags: E2e, shutdown: Shutdown) -> Result<()> {
 
 fn spec(instances: u32) -> JobSpec {
     JobSpec {
-        name: "bench".to_owned(),
-        pool: defaults::POOL.to_owned(),
-        kind: JobKind::Service,
-        owner: String::new(),
-        labels: BTreeMap::new(),
-        priority: 0,
         clusters: ClusterChoice {
             only: Vec::new(),
             spread: Spread::Even,
         },
-        revocable: false,
-        preemptible: true,
-        controller: false,
-        gang: None,
-        on_unreachable: defaults::ON_UNREACHABLE,
-        on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![GroupSpec {
-            name: echelon_core_model::GroupName::new(echelon_core_model::GroupName::DEFAULT),
             instances,
-            max_running: None,
             runtime: Runtime::shell("sleep 3600"),
             resources: Resources {
                 cpus: 100,
@@ -115,14 +100,9 @@ fn spec(instances: u32) -> JobSpec {
                 disk: 0,
                 gpus: 0,
             },
-            volume: None,
-            sidecars: Vec::new(),
-            constraints: Vec::new(),
-            retry: defaults::retry(JobKind::Service),
-            grace: defaults::GRACE,
-            max_run: None,
-            max_unavailable: 1,
+            ..GroupSpec::new(GroupName::new(GroupName::DEFAULT), JobKind::Service)
         }],
+        ..JobSpec::new("bench", JobKind::Service)
     }
 }
 

@@ -173,6 +173,27 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// A job without groups, with all defaults of its kind.
+    #[must_use]
+    pub fn new(name: &str, kind: JobKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            pool: defaults::POOL.to_owned(),
+            kind,
+            owner: String::new(),
+            labels: BTreeMap::new(),
+            priority: 0,
+            clusters: ClusterChoice::default(),
+            revocable: false,
+            preemptible: true,
+            controller: false,
+            gang: None,
+            on_unreachable: defaults::on_unreachable(kind),
+            on_cluster_loss: defaults::on_cluster_loss(kind),
+            groups: Vec::new(),
+        }
+    }
+
     /// The group of that name.
     #[must_use]
     pub fn group(&self, name: &GroupName) -> Option<&GroupSpec> {
@@ -187,6 +208,25 @@ impl JobSpec {
 }
 
 impl GroupSpec {
+    /// One instance that runs nothing and takes nothing, with all defaults of its job's kind.
+    #[must_use]
+    pub fn new(name: GroupName, kind: JobKind) -> Self {
+        Self {
+            name,
+            instances: 1,
+            max_running: None,
+            runtime: Runtime::default(),
+            resources: Resources::ZERO,
+            volume: None,
+            sidecars: Vec::new(),
+            constraints: Vec::new(),
+            retry: defaults::retry(kind),
+            grace: defaults::GRACE,
+            max_run: None,
+            max_unavailable: defaults::MAX_UNAVAILABLE,
+        }
+    }
+
     /// The longest that an instance of the group can take, with all of its tries: from the beginning of the last of them at most as
     /// long, too. `None`: for ever.
     #[must_use]

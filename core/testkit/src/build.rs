@@ -3,10 +3,9 @@
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::spec::{Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId, SidecarName, Span};
-use std::collections::BTreeMap;
 
 /// A job id from a small number.
 #[must_use]
@@ -72,34 +71,14 @@ impl JobBuilder {
 
     fn new(name: &str, kind: JobKind, instances: u32) -> Self {
         let group = GroupSpec {
-            name: main_group(),
             instances,
-            max_running: None,
             runtime: Runtime::shell("true"),
             resources: shape(1, 64),
-            volume: None,
-            sidecars: Vec::new(),
-            constraints: Vec::new(),
-            retry: defaults::retry(kind),
-            grace: defaults::GRACE,
-            max_run: None,
-            max_unavailable: defaults::MAX_UNAVAILABLE,
+            ..GroupSpec::new(main_group(), kind)
         };
         Self(JobSpec {
-            name: name.to_owned(),
-            pool: defaults::POOL.to_owned(),
-            kind,
-            owner: String::new(),
-            labels: BTreeMap::new(),
-            priority: 0,
-            clusters: ClusterChoice::default(),
-            revocable: false,
-            preemptible: true,
-            controller: false,
-            gang: None,
-            on_unreachable: defaults::on_unreachable(kind),
-            on_cluster_loss: defaults::on_cluster_loss(kind),
             groups: vec![group],
+            ..JobSpec::new(name, kind)
         })
     }
 

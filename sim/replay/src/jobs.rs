@@ -4,8 +4,7 @@ use crate::store::Jobs;
 use crate::trace::{Job, Trace};
 use echelon_core_model::bucket::job_bucket;
 use echelon_core_model::job::{Desired, Goal, Head};
-use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread};
 use echelon_core_model::{GroupName, JobId, Timestamp, Version};
 use std::collections::BTreeMap;
 
@@ -92,36 +91,21 @@ pub fn kind(job: &Job) -> JobKind {
 fn spec(job: &Job) -> JobSpec {
     let kind = kind(job);
     let group = |group: &crate::trace::Group| GroupSpec {
-        name: GroupName::new(group.name.as_str()),
         instances: group.instances,
         max_running: group.max_running,
-        runtime: Runtime::default(),
         resources: group.shape,
-        volume: None,
-        sidecars: Vec::new(),
-        constraints: Vec::new(),
-        retry: defaults::retry(kind),
-        grace: defaults::GRACE,
-        max_run: None,
-        max_unavailable: defaults::MAX_UNAVAILABLE,
+        ..GroupSpec::new(GroupName::new(group.name.as_str()), kind)
     };
     JobSpec {
-        name: String::new(),
         pool: job.pool.clone(),
-        kind,
         owner: job.owner.clone(),
-        labels: BTreeMap::new(),
         priority: job.priority,
         clusters: ClusterChoice {
             only: job.clusters.clone(),
             spread: if job.spread { Spread::Even } else { Spread::None },
         },
         revocable: job.revocable,
-        preemptible: true,
-        controller: false,
-        gang: None,
-        on_unreachable: defaults::on_unreachable(kind),
-        on_cluster_loss: defaults::on_cluster_loss(kind),
         groups: job.groups.iter().map(group).collect(),
+        ..JobSpec::new("", kind)
     }
 }

@@ -6,7 +6,7 @@ use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, defaults};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Event, Role};
 use echelon_core_model::{
     ClusterId, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Reason, ReasonCode,
@@ -59,38 +59,18 @@ pub fn head(job: JobId, version: u64) -> Head {
 #[must_use]
 pub fn spec(command: &str) -> JobSpec {
     let group = GroupSpec {
-        name: main_group(),
         instances: 8,
-        max_running: None,
         runtime: Runtime::shell(command),
         resources: Resources {
             cpus: 100,
             memory: 32,
             ..Resources::ZERO
         },
-        volume: None,
-        sidecars: Vec::new(),
-        constraints: Vec::new(),
-        retry: defaults::RETRY,
-        grace: defaults::GRACE,
-        max_run: None,
-        max_unavailable: 1,
+        ..GroupSpec::new(main_group(), JobKind::Batch)
     };
     JobSpec {
-        name: "hello".to_owned(),
-        pool: defaults::POOL.to_owned(),
-        kind: JobKind::Batch,
-        owner: String::new(),
-        labels: BTreeMap::new(),
-        priority: 0,
-        clusters: ClusterChoice::default(),
-        revocable: false,
-        preemptible: true,
-        controller: false,
-        gang: None,
-        on_unreachable: defaults::ON_UNREACHABLE,
-        on_cluster_loss: defaults::ON_CLUSTER_LOSS,
         groups: vec![group],
+        ..JobSpec::new("hello", JobKind::Batch)
     }
 }
 
