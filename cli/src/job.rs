@@ -10,6 +10,8 @@ mod run;
 mod show;
 mod watch;
 
+pub use show::print;
+
 use crate::context::Context;
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -26,6 +28,25 @@ pub enum Command {
         #[arg(long)]
         wait: bool,
     },
+    /// Change a job to what its file says; a service is brought to it by a rollout
+    Update {
+        /// The file (`-` for standard input); its `name` is the job's
+        file: PathBuf,
+        /// Only if nobody changed it since (`job get` shows it)
+        #[arg(long, default_value = "")]
+        etag: String,
+        /// Wait until the rollout is over, or waits for somebody
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Bring a job back to what an earlier version ran; numbers of instances stay as they are
+    Rollback {
+        #[command(flatten)]
+        which: change::Which,
+        /// The version; the one before the latest rollout when it is left out
+        #[arg(long, value_name = "VERSION")]
+        to: Option<u32>,
+    },
     /// Show what would become of a job file, without submitting it
     Plan {
         /// The file
@@ -35,6 +56,9 @@ pub enum Command {
     Get {
         /// Id or name
         job: String,
+        /// Show this version of its spec in place of the one in force
+        #[arg(long, value_name = "VERSION")]
+        version: Option<u32>,
     },
     /// List jobs
     List(list::Filter),
@@ -89,7 +113,9 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::Run { file, wait } => run::run(context, &file, wait).await,
         Command::Plan { file } => plan::plan(context, &file).await,
-        Command::Get { job } => show::get(context, &job).await,
+        Command::Update { file, etag, wait } => change::update(context, &file, etag, wait).await,
+        Command::Rollback { which, to } => change::roll_back(context, which, to).await,
+        Command::Get { job, version } => show::get(context, &job, version).await,
         Command::List(filter) => list::list(context, filter).await,
         Command::Instances(filter) => instances::list(context, filter).await,
         Command::Watch { job } => watch::watch(context, &job).await,

@@ -12,6 +12,7 @@ mod control;
 mod host;
 mod job;
 mod pool;
+mod rollout;
 mod shape;
 mod volume;
 
@@ -26,6 +27,9 @@ pub enum Command {
     /// Run, look at, change and stop jobs
     #[command(subcommand)]
     Job(job::Command),
+    /// Look at jobs on their way to a new version; hold, accept and take back
+    #[command(subcommand)]
+    Rollout(rollout::Command),
     /// Look at and change the tree of resource pools
     #[command(subcommand)]
     Pool(pool::Command),
@@ -50,6 +54,7 @@ pub enum Command {
 pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::Job(command) => job::run(command, context).await,
+        Command::Rollout(command) => rollout::run(command, context).await,
         Command::Pool(command) => pool::run(command, context).await,
         Command::Cluster(command) => cluster::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,

@@ -5,7 +5,7 @@ use echelon_core_gateway::view::{JobView, Part};
 use echelon_core_model::job::Waiting;
 use echelon_core_model::{ClusterId, InstanceId, JobId};
 use echelon_proto::convert::quantity::{duration, timestamp};
-use echelon_proto::convert::{instance, job, reason, spec};
+use echelon_proto::convert::{instance, job, reason, rollout, spec};
 use echelon_proto::echelon::v1;
 use std::collections::BTreeMap;
 
@@ -42,6 +42,11 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
         create_time: Some(timestamp(head.job.created_at())),
         update_time: Some(timestamp(head.updated_at)),
         parts: view.parts.iter().map(show_part).collect(),
+        rollout: head.rollout.as_ref().map(|wish| {
+            let of = progress.and_then(|p| p.rollout.as_ref());
+            rollout::rollout(wish, head.spec_version, head.instances, of)
+        }),
+        past_rollouts: head.past_rollouts.iter().map(rollout::past).collect(),
     }
 }
 

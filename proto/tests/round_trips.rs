@@ -38,9 +38,10 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
     );
     let grants = vec((any_of::generation(), any_of::grant()), 0..3);
     let part = (any::<u32>(), any::<u64>());
-    let rest = (vec(any_of::assigned(), 0..3), grants, part);
+    let rollout = (of(any_of::rollout()), any::<u32>());
+    let rest = (vec(any_of::assigned(), 0..3), grants, part, rollout);
     (first, rest).prop_map(|((job, group, head_version, goal, spec_version), rest)| {
-        let (ranges, grants, (max_unavailable, part_number)) = rest;
+        let (ranges, grants, (max_unavailable, part_number), (rollout, update_below)) = rest;
         SliceOrder {
             job,
             group,
@@ -51,6 +52,8 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
             grants,
             max_unavailable,
             part_number,
+            rollout,
+            update_below,
         }
     })
 }
@@ -136,7 +139,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any_of::ranges(),
         any_of::ranges(),
         any_of::counts(),
-        any::<[u64; 9]>(),
+        any::<[u64; 11]>(),
         waiting,
         (any::<u64>(), any::<u32>(), any::<u64>()),
         of(any_of::at()),
@@ -153,6 +156,8 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             preempted,
             preempting,
             added,
+            updated,
+            update_failures,
         ] = numbers;
         let (outdated, max_unavailable, part_number) = part;
         SliceReport {
@@ -178,6 +183,9 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             preempting,
             added,
             last_begun,
+            revision: max_unavailable / 2,
+            updated,
+            update_failures,
         }
     })
 }

@@ -1,11 +1,13 @@
-//! `echelon job stop|restart|scale|delete`: changes of what is wanted. They answer at once; `job watch` shows what becomes
+//! `echelon job update|rollback|stop|restart|scale|delete`: changes of what is wanted. They answer at once; `job watch` shows what becomes
 //! of them.
 
 use super::{show, watch};
 use crate::context::Context;
 use crate::exit::Failure;
+use crate::rollout;
 use clap::Args;
 use echelon_clients_rust::v1;
+use std::path::Path;
 
 /// Which job.
 #[derive(Debug, Args)]
@@ -61,6 +63,51 @@ pub async fn restart(context: &Context, which: Which) -> Result<(), Failure> {
     told(
         context,
         client.once(client.job_service().restart_job(request)).await?.job,
+    );
+    Ok(())
+}
+
+/// Changes a job to what a file says, and with `wait` follows its rollout.
+pub async fn update(context: &Context, file: &Path, etag: String, wait: bool) -> Result<(), Failure> {
+    let spec = super::run::read(file)?;
+    let client = context.client().await?;
+    let name = format!("jobs/{}", spec.name);
+    let request = v1::UpdateJobRequest {
+        job: Some(v1::Job {
+            name,
+            etag,
+            spec: Some(spec),
+            ..v1::Job::default()
+        }),
+        update_mask: None,
+    };
+    let answer = client.repeat(|| {
+        let (mut service, request) = (client.job_service(), request.clone());
+        async move { service.update_job(request).await }
+    });
+    let job = answer.await?.job.unwrap_or_default();
+    show::print(context, &job);
+    let moves = job.rollout.as_ref().is_some_and(rollout::is_moving);
+    if wait && moves {
+        return rollout::watch(context, &job.job_id).await;
+    }
+    Ok(())
+}
+
+/// Brings a job back to an earlier version. Not repeated by itself: without a version the one before is another one afterwards.
+pub async fn roll_back(context: &Context, which: Which, to: Option<u32>) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::RollBackJobRequest {
+        name: which.name(),
+        etag: which.etag,
+        spec_version: to,
+    };
+    told(
+        context,
+        client
+            .once(client.job_service().roll_back_job(request))
+            .await?
+            .job,
     );
     Ok(())
 }

@@ -2,12 +2,12 @@
 
 use crate::context::Context;
 use crate::exit::Failure;
-use crate::{output, shape};
+use crate::{output, rollout, shape};
 use echelon_clients_rust::v1;
 
 /// Shows one job.
-pub async fn get(context: &Context, job: &str) -> Result<(), Failure> {
-    let job = context.client().await?.get_job(job).await?;
+pub async fn get(context: &Context, job: &str, version: Option<u32>) -> Result<(), Failure> {
+    let job = context.client().await?.get_job_at(job, version).await?;
     print(context, &job);
     Ok(())
 }
@@ -60,6 +60,7 @@ fn people(job: &v1::Job) -> String {
             shape::span(gang.start_within.as_ref())
         ));
     }
+    lines.extend(rollout::line(job));
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }

@@ -23,6 +23,7 @@ pub struct JobFile {
     pub gang: Option<GangFile>,
     pub on_unreachable: Option<Scalar>,
     pub on_cluster_loss: Option<Scalar>,
+    pub update: Option<UpdateFile>,
     /// Groups by name; a file with one group may write its fields at the top instead.
     pub groups: Option<BTreeMap<String, GroupFile>>,
     pub instances: Option<Scalar>,
@@ -97,6 +98,20 @@ pub struct SidecarFile {
 #[serde(deny_unknown_fields)]
 pub struct GangFile {
     pub start_within: Option<Scalar>,
+}
+
+/// `update: {batch: 25%, min_healthy: 10s, canaries: 1, max_failures: 2, on_failure: roll_back}`.
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateFile {
+    pub batch: Option<Scalar>,
+    pub max_surge: Option<Scalar>,
+    pub min_healthy: Option<Scalar>,
+    pub healthy_within: Option<Scalar>,
+    pub canaries: Option<Scalar>,
+    pub auto_promote: Option<Scalar>,
+    pub max_failures: Option<Scalar>,
+    pub on_failure: Option<Scalar>,
 }
 
 /// `clusters: {only: [...], spread: even}`.

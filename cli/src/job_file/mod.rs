@@ -6,6 +6,7 @@ mod runtime;
 mod runtime_file;
 mod scalar;
 mod spec;
+mod update;
 
 pub use scalar::Scalar;
 

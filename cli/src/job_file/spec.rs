@@ -125,6 +125,7 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
             on_silence,
             defaults::on_cluster_loss(kind),
         ),
+        update: super::update::policy(&mut r, &file.update.unwrap_or_default()),
         groups,
     };
     if r.0.is_empty() {
@@ -234,6 +235,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
             whole,
             defaults::MAX_UNAVAILABLE,
         ),
+        revision: 0,
     }
 }
 

@@ -32,8 +32,17 @@ impl Client {
     /// # Errors
     /// What the gateway says.
     pub async fn get_job(&self, job: &str) -> Result<v1::Job, Error> {
+        self.get_job_at(job, None).await
+    }
+
+    /// A job by id or name, with an earlier version of its spec.
+    ///
+    /// # Errors
+    /// What the gateway says.
+    pub async fn get_job_at(&self, job: &str, spec_version: Option<u32>) -> Result<v1::Job, Error> {
         let request = v1::GetJobRequest {
             name: format!("jobs/{job}"),
+            spec_version,
         };
         let got = self.repeat(|| {
             let (mut service, request) = (self.job_service(), request.clone());

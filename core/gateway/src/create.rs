@@ -191,15 +191,17 @@ async fn make<F: Facts>(
 /// The spec of the job's first version. An earlier try of this request may have stored it with what was usual in the pool by then:
 /// that one holds, so that every try makes the same job.
 async fn put_first_spec<F: Facts>(facts: &F, job: JobId, spec: &JobSpec) -> Result<JobSpec, ApiError> {
+    let mut spec = spec.clone();
+    spec.settle_revisions(None, 1);
     let decision = Decision::PutSpec {
         job,
         version: 1,
         spec: spec.clone(),
     };
     match ask::decide(facts, decision, "the spec").await? {
-        Decided::Applied => Ok(spec.clone()),
+        Decided::Applied => Ok(spec),
         Decided::Conflict(there) => match *there {
-            Answer::Spec(Some(there)) if differs_in_what_is_usual(&there, spec) => Ok(there),
+            Answer::Spec(Some(there)) if differs_in_what_is_usual(&there, &spec) => Ok(there),
             _ => Err(ask::broken_conflict("the spec")),
         },
     }
@@ -229,6 +231,8 @@ fn first_head(spec: &JobSpec, pool: Option<&PoolId>, planned: &PlannedRequest) -
         instances: spec.instances(),
         // The plan's time, not this try's: every try writes the same bytes, while its pool is where it was.
         updated_at: planned.at,
+        rollout: None,
+        past_rollouts: Vec::new(),
     }
 }
 
@@ -313,6 +317,8 @@ async fn bar<F: Facts>(
         labels: std::collections::BTreeMap::new(),
         instances: 0,
         updated_at: planned.at,
+        rollout: None,
+        past_rollouts: Vec::new(),
     };
     let decision = Decision::PutHead {
         head: void,

@@ -71,6 +71,8 @@ pub enum ErrorReason {
     PoolDeleting,
     /// The cluster has left for good.
     ClusterLeft,
+    /// No rollout of the job is under way.
+    NoRollout,
     /// Nothing of the cluster waits for a loss to be accepted.
     NoLossToAccept,
     /// Another create took the name meanwhile.
@@ -117,6 +119,7 @@ impl ErrorReason {
             | Self::VolumeHeld
             | Self::VolumeDestroying
             | Self::VolumeUnfit
+            | Self::NoRollout
             | Self::NoLossToAccept => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {

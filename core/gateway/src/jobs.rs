@@ -6,6 +6,7 @@ use crate::lookup;
 use crate::page::{self, Page, PageRequest};
 use crate::port::Facts;
 use crate::resource::JobRef;
+use crate::rollouts;
 use crate::view::{Federation, JobView};
 use echelon_core_model::job::{Head, JobFilter};
 use echelon_core_model::pool::PoolPaths;
@@ -19,6 +20,24 @@ use echelon_core_model::{JobId, Timestamp};
 pub async fn get_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> Result<JobView, ApiError> {
     let head = lookup::job(facts, job).await?;
     whole(facts, head, now).await
+}
+
+/// One job with an earlier version of its spec.
+///
+/// # Errors
+/// No such job or version, or storage.
+pub async fn get_job_at<F: Facts>(
+    facts: &F,
+    job: &JobRef,
+    version: u32,
+    now: Timestamp,
+) -> Result<JobView, ApiError> {
+    let view = get_job(facts, job, now).await?;
+    let spec = rollouts::kept(facts, &view.head, version).await?;
+    Ok(JobView {
+        spec: Some(spec),
+        ..view
+    })
 }
 
 /// All that there is to say of a job whose head was read.

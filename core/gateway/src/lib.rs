@@ -30,6 +30,7 @@ pub mod page;
 pub mod pools;
 pub mod port;
 pub mod resource;
+pub mod rollouts;
 pub mod update;
 pub mod validate;
 pub mod view;

@@ -101,6 +101,7 @@ impl Memory {
     pub fn ended(&mut self, job: JobId, state: JobState) {
         let version = self.heads.get(&job).map(|h| h.version);
         let progress = Progress {
+            rollout: None,
             job,
             state,
             since: NOW,

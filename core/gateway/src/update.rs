@@ -1,18 +1,19 @@
 //! Changes the spec of a job: writes a new immutable version, then the head that names it. What a change may not touch is
-//! refused with what to do instead. New values hold for runs that begin from now on; a restart makes all take them.
+//! refused with what to do instead. What instances of a service run is brought to all of them by a rollout; of a batch job new values hold
+//! for runs that begin from now on, and a restart makes all take them.
 
 use crate::change::{self, Change, Present};
 use crate::error::{ApiError, ErrorReason, Violation};
 use crate::port::Facts;
 use crate::validate::{self, Purpose, Violations};
 use crate::view::JobView;
-use crate::{ask, bounds};
+use crate::{ask, bounds, rollouts};
 use echelon_core_model::job::Head;
 use echelon_core_model::pool::{PoolPaths, PoolTree};
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::store::{Decided, Decision};
 use echelon_core_model::volume::PersistentVolume;
-use echelon_core_model::{GroupName, JobId, Timestamp};
+use echelon_core_model::{GroupName, Timestamp};
 use std::collections::BTreeMap;
 
 /// How often others may come first before the caller is told.
@@ -58,17 +59,28 @@ pub async fn update_job<F: Facts>(
             spec.pool.clone_from(&at.spec.pool);
         }
         check(&at.spec, &spec, bytes, &pools)?;
+        spec.settle_revisions(Some(&at.spec), at.head.spec_version);
         if spec == at.spec {
             return change::view(facts, at).await;
         }
-        let version = put_spec(facts, at.head.job, at.head.spec_version, &spec).await?;
-        let head = Head {
+        let base = base(facts, &at).await?;
+        let settle = |spec: &mut JobSpec, version: u32| {
+            spec.settle_revisions(Some(&at.spec), version);
+            if let Some((number, base)) = &base {
+                spec.settle_as(base, *number, version);
+            }
+        };
+        let (version, spec) = put_spec(facts, &at, spec, settle).await?;
+        let mut head = Head {
             spec_version: version,
             owner: spec.owner.clone(),
             labels: spec.labels.clone(),
             instances: spec.instances(),
             ..at.head.clone()
         };
+        if is_rolled_out(&at.spec, &spec) {
+            rollouts::begin(&mut head, &at, rollouts::next(&at, now));
+        }
         let at = Present { spec, ..at };
         if let Some(done) = change::put(facts, &change, at, head, now).await? {
             return change::view(facts, done).await;
@@ -202,17 +214,41 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
         .collect()
 }
 
-/// Writes the spec under the next free version.
-async fn put_spec<F: Facts>(facts: &F, job: JobId, present: u32, spec: &JobSpec) -> Result<u32, ApiError> {
+/// The spec from which the rollout under way began, with its version.
+async fn base<F: Facts>(facts: &F, at: &Present) -> Result<Option<(u32, JobSpec)>, ApiError> {
+    let Some(rollout) = rollouts::under_way(at) else {
+        return Ok(None);
+    };
+    let spec = ask::spec(facts, at.head.job, rollout.base).await?;
+    Ok(spec.map(|s| (rollout.base, s)))
+}
+
+/// Whether what runs is to be replaced.
+fn is_rolled_out(before: &JobSpec, after: &JobSpec) -> bool {
+    let other = |g: &GroupSpec| before.group(&g.name).is_some_and(|b| b.revision != g.revision);
+    after.kind.runs_for_ever() && after.groups.iter().any(other)
+}
+
+/// Writes the spec under the next free version; `settle` gives its groups their revisions for that one.
+///
+/// # Errors
+/// `Contention`, or storage.
+pub(crate) async fn put_spec<F: Facts>(
+    facts: &F,
+    at: &Present,
+    mut spec: JobSpec,
+    settle: impl Fn(&mut JobSpec, u32),
+) -> Result<(u32, JobSpec), ApiError> {
     for step in 1..=ORPHANS {
-        let version = present.saturating_add(step);
+        let version = at.head.spec_version.saturating_add(step);
+        settle(&mut spec, version);
         let decision = Decision::PutSpec {
-            job,
+            job: at.head.job,
             version,
             spec: spec.clone(),
         };
         if ask::decide(facts, decision, "the spec").await? == Decided::Applied {
-            return Ok(version);
+            return Ok((version, spec));
         }
     }
     Err(ApiError::new(

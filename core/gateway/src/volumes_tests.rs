@@ -34,6 +34,8 @@ fn two() -> Memory {
     let cluster = store.add_cluster("east");
     let spec = JobBuilder::stateful("db", 1, 100).build();
     let head = Head {
+        rollout: None,
+        past_rollouts: Vec::new(),
         job: JobId(7),
         version: Version(1),
         void: false,

@@ -1,7 +1,7 @@
 //! The next run of an instance as an intent: what is stored before its ACCEPT.
 
 use crate::older::give_up;
-use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::instance::{InstanceRecord, Probes, Run};
 use echelon_core_model::pod::Member;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
@@ -20,8 +20,12 @@ pub struct Start {
     pub host: HostId,
     /// The host's name.
     pub hostname: Arc<str>,
-    /// The spec version that it runs.
+    /// The spec version that first had what it runs.
     pub spec_version: u32,
+    /// Its turn in a rollout has come with this run.
+    pub updates: bool,
+    /// What must be told of it before it is available.
+    pub probes: Probes,
     /// Restarts asked for so far.
     pub restarts: u32,
     /// Its ports on the host.
@@ -64,7 +68,7 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
     if record.run.as_ref().is_some_and(Run::may_have_task) {
         give_up(record, now);
     }
-    let replaces = record.run.as_ref().is_some_and(is_to_be_replaced);
+    let replaces = start.updates || record.run.as_ref().is_some_and(is_to_be_replaced);
     record.volume = volume(record, &start, instance, number);
     record.generation = start.generation;
     record.run = Some(Run {
@@ -86,6 +90,8 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         revocable: start.revocable,
         healthy: None,
         ready: None,
+        probes: start.probes,
+        available_at: None,
         members: members(start.sidecars),
         ending: None,
     });
@@ -133,11 +139,11 @@ fn members(sidecars: Vec<SidecarName>) -> Vec<Member> {
     all.map(Member::new).collect()
 }
 
-/// Whether what follows a run counts as down because of us until it runs.
+/// Whether what follows a run counts as down because of us until it is available.
 fn is_to_be_replaced(run: &Run) -> bool {
     let stopped = run
         .stopping
         .as_ref()
         .is_some_and(|s| s.reason.code.is_replacement());
-    stopped || (run.replaces && run.started_at.is_none())
+    stopped || (run.replaces && run.available_at.is_none())
 }

@@ -110,6 +110,9 @@ pub fn hear(
     let is_it = |r: &Run| (r.generation, r.number) == of;
     if let Some(run) = record.run.as_mut().filter(|r| is_it(r)) {
         let applied = apply(run, news, now);
+        if applied {
+            run.note_availability(now);
+        }
         let reached = match news.told {
             Told::Silent => run.state == RunState::Unreachable,
             told => told.may_have_run(),

@@ -82,5 +82,6 @@ fn back(mut run: Run, now: Timestamp) -> Run {
     run.since = now;
     run.reason = ReasonCode::Running.into();
     run.ended_at = None;
+    run.note_availability(now);
     run
 }

@@ -55,6 +55,7 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
     } else if wished || state == RunState::Lost {
         record.not_before = now;
     } else if failed {
+        record.failed_version = record.run.as_ref().map_or(0, |r| r.spec_version);
         count(record, policy, now);
         if state != RunState::Succeeded {
             avoid(record, host);

@@ -12,7 +12,13 @@ pub struct Tally {
     pub counts: Counts,
     /// Held and active.
     pub active: u64,
-    /// Of these, being stopped by preemption.
+    /// Of these, those that others can rely on at this moment.
+    pub available: u64,
+    /// Of these, those whose run is of the version that is wanted.
+    pub updated: u64,
+    /// Held, and a run of the version that is wanted has failed.
+    pub update_failures: u64,
+    /// Of those that are active, being stopped by preemption.
     pub preempting: u64,
     /// Held and succeeded.
     pub succeeded: u64,
@@ -25,18 +31,22 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a record in.
-    pub fn add(&mut self, record: &InstanceRecord, held: bool) {
+    /// Counts a record in; `revision` is the version, in the words of a run's, that is wanted.
+    pub fn add(&mut self, record: &InstanceRecord, held: bool, revision: u32) {
         let live = u64::try_from(record.live_runs().count()).unwrap_or(u64::MAX);
         self.live = self.live.saturating_add(live);
         if !held {
             return;
         }
         self.counts.add(record.state(), 1);
+        self.update_failures += u64::from(revision > 0 && record.failed_version == revision);
         match standing(record) {
             Standing::Unstarted => {}
             Standing::Active => {
                 self.active += 1;
+                let available = record.run.as_ref().filter(|r| r.is_available());
+                self.available += u64::from(available.is_some());
+                self.updated += u64::from(available.is_some_and(|r| r.spec_version == revision));
                 self.preempting += u64::from(is_being_preempted(record));
             }
             Standing::Ended(Ended::Succeeded) => self.succeeded += 1,
@@ -59,6 +69,9 @@ impl Tally {
         let Self {
             counts,
             active,
+            available,
+            updated,
+            update_failures,
             preempting,
             succeeded,
             failed,
@@ -69,6 +82,9 @@ impl Tally {
             *slot = by(*slot, n);
         }
         self.active = by(self.active, *active);
+        self.available = by(self.available, *available);
+        self.updated = by(self.updated, *updated);
+        self.update_failures = by(self.update_failures, *update_failures);
         self.preempting = by(self.preempting, *preempting);
         self.succeeded = by(self.succeeded, *succeeded);
         self.failed = by(self.failed, *failed);

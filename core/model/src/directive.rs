@@ -11,6 +11,7 @@ use crate::part::PoolParts;
 use crate::range::RangeSet;
 use crate::reason::Reason;
 use crate::resources::Resources;
+use crate::rollout::Rollout;
 use crate::time::{Span, Timestamp};
 use crate::volume::VolumeWish;
 use std::collections::BTreeMap;
@@ -101,6 +102,10 @@ pub struct SliceOrder {
     pub max_unavailable: u32,
     /// The number of that part: it carries the epoch and grows; a part with a smaller one is late and dropped.
     pub part_number: u64,
+    /// The rollout in that head.
+    pub rollout: Option<Rollout>,
+    /// Only instances with smaller numbers are updated for now.
+    pub update_below: u32,
 }
 
 /// From a shard to the resource manager.
@@ -225,4 +230,10 @@ pub struct SliceReport {
     pub added: u64,
     /// When the run of it began that began last, as far as any did.
     pub last_begun: Option<Timestamp>,
+    /// The version that runs of the group are to be of, in the words of a run's; 0: not known yet.
+    pub revision: u32,
+    /// Held numbers whose run is of that version and available.
+    pub updated: u64,
+    /// Held numbers of which a run of that version has failed.
+    pub update_failures: u64,
 }

@@ -7,7 +7,7 @@ use crate::directive::Grant;
 use crate::id::{Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId};
 use crate::pod::{Member, MemberId};
 use crate::range::RangeSet;
-use crate::reason::Reason;
+use crate::reason::{Reason, ReasonCode};
 use crate::resources::Resources;
 use crate::run::RunState;
 use crate::runtime::Port;
@@ -55,11 +55,11 @@ pub struct Run {
     pub host: HostId,
     /// The host's name, for people.
     pub hostname: Arc<str>,
-    /// The spec version that it runs.
+    /// The spec version that first had what it runs.
     pub spec_version: u32,
     /// Restarts asked for when it began; a larger goal ends it.
     pub restarts: u32,
-    /// It follows a run that was stopped to be replaced (a restart, maintenance), and none in between has run.
+    /// It follows a run that was stopped to be replaced (a rollout, a restart, maintenance), and none in between was available.
     pub replaces: bool,
     /// When the command began.
     pub started_at: Option<Timestamp>,
@@ -77,10 +77,79 @@ pub struct Run {
     pub healthy: Option<bool>,
     /// What its readiness probe said last; `None`: nothing yet, or it has none.
     pub ready: Option<bool>,
+    /// What must be told of it before it is available.
+    pub probes: Probes,
+    /// Since when it is available: running, and as healthy and ready as it is asked for. `None`: not now, or not yet; of an ended run
+    /// as it was last.
+    pub available_at: Option<Timestamp>,
     /// The tasks of a pod, the main one first; empty: the run is one task, whose state is the run's.
     pub members: Vec<Member>,
     /// How a pod's run ends once nothing of it is left: as the member that ended it.
     pub ending: Option<Ending>,
+}
+
+/// Which probes a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Probes {
+    /// A health check.
+    pub health: bool,
+    /// A readiness probe.
+    pub readiness: bool,
+}
+
+impl Run {
+    /// The first run of the first generation, in a state since a moment, with nothing told of it yet.
+    #[must_use]
+    pub fn first(state: RunState, host: HostId, hostname: &str, since: Timestamp) -> Self {
+        Self {
+            generation: Generation(1),
+            number: RunNumber(1),
+            state,
+            since,
+            reason: Reason::new(ReasonCode::Running),
+            host,
+            hostname: hostname.into(),
+            spec_version: 1,
+            restarts: 0,
+            replaces: false,
+            started_at: None,
+            ended_at: None,
+            exit_code: None,
+            stopping: None,
+            ports: Vec::new(),
+            revocable: Resources::ZERO,
+            healthy: None,
+            ready: None,
+            probes: Probes::default(),
+            available_at: None,
+            members: Vec::new(),
+            ending: None,
+        }
+    }
+
+    /// Whether others can rely on it at this moment.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        let healthy = self.healthy.unwrap_or(!self.probes.health);
+        let ready = self.ready.unwrap_or(!self.probes.readiness);
+        self.state == RunState::Running && healthy && ready
+    }
+
+    /// Since when others can rely on it, if they can. Rows that are older than this know only when it began.
+    #[must_use]
+    pub fn available_since(&self) -> Option<Timestamp> {
+        let since = || self.available_at.or(self.started_at).unwrap_or(self.since);
+        self.is_available().then(since)
+    }
+
+    /// Notes since when it is available, or that it is not. Of an ended run the last word stands.
+    pub fn note_availability(&mut self, now: Timestamp) {
+        if self.is_available() {
+            self.available_at.get_or_insert(now);
+        } else if !self.state.is_ended() && self.state != RunState::Stopping {
+            self.available_at = None;
+        }
+    }
 }
 
 /// The end that a member brings on its pod.
@@ -151,6 +220,8 @@ pub struct InstanceRecord {
     pub avoid: Vec<HostId>,
     /// Its volume, where its group asks for one, from the first run on.
     pub volume: Option<HeldVolume>,
+    /// The latest version, in the words of a run's, of which a run has failed; 0: none has.
+    pub failed_version: u32,
 }
 
 impl InstanceRecord {

@@ -6,6 +6,7 @@ use crate::id::{ClusterId, GroupName, JobId, PoolId, Version};
 use crate::instance::Counts;
 use crate::pool::PoolPaths;
 use crate::reason::Reason;
+use crate::rollout::{PastRollout, Rollout, RolloutProgress};
 use crate::spec::JobKind;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
@@ -61,6 +62,10 @@ pub struct Head {
     pub instances: u64,
     /// When the head was last written.
     pub updated_at: Timestamp,
+    /// The latest rollout; `None`: nothing of it was ever updated.
+    pub rollout: Option<Rollout>,
+    /// Rollouts before that one, latest last.
+    pub past_rollouts: Vec<PastRollout>,
 }
 
 /// State of a job over all clusters.
@@ -176,6 +181,8 @@ pub struct Progress {
     pub created_at: Timestamp,
     /// Since when something of it waits in vain that would fit inside what its pool is entitled to, wherever it waited.
     pub starved: Option<Timestamp>,
+    /// What became of its latest rollout.
+    pub rollout: Option<RolloutProgress>,
 }
 
 /// Filters of a job list; all that are given must hold.

@@ -29,6 +29,7 @@ pub mod ports;
 pub mod range;
 pub mod reason;
 pub mod resources;
+pub mod rollout;
 pub mod run;
 pub mod runtime;
 pub mod spec;

@@ -243,6 +243,8 @@ mod tests {
             labels: BTreeMap::new(),
             instances: 1,
             updated_at: Timestamp(1),
+            past_rollouts: Vec::new(),
+            rollout: None,
         }
     }
 

@@ -177,6 +177,20 @@ pub enum ReasonCode {
     PoolRevocableLimit = 90,
     /// Its pool is entitled to room for it; those who have the cluster have no more than their own.
     PoolClusterHeld = 91,
+    /// It is brought to the version that is wanted.
+    RolloutUpdate = 120,
+    /// A rollout was paused by command.
+    RolloutPaused = 121,
+    /// Its canaries wait to be accepted.
+    RolloutCanary = 122,
+    /// More instances failed with the new version than may.
+    RolloutFailures = 123,
+    /// A rollout was aborted by command: it goes back.
+    RolloutAborted = 124,
+    /// An earlier version was asked for.
+    RolloutRollback = 125,
+    /// The version that it is to run is still being read.
+    RolloutSpec = 126,
 }
 
 impl ReasonCode {
@@ -256,6 +270,13 @@ impl ReasonCode {
         Self::KillsOff,
         Self::PoolRevocableLimit,
         Self::PoolClusterHeld,
+        Self::RolloutUpdate,
+        Self::RolloutPaused,
+        Self::RolloutCanary,
+        Self::RolloutFailures,
+        Self::RolloutAborted,
+        Self::RolloutRollback,
+        Self::RolloutSpec,
     ];
 
     /// The number that is stored and sent.
@@ -274,7 +295,7 @@ impl ReasonCode {
     #[must_use]
     pub const fn layer(self) -> Layer {
         match self.number() {
-            0..=9 => Layer::Goal,
+            0..=9 | 120..=129 => Layer::Goal,
             // The first ten are used up.
             10..=19 | 90..=99 => Layer::Pool,
             20..=29 => Layer::Routing,
@@ -288,7 +309,10 @@ impl ReasonCode {
     /// Whether a run that was stopped for this is followed by another one, by our own wish: `max_unavailable` bounds how many are.
     #[must_use]
     pub const fn is_replacement(self) -> bool {
-        matches!(self, Self::RestartRequested | Self::HostMaintenance)
+        matches!(
+            self,
+            Self::RestartRequested | Self::HostMaintenance | Self::RolloutUpdate
+        )
     }
 
     /// Whether active instances wait for this, beside those that are counted as waiting to begin.

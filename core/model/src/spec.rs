@@ -3,6 +3,7 @@
 use crate::id::{ClusterId, GroupName};
 use crate::pod::Sidecar;
 use crate::resources::Resources;
+use crate::rollout::UpdatePolicy;
 use crate::runtime::Runtime;
 use crate::time::Span;
 use crate::volume::PersistentVolume;
@@ -135,8 +136,10 @@ pub struct GroupSpec {
     pub grace: Span,
     /// Longest run; `None`: unbounded.
     pub max_run: Option<Span>,
-    /// Most instances that a voluntary disruption (restart) may make unavailable at once.
+    /// Most instances that voluntary disruptions (rollout, restart, drain) may make unavailable at once.
     pub max_unavailable: u32,
+    /// The spec version that first had these runs: whoever stores a spec sets it, nobody asks for it. 0: not known.
+    pub revision: u32,
 }
 
 /// The specification of a job.
@@ -168,6 +171,8 @@ pub struct JobSpec {
     pub on_unreachable: OnSilence,
     /// When a cluster falls silent.
     pub on_cluster_loss: OnSilence,
+    /// How a change of what its instances run is brought to those that run; of use where they run for ever.
+    pub update: UpdatePolicy,
     /// Its groups, at least one, with different names.
     pub groups: Vec<GroupSpec>,
 }
@@ -190,6 +195,7 @@ impl JobSpec {
             gang: None,
             on_unreachable: defaults::on_unreachable(kind),
             on_cluster_loss: defaults::on_cluster_loss(kind),
+            update: UpdatePolicy::DEFAULT,
             groups: Vec::new(),
         }
     }
@@ -224,6 +230,7 @@ impl GroupSpec {
             grace: defaults::GRACE,
             max_run: None,
             max_unavailable: defaults::MAX_UNAVAILABLE,
+            revision: 0,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Judges an answer against its problem, with code of its own: it shares no arithmetic, no order and no constraint test with
 //! the rooms that make answers. For tests, the simulation, and as a sampled metric in production.
 
-use crate::answer::{Answer, Choice};
+use crate::answer::{Answer, Choice, Unplaced};
 use crate::problem::{Bound, Problem, Wanted};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::spec::{Constraint, JobKind};
@@ -54,10 +54,12 @@ pub fn check(problem: &Problem, answer: &Answer) -> Vec<Broken> {
     judge.broken
 }
 
-type GroupKey<'a> = (JobId, &'a GroupName);
+type GroupKey<'a> = (JobId, &'a GroupName, u32);
 
 struct Judge<'a> {
     groups: BTreeMap<GroupKey<'a>, &'a Wanted>,
+    /// The version of each instance.
+    versions: BTreeMap<(JobId, &'a GroupName, InstanceNumber), u32>,
     hosts: BTreeMap<&'a HostId, &'a HostView>,
     /// Left of the offers; negative when over-committed.
     left: BTreeMap<&'a HostId, [i128; 4]>,
@@ -72,7 +74,8 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     fn new(problem: &'a Problem) -> Self {
         Self {
-            groups: problem.groups.iter().map(|g| ((g.job, &g.group), g)).collect(),
+            groups: problem.groups.iter().map(|g| (key(g), g)).collect(),
+            versions: problem.groups.iter().flat_map(versions).collect(),
             hosts: problem.hosts.iter().map(|h| (&h.id, h)).collect(),
             left: problem.hosts.iter().map(|h| (&h.id, amounts(h.free))).collect(),
             lent: problem
@@ -91,8 +94,20 @@ impl<'a> Judge<'a> {
     }
 
     fn find(&self, choice: &Choice) -> Option<(&'a Wanted, &'a HostView)> {
-        let wanted = self.groups.get(&(choice.instance.job, &choice.instance.group))?;
+        let InstanceId { job, group, number } = &choice.instance;
+        let wanted = self.wish(*job, group, *number)?;
         Some((wanted, self.hosts.get(&choice.host)?))
+    }
+
+    /// The wish that an instance is part of.
+    fn wish(&self, job: JobId, group: &GroupName, number: InstanceNumber) -> Option<&'a Wanted> {
+        let version = self.versions.get(&(job, group, number))?;
+        self.groups.get(&(job, group, *version)).copied()
+    }
+
+    fn wish_of(&self, unplaced: &Unplaced) -> Option<&'a Wanted> {
+        let first = unplaced.numbers.numbers().next()?;
+        self.wish(unplaced.job, &unplaced.group, first)
     }
 
     fn choice(&mut self, choice: &Choice) {
@@ -126,10 +141,7 @@ impl<'a> Judge<'a> {
         if !as_wished || given != choice.ports.len() {
             self.broken.push(Broken::Ports(instance, host));
         }
-        *self
-            .placed
-            .entry(((wanted.job, &wanted.group), &view.id))
-            .or_default() += 1;
+        *self.placed.entry((key(wanted), &view.id)).or_default() += 1;
     }
 
     fn over_commitment(&mut self) {
@@ -195,7 +207,7 @@ impl<'a> Judge<'a> {
 
     fn room_left(&mut self, answer: &Answer) {
         for u in &answer.unplaced {
-            let Some(wanted) = self.groups.get(&(u.job, &u.group)).copied() else {
+            let Some(wanted) = self.wish_of(u) else {
                 continue;
             };
             // What fits is not enough for the rest of it.
@@ -246,7 +258,7 @@ impl<'a> Judge<'a> {
         if wanted.kind != JobKind::Service || wanted.items.iter().any(|i| !i.avoid.is_empty()) {
             return;
         }
-        let key = (wanted.job, &wanted.group);
+        let key = key(wanted);
         let newly = |host: &HostId| self.placed.get(&(key, host)).copied().unwrap_or(0);
         let count = |host: &HostId| newly(host) + wanted.present.get(host).copied().unwrap_or(0);
         // Who is bound to a host had no choice.
@@ -268,7 +280,7 @@ impl<'a> Judge<'a> {
 
     fn reasons(&mut self, answer: &Answer) {
         for u in &answer.unplaced {
-            let wanted = self.groups.get(&(u.job, &u.group));
+            let wanted = self.wish_of(u);
             let first = u.numbers.numbers().next();
             let alone = wanted.zip(first).is_some_and(|(w, n)| bound(w, n).is_some());
             let shape = wanted.zip(first).map(|(w, n)| shape(w, n));
@@ -290,6 +302,16 @@ impl<'a> Judge<'a> {
             }
         }
     }
+}
+
+const fn key(wanted: &Wanted) -> GroupKey<'_> {
+    (wanted.job, &wanted.group, wanted.version)
+}
+
+fn versions(wanted: &Wanted) -> impl Iterator<Item = ((JobId, &GroupName, InstanceNumber), u32)> {
+    let items = wanted.items.iter().map(|i| i.number);
+    let all = items.chain(wanted.bound.iter().map(|b| b.number));
+    all.map(|n| ((wanted.job, &wanted.group, n), wanted.version))
 }
 
 fn bound(wanted: &Wanted, number: InstanceNumber) -> Option<&Bound> {

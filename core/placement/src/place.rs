@@ -184,18 +184,18 @@ fn waits_for(group: &GroupName) -> Reason {
     Reason::new(ReasonCode::GangWaits).at(format!("group {group} has no room"))
 }
 
-/// Groups by priority, age and name, each once.
+/// Groups by priority, age, name and version, each once.
 fn in_order<'a>(groups: &'a [Wanted], flaws: &mut Vec<Flaw>) -> Vec<&'a Wanted> {
     let mut seen = BTreeSet::new();
     let mut out = Vec::with_capacity(groups.len());
     for g in groups {
-        if seen.insert((g.job, &g.group)) {
+        if seen.insert((g.job, &g.group, g.version)) {
             out.push(g);
         } else {
             flaws.push(Flaw::GroupTwice(g.job, g.group.clone()));
         }
     }
-    out.sort_by_key(|g| (Reverse(g.priority), g.job, &g.group));
+    out.sort_by_key(|g| (Reverse(g.priority), g.job, &g.group, g.version));
     out
 }
 

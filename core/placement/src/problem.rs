@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Problem {
     /// Chosen by who asks, copied into the answer.
     pub token: u64,
-    /// Groups with instances to place, each group at most once; in any order.
+    /// Groups with instances to place, each group and version at most once; in any order.
     pub groups: Vec<Wanted>,
     /// The hosts, each at most once; in any order.
     pub hosts: Vec<HostView>,
@@ -27,6 +27,8 @@ pub struct Wanted {
     pub job: JobId,
     /// The group.
     pub group: GroupName,
+    /// Tells wishes of one group from each other that have different shapes, as while it is being updated.
+    pub version: u32,
     /// Chooses the strategy: batch is packed, services are spread.
     pub kind: JobKind,
     /// All groups of its job in the problem are placed, or none of them; they all say so.

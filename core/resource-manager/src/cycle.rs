@@ -113,6 +113,7 @@ impl ResourceManager {
         self.flush_assignments(now, out);
         self.order(now, out);
         self.follow_ends(now, out);
+        self.follow_failures(now, out);
         let looked_at = std::mem::take(&mut self.dirty);
         self.unwritten.extend(looked_at);
         self.flush_progress(now, out);

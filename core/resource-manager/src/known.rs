@@ -3,6 +3,7 @@
 
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
+use echelon_core_model::rollout::{Rollout, RolloutProgress};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, Few, GroupName, PoolId, ReasonCode, Timestamp, Version};
@@ -25,6 +26,8 @@ pub struct KnownHead {
     pub pool: Arc<str>,
     /// Its pool's id.
     pub pool_id: Option<PoolId>,
+    /// Its latest rollout.
+    pub rollout: Option<Box<Rollout>>,
 }
 
 impl KnownHead {
@@ -38,6 +41,7 @@ impl KnownHead {
             spec_version: head.spec_version,
             pool: Arc::from(head.pool.as_str()),
             pool_id: head.pool_id.clone(),
+            rollout: head.rollout.map(Box::new),
         }
     }
 }
@@ -72,6 +76,8 @@ pub struct KnownProgress {
     pub groups: Few<GroupName, Counts>,
     /// Why instances wait.
     pub waiting: Box<[KnownWaiting]>,
+    /// What became of its latest rollout.
+    pub rollout: Option<Box<RolloutProgress>>,
 }
 
 impl KnownProgress {
@@ -92,6 +98,7 @@ impl KnownProgress {
             digest: digest(row),
             groups: row.groups.clone(),
             waiting: waiting.collect(),
+            rollout: row.rollout.clone().map(Box::new),
         }
     }
 }

@@ -48,6 +48,8 @@ mod recover;
 mod refused;
 mod reports;
 pub mod reserved;
+mod rollback;
+pub mod rollouts;
 mod room;
 mod starved;
 mod store;

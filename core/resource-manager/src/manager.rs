@@ -80,6 +80,8 @@ pub struct ResourceManager {
     pub(crate) all_read: bool,
     /// Heads that are left of jobs, by id and so by the time they were made.
     pub(crate) tombstones: BTreeMap<JobId, Tombstone>,
+    /// Heads of jobs that the leader itself is changing.
+    pub(crate) changes: BTreeMap<JobId, crate::rollback::Change>,
     /// Pools that are to go, and since when this leader has known it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
     pub(crate) numbers: Numbers,
@@ -173,6 +175,7 @@ impl ResourceManager {
             committing: None,
             all_read: false,
             tombstones: BTreeMap::new(),
+            changes: BTreeMap::new(),
             leaving_pools: BTreeMap::new(),
             numbers: Numbers::default(),
         }
@@ -327,6 +330,7 @@ impl ResourceManager {
         self.writes.clear();
         self.committing = None;
         self.tombstones.clear();
+        self.changes.clear();
         self.leaving_pools.clear();
         self.due = false;
         self.all_read = false;

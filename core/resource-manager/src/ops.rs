@@ -45,6 +45,14 @@ pub enum Purpose {
     Commit,
     /// Takes pools out of the tree that were to go and are empty.
     PutPools,
+    /// Reads the head of a job of which a rollout fails, at SERIAL.
+    ChangeHead(JobId),
+    /// Reads a spec version for its rollback.
+    ChangeSpec(JobId, u32),
+    /// Writes the spec that it goes back to.
+    PutChangedSpec(JobId),
+    /// Writes its head.
+    PutChangedHead(JobId),
     /// Removes a tombstone's head.
     RemoveHead(JobId),
 }

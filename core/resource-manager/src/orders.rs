@@ -3,6 +3,7 @@
 
 use crate::known::KnownHead;
 use crate::picture::{JobView, Picture, SliceKey};
+use crate::rollouts::reach;
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::directive::{Grant, SliceOrder, SliceReport};
 use echelon_core_model::job::Desired;
@@ -80,6 +81,8 @@ fn order(
         grants: grants.collect(),
         max_unavailable: part.map_or(0, |p| u32::try_from(p.granted()).unwrap_or(u32::MAX)),
         part_number: part.map_or(0, GrantLine::number),
+        rollout: head.rollout.as_deref().copied(),
+        update_below: reach(picture, id, job, group),
         ranges,
     }
 }
@@ -112,9 +115,11 @@ pub fn digest(orders: &[SliceOrder]) -> u64 {
             grants,
             max_unavailable,
             part_number,
+            rollout,
+            update_below,
         } = order;
         (job, group, head_version, goal, spec_version, ranges).hash(&mut hasher);
-        (max_unavailable, part_number).hash(&mut hasher);
+        (max_unavailable, part_number, rollout, update_below).hash(&mut hasher);
         for (generation, grant) in grants {
             (generation, grant.epoch, grant.active, grant.lease).hash(&mut hasher);
             (grant.counted, grant.included).hash(&mut hasher);

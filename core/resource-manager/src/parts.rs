@@ -4,6 +4,7 @@
 
 use crate::orders::listeners;
 use crate::picture::{JobView, Picture};
+use crate::rollouts::most_down;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{ClusterId, GroupName, JobId};
@@ -87,7 +88,7 @@ pub fn parts(picture: &Picture, id: JobId, job: &JobView, group: &GroupName) -> 
         .is_some_and(|h| h.goal.desired == Desired::Running);
     // Where nothing is to run nothing is restarted, and what was said of an ended job may be forgotten here before its shards know.
     let limit = if running {
-        spec.map_or(1, |g| u64::from(g.max_unavailable.max(1)))
+        spec.map_or(1, |g| most_down(picture, id, job, g))
     } else {
         0
     };

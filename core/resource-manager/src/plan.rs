@@ -157,6 +157,7 @@ fn imagined(spec: &JobSpec) -> KnownHead {
         spec_version: 1,
         pool: Arc::from(spec.pool.as_str()),
         pool_id: None,
+        rollout: None,
     }
 }
 

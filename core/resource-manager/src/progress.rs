@@ -4,6 +4,7 @@
 use crate::control::withheld;
 use crate::orders::has_confirmed;
 use crate::picture::{JobView, Picture};
+use crate::rollouts;
 use crate::waiting::waiting;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
@@ -114,6 +115,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         awaited: awaited(picture, id, job),
         created_at: before.map_or(now, |p| p.created_at),
         starved: picture.claims.starved.since(id),
+        rollout: rollouts::progress(picture, id, job, now),
     })
 }
 

@@ -5,6 +5,7 @@ use crate::effect::{Alarm, Effect};
 use crate::known::{KnownHead, KnownProgress};
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
+use crate::rollouts;
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::job::{Desired, Head, JobState};
@@ -79,6 +80,10 @@ impl ResourceManager {
             (Purpose::Heads(bucket), Answer::Heads(heads)) => self.bucket_read(bucket, heads, now, out),
             (Purpose::Head(_), Answer::Head(Some(head))) => self.head_read(head, now, out),
             (Purpose::SettleHead(job), Answer::Head(head)) => self.head_settled(job, head, now, out),
+            (Purpose::ChangeHead(job), Answer::Head(head)) => self.change_read(job, head, now, out),
+            (Purpose::ChangeSpec(job, version), Answer::Spec(spec)) => {
+                self.change_spec_read(job, version, spec, now, out);
+            }
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
@@ -166,9 +171,14 @@ impl ResourceManager {
         self.picture.settle_pool(id);
         self.want_spec(id);
         if self.phase == Phase::Leading {
-            while let Some((purpose, op)) = self.todo.pop_front() {
-                self.ops.start(purpose, op, now, out);
-            }
+            self.start_todo(now, out);
+        }
+    }
+
+    /// Starts the reads that are planned.
+    pub(crate) fn start_todo(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        while let Some((purpose, op)) = self.todo.pop_front() {
+            self.ops.start(purpose, op, now, out);
         }
     }
 
@@ -191,7 +201,7 @@ impl ResourceManager {
         }
     }
 
-    fn spec_read(&mut self, id: JobId, version: u32, spec: JobSpec) {
+    fn spec_read(&mut self, id: JobId, version: u32, mut spec: JobSpec) {
         let Some(job) = self.picture.jobs.get_mut(&id) else {
             return;
         };
@@ -200,6 +210,7 @@ impl ResourceManager {
         } else if job.head.as_ref().is_none_or(|h| h.spec_version != version) {
             return;
         }
+        job.surge = rollouts::add_surge(job, &mut spec);
         job.spec = Some(self.picture.specs.share(spec));
         if let Some(progress) = &mut job.progress {
             progress.groups.clear();

@@ -253,6 +253,10 @@ impl ResourceManager {
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),
             // Whoever came first, the tree is another one now.
             (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),
+            (Purpose::PutChangedSpec(id), OpResult::Decided(decided)) => {
+                self.changed_spec_put(id, &decided, now, out);
+            }
+            (Purpose::PutChangedHead(id), OpResult::Decided(_)) => self.drop_change(id, now, out),
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
             (purpose, OpResult::Answer(answer)) => self.read(purpose, answer, now, out),

@@ -98,6 +98,7 @@ impl ResourceManager {
         }
         let mut writes: Vec<Write> = std::mem::take(&mut self.writes);
         let mut jobs = Vec::new();
+        let mut unsurged = Vec::new();
         let ids = self.turns.unwritten.next_of(&self.unwritten, WRITE_LOOKS);
         for id in ids {
             if writes.len() >= COMMIT_ROWS {
@@ -120,6 +121,12 @@ impl ResourceManager {
                 job.unrouted.clear();
                 job.stuck.clear();
             }
+            // Without its rollout it has no more instances than are asked for: its spec is read as it stands.
+            let over = row.rollout.as_ref().is_some_and(|r| r.state.is_over());
+            if over && !job.surge.is_empty() {
+                job.spec_version = 0;
+                unsurged.push(id);
+            }
             let mut known = KnownProgress::of(&row);
             if job.spec.is_some() {
                 known.groups.clear();
@@ -129,6 +136,8 @@ impl ResourceManager {
             writes.push(Write::Progress(row));
             jobs.push(id);
         }
+        unsurged.into_iter().for_each(|id| self.want_spec(id));
+        self.start_todo(now, out);
         if writes.is_empty() {
             return;
         }

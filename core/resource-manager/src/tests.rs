@@ -18,6 +18,7 @@ mod preemption;
 mod quota;
 mod reserved;
 mod restarts;
+mod rollouts;
 mod shard;
 mod tombstones;
 mod unplaced;

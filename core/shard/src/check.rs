@@ -122,8 +122,8 @@ fn add_used(
     };
     let stays = |r: &&Run| r.state != RunState::Stopping && !unheard(r);
     for run in record.live_runs().filter(|r| group.served && stays(r)) {
-        let spec = shard.picture.specs.get(&(group.job(), run.spec_version));
-        if let Some(shape) = spec.and_then(|s| s.group(group.name())).map(|g| g.room_left(run)) {
+        let spec = shard.picture.group_spec_of(group, run.spec_version);
+        if let Some(shape) = spec.map(|g| g.room_left(run)) {
             let at = used.entry(run.host.clone()).or_default();
             // What a host lends may be less at any moment than what was taken of it: only its own room is never given out twice.
             *at = at.plus(shape.minus(run.revocable));

@@ -129,7 +129,9 @@ impl Shard {
             head_version: order.head_version,
             goal: order.goal,
             spec_version: order.spec_version,
+            rollout: order.rollout,
         };
+        let mut reaches = false;
         if let Some(group) = self.picture.groups.get_mut(&number) {
             group.archive = false;
             // A stream that is about to close may bring an older part after a newer one.
@@ -137,9 +139,14 @@ impl Shard {
                 group.part_number = order.part_number;
                 group.max_unavailable = order.max_unavailable;
             }
+            reaches = group.update_below != order.update_below;
+            group.update_below = order.update_below;
         }
         let ranges = ranges_at(&order.ranges, &self.config.cluster);
         self.want(number, wish, Some(ranges), heard_at);
+        if reaches {
+            self.adopt_group(number);
+        }
         for (generation, grant) in order.grants {
             self.obey_grant(number, generation, grant, heard_at);
         }

@@ -27,7 +27,7 @@ impl Shard {
                 continue;
             };
             if let Some(group) = self.picture.groups.get_mut(&number).filter(|g| g.served) {
-                group.refresh_restarts(n, &self.draining);
+                group.refresh_restarts(n, &self.draining, self.now);
                 self.picture.restless.insert(number);
                 self.picture.unreported.insert(number);
             }

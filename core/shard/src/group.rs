@@ -7,11 +7,12 @@ use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, SliceRow};
-use echelon_core_model::job::{Desired, Goal};
+use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
     AssignedRange, ClusterId, Generation, GroupName, InstanceId, InstanceNumber, InstanceRange, JobId,
-    RangeSet, Reason, ReasonCode, RunState, Timestamp, Version,
+    RangeSet, Reason, ReasonCode, Timestamp, Version,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +26,20 @@ pub(crate) struct Wish {
     pub(crate) goal: Goal,
     /// The spec version in force.
     pub(crate) spec_version: u32,
+    /// How instances are brought to it.
+    pub(crate) rollout: Option<Rollout>,
+}
+
+impl Wish {
+    /// What a head wants.
+    pub(crate) const fn of(head: &Head) -> Self {
+        Self {
+            head_version: head.version,
+            goal: head.goal,
+            spec_version: head.spec_version,
+            rollout: head.rollout,
+        }
+    }
 }
 
 /// A block with its lane.
@@ -66,10 +81,14 @@ pub(crate) struct Group {
     pub(crate) backing_off: BTreeSet<InstanceNumber>,
     /// Instances whose run was lost, and that wait for an operator.
     pub(crate) withheld: BTreeSet<InstanceNumber>,
-    /// Live runs that began before the last restart was asked for.
+    /// Only numbers below this are updated while canaries wait to be accepted, as the resource manager said last.
+    pub(crate) update_below: u32,
+    /// Live runs that are to be replaced: of another version, from before the last restart asked for, or on a host that is to be empty.
     pub(crate) outdated: BTreeSet<InstanceNumber>,
-    /// Instances that a restart has stopped and that have not run since.
+    /// Instances whose run was stopped to be replaced, until the next one has been available for long enough.
     pub(crate) restarting: BTreeSet<InstanceNumber>,
+    /// Of these, those that are available, and not for long enough.
+    pub(crate) settling: BTreeSet<InstanceNumber>,
     /// Why the last placement left some waiting.
     pub(crate) unplaced: Vec<(Reason, u64)>,
     /// Since when each reason for waiting holds.
@@ -104,8 +123,10 @@ impl Group {
             ready: BTreeSet::new(),
             backing_off: BTreeSet::new(),
             withheld: BTreeSet::new(),
+            update_below: 0,
             outdated: BTreeSet::new(),
             restarting: BTreeSet::new(),
+            settling: BTreeSet::new(),
             unplaced: Vec::new(),
             waiting_since: BTreeMap::new(),
             last_begun: BTreeMap::new(),
@@ -277,12 +298,14 @@ impl Group {
         wish.is_some_and(|w| w.goal.desired == Desired::Running) && self.startable.iter().any(waiting)
     }
 
-    /// Active instances over all generations that do not run at this moment.
+    /// Active instances over all generations that nobody can rely on at this moment.
     pub(crate) fn unavailable(&self) -> u64 {
-        self.tallies
+        let down: u64 = self
+            .tallies
             .values()
-            .map(|t| t.active.saturating_sub(t.counts.get(RunState::Running)))
-            .sum()
+            .map(|t| t.active.saturating_sub(t.available))
+            .sum();
+        down.saturating_add(u64::try_from(self.settling.len()).unwrap_or(u64::MAX))
     }
 
     /// A run of a generation began then.
@@ -302,6 +325,7 @@ impl Group {
 
     /// Sums and startable numbers, counted from the records. `O(records)`.
     pub(crate) fn count(&self) -> (BTreeMap<Generation, Tally>, BTreeMap<Generation, RangeSet>) {
+        let revision = self.revision();
         let mut tallies: BTreeMap<Generation, Tally> = BTreeMap::new();
         let mut startable: BTreeMap<Generation, RangeSet> = BTreeMap::new();
         for r in &self.row.ranges {
@@ -320,7 +344,10 @@ impl Group {
         let mut begun: BTreeMap<Generation, Vec<InstanceNumber>> = BTreeMap::new();
         for (n, record) in self.records() {
             let held = self.holds(n, record.generation);
-            tallies.entry(record.generation).or_default().add(record, held);
+            tallies
+                .entry(record.generation)
+                .or_default()
+                .add(record, held, revision);
             if standing(record) != Standing::Unstarted || record.may_have_task() {
                 let range = self.range_of(n).map(|r| r.generation);
                 begun.entry(range.unwrap_or_default()).or_default().push(n);

@@ -35,6 +35,7 @@ impl Shard {
     /// Decides about one instance.
     fn decide(&mut self, at: At) {
         self.adopt_volume(at);
+        self.watch_rollout(at);
         let Some(group) = self.picture.groups.get(&at.0) else {
             return;
         };
@@ -120,6 +121,9 @@ impl Shard {
         let hungry = group.filter(|g| g.appetite(self.now) > 0);
         let spec_version = hungry.and_then(|g| g.wish.as_ref()).map(|w| w.spec_version);
         let ungranted = group.is_some_and(|g| g.is_ungranted(self.now));
+        if spec_version.is_some() {
+            self.want_other_specs(number);
+        }
         self.placing
             .note_hunger(number, spec_version, self.hosts.revivals());
         self.placing.note_ungranted(number, ungranted);
@@ -132,7 +136,7 @@ impl Shard {
             return;
         };
         group.recount();
-        group.refresh_all_restarts(&self.draining);
+        group.refresh_all_restarts(&self.draining, now);
         self.picture.look_at_all(number);
         self.placing.hungrier(now, self.config.timing.commit_delay);
         self.start_takeovers(number);

@@ -8,6 +8,7 @@ use crate::pace::Action;
 use crate::picture::{At, RunAt};
 use echelon_core_jobs::{Start, VolumeStart, begin};
 use echelon_core_model::cluster::HostView;
+use echelon_core_model::instance::Probes;
 use echelon_core_model::runtime::{Port, PortSpec};
 use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, RangeSet, Resources};
 use echelon_core_placement as placement;
@@ -46,7 +47,10 @@ impl Shard {
         let at: At = (number, id.number);
         let group = self.picture.groups.get(&number)?;
         let generation = self.may_intend(group, id.number)?;
-        let (wish, job, spec) = (group.wish.as_ref()?, group.spec.as_ref()?, group.group_spec()?);
+        let (wish, job) = (group.wish.as_ref()?, group.spec.as_ref()?);
+        // Its turn may have come, or have gone to another, since placement was asked.
+        let (_, next) = self.picture.versions(group, vec![id.number]).pop()?;
+        let spec = self.picture.group_spec_of(group, next.version)?;
         let bound = self.bound(group, id.number);
         let room = if bound.is_some() {
             spec.room().minus(spec.volume_room())
@@ -71,7 +75,12 @@ impl Shard {
             generation,
             host: choice.host.clone(),
             hostname: std::sync::Arc::clone(&left.hostname),
-            spec_version: wish.spec_version,
+            spec_version: next.version,
+            updates: next.updates,
+            probes: Probes {
+                health: spec.runtime.health.is_some(),
+                readiness: spec.runtime.readiness.is_some(),
+            },
             restarts: wish.goal.restarts,
             ports: named(&spec.runtime.ports, &choice.ports)?,
             revocable,

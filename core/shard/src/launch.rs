@@ -65,8 +65,8 @@ impl Shard {
         let (at, ..) = run;
         let found = self.picture.run(run).filter(|r| r.state == RunState::Launching)?;
         let group = self.picture.groups.get(&at.0)?;
-        let spec = self.picture.specs.get(&(group.job(), found.spec_version))?;
-        let of = spec.group(group.name())?;
+        let spec = group.spec.as_ref()?;
+        let of = self.picture.group_spec_of(group, found.spec_version)?;
         let task = self.picture.task(run)?;
         Some(Launch {
             name: format!("{}.{}.{}", spec.name, group.name(), at.1),
@@ -263,8 +263,8 @@ impl Shard {
 
     fn shape(&self, at: At, run: &Run) -> Option<Resources> {
         let group = self.picture.groups.get(&at.0)?;
-        let spec = self.picture.specs.get(&(group.job(), run.spec_version))?;
-        spec.group(group.name()).map(|g| g.room_left(run))
+        let spec = self.picture.group_spec_of(group, run.spec_version)?;
+        Some(spec.room_left(run))
     }
 
     /// Counts every run of an instance.

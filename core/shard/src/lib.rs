@@ -48,6 +48,7 @@ mod replace;
 mod report;
 mod reread;
 mod restart;
+mod rollout;
 mod sealing;
 mod stranger;
 mod takeover;

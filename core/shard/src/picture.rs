@@ -138,15 +138,16 @@ impl Shard {
             .filter(|(_, set)| set.contains(at.1))
             .map(|(g, _)| *g)
             .collect();
+        let revision = group.revision();
         let held = |r: &InstanceRecord| ranged == Some(r.generation) && !released.contains(&r.generation);
         let cell = group.cell(at.1);
         let lane = cell.lane;
         let fresh = !cell.block.instances.contains_key(&at.1);
         let record = cell.block.instances.entry(at.1).or_default();
-        let before = (!fresh).then(|| (record.generation, tally_of(record, held(record))));
+        let before = (!fresh).then(|| (record.generation, tally_of(record, held(record), revision)));
         let was = face(record);
         let result = change(record);
-        let after = (record.generation, tally_of(record, held(record)));
+        let after = (record.generation, tally_of(record, held(record), revision));
         let begun = begun(record);
         let changed = (face(record) != was).then(|| record.run.clone()).flatten();
         if let Some((generation, tally)) = before {
@@ -157,7 +158,7 @@ impl Shard {
             group.note_begun(generation, when);
         }
         group.refresh_startable(at.1);
-        group.refresh_restarts(at.1, &self.draining);
+        group.refresh_restarts(at.1, &self.draining, self.now);
         let event = changed.map(|run| event_of(group, at.1, &run, self.now));
         let dirt = self
             .journal
@@ -207,9 +208,9 @@ impl Shard {
     }
 }
 
-fn tally_of(record: &InstanceRecord, held: bool) -> Tally {
+fn tally_of(record: &InstanceRecord, held: bool, revision: u32) -> Tally {
     let mut tally = Tally::default();
-    tally.add(record, held);
+    tally.add(record, held, revision);
     tally
 }
 

@@ -269,7 +269,7 @@ impl Shard {
                     self.placing.partial = true;
                 }
             }
-            if let Some(mut wanted) = self.wanted(group, numbers).filter(|w| w.wants_any()) {
+            for mut wanted in self.wanted(group, numbers) {
                 self.bind_claimed(&mut wanted);
                 out.push(wanted);
             }
@@ -288,11 +288,10 @@ impl Shard {
             return n;
         }
         let wanted = |of: Hungry| {
-            let group = self.picture.groups.get(&of.group)?;
-            self.wanted(group, of.numbers)
-                .filter(placement::Wanted::wants_any)
+            let group = self.picture.groups.get(&of.group);
+            group.map_or_else(Vec::new, |g| self.wanted(g, of.numbers))
         };
-        let mut gang: Vec<placement::Wanted> = hunger.into_iter().filter_map(wanted).collect();
+        let mut gang: Vec<placement::Wanted> = hunger.into_iter().flat_map(wanted).collect();
         self.bind_claimed_gang(&mut gang);
         out.extend(gang);
         n
@@ -316,8 +315,32 @@ impl Shard {
         out
     }
 
-    pub(crate) fn wanted(&self, group: &Group, numbers: Vec<InstanceNumber>) -> Option<placement::Wanted> {
-        let (job, spec) = (group.spec.as_ref()?, group.group_spec()?);
+    /// What instances of a group want of hosts: one question for each version that they begin with.
+    pub(crate) fn wanted(&self, group: &Group, numbers: Vec<InstanceNumber>) -> Vec<placement::Wanted> {
+        let mut by_version: BTreeMap<u32, Vec<InstanceNumber>> = BTreeMap::new();
+        for (n, next) in self.picture.versions(group, numbers) {
+            by_version.entry(next.version).or_default().push(n);
+        }
+        let wanted = by_version
+            .into_iter()
+            .filter_map(|(version, numbers)| self.wanted_of(group, version, numbers));
+        wanted.filter(placement::Wanted::wants_any).collect()
+    }
+
+    /// What an instance of a group will want once it is of the version in force; nobody in particular asks.
+    pub(crate) fn shape_of(&self, group: &Group) -> Option<placement::Wanted> {
+        let version = group.group_spec()?.runs_of(group.wish.as_ref()?.spec_version);
+        self.wanted_of(group, version, Vec::new())
+    }
+
+    fn wanted_of(
+        &self,
+        group: &Group,
+        version: u32,
+        numbers: Vec<InstanceNumber>,
+    ) -> Option<placement::Wanted> {
+        let job = group.spec.as_ref()?;
+        let spec = self.picture.group_spec_of(group, version)?;
         let (bound, free): (Vec<_>, Vec<_>) = numbers
             .into_iter()
             .map(|n| (n, self.bound(group, n)))
@@ -330,6 +353,7 @@ impl Shard {
         served.then(|| placement::Wanted {
             job: group.job(),
             group: group.name().clone(),
+            version,
             kind: job.kind,
             gang: job.gang.is_some(),
             priority: job.priority,

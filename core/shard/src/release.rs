@@ -143,13 +143,14 @@ impl Shard {
 impl Group {
     /// Counts numbers as not held any more, and takes them out of every set of what may begin.
     fn untally(&mut self, numbers: &RangeSet, generation: Generation) {
+        let revision = self.revision();
         let mut change = (Tally::default(), Tally::default());
         let mut gone: Vec<InstanceNumber> = Vec::new();
         for range in numbers.ranges() {
             for (n, record) in self.records_in(*range) {
                 if record.generation == generation {
-                    change.0.add(record, true);
-                    change.1.add(record, false);
+                    change.0.add(record, true, revision);
+                    change.1.add(record, false, revision);
                 }
                 gone.push(n);
             }
@@ -164,6 +165,7 @@ impl Group {
             self.ready.remove(&n);
             self.backing_off.remove(&n);
             self.withheld.remove(&n);
+            self.settling.remove(&n);
         }
     }
 }

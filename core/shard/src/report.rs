@@ -7,8 +7,9 @@ use crate::group::Group;
 use crate::waiting::Hindrance;
 use crate::{Phase, Shard};
 use echelon_core_model::directive::{Capacity, Report, ReportPart, SliceReport};
+use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Desired;
-use echelon_core_model::{Generation, RangeSet, ReasonCode, RunState, Timestamp};
+use echelon_core_model::{Generation, InstanceNumber, RangeSet, ReasonCode, RunState, Timestamp};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Slices a report part.
@@ -224,6 +225,14 @@ impl Group {
         bound.sum()
     }
 
+    /// Instances of the slice that are of the version wanted and available, and not for long enough.
+    fn settling_at(&self, g: Generation) -> u64 {
+        let revision = self.revision();
+        let new = |r: &InstanceRecord| r.run.as_ref().is_some_and(|r| r.spec_version == revision);
+        let here = |n: &&InstanceNumber| self.record(**n).is_some_and(|r| r.generation == g && new(r));
+        u64::try_from(self.settling.iter().filter(here).count()).unwrap_or(u64::MAX)
+    }
+
     fn report_of(
         &mut self,
         g: Generation,
@@ -278,6 +287,9 @@ impl Group {
             preempting: tally.preempting,
             last_begun: self.last_begun.get(&g).copied(),
             added: self.row.added.get(&g).copied().unwrap_or_default(),
+            revision: self.revision(),
+            updated: tally.updated.saturating_sub(self.settling_at(g)),
+            update_failures: tally.update_failures,
             held,
         }
     }

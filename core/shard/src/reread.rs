@@ -163,11 +163,7 @@ impl Shard {
         let Some(head) = head.filter(|h| !h.void) else {
             return;
         };
-        let wish = Wish {
-            head_version: head.version,
-            goal: head.goal,
-            spec_version: head.spec_version,
-        };
+        let wish = Wish::of(head);
         let assigned = self
             .picture
             .groups
@@ -219,12 +215,18 @@ impl Shard {
             if group.wish.as_ref().is_some_and(|w| w.spec_version == version) {
                 group.spec = Some(Arc::clone(&spec));
                 self.gangs.note(job, &spec);
-                // The kind of the job is known now, and with it what a drain of a host means for its runs.
-                group.refresh_all_restarts(&self.draining);
+                // The kind of the job is known now, and with it what a drain of a host means for its runs, and so is the version wanted.
+                group.recount();
+                group.refresh_all_restarts(&self.draining, self.now);
                 self.picture.look_at_all(number);
                 self.placing.hungrier(self.now, self.config.timing.commit_delay);
             }
+            let runs = self.picture.groups.get(&number).and_then(|g| g.group_spec());
+            let runs = runs.map_or(version, |g| g.runs_of(version));
             self.account_group(number, version);
+            self.account_group(number, runs);
+            self.picture.restless.insert(number);
         }
+        self.placing.hungrier(self.now, self.config.timing.commit_delay);
     }
 }

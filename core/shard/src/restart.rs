@@ -1,5 +1,5 @@
-//! Runs of a group here that are to be replaced, since they are from before the last restart asked for or since their host is to
-//! be empty: which they are, how many of them may be stopped now, and what part of the job-wide `max_unavailable` that takes.
+//! Runs of a group here that are to be replaced, since they are of another version, from before the last restart asked for, or since
+//! their host is to be empty: which they are, how many of them may be stopped now, and what part of the job-wide `max_unavailable` that takes.
 
 use crate::Shard;
 use crate::group::Group;
@@ -7,8 +7,8 @@ use echelon_core_hosts::Drain;
 use echelon_core_jobs::{Standing, standing};
 use echelon_core_model::instance::Run;
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{HostId, InstanceNumber, ReasonCode, RunState};
-use std::collections::BTreeMap;
+use echelon_core_model::{HostId, InstanceNumber, ReasonCode, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Shard {
     /// Stops outdated runs, lowest first, as long as no more than the group's part of `max_unavailable` are down.
@@ -38,7 +38,7 @@ impl Shard {
         }
     }
 
-    /// The lowest outdated run that may be stopped. One that does not run is counted as unavailable already, whatever stops it, so
+    /// The lowest outdated run that may be stopped. One that is not available is counted as unavailable already, whatever stops it, so
     /// it costs nothing of the budget; but where no part was given nothing is stopped at all. A batch instance whose host goes away
     /// would end with it: its job has nothing that could be unavailable.
     fn first_outdated(&self, group: &Group, number: u32, budget: u64) -> Option<InstanceNumber> {
@@ -49,7 +49,7 @@ impl Shard {
         }
         let may = |n: &InstanceNumber| {
             let run = group.record(*n).and_then(|r| r.run.as_ref());
-            let down = run.is_some_and(|r| r.state != RunState::Running) && group.max_unavailable > 0;
+            let down = run.is_some_and(|r| !r.is_available()) && group.max_unavailable > 0;
             let drained = batch && group.why_outdated(*n) == ReasonCode::HostMaintenance;
             (budget > 0 || down || drained) && self.is_observed((number, *n))
         };
@@ -72,6 +72,8 @@ impl Group {
         let run = self.record(n).and_then(|r| r.run.as_ref());
         if run.is_some_and(|r| r.restarts < asked) {
             ReasonCode::RestartRequested
+        } else if self.is_out_of_version(n) {
+            ReasonCode::RolloutUpdate
         } else {
             ReasonCode::HostMaintenance
         }
@@ -101,45 +103,54 @@ impl Group {
     }
 
     /// The same for all numbers: what is outdated depends on wish, kind and hosts.
-    pub(crate) fn refresh_all_restarts(&mut self, draining: &BTreeMap<HostId, Drain>) {
+    pub(crate) fn refresh_all_restarts(&mut self, draining: &BTreeMap<HostId, Drain>, now: Timestamp) {
         let numbers: Vec<_> = self.records().map(|(n, _)| n).collect();
         for n in numbers {
-            self.refresh_restarts(n, draining);
+            self.refresh_restarts(n, draining, now);
         }
     }
 
-    /// Brings the sets of outdated runs and of instances under restart up to date for one number.
-    pub(crate) fn refresh_restarts(&mut self, n: InstanceNumber, draining: &BTreeMap<HostId, Drain>) {
+    /// Brings the sets of outdated runs and of instances under replacement up to date for one number.
+    pub(crate) fn refresh_restarts(
+        &mut self,
+        n: InstanceNumber,
+        draining: &BTreeMap<HostId, Drain>,
+        now: Timestamp,
+    ) {
         let asked = self.restarts_asked();
         let drained = |r: &Run| match (draining.get(&r.host), self.kind()) {
             (Some(Drain::Services), kind) => kind == Some(JobKind::Service),
             (Some(Drain::All), kind) => kind.is_some(),
             (None, _) => false,
         };
-        let old = |r: &Run| r.may_have_task() && r.stopping.is_none() && (r.restarts < asked || drained(r));
-        if self.record(n).and_then(|r| r.run.as_ref()).is_some_and(old) {
-            self.outdated.insert(n);
-        } else {
-            self.outdated.remove(&n);
-        }
-        if self
-            .record(n)
-            .and_then(|r| r.run.as_ref())
-            .is_some_and(is_restarting)
-        {
-            self.restarting.insert(n);
-        } else {
-            self.restarting.remove(&n);
-        }
+        let other = self.is_out_of_version(n);
+        let old = |r: &Run| {
+            let live = r.may_have_task() && r.stopping.is_none();
+            live && (r.restarts < asked || other || drained(r))
+        };
+        let settling = self.settles_at(n, now).is_some();
+        let run = self.record(n).and_then(|r| r.run.as_ref());
+        let (outdated, down) = (run.is_some_and(old), run.is_some_and(is_down_for_us));
+        keep(&mut self.outdated, n, outdated);
+        keep(&mut self.restarting, n, down || settling);
+        keep(&mut self.settling, n, settling);
     }
 }
 
-/// Whether a run was stopped to be replaced, or follows such a one and has not run yet.
-fn is_restarting(run: &Run) -> bool {
+fn keep(set: &mut BTreeSet<InstanceNumber>, n: InstanceNumber, member: bool) {
+    if member {
+        set.insert(n);
+    } else {
+        set.remove(&n);
+    }
+}
+
+/// Whether a run was stopped to be replaced, or follows such a one and nobody can rely on it yet.
+fn is_down_for_us(run: &Run) -> bool {
     let stopped = run
         .stopping
         .as_ref()
         .is_some_and(|s| s.reason.code.is_replacement());
-    let follows = run.replaces && run.started_at.is_none();
-    run.state != RunState::Running && (stopped || follows)
+    let follows = run.replaces && run.available_since().is_none() && run.available_at.is_none();
+    stopped || follows
 }

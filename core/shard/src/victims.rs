@@ -89,7 +89,7 @@ impl Shard {
 
     fn claimant(&self, job: JobId, part: &ClaimPart) -> Option<Claimant> {
         let group = self.picture.group(job, &part.group).filter(|g| g.served)?;
-        let wanted = self.wanted(group, Vec::new())?;
+        let wanted = self.shape_of(group)?;
         let startable = group.startable.get(&part.generation)?.count();
         // Of a gang all is wanted that was claimed, or nothing.
         (!wanted.gang || startable >= part.count).then(|| Claimant {
@@ -218,8 +218,10 @@ impl Shard {
     fn room_of(&self, at: RunAt) -> Option<Resources> {
         let run = self.picture.run(at)?;
         let group = self.picture.groups.get(&at.0.0)?;
-        let spec = self.picture.specs.get(&(group.job(), run.spec_version))?;
-        let room = spec.group(group.name())?.room_left(run);
+        let room = self
+            .picture
+            .group_spec_of(group, run.spec_version)?
+            .room_left(run);
         Some(room.minus(run.revocable))
     }
 

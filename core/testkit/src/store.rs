@@ -92,6 +92,8 @@ mod tests {
             labels: BTreeMap::new(),
             instances: 1,
             updated_at: Timestamp(version),
+            past_rollouts: Vec::new(),
+            rollout: None,
         }
     }
 
@@ -264,6 +266,7 @@ mod tests {
             put(&mut store, head(n, 1), None);
         });
         let progress = Progress {
+            rollout: None,
             job: job_id(7),
             state: JobState::Succeeded,
             since: Timestamp(1),

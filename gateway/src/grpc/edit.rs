@@ -9,7 +9,7 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "name",
     "pool",
     "kind",
@@ -23,6 +23,7 @@ const FIELDS: [&str; 14] = [
     "clusters",
     "on_unreachable",
     "on_cluster_loss",
+    "update",
     "groups",
 ];
 
@@ -96,6 +97,7 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "clusters" if from.clusters.is_some() => into.clusters.clone_from(&from.clusters),
         "on_unreachable" => into.on_unreachable = from.on_unreachable,
         "on_cluster_loss" => into.on_cluster_loss = from.on_cluster_loss,
+        "update" => into.update = from.update,
         "groups" => into.groups.clone_from(&from.groups),
         _ => {}
     }

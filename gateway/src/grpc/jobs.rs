@@ -7,7 +7,8 @@ use crate::show::{show_instance, show_job, show_waiting};
 use echelon_core_gateway::change::{Change, Wish, change_goal};
 use echelon_core_gateway::create::{CreateJob, create_job};
 use echelon_core_gateway::explain::explain_job;
-use echelon_core_gateway::jobs::{get_job, list_jobs};
+use echelon_core_gateway::jobs::{get_job, get_job_at, list_jobs};
+use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
 use echelon_core_gateway::update::{scale_job, update_job};
 use echelon_core_gateway::view::JobView;
 use echelon_core_gateway::{ApiError, resource, validate};
@@ -46,8 +47,12 @@ impl JobService for Gateway {
         request: Request<v1::GetJobRequest>,
     ) -> Result<Response<v1::GetJobResponse>, Status> {
         self.call("JobService/GetJob", async {
-            let job = resource::job(&request.into_inner().name, "name")?;
-            let view = get_job(&self.facts, &job, self.now()).await?;
+            let r = request.into_inner();
+            let job = resource::job(&r.name, "name")?;
+            let view = match r.spec_version {
+                None => get_job(&self.facts, &job, self.now()).await?,
+                Some(version) => get_job_at(&self.facts, &job, version, self.now()).await?,
+            };
             Ok(v1::GetJobResponse {
                 job: Some(show_job(&view)),
             })
@@ -145,6 +150,37 @@ impl JobService for Gateway {
         .await
     }
 
+    async fn steer_rollout(
+        &self,
+        request: Request<v1::SteerRolloutRequest>,
+    ) -> Result<Response<v1::SteerRolloutResponse>, Status> {
+        self.call("JobService/SteerRollout", async {
+            let r = request.into_inner();
+            let wish = read_action(r.action())?;
+            let change = read_change(&r.name, "name", r.etag)?;
+            let view = steer(&self.facts, change, wish, self.now()).await?;
+            Ok(v1::SteerRolloutResponse {
+                job: Some(self.changed(&view)),
+            })
+        })
+        .await
+    }
+
+    async fn roll_back_job(
+        &self,
+        request: Request<v1::RollBackJobRequest>,
+    ) -> Result<Response<v1::RollBackJobResponse>, Status> {
+        self.call("JobService/RollBackJob", async {
+            let r = request.into_inner();
+            let change = read_change(&r.name, "name", r.etag)?;
+            let view = roll_back_job(&self.facts, change, r.spec_version, self.now()).await?;
+            Ok(v1::RollBackJobResponse {
+                job: Some(self.changed(&view)),
+            })
+        })
+        .await
+    }
+
     async fn watch_job(
         &self,
         request: Request<v1::WatchJobRequest>,
@@ -203,6 +239,19 @@ impl Gateway {
         let change = read_change(name, "name", etag)?;
         let view = change_goal(&self.facts, change, wish, self.now()).await?;
         Ok(self.changed(&view))
+    }
+}
+
+fn read_action(action: v1::RolloutAction) -> Result<Steer, ApiError> {
+    match action {
+        v1::RolloutAction::Pause => Ok(Steer::Pause),
+        v1::RolloutAction::Resume => Ok(Steer::Resume),
+        v1::RolloutAction::Promote => Ok(Steer::Promote),
+        v1::RolloutAction::Abort => Ok(Steer::Abort),
+        v1::RolloutAction::Unspecified => Err(ApiError::field(
+            "action",
+            "must be pause, resume, promote or abort",
+        )),
     }
 }
 

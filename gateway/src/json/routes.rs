@@ -115,7 +115,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 37] = [
+pub(super) static ROUTES: [Route; 39] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -132,6 +132,8 @@ pub(super) static ROUTES: [Route; 37] = [
     Route::delete("jobs/*", "JobService/DeleteJob", Some("job")),
     post("jobs/*", ":stop", "JobService/StopJob"),
     post("jobs/*", ":restart", "JobService/RestartJob"),
+    post("jobs/*", ":steerRollout", "JobService/SteerRollout"),
+    post("jobs/*", ":rollBack", "JobService/RollBackJob"),
     post("jobs/*", ":scale", "JobService/ScaleJob"),
     get("jobs/*", ":watch", "name", "JobService/WatchJob"),
     get("jobs/*", ":explain", "name", "JobService/ExplainJob"),

@@ -62,6 +62,7 @@ async fn answers_and_errors_over_grpc_say_it_too() {
     let missing = jobs
         .get_job(v1::GetJobRequest {
             name: "jobs/nobody".into(),
+            spec_version: None,
         })
         .await
         .unwrap_err();

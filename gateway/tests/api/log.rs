@@ -8,8 +8,8 @@ use echelon_core_model::drain::Drains;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Reason,
-    ReasonCode, Resources, RunNumber, RunState, Timestamp, Version,
+    ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, RunNumber,
+    RunState, Timestamp, Version,
 };
 use echelon_proto::echelon::shard::v1 as wire;
 use echelon_proto::echelon::v1;
@@ -72,26 +72,9 @@ async fn shard() -> String {
 
 fn running(number: u32) -> Run {
     Run {
-        generation: Generation(1),
         number: RunNumber(number),
-        state: RunState::Running,
-        since: Timestamp(1),
-        reason: Reason::new(ReasonCode::Running),
-        host: HostId::new("h"),
-        hostname: "host-1".into(),
-        spec_version: 1,
-        restarts: 0,
-        replaces: false,
         started_at: Some(Timestamp(1)),
-        ended_at: None,
-        exit_code: None,
-        stopping: None,
-        ports: Vec::new(),
-        revocable: Resources::ZERO,
-        healthy: None,
-        ready: None,
-        members: Vec::new(),
-        ending: None,
+        ..Run::first(RunState::Running, HostId::new("h"), "host-1", Timestamp(1))
     }
 }
 

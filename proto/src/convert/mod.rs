@@ -14,6 +14,7 @@ pub mod mesos;
 pub mod pool;
 pub mod quantity;
 pub mod reason;
+pub mod rollout;
 mod runtime;
 pub mod shard;
 pub mod spec;

@@ -3,7 +3,7 @@
 
 use super::quantity::{duration, read_duration, read_resources, resources};
 use super::runtime::{read_runtime, runtime};
-use super::{Problems, at};
+use super::{Problems, at, rollout};
 use crate::echelon::v1;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::spec::{
@@ -38,6 +38,7 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         }),
         on_unreachable: Some(silence(s.on_unreachable)),
         on_cluster_loss: Some(silence(s.on_cluster_loss)),
+        update: Some(rollout::policy(&s.update)),
         groups: s.groups.iter().map(group).collect(),
     }
 }
@@ -84,6 +85,7 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
         max_run: g.max_run.map(duration),
         max_unavailable: Some(g.max_unavailable),
         volume: g.volume.as_ref().map(volume),
+        revision: g.revision,
         ..runtime(&g.runtime)
     }
 }
@@ -140,6 +142,7 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
             .unwrap_or(defaults::on_unreachable(kind)),
         on_cluster_loss: read_silence(s.on_cluster_loss, &at(path, "on_cluster_loss"), problems)
             .unwrap_or(defaults::on_cluster_loss(kind)),
+        update: rollout::read_policy(s.update.unwrap_or_default(), &at(path, "update"), problems),
         groups: s
             .groups
             .into_iter()
@@ -232,6 +235,7 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         grace,
         max_run,
         max_unavailable: g.max_unavailable.unwrap_or(defaults::MAX_UNAVAILABLE),
+        revision: g.revision,
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use echelon_core_model::resources::Resources;
+use echelon_core_model::rollout::{Amount, OnFailure, UpdatePolicy};
 use echelon_core_model::runtime::{
     Container, Containerizer, HealthCheck, ImageFormat, Network, PortReference, PortSpec, Probe, ProbeKind,
     Protocol, Runtime, SecretReference, Uri, Visibility, Volume, VolumeSource,
@@ -185,10 +186,32 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
                 max_backoff: s.1,
             },
             max_unavailable: n.4,
+            revision: n.4 / 2,
             grace: s.2,
             max_run: s.3,
         }
     })
+}
+
+/// Different in every field for different numbers.
+fn update(n: u32, part: bool) -> UpdatePolicy {
+    let amount = |n: u32| {
+        if part {
+            Amount::Percent(n % 101)
+        } else {
+            Amount::Count(n)
+        }
+    };
+    UpdatePolicy {
+        batch: part.then(|| amount(n / 2)),
+        max_surge: amount(n / 3),
+        min_healthy: Span(u64::from(n)),
+        healthy_within: Span(u64::from(n / 2)),
+        canaries: amount(n / 5),
+        auto_promote: part,
+        max_failures: amount(n / 7),
+        on_failure: [OnFailure::RollBack, OnFailure::Pause, OnFailure::Continue][(n % 3) as usize],
+    }
 }
 
 fn specs() -> impl Strategy<Value = JobSpec> {
@@ -220,6 +243,7 @@ fn specs() -> impl Strategy<Value = JobSpec> {
         }),
         on_unreachable: r.2,
         on_cluster_loss: r.3,
+        update: update(r.1, r.0[0]),
         groups,
     })
 }

@@ -12,4 +12,5 @@ mod part;
 mod pool;
 mod quantity;
 mod reason;
+mod rollout;
 mod spec;

@@ -8,13 +8,14 @@ use echelon_core_model::control::Control;
 use echelon_core_model::directive::Grant;
 use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain};
 use echelon_core_model::instance::{
-    Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Run, SliceRow, Stopping,
+    Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::pod::Member;
 use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
 use echelon_core_model::reason::Shortfall;
+use echelon_core_model::rollout::{PastRollout, Rollout, RolloutProgress, RolloutState};
 use echelon_core_model::runtime::Port;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{Event, Leadership, NameHolder, PlannedRequest, ShardRow};
@@ -114,6 +115,49 @@ pub fn goal() -> impl Strategy<Value = Goal> {
     (desired, any::<u32>()).prop_map(|(desired, restarts)| Goal { desired, restarts })
 }
 
+pub fn rollout() -> impl Strategy<Value = Rollout> {
+    let numbers = (any::<u32>(), any::<u32>(), any::<u64>());
+    let fields = (numbers, at(), of(code()), any::<bool>(), of(code()));
+    fields.prop_map(
+        |((number, base, forgiven), since, held, promoted, back)| Rollout {
+            number,
+            base,
+            since,
+            held,
+            promoted,
+            back,
+            forgiven,
+        },
+    )
+}
+
+fn rollout_state() -> impl Strategy<Value = RolloutState> {
+    select(RolloutState::ALL.to_vec())
+}
+
+fn past_rollout() -> impl Strategy<Value = PastRollout> {
+    (rollout(), any::<u32>(), rollout_state()).prop_map(|(wish, spec_version, state)| PastRollout {
+        wish,
+        spec_version,
+        state,
+    })
+}
+
+fn rollout_progress() -> impl Strategy<Value = RolloutProgress> {
+    let numbers = (any::<u32>(), any::<u64>(), any::<u64>());
+    let fields = (numbers, rollout_state(), at(), of(reason()));
+    fields.prop_map(
+        |((number, updated, failed), state, since, reason)| RolloutProgress {
+            number,
+            state,
+            since,
+            updated,
+            failed,
+            reason,
+        },
+    )
+}
+
 pub fn head() -> impl Strategy<Value = Head> {
     let ids = (job(), version(), any::<bool>(), goal(), any::<u32>());
     let kind = select(vec![JobKind::Batch, JobKind::Service]);
@@ -125,10 +169,11 @@ pub fn head() -> impl Strategy<Value = Head> {
         text(),
         labels(),
         any::<u64>(),
-        at(),
+        (at(), of(rollout()), vec(past_rollout(), 0..3)),
     );
     (ids, rest).prop_map(|((job, version, void, goal, spec_version), rest)| {
-        let (name, (pool, pool_id), kind, owner, labels, instances, updated_at) = rest;
+        let (name, (pool, pool_id), kind, owner, labels, instances, last) = rest;
+        let (updated_at, rollout, past_rollouts) = last;
         Head {
             job,
             version,
@@ -143,6 +188,8 @@ pub fn head() -> impl Strategy<Value = Head> {
             labels,
             instances,
             updated_at,
+            past_rollouts,
+            rollout,
         }
     })
 }
@@ -179,10 +226,10 @@ pub fn progress() -> impl Strategy<Value = Progress> {
         vec(waiting(), 0..3),
         vec(cluster_id(), 0..3),
         at(),
-        of(at()),
+        (of(at()), of(rollout_progress())),
     );
     (first, rest).prop_map(|((job, state, since, reason, ended_version), rest)| {
-        let (groups, waiting, awaited, created_at, starved) = rest;
+        let (groups, waiting, awaited, created_at, (starved, rollout)) = rest;
         Progress {
             job,
             state,
@@ -194,6 +241,7 @@ pub fn progress() -> impl Strategy<Value = Progress> {
             awaited,
             created_at,
             starved,
+            rollout,
         }
     })
 }
@@ -311,6 +359,11 @@ fn run() -> impl Strategy<Value = Run> {
             revocable: probes.2,
             healthy: probes.0,
             ready: probes.1,
+            probes: Probes {
+                health: probes.0.is_some(),
+                readiness: probes.1.is_some(),
+            },
+            available_at: started_at.filter(|_| replaces),
             members,
             ending,
         }
@@ -327,18 +380,21 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
         at(),
         ended,
         vec(host_id(), 0..3),
-        of(held_volume()),
+        (of(held_volume()), any::<u32>()),
     );
     fields.prop_map(
-        |(generation, run, older, attempts, not_before, ended, avoid, volume)| InstanceRecord {
-            generation,
-            run,
-            older,
-            attempts,
-            not_before,
-            ended,
-            avoid,
-            volume,
+        |(generation, run, older, attempts, not_before, ended, avoid, (volume, failed_version))| {
+            InstanceRecord {
+                generation,
+                run,
+                older,
+                attempts,
+                not_before,
+                ended,
+                avoid,
+                volume,
+                failed_version,
+            }
         },
     )
 }

@@ -71,6 +71,8 @@ impl Jobs for Submitted<'_> {
             labels: BTreeMap::new(),
             instances: job.groups.iter().map(|g| u64::from(g.instances)).sum(),
             updated_at: Timestamp(0),
+            past_rollouts: Vec::new(),
+            rollout: None,
         })
     }
 

@@ -329,6 +329,9 @@ impl Slice {
             preempting: 0,
             last_begun: None,
             added: 0,
+            revision: 0,
+            update_failures: 0,
+            updated: 0,
         }
     }
 }

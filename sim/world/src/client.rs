@@ -6,6 +6,7 @@ use crate::gangs::as_gang;
 use crate::homes::homes;
 use crate::invariants::Broken;
 use crate::pods::with_sidecars;
+use crate::rollouts::{NewVersion, edit, updates};
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -13,7 +14,8 @@ use echelon_core_gateway::call::{Call, Next};
 use echelon_core_gateway::change::{Change, Wish, change_goal};
 use echelon_core_gateway::create::{CreateJob, create_job};
 use echelon_core_gateway::resource::JobRef;
-use echelon_core_gateway::update::scale_job;
+use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
+use echelon_core_gateway::update::{scale_job, update_job};
 use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{OpId, OpResult};
@@ -36,6 +38,12 @@ pub enum Asked {
     Create,
     /// Another number of instances.
     Scale(u32),
+    /// Another version of what runs, which may fail.
+    Update(NewVersion),
+    /// Something of the rollout that is under way.
+    Steer(Steer),
+    /// What ran before the last rollout.
+    RollBack,
     /// Another goal.
     Goal(Wish),
 }
@@ -139,6 +147,9 @@ impl World {
         if is_service && die.chance(500) {
             plans.push_back(Asked::Scale(u32::try_from(die.below(most + 1)).unwrap_or(1)));
         }
+        if is_service && die.chance(600) {
+            plans.extend(updates(die));
+        }
         if die.chance(200) {
             plans.push_back(Asked::Goal(Wish::Restart));
         }
@@ -196,6 +207,9 @@ impl World {
                     create_job(&facts, request, chance, now).await
                 }
                 Asked::Scale(instances) => scale_job(&facts, change, None, instances, now).await,
+                Asked::Update(version) => update_job(&facts, change, edit(version), now).await,
+                Asked::Steer(steer_to) => steer(&facts, change, steer_to, now).await,
+                Asked::RollBack => roll_back_job(&facts, change, None, now).await,
                 Asked::Goal(wish) => change_goal(&facts, change, wish, now).await,
             }
             .map(|view| view.head.job)

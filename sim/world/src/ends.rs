@@ -75,6 +75,9 @@ impl World {
         if stopped && head.goal.desired != Desired::Stopped {
             return lost(2, format!("the stop of {job} was acknowledged and is lost"));
         }
+        if let Some(broken) = self.judge_rollout(job, &head) {
+            return Some(broken);
+        }
         let live = self.live_instances(job);
         let wanted = self.wanted(job, head.spec_version);
         match (state, stopped) {

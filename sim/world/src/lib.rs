@@ -32,6 +32,7 @@ mod parts;
 mod pods;
 mod process;
 mod queue;
+mod rollouts;
 mod shares;
 mod storage;
 mod switch;

@@ -1,6 +1,7 @@
 //! Invariant 10: what clusters may make unavailable by a restart sums to no more than the job allows.
 
 use crate::invariants::Broken;
+use crate::rollouts::MOST_SURGE;
 use crate::world::World;
 use echelon_core_model::spec::defaults;
 use echelon_core_model::{GroupName, JobId};
@@ -18,9 +19,12 @@ impl World {
             }
         }
         let most = |job, group: &GroupName| {
-            let user = self.users.0.iter().find(|u| u.job == Some(job));
-            let spec = user.and_then(|u| u.spec.group(group));
-            spec.map_or(defaults::MAX_UNAVAILABLE, |g| g.max_unavailable)
+            let Some((head, spec)) = self.head_and_spec(job) else {
+                return defaults::MAX_UNAVAILABLE;
+            };
+            // Who runs beyond the number of a group while it is updated makes up for as many, by any of the policies that were in force.
+            let surge = if head.rollout.is_some() { MOST_SURGE } else { 0 };
+            spec.group(group).map_or(0, |g| g.max_unavailable + surge)
         };
         let above = sums.iter().filter(|((job, group), n)| **n > most(*job, group));
         let found: Vec<Broken> = above

@@ -6,8 +6,7 @@ use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
 use echelon_core_model::{
-    ClusterId, Generation, HostId, InstanceRange, JobId, Reason, ReasonCode, Resources, RunNumber, Span,
-    Version,
+    ClusterId, Generation, HostId, InstanceRange, JobId, Reason, ReasonCode, Span, Version,
 };
 use echelon_core_testkit::build::{JobBuilder, job_id, main_group};
 use std::collections::BTreeMap;
@@ -25,6 +24,8 @@ impl Case {
         let mut store = Memory::new();
         let spec = JobBuilder::batch("hello", instances).build();
         let head = Head {
+            rollout: None,
+            past_rollouts: Vec::new(),
             job: JOB,
             version: Version(1),
             void: false,
@@ -111,25 +112,7 @@ fn in_state(state: RunState, generation: u32) -> InstanceRecord {
         generation: Generation(generation),
         run: Some(Run {
             generation: Generation(generation),
-            number: RunNumber(1),
-            state,
-            since: NOW,
-            reason: Reason::new(ReasonCode::Running),
-            host: HostId::new("h"),
-            hostname: "host".into(),
-            spec_version: 1,
-            restarts: 0,
-            replaces: false,
-            started_at: None,
-            ended_at: None,
-            exit_code: None,
-            stopping: None,
-            ports: Vec::new(),
-            revocable: Resources::ZERO,
-            healthy: None,
-            ready: None,
-            members: Vec::new(),
-            ending: None,
+            ..Run::first(state, HostId::new("h"), "host", NOW)
         }),
         ..InstanceRecord::default()
     }

@@ -3,6 +3,7 @@
 use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path};
 use super::{Violations, group};
 use echelon_core_model::pool::PoolTree;
+use echelon_core_model::rollout::Amount;
 use echelon_core_model::spec::{JobKind, JobSpec, MAX_GANG, MAX_SPEC_BYTES, OnSilence, Spread};
 use echelon_core_model::{JobId, Span};
 use std::collections::BTreeSet;
@@ -15,6 +16,9 @@ const CLUSTERS: usize = 1024;
 /// Shortest and longest wait before a silent run is replaced: below, every pause of a network starts a second run.
 const SHORTEST_SILENCE: Span = Span::seconds(1);
 const LONGEST_SPAN: Span = Span::minutes(365 * 24 * 60);
+
+/// Longest time for which a replacement is watched before the next one follows.
+const LONGEST_HEALTH: Span = Span::minutes(60);
 
 /// What a spec is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         "must be true where the job is revocable: what runs on lent room may be killed at any time",
     );
     gang(s, path, out);
+    update(s, &at("update"), out);
     let keeps_data = s.groups.iter().any(|g| g.volume.is_some());
     for (on, field) in [
         (s.on_unreachable, "on_unreachable"),
@@ -107,6 +112,38 @@ fn gang(s: &JobSpec, path: &str, out: &mut Violations) {
             "must be left out: all instances of a gang run at the same time",
         );
     }
+}
+
+fn update(s: &JobSpec, path: &str, out: &mut Violations) {
+    let policy = &s.update;
+    let at = |field: &str| format!("{path}.{field}");
+    out.check(
+        policy.min_healthy <= LONGEST_HEALTH,
+        at("min_healthy"),
+        "must be at most 1 hour",
+    );
+    out.check(
+        (SHORTEST_SILENCE..=LONGEST_SPAN).contains(&policy.healthy_within),
+        at("healthy_within"),
+        "must be 1 second to 365 days",
+    );
+    out.check(
+        !matches!(policy.batch, Some(Amount::Count(0) | Amount::Percent(0))),
+        at("batch"),
+        "must be more than none; left out, it is as many as `max_unavailable` and `max_surge` allow",
+    );
+    let surges = !matches!(policy.max_surge, Amount::Count(0) | Amount::Percent(0));
+    out.check(
+        !surges || s.kind == JobKind::Service,
+        at("max_surge"),
+        format!("is for jobs of kind service; this one is of kind {}", s.kind),
+    );
+    let canaries = !matches!(policy.canaries, Amount::Count(0) | Amount::Percent(0));
+    out.check(
+        !canaries || s.kind.runs_for_ever(),
+        at("canaries"),
+        format!("are for jobs that run for ever; this one is of kind {}", s.kind),
+    );
 }
 
 fn labels(s: &JobSpec, path: &str, out: &mut Violations) {

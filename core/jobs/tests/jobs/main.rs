@@ -9,6 +9,8 @@ mod next;
 #[cfg(test)]
 mod pods;
 #[cfg(test)]
+mod rollout;
+#[cfg(test)]
 mod takeover;
 
 use echelon_core_jobs::{News, Policy, Start, Told, Whom, begin};
@@ -79,6 +81,8 @@ fn begun_with(record: &mut InstanceRecord, sidecars: Vec<SidecarName>) {
         host: HostId::new("host"),
         hostname: Arc::from("host"),
         spec_version: 1,
+        updates: false,
+        probes: echelon_core_model::instance::Probes::default(),
         restarts: 0,
         ports: Vec::new(),
         revocable: Resources::ZERO,

@@ -80,6 +80,19 @@ impl ReasonCode {
             }
             Self::FrameworkRemoved => "Mesos has removed our framework, and its tasks with it",
             Self::KillsOff => "is to end, and lives on while an operator has switched kills off",
+            _ => self.of_rollouts(),
+        }
+    }
+
+    const fn of_rollouts(self) -> &'static str {
+        match self {
+            Self::RolloutUpdate => "is brought to the version that is wanted",
+            Self::RolloutPaused => "the rollout was paused by command",
+            Self::RolloutCanary => "the canaries run the new version and wait to be promoted",
+            Self::RolloutFailures => "more instances failed with the new version than max_failures allows",
+            Self::RolloutAborted => "the rollout was aborted by command",
+            Self::RolloutRollback => "an earlier version was asked for",
+            Self::RolloutSpec => "the version that it is to run is still being read",
             _ => self.of_pools(),
         }
     }

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 fn member(job: u128, name: &str, instances: u32, cores: u64) -> Wanted {
     Wanted {
+        version: 1,
         group: GroupName::new(name),
         gang: true,
         ..group(job, JobKind::Batch, instances, shape(cores, 1))

@@ -55,6 +55,7 @@ pub fn with_ports(mut host: HostView, first: u16, last: u16) -> HostView {
 
 pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> Wanted {
     Wanted {
+        version: 1,
         job: JobId(job),
         group: GroupName::new("main"),
         kind,

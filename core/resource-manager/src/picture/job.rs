@@ -31,6 +31,8 @@ pub struct JobView {
     pub next_head: Option<Box<KnownHead>>,
     /// The spec of `head`, as far as it is decided by; `None` for an ended job, or while it is being read.
     pub spec: Option<Arc<JobSpec>>,
+    /// How many instances `spec` has beyond those that are asked for, while a rollout is under way; groups without any are left out.
+    pub surge: Few<GroupName, u32>,
     /// The version of `spec`; 0 while there is none.
     pub spec_version: u32,
     /// The assignment as it is stored.
@@ -72,6 +74,7 @@ impl JobView {
             head: None,
             next_head: None,
             spec: None,
+            surge: Few::new(),
             spec_version: 0,
             durable: Arc::clone(&nothing),
             decided: nothing,

@@ -202,7 +202,8 @@ impl Case {
 
     /// Stores a job without telling anybody.
     pub fn store_job(&mut self, n: u128, spec: JobBuilder) -> JobId {
-        let spec: JobSpec = spec.build();
+        let mut spec: JobSpec = spec.build();
+        spec.settle_revisions(None, 1);
         let job = JobId::new(self.born, n << 64);
         for shard in self.shards.values_mut().filter(|_| spec.revocable) {
             shard.revocable.insert(job);
@@ -230,6 +231,8 @@ impl Case {
             labels: BTreeMap::new(),
             instances: spec.instances(),
             updated_at: self.now,
+            past_rollouts: Vec::new(),
+            rollout: None,
         };
         self.decide(Decision::PutHead { head, expected: None });
         job

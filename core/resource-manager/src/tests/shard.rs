@@ -95,11 +95,21 @@ pub struct ModelShard {
     pub holds_back: u64,
     /// It says that it kills nothing.
     pub kills_off: bool,
+    /// What it tells of the version that instances of a job run.
+    pub versions: BTreeMap<JobId, Versions>,
     /// Active instances when its capacity was told last.
     told_active: u64,
     sequence: u64,
     last_directive: (Epoch, u64),
     reported: BTreeMap<Key, SliceReport>,
+}
+
+/// What a shard tells of the version of a slice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Versions {
+    pub revision: u32,
+    pub updated: u64,
+    pub failed: u64,
 }
 
 impl ModelShard {
@@ -129,6 +139,7 @@ impl ModelShard {
             dies_at_once: true,
             holds_back: 0,
             kills_off: false,
+            versions: BTreeMap::new(),
             told_active: 0,
             sequence: 0,
             last_directive: (Epoch(0), 0),
@@ -493,6 +504,9 @@ impl ModelShard {
             preempting: slice.dying.intersect(&slice.active).count(),
             added: slice.added,
             last_begun: slice.last_begun,
+            revision: self.versions.get(&key.0).map_or(0, |v| v.revision),
+            updated: self.versions.get(&key.0).map_or(0, |v| v.updated),
+            update_failures: self.versions.get(&key.0).map_or(0, |v| v.failed),
         }
     }
 

@@ -211,6 +211,15 @@ impl Cluster {
 
     /// Moves a task along; the agent's update is repeated until it is acknowledged.
     pub fn set(&mut self, task: &str, state: TaskState) {
+        self.set_with(task, state, None);
+    }
+
+    /// What a task's readiness probe says.
+    pub fn ready(&mut self, task: &str, ready: bool) {
+        self.set_with(task, TaskState::Running, Some(ready));
+    }
+
+    fn set_with(&mut self, task: &str, state: TaskState, ready: Option<bool>) {
         let n = self.next();
         let Some(t) = self.tasks.get_mut(task) else { return };
         t.state = state;
@@ -218,6 +227,7 @@ impl Cluster {
         uuid[..8].copy_from_slice(&n.to_be_bytes());
         let status = TaskStatus {
             uuid: Some(uuid),
+            ready,
             ..status(task, state, Some(t.host.clone()))
         };
         let pod = t.pod.clone();

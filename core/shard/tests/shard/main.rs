@@ -50,6 +50,8 @@ mod recovery;
 #[cfg(test)]
 mod restarts;
 #[cfg(test)]
+mod rollouts;
+#[cfg(test)]
 mod sealing;
 #[cfg(test)]
 mod trace;

@@ -74,6 +74,8 @@ fn run_at(generation: u32, state: RunState) -> Run {
         ready: None,
         members: Vec::new(),
         ending: None,
+        available_at: None,
+        probes: Default::default(),
     }
 }
 

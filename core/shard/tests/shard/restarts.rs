@@ -187,7 +187,7 @@ fn what_is_outdated_and_the_part_in_force_are_told() {
     assert!(w.slice(1).unwrap().part_number > before);
     for (n, left) in [(0, 1), (1, 0)] {
         w.cluster.set(&task(n, 1, 2), TaskState::Running);
-        w.run(seconds(2));
+        w.run(seconds(8));
         assert_eq!(told(&w), (1, left));
     }
     assert_eq!(w.kills(), [task(0, 1, 1), task(1, 1, 1)]);
@@ -251,6 +251,8 @@ fn stopping_what_is_down_makes_nothing_more_unavailable() {
     w.run(seconds(3));
     assert_eq!((w.kills(), down(&w)), (vec![task(2, 1, 2)], 1));
     w.cluster.set(&task(2, 1, 3), TaskState::Running);
-    w.run(seconds(3));
+    w.run(seconds(4));
+    assert_eq!(w.kills(), [task(2, 1, 2)], "it is not up for long enough");
+    w.run(seconds(4));
     assert_eq!((w.kills(), down(&w)), (vec![task(2, 1, 2), task(0, 1, 1)], 1));
 }

@@ -5,6 +5,7 @@ use echelon_core_hosts::{Call, TaskState};
 use echelon_core_model::directive::{Directive, Grant, Order, Report, ReportPart, SliceOrder, SliceReport};
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role};
 use echelon_core_model::time::Span;
@@ -54,6 +55,9 @@ pub struct World {
     pub link: LinkId,
     pub sequence: u64,
     pub rm: Epoch,
+    /// How the job is brought to a new version, and how far that reaches.
+    pub rollout: Option<Rollout>,
+    pub below: u32,
     pub trace: Vec<String>,
     pub events: VecDeque<Event>,
     /// How often the shard asked to be woken.
@@ -132,6 +136,8 @@ impl World {
             link: LinkId(1),
             sequence: 0,
             rm: Epoch(1),
+            rollout: None,
+            below: u32::MAX,
             trace: Vec::new(),
             events: VecDeque::new(),
             wakes: 0,
@@ -215,6 +221,8 @@ impl World {
             labels: spec.labels.clone(),
             instances: spec.instances(),
             updated_at: self.now,
+            past_rollouts: Vec::new(),
+            rollout: self.rollout,
         };
         self.store
             .perform(Op::Decide(Decision::PutHead { head, expected }));
@@ -317,6 +325,8 @@ impl World {
             lease: seconds(30),
         };
         SliceOrder {
+            rollout: self.rollout,
+            update_below: self.below,
             job: job(),
             group: main_group(),
             head_version: self.head_version(),

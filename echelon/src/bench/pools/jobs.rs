@@ -85,6 +85,8 @@ impl Sizes {
             labels: BTreeMap::new(),
             instances: u64::from(self.instances(n)),
             updated_at: Timestamp(0),
+            past_rollouts: Vec::new(),
+            rollout: None,
         }
     }
 

@@ -10,7 +10,7 @@ use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Event, Role};
 use echelon_core_model::{
     ClusterId, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Reason, ReasonCode,
-    Resources, RunNumber, RunState, Timestamp, Version,
+    Resources, RunState, Timestamp, Version,
 };
 use std::collections::BTreeMap;
 
@@ -52,6 +52,8 @@ pub fn head(job: JobId, version: u64) -> Head {
         labels: BTreeMap::new(),
         instances: 8,
         updated_at: Timestamp(version),
+        rollout: None,
+        past_rollouts: Vec::new(),
     }
 }
 
@@ -88,6 +90,7 @@ pub const fn progress(job: JobId, state: JobState) -> Progress {
         awaited: Vec::new(),
         created_at: Timestamp(1),
         starved: Some(Timestamp(3)),
+        rollout: None,
     }
 }
 
@@ -129,26 +132,13 @@ pub fn jobs_of_bucket(bucket: u16, n: usize) -> Vec<JobId> {
 #[must_use]
 pub fn block(job: JobId, number: u32, host: &str) -> Block {
     let run = Run {
-        generation: Generation(1),
-        number: RunNumber(1),
-        state: RunState::Running,
-        since: Timestamp(5),
-        reason: Reason::new(ReasonCode::Running),
-        host: HostId::new(host),
-        hostname: format!("{host}.example").into(),
-        spec_version: 1,
-        restarts: 0,
-        replaces: false,
         started_at: Some(Timestamp(4)),
-        ended_at: None,
-        exit_code: None,
-        stopping: None,
-        ports: Vec::new(),
-        revocable: Resources::ZERO,
-        healthy: None,
-        ready: None,
-        members: Vec::new(),
-        ending: None,
+        ..Run::first(
+            RunState::Running,
+            HostId::new(host),
+            &format!("{host}.example"),
+            Timestamp(5),
+        )
     };
     let record = InstanceRecord {
         generation: Generation(1),

@@ -1,7 +1,7 @@
 //! Directives: from the resource manager to a shard.
 
 use crate::convert::fields::{
-    by_volume, by_volume_to_wire, group, job_bytes, job_id, list, messages, required,
+    by_volume, by_volume_to_wire, group, job_bytes, job_id, list, messages, optional, required,
 };
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
@@ -113,6 +113,8 @@ impl Wire for SliceOrder {
             grants,
             max_unavailable,
             part_number,
+            rollout,
+            update_below,
         } = self;
         wire::SliceOrder {
             job: job_bytes(*job),
@@ -127,6 +129,8 @@ impl Wire for SliceOrder {
                 .collect(),
             max_unavailable: *max_unavailable,
             part_number: *part_number,
+            rollout: rollout.as_ref().map(Wire::to_wire),
+            update_below: *update_below,
         }
     }
 
@@ -142,6 +146,8 @@ impl Wire for SliceOrder {
             grants: grants.into_iter().map(|g| (g.0, g.1)).collect(),
             max_unavailable: message.max_unavailable,
             part_number: message.part_number,
+            rollout: optional("rollout", message.rollout)?,
+            update_below: message.update_below,
         })
     }
 }

@@ -186,6 +186,9 @@ impl Wire for SliceReport {
             preempting,
             last_begun,
             added,
+            revision,
+            updated,
+            update_failures,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
             let reason = Some(reason.to_wire());
@@ -219,6 +222,9 @@ impl Wire for SliceReport {
             preempting: *preempting,
             last_begun_ms: last_begun.map(|at| at.0),
             added: *added,
+            revision: *revision,
+            updated: *updated,
+            update_failures: *update_failures,
         }
     }
 
@@ -247,6 +253,9 @@ impl Wire for SliceReport {
             preempting: message.preempting,
             last_begun: message.last_begun_ms.map(Timestamp),
             added: message.added,
+            revision: message.revision,
+            updated: message.updated,
+            update_failures: message.update_failures,
         })
     }
 }

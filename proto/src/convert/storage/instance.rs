@@ -8,7 +8,9 @@ use crate::convert::fields::{
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::directive::Grant;
-use echelon_core_model::instance::{Block, BlockKey, Ended, Ending, InstanceRecord, Run, SliceRow, Stopping};
+use echelon_core_model::instance::{
+    Block, BlockKey, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
+};
 use echelon_core_model::pod::Member;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
@@ -244,6 +246,8 @@ impl<'a> HostsOut<'a> {
             revocable,
             healthy,
             ready,
+            probes,
+            available_at,
             members,
             ending,
         } = run;
@@ -268,6 +272,9 @@ impl<'a> HostsOut<'a> {
             ready: *ready,
             members: messages(members),
             ending: ending.as_ref().map(Wire::to_wire),
+            health: probes.health,
+            readiness: probes.readiness,
+            available_at_ms: available_at.map(|t| t.0),
         }
     }
 
@@ -298,6 +305,7 @@ impl<'a> HostsOut<'a> {
             ended,
             avoid,
             volume,
+            failed_version,
         } = record;
         wire::InstanceRecord {
             number: number.0,
@@ -309,6 +317,7 @@ impl<'a> HostsOut<'a> {
             ended: ended.map_or(0, |e| e.number()),
             avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
             volume: volume.as_ref().map(|v| self.volume(v)),
+            failed_version: *failed_version,
         }
     }
 }
@@ -346,6 +355,11 @@ impl HostsIn {
             revocable: optional("revocable", message.revocable)?.unwrap_or(Resources::ZERO),
             healthy: message.healthy,
             ready: message.ready,
+            probes: Probes {
+                health: message.health,
+                readiness: message.readiness,
+            },
+            available_at: moment(message.available_at_ms),
             members: list("members", message.members)?,
             ending: optional("ending", message.ending)?,
         })
@@ -379,6 +393,7 @@ impl HostsIn {
             ended: ended.transpose()?,
             avoid: avoid.collect::<Result<_, _>>()?,
             volume: volume.transpose()?,
+            failed_version: message.failed_version,
         })
     }
 }

@@ -52,6 +52,8 @@ impl Wire for Head {
             labels,
             instances,
             updated_at,
+            rollout,
+            past_rollouts,
         } = self;
         wire::Head {
             job: job_bytes(*job),
@@ -67,6 +69,8 @@ impl Wire for Head {
             labels: labels.clone(),
             instances: *instances,
             updated_at_ms: updated_at.0,
+            rollout: rollout.as_ref().map(Wire::to_wire),
+            past_rollouts: messages(past_rollouts),
         }
     }
 
@@ -85,6 +89,8 @@ impl Wire for Head {
             labels: message.labels,
             instances: message.instances,
             updated_at: Timestamp(message.updated_at_ms),
+            rollout: optional("rollout", message.rollout)?,
+            past_rollouts: list("past_rollouts", message.past_rollouts)?,
         })
     }
 }
@@ -193,6 +199,7 @@ impl Wire for Progress {
             awaited,
             created_at,
             starved,
+            rollout,
         } = self;
         let groups = groups.iter().map(|(g, counts)| (g.to_string(), counts.to_wire()));
         wire::Progress {
@@ -206,6 +213,7 @@ impl Wire for Progress {
             awaited: awaited.iter().map(ToString::to_string).collect(),
             created_at_ms: created_at.0,
             starved_ms: starved.map(|at| at.0),
+            rollout: rollout.as_ref().map(Wire::to_wire),
         }
     }
 
@@ -226,6 +234,7 @@ impl Wire for Progress {
             awaited: awaited.map(|c| cluster("awaited", c)).collect::<Result<_, _>>()?,
             created_at: Timestamp(message.created_at_ms),
             starved: moment(message.starved_ms),
+            rollout: optional("rollout", message.rollout)?,
         })
     }
 }
