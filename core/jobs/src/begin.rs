@@ -1,12 +1,13 @@
 //! The next run of an instance as an intent: what is stored before its ACCEPT.
 
 use crate::older::give_up;
+use crate::rollout::had_settled;
 use echelon_core_model::instance::{InstanceRecord, Probes, Run};
 use echelon_core_model::pod::Member;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
 use echelon_core_model::{
-    Generation, HostId, InstanceId, ReasonCode, Resources, RunNumber, RunState, SidecarName, TaskId,
+    Generation, HostId, InstanceId, ReasonCode, Resources, RunNumber, RunState, SidecarName, Span, TaskId,
     Timestamp, VolumeId,
 };
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Start {
     pub spec_version: u32,
     /// Its turn in a rollout has come with this run.
     pub updates: bool,
+    /// For so long the run before must have been available to need no further watching, if it replaced another.
+    pub min_healthy: Span,
     /// What must be told of it before it is available.
     pub probes: Probes,
     /// Restarts asked for so far.
@@ -68,7 +71,11 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
     if record.run.as_ref().is_some_and(Run::may_have_task) {
         give_up(record, now);
     }
-    let replaces = start.updates || record.run.as_ref().is_some_and(is_to_be_replaced);
+    let replaces = start.updates
+        || record
+            .run
+            .as_ref()
+            .is_some_and(|r| is_to_be_replaced(r, start.min_healthy));
     record.volume = volume(record, &start, instance, number);
     record.generation = start.generation;
     record.run = Some(Run {
@@ -139,11 +146,11 @@ fn members(sidecars: Vec<SidecarName>) -> Vec<Member> {
     all.map(Member::new).collect()
 }
 
-/// Whether what follows a run counts as down because of us until it is available.
-fn is_to_be_replaced(run: &Run) -> bool {
+/// Whether what follows a run counts as down because of us until it is good.
+fn is_to_be_replaced(run: &Run, min_healthy: Span) -> bool {
     let stopped = run
         .stopping
         .as_ref()
         .is_some_and(|s| s.reason.code.is_replacement());
-    stopped || (run.replaces && run.available_at.is_none())
+    stopped || (run.replaces && !had_settled(run, min_healthy))
 }

@@ -70,13 +70,25 @@ impl Course {
             updates: false,
         }
     }
+
+    /// Whether a run counts as available only when it has been so for long enough: one that replaces another, and each of the
+    /// version that is being rolled out.
+    #[must_use]
+    pub const fn watches(&self, run: &Run) -> bool {
+        run.replaces || (self.rolls && run.spec_version == self.target)
+    }
 }
 
-/// When a run that replaces another one counts as good, if it is available now; `None`: it counts as what it is.
+/// When a run counts as good that has to be available for so long; `None` while it is not.
 #[must_use]
 pub fn settles_at(run: &Run, min_healthy: Span) -> Option<Timestamp> {
-    let since = run.available_since().filter(|_| run.replaces)?;
-    Some(since.plus(min_healthy))
+    Some(run.available_since()?.plus(min_healthy))
+}
+
+/// Whether a run that is over had been good.
+pub(crate) fn had_settled(run: &Run, min_healthy: Span) -> bool {
+    let times = run.available_at.zip(run.ended_at);
+    times.is_some_and(|(since, ended)| ended >= since.plus(min_healthy))
 }
 
 /// When a run of the wanted version that is not available has failed for the rollout.
@@ -84,7 +96,6 @@ pub fn settles_at(run: &Run, min_healthy: Span) -> Option<Timestamp> {
 pub fn fails_at(record: &InstanceRecord, target: u32, within: Span) -> Option<Timestamp> {
     let run = record.run.as_ref()?;
     let late = run.may_have_task()
-        && run.replaces
         && run.spec_version == target
         && run.available_at.is_none()
         && record.failed_version != target;

@@ -59,7 +59,7 @@ pub struct Run {
     pub spec_version: u32,
     /// Restarts asked for when it began; a larger goal ends it.
     pub restarts: u32,
-    /// It follows a run that was stopped to be replaced (a rollout, a restart, maintenance), and none in between was available.
+    /// It follows a run that was stopped to be replaced (a rollout, a restart, maintenance), and none in between was good.
     pub replaces: bool,
     /// When the command began.
     pub started_at: Option<Timestamp>,

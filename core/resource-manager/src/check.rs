@@ -6,7 +6,7 @@ use crate::ledger::Ledger;
 use crate::picture::{Picture, SliceKey, slices_of};
 use crate::room::{capacity, lent};
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::resources::Resources;
+use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -287,6 +287,12 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
     })
 }
 
+/// Whether instances of a job may take of a kind that is not lent: revocable work takes processor time from what is lent alone.
+fn takes(spec: &JobSpec, kind: Kind) -> bool {
+    let asks = spec.groups.iter().any(|g| g.room().get(kind) > 0);
+    asks && !(spec.revocable && kind == Kind::Cpus)
+}
+
 fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
     let held = sums.held_by_path(picture);
     let raised: Vec<(&JobSpec, bool)> = picture
@@ -305,7 +311,9 @@ fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
         let raised: Vec<&(&JobSpec, bool)> = raised.iter().filter(|(s, _)| inside(&s.pool)).collect();
         // A kind that was over before the raise and of which the raise took nothing is not broken by it; one of which it
         // took some is.
-        if !raised.is_empty() && !sum.ordinary.fits(pool.limit) {
+        let over = |kind: &Kind| sum.ordinary.get(*kind) > pool.limit.get(*kind);
+        let mut over = Kind::ALL.into_iter().filter(over);
+        if over.any(|kind| raised.iter().any(|(s, _)| takes(s, kind))) {
             out.push(Broken::PoolLimit {
                 pool: pool.path.clone(),
                 allocated: sum.ordinary,

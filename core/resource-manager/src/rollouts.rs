@@ -66,14 +66,16 @@ fn asked(job: &JobView, group: &GroupSpec) -> u64 {
     u64::from(group.instances.saturating_sub(more))
 }
 
-/// Active instances of a group beyond those that are asked for, by what shards say: as many more may be down.
+/// Active instances of a group beyond those that are asked for, by what shards say, as far as a rollout has more than asked for: as many
+/// more may be down.
 fn surplus(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
-    if job.surge.is_empty() {
+    let Some(surge) = job.surge.get(&group.name) else {
         return 0;
-    }
+    };
     let clusters = job.durable.holders.keys();
     let active = clusters.flat_map(|c| reports(picture, id, c, &group.name).map(|r| r.active));
-    active.sum::<u64>().saturating_sub(asked(job, group))
+    let more = active.sum::<u64>().saturating_sub(asked(job, group));
+    more.min(u64::from(*surge))
 }
 
 fn told(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> Told {

@@ -77,6 +77,7 @@ impl Shard {
             hostname: std::sync::Arc::clone(&left.hostname),
             spec_version: next.version,
             updates: next.updates,
+            min_healthy: job.update.min_healthy,
             probes: Probes {
                 health: spec.runtime.health.is_some(),
                 readiness: spec.runtime.readiness.is_some(),

@@ -145,12 +145,12 @@ fn keep(set: &mut BTreeSet<InstanceNumber>, n: InstanceNumber, member: bool) {
     }
 }
 
-/// Whether a run was stopped to be replaced, or follows such a one and nobody can rely on it yet.
+/// Whether a run was stopped to be replaced, or follows such a one and nobody can rely on it at the moment.
 fn is_down_for_us(run: &Run) -> bool {
     let stopped = run
         .stopping
         .as_ref()
         .is_some_and(|s| s.reason.code.is_replacement());
-    let follows = run.replaces && run.available_since().is_none() && run.available_at.is_none();
+    let follows = run.replaces && run.available_since().is_none();
     stopped || follows
 }

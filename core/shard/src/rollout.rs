@@ -52,11 +52,13 @@ impl Group {
         self.spec.as_ref().map_or(Span::ZERO, |s| s.update.min_healthy)
     }
 
-    /// When the latest run, which replaces another, will have been available for long enough; `None`: it is not available, or has
+    /// When the latest run, if it is watched, will have been available for long enough; `None`: it is not available, or has
     /// been by now.
     pub(crate) fn settles_at(&self, n: InstanceNumber, now: Timestamp) -> Option<Timestamp> {
         let run = self.record(n)?.run.as_ref()?;
-        settles_at(run, self.min_healthy()).filter(|at| *at > now)
+        let watched = self.course(0).map_or(run.replaces, |course| course.watches(run));
+        let at = settles_at(run, self.min_healthy()).filter(|_| watched);
+        at.filter(|at| *at > now)
     }
 
     /// How many more may begin to be updated.
@@ -68,8 +70,8 @@ impl Group {
     /// When the latest run has failed for the rollout, unless it is available by then.
     pub(crate) fn fails_at(&self, n: InstanceNumber) -> Option<Timestamp> {
         let within = self.spec.as_ref()?.update.healthy_within;
-        let revision = Some(self.revision()).filter(|r| *r != 0)?;
-        fails_at(self.record(n)?, revision, within)
+        let course = self.course(0).filter(|c| c.rolls)?;
+        fails_at(self.record(n)?, course.target, within)
     }
 }
 

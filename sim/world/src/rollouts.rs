@@ -106,7 +106,10 @@ impl World {
             return None;
         }
         if !state.is_some_and(RolloutState::is_over) {
-            return lost(format!("its rollout is not over: {progress:?}, wanted {:?}", head.rollout));
+            return lost(format!(
+                "its rollout is not over: {progress:?}, wanted {:?}",
+                head.rollout
+            ));
         }
         let fails = |s: &JobSpec| s.groups.iter().any(|g| g.runtime.env.contains_key(FAILS[0].0));
         if fails(&spec) && head.rollout.is_some_and(|r| r.back.is_none()) && spec.instances() > 0 {
@@ -129,7 +132,9 @@ impl World {
                 let record = stored(self, &c.id, &run.instance);
                 let version = record.and_then(|r| stored_run(&r, &run)).map(|r| r.spec_version);
                 if version != wanted {
-                    return Some(format!("{run} runs version {version:?} where {wanted:?} is wanted"));
+                    return Some(format!(
+                        "{run} runs version {version:?} where {wanted:?} is wanted"
+                    ));
                 }
             }
         }

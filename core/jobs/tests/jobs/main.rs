@@ -82,6 +82,7 @@ fn begun_with(record: &mut InstanceRecord, sidecars: Vec<SidecarName>) {
         hostname: Arc::from("host"),
         spec_version: 1,
         updates: false,
+        min_healthy: Span::seconds(5),
         probes: echelon_core_model::instance::Probes::default(),
         restarts: 0,
         ports: Vec::new(),

@@ -1,6 +1,6 @@
 //! Which version the next run of an instance is of, and which runs are to be replaced.
 
-use crate::{NOW, record};
+use crate::{NOW, begun, record};
 use echelon_core_jobs::Course;
 use echelon_core_jobs::rollout::{fails_at, settles_at};
 use echelon_core_model::instance::{InstanceRecord, Run, Stopping};
@@ -85,10 +85,9 @@ fn where_nothing_is_rolled_out_what_runs_stays_and_what_begins_is_new() {
 }
 
 #[test]
-fn a_replacement_counts_as_good_some_time_after_it_is_available() {
+fn a_run_counts_as_good_some_time_after_it_is_available() {
     let mut record = of_version(RunState::Running, 3);
     edit(&mut record, |run| {
-        run.replaces = true;
         run.probes.readiness = true;
         run.note_availability(NOW);
     });
@@ -106,4 +105,35 @@ fn a_replacement_counts_as_good_some_time_after_it_is_available() {
     let good = settles_at(record.run.as_ref().expect("a run"), five);
     assert_eq!(good, Some(Timestamp(NOW.0 + 1).plus(five)));
     assert_eq!(fails_at(&record, 3, five), None);
+}
+
+#[test]
+fn what_replaces_another_is_watched_and_so_is_the_version_that_is_rolled_out() {
+    let watched = |version: u32, replaces: bool, course: Course| {
+        let mut record = of_version(RunState::Running, version);
+        edit(&mut record, |run| run.replaces = replaces);
+        course.watches(record.run.as_ref().expect("a run"))
+    };
+    let still = Course {
+        rolls: false,
+        ..COURSE
+    };
+    assert!(watched(3, false, COURSE) && watched(1, true, COURSE) && watched(3, true, still));
+    assert!(!watched(1, false, COURSE) && !watched(3, false, still));
+}
+
+#[test]
+fn what_fails_before_it_is_good_is_followed_by_another_replacement() {
+    let after = |available: u64, ended: u64| {
+        let mut record = of_version(RunState::Failed, 3);
+        edit(&mut record, |run| {
+            run.replaces = true;
+            run.available_at = Some(Timestamp(available));
+            run.ended_at = Some(Timestamp(ended));
+        });
+        begun(&mut record);
+        record.run.expect("a run").replaces
+    };
+    assert!(after(1_000, 3_000), "two seconds of five");
+    assert!(!after(1_000, 6_000));
 }

@@ -18,7 +18,9 @@ impl Case {
         let head = self.head(job).unwrap();
         self.respec_silently(job, |spec| {
             spec.update = policy;
-            spec.groups.iter_mut().for_each(|g| g.runtime = Runtime::shell(command));
+            spec.groups
+                .iter_mut()
+                .for_each(|g| g.runtime = Runtime::shell(command));
             spec.settle_revisions(Some(&before), head.spec_version + 1);
         });
         let rollout = Rollout::after(head.rollout.as_ref(), head.spec_version, Timestamp(1));
@@ -81,7 +83,11 @@ fn a_rollout_is_done_when_every_cluster_says_so_and_stays_done() {
     case.tell("b", job, 2, (3, 0));
     assert_eq!(case.rollout(job).state, RolloutState::Done);
     case.tell("b", job, 2, (2, 1));
-    assert_eq!(case.rollout(job).state, RolloutState::Done, "what fails later is another story");
+    assert_eq!(
+        case.rollout(job).state,
+        RolloutState::Done,
+        "what fails later is another story"
+    );
     case.fail_over();
     case.run_for(Span::seconds(5));
     assert_eq!(case.rollout(job).state, RolloutState::Done);
@@ -94,7 +100,10 @@ fn what_is_told_of_another_version_does_not_count() {
     case.tell("b", job, 1, (3, 2));
     case.update(job, "b", usual());
     let told = case.rollout(job);
-    assert_eq!((told.state, told.updated, told.failed), (RolloutState::Running, 0, 0));
+    assert_eq!(
+        (told.state, told.updated, told.failed),
+        (RolloutState::Running, 0, 0)
+    );
 }
 
 #[test]
@@ -148,7 +157,10 @@ fn too_many_failures_bring_the_job_back_whole() {
         case.tell(cluster, job, 1, (3, 0));
     }
     assert_eq!(case.rollout(job).state, RolloutState::RolledBack);
-    assert_eq!(case.rollout(job).reason.unwrap().code, ReasonCode::RolloutFailures);
+    assert_eq!(
+        case.rollout(job).reason.unwrap().code,
+        ReasonCode::RolloutFailures
+    );
 }
 
 #[test]
@@ -230,7 +242,10 @@ fn a_wish_that_comes_while_a_rollback_is_written_wins() {
     case.settle();
     case.run_for(Span::seconds(5));
     let head = case.head(job).unwrap();
-    assert_eq!((head.goal.desired, head.rollout.unwrap().number), (Desired::Stopped, 1));
+    assert_eq!(
+        (head.goal.desired, head.rollout.unwrap().number),
+        (Desired::Stopped, 1)
+    );
 }
 
 #[test]
@@ -245,7 +260,10 @@ fn who_runs_beyond_the_number_makes_up_for_who_is_down() {
     case.run_for(Span::seconds(3));
     let active: usize = case.active(job).iter().map(|(_, n)| n).sum();
     assert_eq!(active, 8, "two more while it lasts");
-    let parts: u32 = ["a", "b"].map(|c| case.order_at(c, job).max_unavailable).iter().sum();
+    let parts: u32 = ["a", "b"]
+        .map(|c| case.order_at(c, job).max_unavailable)
+        .iter()
+        .sum();
     assert_eq!(parts, 3, "max_unavailable, and who makes up for it");
     for cluster in ["a", "b"] {
         case.tell(cluster, job, 2, (4, 0));
@@ -254,6 +272,9 @@ fn who_runs_beyond_the_number_makes_up_for_who_is_down() {
     case.run_for(Span::seconds(10));
     let active: usize = case.active(job).iter().map(|(_, n)| n).sum();
     assert_eq!(active, 6);
-    let parts: u32 = ["a", "b"].map(|c| case.order_at(c, job).max_unavailable).iter().sum();
+    let parts: u32 = ["a", "b"]
+        .map(|c| case.order_at(c, job).max_unavailable)
+        .iter()
+        .sum();
     assert_eq!(parts, 1);
 }
