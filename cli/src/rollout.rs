@@ -27,7 +27,7 @@ pub enum Command {
     },
     /// Update nothing more, until `resume`
     Pause(Which),
-    /// Go on; what has failed so far is accepted
+    /// Go on; if it was held for what has failed, that is accepted
     Resume(Which),
     /// Accept the canaries: all others follow
     Promote(Which),

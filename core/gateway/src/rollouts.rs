@@ -19,7 +19,7 @@ const TRIES: u32 = 16;
 pub enum Steer {
     /// Update nothing more.
     Pause,
-    /// Go on. What has failed so far is accepted.
+    /// Go on. If it was held for what has failed, that is accepted.
     Resume,
     /// Accept the canaries.
     Promote,
@@ -98,7 +98,8 @@ fn steered(at: &Present, rollout: &Rollout, wish: Steer) -> Rollout {
         },
         Steer::Resume => {
             let known = at.progress.as_ref().and_then(|p| p.rollout.as_ref());
-            let failed = known.filter(|p| p.number == rollout.number && rollout.held.is_some());
+            let failed = known
+                .filter(|p| p.number == rollout.number && rollout.held == Some(ReasonCode::RolloutFailures));
             Rollout {
                 held: None,
                 forgiven: failed.map_or(rollout.forgiven, |p| p.failed),

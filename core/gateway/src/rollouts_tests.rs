@@ -153,13 +153,17 @@ fn an_abort_goes_back_at_once_and_keeps_the_scale() {
 }
 
 #[test]
-fn a_rollout_is_held_and_goes_on_and_what_failed_until_then_is_accepted() {
+fn a_rollout_is_held_and_goes_on_and_what_it_was_held_for_is_accepted() {
     let (mut store, job) = web();
     assert_eq!(wish(&mut store, Steer::Pause), Err(ErrorReason::NoRollout));
     update(&mut store, "b");
     let held = wish(&mut store, Steer::Pause).unwrap();
     assert_eq!(held.rollout.unwrap().held, Some(ReasonCode::RolloutPaused));
     is_at(&mut store, job, RolloutState::Paused, 2);
+    let on = wish(&mut store, Steer::Resume).unwrap().rollout.unwrap();
+    assert_eq!((on.held, on.forgiven), (None, 0), "it was not held for them");
+    let rollout = store.heads.get_mut(&job).unwrap().rollout.as_mut().unwrap();
+    rollout.held = Some(ReasonCode::RolloutFailures);
     let on = wish(&mut store, Steer::Resume).unwrap().rollout.unwrap();
     assert_eq!((on.held, on.forgiven), (None, 2));
     assert!(

@@ -25,7 +25,7 @@ use echelon_core_testkit::store::ModelStore;
 use std::collections::BTreeMap;
 
 /// Lines of the trace that a failure shows.
-const TAIL: usize = 40000;
+const TAIL: usize = 400;
 
 impl World {
     /// A world before its first moment.
