@@ -8,6 +8,7 @@ mod architecture {
     mod outside;
     mod prose;
     mod sources;
+    mod states;
 }
 
 use echelon_tests::tree::Tree;

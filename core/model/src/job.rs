@@ -137,6 +137,93 @@ impl JobState {
     }
 }
 
+/// Every way of a job from one state to another, and what takes it there.
+pub const TRANSITIONS: &[(JobState, JobState, &str)] = {
+    use JobState::{Deleted, Failed, Running, Stopped, Stopping, Succeeded, Waiting};
+    &[
+        (Waiting, Running, "something of it has begun"),
+        (
+            Waiting,
+            Stopping,
+            "it is to be stopped or deleted, and a cluster has yet to confirm that nothing runs",
+        ),
+        (
+            Waiting,
+            Succeeded,
+            "all of it has ended well since it was last looked at",
+        ),
+        (
+            Waiting,
+            Failed,
+            "all of it has ended since it was last looked at, some without success",
+        ),
+        (Waiting, Stopped, "it was stopped before anything of it began"),
+        (Waiting, Deleted, "it was deleted before anything of it began"),
+        (
+            Running,
+            Waiting,
+            "all of it that ran was taken back or moved, and nothing of it has ended",
+        ),
+        (Running, Stopping, "it is to be stopped or deleted"),
+        (Running, Succeeded, "every instance has ended well"),
+        (Running, Failed, "every instance has ended, some without success"),
+        (
+            Running,
+            Stopped,
+            "it was stopped, and every cluster had confirmed when it was looked at",
+        ),
+        (
+            Running,
+            Deleted,
+            "it was deleted, and every cluster had confirmed when it was looked at",
+        ),
+        (
+            Stopping,
+            Waiting,
+            "a newer wish wants it to run, and nothing of it does",
+        ),
+        (
+            Stopping,
+            Running,
+            "a newer wish wants it to run, and something of it does",
+        ),
+        (
+            Stopping,
+            Succeeded,
+            "every instance had ended well before it could be stopped",
+        ),
+        (
+            Stopping,
+            Failed,
+            "every instance had ended before it could be stopped, some without success",
+        ),
+        (
+            Stopping,
+            Stopped,
+            "every cluster that ever held a part has confirmed that nothing runs",
+        ),
+        (Stopping, Deleted, "the same of a job that is to be deleted"),
+        (
+            Succeeded,
+            Stopping,
+            "it is to be deleted, and a cluster has yet to confirm that nothing runs",
+        ),
+        (Succeeded, Deleted, "it was deleted after its end"),
+        (
+            Failed,
+            Stopping,
+            "it is to be deleted, and a cluster has yet to confirm that nothing runs",
+        ),
+        (Failed, Deleted, "it was deleted after its end"),
+        (
+            Stopped,
+            Stopping,
+            "it is to be deleted, and a cluster has yet to confirm that nothing runs",
+        ),
+        (Stopped, Deleted, "it was deleted after its end"),
+    ]
+};
+
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())

@@ -179,25 +179,59 @@ impl RolloutState {
         }
     }
 
+    /// Whether a rollout may go from `self` to `next`: whether that is a row of [`TRANSITIONS`].
+    #[must_use]
+    pub fn may_become(self, next: Self) -> bool {
+        TRANSITIONS
+            .iter()
+            .any(|(from, to, _)| (*from, *to) == (self, next))
+    }
+
     /// Whether nothing more comes of it.
     #[must_use]
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Done | Self::RolledBack)
     }
-
-    /// Whether a rollout may go from `self` to `next`. What is over stays so: the next wish is another rollout.
-    #[must_use]
-    pub const fn may_become(self, next: Self) -> bool {
-        use RolloutState::{Canary, Done, Paused, RolledBack, RollingBack, Running};
-        match self {
-            Running => matches!(next, Canary | Paused | Done),
-            Canary => matches!(next, Running | Paused | Done),
-            Paused => matches!(next, Running | Canary | Done | RollingBack | RolledBack),
-            RollingBack => matches!(next, Paused | RolledBack),
-            Done | RolledBack => false,
-        }
-    }
 }
+
+/// Every way of a rollout from one state to another, and what takes it there. What is over stays so: the next wish is another rollout.
+pub const TRANSITIONS: &[(RolloutState, RolloutState, &str)] = {
+    use RolloutState::{Canary, Done, Paused, RolledBack, RollingBack, Running};
+    &[
+        (Running, Canary, "its canaries are good, and wait to be accepted"),
+        (
+            Running,
+            Paused,
+            "it is held by command, or by failures where `on_failure` is `pause`",
+        ),
+        (Running, Done, "every instance runs the new version and is good"),
+        (
+            Canary,
+            Running,
+            "the canaries are accepted, or one of them is not good any more",
+        ),
+        (Canary, Paused, "it is held by command, or by failures"),
+        (Paused, Running, "it goes on by command"),
+        (Paused, Canary, "it goes on by command, and its canaries are good"),
+        (
+            Paused,
+            Done,
+            "what was under way when it was held has made the last instance good",
+        ),
+        (Paused, RollingBack, "a rollback goes on by command"),
+        (
+            Paused,
+            RolledBack,
+            "what was under way when a rollback was held has made the last instance good",
+        ),
+        (RollingBack, Paused, "a rollback is held by command"),
+        (
+            RollingBack,
+            RolledBack,
+            "every instance runs the earlier version again and is good",
+        ),
+    ]
+};
 
 impl fmt::Display for RolloutState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -431,9 +465,8 @@ mod tests {
     fn what_is_over_stays_so_and_all_else_can_end() {
         for from in RolloutState::ALL {
             assert_eq!(RolloutState::from_number(from.number()), Some(from));
-            let ends = [RolloutState::Done, RolloutState::RolledBack];
-            let may_end = ends.into_iter().any(|to| from.may_become(to));
-            assert_eq!(may_end, !from.is_over(), "{from}");
+            let leads_on = TRANSITIONS.iter().any(|(of, _, _)| *of == from);
+            assert_eq!(leads_on, !from.is_over(), "{from}");
         }
     }
 }

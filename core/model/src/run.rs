@@ -99,36 +99,124 @@ impl RunState {
         )
     }
 
-    /// Whether a run may go from `self` to `next`. An ended run stays ended, except that one given up as lost may be
-    /// seen again (Mesos rule R102).
+    /// Whether a run may go from `self` to `next`: whether that is a row of [`TRANSITIONS`].
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
-        use RunState::{
-            Failed, Killed, Launching, Lost, Pending, Placing, Rejected, Running, Starting, Stopping,
-            Succeeded, Unreachable,
-        };
-        match self {
-            Pending => matches!(next, Placing | Launching),
-            Placing => matches!(next, Pending | Launching),
-            Launching => matches!(
-                next,
-                Starting | Running | Unreachable | Stopping | Succeeded | Failed | Killed | Lost | Rejected
-            ),
-            Starting => matches!(
-                next,
-                Running | Unreachable | Stopping | Succeeded | Failed | Killed | Lost | Rejected
-            ),
-            Running => matches!(next, Unreachable | Stopping | Succeeded | Failed | Killed | Lost),
-            Unreachable => matches!(
-                next,
-                Starting | Running | Stopping | Succeeded | Failed | Killed | Lost
-            ),
-            Stopping => matches!(next, Succeeded | Failed | Killed | Lost | Rejected),
-            Lost => matches!(next, Running | Stopping | Succeeded | Failed | Killed),
-            Succeeded | Failed | Killed | Rejected => false,
-        }
+        MAY_BECOME[self as usize] & (1 << next as u16) != 0
     }
 }
+
+/// Every way of a run from one state to another, and what takes it there. An ended run stays ended, except that one given up as lost may
+/// be seen again (Mesos rule R102). Of an instance between two runs `Pending` is shown.
+pub const TRANSITIONS: &[(RunState, RunState, &str)] = {
+    use RunState::{
+        Failed, Killed, Launching, Lost, Pending, Rejected, Running, Starting, Stopping, Succeeded,
+        Unreachable,
+    };
+    &[
+        (
+            Pending,
+            Launching,
+            "a host was chosen, and the intent to launch it there is stored",
+        ),
+        (Launching, Starting, "its host prepares it"),
+        (Launching, Running, "its command runs"),
+        (
+            Launching,
+            Unreachable,
+            "its host fell silent before anything else was heard of it",
+        ),
+        (Launching, Stopping, "it is not wanted any more"),
+        (
+            Launching,
+            Succeeded,
+            "it ended with status 0 before anything else was heard of it",
+        ),
+        (
+            Launching,
+            Failed,
+            "its container could not be made, or it ended otherwise",
+        ),
+        (Launching, Killed, "its host killed it"),
+        (Launching, Lost, "it was given up: its host stayed silent"),
+        (
+            Launching,
+            Rejected,
+            "Mesos refused or dropped the launch: it never ran",
+        ),
+        (Starting, Running, "its command runs"),
+        (Starting, Unreachable, "its host fell silent"),
+        (Starting, Stopping, "it is not wanted any more"),
+        (Starting, Succeeded, "it ended with status 0"),
+        (Starting, Failed, "it ended otherwise"),
+        (Starting, Killed, "its host killed it"),
+        (Starting, Lost, "it is gone with its host, or was given up"),
+        (Starting, Rejected, "Mesos says that it never ran"),
+        (Running, Unreachable, "its host fell silent: it may live"),
+        (Running, Stopping, "it is to end: stored before the first kill"),
+        (Running, Succeeded, "it ended with status 0"),
+        (
+            Running,
+            Failed,
+            "it ended otherwise, or its health check ended it",
+        ),
+        (Running, Killed, "its host killed it"),
+        (Running, Lost, "it is gone with its host, or was given up"),
+        (Unreachable, Starting, "its host is back and prepares it"),
+        (Unreachable, Running, "its host is back, and it runs"),
+        (
+            Unreachable,
+            Stopping,
+            "it is not wanted any more: it is killed when its host is back",
+        ),
+        (
+            Unreachable,
+            Succeeded,
+            "its host is back and says that it ended with status 0",
+        ),
+        (
+            Unreachable,
+            Failed,
+            "its host is back and says that it ended otherwise",
+        ),
+        (
+            Unreachable,
+            Killed,
+            "its host is back and says that it was killed",
+        ),
+        (
+            Unreachable,
+            Lost,
+            "its host is gone, or it was given up to be replaced",
+        ),
+        (Stopping, Succeeded, "it ended with status 0 by itself"),
+        (Stopping, Failed, "it ended otherwise by itself"),
+        (Stopping, Killed, "it is dead, as was wished"),
+        (Stopping, Lost, "it was given up: its host stayed silent"),
+        (Stopping, Rejected, "Mesos says that it never ran"),
+        (Lost, Running, "it lives after all, and nothing has replaced it"),
+        (Lost, Stopping, "it lives after all, and another has replaced it"),
+        (
+            Lost,
+            Succeeded,
+            "its host is back and says that it ended with status 0",
+        ),
+        (Lost, Failed, "its host is back and says that it ended otherwise"),
+        (Lost, Killed, "its host is back and says that it was killed"),
+    ]
+};
+
+/// The same as bits: by state, the states that may follow.
+const MAY_BECOME: [u16; 12] = {
+    let mut out = [0; 12];
+    let mut i = 0;
+    while i < TRANSITIONS.len() {
+        let (from, to, _) = TRANSITIONS[i];
+        out[from as usize] |= 1 << to as u16;
+        i += 1;
+    }
+    out
+};
 
 impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

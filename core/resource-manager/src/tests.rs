@@ -20,5 +20,6 @@ mod reserved;
 mod restarts;
 mod rollouts;
 mod shard;
+mod states;
 mod tombstones;
 mod unplaced;

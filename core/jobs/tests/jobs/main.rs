@@ -11,6 +11,8 @@ mod pods;
 #[cfg(test)]
 mod rollout;
 #[cfg(test)]
+mod states;
+#[cfg(test)]
 mod takeover;
 
 use echelon_core_jobs::{News, Policy, Start, Told, Whom, begin};

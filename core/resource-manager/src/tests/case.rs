@@ -8,15 +8,16 @@ use crate::{Config, ResourceManager, check};
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::directive::{Directive, Order, Report};
-use echelon_core_model::job::{Desired, Head};
+use echelon_core_model::job::{self, Desired, Head, JobState};
 use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
+use echelon_core_model::rollout::RolloutState;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Batch, Decision, Op, OpId, OpResult, Query, Role, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
 use echelon_core_pools::Held;
 use echelon_core_testkit::build::{JobBuilder, shape};
 use echelon_core_testkit::store::ModelStore;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub struct Case {
     pub rm: ResourceManager,
@@ -44,6 +45,9 @@ pub struct Case {
     pub most_unavailable: BTreeMap<JobId, u32>,
     /// Every range that was ever stored.
     stored: Vec<(JobId, AssignedRange)>,
+    /// Ways of jobs and rollouts from one state to another, as they were stored.
+    pub job_ways: BTreeSet<(JobState, JobState)>,
+    pub rollout_ways: BTreeSet<(RolloutState, RolloutState)>,
     /// How often it was woken.
     pub wakes: u64,
     next_link: u64,
@@ -71,6 +75,8 @@ impl Case {
             reserved: BTreeMap::new(),
             most_unavailable: BTreeMap::new(),
             stored: Vec::new(),
+            job_ways: BTreeSet::new(),
+            rollout_ways: BTreeSet::new(),
             wakes: 0,
             next_link: 1,
             beats: 0,
@@ -378,12 +384,37 @@ impl Case {
     }
 
     pub fn remember(&mut self, op: &Op) {
-        let Op::Decide(Decision::PutAssignments { put, .. }) = op else {
+        match op {
+            Op::Decide(Decision::PutAssignments { put, .. }) => {
+                for a in put {
+                    let all = a.groups.values().flatten();
+                    self.stored.extend(all.map(|r| (a.job, r.clone())));
+                }
+            }
+            Op::Commit(batch) => batch.writes.iter().for_each(|w| self.remember_ways(w)),
+            _ => {}
+        }
+    }
+
+    /// Whatever a test is about, jobs and rollouts go by their tables.
+    fn remember_ways(&mut self, write: &Write) {
+        let Write::Progress(row) = write else { return };
+        let Answer::Progress(known) = self.store.read(&Query::Progress(row.job)) else {
             return;
         };
-        for a in put {
-            let all = a.groups.values().flatten();
-            self.stored.extend(all.map(|r| (a.job, r.clone())));
+        let Some(before) = known.first() else { return };
+        if before.state != row.state {
+            let way = (before.state, row.state);
+            assert!(
+                job::TRANSITIONS.iter().any(|(a, b, _)| (*a, *b) == way),
+                "{way:?}"
+            );
+            self.job_ways.insert(way);
+        }
+        let rollouts = before.rollout.as_ref().zip(row.rollout.as_ref());
+        if let Some((was, is)) = rollouts.filter(|(a, b)| a.number == b.number && a.state != b.state) {
+            assert!(was.state.may_become(is.state), "{was:?} became {is:?}");
+            self.rollout_ways.insert((was.state, is.state));
         }
     }
 
