@@ -166,6 +166,29 @@ fn the_demo_runs_on_both_clusters() {
 }
 
 #[test]
+fn the_steps_of_a_pipeline_run_one_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let standalone = Standalone::start(folder.path());
+    let early = standalone.echelon(&["job", "run", &example("pipeline/work")]);
+    let refused = String::from_utf8_lossy(&early.stderr);
+    assert!(refused.contains("there is no job `split`"), "{refused}");
+    for step in ["split", "work"] {
+        standalone.printed(&["job", "run", &example(&format!("pipeline/{step}"))]);
+    }
+    standalone.printed(&["job", "run", &example("pipeline/merge"), "--wait"]);
+    let work = standalone.printed(&["job", "get", "work"]);
+    assert!(work.contains("succeeded"), "{work}");
+    assert!(work.contains("after:     split has succeeded"), "{work}");
+    let merged = standalone.printed(&["job", "logs", "merge", "0"]);
+    assert!(merged.contains("merged"), "{merged}");
+    let begun = |job: &str| -> String {
+        let first = &standalone.instances(job)[0];
+        first["run"]["start_time"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(begun("split") <= begun("work") && begun("work") <= begun("merge"));
+}
+
+#[test]
 fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = Standalone::start(folder.path());

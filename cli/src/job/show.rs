@@ -61,6 +61,7 @@ fn people(job: &v1::Job) -> String {
         ));
     }
     lines.extend(rollout::line(job));
+    lines.extend(job.spec.iter().flat_map(rules));
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }
@@ -76,6 +77,40 @@ fn people(job: &v1::Job) -> String {
     lines.extend(job.waiting.iter().map(waiting));
     lines.extend(job.parts.iter().filter_map(unseen));
     lines.join("\n") + "\n"
+}
+
+/// What it waits for, and how it ends, where that is not as usual.
+fn rules(spec: &v1::JobSpec) -> Vec<String> {
+    let mut lines = Vec::new();
+    for after in &spec.after {
+        let condition = shape::word(after.condition().as_str_name(), "CONDITION_");
+        lines.push(format!(
+            "after:     {} has {condition}",
+            output::escape(&after.job)
+        ));
+    }
+    if let Some(n) = spec.completion {
+        lines.push(format!("succeeds:  with {n} succeeded instances"));
+    }
+    match spec.max_failed.as_ref().and_then(|m| m.bound.as_ref()) {
+        Some(v1::max_failed::Bound::Instances(n)) => {
+            lines.push(format!("fails:     with more than {n} failed instances"));
+        }
+        Some(v1::max_failed::Bound::Percent(n)) => {
+            lines.push(format!("fails:     with more than {n}% failed instances"));
+        }
+        None => {}
+    }
+    for (span, label) in [
+        (&spec.max_wait, "max_wait: "),
+        (&spec.max_total, "max_total:"),
+        (&spec.keep, "keep:     "),
+    ] {
+        if span.is_some() {
+            lines.push(format!("{label} {}", shape::span(span.as_ref())));
+        }
+    }
+    lines
 }
 
 /// Why some instances wait.

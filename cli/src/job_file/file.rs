@@ -21,6 +21,12 @@ pub struct JobFile {
     pub preemptible: Option<Scalar>,
     pub controller: Option<Scalar>,
     pub gang: Option<GangFile>,
+    pub completion: Option<Scalar>,
+    pub max_failed: Option<Scalar>,
+    pub max_wait: Option<Scalar>,
+    pub max_total: Option<Scalar>,
+    pub after: Option<Vec<AfterFile>>,
+    pub keep: Option<Scalar>,
     pub on_unreachable: Option<Scalar>,
     pub on_cluster_loss: Option<Scalar>,
     pub update: Option<UpdateFile>,
@@ -43,8 +49,10 @@ pub struct JobFile {
     pub volume: Option<VolumeOfInstanceFile>,
     pub constraints: Option<Vec<ConstraintFile>>,
     pub retry: Option<RetryFile>,
+    pub restart: Option<Scalar>,
     pub grace: Option<Scalar>,
     pub max_run: Option<Scalar>,
+    pub max_start: Option<Scalar>,
     pub max_unavailable: Option<Scalar>,
     pub sidecars: Option<Vec<SidecarFile>>,
 }
@@ -70,8 +78,10 @@ pub struct GroupFile {
     pub volume: Option<VolumeOfInstanceFile>,
     pub constraints: Option<Vec<ConstraintFile>>,
     pub retry: Option<RetryFile>,
+    pub restart: Option<Scalar>,
     pub grace: Option<Scalar>,
     pub max_run: Option<Scalar>,
+    pub max_start: Option<Scalar>,
     pub max_unavailable: Option<Scalar>,
     pub sidecars: Option<Vec<SidecarFile>>,
 }
@@ -114,6 +124,14 @@ pub struct UpdateFile {
     pub on_failure: Option<Scalar>,
 }
 
+/// `{job: fetch, condition: succeeded}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AfterFile {
+    pub job: Scalar,
+    pub condition: Option<Scalar>,
+}
+
 /// `clusters: {only: [...], spread: even}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -152,11 +170,12 @@ pub struct ConstraintFile {
     pub not_in: Option<Vec<Scalar>>,
 }
 
-/// `retry: {limit: 3, backoff: 1s, max_backoff: 5m}`.
+/// `retry: {limit: 3, backoff: 1s, max_backoff: 5m, no_retry_exit_codes: [2]}`.
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct RetryFile {
     pub limit: Option<Scalar>,
     pub backoff: Option<Scalar>,
     pub max_backoff: Option<Scalar>,
+    pub no_retry_exit_codes: Option<Vec<Scalar>>,
 }

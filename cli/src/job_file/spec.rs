@@ -4,16 +4,17 @@ use super::file::{
     ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile,
     VolumeOfInstanceFile,
 };
+use super::rules;
 use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
 use super::{Problem, Problems};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
+use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{
     ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread,
     defaults,
 };
-use echelon_core_model::time::Span;
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, Resources, SidecarName};
 use std::collections::BTreeMap;
@@ -64,8 +65,9 @@ pub(super) fn verbatim(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// All problems found, each with the path of its field.
-pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
+pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
     let mut r = Reader(Vec::new());
+    let rules = Box::new(rules::of_job(&mut r, &mut file));
     let kind = r.value("kind", file.kind.as_ref(), kind, JobKind::Batch);
     let top = GroupFile {
         instances: file.instances,
@@ -85,8 +87,10 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         volume: file.volume,
         constraints: file.constraints,
         retry: file.retry,
+        restart: file.restart,
         grace: file.grace,
         max_run: file.max_run,
+        max_start: file.max_start,
         max_unavailable: file.max_unavailable,
         sidecars: file.sidecars,
     };
@@ -113,6 +117,7 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
                 defaults::START_WITHIN,
             ),
         }),
+        rules,
         on_unreachable: r.value(
             "on_unreachable",
             file.on_unreachable.as_ref(),
@@ -224,11 +229,15 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         sidecars,
         constraints: constraints(r, &at("constraints"), file.constraints.unwrap_or_default()),
         retry: retry(r, &at("retry"), kind, file.retry.unwrap_or_default()),
+        restart: r.value(
+            &at("restart"),
+            file.restart.as_ref(),
+            rules::restart,
+            Restart::OnFailure,
+        ),
         grace: r.value(&at("grace"), file.grace.as_ref(), quantity::span, defaults::GRACE),
-        max_run: file
-            .max_run
-            .as_ref()
-            .map(|text| r.value(&at("max_run"), Some(text), quantity::span, Span::ZERO)),
+        max_run: rules::span(r, &at("max_run"), file.max_run.as_ref()),
+        max_start: rules::span(r, &at("max_start"), file.max_start.as_ref()),
         max_unavailable: r.value(
             &at("max_unavailable"),
             file.max_unavailable.as_ref(),
@@ -360,6 +369,11 @@ fn retry(r: &mut Reader, path: &str, kind: JobKind, file: RetryFile) -> Retry {
             file.max_backoff.as_ref(),
             quantity::span,
             preset.max_backoff,
+        ),
+        no_retry_exit_codes: rules::exit_codes(
+            r,
+            &format!("{path}.no_retry_exit_codes"),
+            file.no_retry_exit_codes,
         ),
     }
 }

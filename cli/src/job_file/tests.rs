@@ -1,6 +1,7 @@
 //! Job files, good and bad, and what is said about them.
 
 use super::*;
+use echelon_core_model::rules::{Completion, Condition, MaxFailed, Restart};
 use echelon_core_model::runtime::{Containerizer, Network, PortReference, ProbeKind, Protocol, Visibility};
 use echelon_core_model::spec::{JobKind, OnSilence, Spread, defaults};
 use echelon_core_model::time::Span;
@@ -31,6 +32,79 @@ fn the_smallest_job_file_reads() {
     assert_eq!((group.instances, group.max_running), (8, Some(6)));
     assert_eq!((group.resources.cpus, group.resources.memory), (100, 32));
     assert!(group.runtime.command.contains("$ECHELON_CLUSTER"));
+}
+
+#[test]
+fn how_jobs_and_instances_end_is_read_as_it_is_documented() {
+    let text = format!(
+        "{HELLO}{}",
+        "
+completion: any
+max_failed: 5%
+max_wait: 30m
+max_total: 4h
+keep: 7d
+after: [{job: fetch}, {job: other, condition: started}]
+restart: never
+max_start: 10m
+retry: {no_retry_exit_codes: [2, 78]}
+"
+    );
+    let spec = parse(text.as_bytes()).unwrap();
+    assert_eq!(
+        (spec.rules.completion, spec.rules.max_failed),
+        (Completion::Successes(1), Some(MaxFailed::Percent(5)))
+    );
+    assert_eq!(
+        (spec.rules.max_wait, spec.rules.max_total),
+        (Some(Span::minutes(30)), Some(Span::minutes(240)))
+    );
+    assert_eq!(spec.rules.keep, Some(Span::minutes(7 * 24 * 60)));
+    let after: Vec<_> = spec
+        .rules
+        .after
+        .iter()
+        .map(|a| (a.job.as_str(), a.condition))
+        .collect();
+    assert_eq!(
+        after,
+        [("fetch", Condition::Succeeded), ("other", Condition::Started)]
+    );
+    let group = &spec.groups[0];
+    assert_eq!(
+        (group.restart, group.max_start),
+        (Restart::Never, Some(Span::minutes(10)))
+    );
+    assert_eq!(group.retry.no_retry_exit_codes, [2, 78].into_iter().collect());
+}
+
+#[test]
+fn what_is_wrong_with_an_end_is_told_with_what_would_be_right() {
+    for (line, expected) in [
+        (
+            "completion: most",
+            "completion: `most` is neither `all`, `any` nor a number of instances",
+        ),
+        (
+            "max_failed: few",
+            "max_failed: `few` is neither a number of instances nor a percentage",
+        ),
+        (
+            "restart: sometimes",
+            "restart: `sometimes` is not a restart policy",
+        ),
+        (
+            "after: [{job: a, condition: done}]",
+            "after[0].condition: `done` is not a condition",
+        ),
+        (
+            "retry: {no_retry_exit_codes: [256]}",
+            "retry.no_retry_exit_codes[0]: `256` is not an exit status",
+        ),
+    ] {
+        let told = said(&format!("{HELLO}{line}\n"));
+        assert!(told.contains(expected), "{told}");
+    }
 }
 
 #[test]

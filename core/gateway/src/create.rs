@@ -4,10 +4,12 @@
 
 use crate::error::{ApiError, ErrorReason};
 use crate::port::Facts;
+use crate::resource::job_ref;
 use crate::validate::{self, Purpose, Violations};
 use crate::view::{Federation, JobView, state};
-use crate::{ask, bounds};
+use crate::{ask, bounds, lookup};
 use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::rules::Rules;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, NameHolder, PlannedRequest, Query};
 use echelon_core_model::{JobId, PoolId, RequestId, Timestamp, Version};
@@ -117,8 +119,32 @@ async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<Option<Po
     validate::in_pools(&request.spec.pool, &pools, "job.spec", &mut out);
     bounds::check(&request.spec, None, &pools, "job.spec", &mut out);
     validate::in_clusters(facts, &request.spec, "job.spec", &mut out).await?;
+    find_awaited(facts, &mut request.spec, &mut out).await?;
     out.done()?;
     Ok(pools.pools.get(&request.spec.pool).map(|p| p.id.clone()))
+}
+
+/// Finds the jobs that this one is to wait for: they have to be there now, so that no two can wait for each other.
+async fn find_awaited<F: Facts>(facts: &F, spec: &mut JobSpec, out: &mut Violations) -> Result<(), ApiError> {
+    for (i, after) in spec.rules.after.iter_mut().enumerate() {
+        let field = format!("job.spec.after[{i}].job");
+        let Some(wanted) = job_ref(&after.job) else {
+            out.check(false, field, "must be the name or id of a job");
+            continue;
+        };
+        match lookup::job(facts, &wanted).await {
+            Ok(head) if head.goal.desired == Desired::Deleted => {
+                out.check(false, field, format!("job `{wanted}` is deleted"));
+            }
+            Ok(head) => after.id = Some(head.job),
+            Err(wrong) if wrong.reason == ErrorReason::JobNotFound => {
+                let problem = format!("there is no job `{wanted}`; submit it before those that wait for it");
+                out.check(false, field, problem);
+            }
+            Err(wrong) => return Err(wrong),
+        }
+    }
+    Ok(())
 }
 
 async fn plan<F: Facts>(
@@ -210,6 +236,11 @@ async fn put_first_spec<F: Facts>(facts: &F, job: JobId, spec: &JobSpec) -> Resu
 fn differs_in_what_is_usual(there: &JobSpec, spec: &JobSpec) -> bool {
     let same = JobSpec {
         priority: there.priority,
+        rules: Box::new(Rules {
+            // The same words, which may mean another job by now.
+            after: there.rules.after.clone(),
+            ..Rules::clone(&spec.rules)
+        }),
         ..spec.clone()
     };
     same == *there
@@ -233,6 +264,7 @@ fn first_head(spec: &JobSpec, pool: Option<&PoolId>, planned: &PlannedRequest) -
         updated_at: planned.at,
         rollout: None,
         past_rollouts: Vec::new(),
+        verdict: None,
     }
 }
 
@@ -319,6 +351,7 @@ async fn bar<F: Facts>(
         updated_at: planned.at,
         rollout: None,
         past_rollouts: Vec::new(),
+        verdict: None,
     };
     let decision = Decision::PutHead {
         head: void,

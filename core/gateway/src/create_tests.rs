@@ -2,6 +2,7 @@ use super::*;
 use crate::error::Code;
 use crate::testing::{Memory, NOW, Running, run};
 use echelon_core_model::job::JobState;
+use echelon_core_model::rules::{After, Condition};
 use echelon_core_testkit::build::JobBuilder;
 use proptest::prelude::*;
 
@@ -276,4 +277,41 @@ proptest! {
         }
         check(&store, &answers);
     }
+}
+
+fn waiting_for(job: &'static str) -> CreateJob {
+    let mut request = request("later", 1);
+    "later".clone_into(&mut request.spec.name);
+    request.spec.rules.after.push(After {
+        job: job.to_owned(),
+        id: None,
+        condition: Condition::Ended,
+    });
+    request
+}
+
+#[test]
+fn a_job_that_is_to_be_waited_for_is_found_at_the_submit_or_refused() {
+    let mut store = Memory::new();
+    let submit = |store: &mut Memory, job: &'static str, chance| {
+        let request = waiting_for(job);
+        run(store, move |facts| async move {
+            create_job(&facts, request, chance, NOW).await
+        })
+    };
+    let early = submit(&mut store, "hello", 1).unwrap_err();
+    assert_eq!(early.violations[0].field, "job.spec.after[0].job");
+    let told = &early.violations[0].problem;
+    assert!(told.contains("there is no job `hello`"), "{told}");
+    let wrong = submit(&mut store, "Hello!", 1).unwrap_err();
+    assert_eq!(wrong.violations[0].field, "job.spec.after[0].job");
+
+    let hello = create(&mut store, "r1", 1, 2).unwrap().head.job;
+    let later = submit(&mut store, "hello", 3).unwrap();
+    assert_eq!(later.spec.unwrap().rules.after[0].id, Some(hello));
+
+    // The name means another job by now; a repeated request still means the first one.
+    store.ended(hello, JobState::Succeeded);
+    create(&mut store, "r2", 1, 4).unwrap();
+    assert_eq!(submit(&mut store, "hello", 5).unwrap().head, later.head);
 }

@@ -143,6 +143,7 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::PoolInstances => {
             "raise the pool's max_instances, or wait until instances of it end".to_owned()
         }
+        ReasonCode::AfterJob => "wait for that job, or submit this one anew without `after`".to_owned(),
         ReasonCode::MaxRunning => "raise max_running, or wait until running instances end".to_owned(),
         ReasonCode::HostPorts => {
             "leave `port` out where any port will do, ask for fewer instances, or wait until those that hold the ports end".to_owned()

@@ -28,7 +28,9 @@ fn wrong(field: &str, form: &str, text: &str) -> ApiError {
     ApiError::field(field, format!("must look like `{form}`, not `{shown}`"))
 }
 
-fn job_ref(text: &str) -> Option<JobRef> {
+/// A job's name or id.
+#[must_use]
+pub fn job_ref(text: &str) -> Option<JobRef> {
     if let Ok(id) = text.parse() {
         return Some(JobRef::Id(id));
     }

@@ -112,6 +112,8 @@ impl Memory {
             awaited: vec![],
             created_at: NOW,
             starved: None,
+            released: None,
+            keep_until: None,
         };
         self.progress.insert(job, progress);
     }

@@ -182,6 +182,11 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
         ),
         ("gang", before.gang == after.gang, "as it was".to_owned()),
         (
+            "after",
+            before.rules.after == after.rules.after,
+            "as it was".to_owned(),
+        ),
+        (
             "clusters",
             before.clusters == after.clusters,
             "as it was".to_owned(),

@@ -49,6 +49,7 @@ fn two() -> Memory {
         labels: BTreeMap::new(),
         instances: 1,
         updated_at: Timestamp(1),
+        verdict: None,
     };
     store.heads.insert(JobId(7), head);
     store.specs.insert((JobId(7), 1), spec);

@@ -186,9 +186,10 @@ fn apply(run: &mut Run, news: &News, now: Timestamp) -> bool {
     advance(run, news, now) || probed
 }
 
-fn preempted_for(run: &Run) -> Option<Reason> {
+fn stopped_for(run: &Run) -> Option<Reason> {
     let stopping = run.stopping.as_ref().map(|s| &s.reason);
-    stopping.filter(|r| r.code == ReasonCode::PoolPreempted).cloned()
+    let telling = |code| matches!(code, ReasonCode::PoolPreempted | ReasonCode::StartDeadline);
+    stopping.filter(|r| telling(r.code)).cloned()
 }
 
 /// What is not told stays as it was: the answer to a reconciliation tells little (R100).
@@ -210,8 +211,8 @@ fn advance(run: &mut Run, news: &News, now: Timestamp) -> bool {
     run.reason = match next {
         RunState::Starting => ReasonCode::Starting.into(),
         RunState::Running => ReasonCode::Running.into(),
-        // Who has his room is worth more than that it was killed as asked.
-        RunState::Killed => preempted_for(run).unwrap_or_else(|| news.reason.clone()),
+        // Who has his room, or that it came too late, is worth more than that it was killed as asked.
+        RunState::Killed => stopped_for(run).unwrap_or_else(|| news.reason.clone()),
         _ => news.reason.clone(),
     };
     run.state = next;

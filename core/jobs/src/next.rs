@@ -6,6 +6,7 @@ use echelon_core_model::assignment::Releasing;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::OnSilence;
+use echelon_core_model::time::Span;
 use echelon_core_model::{ReasonCode, RunState, Timestamp};
 
 /// What is wanted of an instance, as far as it is known.
@@ -19,6 +20,8 @@ pub struct Wanted<'a> {
     pub held: bool,
     /// What to do when its host falls silent.
     pub on_unreachable: OnSilence,
+    /// Longest that a run of it may be on its way to its host, and be prepared there.
+    pub max_start: Option<Span>,
     /// Since when the cluster is heard by us. Silence from before is counted from here: we were the ones who were away.
     pub contact_since: Timestamp,
     /// Lost runs are not replaced, here or elsewhere, until an operator says so.
@@ -100,6 +103,14 @@ fn of_stopping(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     }
 }
 
+/// When a run has to have started, while it has not. It is counted anew when its host has it, and when we come back: what it did
+/// meanwhile we have not heard.
+fn start_deadline(run: &Run, wanted: &Wanted<'_>) -> Option<Timestamp> {
+    let starts = matches!(run.state, RunState::Launching | RunState::Starting);
+    let longest = wanted.max_start.filter(|_| starts)?;
+    Some(run.since.max(wanted.contact_since).plus(longest))
+}
+
 /// When a silent run's patience ends; `None`: never.
 fn patience(run: &Run, wanted: &Wanted<'_>) -> Option<Timestamp> {
     match wanted.on_unreachable {
@@ -112,7 +123,17 @@ fn of_live(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     if let Some(reason) = leave(wanted) {
         return Next::Stop(reason);
     }
-    if run.state != RunState::Unreachable || !wanted.held {
+    if !wanted.held {
+        return Next::Rest;
+    }
+    if let Some(due) = start_deadline(run, wanted) {
+        return if due <= now {
+            Next::Stop(ReasonCode::StartDeadline)
+        } else {
+            Next::At(due)
+        };
+    }
+    if run.state != RunState::Unreachable {
         return Next::Rest;
     }
     match patience(run, wanted) {

@@ -1,6 +1,7 @@
 //! What the end of a run means for its instance: met, tried again after a wait, or given up.
 
 use echelon_core_model::instance::{Ended, InstanceRecord, Run};
+use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, Retry};
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, ReasonCode, RunState, Timestamp};
@@ -15,6 +16,8 @@ pub struct Policy {
     pub kind: JobKind,
     /// The group's retries.
     pub retry: Retry,
+    /// What follows the end of a run of a batch job.
+    pub restart: Restart,
     /// A service's run as long as this forgives earlier failures.
     pub healthy_after: Span,
     /// Random; spreads retries by up to a tenth of their wait.
@@ -22,6 +25,18 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Whether another run follows whatever one ends with.
+    const fn runs_for_ever(&self) -> bool {
+        self.kind.runs_for_ever() || matches!(self.restart, Restart::Always)
+    }
+
+    /// Whether a failed run ends its instance, if that is the n-th in a row.
+    fn gives_up(&self, failures: u32, exit_code: Option<i32>) -> bool {
+        let hopeless = exit_code.is_some_and(|code| self.retry.no_retry_exit_codes.contains(code));
+        let tried = self.restart == Restart::Never || failures >= self.retry.limit;
+        !self.runs_for_ever() && (hopeless || tried)
+    }
+
     /// The wait after the n-th failure in a row: doubled with each, bounded.
     #[must_use]
     pub fn wait(&self, failures: u32) -> Span {
@@ -38,10 +53,10 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
     let Some(run) = record.run.as_ref().filter(|r| r.state.is_ended()) else {
         return;
     };
-    let met = run.state == RunState::Succeeded && policy.kind == JobKind::Batch;
+    let met = run.state == RunState::Succeeded && !policy.runs_for_ever();
     let failed = match run.state {
         RunState::Failed => true,
-        RunState::Succeeded => policy.kind.runs_for_ever(),
+        RunState::Succeeded => policy.runs_for_ever(),
         // Refused, not dropped on the way: the same launch would be refused again.
         RunState::Rejected => matches!(
             run.reason.code,
@@ -49,7 +64,11 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
         ),
         _ => false,
     };
-    let (state, host, wished) = (run.state, run.host.clone(), run.stopping.is_some());
+    let stopping = run.stopping.as_ref().map(|s| s.reason.code);
+    // What we stopped because it did not start has failed; what else we stopped is nobody's fault.
+    let late = stopping == Some(ReasonCode::StartDeadline);
+    let (failed, wished) = (failed || late, stopping.is_some() && !late);
+    let (state, host) = (run.state, run.host.clone());
     if met {
         record.ended = Some(Ended::Succeeded);
     } else if wished || state == RunState::Lost {
@@ -67,8 +86,7 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
 }
 
 fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
-    let service = policy.kind.runs_for_ever();
-    if service
+    if policy.runs_for_ever()
         && record
             .run
             .as_ref()
@@ -78,7 +96,8 @@ fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
         record.avoid.clear();
     }
     record.attempts = record.attempts.saturating_add(1);
-    if !service && record.attempts >= policy.retry.limit {
+    let exit_code = record.run.as_ref().and_then(|r| r.exit_code);
+    if policy.gives_up(record.attempts, exit_code) {
         record.ended = Some(Ended::Failed);
     } else {
         record.not_before = now.plus(policy.wait(record.attempts));

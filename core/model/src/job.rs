@@ -33,6 +33,15 @@ pub struct Goal {
     pub restarts: u32,
 }
 
+/// How a job ends by one of its rules, as soon as everything of it has stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Verdict {
+    /// The state that it comes to: succeeded or failed.
+    pub state: JobState,
+    /// Which rule, and its figures.
+    pub reason: Reason,
+}
+
 /// The row that makes a job exist. Written only by compare-and-set on `version`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
@@ -66,6 +75,8 @@ pub struct Head {
     pub rollout: Option<Rollout>,
     /// Rollouts before that one, latest last.
     pub past_rollouts: Vec<PastRollout>,
+    /// Why it is to stop, where one of its rules says so and no user.
+    pub verdict: Option<Box<Verdict>>,
 }
 
 /// State of a job over all clusters.
@@ -254,7 +265,7 @@ pub struct Progress {
     pub state: JobState,
     /// Since when.
     pub since: Timestamp,
-    /// Why, for an ended job.
+    /// Why, for a job that has ended, or that a rule brings to its end.
     pub reason: Option<Reason>,
     /// The head version that was seen when it ended; a later wish was too late.
     pub ended_version: Option<Version>,
@@ -270,6 +281,10 @@ pub struct Progress {
     pub starved: Option<Timestamp>,
     /// What became of its latest rollout.
     pub rollout: Option<RolloutProgress>,
+    /// When what it was submitted to wait for was met; it holds from then on, whatever becomes of the other jobs.
+    pub released: Option<Timestamp>,
+    /// Until when the record of an ended job stays.
+    pub keep_until: Option<Timestamp>,
 }
 
 /// Filters of a job list; all that are given must hold.

@@ -30,6 +30,7 @@ pub mod range;
 pub mod reason;
 pub mod resources;
 pub mod rollout;
+pub mod rules;
 pub mod run;
 pub mod runtime;
 pub mod spec;

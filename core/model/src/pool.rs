@@ -245,6 +245,7 @@ mod tests {
             updated_at: Timestamp(1),
             past_rollouts: Vec::new(),
             rollout: None,
+            verdict: None,
         }
     }
 

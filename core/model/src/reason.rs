@@ -177,6 +177,20 @@ pub enum ReasonCode {
     PoolRevocableLimit = 90,
     /// Its pool is entitled to room for it; those who have the cluster have no more than their own.
     PoolClusterHeld = 91,
+    /// The run did not start within `max_start`.
+    StartDeadline = 110,
+    /// Another job has not come to what this one waits for.
+    AfterJob = 111,
+    /// Another job can no longer come to what this one waits for.
+    DependencyFailed = 112,
+    /// As many instances have succeeded as the job needs.
+    CompletionMet = 113,
+    /// More instances have failed than the job goes on with.
+    TooManyFailed = 114,
+    /// Nothing of the job began within `max_wait`.
+    WaitDeadline = 115,
+    /// The job did not end within `max_total`.
+    TotalDeadline = 116,
     /// It is brought to the version that is wanted.
     RolloutUpdate = 120,
     /// A rollout was paused by command.
@@ -270,6 +284,13 @@ impl ReasonCode {
         Self::KillsOff,
         Self::PoolRevocableLimit,
         Self::PoolClusterHeld,
+        Self::StartDeadline,
+        Self::AfterJob,
+        Self::DependencyFailed,
+        Self::CompletionMet,
+        Self::TooManyFailed,
+        Self::WaitDeadline,
+        Self::TotalDeadline,
         Self::RolloutUpdate,
         Self::RolloutPaused,
         Self::RolloutCanary,
@@ -295,13 +316,13 @@ impl ReasonCode {
     #[must_use]
     pub const fn layer(self) -> Layer {
         match self.number() {
-            0..=9 | 120..=129 => Layer::Goal,
+            0..=9 | 111..=129 => Layer::Goal,
             // The first ten are used up.
             10..=19 | 90..=99 => Layer::Pool,
             20..=29 => Layer::Routing,
             30..=39 => Layer::Placement,
             40..=49 => Layer::Launch,
-            50..=69 => Layer::Run,
+            50..=69 | 110 => Layer::Run,
             _ => Layer::System,
         }
     }

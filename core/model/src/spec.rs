@@ -4,6 +4,7 @@ use crate::id::{ClusterId, GroupName};
 use crate::pod::Sidecar;
 use crate::resources::Resources;
 use crate::rollout::UpdatePolicy;
+use crate::rules::{ExitCodes, Restart, Rules};
 use crate::runtime::Runtime;
 use crate::time::Span;
 use crate::volume::PersistentVolume;
@@ -98,6 +99,8 @@ pub struct Retry {
     pub backoff: Span,
     /// Longest wait.
     pub max_backoff: Span,
+    /// Exit statuses after which an instance has failed at once.
+    pub no_retry_exit_codes: ExitCodes,
 }
 
 /// A rule about a host's attributes or name.
@@ -132,10 +135,14 @@ pub struct GroupSpec {
     pub constraints: Vec<Constraint>,
     /// Retries of failed runs.
     pub retry: Retry,
+    /// What follows the end of a run, for jobs of kind batch.
+    pub restart: Restart,
     /// From SIGTERM to SIGKILL.
     pub grace: Span,
     /// Longest run; `None`: unbounded.
     pub max_run: Option<Span>,
+    /// Longest that a run may be on its way to its host, and be prepared there; then it has failed. `None`: unbounded.
+    pub max_start: Option<Span>,
     /// Most instances that voluntary disruptions (rollout, restart, drain) may make unavailable at once.
     pub max_unavailable: u32,
     /// The spec version that first had these runs: whoever stores a spec sets it, nobody asks for it. 0: not known.
@@ -167,6 +174,8 @@ pub struct JobSpec {
     pub controller: bool,
     /// Whether its instances begin together.
     pub gang: Option<Gang>,
+    /// How it ends, and what it waits for.
+    pub rules: Box<Rules>,
     /// When a host falls silent.
     pub on_unreachable: OnSilence,
     /// When a cluster falls silent.
@@ -193,6 +202,7 @@ impl JobSpec {
             preemptible: true,
             controller: false,
             gang: None,
+            rules: Box::default(),
             on_unreachable: defaults::on_unreachable(kind),
             on_cluster_loss: defaults::on_cluster_loss(kind),
             update: UpdatePolicy::DEFAULT,
@@ -204,6 +214,13 @@ impl JobSpec {
     #[must_use]
     pub fn group(&self, name: &GroupName) -> Option<&GroupSpec> {
         self.groups.iter().find(|g| g.name == *name)
+    }
+
+    /// Instances that the job waits for: of all groups but those that run for ever.
+    #[must_use]
+    pub fn counted(&self) -> u64 {
+        let counted = self.groups.iter().filter(|g| !g.runs_for_ever(self.kind));
+        counted.map(|g| u64::from(g.instances)).sum()
     }
 
     /// Wanted instances over all groups.
@@ -227,8 +244,10 @@ impl GroupSpec {
             sidecars: Vec::new(),
             constraints: Vec::new(),
             retry: defaults::retry(kind),
+            restart: Restart::OnFailure,
             grace: defaults::GRACE,
             max_run: None,
+            max_start: None,
             max_unavailable: defaults::MAX_UNAVAILABLE,
             revision: 0,
         }
@@ -238,11 +257,22 @@ impl GroupSpec {
     /// long, too. `None`: for ever.
     #[must_use]
     pub fn lasts(&self, kind: JobKind) -> Option<Span> {
-        let run = self.max_run.filter(|_| !kind.runs_for_ever())?;
-        let tries = u64::from(self.retry.limit.max(1));
+        let run = self.max_run.filter(|_| !self.runs_for_ever(kind))?;
+        let limit = if self.restart == Restart::Never {
+            1
+        } else {
+            self.retry.limit
+        };
+        let tries = u64::from(limit.max(1));
         let each = run.0.saturating_add(self.grace.0);
         let waits = self.retry.max_backoff.0.saturating_mul(tries - 1);
         Some(Span(each.saturating_mul(tries).saturating_add(waits)))
+    }
+
+    /// Whether an instance runs until it is stopped, whatever its runs end with.
+    #[must_use]
+    pub fn runs_for_ever(&self, kind: JobKind) -> bool {
+        kind.runs_for_ever() || self.restart == Restart::Always
     }
 
     /// Instances that may be active at once.
@@ -255,6 +285,7 @@ impl GroupSpec {
 /// Defaults of what a job file leaves out. One place, shown by `echelon job plan`.
 pub mod defaults {
     use super::{OnSilence, Retry};
+    use crate::rules::ExitCodes;
     use crate::spec::JobKind;
     use crate::time::Span;
 
@@ -267,6 +298,7 @@ pub mod defaults {
         limit: 3,
         backoff: Span::seconds(1),
         max_backoff: Span::minutes(5),
+        no_retry_exit_codes: ExitCodes::NONE,
     };
     /// A silent host's runs are replaced after this (section 5).
     pub const ON_UNREACHABLE: OnSilence = OnSilence::Replace(Span::minutes(5));

@@ -112,6 +112,7 @@ impl ResourceManager {
         self.refresh();
         self.flush_assignments(now, out);
         self.order(now, out);
+        self.follow_rules(now, out);
         self.follow_ends(now, out);
         self.follow_failures(now, out);
         let looked_at = std::mem::take(&mut self.dirty);
@@ -137,6 +138,7 @@ impl ResourceManager {
             self.renewals.remove(&renewal);
             self.dirty.insert(renewal.1);
         }
+        self.dirty.extend(self.verdicts.agenda.take_due(now));
         for id in self.picture.ledger.held_until(now) {
             if let Some(job) = self.picture.jobs.get_mut(&id) {
                 job.held_back.retain(|_, (until, _)| *until > now);

@@ -2,7 +2,7 @@
 //! decided by.
 
 use echelon_core_model::instance::Counts;
-use echelon_core_model::job::{Goal, Head, JobState, Progress};
+use echelon_core_model::job::{Goal, Head, JobState, Progress, Verdict};
 use echelon_core_model::rollout::{Rollout, RolloutProgress};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::JobSpec;
@@ -28,6 +28,8 @@ pub struct KnownHead {
     pub pool_id: Option<PoolId>,
     /// Its latest rollout.
     pub rollout: Option<Box<Rollout>>,
+    /// How it ends by one of its rules.
+    pub verdict: Option<Box<Verdict>>,
 }
 
 impl KnownHead {
@@ -42,6 +44,7 @@ impl KnownHead {
             pool: Arc::from(head.pool.as_str()),
             pool_id: head.pool_id.clone(),
             rollout: head.rollout.map(Box::new),
+            verdict: head.verdict.clone(),
         }
     }
 }
@@ -70,6 +73,10 @@ pub struct KnownProgress {
     pub since: Timestamp,
     /// When the job was first seen.
     pub created_at: Timestamp,
+    /// When what it was submitted to wait for was met.
+    pub released: Option<Timestamp>,
+    /// Until when the record of an ended job stays.
+    pub keep_until: Option<Timestamp>,
     /// All of the row in one number: another row is worth a write.
     pub digest: u64,
     /// Instances by state of each group, while the spec is not there to count them by.
@@ -95,6 +102,8 @@ impl KnownProgress {
             state: row.state,
             since: row.since,
             created_at: row.created_at,
+            released: row.released,
+            keep_until: row.keep_until,
             digest: digest(row),
             groups: row.groups.clone(),
             waiting: waiting.collect(),

@@ -8,6 +8,7 @@
     clippy::disallowed_macros
 )]
 
+mod after;
 mod check;
 mod claimants;
 pub mod claims;
@@ -51,10 +52,12 @@ pub mod reserved;
 mod rollback;
 pub mod rollouts;
 mod room;
+mod rules;
 mod starved;
 mod store;
 mod tombstones;
 mod unplaced;
+mod verdicts;
 mod waiting;
 
 pub use check::{Broken, check};

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::ops::Ops;
 use crate::picture::Picture;
 use crate::tombstones::Tombstone;
+use crate::verdicts::Verdicts;
 use crate::{figures, plan, reports};
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
@@ -84,6 +85,8 @@ pub struct ResourceManager {
     pub(crate) changes: BTreeMap<JobId, crate::rollback::Change>,
     /// Pools that are to go, and since when this leader has known it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
+    /// What is under way for the rules of jobs.
+    pub(crate) verdicts: Verdicts,
     pub(crate) numbers: Numbers,
 }
 
@@ -177,6 +180,7 @@ impl ResourceManager {
             tombstones: BTreeMap::new(),
             changes: BTreeMap::new(),
             leaving_pools: BTreeMap::new(),
+            verdicts: Verdicts::default(),
             numbers: Numbers::default(),
         }
     }
@@ -332,6 +336,7 @@ impl ResourceManager {
         self.tombstones.clear();
         self.changes.clear();
         self.leaving_pools.clear();
+        self.verdicts = Verdicts::default();
         self.due = false;
         self.all_read = false;
         self.numbers = Numbers::default();

@@ -53,6 +53,10 @@ pub enum Purpose {
     PutChangedSpec(JobId),
     /// Writes its head.
     PutChangedHead(JobId),
+    /// Reads a head at SERIAL that a rule of its job is to change.
+    RuleHead(JobId),
+    /// Writes what a rule says into a job's head.
+    PutRule(JobId),
     /// Removes a tombstone's head.
     RemoveHead(JobId),
 }

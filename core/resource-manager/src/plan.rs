@@ -1,6 +1,7 @@
 //! What would become of a job if it were submitted now: the same functions as the cycle, on the same picture, committing
 //! nothing.
 
+use crate::after::Release;
 use crate::division::{Entitled, admissions, ask, asked, entitled, rooms};
 use crate::entry::{PoolRef, entry, lines, pool_of};
 use crate::known::KnownHead;
@@ -10,7 +11,7 @@ use crate::place::{demand, route_missing};
 use crate::refused::refused;
 use crate::room::{Asker, Candidates};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Version};
+use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
 use echelon_core_pools::{Admission, Rooms, Turn};
 use echelon_core_routing::{Candidate, Demand, filter};
 use std::collections::BTreeMap;
@@ -90,6 +91,8 @@ pub struct Dropped {
 pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let id = newest_id(picture);
     let mut job = JobView::new(id);
+    // What it would wait for is not asked: how it would run then is.
+    job.release = Release::Stored(Timestamp(0));
     job.head = Some(imagined(spec));
     job.spec = Some(Arc::new(spec.clone()));
     job.spec_version = 1;
@@ -158,6 +161,7 @@ fn imagined(spec: &JobSpec) -> KnownHead {
         pool: Arc::from(spec.pool.as_str()),
         pool_id: None,
         rollout: None,
+        verdict: None,
     }
 }
 

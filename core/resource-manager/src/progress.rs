@@ -17,7 +17,10 @@ use echelon_core_model::{
 #[must_use]
 pub fn outcome(picture: &Picture, id: JobId, job: &JobView) -> Option<(JobState, Reason)> {
     let desired = job.desired();
+    let verdict = job.head.as_ref().and_then(|h| h.verdict.as_deref());
+    let verdict = verdict.filter(|_| desired == Desired::Stopped);
     if desired != Desired::Deleted
+        && verdict.is_none()
         && let Some(state) = completed(picture, id, job)
     {
         let code = match state {
@@ -29,9 +32,10 @@ pub fn outcome(picture: &Picture, id: JobId, job: &JobView) -> Option<(JobState,
     if desired == Desired::Running || !awaited(picture, id, job).is_empty() || job.durable != job.decided {
         return None;
     }
-    Some(match desired {
-        Desired::Deleted => (JobState::Deleted, Reason::new(ReasonCode::DeleteRequested)),
-        _ => (JobState::Stopped, Reason::new(ReasonCode::StopRequested)),
+    Some(match (desired, verdict) {
+        (Desired::Deleted, _) => (JobState::Deleted, Reason::new(ReasonCode::DeleteRequested)),
+        (_, Some(verdict)) => (verdict.state, verdict.reason.clone()),
+        (_, None) => (JobState::Stopped, Reason::new(ReasonCode::StopRequested)),
     })
 }
 
@@ -77,7 +81,7 @@ fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
         }
         succeeded += report.succeeded;
     }
-    Some(if succeeded == spec.instances() {
+    Some(if succeeded >= spec.rules.completion.needed(spec.counted()) {
         JobState::Succeeded
     } else {
         JobState::Failed
@@ -100,12 +104,21 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         (None, Desired::Running) => JobState::Waiting,
     };
     let before = job.progress.as_deref();
+    let kept = before.and_then(|p| p.keep_until);
+    let keep = job
+        .spec
+        .as_ref()
+        .and_then(|s| s.rules.keep)
+        .filter(|_| end.is_some());
+    // Before everything has stopped, why it does is known.
+    let ruled = head.verdict.as_ref().map(|v| v.reason.clone());
+    let ruled = ruled.filter(|_| head.goal.desired == Desired::Stopped);
     Some(Progress {
         job: id,
         state,
         since: before.filter(|p| p.state == state).map_or(now, |p| p.since),
         ended_version: end.as_ref().map(|_| head.version),
-        reason: end.map(|(_, reason)| reason),
+        reason: end.map(|(_, reason)| reason).or(ruled),
         groups,
         waiting: if head.goal.desired == Desired::Running {
             waiting(picture, id, job, now)
@@ -116,6 +129,8 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         created_at: before.map_or(now, |p| p.created_at),
         starved: picture.claims.starved.since(id),
         rollout: rollouts::progress(picture, id, job, now),
+        released: job.release.at(),
+        keep_until: kept.or(keep.map(|span| now.plus(span))),
     })
 }
 

@@ -1,6 +1,7 @@
 //! What is read from storage, at recovery and again and again: heads after hints and bucket by bucket, specs, pools, clusters,
 //! heartbeats. Absence in a read never takes a job away (law 1).
 
+use crate::after::Release;
 use crate::effect::{Alarm, Effect};
 use crate::known::{KnownHead, KnownProgress};
 use crate::manager::{Phase, ResourceManager};
@@ -67,6 +68,7 @@ impl ResourceManager {
         if now.since(self.timers.reread) >= self.config.reread {
             self.timers.reread = now;
             self.remove_empty_pools(now, out);
+            self.ask_for_awaited(now, out);
             self.read_pools(now, out);
             self.read_clusters(now, out);
             self.read_control(now, out);
@@ -84,6 +86,7 @@ impl ResourceManager {
             (Purpose::ChangeSpec(job, version), Answer::Spec(spec)) => {
                 self.change_spec_read(job, version, spec, now, out);
             }
+            (Purpose::RuleHead(job), Answer::Head(head)) => self.rule_head_read(job, head, now, out),
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
@@ -91,6 +94,7 @@ impl ResourceManager {
                         self.picture.claims.starved.recall(row.job, at);
                     }
                     let job = self.picture.jobs.open(row.job);
+                    job.release = row.released.map_or(Release::Held, Release::Stored);
                     job.progress = Some(Box::new(KnownProgress::of(&row)));
                 }
             }
@@ -217,6 +221,7 @@ impl ResourceManager {
         }
         job.spec_version = version;
         self.picture.settle_pool(id);
+        self.note_awaited(id);
         self.dirty.insert(id);
         self.due = true;
     }
@@ -241,6 +246,7 @@ impl ResourceManager {
                 out.push(Effect::Alarm(Alarm::HeadMissing(id)));
             }
         } else {
+            self.awaited_is_gone(id);
             self.archive_unknown(id, out);
         }
         self.dirty.insert(id);

@@ -258,6 +258,7 @@ impl ResourceManager {
             }
             (Purpose::PutChangedHead(id), OpResult::Decided(_)) => self.drop_change(id, now, out),
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
+            (Purpose::PutRule(job), OpResult::Decided(d)) => self.rule_put((job, op), d, now, out),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
             (purpose, OpResult::Answer(answer)) => self.read(purpose, answer, now, out),
             // An answer that does not belong to its question is no answer; the next re-read asks again.

@@ -179,13 +179,18 @@ impl ResourceManager {
     /// Another cycle follows only where something is left to write, or a job has ended and left its room to others.
     pub(crate) fn committed(&mut self, out: &mut Vec<Effect>) {
         for id in self.committing.take().unwrap_or_default() {
+            self.wake_dependents(id);
+            self.release_stored(id);
             let Some(job) = self.picture.jobs.get(&id) else {
                 continue;
             };
             let Some(state) = job.progress.as_ref().map(|p| p.state) else {
                 continue;
             };
-            self.due |= state.is_ended();
+            if state.is_ended() {
+                self.due = true;
+                self.dirty.insert(id);
+            }
             if state == JobState::Deleted {
                 self.entomb(id);
             } else if state.is_ended() {

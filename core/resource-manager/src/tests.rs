@@ -19,6 +19,7 @@ mod quota;
 mod reserved;
 mod restarts;
 mod rollouts;
+mod rules;
 mod shard;
 mod states;
 mod tombstones;

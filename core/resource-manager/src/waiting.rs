@@ -1,6 +1,7 @@
 //! Why instances wait: every wanted instance that is neither active nor ended is counted under exactly one reason, with the time
 //! since when it holds; beside them, the active ones whose replacement waits for an operator.
 
+use crate::after;
 use crate::entry::{Line, lines};
 use crate::known::KnownWaiting;
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
@@ -14,13 +15,11 @@ use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Timest
 /// The reasons of a job's waiting instances. Reasons that were there before keep their time.
 #[must_use]
 pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Vec<Waiting> {
-    let Some(spec) = job.running_spec() else {
-        return Vec::new();
-    };
-    let mut out = Vec::new();
-    let lines = lines(picture, id, job);
-    for group in &spec.groups {
-        out.extend(of_group(picture, (id, job), (spec, group), &lines, now));
+    let mut out = after::waiting(picture, job, now);
+    if let Some(spec) = job.running_spec() {
+        let lines = lines(picture, id, job);
+        let groups = spec.groups.iter();
+        out.extend(groups.flat_map(|g| of_group(picture, (id, job), (spec, g), &lines, now)));
     }
     let before = job.progress.as_ref().map_or(&[][..], |p| &*p.waiting);
     for w in &mut out {

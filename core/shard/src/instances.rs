@@ -100,6 +100,7 @@ impl Shard {
             mark: group.mark_of(at.1),
             held: group.holds(at.1, record.generation),
             on_unreachable: group.spec.as_ref().map_or(OnSilence::Wait, |s| s.on_unreachable),
+            max_start: group.group_spec().and_then(|s| s.max_start),
             contact_since: self.contact.since,
             withhold: self.withholds(),
         };

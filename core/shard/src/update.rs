@@ -7,6 +7,7 @@ use crate::kill::Target;
 use crate::picture::RunAt;
 use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
 use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, Whom, hear, settle_older};
+use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::{MemberId, RunState, SidecarName};
 
@@ -135,12 +136,13 @@ impl Shard {
         let kind = group
             .and_then(|g| g.spec.as_ref())
             .map_or(JobKind::Service, |s| s.kind);
-        let retry = group
-            .and_then(|g| g.group_spec())
-            .map_or(defaults::RETRY, |s| s.retry);
+        let spec = group.and_then(|g| g.group_spec());
+        let retry = spec.map_or(defaults::RETRY, |s| s.retry);
+        let restart = spec.map_or_else(Restart::default, |s| s.restart);
         Policy {
             kind,
             retry,
+            restart,
             healthy_after: self.config.timing.healthy_after,
             jitter,
         }

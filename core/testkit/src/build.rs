@@ -2,6 +2,7 @@
 
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
+use echelon_core_model::rules::{After, Completion, Condition, MaxFailed, Restart};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
@@ -235,6 +236,64 @@ impl JobBuilder {
     #[must_use]
     pub fn max_run(self, span: Span) -> Self {
         self.group(|g| g.max_run = Some(span))
+    }
+
+    /// With another policy of what follows the end of a run.
+    #[must_use]
+    pub fn restart(self, restart: Restart) -> Self {
+        self.group(|g| g.restart = restart)
+    }
+
+    /// Each run is running after this long, or has failed.
+    #[must_use]
+    pub fn max_start(self, span: Span) -> Self {
+        self.group(|g| g.max_start = Some(span))
+    }
+
+    /// Succeeded with so many instances.
+    #[must_use]
+    pub fn successes(mut self, n: u64) -> Self {
+        self.0.rules.completion = Completion::Successes(n);
+        self
+    }
+
+    /// Failed with more failed instances.
+    #[must_use]
+    pub fn max_failed(mut self, most: MaxFailed) -> Self {
+        self.0.rules.max_failed = Some(most);
+        self
+    }
+
+    /// Failed if nothing of it begins in time.
+    #[must_use]
+    pub fn max_wait(mut self, span: Span) -> Self {
+        self.0.rules.max_wait = Some(span);
+        self
+    }
+
+    /// Failed if it does not end in time.
+    #[must_use]
+    pub fn max_total(mut self, span: Span) -> Self {
+        self.0.rules.max_total = Some(span);
+        self
+    }
+
+    /// Begins when another job has come to this.
+    #[must_use]
+    pub fn after(mut self, job: JobId, condition: Condition) -> Self {
+        self.0.rules.after.push(After {
+            job: job.to_string(),
+            id: Some(job),
+            condition,
+        });
+        self
+    }
+
+    /// Its record goes so long after its end.
+    #[must_use]
+    pub fn keep(mut self, span: Span) -> Self {
+        self.0.rules.keep = Some(span);
+        self
     }
 
     /// With this many unavailable at once in a restart.

@@ -94,6 +94,7 @@ mod tests {
             updated_at: Timestamp(version),
             past_rollouts: Vec::new(),
             rollout: None,
+            verdict: None,
         }
     }
 
@@ -277,6 +278,8 @@ mod tests {
             awaited: Vec::new(),
             created_at: Timestamp(1),
             starved: None,
+            released: None,
+            keep_until: None,
         };
         store.perform(Op::Commit(Batch {
             owner: Role::ResourceManager,

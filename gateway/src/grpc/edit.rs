@@ -9,7 +9,7 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 21] = [
     "name",
     "pool",
     "kind",
@@ -17,6 +17,12 @@ const FIELDS: [&str; 15] = [
     "preemptible",
     "controller",
     "gang",
+    "completion",
+    "max_failed",
+    "max_wait",
+    "max_total",
+    "after",
+    "keep",
     "owner",
     "labels",
     "priority",
@@ -91,6 +97,12 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "preemptible" if from.preemptible.is_some() => into.preemptible = from.preemptible,
         "controller" if from.controller => into.controller = true,
         "gang" if from.gang.is_some() => into.gang = from.gang,
+        "completion" => into.completion = from.completion,
+        "max_failed" => into.max_failed = from.max_failed,
+        "max_wait" => into.max_wait = from.max_wait,
+        "max_total" => into.max_total = from.max_total,
+        "after" if !from.after.is_empty() => into.after = after(&into.after, &from.after),
+        "keep" => into.keep = from.keep,
         "owner" => into.owner.clone_from(&from.owner),
         "labels" => into.labels.clone_from(&from.labels),
         "priority" => into.priority = from.priority,
@@ -101,6 +113,16 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "groups" => into.groups.clone_from(&from.groups),
         _ => {}
     }
+}
+
+/// What is awaited, as a request writes it, with the ids that the same words meant when the job was submitted.
+fn after(present: &[v1::After], wanted: &[v1::After]) -> Vec<v1::After> {
+    let found = |job: &str| present.iter().find(|a| a.job == job).map(|a| a.job_id.clone());
+    let wanted = wanted.iter().map(|a| v1::After {
+        job_id: found(&a.job).unwrap_or_default(),
+        ..a.clone()
+    });
+    wanted.collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub mod pool;
 pub mod quantity;
 pub mod reason;
 pub mod rollout;
+mod rules;
 mod runtime;
 pub mod shard;
 pub mod spec;

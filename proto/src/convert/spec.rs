@@ -2,10 +2,12 @@
 //! complete, and writing it spells every default out.
 
 use super::quantity::{duration, read_duration, read_resources, resources};
+use super::rules::{self, exit_codes, read_exit_codes, read_restart, restart};
 use super::runtime::{read_runtime, runtime};
 use super::{Problems, at, rollout};
 use crate::echelon::v1;
 use echelon_core_model::pod::Sidecar;
+use echelon_core_model::rules::Rules;
 use echelon_core_model::spec::{
     ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
 };
@@ -36,6 +38,12 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         gang: s.gang.map(|g| v1::Gang {
             start_within: Some(duration(g.start_within)),
         }),
+        completion: rules::completion(s.rules.completion),
+        max_failed: s.rules.max_failed.map(rules::max_failed),
+        max_wait: rules::span(s.rules.max_wait),
+        max_total: rules::span(s.rules.max_total),
+        after: s.rules.after.iter().map(rules::after).collect(),
+        keep: rules::span(s.rules.keep),
         on_unreachable: Some(silence(s.on_unreachable)),
         on_cluster_loss: Some(silence(s.on_cluster_loss)),
         update: Some(rollout::policy(&s.update)),
@@ -80,9 +88,12 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
             limit: Some(g.retry.limit),
             backoff: Some(duration(g.retry.backoff)),
             max_backoff: Some(duration(g.retry.max_backoff)),
+            no_retry_exit_codes: exit_codes(&g.retry.no_retry_exit_codes),
         }),
+        restart: restart(g.restart).into(),
         grace: Some(duration(g.grace)),
         max_run: g.max_run.map(duration),
+        max_start: g.max_start.map(duration),
         max_unavailable: Some(g.max_unavailable),
         volume: g.volume.as_ref().map(volume),
         revision: g.revision,
@@ -138,6 +149,19 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         preemptible: s.preemptible.unwrap_or(true),
         controller: s.controller,
         gang: s.gang.map(|g| read_gang(g, &at(path, "gang"), problems)),
+        rules: Box::new(Rules {
+            completion: rules::read_completion(s.completion),
+            max_failed: rules::read_max_failed(s.max_failed, path, problems),
+            max_wait: rules::read_span(s.max_wait, &at(path, "max_wait"), problems),
+            max_total: rules::read_span(s.max_total, &at(path, "max_total"), problems),
+            after: s
+                .after
+                .into_iter()
+                .enumerate()
+                .map(|(i, a)| rules::read_after(a, &at(path, &format!("after[{i}]")), problems))
+                .collect(),
+            keep: rules::read_span(s.keep, &at(path, "keep"), problems),
+        }),
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
             .unwrap_or(defaults::on_unreachable(kind)),
         on_cluster_loss: read_silence(s.on_cluster_loss, &at(path, "on_cluster_loss"), problems)
@@ -215,12 +239,14 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
     };
     let grace = span(g.grace, "grace").unwrap_or(defaults::GRACE);
     let max_run = span(g.max_run, "max_run");
+    let max_start = span(g.max_start, "max_start");
     let retry = g.retry.unwrap_or_default();
     let default = defaults::retry(kind);
     let retry = Retry {
         limit: retry.limit.unwrap_or(default.limit),
         backoff: span(retry.backoff, "retry.backoff").unwrap_or(default.backoff),
         max_backoff: span(retry.max_backoff, "retry.max_backoff").unwrap_or(default.max_backoff),
+        no_retry_exit_codes: read_exit_codes(&retry.no_retry_exit_codes, path, problems),
     };
     GroupSpec {
         name: read_name(&g.name, path, problems),
@@ -232,8 +258,10 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         sidecars,
         constraints: g.constraints.into_iter().map(read_constraint).collect(),
         retry,
+        restart: read_restart(g.restart, path, problems),
         grace,
         max_run,
+        max_start,
         max_unavailable: g.max_unavailable.unwrap_or(defaults::MAX_UNAVAILABLE),
         revision: g.revision,
     }

@@ -1,6 +1,8 @@
 use super::*;
+use echelon_core_model::JobId;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rollout::{Amount, OnFailure, UpdatePolicy};
+use echelon_core_model::rules::{After, Completion, Condition, MaxFailed, Restart, Rules};
 use echelon_core_model::runtime::{
     Container, Containerizer, HealthCheck, ImageFormat, Network, PortReference, PortSpec, Probe, ProbeKind,
     Protocol, Runtime, SecretReference, Uri, Visibility, Volume, VolumeSource,
@@ -164,7 +166,13 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
     );
     let times = (spans(), spans(), spans(), option::of(spans()));
     let within = (runtimes(), vec(sidecars(), 0..3));
-    (texts, numbers, times, within).prop_map(|(t, n, s, (mut runtime, sidecars))| {
+    let rules = (
+        select(Restart::ALL.to_vec()),
+        vec(any::<u8>(), 0..4),
+        option::of(spans()),
+    );
+    let all = (texts, numbers, times, within, rules);
+    all.prop_map(|(t, n, s, (mut runtime, sidecars), r)| {
         (runtime.command, runtime.env) = (t.1, t.2);
         GroupSpec {
             runtime,
@@ -184,7 +192,10 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
                 limit: n.3,
                 backoff: s.0,
                 max_backoff: s.1,
+                no_retry_exit_codes: r.1.into_iter().collect(),
             },
+            restart: r.0,
+            max_start: r.2,
             max_unavailable: n.4,
             revision: n.4 / 2,
             grace: s.2,
@@ -224,7 +235,32 @@ fn specs() -> impl Strategy<Value = JobSpec> {
     );
     let flags = proptest::array::uniform6(any::<bool>());
     let rest = (flags, any::<u32>(), silences(), silences());
-    (texts, rest, vec(groups(), 0..3)).prop_map(|(t, r, groups)| JobSpec {
+    let bound = prop_oneof![
+        any::<u64>().prop_map(MaxFailed::Instances),
+        any::<u32>().prop_map(MaxFailed::Percent)
+    ];
+    let condition = select(Condition::ALL.to_vec());
+    let after = (".{0,4}", option::of(any::<u128>()), condition).prop_map(|(job, id, condition)| After {
+        job,
+        id: id.map(JobId),
+        condition,
+    });
+    let span = || option::of(spans());
+    let rules = (
+        option::of(any::<u64>()),
+        option::of(bound),
+        vec(after, 0..3),
+        (span(), span(), span()),
+    );
+    (texts, rest, vec(groups(), 0..3), rules).prop_map(|(t, r, groups, rules)| JobSpec {
+        rules: Box::new(Rules {
+            completion: rules.0.map_or(Completion::All, Completion::Successes),
+            max_failed: rules.1,
+            after: rules.2,
+            max_wait: rules.3.0,
+            max_total: rules.3.1,
+            keep: rules.3.2,
+        }),
         name: t.0,
         pool: t.1,
         owner: t.2,
@@ -348,7 +384,8 @@ fn every_problem_is_told_with_its_path() {
                 retry: Some(v1::Retry {
                     limit: None,
                     backoff: Some(long),
-                    max_backoff: None,
+                    no_retry_exit_codes: vec![1, 256],
+                    ..v1::Retry::default()
                 }),
                 ..Default::default()
             },
@@ -373,6 +410,7 @@ fn every_problem_is_told_with_its_path() {
             "job.spec.groups[0].grace",
             "job.spec.groups[0].name",
             "job.spec.groups[1].retry.backoff",
+            "job.spec.groups[1].retry.no_retry_exit_codes[1]",
         ]
     );
 }

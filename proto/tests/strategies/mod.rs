@@ -10,7 +10,7 @@ use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain};
 use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
-use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
+use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Verdict, Waiting};
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::pod::Member;
 use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
@@ -171,7 +171,9 @@ pub fn head() -> impl Strategy<Value = Head> {
         any::<u64>(),
         (at(), of(rollout()), vec(past_rollout(), 0..3)),
     );
-    (ids, rest).prop_map(|((job, version, void, goal, spec_version), rest)| {
+    let state = select(vec![JobState::Succeeded, JobState::Failed]);
+    let verdict = (state, reason()).prop_map(|(state, reason)| Verdict { state, reason });
+    (ids, rest, of(verdict)).prop_map(|((job, version, void, goal, spec_version), rest, verdict)| {
         let (name, (pool, pool_id), kind, owner, labels, instances, last) = rest;
         let (updated_at, rollout, past_rollouts) = last;
         Head {
@@ -190,6 +192,7 @@ pub fn head() -> impl Strategy<Value = Head> {
             updated_at,
             past_rollouts,
             rollout,
+            verdict: verdict.map(Box::new),
         }
     })
 }
@@ -228,8 +231,10 @@ pub fn progress() -> impl Strategy<Value = Progress> {
         at(),
         (of(at()), of(rollout_progress())),
     );
-    (first, rest).prop_map(|((job, state, since, reason, ended_version), rest)| {
+    let more = (of(at()), of(at()));
+    (first, rest, more).prop_map(|((job, state, since, reason, ended_version), rest, more)| {
         let (groups, waiting, awaited, created_at, (starved, rollout)) = rest;
+        let (released, keep_until) = more;
         Progress {
             job,
             state,
@@ -242,6 +247,8 @@ pub fn progress() -> impl Strategy<Value = Progress> {
             created_at,
             starved,
             rollout,
+            released,
+            keep_until,
         }
     })
 }

@@ -73,6 +73,7 @@ impl Jobs for Submitted<'_> {
             updated_at: Timestamp(0),
             past_rollouts: Vec::new(),
             rollout: None,
+            verdict: None,
         })
     }
 

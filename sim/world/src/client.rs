@@ -7,6 +7,7 @@ use crate::homes::homes;
 use crate::invariants::Broken;
 use crate::pods::with_sidecars;
 use crate::rollouts::{NewVersion, edit, updates};
+use crate::rules::with_rules;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -165,7 +166,12 @@ impl World {
         if self.trees.bounded {
             job = meets_bounds(job, &tree, die);
         }
-        (job.build(), plans)
+        let spec = if plain {
+            job.build()
+        } else {
+            with_rules(job.build(), n, die)
+        };
+        (spec, plans)
     }
 
     /// A user asks for the next thing, or for the same thing again.

@@ -10,7 +10,7 @@ use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::Reclaim;
-use echelon_core_model::{JobId, MemberId, RunState, TaskId, VolumeId};
+use echelon_core_model::{JobId, MemberId, ReasonCode, RunState, TaskId, VolumeId};
 use std::collections::BTreeSet;
 
 /// Milliseconds by which a run's deadline may be off.
@@ -47,6 +47,9 @@ impl World {
             })
         };
         let Some(job) = user.job else {
+            if self.awaits_nothing_that_is(user) {
+                return None;
+            }
             return lost(
                 3,
                 "the job was never taken, although faults have stopped".to_owned(),
@@ -78,10 +81,13 @@ impl World {
         if let Some(broken) = self.judge_rollout(job, &head) {
             return Some(broken);
         }
+        if let Some(broken) = state.and_then(|s| self.judge_rules(job, &head, s)) {
+            return Some(broken);
+        }
         let live = self.live_instances(job);
         let wanted = self.wanted(job, head.spec_version);
         match (state, stopped) {
-            (Some(s), _) if s.is_ended() && may_end(&user.spec, head.goal.desired, s) && live == 0 => None,
+            (Some(s), _) if s.is_ended() && may_end(&user.spec, &head, s) && live == 0 => None,
             (Some(JobState::Running), false) if live == wanted => None,
             // What each pool has is judged.
             (Some(JobState::Running | JobState::Waiting), false) if self.options.pools > 1 => None,
@@ -179,7 +185,9 @@ impl World {
 
 /// Whether a job may have come to such an end: nothing fails but by its command's own doing or its deadline, and nobody stops what is
 /// wanted.
-fn may_end(spec: &JobSpec, desired: Desired, state: JobState) -> bool {
+fn may_end(spec: &JobSpec, head: &Head, state: JobState) -> bool {
+    let desired = head.goal.desired;
+    let rule = head.verdict.as_ref().map(|v| v.reason.code);
     let is_batch = spec.kind == JobKind::Batch;
     let fails = |task: &Runtime| task.env.contains_key("SIM_EXIT_CODE");
     let mut groups = spec.groups.iter();
@@ -190,6 +198,8 @@ fn may_end(spec: &JobSpec, desired: Desired, state: JobState) -> bool {
     };
     match state {
         JobState::Succeeded => is_batch && groups.all(|g| !fails(&g.runtime) && late(g) <= Some(ABOUT)),
+        // Judged with the other rules.
+        JobState::Failed if rule == Some(ReasonCode::DependencyFailed) => true,
         JobState::Failed => {
             is_batch
                 && groups.any(|g| {

@@ -4,6 +4,7 @@
 use crate::drains::drained_too_early;
 use crate::gangs::launched_without_its_gang;
 use crate::process::Who;
+use crate::rules::launched_too_early;
 use crate::world::World;
 use echelon_core_hosts::{Call, Launch, Reserved, TaskState, TaskStatus};
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
@@ -84,6 +85,7 @@ impl Facts {
             Call::Accept { launches, .. } => launches.iter().find_map(|l| {
                 launched_without_intent(world, &id, &l.task)
                     .or_else(|| launched_without_its_gang(world, &id, &l.task))
+                    .or_else(|| launched_too_early(world, &l.task))
                     .or_else(|| launched_on_wrong_room(world, l))
                     .or_else(|| wrong_volume(world, &id, l))
             }),

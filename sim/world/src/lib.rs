@@ -33,6 +33,7 @@ mod pods;
 mod process;
 mod queue;
 mod rollouts;
+mod rules;
 mod shares;
 mod storage;
 mod switch;

@@ -37,6 +37,9 @@ impl World {
 
     fn is_true(&self, head: &Head, spec: &JobSpec, waiting: &Waiting) -> bool {
         let code = waiting.reason.code;
+        if code == ReasonCode::AfterJob {
+            return self.waits_for_others(spec);
+        }
         let tree = self.tree();
         let paths = PoolPaths::of(&tree);
         let runs = self.runs_of_pools(&tree);

@@ -39,6 +39,7 @@ impl Case {
             labels: BTreeMap::new(),
             instances: u64::from(instances),
             updated_at: NOW,
+            verdict: None,
         };
         store.heads.insert(JOB, head);
         store.specs.insert((JOB, 1), spec);

@@ -2,7 +2,7 @@
 
 use super::spec::Purpose;
 use super::text::{LABEL_FORM, is_label, is_line};
-use super::{Violations, pod, runtime};
+use super::{Violations, pod, rules, runtime};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{Constraint, GroupSpec, JobKind, MAX_INSTANCES};
 use echelon_core_model::{Resources, Span};
@@ -11,7 +11,7 @@ use echelon_core_model::{Resources, Span};
 const MOST_MILLI: u64 = 1_000_000_000;
 const MOST_MIB: u64 = 1 << 30;
 const LONGEST_GRACE: Span = Span::minutes(24 * 60);
-const LONGEST_RUN: Span = Span::minutes(365 * 24 * 60);
+pub(super) const LONGEST_RUN: Span = Span::minutes(365 * 24 * 60);
 
 pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");
@@ -33,6 +33,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
         constraint(rule, &at(&format!("constraints[{i}]")), out);
     }
     times(g, path, out);
+    rules::of_group(g, kind, path, out);
     out.check(
         g.max_unavailable >= 1,
         at("max_unavailable"),

@@ -7,6 +7,7 @@ mod group;
 mod pod;
 pub mod pool;
 mod probes;
+mod rules;
 mod runtime;
 mod spec;
 pub mod text;

@@ -2,6 +2,7 @@ use super::*;
 use echelon_core_model::Span;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
+use echelon_core_model::rules::{After, Completion, Condition, MaxFailed, Restart};
 use echelon_core_model::spec::{Constraint, JobKind, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
 use echelon_core_model::{GroupName, PoolId, Version};
 use echelon_core_testkit::build::JobBuilder;
@@ -140,6 +141,58 @@ fn each_rule_of_a_group_names_its_field() {
         |s| s.groups[0].max_unavailable = 0,
         "spec.groups[0].max_unavailable",
     );
+}
+
+#[test]
+fn each_rule_of_how_jobs_and_instances_end_names_its_field() {
+    check(
+        |s| s.rules.completion = Completion::Successes(0),
+        "spec.completion",
+    );
+    check(
+        |s| s.rules.completion = Completion::Successes(9),
+        "spec.completion",
+    );
+    check(
+        |s| s.rules.max_failed = Some(MaxFailed::Percent(101)),
+        "spec.max_failed.percent",
+    );
+    check(|s| s.rules.max_wait = Some(Span::ZERO), "spec.max_wait");
+    check(|s| s.rules.max_total = Some(Span::millis(1)), "spec.max_total");
+    check(|s| s.rules.keep = Some(Span::ZERO), "spec.keep");
+    check(|s| s.groups[0].restart = Restart::Always, "spec.groups");
+    check(
+        |s| s.groups[0].max_start = Some(Span::ZERO),
+        "spec.groups[0].max_start",
+    );
+    let twice = After {
+        job: "a".to_owned(),
+        id: None,
+        condition: Condition::Started,
+    };
+    check(|s| s.rules.after = vec![twice.clone(), twice], "spec.after");
+    let codes = "spec.groups[0].retry.no_retry_exit_codes";
+    check(
+        |s| {
+            s.groups[0].restart = Restart::Never;
+            s.groups[0].retry.no_retry_exit_codes.insert(2);
+        },
+        codes,
+    );
+    let mut service = JobBuilder::service("web", 8).restart(Restart::Never).build();
+    service.rules.completion = Completion::Successes(1);
+    service.rules.max_failed = Some(MaxFailed::Instances(1));
+    service.rules.max_total = Some(Span::minutes(1));
+    service.groups[0].retry.no_retry_exit_codes.insert(1);
+    let wrong = fields(&service, 100, Purpose::Create);
+    let expected = [
+        "spec.completion",
+        "spec.max_failed",
+        "spec.max_total",
+        "spec.groups[0].restart",
+        codes,
+    ];
+    assert!(expected.iter().all(|f| wrong.iter().any(|w| w == f)), "{wrong:?}");
 }
 
 #[test]

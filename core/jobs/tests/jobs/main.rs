@@ -12,11 +12,13 @@ mod pods;
 mod rollout;
 #[cfg(test)]
 mod states;
+mod settling;
 #[cfg(test)]
 mod takeover;
 
 use echelon_core_jobs::{News, Policy, Start, Told, Whom, begin};
 use echelon_core_model::instance::InstanceRecord;
+use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::time::Span;
 use echelon_core_model::{
@@ -32,6 +34,7 @@ pub(crate) fn policy(kind: JobKind) -> Policy {
     Policy {
         kind,
         retry: defaults::retry(kind),
+        restart: Restart::OnFailure,
         healthy_after: Span::minutes(5),
         jitter: 0,
     }

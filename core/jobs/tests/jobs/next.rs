@@ -14,6 +14,7 @@ const WANTED: Wanted<'static> = Wanted {
     mark: None,
     held: true,
     on_unreachable: OnSilence::Replace(Span::minutes(5)),
+    max_start: None,
     contact_since: Timestamp(0),
     withhold: false,
 };

@@ -21,6 +21,7 @@ const WANTED: Wanted<'_> = Wanted {
     mark: None,
     held: true,
     on_unreachable: OnSilence::Replace(Span::minutes(5)),
+    max_start: None,
     contact_since: NOW,
     withhold: false,
 };

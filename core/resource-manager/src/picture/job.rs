@@ -1,6 +1,7 @@
 //! A job as it is known: its rows as far as they are decided by, what is decided of it, and what was ordered.
 
 use super::{SliceKey, slices_of};
+use crate::after::Release;
 use crate::event::LinkId;
 use crate::known::{KnownHead, KnownProgress};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
@@ -59,6 +60,8 @@ pub struct JobView {
     pub written_at: Timestamp,
     /// The head version that a read at SERIAL confirmed before the job ends.
     pub confirmed: Option<Version>,
+    /// Whether it may begin, for all that it was submitted to wait for.
+    pub release: Release,
     /// Its end as deleted is stored: the assignment goes, and then only the tombstone is left.
     pub tombstone: bool,
     /// An unexplained absence of the head was told.
@@ -88,6 +91,7 @@ impl JobView {
             progress: None,
             written_at: Timestamp(0),
             confirmed: None,
+            release: Release::Held,
             tombstone: false,
             alarmed: false,
         }
@@ -106,12 +110,18 @@ impl JobView {
         self.head.as_ref().map(|h| h.goal.desired).unwrap_or_default()
     }
 
-    /// Whether it is wanted running, and known well enough to act on.
+    /// Whether it is wanted running, may begin, and is known well enough to act on.
     #[must_use]
     pub fn running_spec(&self) -> Option<&JobSpec> {
-        self.spec
-            .as_deref()
-            .filter(|_| self.desired() == Desired::Running && self.is_live())
+        let running = self.desired() == Desired::Running && self.is_live() && !self.is_held();
+        self.spec.as_deref().filter(|_| running)
+    }
+
+    /// Whether it waits for other jobs; what nobody has stored yet may be decided anew.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let waits = self.spec.as_ref().is_some_and(|s| !s.rules.after.is_empty());
+        waits && !matches!(self.release, Release::Stored(_))
     }
 
     /// The same, held apart from the job.

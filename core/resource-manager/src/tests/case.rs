@@ -239,6 +239,7 @@ impl Case {
             updated_at: self.now,
             past_rollouts: Vec::new(),
             rollout: None,
+            verdict: None,
         };
         self.decide(Decision::PutHead { head, expected: None });
         job

@@ -121,3 +121,21 @@ fn an_agent_that_comes_back_under_another_id_has_its_tasks_replaced_after_their_
     assert_eq!(w.states(3), [RunState::Running; 3]);
     assert_eq!(w.accepted().len(), lost.len());
 }
+
+#[test]
+fn a_run_that_does_not_start_in_time_is_stopped_and_another_one_begins() {
+    let mut w = World::serving();
+    w.cluster.starts = false;
+    w.store_job(&JobBuilder::batch("once", 1).max_start(seconds(60)).build());
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    w.cluster.set(&task(0, 1, 1), TaskState::Starting);
+    w.run(seconds(55));
+    assert_eq!(w.kills(), Vec::<String>::new());
+    w.cluster.starts = true;
+    w.run(seconds(10));
+    assert_eq!(w.kills(), [task(0, 1, 1)]);
+    assert_eq!(w.state(0), RunState::Running);
+    let record = w.stored(0).unwrap();
+    assert_eq!((record.attempts, record.run.unwrap().number.0), (1, 2));
+}

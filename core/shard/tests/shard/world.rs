@@ -223,6 +223,7 @@ impl World {
             updated_at: self.now,
             past_rollouts: Vec::new(),
             rollout: self.rollout,
+            verdict: None,
         };
         self.store
             .perform(Op::Decide(Decision::PutHead { head, expected }));

@@ -87,6 +87,7 @@ impl Sizes {
             updated_at: Timestamp(0),
             past_rollouts: Vec::new(),
             rollout: None,
+            verdict: None,
         }
     }
 

@@ -54,6 +54,7 @@ pub fn head(job: JobId, version: u64) -> Head {
         updated_at: Timestamp(version),
         rollout: None,
         past_rollouts: Vec::new(),
+        verdict: None,
     }
 }
 
@@ -91,6 +92,8 @@ pub const fn progress(job: JobId, state: JobState) -> Progress {
         created_at: Timestamp(1),
         starved: Some(Timestamp(3)),
         rollout: None,
+        released: Some(Timestamp(4)),
+        keep_until: None,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::convert::fields::{
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::instance::Counts;
-use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Waiting};
+use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Verdict, Waiting};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{NameHolder, PlannedRequest};
 use echelon_core_model::{PoolId, Timestamp, Version};
@@ -54,6 +54,7 @@ impl Wire for Head {
             updated_at,
             rollout,
             past_rollouts,
+            verdict,
         } = self;
         wire::Head {
             job: job_bytes(*job),
@@ -71,6 +72,7 @@ impl Wire for Head {
             updated_at_ms: updated_at.0,
             rollout: rollout.as_ref().map(Wire::to_wire),
             past_rollouts: messages(past_rollouts),
+            verdict: verdict.as_deref().map(Wire::to_wire),
         }
     }
 
@@ -91,8 +93,33 @@ impl Wire for Head {
             updated_at: Timestamp(message.updated_at_ms),
             rollout: optional("rollout", message.rollout)?,
             past_rollouts: list("past_rollouts", message.past_rollouts)?,
+            verdict: optional("verdict", message.verdict)?.map(Box::new),
         })
     }
+}
+
+impl Wire for Verdict {
+    type Message = wire::Verdict;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { state, reason } = self;
+        wire::Verdict {
+            state: state.number().into(),
+            reason: Some(reason.to_wire()),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            state: job_state(message.state)?,
+            reason: required("reason", message.reason)?,
+        })
+    }
+}
+
+fn job_state(number: u32) -> Result<JobState, FieldError> {
+    let state = u8::try_from(number).ok().and_then(JobState::from_number);
+    state.ok_or_else(|| FieldError::new("state", FieldProblem::Unknown(number.into())))
 }
 
 impl Wire for NameHolder {
@@ -200,6 +227,8 @@ impl Wire for Progress {
             created_at,
             starved,
             rollout,
+            released,
+            keep_until,
         } = self;
         let groups = groups.iter().map(|(g, counts)| (g.to_string(), counts.to_wire()));
         wire::Progress {
@@ -214,16 +243,16 @@ impl Wire for Progress {
             created_at_ms: created_at.0,
             starved_ms: starved.map(|at| at.0),
             rollout: rollout.as_ref().map(Wire::to_wire),
+            released_ms: released.map(|at| at.0),
+            keep_until_ms: keep_until.map(|at| at.0),
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let state = u8::try_from(message.state).ok().and_then(JobState::from_number);
-        let unknown = || FieldError::new("state", FieldProblem::Unknown(message.state.into()));
         let awaited = message.awaited.iter();
         Ok(Self {
             job: job_id("job", &message.job)?,
-            state: state.ok_or_else(unknown)?,
+            state: job_state(message.state)?,
             since: Timestamp(message.since_ms),
             reason: optional("reason", message.reason)?,
             ended_version: message.ended_version.map(Version),
@@ -235,6 +264,8 @@ impl Wire for Progress {
             created_at: Timestamp(message.created_at_ms),
             starved: moment(message.starved_ms),
             rollout: optional("rollout", message.rollout)?,
+            released: moment(message.released_ms),
+            keep_until: moment(message.keep_until_ms),
         })
     }
 }

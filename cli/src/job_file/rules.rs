@@ -1,0 +1,88 @@
+//! The rules by which runs, instances and jobs end, as a job file writes them.
+
+use super::file::{AfterFile, JobFile};
+use super::scalar::Scalar;
+use super::spec::{Reader, whole};
+use crate::quantity;
+use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, MaxFailed, Restart, Rules};
+use echelon_core_model::time::Span;
+
+/// How a job ends, and what it waits for.
+pub(super) fn of_job(r: &mut Reader, file: &mut JobFile) -> Rules {
+    let all = Completion::All;
+    Rules {
+        completion: r.value("completion", file.completion.as_ref(), completion, all),
+        max_failed: r.value("max_failed", file.max_failed.as_ref(), max_failed, None),
+        max_wait: span(r, "max_wait", file.max_wait.as_ref()),
+        max_total: span(r, "max_total", file.max_total.as_ref()),
+        after: after(r, file.after.take().unwrap_or_default()),
+        keep: span(r, "keep", file.keep.as_ref()),
+    }
+}
+
+/// A time that may be left out.
+pub(super) fn span(r: &mut Reader, path: &str, text: Option<&Scalar>) -> Option<Span> {
+    text.map(|text| r.value(path, Some(text), quantity::span, Span::ZERO))
+}
+
+/// What follows the end of a run.
+pub(super) fn restart(text: &str) -> Result<Restart, String> {
+    let found = Restart::ALL.into_iter().find(|r| r.word() == text);
+    found.ok_or_else(|| format!("`{text}` is not a restart policy: use on-failure, always or never"))
+}
+
+/// Exit statuses.
+pub(super) fn exit_codes(r: &mut Reader, path: &str, codes: Option<Vec<Scalar>>) -> ExitCodes {
+    let read = |text: &str| {
+        let code = whole(text).ok().and_then(|n| u8::try_from(n).ok());
+        code.map(Some)
+            .ok_or_else(|| format!("`{text}` is not an exit status: use 0 to 255"))
+    };
+    let codes = codes.unwrap_or_default();
+    let codes = codes.iter().enumerate();
+    codes
+        .filter_map(|(i, code)| r.value(&format!("{path}[{i}]"), Some(code), read, None))
+        .collect()
+}
+
+/// When a job has succeeded.
+fn completion(text: &str) -> Result<Completion, String> {
+    match text {
+        "all" => Ok(Completion::All),
+        "any" => Ok(Completion::Successes(1)),
+        _ => text
+            .parse()
+            .map(Completion::Successes)
+            .map_err(|_| format!("`{text}` is neither `all`, `any` nor a number of instances")),
+    }
+}
+
+/// Failed instances that a job goes on with.
+fn max_failed(text: &str) -> Result<Option<MaxFailed>, String> {
+    let wrong = || format!("`{text}` is neither a number of instances nor a percentage, for example `5%`");
+    let bound = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse().map(MaxFailed::Percent).ok(),
+        None => text.parse().map(MaxFailed::Instances).ok(),
+    };
+    bound.map(Some).ok_or_else(wrong)
+}
+
+/// What other jobs have to have come to.
+fn after(r: &mut Reader, files: Vec<AfterFile>) -> Vec<After> {
+    let condition = |text: &str| {
+        let found = Condition::ALL.into_iter().find(|c| c.word() == text);
+        found.ok_or_else(|| format!("`{text}` is not a condition: use succeeded, ended or started"))
+    };
+    let files = files.into_iter().enumerate();
+    let read = files.map(|(i, file)| After {
+        condition: r.value(
+            &format!("after[{i}].condition"),
+            file.condition.as_ref(),
+            condition,
+            Condition::Succeeded,
+        ),
+        job: file.job.0,
+        id: None,
+    });
+    read.collect()
+}

@@ -1,0 +1,140 @@
+//! What the end of a run means for its instance, as a table.
+
+use crate::{FIRST, NOW, news, policy, record};
+use echelon_core_jobs::{News, Next, Policy, Told, Wanted, hear, next, stop_run};
+use echelon_core_model::instance::{Ended, InstanceRecord};
+use echelon_core_model::job::Desired;
+use echelon_core_model::rules::Restart;
+use echelon_core_model::spec::{JobKind, OnSilence};
+use echelon_core_model::time::Span;
+use echelon_core_model::{ReasonCode, RunState, Timestamp};
+
+fn exited(code: i32) -> News {
+    News {
+        exit_code: Some(code),
+        ..news(if code == 0 { Told::Succeeded } else { Told::Failed })
+    }
+}
+
+fn with(restart: Restart) -> Policy {
+    let mut policy = Policy {
+        restart,
+        ..policy(JobKind::Batch)
+    };
+    if restart == Restart::OnFailure {
+        policy.retry.no_retry_exit_codes = [2, 78].into_iter().collect();
+    }
+    policy
+}
+
+fn after(policy: &Policy, news: &News) -> InstanceRecord {
+    let mut record = record(RunState::Running);
+    hear(&mut record, FIRST, news, policy, NOW);
+    record
+}
+
+#[test]
+fn the_end_of_a_run_is_followed_as_its_restart_policy_says() {
+    let table = [
+        ("succeeded", Restart::OnFailure, exited(0), Some(Ended::Succeeded)),
+        ("failed", Restart::OnFailure, exited(1), None),
+        ("without hope", Restart::OnFailure, exited(2), Some(Ended::Failed)),
+        (
+            "without hope, too",
+            Restart::OnFailure,
+            exited(78),
+            Some(Ended::Failed),
+        ),
+        (
+            "no status is none of them",
+            Restart::OnFailure,
+            news(Told::Failed),
+            None,
+        ),
+        (
+            "only once, succeeded",
+            Restart::Never,
+            exited(0),
+            Some(Ended::Succeeded),
+        ),
+        (
+            "only once, failed",
+            Restart::Never,
+            exited(1),
+            Some(Ended::Failed),
+        ),
+        ("only once, never arrived", Restart::Never, news(Told::Gone), None),
+        ("for ever, succeeded", Restart::Always, exited(0), None),
+        ("for ever, failed", Restart::Always, exited(1), None),
+    ];
+    for (name, restart, news, ended) in table {
+        assert_eq!(after(&with(restart), &news).ended, ended, "{name}");
+    }
+}
+
+#[test]
+fn what_is_run_for_ever_never_uses_up_its_retries() {
+    let mut policy = with(Restart::Always);
+    policy.retry.limit = 1;
+    let record = after(&policy, &exited(1));
+    assert_eq!((record.ended, record.attempts), (None, 1));
+    assert!(record.not_before > NOW, "a crash loop backs off");
+}
+
+fn wanted(max_start: Option<Span>) -> Wanted<'static> {
+    Wanted {
+        desired: Desired::Running,
+        mark: None,
+        held: true,
+        on_unreachable: OnSilence::Wait,
+        max_start,
+        contact_since: Timestamp(0),
+        withhold: false,
+    }
+}
+
+#[test]
+fn a_run_that_does_not_start_in_time_is_stopped_and_has_failed() {
+    let wanted = wanted(Some(Span::seconds(60)));
+    let due = NOW.plus(Span::seconds(60));
+    for state in [RunState::Launching, RunState::Starting] {
+        let mut record = record(state);
+        assert_eq!(next(&record, &wanted, NOW), Next::At(due), "{state}");
+        assert_eq!(next(&record, &wanted, due), Next::Stop(ReasonCode::StartDeadline));
+        let away = Wanted {
+            contact_since: due,
+            ..wanted
+        };
+        let later = due.plus(Span::seconds(60));
+        assert_eq!(next(&record, &away, due), Next::At(later), "silence was ours");
+        stop_run(&mut record, ReasonCode::StartDeadline.into(), Span::ZERO, due);
+        hear(
+            &mut record,
+            FIRST,
+            &news(Told::Killed),
+            &with(Restart::OnFailure),
+            due,
+        );
+        assert_eq!((record.attempts, record.ended), (1, None));
+        let run = record.run.as_ref().unwrap();
+        assert_eq!(run.reason.code, ReasonCode::StartDeadline);
+        assert!(record.avoid.contains(&run.host), "it may start elsewhere");
+        let then = record.not_before;
+        assert_eq!(next(&record, &wanted, then), Next::Run, "it is active still");
+    }
+    assert_eq!(next(&record(RunState::Running), &wanted, due), Next::Rest);
+}
+
+#[test]
+fn what_was_stopped_for_others_has_not_failed() {
+    let mut record = record(RunState::Running);
+    stop_run(&mut record, ReasonCode::PoolPreempted.into(), Span::ZERO, NOW);
+    hear(
+        &mut record,
+        FIRST,
+        &news(Told::Killed),
+        &with(Restart::Never),
+        NOW,
+    );
+    assert_eq!((record.attempts, record.ended), (0, None));
+}

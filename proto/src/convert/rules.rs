@@ -1,0 +1,125 @@
+//! The rules by which runs and instances end, between wire and model.
+
+use super::quantity::{duration, read_duration};
+use super::{Problems, at};
+use crate::echelon::v1;
+use echelon_core_model::Span;
+use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, MaxFailed, Restart};
+use prost_types::Duration;
+
+pub(super) const fn restart(restart: Restart) -> v1::Restart {
+    match restart {
+        Restart::OnFailure => v1::Restart::OnFailure,
+        Restart::Always => v1::Restart::Always,
+        Restart::Never => v1::Restart::Never,
+    }
+}
+
+pub(super) fn read_restart(number: i32, path: &str, problems: &mut Problems) -> Restart {
+    match v1::Restart::try_from(number) {
+        Ok(v1::Restart::Unspecified | v1::Restart::OnFailure) => Restart::OnFailure,
+        Ok(v1::Restart::Always) => Restart::Always,
+        Ok(v1::Restart::Never) => Restart::Never,
+        Err(_) => {
+            problems.add(at(path, "restart"), "must be on-failure, always or never");
+            Restart::OnFailure
+        }
+    }
+}
+
+pub(super) fn exit_codes(codes: &ExitCodes) -> Vec<u32> {
+    codes.iter().map(u32::from).collect()
+}
+
+pub(super) fn read_exit_codes(codes: &[u32], path: &str, problems: &mut Problems) -> ExitCodes {
+    let mut out = ExitCodes::NONE;
+    for (i, code) in codes.iter().enumerate() {
+        match u8::try_from(*code) {
+            Ok(code) => out.insert(code),
+            Err(_) => problems.add(
+                at(path, &format!("retry.no_retry_exit_codes[{i}]")),
+                format!("must be 0 to 255, not {code}"),
+            ),
+        }
+    }
+    out
+}
+
+/// A time that may be left out.
+pub(super) fn span(span: Option<Span>) -> Option<Duration> {
+    span.map(duration)
+}
+
+pub(super) fn read_span(span: Option<Duration>, path: &str, problems: &mut Problems) -> Option<Span> {
+    span.map(|d| read_duration(&d, || path.to_owned(), problems))
+}
+
+pub(super) const fn completion(completion: Completion) -> Option<u64> {
+    match completion {
+        Completion::All => None,
+        Completion::Successes(n) => Some(n),
+    }
+}
+
+pub(super) fn read_completion(completion: Option<u64>) -> Completion {
+    completion.map_or(Completion::All, Completion::Successes)
+}
+
+pub(super) fn max_failed(bound: MaxFailed) -> v1::MaxFailed {
+    use v1::max_failed::Bound;
+    v1::MaxFailed {
+        bound: Some(match bound {
+            MaxFailed::Instances(n) => Bound::Instances(n),
+            MaxFailed::Percent(percent) => Bound::Percent(percent),
+        }),
+    }
+}
+
+pub(super) fn read_max_failed(
+    message: Option<v1::MaxFailed>,
+    path: &str,
+    problems: &mut Problems,
+) -> Option<MaxFailed> {
+    use v1::max_failed::Bound;
+    match message?.bound {
+        Some(Bound::Instances(n)) => Some(MaxFailed::Instances(n)),
+        Some(Bound::Percent(percent)) => Some(MaxFailed::Percent(percent)),
+        None => {
+            problems.add(
+                at(path, "max_failed"),
+                "must be a number of instances, or a percentage",
+            );
+            None
+        }
+    }
+}
+
+pub(super) fn after(after: &After) -> v1::After {
+    v1::After {
+        job: after.job.clone(),
+        condition: match after.condition {
+            Condition::Succeeded => v1::Condition::Succeeded,
+            Condition::Ended => v1::Condition::Ended,
+            Condition::Started => v1::Condition::Started,
+        }
+        .into(),
+        job_id: after.id.map(|id| id.to_string()).unwrap_or_default(),
+    }
+}
+
+pub(super) fn read_after(message: v1::After, path: &str, problems: &mut Problems) -> After {
+    let condition = match v1::Condition::try_from(message.condition) {
+        Ok(v1::Condition::Unspecified | v1::Condition::Succeeded) => Condition::Succeeded,
+        Ok(v1::Condition::Ended) => Condition::Ended,
+        Ok(v1::Condition::Started) => Condition::Started,
+        Err(_) => {
+            problems.add(at(path, "condition"), "must be succeeded, ended or started");
+            Condition::Succeeded
+        }
+    };
+    After {
+        job: message.job,
+        id: message.job_id.parse().ok(),
+        condition,
+    }
+}
