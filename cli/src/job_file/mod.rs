@@ -5,6 +5,8 @@ mod file;
 mod runtime;
 mod runtime_file;
 mod scalar;
+mod siting;
+mod siting_file;
 mod spec;
 mod update;
 

@@ -1,16 +1,17 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
 use super::file::{
-    ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile,
+    ClustersFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile,
     VolumeOfInstanceFile,
 };
 use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
+use super::siting::{constraints, siting};
 use super::{Problem, Problems};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::spec::{
-    ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread,
+    ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread,
     defaults,
 };
 use echelon_core_model::time::Span;
@@ -84,6 +85,13 @@ pub fn spec(file: JobFile) -> Result<JobSpec, Problems> {
         resources: file.resources,
         volume: file.volume,
         constraints: file.constraints,
+        preferences: file.preferences,
+        max_per: file.max_per,
+        spread_over: file.spread_over,
+        affinity: file.affinity,
+        anti_affinity: file.anti_affinity,
+        exclusive: file.exclusive,
+        strategy: file.strategy,
         retry: file.retry,
         grace: file.grace,
         max_run: file.max_run,
@@ -208,6 +216,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         );
     }
     let runtime = runtime(r, path, &mut file);
+    let siting = siting(r, path, &mut file);
     let sidecars = file.sidecars.take().unwrap_or_default().into_iter().enumerate();
     let sidecars = sidecars.map(|(i, file)| sidecar(r, &at(&format!("sidecars[{i}].")), file));
     let sidecars = sidecars.collect();
@@ -223,6 +232,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         volume: file.volume.map(|v| volume(r, &at("volume"), v)),
         sidecars,
         constraints: constraints(r, &at("constraints"), file.constraints.unwrap_or_default()),
+        siting,
         retry: retry(r, &at("retry"), kind, file.retry.unwrap_or_default()),
         grace: r.value(&at("grace"), file.grace.as_ref(), quantity::span, defaults::GRACE),
         max_run: file
@@ -318,31 +328,6 @@ fn resources(r: &mut Reader, path: &str, file: Option<ResourcesFile>) -> Resourc
             0,
         ),
     }
-}
-
-fn constraints(r: &mut Reader, path: &str, files: Vec<ConstraintFile>) -> Vec<Constraint> {
-    let plain = |values: Vec<Scalar>| values.into_iter().map(|v| v.0).collect();
-    let mut out = Vec::with_capacity(files.len());
-    for (i, file) in files.into_iter().enumerate() {
-        match (file.within, file.not_in) {
-            (Some(values), None) => {
-                out.push(Constraint {
-                    attribute: file.attribute.0,
-                    values: plain(values),
-                    negate: false,
-                });
-            }
-            (None, Some(values)) => {
-                out.push(Constraint {
-                    attribute: file.attribute.0,
-                    values: plain(values),
-                    negate: true,
-                });
-            }
-            _ => r.wrong(&format!("{path}[{i}]"), "needs exactly one of `in` and `not_in`"),
-        }
-    }
-    out
 }
 
 fn retry(r: &mut Reader, path: &str, kind: JobKind, file: RetryFile) -> Retry {

@@ -32,6 +32,7 @@ pub mod resources;
 pub mod rollout;
 pub mod run;
 pub mod runtime;
+pub mod siting;
 pub mod spec;
 pub mod store;
 pub mod time;

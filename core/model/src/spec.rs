@@ -5,6 +5,7 @@ use crate::pod::Sidecar;
 use crate::resources::Resources;
 use crate::rollout::UpdatePolicy;
 use crate::runtime::Runtime;
+use crate::siting::{Constraint, Siting};
 use crate::time::Span;
 use crate::volume::PersistentVolume;
 use std::collections::BTreeMap;
@@ -100,17 +101,6 @@ pub struct Retry {
     pub max_backoff: Span,
 }
 
-/// A rule about a host's attributes or name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Constraint {
-    /// Attribute name; `hostname` means the host's name.
-    pub attribute: String,
-    /// One of these values; with `negate`, none of them.
-    pub values: Vec<String>,
-    /// Whether the rule is turned round.
-    pub negate: bool,
-}
-
 /// One resource shape and its instances.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupSpec {
@@ -130,6 +120,8 @@ pub struct GroupSpec {
     pub sidecars: Vec<Sidecar>,
     /// Rules about hosts.
     pub constraints: Vec<Constraint>,
+    /// What its instances want of each other and of other jobs, and where they would best be.
+    pub siting: Siting,
     /// Retries of failed runs.
     pub retry: Retry,
     /// From SIGTERM to SIGKILL.
@@ -226,6 +218,7 @@ impl GroupSpec {
             volume: None,
             sidecars: Vec::new(),
             constraints: Vec::new(),
+            siting: Siting::default(),
             retry: defaults::retry(kind),
             grace: defaults::GRACE,
             max_run: None,

@@ -4,7 +4,8 @@
 use crate::answer::{Answer, Choice, Unplaced};
 use crate::problem::{Bound, Problem, Wanted};
 use echelon_core_model::cluster::HostView;
-use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::siting::{Comparison, Constraint, Number, Test, pattern};
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, ReasonCode, Resources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -356,15 +357,27 @@ fn allowed(wanted: &Wanted, host: &HostView) -> bool {
 
 fn meets(wanted: &Wanted, host: &HostView) -> bool {
     wanted.constraints.iter().all(|rule| {
-        let one_of = match values(rule, host) {
-            Some(text) => text
-                .split(',')
-                .chain([text])
-                .any(|v| rule.values.iter().any(|w| w == v)),
-            None => false,
-        };
-        if rule.negate { !one_of } else { one_of }
+        let passes = values(rule, host).is_some_and(|text| {
+            let mut parts = text.split(',').chain([text]);
+            parts.any(|part| passes(rule, part))
+        });
+        if rule.negate { !passes } else { passes }
     })
+}
+
+fn passes(rule: &Constraint, value: &str) -> bool {
+    match &rule.test {
+        Test::In(values) => values.iter().any(|v| v == value),
+        Test::Exists => true,
+        Test::Compares(how, n) => match (Number::parse(value), how) {
+            (None, _) => false,
+            (Some(v), Comparison::Less) => v.0 < n.0,
+            (Some(v), Comparison::AtMost) => v.0 <= n.0,
+            (Some(v), Comparison::More) => v.0 > n.0,
+            (Some(v), Comparison::AtLeast) => v.0 >= n.0,
+        },
+        Test::Matches(text) => pattern(text).is_ok_and(|p| p.is_match(value)),
+    }
 }
 
 fn values<'h>(rule: &Constraint, host: &'h HostView) -> Option<&'h str> {

@@ -8,7 +8,7 @@ use crate::problem::{Item, Problem, Wanted};
 use crate::reason::explain;
 use crate::room::Room;
 use crate::strategy::{self, Run};
-use echelon_core_model::spec::Constraint;
+use echelon_core_model::siting::Constraint;
 use echelon_core_model::{GroupName, InstanceId, InstanceNumber, RangeSet, Reason, ReasonCode, Resources};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,8 @@
 
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::ports::PortWishes;
-use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::siting::Constraint;
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::problem::Wanted;
 use crate::room::{HostIdx, Room};
 use echelon_core_model::ports::choose;
 use echelon_core_model::reason::Shortfall;
-use echelon_core_model::spec::Constraint;
+use echelon_core_model::siting::Constraint;
 use echelon_core_model::{Kind, Reason, ReasonCode, Resources};
 
 /// The reason and the obstacles, host by host. `O(hosts)`.
@@ -165,11 +165,7 @@ fn broken_rule(rules: &[Constraint], room: &Room<'_>) -> String {
     let hosts = room.views().len();
     let impossible = |rule: &&Constraint| !room.views().iter().any(|v| holds(rule, v));
     match rules.iter().find(impossible) {
-        Some(rule) => {
-            let not = if rule.negate { "other than " } else { "" };
-            let values = rule.values.join(" or ");
-            format!("none of {hosts} hosts has {} {not}{values}", rule.attribute)
-        }
+        Some(rule) => format!("none of {hosts} hosts has {rule}"),
         None => format!("none of {hosts} hosts meets all {} constraints", rules.len()),
     }
 }

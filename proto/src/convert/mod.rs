@@ -17,6 +17,7 @@ pub mod reason;
 pub mod rollout;
 mod runtime;
 pub mod shard;
+mod siting;
 pub mod spec;
 pub mod storage;
 pub mod wire;

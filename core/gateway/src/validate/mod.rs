@@ -8,6 +8,7 @@ mod pod;
 pub mod pool;
 mod probes;
 mod runtime;
+mod siting;
 mod spec;
 pub mod text;
 

@@ -8,7 +8,8 @@ mod victims;
 
 use crate::{Answer, Item, Problem, Wanted, check, place};
 use echelon_core_model::cluster::{HostView, Slack};
-use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::siting::Constraint;
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, PortSet, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,9 +80,8 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
 
 pub fn rule(attribute: &str, values: &[&str], negate: bool) -> Constraint {
     Constraint {
-        attribute: attribute.to_owned(),
-        values: values.iter().map(|v| (*v).to_owned()).collect(),
         negate,
+        ..Constraint::one_of(attribute, values)
     }
 }
 
