@@ -1,8 +1,7 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
 use super::file::{
-    ClustersFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile,
-    VolumeOfInstanceFile,
+    ClustersFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile, VolumeOfInstanceFile,
 };
 use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
@@ -11,8 +10,7 @@ use super::{Problem, Problems};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::spec::{
-    ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread,
-    defaults,
+    ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::time::Span;
 use echelon_core_model::volume::{PersistentVolume, Reclaim};

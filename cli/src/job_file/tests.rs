@@ -410,19 +410,40 @@ strategy: pack
 ";
     let group = &parse(format!("{HELLO}{rules}").as_bytes()).unwrap().groups[0];
     let said: Vec<String> = group.constraints.iter().map(ToString::to_string).collect();
-    assert_eq!(said, ["rack r1", "no ssd", "cores >= 8.5", "kernel like `5\\..*`"]);
+    assert_eq!(
+        said,
+        ["rack r1", "no ssd", "cores >= 8.5", "kernel like `5\\..*`"]
+    );
     let siting = &group.siting;
     assert_eq!(siting.preferences[0].rule.to_string(), "zone other than east");
     assert_eq!(siting.preferences[0].weight, -20);
-    assert_eq!(siting.max_per, [("hostname".to_owned(), 1), ("rack".to_owned(), 3)].into());
+    assert_eq!(
+        siting.max_per,
+        [("hostname".to_owned(), 1), ("rack".to_owned(), 3)].into()
+    );
     assert_eq!(siting.spread_over, ["zone", "rack"]);
     assert_eq!(siting.affinity[0].to_string(), "app=db by rack");
-    assert_eq!((siting.affinity[0].weight, siting.anti_affinity[0].weight), (None, Some(30)));
-    assert_eq!((siting.exclusive, siting.strategy.as_deref()), (true, Some("pack")));
+    assert_eq!(
+        (siting.affinity[0].weight, siting.anti_affinity[0].weight),
+        (None, Some(30))
+    );
+    assert_eq!(
+        (siting.exclusive, siting.strategy.as_deref()),
+        (true, Some("pack"))
+    );
     for (wrong, told) in [
-        (rules.replace("equals: r1", "equals: r1, in: [r2]"), "constraints[0]: needs exactly one of `in`"),
-        (rules.replace("8.5", "many"), "constraints[2].at_least: `many` is not a decimal number"),
-        (rules.replace("-20", "much"), "preferences[0].weight: `much` is not a whole number"),
+        (
+            rules.replace("equals: r1", "equals: r1, in: [r2]"),
+            "constraints[0]: needs exactly one of `in`",
+        ),
+        (
+            rules.replace("8.5", "many"),
+            "constraints[2].at_least: `many` is not a decimal number",
+        ),
+        (
+            rules.replace("-20", "much"),
+            "preferences[0].weight: `much` is not a whole number",
+        ),
     ] {
         let message = said(&format!("{HELLO}{wrong}"));
         assert!(message.contains(told), "{message}");

@@ -1,10 +1,9 @@
-//! Rules about hosts, by attribute or name. Constraint lists are judged once for all groups that share them.
+//! Rules about hosts, by attribute or name: each is judged once for each value that hosts have.
 
+use crate::hosts::{Column, HostIdx, Hosts};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::siting::{Constraint, HOSTNAME, Number, Test, pattern};
 use regex::Regex;
-use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// A rule that is ready to be asked many times.
 #[derive(Debug, Clone)]
@@ -65,26 +64,39 @@ pub fn holds(rule: &Constraint, host: &HostView) -> bool {
     Rule::new(rule).holds(host)
 }
 
-/// Which hosts pass a list of rules, by index; `None`: all do, since there are no rules.
-pub type Passing = Option<Rc<[bool]>>;
-
-/// Constraint lists with the hosts that pass them. Costs `hosts * rules` for each different list.
-#[derive(Debug, Default)]
-pub struct Filters<'a> {
-    known: BTreeMap<&'a [Constraint], Rc<[bool]>>,
+/// A rule that was asked of every value that hosts have.
+#[derive(Debug, Clone)]
+pub struct Verdicts<'a> {
+    rule: Rule<'a>,
+    /// By the numbers of values; of names there is one for each host, which is asked when it is its turn.
+    by_value: Option<(&'a Column, Vec<bool>)>,
+    /// The verdict on hosts without the attribute.
+    otherwise: bool,
+    by_name: bool,
 }
 
-impl<'a> Filters<'a> {
-    /// The hosts that pass all rules.
-    pub fn passing(&mut self, rules: &'a [Constraint], hosts: &[&HostView]) -> Passing {
-        if rules.is_empty() {
-            return None;
+impl<'a> Verdicts<'a> {
+    /// Judges. `O(values)`.
+    pub fn new(rule: &'a Constraint, hosts: &'a Hosts) -> Self {
+        let by_name = rule.attribute == HOSTNAME;
+        let column = hosts.column(&rule.attribute).filter(|_| !by_name);
+        let rule = Rule::new(rule);
+        let by_value = column.map(|c| (c, c.values().map(|v| rule.accepts(v)).collect()));
+        Self {
+            by_value,
+            otherwise: rule.accepts(None),
+            by_name,
+            rule,
         }
-        let judge = || {
-            let rules: Vec<Rule<'_>> = rules.iter().map(Rule::new).collect();
-            let passes = |h: &&HostView| rules.iter().all(|r| r.holds(h));
-            hosts.iter().map(passes).collect()
-        };
-        Some(Rc::clone(self.known.entry(rules).or_insert_with(judge)))
+    }
+
+    /// Whether a host, which is like this, meets the rule.
+    pub fn holds(&self, host: HostIdx, view: &HostView) -> bool {
+        match &self.by_value {
+            _ if self.by_name => self.rule.holds(view),
+            Some((column, verdicts)) => usize::try_from(column.number(host))
+                .is_ok_and(|n| verdicts.get(n).copied().unwrap_or(self.otherwise)),
+            None => self.otherwise,
+        }
     }
 }

@@ -174,15 +174,17 @@ fn sitings() -> impl Strategy<Value = Siting> {
         any::<bool>(),
         option::of("[a-z]{1,4}"),
     )
-        .prop_map(|(preferences, max_per, spread_over, near, exclusive, strategy)| Siting {
-            preferences,
-            max_per,
-            spread_over,
-            affinity: near.0,
-            anti_affinity: near.1,
-            exclusive,
-            strategy,
-        })
+        .prop_map(
+            |(preferences, max_per, spread_over, near, exclusive, strategy)| Siting {
+                preferences,
+                max_per,
+                spread_over,
+                affinity: near.0,
+                anti_affinity: near.1,
+                exclusive,
+                strategy,
+            },
+        )
 }
 
 fn groups() -> impl Strategy<Value = GroupSpec> {
@@ -435,15 +437,33 @@ fn rules_of_the_first_form_are_read_as_ever_and_wrong_ones_are_told() {
         })
     };
     let old = read(rule(0, &["r1"])).unwrap();
-    assert_eq!(old.groups[0].constraints, [Constraint::one_of("rack", &["r1"]).not()]);
+    assert_eq!(
+        old.groups[0].constraints,
+        [Constraint::one_of("rack", &["r1"]).not()]
+    );
     for (operator, values, wrong) in [
         (v1::Operator::Exists as i32, vec!["x"], "must have no values"),
-        (v1::Operator::Less as i32, vec!["x"], "must have one value, a decimal number"),
-        (v1::Operator::Less as i32, vec!["1", "2"], "must have one value, a decimal number"),
-        (v1::Operator::Matches as i32, vec![], "must have one value, a regular expression"),
+        (
+            v1::Operator::Less as i32,
+            vec!["x"],
+            "must have one value, a decimal number",
+        ),
+        (
+            v1::Operator::Less as i32,
+            vec!["1", "2"],
+            "must have one value, a decimal number",
+        ),
+        (
+            v1::Operator::Matches as i32,
+            vec![],
+            "must have one value, a regular expression",
+        ),
         (99, vec![], "has an operator that this version does not know"),
     ] {
         let told = read(rule(operator, &values)).unwrap_err().to_string();
-        assert!(told.starts_with("groups[0].constraints[0]: ") && told.contains(wrong), "{told}");
+        assert!(
+            told.starts_with("groups[0].constraints[0]: ") && told.contains(wrong),
+            "{told}"
+        );
     }
 }

@@ -20,7 +20,11 @@ pub(super) fn check(g: &GroupSpec, path: &str, out: &mut Violations) {
         ("affinity", siting.affinity.len()),
         ("anti_affinity", siting.anti_affinity.len()),
     ] {
-        out.check(n <= MAX_RULES, at(field), format!("must have at most {MAX_RULES}"));
+        out.check(
+            n <= MAX_RULES,
+            at(field),
+            format!("must have at most {MAX_RULES}"),
+        );
     }
     for (i, rule) in g.constraints.iter().enumerate() {
         constraint(rule, &at(&format!("constraints[{i}]")), out);
@@ -95,7 +99,11 @@ fn affinity(rule: &Affinity, path: &str, out: &mut Violations) {
         format!("{path}.labels"),
         "must be labels of the jobs that are meant: at least one, each key 1 to 63 of letters, digits and `-_./`",
     );
-    out.check(is_attribute(&rule.topology), format!("{path}.topology"), ATTRIBUTE);
+    out.check(
+        is_attribute(&rule.topology),
+        format!("{path}.topology"),
+        ATTRIBUTE,
+    );
     out.check(
         rule.weight.is_none_or(|w| (1..=MAX_WEIGHT).contains(&w)),
         format!("{path}.weight"),

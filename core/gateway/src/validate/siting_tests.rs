@@ -4,7 +4,10 @@ use super::check;
 use echelon_core_model::siting::{Affinity, Constraint, Preference, Siting, Test};
 
 fn siting(field: &str, change: impl Fn(&mut Siting)) {
-    check(|s| change(&mut s.groups[0].siting), &format!("spec.groups[0].{field}"));
+    check(
+        |s| change(&mut s.groups[0].siting),
+        &format!("spec.groups[0].{field}"),
+    );
 }
 
 #[test]
@@ -51,16 +54,25 @@ fn each_wish_about_hosts_and_other_jobs_names_its_field() {
         let field = field.replace("affinity", "anti_affinity");
         siting(&field, |s| s.anti_affinity = vec![rule.clone()]);
     };
-    near("affinity[0].labels", Affinity {
-        labels: [].into(),
-        ..db.clone()
-    });
-    near("affinity[0].topology", Affinity {
-        topology: String::new(),
-        ..db.clone()
-    });
-    near("affinity[0].weight", Affinity {
-        weight: Some(0),
-        ..db
-    });
+    near(
+        "affinity[0].labels",
+        Affinity {
+            labels: [].into(),
+            ..db.clone()
+        },
+    );
+    near(
+        "affinity[0].topology",
+        Affinity {
+            topology: String::new(),
+            ..db.clone()
+        },
+    );
+    near(
+        "affinity[0].weight",
+        Affinity {
+            weight: Some(0),
+            ..db
+        },
+    );
 }
