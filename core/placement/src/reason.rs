@@ -54,8 +54,8 @@ pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reas
     } else if open().next().is_none() {
         Reason::new(closed(&obstacles)).at(obstacles.to_string())
     } else if obstacles.offer > 0 {
-        let offered = open().map(|h| at(wanted, h, room.offered(h), room));
-        short(ReasonCode::AwaitingOffer, wanted.resources, offered).at(obstacles.to_string())
+        let offered: Vec<Resources> = open().map(|h| at(wanted, h, room.offered(h), room)).collect();
+        short(ReasonCode::AwaitingOffer, wanted.resources, &offered).at(obstacles.to_string())
     } else if obstacles.ports > 0 {
         Reason::new(ReasonCode::HostPorts).at(format!("{}; {obstacles}", ports_in_words(&wanted.ports)))
     } else {
@@ -64,8 +64,8 @@ pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reas
         } else {
             ReasonCode::HostResources
         };
-        let counted = open().map(|h| at(wanted, h, left(h, room), room));
-        short(code, wanted.resources, counted).at(obstacles.to_string())
+        let counted: Vec<Resources> = open().map(|h| at(wanted, h, left(h, room), room)).collect();
+        short(code, wanted.resources, &counted).at(obstacles.to_string())
     };
     (with_hint(reason, rules, (others, room)), obstacles)
 }
@@ -202,12 +202,10 @@ fn at(
 
 /// The scarcest kind: the one that most hosts lack, and the most that any of these has of it, so that `have` is always less
 /// than `need`. Ties go to the earlier kind.
-fn short(code: ReasonCode, shape: Resources, rooms: impl Iterator<Item = Resources> + Clone) -> Reason {
+fn short(code: ReasonCode, shape: Resources, rooms: &[Resources]) -> Reason {
     let lacking = |kind: Kind| {
-        rooms
-            .clone()
-            .map(move |r| r.get(kind))
-            .filter(move |have| *have < shape.get(kind))
+        let have = rooms.iter().map(move |r| r.get(kind));
+        have.filter(move |have| *have < shape.get(kind))
     };
     let scarce = Kind::ALL
         .into_iter()
