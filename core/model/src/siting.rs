@@ -186,7 +186,7 @@ impl Constraint {
 
     /// The same rule turned round.
     #[must_use]
-    pub fn not(self) -> Self {
+    pub fn turned(self) -> Self {
         Self {
             negate: !self.negate,
             ..self
@@ -296,7 +296,7 @@ mod tests {
     fn rules_read_as_people_say_them() {
         let rack = Constraint::one_of("rack", &["r1", "r2"]);
         assert_eq!(rack.to_string(), "rack r1 or r2");
-        assert_eq!(rack.not().to_string(), "rack other than r1 or r2");
+        assert_eq!(rack.turned().to_string(), "rack other than r1 or r2");
         let rule = |test| Constraint {
             attribute: "cores".to_owned(),
             test,
@@ -304,6 +304,6 @@ mod tests {
         };
         let at_least = Test::Compares(Comparison::AtLeast, Number(8_000_000));
         assert_eq!(rule(at_least).to_string(), "cores >= 8");
-        assert_eq!(rule(Test::Exists).not().to_string(), "no cores");
+        assert_eq!(rule(Test::Exists).turned().to_string(), "no cores");
     }
 }

@@ -439,7 +439,7 @@ fn rules_of_the_first_form_are_read_as_ever_and_wrong_ones_are_told() {
     let old = read(rule(0, &["r1"])).unwrap();
     assert_eq!(
         old.groups[0].constraints,
-        [Constraint::one_of("rack", &["r1"]).not()]
+        [Constraint::one_of("rack", &["r1"]).turned()]
     );
     for (operator, values, wrong) in [
         (v1::Operator::Exists as i32, vec!["x"], "must have no values"),

@@ -78,7 +78,7 @@ fn a_constraint(dice: &mut Dice) -> Constraint {
         2 => of("cores", Test::Compares(Comparison::AtLeast, Number(5_000_000))),
         _ => of("rack", Test::Matches("r[12]".to_owned())),
     };
-    if dice.one_in(2) { rule.not() } else { rule }
+    if dice.one_in(2) { rule.turned() } else { rule }
 }
 
 fn a_group(dice: &mut Dice, job: u64, hosts: u64) -> Wanted {
@@ -284,11 +284,9 @@ impl<'p> Model<'p> {
                 .map(|h| h.capacity.get(kind).max(h.free.get(kind)))
                 .max()
                 .unwrap_or(0);
-            if most == 0 {
-                0
-            } else {
-                self.free[host].get(kind) * 1_000_000 / most
-            }
+            (self.free[host].get(kind) * 1_000_000)
+                .checked_div(most)
+                .unwrap_or(0)
         };
         Kind::ALL.into_iter().map(of).sum()
     }

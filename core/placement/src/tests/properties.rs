@@ -136,6 +136,22 @@ fn seat_bound<'a>(
     }
 }
 
+/// How many of a group hosts have, those that were seated where they are bound to be.
+fn counted(g: &Wanted, seated: &BTreeMap<InstanceId, HostId>) -> BTreeMap<HostId, u32> {
+    let mut counts = g.present.clone();
+    for b in &g.bound {
+        let id = InstanceId {
+            job: g.job,
+            group: g.group.clone(),
+            number: b.number,
+        };
+        if let Some(host) = seated.get(&id) {
+            *counts.entry(host.clone()).or_default() += 1;
+        }
+    }
+    counts
+}
+
 /// One instance after the other, looking at every host each time.
 fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
     let most = Kind::ALL.map(|k| {
@@ -170,17 +186,7 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
     let mut out = BTreeMap::new();
     seat_bound(problem, &groups, (&mut free, &mut ports), &mut out);
     for g in groups {
-        let mut counts = g.present.clone();
-        for b in &g.bound {
-            let id = InstanceId {
-                job: g.job,
-                group: g.group.clone(),
-                number: b.number,
-            };
-            if let Some(host) = out.get(&id) {
-                *counts.entry(host.clone()).or_default() += 1;
-            }
-        }
+        let mut counts = counted(g, &out);
         for item in &g.items {
             let fitting = problem.hosts.views().iter().filter(|h| {
                 let passes = g.constraints.iter().all(|r| crate::constraint::holds(r, h));

@@ -208,10 +208,10 @@ fn hosts_are_told_by_number_pattern_and_existence() {
         (than(Comparison::AtMost, 4_000_000), "a"),
         (than(Comparison::More, 4_000_000), "b"),
         (than(Comparison::AtLeast, 16_000_000), "b"),
-        (of("cores", Test::Exists).not(), "c"),
+        (of("cores", Test::Exists).turned(), "c"),
         (of("cores", Test::Matches("1.".to_owned())), "b"),
         (of("hostname", Test::Matches("[ac]\\..*".to_owned())), "a"),
-        (of("hostname", Test::Matches("c".to_owned())).not(), "a"),
+        (of("hostname", Test::Matches("c".to_owned())).turned(), "a"),
     ] {
         let mut wanted = group(1, Batch, 1, shape(1, 10));
         wanted.constraints = vec![rule.clone()];
