@@ -72,7 +72,8 @@ pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reas
 
 /// What would let one of it begin, if it is not only an offer that is awaited.
 fn with_hint(reason: Reason, rules: &Rules<'_>, (others, room): (&Others<'_>, &Room<'_>)) -> Reason {
-    if matches!(reason.code, ReasonCode::AwaitingOffer | ReasonCode::NoHosts) {
+    // That one more of a gang would find a host is no help to it.
+    if rules.wanted().gang || matches!(reason.code, ReasonCode::AwaitingOffer | ReasonCode::NoHosts) {
         return reason;
     }
     match (hint::smallest_change(rules, others, room), reason.detail.clone()) {

@@ -3,9 +3,9 @@
 use super::{Broken, GroupKey, Judge, bound, instance, key, meets_rule};
 use crate::answer::{Answer, Choice};
 use crate::problem::{Problem, Wanted};
-use echelon_core_model::{HostId, JobId};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::siting::Affinity;
+use echelon_core_model::{HostId, JobId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,7 +140,9 @@ impl<'a> Judge<'a> {
             view.is_some_and(|v| place(attribute, v) == place(attribute, host))
         };
         let before = wanted.present.iter().filter(|(id, _)| here(id)).map(|(_, n)| *n);
-        let of = |((job, group, _), id): &(GroupKey<'_>, &HostId)| { *job == wanted.job && **group == wanted.group && here(id) };
+        let of = |((job, group, _), id): &(GroupKey<'_>, &HostId)| {
+            *job == wanted.job && **group == wanted.group && here(id)
+        };
         let new: u32 = self
             .placed
             .iter()
