@@ -1,6 +1,7 @@
 //! `echelon bench ...`: measurements as commands. Each prints a table for people and ends with one line of JSON.
 
 mod mesos;
+mod placement;
 mod pools;
 
 use crate::{heard, standalone};
@@ -22,6 +23,8 @@ pub enum Bench {
     E2e(E2e),
     /// What a shard gets through with a simulated master over HTTP: launches, updates, a reconciliation
     Mesos(mesos::Flags),
+    /// How many instances find a host in a second, by the engine and by a scan over all hosts
+    Placement(placement::Flags),
     /// Entitlement, and what the resource manager's core needs for a cycle over many pools and jobs
     Pools(pools::Flags),
 }
@@ -47,6 +50,7 @@ pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
     match bench {
         Bench::E2e(flags) => e2e(flags, shutdown).await,
         Bench::Mesos(flags) => mesos::run(flags, shutdown).await,
+        Bench::Placement(flags) => placement::run(&flags),
         Bench::Pools(flags) => pools::run(&flags),
     }
 }

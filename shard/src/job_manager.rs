@@ -27,6 +27,10 @@ const BATCH: usize = 64;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// What reaches the loop from tasks.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an input is moved once, from whom it comes to the loop that takes it"
+)]
 pub(crate) enum Input {
     /// An operation on storage has a result.
     Storage(OpId, OpResult),

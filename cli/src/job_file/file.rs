@@ -2,6 +2,7 @@
 
 use super::runtime_file::{ContainerFile, HealthFile, PortFile, ProbeFile, SecretFile, UriFile};
 use super::scalar::Scalar;
+use super::siting_file::{AffinityFile, ConstraintFile, PreferenceFile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -48,6 +49,13 @@ pub struct JobFile {
     pub resources: Option<ResourcesFile>,
     pub volume: Option<VolumeOfInstanceFile>,
     pub constraints: Option<Vec<ConstraintFile>>,
+    pub preferences: Option<Vec<PreferenceFile>>,
+    pub max_per: Option<BTreeMap<String, Scalar>>,
+    pub spread_over: Option<Vec<Scalar>>,
+    pub affinity: Option<Vec<AffinityFile>>,
+    pub anti_affinity: Option<Vec<AffinityFile>>,
+    pub exclusive: Option<Scalar>,
+    pub strategy: Option<Scalar>,
     pub retry: Option<RetryFile>,
     pub restart: Option<Scalar>,
     pub grace: Option<Scalar>,
@@ -77,6 +85,13 @@ pub struct GroupFile {
     pub resources: Option<ResourcesFile>,
     pub volume: Option<VolumeOfInstanceFile>,
     pub constraints: Option<Vec<ConstraintFile>>,
+    pub preferences: Option<Vec<PreferenceFile>>,
+    pub max_per: Option<BTreeMap<String, Scalar>>,
+    pub spread_over: Option<Vec<Scalar>>,
+    pub affinity: Option<Vec<AffinityFile>>,
+    pub anti_affinity: Option<Vec<AffinityFile>>,
+    pub exclusive: Option<Scalar>,
+    pub strategy: Option<Scalar>,
     pub retry: Option<RetryFile>,
     pub restart: Option<Scalar>,
     pub grace: Option<Scalar>,
@@ -158,16 +173,6 @@ pub struct VolumeOfInstanceFile {
     pub path: Scalar,
     pub size: Scalar,
     pub reclaim: Option<Scalar>,
-}
-
-/// `{attribute: rack, in: [r1, r2]}` or `{attribute: rack, not_in: [r3]}`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ConstraintFile {
-    pub attribute: Scalar,
-    #[serde(rename = "in")]
-    pub within: Option<Vec<Scalar>>,
-    pub not_in: Option<Vec<Scalar>>,
 }
 
 /// `retry: {limit: 3, backoff: 1s, max_backoff: 5m, no_retry_exit_codes: [2]}`.

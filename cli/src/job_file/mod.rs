@@ -6,6 +6,8 @@ mod rules;
 mod runtime;
 mod runtime_file;
 mod scalar;
+mod siting;
+mod siting_file;
 mod spec;
 mod update;
 

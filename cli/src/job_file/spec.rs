@@ -1,19 +1,18 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
 use super::file::{
-    ClustersFile, ConstraintFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile,
-    VolumeOfInstanceFile,
+    ClustersFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile, VolumeOfInstanceFile,
 };
 use super::rules;
 use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
+use super::siting::{constraints, siting};
 use super::{Problem, Problems};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{
-    ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread,
-    defaults,
+    ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, Resources, SidecarName};
@@ -86,6 +85,13 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
         resources: file.resources,
         volume: file.volume,
         constraints: file.constraints,
+        preferences: file.preferences,
+        max_per: file.max_per,
+        spread_over: file.spread_over,
+        affinity: file.affinity,
+        anti_affinity: file.anti_affinity,
+        exclusive: file.exclusive,
+        strategy: file.strategy,
         retry: file.retry,
         restart: file.restart,
         grace: file.grace,
@@ -213,6 +219,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         );
     }
     let runtime = runtime(r, path, &mut file);
+    let siting = siting(r, path, &mut file);
     let sidecars = file.sidecars.take().unwrap_or_default().into_iter().enumerate();
     let sidecars = sidecars.map(|(i, file)| sidecar(r, &at(&format!("sidecars[{i}].")), file));
     let sidecars = sidecars.collect();
@@ -228,6 +235,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         volume: file.volume.map(|v| volume(r, &at("volume"), v)),
         sidecars,
         constraints: constraints(r, &at("constraints"), file.constraints.unwrap_or_default()),
+        siting,
         retry: retry(r, &at("retry"), kind, file.retry.unwrap_or_default()),
         restart: r.value(
             &at("restart"),
@@ -327,31 +335,6 @@ fn resources(r: &mut Reader, path: &str, file: Option<ResourcesFile>) -> Resourc
             0,
         ),
     }
-}
-
-fn constraints(r: &mut Reader, path: &str, files: Vec<ConstraintFile>) -> Vec<Constraint> {
-    let plain = |values: Vec<Scalar>| values.into_iter().map(|v| v.0).collect();
-    let mut out = Vec::with_capacity(files.len());
-    for (i, file) in files.into_iter().enumerate() {
-        match (file.within, file.not_in) {
-            (Some(values), None) => {
-                out.push(Constraint {
-                    attribute: file.attribute.0,
-                    values: plain(values),
-                    negate: false,
-                });
-            }
-            (None, Some(values)) => {
-                out.push(Constraint {
-                    attribute: file.attribute.0,
-                    values: plain(values),
-                    negate: true,
-                });
-            }
-            _ => r.wrong(&format!("{path}[{i}]"), "needs exactly one of `in` and `not_in`"),
-        }
-    }
-    out
 }
 
 fn retry(r: &mut Reader, path: &str, kind: JobKind, file: RetryFile) -> Retry {

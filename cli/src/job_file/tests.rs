@@ -465,3 +465,61 @@ fn a_priority_that_is_not_named_is_the_pools_to_choose() {
     assert_eq!(read(&format!("{HELLO}priority: 0\n")), Some(0));
     assert_eq!(read(&format!("{HELLO}priority: 7\n")), Some(7));
 }
+
+#[test]
+fn rules_about_hosts_are_read_in_all_their_forms() {
+    let rules = "constraints:
+  - {attribute: rack, equals: r1}
+  - {attribute: ssd, exists: false}
+  - {attribute: cores, at_least: 8.5}
+  - {attribute: kernel, matches: '5\\..*'}
+preferences:
+  - {rule: {attribute: zone, not_in: [east]}, weight: -20}
+max_per: {hostname: 1, rack: 3}
+spread_over: [zone, rack]
+affinity: [{labels: {app: db}, topology: rack}]
+anti_affinity: [{labels: {app: web}, topology: hostname, weight: 30}]
+exclusive: true
+strategy: pack
+";
+    let group = &parse(format!("{HELLO}{rules}").as_bytes()).unwrap().groups[0];
+    let shown: Vec<String> = group.constraints.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        ["rack r1", "no ssd", "cores >= 8.5", "kernel like `5\\..*`"]
+    );
+    let siting = &group.siting;
+    assert_eq!(siting.preferences[0].rule.to_string(), "zone other than east");
+    assert_eq!(siting.preferences[0].weight, -20);
+    assert_eq!(
+        siting.max_per,
+        [("hostname".to_owned(), 1), ("rack".to_owned(), 3)].into()
+    );
+    assert_eq!(siting.spread_over, ["zone", "rack"]);
+    assert_eq!(siting.affinity[0].to_string(), "app=db by rack");
+    assert_eq!(
+        (siting.affinity[0].weight, siting.anti_affinity[0].weight),
+        (None, Some(30))
+    );
+    assert_eq!(
+        (siting.exclusive, siting.strategy.as_deref()),
+        (true, Some("pack"))
+    );
+    for (wrong, told) in [
+        (
+            rules.replace("equals: r1", "equals: r1, in: [r2]"),
+            "constraints[0]: needs exactly one of `in`",
+        ),
+        (
+            rules.replace("8.5", "many"),
+            "constraints[2].at_least: `many` is not a decimal number",
+        ),
+        (
+            rules.replace("-20", "much"),
+            "preferences[0].weight: `much` is not a whole number",
+        ),
+    ] {
+        let message = said(&format!("{HELLO}{wrong}"));
+        assert!(message.contains(told), "{message}");
+    }
+}

@@ -188,9 +188,26 @@ fn advice(reason: &Reason, pool: &str) -> String {
             "see `echelon cluster get` for what was lost; check the cluster's Mesos address and agents, then `echelon cluster accept-loss`"
                 .to_owned()
         }
-        _ => "wait; this passes by itself".to_owned(),
+        code => about_rules(code).to_owned(),
     };
     format!("{reason}: {what}")
+}
+
+/// What would help against rules about where runs are; of all else, nothing.
+const fn about_rules(code: ReasonCode) -> &'static str {
+    match code {
+        ReasonCode::HostMaxPer => "raise max_per, ask for fewer instances, or add hosts elsewhere",
+        ReasonCode::HostAffinity => {
+            "start the jobs that it has to be near to, give the affinity a weight, or make room beside them"
+        }
+        ReasonCode::HostAntiAffinity => {
+            "add hosts away from those jobs, or give the anti_affinity a weight, theirs or its own"
+        }
+        ReasonCode::HostExclusive => {
+            "add hosts, or wait until one is free of other jobs; what is on it is never moved"
+        }
+        _ => "wait; this passes by itself",
+    }
 }
 
 const fn kind_word(kind: Kind) -> &'static str {

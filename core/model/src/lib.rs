@@ -33,6 +33,7 @@ pub mod rollout;
 pub mod rules;
 pub mod run;
 pub mod runtime;
+pub mod siting;
 pub mod spec;
 pub mod store;
 pub mod time;

@@ -177,6 +177,14 @@ pub enum ReasonCode {
     PoolRevocableLimit = 90,
     /// Its pool is entitled to room for it; those who have the cluster have no more than their own.
     PoolClusterHeld = 91,
+    /// As many of its group as may be are on, or in the rack or zone of, each host that it could use.
+    HostMaxPer = 100,
+    /// No host is near to the jobs that it has to be near to.
+    HostAffinity = 101,
+    /// All hosts are near to jobs that it, or who is there, has to be away from.
+    HostAntiAffinity = 102,
+    /// All hosts would be shared with others, where one of both wants them for itself.
+    HostExclusive = 103,
     /// The run did not start within `max_start`.
     StartDeadline = 110,
     /// Another job has not come to what this one waits for.
@@ -284,6 +292,10 @@ impl ReasonCode {
         Self::KillsOff,
         Self::PoolRevocableLimit,
         Self::PoolClusterHeld,
+        Self::HostMaxPer,
+        Self::HostAffinity,
+        Self::HostAntiAffinity,
+        Self::HostExclusive,
         Self::StartDeadline,
         Self::AfterJob,
         Self::DependencyFailed,
@@ -320,7 +332,7 @@ impl ReasonCode {
             // The first ten are used up.
             10..=19 | 90..=99 => Layer::Pool,
             20..=29 => Layer::Routing,
-            30..=39 => Layer::Placement,
+            30..=39 | 100..=109 => Layer::Placement,
             40..=49 => Layer::Launch,
             50..=69 | 110 => Layer::Run,
             _ => Layer::System,

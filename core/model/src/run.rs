@@ -102,7 +102,21 @@ impl RunState {
     /// Whether a run may go from `self` to `next`: whether that is a row of [`TRANSITIONS`].
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
-        MAY_BECOME[self as usize] & (1 << next as u16) != 0
+        let followers = match self {
+            Self::Pending => const { followers(Self::Pending) },
+            Self::Placing => const { followers(Self::Placing) },
+            Self::Launching => const { followers(Self::Launching) },
+            Self::Starting => const { followers(Self::Starting) },
+            Self::Running => const { followers(Self::Running) },
+            Self::Unreachable => const { followers(Self::Unreachable) },
+            Self::Stopping => const { followers(Self::Stopping) },
+            Self::Succeeded => const { followers(Self::Succeeded) },
+            Self::Failed => const { followers(Self::Failed) },
+            Self::Killed => const { followers(Self::Killed) },
+            Self::Lost => const { followers(Self::Lost) },
+            Self::Rejected => const { followers(Self::Rejected) },
+        };
+        followers & (1 << next as u16) != 0
     }
 }
 
@@ -206,17 +220,17 @@ pub const TRANSITIONS: &[(RunState, RunState, &str)] = {
     ]
 };
 
-/// The same as bits: by state, the states that may follow.
-const MAY_BECOME: [u16; 12] = {
-    let mut out = [0; 12];
-    let mut i = 0;
-    while i < TRANSITIONS.len() {
-        let (from, to, _) = TRANSITIONS[i];
-        out[from as usize] |= 1 << to as u16;
-        i += 1;
+/// The states that may follow one, as bits.
+const fn followers(of: RunState) -> u16 {
+    let (mut rest, mut out) = (TRANSITIONS, 0);
+    while let Some(((from, to, _), others)) = rest.split_first() {
+        if *from as u8 == of as u8 {
+            out |= 1 << *to as u16;
+        }
+        rest = others;
     }
     out
-};
+}
 
 impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,6 +6,7 @@ use crate::resources::Resources;
 use crate::rollout::UpdatePolicy;
 use crate::rules::{ExitCodes, Restart, Rules};
 use crate::runtime::Runtime;
+use crate::siting::{Constraint, Siting};
 use crate::time::Span;
 use crate::volume::PersistentVolume;
 use std::collections::BTreeMap;
@@ -103,17 +104,6 @@ pub struct Retry {
     pub no_retry_exit_codes: ExitCodes,
 }
 
-/// A rule about a host's attributes or name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Constraint {
-    /// Attribute name; `hostname` means the host's name.
-    pub attribute: String,
-    /// One of these values; with `negate`, none of them.
-    pub values: Vec<String>,
-    /// Whether the rule is turned round.
-    pub negate: bool,
-}
-
 /// One resource shape and its instances.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupSpec {
@@ -133,6 +123,8 @@ pub struct GroupSpec {
     pub sidecars: Vec<Sidecar>,
     /// Rules about hosts.
     pub constraints: Vec<Constraint>,
+    /// What its instances want of each other and of other jobs, and where they would best be.
+    pub siting: Siting,
     /// Retries of failed runs.
     pub retry: Retry,
     /// What follows the end of a run, for jobs of kind batch.
@@ -243,6 +235,7 @@ impl GroupSpec {
             volume: None,
             sidecars: Vec::new(),
             constraints: Vec::new(),
+            siting: Siting::default(),
             retry: defaults::retry(kind),
             restart: Restart::OnFailure,
             grace: defaults::GRACE,

@@ -53,6 +53,14 @@ pub struct Obstacles {
     pub kept: u32,
     /// Hosts that are to be empty for planned maintenance.
     pub maintenance: u32,
+    /// Hosts that are far from what the group wants to be near to.
+    pub affinity: u32,
+    /// Hosts that are near to what it wants to be away from, or to what wants to be away from it.
+    pub anti_affinity: u32,
+    /// Hosts that it would share with others where one of both wants them for itself.
+    pub exclusive: u32,
+    /// Hosts where, or in whose rack or zone, as many of the group are as may be.
+    pub max_per: u32,
     /// Hosts that lend too little for work that runs on what is lent.
     pub slack: u32,
     /// Hosts that are too small even when empty.
@@ -99,6 +107,10 @@ impl fmt::Display for Obstacles {
             constraint,
             kept,
             maintenance,
+            affinity,
+            anti_affinity,
+            exclusive,
+            max_per,
             slack,
             capacity,
             room,
@@ -110,6 +122,10 @@ impl fmt::Display for Obstacles {
             (constraint, "break a constraint"),
             (kept, "kept for work with GPUs"),
             (maintenance, "in maintenance"),
+            (affinity, "far from what it wants to be near to"),
+            (anti_affinity, "near to what it is kept away from"),
+            (exclusive, "shared with others"),
+            (max_per, "with as many of it as may be there"),
             (slack, "lend too little"),
             (capacity, "too small"),
             (room, "full"),

@@ -1,13 +1,17 @@
 //! Judges an answer against its problem, with code of its own: it shares no arithmetic, no order and no constraint test with
 //! the rooms that make answers. For tests, the simulation, and as a sampled metric in production.
 
+mod topology;
+mod words;
+
 use crate::answer::{Answer, Choice, Unplaced};
 use crate::problem::{Bound, Problem, Wanted};
 use echelon_core_model::cluster::HostView;
-use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Test, pattern};
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, ReasonCode, Resources};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use topology::Runs;
 
 /// A rule that an answer breaks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +34,18 @@ pub enum Broken {
     Avoidable(InstanceId, HostId),
     /// A service has two more instances on the first host than on the second, which still fits.
     Uneven(JobId, GroupName, HostId, HostId),
+    /// More of a group than may be are on this host, or where it is.
+    TooMany(InstanceId, HostId),
+    /// It is on a host that is far from what it has to be near to.
+    Far(InstanceId, HostId),
+    /// It is on a host that is near to what it has to be away from, or what has to be away from it.
+    Near(InstanceId, HostId),
+    /// It shares a host with another job, and one of both wants it for itself.
+    Shared(InstanceId, HostId),
+    /// A group has two more by one value of this attribute than by another, by which a host still fits.
+    Lopsided(JobId, GroupName, String),
+    /// An instance is on a host that is preferred less than this one, which still fits.
+    Unpreferred(InstanceId, HostId),
     /// A gang is placed in part.
     Parted(JobId),
     /// A reason names a shortfall that is none.
@@ -45,10 +61,16 @@ pub fn check(problem: &Problem, answer: &Answer) -> Vec<Broken> {
     }
     answer.choices.iter().for_each(|c| judge.choice(c));
     judge.over_commitment();
+    judge.runs = Some(Runs::new(problem, answer, &judge));
+    judge.nearness(answer);
     judge.answered_once(answer);
     judge.room_left(answer);
     answer.choices.iter().for_each(|c| judge.avoidance(c));
-    problem.groups.iter().for_each(|g| judge.evenness(g));
+    for group in &problem.groups {
+        judge.evenness(group);
+        judge.spreading(group);
+        judge.preferences(group, answer);
+    }
     judge.gangs(answer);
     judge.reasons(answer);
     judge.broken
@@ -68,27 +90,27 @@ struct Judge<'a> {
     /// Ports of the offers that nobody was given.
     ports: BTreeMap<&'a HostId, BTreeSet<u16>>,
     placed: BTreeMap<(GroupKey<'a>, &'a HostId), u32>,
+    runs: Option<Runs<'a>>,
     broken: Vec<Broken>,
 }
 
 impl<'a> Judge<'a> {
     fn new(problem: &'a Problem) -> Self {
+        let kept = problem.hosts.views().iter().map(|h| (&h.id, h));
+        let mut hosts: BTreeMap<&HostId, &HostView> = kept.collect();
+        for view in &problem.otherwise {
+            hosts.entry(&view.id).and_modify(|at| *at = view);
+        }
+        let of_all = || hosts.values().copied();
         Self {
             groups: problem.groups.iter().map(|g| (key(g), g)).collect(),
             versions: problem.groups.iter().flat_map(versions).collect(),
-            hosts: problem.hosts.iter().map(|h| (&h.id, h)).collect(),
-            left: problem.hosts.iter().map(|h| (&h.id, amounts(h.free))).collect(),
-            lent: problem
-                .hosts
-                .iter()
-                .map(|h| (&h.id, amounts(h.slack.free)))
-                .collect(),
-            ports: problem
-                .hosts
-                .iter()
-                .map(|h| (&h.id, h.ports.iter().collect()))
-                .collect(),
+            left: of_all().map(|h| (&h.id, amounts(h.free))).collect(),
+            lent: of_all().map(|h| (&h.id, amounts(h.slack.free))).collect(),
+            ports: of_all().map(|h| (&h.id, h.ports.iter().collect())).collect(),
+            hosts,
             placed: BTreeMap::new(),
+            runs: None,
             broken: Vec::new(),
         }
     }
@@ -187,6 +209,8 @@ impl<'a> Judge<'a> {
                 let ports = self.ports.get(&view.id);
                 ports.is_some_and(|free| has_ports(wanted, free))
                     && allowed(wanted, view)
+                    && self.has_place(wanted, view)
+                    && self.others_let(wanted, view)
                     && has(self.left.get(&view.id), needs)
                     && has(self.lent.get(&view.id), lent)
             })
@@ -202,6 +226,9 @@ impl<'a> Judge<'a> {
         let (left, ports) = (self.left.get(&view.id)?, self.ports.get(&view.id)?);
         let need = amounts(wanted.beside_volume());
         let fits = need.iter().zip(left).all(|(n, have)| n <= have) && has_ports(wanted, ports);
+        // By others it is judged only where nobody is: what came after its turn may have brought it near.
+        let near = wanted.siting.affinity.iter().any(|a| a.weight.is_none());
+        let fits = fits && !near && self.has_place(wanted, view) && self.others_let(wanted, view);
         fits.then_some(&view.id)
     }
 
@@ -255,7 +282,19 @@ impl<'a> Judge<'a> {
 
     /// Only where no instance avoids a host: avoiding goes before evenness.
     fn evenness(&mut self, wanted: &'a Wanted) {
-        if wanted.kind != JobKind::Service || wanted.items.iter().any(|i| !i.avoid.is_empty()) {
+        let siting = &wanted.siting;
+        let soft = |list: &[Affinity]| list.iter().any(|a| a.weight.is_some());
+        let others_first = !siting.spread_over.is_empty()
+            || !siting.preferences.is_empty()
+            || soft(&siting.affinity)
+            || soft(&siting.anti_affinity);
+        let spread = siting.strategy.as_deref().unwrap_or("spread") == "spread";
+        if others_first
+            || !spread
+            || !self.is_of_one_version(wanted)
+            || wanted.kind != JobKind::Service
+            || wanted.items.iter().any(|i| !i.avoid.is_empty())
+        {
             return;
         }
         let key = key(wanted);
@@ -289,9 +328,19 @@ impl<'a> Judge<'a> {
                 .shortfall
                 .is_none_or(|s| s.have < s.need && shape.is_some_and(|r| r.get(s.kind) == s.need));
             let o = &u.hosts;
-            let counted =
-                o.constraint + o.kept + o.maintenance + o.slack + o.capacity + o.room + o.ports + o.offer
-                    == o.hosts;
+            let counted = [
+                o.constraint,
+                o.kept,
+                o.maintenance,
+                o.affinity,
+                o.anti_affinity,
+                o.exclusive,
+                o.max_per,
+            ]
+            .into_iter()
+            .chain([o.slack, o.capacity, o.room, o.ports, o.offer])
+            .sum::<u32>()
+                == o.hosts;
             // It waits for another group, whose reason is judged.
             if u.reason.code == ReasonCode::GangWaits {
                 continue;
@@ -355,16 +404,30 @@ fn allowed(wanted: &Wanted, host: &HostView) -> bool {
 }
 
 fn meets(wanted: &Wanted, host: &HostView) -> bool {
-    wanted.constraints.iter().all(|rule| {
-        let one_of = match values(rule, host) {
-            Some(text) => text
-                .split(',')
-                .chain([text])
-                .any(|v| rule.values.iter().any(|w| w == v)),
-            None => false,
-        };
-        if rule.negate { !one_of } else { one_of }
-    })
+    wanted.constraints.iter().all(|rule| meets_rule(rule, host))
+}
+
+fn meets_rule(rule: &Constraint, host: &HostView) -> bool {
+    let passes = values(rule, host).is_some_and(|text| {
+        let mut parts = text.split(',').chain([text]);
+        parts.any(|part| passes(rule, part))
+    });
+    if rule.negate { !passes } else { passes }
+}
+
+fn passes(rule: &Constraint, value: &str) -> bool {
+    match &rule.test {
+        Test::In(values) => values.iter().any(|v| v == value),
+        Test::Exists => true,
+        Test::Compares(how, n) => match (Number::parse(value), how) {
+            (None, _) => false,
+            (Some(v), Comparison::Less) => v.0 < n.0,
+            (Some(v), Comparison::AtMost) => v.0 <= n.0,
+            (Some(v), Comparison::More) => v.0 > n.0,
+            (Some(v), Comparison::AtLeast) => v.0 >= n.0,
+        },
+        Test::Matches(text) => pattern(text).is_ok_and(|p| p.is_match(value)),
+    }
 }
 
 fn values<'h>(rule: &Constraint, host: &'h HostView) -> Option<&'h str> {
@@ -379,28 +442,5 @@ fn instance(wanted: &Wanted, number: InstanceNumber) -> InstanceId {
         job: wanted.job,
         group: wanted.group.clone(),
         number,
-    }
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Token => f.write_str("the answer belongs to another problem"),
-            Self::Unknown(i, h) => write!(f, "{i} on {h}: one of them was not in the problem"),
-            Self::Answered(i, n) => write!(f, "{i} was answered {n} times"),
-            Self::OverCommitted(h, kind) => write!(f, "host {h} was given more {kind} than it offered"),
-            Self::Ports(i, h) => write!(
-                f,
-                "{i} was given ports of {h} that it did not ask for or that are not free"
-            ),
-            Self::Constraint(i, h) => write!(f, "{i} may not run on {h}"),
-            Self::RoomLeft(i, h) => write!(f, "{i} has no host, but {h} fits"),
-            Self::Avoidable(i, h) => write!(f, "{i} is on a host to avoid, but {h} fits"),
-            Self::Uneven(job, group, a, b) => {
-                write!(f, "{job}.{group} has two more on {a} than on {b}, which fits")
-            }
-            Self::Parted(job) => write!(f, "a part of the gang {job} has hosts, and another none"),
-            Self::FalseReason(job, group) => write!(f, "the reason of {job}.{group} is not true"),
-        }
     }
 }

@@ -13,20 +13,29 @@
 pub mod answer;
 mod bound;
 pub mod check;
+mod classes;
 mod constraint;
+mod first_fit;
+mod hint;
+pub mod hosts;
+mod neighbours;
 mod pack;
 mod place;
 pub mod problem;
 mod reason;
 mod room;
+mod rules;
+mod search;
 mod spread;
-mod strategy;
+pub mod strategy;
 #[cfg(test)]
 mod tests;
 pub mod victims;
 
 pub use answer::{Answer, Choice, Flaw, Obstacles, Report, Unplaced};
 pub use check::{Broken, check};
-pub use constraint::holds;
-pub use place::place;
-pub use problem::{Bound, Item, Problem, Wanted};
+pub use constraint::{Rule, holds};
+pub use hosts::Hosts;
+pub use place::{place, place_by};
+pub use problem::{Bound, Item, Neighbour, Problem, Wanted};
+pub use rules::rules_let;

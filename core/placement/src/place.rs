@@ -3,17 +3,24 @@
 
 use crate::answer::{Answer, Choice, Flaw, Obstacles, Report, Unplaced};
 use crate::bound;
-use crate::constraint::Filters;
+use crate::classes::Classes;
+use crate::hosts::HostIdx;
+use crate::neighbours::Others;
 use crate::problem::{Item, Problem, Wanted};
 use crate::reason::explain;
 use crate::room::Room;
-use crate::strategy::{self, Run};
-use echelon_core_model::spec::Constraint;
-use echelon_core_model::{GroupName, InstanceId, InstanceNumber, RangeSet, Reason, ReasonCode, Resources};
+use crate::rules::Rules;
+use crate::search::{Search, Seated};
+use crate::strategy::{self, Strategy};
+use echelon_core_model::siting::{Constraint, Preference};
+use echelon_core_model::{
+    GroupName, InstanceId, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, Resources,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-/// What two groups share if one of them cannot be placed when the other cannot.
+/// What two groups share if one of them cannot be placed when the other cannot, where nothing depends on where runs are.
 type Class<'a> = (bool, Resources, &'a [Option<u16>], &'a [Constraint]);
 
 fn class_of(wanted: &Wanted) -> Class<'_> {
@@ -25,31 +32,27 @@ fn class_of(wanted: &Wanted) -> Class<'_> {
     )
 }
 
-/// The least that an instance takes of any host's ordinary room.
-const fn least(wanted: &Wanted) -> Resources {
-    if wanted.revocable {
-        Resources::ZERO
-    } else {
-        wanted.resources
-    }
+/// Chooses hosts. `O((items + touched hosts) log hosts)` for few groups; a group that is spread over attributes or has preferences
+/// costs a look at every host unless another one has the same, and so does each shape and constraint list that finds no room.
+pub fn place(problem: &Problem) -> (Answer, Report) {
+    place_by(problem, strategy::TABLE)
 }
 
-/// Chooses hosts. `O((items + hosts) log hosts)` for few groups; each different constraint list costs a look at every
-/// host, and so does each shape and constraint list that finds no room.
-pub fn place(problem: &Problem) -> (Answer, Report) {
+/// The same with strategies of one's own.
+pub fn place_by(problem: &Problem, table: &[&'static dyn Strategy]) -> (Answer, Report) {
     let mut report = Report {
         items: problem.items(),
         hosts: problem.hosts.len(),
         ..Report::default()
     };
+    let twice = problem.hosts.twice().iter().cloned().map(Flaw::HostTwice);
+    report.problems.extend(twice);
     let groups = in_order(&problem.groups, &mut report.problems);
-    let floor = groups.iter().fold(Resources::MAX, |floor, g| {
-        floor.min_each(least(g)).min_each(g.beside_volume())
-    });
-    let room = Room::new(&problem.hosts, floor, &mut report.problems);
     let mut seating = Seating {
-        room,
-        filters: Filters::default(),
+        table,
+        room: Room::new(&problem.hosts, &problem.otherwise),
+        others: Others::new(&problem.others),
+        classes: BTreeMap::new(),
         full: BTreeSet::new(),
         left_over: Vec::new(),
         answer: Answer {
@@ -59,12 +62,11 @@ pub fn place(problem: &Problem) -> (Answer, Report) {
         },
         report,
     };
-    for wanted in &groups {
-        // They have no other host to go to.
-        let bound = bound::seat(wanted, &mut seating.room);
-        seating.answer.choices.extend(bound.choices);
-        seating.answer.unplaced.extend(bound.unplaced);
-    }
+    // They have no other host to go to.
+    groups
+        .iter()
+        .filter(|w| !w.bound.is_empty())
+        .for_each(|wanted| seating.seat_bound(wanted));
     for of_job in groups.chunk_by(|a, b| a.gang && b.gang && a.job == b.job) {
         match of_job {
             [wanted] if !wanted.gang => seating.seat(wanted),
@@ -74,9 +76,12 @@ pub fn place(problem: &Problem) -> (Answer, Report) {
     seating.done()
 }
 
-struct Seating<'a> {
+struct Seating<'a, 't> {
+    table: &'t [&'static dyn Strategy],
     room: Room<'a>,
-    filters: Filters<'a>,
+    others: Others<'a>,
+    /// Hosts by what groups are spread over and prefer.
+    classes: BTreeMap<(&'a [String], &'a [Preference]), Rc<Classes>>,
     /// Those for which there is no room any more.
     full: BTreeSet<Class<'a>>,
     left_over: Vec<(&'a Wanted, Vec<InstanceNumber>)>,
@@ -84,7 +89,15 @@ struct Seating<'a> {
     report: Report,
 }
 
-impl<'a> Seating<'a> {
+impl<'a> Seating<'a, '_> {
+    fn seat_bound(&mut self, wanted: &'a Wanted) {
+        let rules = Rules::new(wanted, &self.others, &self.room);
+        let bound = bound::seat(rules, &mut self.room);
+        self.others.seated(wanted, bound.hosts);
+        self.answer.choices.extend(bound.choices);
+        self.answer.unplaced.extend(bound.unplaced);
+    }
+
     /// Seats as many of a group as fit.
     fn seat(&mut self, wanted: &'a Wanted) {
         let class = class_of(wanted);
@@ -92,34 +105,60 @@ impl<'a> Seating<'a> {
             let items = items_in_order(wanted, &mut self.report.problems);
             items.iter().map(|i| i.number).collect()
         } else {
-            self.seat_some(wanted)
+            let (rest, all_alike) = self.seat_some(wanted);
+            if !rest.is_empty() && all_alike {
+                self.full.insert(class);
+            }
+            rest
         };
         if !rest.is_empty() {
-            self.full.insert(class);
             self.left_over.push((wanted, rest));
         }
     }
 
-    /// Seats as many of a group as fit; tells the others.
-    fn seat_some(&mut self, wanted: &'a Wanted) -> Vec<InstanceNumber> {
-        let run = Run {
-            wanted,
-            items: items_in_order(wanted, &mut self.report.problems),
-            passing: self.filters.passing(&wanted.constraints, self.room.views()),
-        };
-        let seated = strategy::of(wanted.kind).seat(&run, &mut self.room);
+    /// Seats as many of a group as fit; tells the others, and whether who is alike finds no room either.
+    fn seat_some(&mut self, wanted: &'a Wanted) -> (Vec<InstanceNumber>, bool) {
+        let items = items_in_order(wanted, &mut self.report.problems);
+        if items.is_empty() {
+            return (Vec::new(), false);
+        }
+        let rules = Rules::new(wanted, &self.others, &self.room);
+        let all_alike = rules.are_of_hosts_alone();
+        let classes = self.classes_of(&rules);
+        let strategy = strategy::of(wanted, self.table);
+        let seated = Search::new(rules, classes, strategy, &mut self.room).seat(&items);
+        self.note(wanted, &seated);
+        let rest = items.iter().skip(seated.len());
+        (rest.map(|i| i.number).collect(), all_alike)
+    }
+
+    /// What of the group's wishes depends on other jobs is its own; the rest it may share.
+    fn classes_of(&mut self, rules: &Rules<'a>) -> Option<Rc<Classes>> {
+        if !rules.rank_hosts() {
+            return None;
+        }
+        if rules.wish_for_others() {
+            return Some(Rc::new(Classes::new(rules, &self.room)));
+        }
+        let siting = &rules.wanted().siting;
+        let key = (siting.spread_over.as_slice(), siting.preferences.as_slice());
+        let made = || Rc::new(Classes::new(rules, &self.room));
+        Some(Rc::clone(self.classes.entry(key).or_insert_with(made)))
+    }
+
+    fn note(&mut self, wanted: &'a Wanted, seated: &[Seated<'a>]) {
         self.report.avoided_used += seated.iter().filter(|s| s.avoided).count();
-        let views = self.room.views();
+        let room = &self.room;
         let choices = seated.iter().filter_map(|s| {
             Some(Choice {
                 instance: instance(wanted, s.item),
-                host: views.get(s.host)?.id.clone(),
+                host: room.view(s.host)?.id.clone(),
                 ports: s.ports.clone(),
             })
         });
         self.answer.choices.extend(choices);
-        let rest = run.items.iter().skip(seated.len());
-        rest.map(|i| i.number).collect()
+        let hosts: Vec<HostIdx> = seated.iter().map(|s| s.host).collect();
+        self.others.seated(wanted, hosts);
     }
 
     /// Seats all groups of a gang, or nothing of any of them. Room where some of it are bound to be is kept for it meanwhile.
@@ -132,15 +171,17 @@ impl<'a> Seating<'a> {
         let mut short = self.answer.unplaced.iter().any(|u| u.job == job);
         let mut why = None;
         for wanted in gang {
-            if !short && !self.seat_some(wanted).is_empty() {
+            if !short && !self.seat_some(wanted).0.is_empty() {
                 short = true;
-                why = Some((&wanted.group, explain(wanted, &self.room)));
+                let rules = Rules::new(wanted, &self.others, &self.room);
+                why = Some((&wanted.group, explain(&rules, &self.others, &self.room)));
             }
         }
         if !short {
             return;
         }
         self.room = before.0;
+        self.others.forget(job);
         self.answer.choices.truncate(before.1);
         self.answer.choices.retain(|c| c.instance.job != job);
         for wanted in gang {
@@ -149,33 +190,50 @@ impl<'a> Seating<'a> {
                 Some((group, _)) => (waits_for(group), Obstacles::default()),
                 None => (Reason::new(ReasonCode::GangWaits), Obstacles::default()),
             };
-            let bound = wanted.bound.iter().map(|b| b.number);
-            let told = |n: &InstanceNumber| {
-                let of = |u: &&Unplaced| (u.job, &u.group) == (job, &wanted.group);
-                self.answer
-                    .unplaced
-                    .iter()
-                    .filter(of)
-                    .any(|u| u.numbers.contains(*n))
-            };
-            let free = wanted.items.iter().map(|i| i.number);
-            let numbers: RangeSet = free.chain(bound).filter(|n| !told(n)).collect();
-            if !numbers.is_empty() {
-                self.answer.unplaced.push(Unplaced {
-                    job,
-                    group: wanted.group.clone(),
-                    numbers,
-                    reason,
-                    hosts,
-                });
-            }
+            self.leave(wanted, (job, reason, hosts));
+        }
+    }
+
+    /// Says of all of a group of which nothing was said yet why it waits.
+    fn leave(&mut self, wanted: &Wanted, (job, reason, hosts): (JobId, Reason, Obstacles)) {
+        let bound = wanted.bound.iter().map(|b| b.number);
+        let told = |n: &InstanceNumber| {
+            let of = |u: &&Unplaced| (u.job, &u.group) == (job, &wanted.group);
+            let mut told = self.answer.unplaced.iter().filter(of);
+            told.any(|u| u.numbers.contains(*n))
+        };
+        let free = wanted.items.iter().map(|i| i.number);
+        let numbers: RangeSet = free.chain(bound).filter(|n| !told(n)).collect();
+        if !numbers.is_empty() {
+            self.answer.unplaced.push(Unplaced {
+                job,
+                group: wanted.group.clone(),
+                numbers,
+                reason,
+                hosts,
+            });
         }
     }
 
     fn done(mut self) -> (Answer, Report) {
         self.report.placed = self.answer.choices.len();
-        let rest = with_reasons(self.left_over, &self.room);
-        self.answer.unplaced.extend(rest);
+        let mut known: BTreeMap<Class<'a>, (Reason, Obstacles)> = BTreeMap::new();
+        for (wanted, numbers) in std::mem::take(&mut self.left_over) {
+            let rules = Rules::new(wanted, &self.others, &self.room);
+            let why = || explain(&rules, &self.others, &self.room);
+            let (reason, hosts) = if rules.are_of_hosts_alone() {
+                known.entry(class_of(wanted)).or_insert_with(why).clone()
+            } else {
+                why()
+            };
+            self.answer.unplaced.push(Unplaced {
+                job: wanted.job,
+                group: wanted.group.clone(),
+                numbers: numbers.into_iter().collect(),
+                reason,
+                hosts,
+            });
+        }
         (self.answer, self.report)
     }
 }
@@ -211,27 +269,6 @@ fn items_in_order<'a>(wanted: &'a Wanted, flaws: &mut Vec<Flaw>) -> Vec<&'a Item
         twice
     });
     items
-}
-
-fn with_reasons(left_over: Vec<(&Wanted, Vec<InstanceNumber>)>, room: &Room<'_>) -> Vec<Unplaced> {
-    let mut known: BTreeMap<Class<'_>, (Reason, Obstacles)> = BTreeMap::new();
-    left_over
-        .into_iter()
-        .map(|(wanted, numbers)| {
-            let class = class_of(wanted);
-            let (reason, hosts) = known
-                .entry(class)
-                .or_insert_with(|| explain(wanted, room))
-                .clone();
-            Unplaced {
-                job: wanted.job,
-                group: wanted.group.clone(),
-                numbers: numbers.into_iter().collect(),
-                reason,
-                hosts,
-            }
-        })
-        .collect()
 }
 
 fn instance(wanted: &Wanted, item: &Item) -> InstanceId {

@@ -1,9 +1,11 @@
 //! What placement is asked: instances to place, by group, and the hosts of one moment. Owned, so that it can travel to a
 //! worker thread. Made by `core/shard` from its picture and from `core/hosts`.
 
+use crate::hosts::Hosts;
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::ports::PortWishes;
-use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::siting::{Affinity, Constraint, Siting};
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +17,35 @@ pub struct Problem {
     pub token: u64,
     /// Groups with instances to place, each group and version at most once; in any order.
     pub groups: Vec<Wanted>,
-    /// The hosts, each at most once; in any order.
-    pub hosts: Vec<HostView>,
+    /// The hosts.
+    pub hosts: Arc<Hosts>,
+    /// Those of them that are otherwise in this question only: what is held for somebody is set aside.
+    pub otherwise: Vec<HostView>,
+    /// What is on hosts of groups that any of these minds, or that mind others. Of a group's own job none of it counts.
+    pub others: Vec<Neighbour>,
+}
+
+/// What a group has on hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its job.
+    pub job: JobId,
+    /// The job's labels.
+    pub labels: Arc<BTreeMap<String, String>>,
+    /// It wants its hosts for its job.
+    pub exclusive: bool,
+    /// What it has to be away from.
+    pub away_from: Vec<Affinity>,
+    /// Where it has any.
+    pub hosts: Vec<HostId>,
+}
+
+impl Neighbour {
+    /// Whether it keeps others away.
+    #[must_use]
+    pub const fn minds(&self) -> bool {
+        self.exclusive || !self.away_from.is_empty()
+    }
 }
 
 /// The instances of one group that want a host. Groups are served by priority (higher first), then age (the job id tells
@@ -41,15 +70,19 @@ pub struct Wanted {
     pub revocable: bool,
     /// Ports of one instance.
     pub ports: PortWishes,
+    /// The job's labels.
+    pub labels: Arc<BTreeMap<String, String>>,
     /// Rules about hosts, all of which must hold.
     pub constraints: Vec<Constraint>,
+    /// What its instances want of each other and of other jobs, and where they would best be.
+    pub siting: Siting,
     /// The instances, each at most once.
     pub items: Vec<Item>,
     /// Instances that can only be where their volumes are; none of these is among the items.
     pub bound: Vec<Bound>,
     /// The part of `resources` that a bound instance has already: its volume.
     pub held: Resources,
-    /// Tasks of this group that hosts have already, counted for spreading; hosts without any may be left out.
+    /// Tasks of this group that hosts have already, or that are about to be launched there; hosts without any may be left out.
     pub present: BTreeMap<HostId, u32>,
 }
 

@@ -1,45 +1,61 @@
 //! Why a shape has no host: judged when all places are given away, so that what is said is still true then.
 
 use crate::answer::Obstacles;
-use crate::constraint::holds;
+use crate::constraint::Verdicts;
+use crate::hint;
+use crate::hosts::HostIdx;
+use crate::neighbours::Others;
 use crate::problem::Wanted;
-use crate::room::{HostIdx, Room};
+use crate::room::Room;
+use crate::rules::{Rule, Rules};
 use echelon_core_model::ports::choose;
 use echelon_core_model::reason::Shortfall;
-use echelon_core_model::spec::Constraint;
+use echelon_core_model::siting::Constraint;
 use echelon_core_model::{Kind, Reason, ReasonCode, Resources};
 
-/// The reason and the obstacles, host by host. `O(hosts)`.
-pub fn explain(wanted: &Wanted, room: &Room<'_>) -> (Reason, Obstacles) {
-    let (shape, rules) = (wanted.resources, wanted.constraints.as_slice());
-    let passing: Vec<HostIdx> = room
-        .views()
-        .iter()
-        .enumerate()
-        .filter(|(_, view)| rules.iter().all(|r| holds(r, view)))
-        .map(|(h, _)| h)
+/// The first obstacle on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    Rule(Rule),
+    Kept,
+    Maintenance,
+    Slack,
+    Capacity,
+    Room,
+    Ports,
+    Offer,
+}
+
+/// The reason and the obstacles, host by host. `O(hosts)`, and as much again for each rule and kind that could be changed.
+pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reason, Obstacles) {
+    let wanted = rules.wanted();
+    let found: Vec<Obstacle> = (0..room.hosts().len())
+        .map(|host| obstacle(rules, host, room))
         .collect();
-    let kept_out = |h: &HostIdx| room.views().get(*h).is_some_and(|v| wanted.is_kept_out(v));
-    let (kept, usable): (Vec<HostIdx>, Vec<HostIdx>) = passing.iter().partition(|h| kept_out(h));
-    let draining = |h: &HostIdx| room.views().get(*h).is_some_and(|v| v.draining);
-    let (away, open): (Vec<HostIdx>, Vec<HostIdx>) = usable.iter().partition(|h| draining(h));
-    let obstacles = Obstacles {
-        constraint: number(room.views().len() - passing.len()),
-        kept: number(kept.len()),
-        maintenance: number(away.len()),
-        ..count(wanted, &open, room)
+    let mut obstacles = Obstacles {
+        hosts: u32::try_from(found.len()).unwrap_or(u32::MAX),
+        ..Obstacles::default()
+    };
+    found.iter().for_each(|o| *counter(&mut obstacles, *o) += 1);
+    let open = || {
+        let of = |o: &Obstacle| {
+            matches!(
+                o,
+                Obstacle::Slack | Obstacle::Capacity | Obstacle::Room | Obstacle::Ports | Obstacle::Offer
+            )
+        };
+        let hosts = found.iter().enumerate().filter(move |(_, o)| of(o));
+        hosts.map(|(host, _)| host)
     };
     let reason = if obstacles.hosts == 0 {
         ReasonCode::NoHosts.into()
-    } else if passing.is_empty() {
-        Reason::new(ReasonCode::HostConstraint).at(broken_rule(rules, room))
-    } else if usable.is_empty() {
-        Reason::new(ReasonCode::HostKept).at(obstacles.to_string())
-    } else if open.is_empty() {
-        Reason::new(ReasonCode::HostMaintenance).at(obstacles.to_string())
+    } else if obstacles.constraint == obstacles.hosts {
+        Reason::new(ReasonCode::HostConstraint).at(broken_rule(&wanted.constraints, room))
+    } else if open().next().is_none() {
+        Reason::new(closed(&obstacles)).at(obstacles.to_string())
     } else if obstacles.offer > 0 {
-        let offered = open.iter().map(|h| found(wanted, *h, room.offered(*h), room));
-        short(ReasonCode::AwaitingOffer, shape, offered).at(obstacles.to_string())
+        let offered: Vec<Resources> = open().map(|h| at(wanted, h, room.offered(h), room)).collect();
+        short(ReasonCode::AwaitingOffer, wanted.resources, &offered).at(obstacles.to_string())
     } else if obstacles.ports > 0 {
         Reason::new(ReasonCode::HostPorts).at(format!("{}; {obstacles}", ports_in_words(&wanted.ports)))
     } else {
@@ -48,41 +64,92 @@ pub fn explain(wanted: &Wanted, room: &Room<'_>) -> (Reason, Obstacles) {
         } else {
             ReasonCode::HostResources
         };
-        let counted = open.iter().map(|h| found(wanted, *h, left(*h, room), room));
-        short(code, shape, counted).at(obstacles.to_string())
+        let counted: Vec<Resources> = open().map(|h| at(wanted, h, left(h, room), room)).collect();
+        short(code, wanted.resources, &counted).at(obstacles.to_string())
     };
-    (reason, obstacles)
+    (with_hint(reason, rules, (others, room)), obstacles)
 }
 
-fn count(wanted: &Wanted, open: &[HostIdx], room: &Room<'_>) -> Obstacles {
-    let mut out = Obstacles {
-        hosts: number(room.views().len()),
-        ..Obstacles::default()
-    };
-    for host in open {
-        let Some(view) = room.views().get(*host) else {
-            continue;
-        };
-        let (need, lent) = wanted.parts(view);
-        let ((all, slack), (left, slack_left)) = (capacity(*host, room), left(*host, room));
-        if !lent.fits(slack) {
-            out.slack += 1;
-        } else if !need.fits(all) {
-            out.capacity += 1;
-        } else if !need.fits(left) || !lent.fits(slack_left) {
-            out.room += 1;
-        } else if lacks_ports(&wanted.ports, *host, room) {
-            out.ports += 1;
-        } else {
-            out.offer += 1;
-        }
+/// What would let one of it begin, if it is not only an offer that is awaited.
+fn with_hint(reason: Reason, rules: &Rules<'_>, (others, room): (&Others<'_>, &Room<'_>)) -> Reason {
+    // That one more of a gang would find a host is no help to it.
+    if rules.wanted().gang || matches!(reason.code, ReasonCode::AwaitingOffer | ReasonCode::NoHosts) {
+        return reason;
     }
-    out
+    match (hint::smallest_change(rules, others, room), reason.detail.clone()) {
+        (Some(change), Some(detail)) => reason.at(format!("{detail}; one would fit {change}")),
+        (Some(change), None) => reason.at(format!("one would fit {change}")),
+        (None, _) => reason,
+    }
+}
+
+/// Why no host is left where each is closed: kept hosts and maintenance pass, so what is of the group itself is said first.
+fn closed(o: &Obstacles) -> ReasonCode {
+    let codes = [
+        (o.max_per, ReasonCode::HostMaxPer),
+        (o.exclusive, ReasonCode::HostExclusive),
+        (o.anti_affinity, ReasonCode::HostAntiAffinity),
+        (o.affinity, ReasonCode::HostAffinity),
+        (o.maintenance, ReasonCode::HostMaintenance),
+        (o.kept, ReasonCode::HostKept),
+    ];
+    let found = codes.into_iter().find(|(n, _)| *n > 0);
+    found.map_or(ReasonCode::HostConstraint, |(_, code)| code)
+}
+
+fn counter(of: &mut Obstacles, o: Obstacle) -> &mut u32 {
+    match o {
+        Obstacle::Rule(Rule::Constraint) => &mut of.constraint,
+        Obstacle::Rule(Rule::Affinity) => &mut of.affinity,
+        Obstacle::Rule(Rule::AntiAffinity) => &mut of.anti_affinity,
+        Obstacle::Rule(Rule::Exclusive) => &mut of.exclusive,
+        Obstacle::Rule(Rule::MaxPer) => &mut of.max_per,
+        Obstacle::Kept => &mut of.kept,
+        Obstacle::Maintenance => &mut of.maintenance,
+        Obstacle::Slack => &mut of.slack,
+        Obstacle::Capacity => &mut of.capacity,
+        Obstacle::Room => &mut of.room,
+        Obstacle::Ports => &mut of.ports,
+        Obstacle::Offer => &mut of.offer,
+    }
+}
+
+fn obstacle(rules: &Rules<'_>, host: HostIdx, room: &Room<'_>) -> Obstacle {
+    let wanted = rules.wanted();
+    let Some(view) = room.view(host) else {
+        return Obstacle::Offer;
+    };
+    let broken = rules.broken(host, room);
+    if broken == Some(Rule::Constraint) {
+        return Obstacle::Rule(Rule::Constraint);
+    }
+    if wanted.is_kept_out(view) {
+        return Obstacle::Kept;
+    }
+    if view.draining {
+        return Obstacle::Maintenance;
+    }
+    if let Some(rule) = broken {
+        return Obstacle::Rule(rule);
+    }
+    let (need, lent) = wanted.parts(view);
+    let ((all, slack), (left, slack_left)) = (capacity(host, room), left(host, room));
+    if !lent.fits(slack) {
+        Obstacle::Slack
+    } else if !need.fits(all) {
+        Obstacle::Capacity
+    } else if !need.fits(left) || !lent.fits(slack_left) {
+        Obstacle::Room
+    } else if lacks_ports(&wanted.ports, host, room) {
+        Obstacle::Ports
+    } else {
+        Obstacle::Offer
+    }
 }
 
 /// Whether a host has not these ports, offered or not. Of one that has not offered any yet that is not known.
 fn lacks_ports(wishes: &[Option<u16>], host: HostIdx, room: &Room<'_>) -> bool {
-    let left = room.views().get(host).and_then(|v| v.ports_left.as_ref());
+    let left = room.view(host).and_then(|v| v.ports_left.as_ref());
     !wishes.is_empty()
         && left.is_some_and(|left| choose(wishes, &left.minus(&room.ports_taken(host))).is_none())
 }
@@ -100,7 +167,7 @@ fn ports_in_words(wishes: &[Option<u16>]) -> String {
 
 /// All that a host has, and all that it lends. What is known of both may lag behind what it offers.
 fn capacity(host: HostIdx, room: &Room<'_>) -> (Resources, Resources) {
-    let known = room.views().get(host).map(|v| {
+    let known = room.view(host).map(|v| {
         let all = v.capacity.max_each(v.free.plus(v.used));
         let lent = v.slack.capacity.max_each(v.slack.free.plus(v.slack.used));
         (all, lent)
@@ -109,27 +176,24 @@ fn capacity(host: HostIdx, room: &Room<'_>) -> (Resources, Resources) {
 }
 
 /// What our tasks, and the instances placed just now, leave of a host and of what it lends, offered or not.
-fn left(host: HostIdx, room: &Room<'_>) -> (Resources, Resources) {
-    let used = room.views().get(host).map(|v| (v.used, v.slack.used));
+pub fn left(host: HostIdx, room: &Room<'_>) -> (Resources, Resources) {
+    let used = room.view(host).map(|v| (v.used, v.slack.used));
     let ((all, lent), (used, lent_used)) = (capacity(host, room), used.unwrap_or_default());
+    let (taken, slack_taken) = room.taken(host);
     (
-        all.minus(used).minus(room.taken(host)),
-        lent.minus(lent_used).minus(room.slack_taken(host)),
+        all.minus(used).minus(taken),
+        lent.minus(lent_used).minus(slack_taken),
     )
 }
 
 /// Room of a host as a shape finds it: lent room where it takes that, else ordinary room.
-fn found(
+fn at(
     wanted: &Wanted,
     host: HostIdx,
     (ordinary, lent): (Resources, Resources),
     room: &Room<'_>,
 ) -> Resources {
-    let lends = room
-        .views()
-        .get(host)
-        .map(|v| v.slack.capacity)
-        .unwrap_or_default();
+    let lends = room.view(host).map(|v| v.slack.capacity).unwrap_or_default();
     if wanted.revocable {
         lent.where_lent(lends, ordinary)
     } else {
@@ -139,12 +203,10 @@ fn found(
 
 /// The scarcest kind: the one that most hosts lack, and the most that any of these has of it, so that `have` is always less
 /// than `need`. Ties go to the earlier kind.
-fn short(code: ReasonCode, shape: Resources, rooms: impl Iterator<Item = Resources> + Clone) -> Reason {
+fn short(code: ReasonCode, shape: Resources, rooms: &[Resources]) -> Reason {
     let lacking = |kind: Kind| {
-        rooms
-            .clone()
-            .map(move |r| r.get(kind))
-            .filter(move |have| *have < shape.get(kind))
+        let have = rooms.iter().map(move |r| r.get(kind));
+        have.filter(move |have| *have < shape.get(kind))
     };
     let scarce = Kind::ALL
         .into_iter()
@@ -162,18 +224,13 @@ fn short(code: ReasonCode, shape: Resources, rooms: impl Iterator<Item = Resourc
 
 /// The first rule that no host meets, in words; else that no host meets them all.
 fn broken_rule(rules: &[Constraint], room: &Room<'_>) -> String {
-    let hosts = room.views().len();
-    let impossible = |rule: &&Constraint| !room.views().iter().any(|v| holds(rule, v));
+    let n = room.hosts().len();
+    let impossible = |rule: &&Constraint| {
+        let verdicts = Verdicts::new(rule, room.hosts());
+        !(0..n).any(|h| room.view(h).is_some_and(|v| verdicts.holds(h, v)))
+    };
     match rules.iter().find(impossible) {
-        Some(rule) => {
-            let not = if rule.negate { "other than " } else { "" };
-            let values = rule.values.join(" or ");
-            format!("none of {hosts} hosts has {} {not}{values}", rule.attribute)
-        }
-        None => format!("none of {hosts} hosts meets all {} constraints", rules.len()),
+        Some(rule) => format!("none of {n} hosts has {rule}"),
+        None => format!("none of {n} hosts meets all {} constraints", rules.len()),
     }
-}
-
-fn number(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -1,73 +1,71 @@
-//! The strategies and what they share: a run is the instances of one group, served one after the other while nobody else
-//! takes room.
+//! Strategies: which of the hosts that the rules leave is taken. A strategy only compares hosts; rules are kept, hosts are found
+//! and room is counted by the search, so no strategy can break any of that. A new one is a file and a line in `TABLE`
+//! (docs/placement.md has one of each); its name stands in `siting::STRATEGIES` when job files may use it.
 
-use crate::constraint::Passing;
+use crate::first_fit::FirstFit;
+use crate::hosts::HostIdx;
 use crate::pack::Pack;
-use crate::problem::{Item, Wanted};
-use crate::room::{HostIdx, Room};
+use crate::problem::Wanted;
 use crate::spread::Spread;
 use echelon_core_model::spec::JobKind;
+use std::fmt;
 
-/// The instances of one group, in order of number, and the hosts that they may use.
-#[derive(Debug)]
-pub struct Run<'a> {
-    /// The group.
-    pub wanted: &'a Wanted,
-    /// Its items by number.
-    pub items: Vec<&'a Item>,
-    /// Hosts that pass its constraints.
-    pub passing: Passing,
-}
+/// All strategies.
+pub const TABLE: &[&dyn Strategy] = &[&Pack, &Spread, &FirstFit];
 
-/// Where an item of the run went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seated<'a> {
-    /// The item.
-    pub item: &'a Item,
-    /// Its host.
+/// What a host costs: compared number by number, the least is taken. No two hosts may cost the same.
+pub type Cost = [u64; 3];
+
+/// A host as a strategy sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its index in the order of ids, for ties.
     pub host: HostIdx,
-    /// Its ports there.
-    pub ports: Vec<u16>,
-    /// Whether it should have avoided it.
-    pub avoided: bool,
+    /// What it has left over all kinds, as a sum of parts of the largest host's, in millionths.
+    pub size: u64,
+    /// Instances of the group on it.
+    pub count: u32,
 }
 
-/// A way to choose hosts for a run.
-pub trait Strategy {
-    /// Seats the items in order until one finds no host: all others would not find one either, since they have the same
-    /// shape and constraints, and avoiding a host is only a preference.
-    fn seat<'a>(&self, run: &Run<'a>, room: &mut Room<'_>) -> Vec<Seated<'a>>;
+/// In which order hosts without any of the group cost more and more: then not all of them have to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draws {
+    /// From the fullest to the roomiest.
+    Fullest,
+    /// From the roomiest to the fullest.
+    Roomiest,
+    /// In the order of their ids.
+    ById,
+    /// In none: all are looked at.
+    All,
 }
 
-/// The strategy of a job kind: batch leaves large holes for large shapes, services survive the loss of a host.
+/// A way to choose hosts.
+pub trait Strategy: Sync + fmt::Debug {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// The order in which `cost` grows over hosts without any of the group.
+    fn draws(&self) -> Draws;
+
+    /// What a host costs.
+    fn cost(&self, of: Candidate) -> Cost;
+}
+
+/// The strategy of a group: the one it names, else that of its kind. Batch leaves large holes for large shapes, services survive the
+/// loss of a host.
 #[must_use]
-pub fn of(kind: JobKind) -> &'static dyn Strategy {
-    match kind {
+pub fn of(wanted: &Wanted, table: &[&'static dyn Strategy]) -> &'static dyn Strategy {
+    let name = wanted.siting.strategy.as_deref();
+    let named = table.iter().copied().find(|s| Some(s.name()) == name);
+    named.unwrap_or(match wanted.kind {
         JobKind::Batch => &Pack,
         JobKind::Service | JobKind::Stateful => &Spread,
-    }
+    })
 }
 
-impl Run<'_> {
-    /// Whether an instance may go to this host and fits there.
-    pub fn may_use(&self, host: HostIdx, room: &Room<'_>) -> bool {
-        self.passes(host)
-            && room
-                .views()
-                .get(host)
-                .is_some_and(|v| !self.wanted.is_kept_out(v))
-            && room.fits(host, self.wanted)
-            && room.ports(host, &self.wanted.ports).is_some()
-    }
-
-    fn passes(&self, host: HostIdx) -> bool {
-        self.passing
-            .as_ref()
-            .is_none_or(|hosts| hosts.get(host).copied().unwrap_or(false))
-    }
-}
-
-/// The hosts that an item avoids, as indexes.
-pub fn avoided(item: &Item, room: &Room<'_>) -> Vec<HostIdx> {
-    item.avoid.iter().filter_map(|id| room.find(id)).collect()
+/// A host's index among numbers.
+#[must_use]
+pub fn number(host: HostIdx) -> u64 {
+    u64::try_from(host).unwrap_or(u64::MAX)
 }

@@ -10,6 +10,10 @@ use std::fmt;
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an effect is moved once, from where it is made to who performs it"
+)]
 pub enum Effect {
     /// Perform an operation on storage; answered by `Event::Storage`.
     Storage(OpId, Op),

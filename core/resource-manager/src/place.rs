@@ -389,11 +389,22 @@ fn goes_elsewhere(code: ReasonCode) -> bool {
 fn stuck_count(refused: u64, report: &SliceReport) -> (u64, bool) {
     let unplaced = report.waiting.iter().filter(|(r, _, _)| is_unplaced(r.code));
     let unplaced_count: u64 = unplaced.clone().map(|(_, n, _)| n).sum();
-    let by_rule = unplaced
-        .clone()
-        .any(|(r, _, _)| matches!(r.code, ReasonCode::HostConstraint | ReasonCode::HostKept));
+    let by_rule = unplaced.clone().any(|(r, _, _)| is_rule(r.code));
     let stuck = unplaced_count.saturating_add(refused);
     (stuck.min(report.unstarted), by_rule)
+}
+
+/// Whether a rule about hosts is in the way, and not only room.
+fn is_rule(code: ReasonCode) -> bool {
+    matches!(
+        code,
+        ReasonCode::HostConstraint
+            | ReasonCode::HostKept
+            | ReasonCode::HostMaxPer
+            | ReasonCode::HostAffinity
+            | ReasonCode::HostAntiAffinity
+            | ReasonCode::HostExclusive
+    )
 }
 
 /// A mark by count has nothing left to do when every number of the slice has begun: it is taken back. Tells whether any was.

@@ -84,7 +84,7 @@ impl ResourceManager {
             (Purpose::SettleHead(job), Answer::Head(head)) => self.head_settled(job, head, now, out),
             (Purpose::ChangeHead(job), Answer::Head(head)) => self.change_read(job, head, now, out),
             (Purpose::ChangeSpec(job, version), Answer::Spec(spec)) => {
-                self.change_spec_read(job, version, spec, now, out);
+                self.change_spec_read((job, version), spec, now, out);
             }
             (Purpose::RuleHead(job), Answer::Head(head)) => self.rule_head_read(job, head, now, out),
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),

@@ -88,8 +88,7 @@ impl ResourceManager {
     /// One of the two specs that a rollback needs.
     pub(crate) fn change_spec_read(
         &mut self,
-        id: JobId,
-        version: u32,
+        (id, version): (JobId, u32),
         spec: Option<JobSpec>,
         now: Timestamp,
         out: &mut Vec<Effect>,

@@ -5,7 +5,6 @@
 use crate::Shard;
 use crate::picture::{At, RunAt};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
-use echelon_core_model::cluster::HostView;
 use echelon_core_model::directive::ReportPart;
 use echelon_core_model::ports::choose;
 use echelon_core_model::{
@@ -209,8 +208,8 @@ impl Shard {
     /// Binds what finds room beside what is `taken` of each host, and adds that to it. Tells whether all are bound for whom room is held.
     fn bind_within(&self, wanted: &mut Wanted, taken: &mut BTreeMap<HostId, Resources>) -> bool {
         let held = self.claims.held_for(wanted.job, &wanted.group);
-        // What holds or makes a volume goes where placement finds room for it.
-        if held.is_empty() || wanted.revocable || self.has_volume(wanted) {
+        // What holds or makes a volume, or minds where runs are, goes where placement finds room for it.
+        if held.is_empty() || wanted.revocable || self.goes_its_own_way(wanted) {
             return true;
         }
         let due = usize::try_from(held.values().sum::<u64>()).unwrap_or(usize::MAX);
@@ -242,6 +241,10 @@ impl Shard {
         wanted.bound.len() - before == due
     }
 
+    fn goes_its_own_way(&self, wanted: &Wanted) -> bool {
+        wanted.siting.depends_on_runs() || self.has_volume(wanted)
+    }
+
     fn has_volume(&self, wanted: &Wanted) -> bool {
         let group = self.picture.group(wanted.job, &wanted.group);
         let spec = group.and_then(|g| g.group_spec());
@@ -249,27 +252,26 @@ impl Shard {
     }
 
     /// Takes room that is held out of what is given to others.
-    pub(crate) fn set_claims_aside(&self, hosts: &mut [HostView], groups: &[Wanted]) {
+    pub(crate) fn set_claims_aside(&self, all: &mut BTreeMap<HostId, Resources>, groups: &[Wanted]) {
         if self.claims.all.is_empty() {
             return;
         }
         let mut aside = self.claims.held();
         for wanted in groups {
-            let with_volume = self.has_volume(wanted);
+            let own_way = self.goes_its_own_way(wanted);
             for (host, n) in self.claims.held_for(wanted.job, &wanted.group) {
                 let bound = wanted.bound.iter().filter(|b| b.host == *host).count();
                 let bound = u64::try_from(bound).unwrap_or(u64::MAX);
                 // Of what may be anywhere the room is left open for all: it is among those who ask.
-                let used = if with_volume { n } else { bound.min(n) };
+                let used = if own_way { n } else { bound.min(n) };
                 if let Some(sum) = aside.get_mut(host) {
                     *sum = sum.minus(wanted.resources.times(used));
                 }
             }
         }
-        for view in hosts {
-            if let Some(aside) = aside.get(&view.id) {
-                view.free = view.free.minus(*aside);
-            }
+        for (host, room) in aside {
+            let sum = all.entry(host.clone()).or_default();
+            *sum = sum.plus(room);
         }
     }
 }

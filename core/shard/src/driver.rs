@@ -11,6 +11,7 @@ use crate::gangs::Gangs;
 use crate::journal::Journal;
 use crate::kill::Kills;
 use crate::loss::Losses;
+use crate::neighbours::Loners;
 use crate::ops::Ops;
 use crate::overdue::Overdue;
 use crate::pace::{Action, Paces};
@@ -28,7 +29,9 @@ use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceRange, JobId, Timestamp};
+use echelon_core_placement as placement;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a shard is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,6 +114,9 @@ pub struct Shard {
     pub(crate) alone: Alone,
     pub(crate) claims: Claims,
     pub(crate) gangs: Gangs,
+    pub(crate) loners: Loners,
+    /// The hosts as placement was asked about them last.
+    pub(crate) snapshot: Arc<placement::Hosts>,
     pub(crate) telling: Telling,
     pub(crate) archiving: BTreeSet<u32>,
     /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
@@ -174,6 +180,8 @@ impl Shard {
             alone: Alone::default(),
             claims: Claims::default(),
             gangs: Gangs::default(),
+            loners: Loners::default(),
+            snapshot: Arc::default(),
             telling: Telling::default(),
             archiving: BTreeSet::new(),
             archived: BTreeSet::new(),

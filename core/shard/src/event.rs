@@ -40,6 +40,10 @@ pub enum Event {
 
 /// What is to be done. Any of them may be lost or done twice.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an effect is moved once, from where it is made to who performs it"
+)]
 pub enum Effect {
     /// Do this on storage and answer with `Event::Storage`. The shell never retries by itself.
     Storage(OpId, Op),

@@ -34,6 +34,7 @@ mod kill;
 mod launch;
 mod leadership;
 mod loss;
+mod neighbours;
 mod ops;
 mod overdue;
 mod pace;

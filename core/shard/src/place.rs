@@ -156,15 +156,16 @@ impl Shard {
         }
         self.placing.token += 1;
         self.placing.asked_at = Some(self.now);
-        let mut hosts = self.hosts.views(self.now);
-        self.set_aside(&mut hosts, &groups);
-        self.set_claims_aside(&mut hosts, &groups);
-        if groups.iter().any(|g| !g.ports.is_empty()) {
-            self.hosts.add_ports(&mut hosts);
-        }
+        let others = self.neighbours(groups.iter());
+        let (hosts, otherwise) = self.hosts_of_question(&groups);
         let token = self.placing.token;
-        self.out
-            .push(Effect::Place(placement::Problem { token, groups, hosts }));
+        self.out.push(Effect::Place(placement::Problem {
+            token,
+            groups,
+            hosts,
+            otherwise,
+            others,
+        }));
     }
 
     fn begin_round(&mut self) {
@@ -244,6 +245,11 @@ impl Shard {
                 let job = group.job();
                 self.placing.partial = true;
                 self.refresh(job);
+                continue;
+            }
+            if self.awaits_neighbours(group) {
+                self.placing.partial = true;
+                self.placing.hungrier(self.now, self.config.timing.storage_retry);
                 continue;
             }
             if group.spec.as_ref().is_some_and(|s| s.gang.is_some()) {
@@ -360,11 +366,13 @@ impl Shard {
             resources: spec.room(),
             revocable: job.revocable,
             ports: spec.runtime.ports.iter().map(|p| p.fixed).collect(),
+            labels: std::sync::Arc::new(job.labels.clone()),
             constraints: spec.constraints.clone(),
+            siting: spec.siting.clone(),
             items: free.into_iter().map(|(n, _)| item(n)).collect(),
             bound: bound.into_iter().filter_map(|(_, b)| b).collect(),
             held: spec.volume_room(),
-            present: self.hosts.tasks_of(group.job(), group.name()),
+            present: self.present(group),
         })
     }
 

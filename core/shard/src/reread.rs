@@ -187,6 +187,7 @@ impl Shard {
             group.spec = self.picture.specs.get(&(job, version)).cloned();
             if let Some(spec) = &group.spec {
                 self.gangs.note(job, spec);
+                self.loners.note(job, spec);
             }
         }
         if self.picture.groups.get(&number).is_some_and(|g| g.spec.is_none()) {
@@ -215,6 +216,7 @@ impl Shard {
             if group.wish.as_ref().is_some_and(|w| w.spec_version == version) {
                 group.spec = Some(Arc::clone(&spec));
                 self.gangs.note(job, &spec);
+                self.loners.note(job, &spec);
                 // The kind of the job is known now, and with it what a drain of a host means for its runs, and so is the version wanted.
                 group.recount();
                 group.refresh_all_restarts(&self.draining, self.now);

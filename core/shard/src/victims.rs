@@ -33,6 +33,8 @@ type Offered = (Vec<u64>, Vec<(usize, Vec<RunAt>)>);
 /// What of one group wants room.
 struct Claimant {
     wanted: Wanted,
+    /// The hosts that rules about runs leave, as runs are; `None`: all.
+    open: Option<BTreeSet<HostId>>,
     count: u64,
     /// It begins with all of its gang or not at all.
     gang: bool,
@@ -40,8 +42,9 @@ struct Claimant {
 
 impl Claimant {
     fn may_use(&self, view: &HostView) -> bool {
+        let open = self.open.as_ref().is_none_or(|hosts| hosts.contains(&view.id));
         let rules = || self.wanted.constraints.iter().all(|r| holds(r, view));
-        !view.draining && !self.wanted.is_kept_out(view) && rules()
+        open && !view.draining && !self.wanted.is_kept_out(view) && rules()
     }
 }
 
@@ -95,6 +98,7 @@ impl Shard {
         (!wanted.gang || startable >= part.count).then(|| Claimant {
             gang: wanted.gang,
             count: part.count.min(startable),
+            open: self.let_by_runs(&wanted),
             wanted,
         })
     }

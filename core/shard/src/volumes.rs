@@ -10,7 +10,6 @@ use crate::journal::Lane;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::{Call, OperationStatus, Reserved, TaskVolume};
 use echelon_core_jobs::{News, Told, Whom};
-use echelon_core_model::cluster::HostView;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::GroupSpec;
@@ -111,12 +110,11 @@ impl Shard {
     }
 
     /// Takes the room of instances that can run nowhere else out of what others are given, but for those that are placed now.
-    pub(crate) fn set_aside(&self, hosts: &mut [HostView], groups: &[Wanted]) {
+    pub(crate) fn set_aside(&self, aside: &mut BTreeMap<HostId, Resources>, groups: &[Wanted]) {
         if self.is_recovering() {
-            hosts
-                .iter_mut()
-                .filter(|view| self.may_be_awaited(&view.id))
-                .for_each(|view| view.free = Resources::ZERO);
+            let ids = self.snapshot.views().iter().map(|view| &view.id);
+            let awaited = ids.filter(|id| self.may_be_awaited(id));
+            aside.extend(awaited.map(|id| (id.clone(), Resources::MAX)));
         }
         if self.bound.is_empty() {
             return;
@@ -125,7 +123,6 @@ impl Shard {
             .iter()
             .flat_map(|g| g.bound.iter().map(move |b| (g.job, &g.group, b.number)))
             .collect();
-        let mut aside: BTreeMap<HostId, Resources> = BTreeMap::new();
         for (number, n) in &self.bound {
             let Some(group) = self.picture.groups.get(number) else {
                 continue;
@@ -144,11 +141,6 @@ impl Shard {
             });
             let sum = aside.entry(bound.host).or_default();
             *sum = sum.plus(need);
-        }
-        for view in hosts {
-            if let Some(aside) = aside.get(&view.id) {
-                view.free = view.free.minus(*aside);
-            }
         }
     }
 

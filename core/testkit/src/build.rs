@@ -4,6 +4,7 @@ use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rules::{After, Completion, Condition, MaxFailed, Restart};
 use echelon_core_model::runtime::Runtime;
+use echelon_core_model::siting::Siting;
 use echelon_core_model::spec::{Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId, SidecarName, Span};
@@ -300,6 +301,12 @@ impl JobBuilder {
     #[must_use]
     pub fn max_unavailable(self, n: u32) -> Self {
         self.group(|g| g.max_unavailable = n)
+    }
+
+    /// With this change of what its instances want of hosts and of each other.
+    #[must_use]
+    pub fn siting(self, change: impl FnOnce(&mut Siting)) -> Self {
+        self.group(|g| change(&mut g.siting))
     }
 
     /// The spec.

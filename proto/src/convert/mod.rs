@@ -18,6 +18,7 @@ pub mod rollout;
 mod rules;
 mod runtime;
 pub mod shard;
+mod siting;
 pub mod spec;
 pub mod storage;
 pub mod wire;

@@ -4,12 +4,12 @@
 use super::quantity::{duration, read_duration, read_resources, resources};
 use super::rules::{self, exit_codes, read_exit_codes, read_restart, restart};
 use super::runtime::{read_runtime, runtime};
-use super::{Problems, at, rollout};
+use super::{Problems, at, rollout, siting};
 use crate::echelon::v1;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rules::Rules;
 use echelon_core_model::spec::{
-    ClusterChoice, Constraint, Gang, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
+    ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, SidecarName, Span};
@@ -72,18 +72,20 @@ fn silence(on: OnSilence) -> v1::OnSilence {
 }
 
 fn group(g: &GroupSpec) -> v1::GroupSpec {
-    let constraint = |c: &Constraint| v1::Constraint {
-        attribute: c.attribute.clone(),
-        values: c.values.clone(),
-        negate: c.negate,
-    };
     v1::GroupSpec {
         name: g.name.as_str().to_owned(),
         instances: g.instances,
         max_running: g.max_running,
         resources: Some(resources(&g.resources)),
         sidecars: g.sidecars.iter().map(sidecar).collect(),
-        constraints: g.constraints.iter().map(constraint).collect(),
+        constraints: g.constraints.iter().map(siting::constraint).collect(),
+        preferences: g.siting.preferences.iter().map(siting::preference).collect(),
+        max_per: g.siting.max_per.clone(),
+        spread_over: g.siting.spread_over.clone(),
+        affinity: g.siting.affinity.iter().map(siting::affinity).collect(),
+        anti_affinity: g.siting.anti_affinity.iter().map(siting::affinity).collect(),
+        exclusive: g.siting.exclusive,
+        strategy: g.siting.strategy.clone().unwrap_or_default(),
         retry: Some(v1::Retry {
             limit: Some(g.retry.limit),
             backoff: Some(duration(g.retry.backoff)),
@@ -234,6 +236,8 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
     let sidecars = std::mem::take(&mut g.sidecars).into_iter().enumerate();
     let sidecars = sidecars.map(|(i, s)| read_sidecar(s, &at(path, &format!("sidecars[{i}]")), problems));
     let sidecars = sidecars.collect();
+    let siting = siting::read(&mut g, path, problems);
+    let constraints = siting::read_constraints(std::mem::take(&mut g.constraints), path, problems);
     let mut span = |d: Option<prost_types::Duration>, field: &str| -> Option<Span> {
         d.map(|d| read_duration(&d, || at(path, field), problems))
     };
@@ -256,7 +260,8 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         resources: read_resources(g.resources),
         volume: g.volume.map(|v| read_volume(v, &at(path, "volume"), problems)),
         sidecars,
-        constraints: g.constraints.into_iter().map(read_constraint).collect(),
+        constraints,
+        siting,
         retry,
         restart: read_restart(g.restart, path, problems),
         grace,
@@ -326,14 +331,6 @@ fn read_name(name: &str, path: &str, problems: &mut Problems) -> GroupName {
         problems.add(at(path, "name"), wrong.to_string());
         GroupName::new(name)
     })
-}
-
-fn read_constraint(c: v1::Constraint) -> Constraint {
-    Constraint {
-        attribute: c.attribute,
-        values: c.values,
-        negate: c.negate,
-    }
 }
 
 #[cfg(test)]

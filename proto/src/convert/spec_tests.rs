@@ -7,6 +7,7 @@ use echelon_core_model::runtime::{
     Container, Containerizer, HealthCheck, ImageFormat, Network, PortReference, PortSpec, Probe, ProbeKind,
     Protocol, Runtime, SecretReference, Uri, Visibility, Volume, VolumeSource,
 };
+use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Preference, Siting, Test};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -140,22 +141,60 @@ fn sidecars() -> impl Strategy<Value = Sidecar> {
     })
 }
 
+fn rules() -> impl Strategy<Value = Constraint> {
+    let test = prop_oneof![
+        vec("[a-z]{1,3}", 0..3).prop_map(Test::In),
+        Just(Test::Exists),
+        (select(Comparison::ALL.to_vec()), any::<i32>())
+            .prop_map(|(how, n)| Test::Compares(how, Number(n.into()))),
+        ".{0,5}".prop_map(Test::Matches),
+    ];
+    ("[a-z]{1,5}", test, any::<bool>()).prop_map(|(attribute, test, negate)| Constraint {
+        attribute,
+        test,
+        negate,
+    })
+}
+
+fn sitings() -> impl Strategy<Value = Siting> {
+    let affinities = || {
+        let labels = btree_map("[a-z]{1,4}", "[a-z]{0,4}", 0..3);
+        let affinity = (labels, "[a-z]{1,4}", option::of(any::<u32>()));
+        let affinity = affinity.prop_map(|(labels, topology, weight)| Affinity {
+            labels,
+            topology,
+            weight,
+        });
+        vec(affinity, 0..3)
+    };
+    let preference = (rules(), any::<i32>()).prop_map(|(rule, weight)| Preference { rule, weight });
+    (
+        vec(preference, 0..3),
+        btree_map("[a-z]{1,4}", any::<u32>(), 0..3),
+        vec("[a-z]{1,4}", 0..3),
+        (affinities(), affinities()),
+        any::<bool>(),
+        option::of("[a-z]{1,4}"),
+    )
+        .prop_map(
+            |(preferences, max_per, spread_over, near, exclusive, strategy)| Siting {
+                preferences,
+                max_per,
+                spread_over,
+                affinity: near.0,
+                anti_affinity: near.1,
+                exclusive,
+                strategy,
+            },
+        )
+}
+
 fn groups() -> impl Strategy<Value = GroupSpec> {
-    let rules = vec(
-        ("[a-z]{1,5}", vec("[a-z]{1,3}", 0..3), any::<bool>()).prop_map(|(attribute, values, negate)| {
-            Constraint {
-                attribute,
-                values,
-                negate,
-            }
-        }),
-        0..3,
-    );
     let texts = (
         "[a-z0-9-]{1,9}",
         ".{0,20}",
         btree_map("[A-Z]{1,4}", ".{0,4}", 0..3),
-        rules,
+        (vec(rules(), 0..3), sitings()),
     );
     let numbers = (
         any::<u32>(),
@@ -178,7 +217,8 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
             runtime,
             sidecars,
             name: GroupName::new(t.0),
-            constraints: t.3,
+            constraints: t.3.0,
+            siting: t.3.1,
             volume: None,
             instances: n.0,
             max_running: n.1,
@@ -413,4 +453,55 @@ fn every_problem_is_told_with_its_path() {
             "job.spec.groups[1].retry.no_retry_exit_codes[1]",
         ]
     );
+}
+
+#[test]
+fn rules_of_the_first_form_are_read_as_ever_and_wrong_ones_are_told() {
+    let rule = |operator: i32, values: &[&str]| v1::Constraint {
+        attribute: "rack".into(),
+        values: values.iter().map(|v| (*v).into()).collect(),
+        negate: true,
+        operator,
+    };
+    let read = |rule| {
+        let group = v1::GroupSpec {
+            constraints: vec![rule],
+            ..Default::default()
+        };
+        from_wire(v1::JobSpec {
+            kind: v1::JobKind::Batch.into(),
+            groups: vec![group],
+            ..Default::default()
+        })
+    };
+    let old = read(rule(0, &["r1"])).unwrap();
+    assert_eq!(
+        old.groups[0].constraints,
+        [Constraint::one_of("rack", &["r1"]).turned()]
+    );
+    for (operator, values, wrong) in [
+        (v1::Operator::Exists as i32, vec!["x"], "must have no values"),
+        (
+            v1::Operator::Less as i32,
+            vec!["x"],
+            "must have one value, a decimal number",
+        ),
+        (
+            v1::Operator::Less as i32,
+            vec!["1", "2"],
+            "must have one value, a decimal number",
+        ),
+        (
+            v1::Operator::Matches as i32,
+            vec![],
+            "must have one value, a regular expression",
+        ),
+        (99, vec![], "has an operator that this version does not know"),
+    ] {
+        let told = read(rule(operator, &values)).unwrap_err().to_string();
+        assert!(
+            told.starts_with("groups[0].constraints[0]: ") && told.contains(wrong),
+            "{told}"
+        );
+    }
 }

@@ -105,11 +105,13 @@ const PURE: &[&str] = &["thiserror", "indexmap", "smallvec", "itertools", "thin-
 
 /// What one folder below core/ or sim/ may use beside the pure ones, and why.
 const PURE_HERE: &[(&str, &str)] = &[
+    ("core/model", "regex"), // patterns of hosts' attributes, bounded in size; matches in linear time
+    ("core/placement", "regex"), // the type of a pattern that is ready
     ("core/model", "strsim"), // the nearest name to a wrong one; pure, without dependencies
     ("core/routing", "consistent_hash"), // the ring of a job's home
     ("core/testkit", "proptest"), // strategies; the crate is for tests only
-    ("sim/mesos", "prost"),   // speaks Mesos' messages
-    ("sim/world", "rand"),    // a seeded stream for each kind of fault
+    ("sim/mesos", "prost"),  // speaks Mesos' messages
+    ("sim/world", "rand"),   // a seeded stream for each kind of fault
 ];
 
 /// Outside crates that have one home each, so that a change of them touches one room.

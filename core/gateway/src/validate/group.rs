@@ -2,9 +2,9 @@
 
 use super::spec::Purpose;
 use super::text::{LABEL_FORM, is_label, is_line};
-use super::{Violations, pod, rules, runtime};
+use super::{Violations, pod, rules, runtime, siting};
 use echelon_core_model::resources::Kind;
-use echelon_core_model::spec::{Constraint, GroupSpec, JobKind, MAX_INSTANCES};
+use echelon_core_model::spec::{GroupSpec, JobKind, MAX_INSTANCES};
 use echelon_core_model::{Resources, Span};
 
 /// A million cores or GPUs, a pebibyte: more than any host has, and far from any overflow.
@@ -29,9 +29,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
     resources(g.resources, path, out);
     volume(g, kind, &at("volume"), out);
     pod::check(g, path, out);
-    for (i, rule) in g.constraints.iter().enumerate() {
-        constraint(rule, &at(&format!("constraints[{i}]")), out);
-    }
+    siting::check(g, path, out);
     times(g, path, out);
     rules::of_group(g, kind, path, out);
     out.check(
@@ -109,20 +107,6 @@ fn volume(g: &GroupSpec, kind: JobKind, path: &str, out: &mut Violations) {
         plain && (within || !text.starts_with('/')),
         format!("{path}.path"),
         "must be a path within the sandbox, or with an image an absolute one, without `..`",
-    );
-}
-
-fn constraint(c: &Constraint, path: &str, out: &mut Violations) {
-    let named = !c.attribute.is_empty() && is_line(&c.attribute, 255);
-    out.check(
-        named,
-        format!("{path}.attribute"),
-        "must name an attribute of hosts, or `hostname`",
-    );
-    out.check(
-        !c.values.is_empty(),
-        format!("{path}.values"),
-        "must name at least one value",
     );
 }
 

@@ -9,6 +9,7 @@ pub mod pool;
 mod probes;
 mod rules;
 mod runtime;
+mod siting;
 mod spec;
 pub mod text;
 

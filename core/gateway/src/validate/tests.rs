@@ -3,7 +3,7 @@ use echelon_core_model::Span;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rules::{After, Completion, Condition, MaxFailed, Restart};
-use echelon_core_model::spec::{Constraint, JobKind, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::spec::{JobKind, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
 use echelon_core_model::{GroupName, PoolId, Version};
 use echelon_core_testkit::build::JobBuilder;
 
@@ -195,27 +195,12 @@ fn each_rule_of_how_jobs_and_instances_end_names_its_field() {
     assert!(expected.iter().all(|f| wrong.iter().any(|w| w == f)), "{wrong:?}");
 }
 
-#[test]
-fn each_rule_of_a_constraint_names_its_field() {
-    let rule = |attribute: &str, values: &[&str]| Constraint {
-        attribute: attribute.into(),
-        values: values.iter().map(|v| (*v).to_owned()).collect(),
-        negate: false,
-    };
-    check(
-        |s| s.groups[0].constraints = vec![rule("", &["a"])],
-        "spec.groups[0].constraints[0].attribute",
-    );
-    check(
-        |s| s.groups[0].constraints = vec![rule("rack", &[])],
-        "spec.groups[0].constraints[0].values",
-    );
-}
-
 #[path = "pod_tests.rs"]
 mod pod;
 #[path = "runtime_tests.rs"]
 mod runtime;
+#[path = "siting_tests.rs"]
+mod siting;
 
 #[test]
 fn only_a_service_may_be_scaled_to_nothing() {

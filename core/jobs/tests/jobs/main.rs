@@ -11,8 +11,9 @@ mod pods;
 #[cfg(test)]
 mod rollout;
 #[cfg(test)]
-mod states;
 mod settling;
+#[cfg(test)]
+mod states;
 #[cfg(test)]
 mod takeover;
 

@@ -97,6 +97,18 @@ impl ReasonCode {
         }
     }
 
+    const fn of_rules(self) -> &'static str {
+        match self {
+            Self::HostMaxPer => "as many of its group as may be (max_per) are wherever it could run",
+            Self::HostAffinity => "no host is near to the jobs that it has to be near to (affinity)",
+            Self::HostAntiAffinity => "all hosts are near to jobs that it is kept away from (anti_affinity)",
+            Self::HostExclusive => {
+                "no host is free of other jobs where one of both wants it for itself (exclusive)"
+            }
+            _ => "",
+        }
+    }
+
     const fn of_pools(self) -> &'static str {
         match self {
             Self::PoolNotFound => "its pool does not exist; create the pool or delete the job",
@@ -119,7 +131,7 @@ impl ReasonCode {
                 "room for it is being made: others that have more than their own are being stopped"
             }
             Self::PoolPreempted => "was preempted: its room is for a pool that is entitled to it",
-            _ => "",
+            _ => self.of_rules(),
         }
     }
 }

@@ -6,11 +6,7 @@ use echelon_core_model::{HostId, InstanceNumber, Resources};
 use echelon_core_testkit::build::shape;
 
 fn problem(groups: Vec<crate::Wanted>, hosts: Vec<HostView>) -> Problem {
-    Problem {
-        token: 7,
-        groups,
-        hosts,
-    }
+    super::problem(7, groups, hosts)
 }
 
 fn three_hosts() -> Vec<HostView> {
@@ -60,7 +56,8 @@ fn what_does_not_fit_does_not_block_what_does() {
     let p = problem(vec![big, group(2, Batch, 1, shape(1, 10))], three_hosts());
     assert_eq!(
         solve(&p),
-        "2 0:b\n1 [0] hosts have too little left: cpus needs 5, has at most 4 (3 hosts: 3 too small)"
+        "2 0:b\n1 [0] hosts have too little left: cpus needs 5, has at most 4 \
+         (3 hosts: 3 too small; one would fit with cpus 4)"
     );
 }
 
@@ -146,7 +143,8 @@ fn reasons_are_true_and_have_numbers() {
         (
             vec![busy.clone()],
             vec![],
-            "hosts have too little left: cpus needs 2, has at most 1 (1 host: 1 full)",
+            "hosts have too little left: cpus needs 2, has at most 1 \
+             (1 host: 1 full)",
         ),
         (
             vec![busy.clone(), unoffered],
@@ -167,7 +165,8 @@ fn reasons_are_true_and_have_numbers() {
             // Each kind is there, but not on one host.
             vec![host("m", shape(1, 900)), host("p", shape(9, 100))],
             vec![],
-            "hosts have too little left: cpus needs 2, has at most 1 (2 hosts: 2 too small)",
+            "hosts have too little left: cpus needs 2, has at most 1 \
+             (2 hosts: 2 too small; one would fit with cpus 1)",
         ),
     ];
     for (hosts, constraints, text) in table {
@@ -187,7 +186,7 @@ fn a_problem_with_flaws_is_solved_without_them() {
     assert_eq!(answer.choices.len(), 1);
     assert!(matches!(
         report.problems.as_slice(),
-        [Flaw::GroupTwice(..), Flaw::HostTwice(_), Flaw::ItemTwice(_)]
+        [Flaw::HostTwice(_), Flaw::GroupTwice(..), Flaw::ItemTwice(_)]
     ));
 }
 
@@ -385,13 +384,15 @@ fn revocable_work_runs_on_what_hosts_lend_and_other_work_never_does() {
                 lending(host("a", shape(0, 150)), cpus(9)),
                 lending(host("b", shape(9, 900)), cpus(5)),
             ],
-            "1 0:a 1:b 2:b\n1 [3] hosts have too little left: cpus needs 2, has at most 1 (2 hosts: 2 full)",
+            "1 0:a 1:b 2:b\n1 [3] hosts have too little left: cpus needs 2, has at most 1 \
+             (2 hosts: 2 full; one would fit with memory 50MiB)",
         ),
         (
             "where memory is lent ordinary memory is not touched",
             revocable(3),
             vec![lending(host("a", shape(9, 900)), shape(8, 250))],
-            "1 0:a 1:a\n1 [2] hosts have too little left: memory needs 100MiB, has at most 50MiB (1 host: 1 full)",
+            "1 0:a 1:a\n1 [2] hosts have too little left: memory needs 100MiB, has at most 50MiB \
+             (1 host: 1 full; one would fit with memory 50MiB)",
         ),
         (
             "ordinary processor time is never taken",
@@ -400,7 +401,8 @@ fn revocable_work_runs_on_what_hosts_lend_and_other_work_never_does() {
                 host("a", shape(9, 900)),
                 lending(host("b", shape(9, 900)), cpus(1)),
             ],
-            "1 [0] hosts lend too little room for revocable work: cpus needs 2, has at most 1 (2 hosts: 2 lend too little)",
+            "1 [0] hosts lend too little room for revocable work: cpus needs 2, has at most 1 \
+             (2 hosts: 2 lend too little; one would fit with cpus 1)",
         ),
         (
             "lent, not offered",
@@ -412,7 +414,8 @@ fn revocable_work_runs_on_what_hosts_lend_and_other_work_never_does() {
             "other work",
             group(1, Batch, 2, shape(2, 100)),
             vec![lending(host("a", shape(3, 900)), shape(8, 800))],
-            "1 0:a\n1 [1] hosts have too little left: cpus needs 2, has at most 1 (1 host: 1 full)",
+            "1 0:a\n1 [1] hosts have too little left: cpus needs 2, has at most 1 \
+             (1 host: 1 full; one would fit with cpus 1)",
         ),
     ] {
         assert_eq!(solve(&problem(vec![wanted], hosts)), answer, "{why}");

@@ -19,13 +19,8 @@ fn member(job: u128, name: &str, instances: u32, cores: u64) -> Wanted {
 
 fn problem(groups: Vec<Wanted>, hosts: &[u64]) -> Problem {
     let hosts = hosts.iter().enumerate();
-    Problem {
-        token: 1,
-        groups,
-        hosts: hosts
-            .map(|(i, n)| host(&format!("h{i}"), shape(*n, 99)))
-            .collect(),
-    }
+    let hosts = hosts.map(|(i, n)| host(&format!("h{i}"), shape(*n, 99)));
+    super::problem(1, groups, hosts.collect())
 }
 
 #[test]
@@ -39,7 +34,8 @@ fn all_groups_of_a_gang_are_placed_or_none() {
     assert_eq!(
         solve(&problem(groups(), &[3, 3])),
         "1 [0] waits to begin together with the rest of its gang (group worker has no room)\n\
-         1 [0-2] hosts have too little left: cpus needs 2, has at most 1 (2 hosts: 2 full)"
+         1 [0-2] hosts have too little left: cpus needs 2, has at most 1 \
+         (2 hosts: 2 full)"
     );
 }
 
@@ -50,7 +46,8 @@ fn what_a_gang_cannot_use_is_for_others() {
     assert_eq!(
         solve(&problem(groups, &[3, 2])),
         "2 0:h1 1:h1 2:h0 3:h0 4:h0\n\
-         1 [0-2] hosts have too little left: cpus needs 2, has at most 1 (2 hosts: 2 full)"
+         1 [0-2] hosts have too little left: cpus needs 2, has at most 1 \
+         (2 hosts: 2 full)"
     );
 }
 

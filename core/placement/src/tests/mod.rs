@@ -1,14 +1,18 @@
 //! The language of the tests, then tables, then properties against a plain one-by-one reference.
 
 mod cases;
+mod example;
 mod gangs;
+mod model;
 mod properties;
+mod rules;
 mod size;
 mod victims;
 
 use crate::{Answer, Item, Problem, Wanted, check, place};
 use echelon_core_model::cluster::{HostView, Slack};
-use echelon_core_model::spec::{Constraint, JobKind};
+use echelon_core_model::siting::{Constraint, Siting};
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, PortSet, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +68,9 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
         resources,
         revocable: false,
         ports: Vec::new(),
+        labels: Arc::default(),
         constraints: Vec::new(),
+        siting: Siting::default(),
         items: (0..instances)
             .map(|n| Item {
                 number: InstanceNumber(n),
@@ -79,9 +85,17 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
 
 pub fn rule(attribute: &str, values: &[&str], negate: bool) -> Constraint {
     Constraint {
-        attribute: attribute.to_owned(),
-        values: values.iter().map(|v| (*v).to_owned()).collect(),
         negate,
+        ..Constraint::one_of(attribute, values)
+    }
+}
+
+pub fn problem(token: u64, groups: Vec<Wanted>, hosts: Vec<HostView>) -> Problem {
+    Problem {
+        token,
+        groups,
+        hosts: Arc::new(hosts.into()),
+        ..Problem::default()
     }
 }
 

@@ -7,6 +7,7 @@ use echelon_core_model::{HostId, InstanceId, InstanceNumber, Kind, PortSet, Reso
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 fn resources(most: u64) -> impl Strategy<Value = Resources> {
     (0..=most, 0..=most, 0..=most / 2, 0..=2u64).prop_map(|(cpus, memory, disk, gpus)| Resources {
@@ -92,11 +93,7 @@ prop_compose! {
 pub fn a_problem() -> impl Strategy<Value = Problem> {
     let hosts = (0..8usize).prop_flat_map(|n| (0..n).map(a_host).collect::<Vec<_>>());
     let groups = (0..6u128).prop_flat_map(|n| (0..n).map(a_group).collect::<Vec<_>>());
-    (hosts, groups).prop_map(|(hosts, groups)| Problem {
-        token: 1,
-        groups,
-        hosts,
-    })
+    (hosts, groups).prop_map(|(hosts, groups)| super::problem(1, groups, hosts))
 }
 
 /// Those that can only be where their volumes are: in order, before all others.
@@ -113,6 +110,7 @@ fn seat_bound<'a>(
         for b in &g.bound {
             let host = problem
                 .hosts
+                .views()
                 .iter()
                 .find(|h| h.id == b.host && b.offered && !h.draining);
             let host = host.filter(|h| g.constraints.iter().all(|r| crate::constraint::holds(r, h)));
@@ -138,14 +136,47 @@ fn seat_bound<'a>(
     }
 }
 
+/// How many of a group hosts have, those that were seated where they are bound to be.
+fn counted(g: &Wanted, seated: &BTreeMap<InstanceId, HostId>) -> BTreeMap<HostId, u32> {
+    let mut counts = g.present.clone();
+    for b in &g.bound {
+        let id = InstanceId {
+            job: g.job,
+            group: g.group.clone(),
+            number: b.number,
+        };
+        if let Some(host) = seated.get(&id) {
+            *counts.entry(host.clone()).or_default() += 1;
+        }
+    }
+    counts
+}
+
 /// One instance after the other, looking at every host each time.
 fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
-    let most = Kind::ALL.map(|k| problem.hosts.iter().map(|h| h.free.get(k)).max().unwrap_or(0));
-    let mut free: BTreeMap<&HostId, Resources> = problem.hosts.iter().map(|h| (&h.id, h.free)).collect();
-    let mut slack: BTreeMap<&HostId, Resources> =
-        problem.hosts.iter().map(|h| (&h.id, h.slack.free)).collect();
-    let mut ports: BTreeMap<&HostId, PortSet> =
-        problem.hosts.iter().map(|h| (&h.id, h.ports.clone())).collect();
+    let most = Kind::ALL.map(|k| {
+        problem
+            .hosts
+            .views()
+            .iter()
+            .map(|h| h.free.get(k).max(h.capacity.get(k)))
+            .max()
+            .unwrap_or(0)
+    });
+    let mut free: BTreeMap<&HostId, Resources> =
+        problem.hosts.views().iter().map(|h| (&h.id, h.free)).collect();
+    let mut slack: BTreeMap<&HostId, Resources> = problem
+        .hosts
+        .views()
+        .iter()
+        .map(|h| (&h.id, h.slack.free))
+        .collect();
+    let mut ports: BTreeMap<&HostId, PortSet> = problem
+        .hosts
+        .views()
+        .iter()
+        .map(|h| (&h.id, h.ports.clone()))
+        .collect();
     let size = |left: Resources| -> u64 {
         let parts = Kind::ALL.into_iter().zip(most).filter(|(_, m)| *m > 0);
         parts.map(|(k, m)| left.get(k) * 1_000_000 / m).sum()
@@ -155,9 +186,9 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
     let mut out = BTreeMap::new();
     seat_bound(problem, &groups, (&mut free, &mut ports), &mut out);
     for g in groups {
-        let mut counts = g.present.clone();
+        let mut counts = counted(g, &out);
         for item in &g.items {
-            let fitting = problem.hosts.iter().filter(|h| {
+            let fitting = problem.hosts.views().iter().filter(|h| {
                 let passes = g.constraints.iter().all(|r| crate::constraint::holds(r, h));
                 let kept_out = h.kept && g.resources.gpus == 0;
                 let (need, lent) = g.parts(h);
@@ -216,14 +247,16 @@ proptest! {
     #[test]
     fn the_order_of_lists_does_not_matter(problem in a_problem(), seed in any::<u64>()) {
         let mut mixed = problem.clone();
+        let mut hosts = problem.hosts.views().to_vec();
         let mut state = seed;
         let mut draw = |n: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             usize::try_from(state >> 33).unwrap() % n
         };
-        for i in (1..mixed.hosts.len()).rev() {
-            mixed.hosts.swap(i, draw(i + 1));
+        for i in (1..hosts.len()).rev() {
+            hosts.swap(i, draw(i + 1));
         }
+        mixed.hosts = Arc::new(hosts.into());
         for i in (1..mixed.groups.len()).rev() {
             mixed.groups.swap(i, draw(i + 1));
         }

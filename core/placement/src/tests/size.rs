@@ -1,7 +1,6 @@
 //! A large problem: 20,000 instances on 1,000 hosts (3 to 20 ms with optimization), all groups in one.
 
 use super::{group, host, judged};
-use crate::Problem;
 use echelon_core_model::spec::JobKind;
 use echelon_core_testkit::build::shape;
 
@@ -15,11 +14,7 @@ fn cluster(hosts: u64) -> Vec<echelon_core_model::cluster::HostView> {
 fn twenty_thousand_instances_find_a_thousand_hosts() {
     for kind in [JobKind::Batch, JobKind::Service] {
         let one = vec![group(1, kind, 20_000, shape(1, 64))];
-        let answer = judged(&Problem {
-            token: 0,
-            groups: one,
-            hosts: cluster(1_000),
-        });
+        let answer = judged(&super::problem(0, one, cluster(1_000)));
         let cores: u64 = (0..1_000u64).map(|n| 8 + n % 8).sum();
         assert_eq!(answer.choices.len() as u64, cores.min(20_000), "{kind}");
     }

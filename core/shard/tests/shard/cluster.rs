@@ -29,6 +29,8 @@ pub struct Task {
 #[derive(Debug, Default)]
 pub struct Cluster {
     pub hosts: BTreeMap<HostId, Resources>,
+    /// Attributes of hosts that have any.
+    pub attributes: BTreeMap<HostId, BTreeMap<String, String>>,
     pub tasks: BTreeMap<String, Task>,
     /// Open offers.
     pub offers: BTreeMap<String, (HostId, Resources)>,
@@ -176,12 +178,12 @@ impl Cluster {
                 id: OfferId(Arc::from(id)),
                 hostname: Arc::from(format!("{host}.example")),
                 maintenance: self.planned.get(&host).copied(),
+                attributes: self.attributes.get(&host).cloned().unwrap_or_default(),
                 host,
                 address: String::new(),
                 resources: free,
                 revocable: Resources::ZERO,
                 ports,
-                attributes: BTreeMap::new(),
             });
         }
         if !offers.is_empty() {
@@ -369,7 +371,7 @@ impl Cluster {
             host: host.clone(),
             hostname: Arc::from(host.as_str()),
             address: String::new(),
-            attributes: BTreeMap::new(),
+            attributes: self.attributes.get(host).cloned().unwrap_or_default(),
             total: *room,
             lent: Resources::ZERO,
             ports: self.ports.get(host).cloned().unwrap_or_default(),

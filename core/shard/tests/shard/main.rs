@@ -54,6 +54,8 @@ mod rollouts;
 #[cfg(test)]
 mod sealing;
 #[cfg(test)]
+mod siting;
+#[cfg(test)]
 mod trace;
 #[cfg(test)]
 mod volumes;

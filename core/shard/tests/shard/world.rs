@@ -375,6 +375,8 @@ impl World {
                 && let Some(problem) = self.questions.pop_front()
             {
                 let (answer, _) = place(&problem);
+                let broken = echelon_core_placement::check(&problem, &answer);
+                assert!(broken.is_empty(), "{broken:#?}");
                 self.events.push_back(Event::Placed(answer));
                 continue;
             }

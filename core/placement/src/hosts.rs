@@ -1,0 +1,299 @@
+//! The hosts of a cluster as placement keeps them between questions: changed host by host, shared with a question as a whole. What
+//! follows from them is kept, too: an order from the fullest to the roomiest that does not depend on what is to be placed, and the
+//! values of their attributes by number.
+
+use echelon_core_model::cluster::HostView;
+use echelon_core_model::{HostId, Kind, Resources};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Index of a host in the order of ids.
+pub type HostIdx = usize;
+
+/// Place of a host in the order: how much it has left, then its index.
+pub type Rank = (u64, HostIdx);
+
+/// Millionths: fine enough to tell 0.001 cpus of a 1,000-core host from nothing.
+const PARTS: u64 = 1_000_000;
+
+/// All hosts at one moment. Two are equal when their hosts are, whatever was changed to come there.
+#[derive(Debug, Clone, Default)]
+pub struct Hosts {
+    /// In the order of ids.
+    views: Vec<HostView>,
+    /// Where an id is, by a number that is made of it: ids are long and begin alike, so that comparing them takes longer.
+    index: Vec<(u64, HostIdx)>,
+    order: BTreeSet<Rank>,
+    sizes: Vec<u64>,
+    /// How many hosts have so much of each kind: the most of them is the unit of sizes.
+    most: [BTreeMap<u64, u32>; 4],
+    unit: Resources,
+    columns: BTreeMap<String, Column>,
+    /// Hosts that were listed twice; the later entry was dropped.
+    twice: Vec<HostId>,
+}
+
+/// The values of an attribute, numbered. Number 0 is no value.
+#[derive(Debug, Clone, Default)]
+pub struct Column {
+    of_host: Vec<u32>,
+    numbers: BTreeMap<Arc<str>, u32>,
+    texts: Vec<Arc<str>>,
+}
+
+impl Column {
+    /// The number of a host's value.
+    pub fn number(&self, host: HostIdx) -> u32 {
+        self.of_host.get(host).copied().unwrap_or_default()
+    }
+
+    /// The values in the order of their numbers; the first is none.
+    pub fn values(&self) -> impl Iterator<Item = Option<&str>> {
+        std::iter::once(None).chain(self.texts.iter().map(|t| Some(&**t)))
+    }
+
+    fn set(&mut self, host: HostIdx, text: &str) {
+        let number = match self.numbers.get(text) {
+            Some(n) => *n,
+            None => {
+                let text: Arc<str> = Arc::from(text);
+                self.texts.push(Arc::clone(&text));
+                let n = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+                self.numbers.insert(text, n);
+                n
+            }
+        };
+        if let Some(at) = self.of_host.get_mut(host) {
+            *at = number;
+        }
+    }
+}
+
+impl Hosts {
+    /// These hosts, in any order. `O(hosts log hosts)`.
+    #[must_use]
+    pub fn new(hosts: impl IntoIterator<Item = HostView>) -> Self {
+        let mut twice = Vec::new();
+        let mut by_id: BTreeMap<HostId, HostView> = BTreeMap::new();
+        for host in hosts {
+            if by_id.contains_key(&host.id) {
+                twice.push(host.id);
+            } else {
+                by_id.insert(host.id.clone(), host);
+            }
+        }
+        let mut out = Self {
+            views: by_id.into_values().collect(),
+            twice,
+            ..Self::default()
+        };
+        for h in 0..out.views.len() {
+            out.describe(h);
+        }
+        out.index = out.views.iter().map(|v| mark(&v.id)).zip(0..).collect();
+        out.index.sort_unstable();
+        let all: Vec<Resources> = out.views.iter().map(span).collect();
+        all.into_iter().for_each(|room| out.count(room, true));
+        out.rank_all();
+        out
+    }
+
+    /// The hosts in the order of their indexes.
+    #[must_use]
+    pub fn views(&self) -> &[HostView] {
+        &self.views
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.views.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.views.is_empty()
+    }
+
+    /// The index of a host, if it is among these. `O(log hosts)`.
+    #[must_use]
+    pub fn find(&self, id: &HostId) -> Option<HostIdx> {
+        let mark = mark(id);
+        let from = self.index.partition_point(|(m, _)| *m < mark);
+        let mut alike = self.index.get(from..)?.iter().take_while(|(m, _)| *m == mark);
+        let is = |host: &HostIdx| self.views.get(*host).is_some_and(|v| v.id == *id);
+        alike.find(|(_, host)| is(host)).map(|(_, host)| *host)
+    }
+
+    /// Takes in how a host is now; one that is new makes all that is kept anew. `O(log hosts)`, unless it is larger or smaller than the
+    /// largest.
+    pub fn update(&mut self, view: HostView) {
+        let Some(host) = self.find(&view.id) else {
+            let views = std::mem::take(&mut self.views);
+            *self = Self::new(views.into_iter().chain([view]));
+            return;
+        };
+        let Some(at) = self.views.get_mut(host) else {
+            return;
+        };
+        let before = std::mem::replace(at, view);
+        let (was, now) = (span(&before), span(at));
+        let moved = before.free != at.free;
+        let described = Arc::ptr_eq(&before.attributes, &at.attributes) || before.attributes == at.attributes;
+        if !described {
+            for name in before.attributes.keys() {
+                if let Some(number) = self.columns.get_mut(name).and_then(|c| c.of_host.get_mut(host)) {
+                    *number = 0;
+                }
+            }
+            self.describe(host);
+        }
+        if was != now {
+            let unit = self.unit;
+            self.count(was, false);
+            self.count(now, true);
+            if self.unit != unit {
+                self.rank_all();
+                return;
+            }
+        }
+        if moved {
+            self.rank(host);
+        }
+    }
+
+    /// Takes in how all hosts are now, in the order of their ids: what is as before costs a comparison.
+    pub fn renew(&mut self, views: Vec<HostView>) {
+        let same =
+            self.views.len() == views.len() && self.views.iter().zip(&views).all(|(a, b)| a.id == b.id);
+        if !same {
+            *self = Self::new(views);
+            return;
+        }
+        let changed =
+            |(host, view): (HostIdx, HostView)| (self.views.get(host) != Some(&view)).then_some(view);
+        let changed: Vec<HostView> = views.into_iter().enumerate().filter_map(changed).collect();
+        changed.into_iter().for_each(|view| self.update(view));
+    }
+
+    /// Forgets a host and makes all that is kept anew.
+    pub fn remove(&mut self, id: &HostId) {
+        if let Some(host) = self.find(id) {
+            let mut views = std::mem::take(&mut self.views);
+            views.remove(host);
+            *self = Self::new(views);
+        }
+    }
+
+    /// Hosts that were listed twice.
+    pub(crate) fn twice(&self) -> &[HostId] {
+        &self.twice
+    }
+
+    /// All hosts from the fullest to the roomiest.
+    pub(crate) const fn order(&self) -> &BTreeSet<Rank> {
+        &self.order
+    }
+
+    /// The values of an attribute; `None`: no host ever had it.
+    pub(crate) fn column(&self, attribute: &str) -> Option<&Column> {
+        self.columns.get(attribute)
+    }
+
+    /// How much room is over all kinds, as a sum of parts of the largest host's.
+    pub(crate) fn size_of(&self, room: Resources) -> u64 {
+        let part = |kind: Kind| match (self.unit.get(kind), room.get(kind)) {
+            (0, _) | (_, 0) => 0,
+            (most, free) => match free.checked_mul(PARTS) {
+                Some(parts) => parts / most,
+                None => {
+                    u64::try_from(u128::from(free) * u128::from(PARTS) / u128::from(most)).unwrap_or(u64::MAX)
+                }
+            },
+        };
+        Kind::ALL.into_iter().map(part).fold(0, u64::saturating_add)
+    }
+
+    /// How much a host has left as it is here.
+    pub(crate) fn size(&self, host: HostIdx) -> u64 {
+        self.sizes.get(host).copied().unwrap_or_default()
+    }
+
+    fn describe(&mut self, host: HostIdx) {
+        let n = self.views.len();
+        let Some(view) = self.views.get(host) else { return };
+        for (name, text) in view.attributes.iter() {
+            if !self.columns.contains_key(name) {
+                let column = Column {
+                    of_host: vec![0; n],
+                    ..Column::default()
+                };
+                self.columns.insert(name.clone(), column);
+            }
+            if let Some(column) = self.columns.get_mut(name) {
+                column.set(host, text);
+            }
+        }
+    }
+
+    fn count(&mut self, room: Resources, comes: bool) {
+        for (kind, of) in Kind::ALL.into_iter().zip(&mut self.most) {
+            let n = of.entry(room.get(kind)).or_default();
+            *n = if comes {
+                n.saturating_add(1)
+            } else {
+                n.saturating_sub(1)
+            };
+            if *n == 0 {
+                of.remove(&room.get(kind));
+            }
+            let most = of.last_key_value().map_or(0, |(most, _)| *most);
+            self.unit = self.unit.with(kind, most);
+        }
+    }
+
+    fn rank(&mut self, host: HostIdx) {
+        let Some(free) = self.views.get(host).map(|v| v.free) else {
+            return;
+        };
+        let size = self.size_of(free);
+        if let Some(at) = self.sizes.get_mut(host)
+            && *at != size
+        {
+            self.order.remove(&(*at, host));
+            *at = size;
+            self.order.insert((size, host));
+        }
+    }
+
+    fn rank_all(&mut self) {
+        self.sizes = self.views.iter().map(|v| self.size_of(v.free)).collect();
+        self.order = self.sizes.iter().copied().zip(0..).collect();
+    }
+}
+
+impl PartialEq for Hosts {
+    fn eq(&self, other: &Self) -> bool {
+        self.views == other.views
+    }
+}
+
+impl Eq for Hosts {}
+
+impl From<Vec<HostView>> for Hosts {
+    fn from(views: Vec<HostView>) -> Self {
+        Self::new(views)
+    }
+}
+
+/// A number of an id that few others share (FNV-1a).
+fn mark(id: &HostId) -> u64 {
+    let fold = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, fold)
+}
+
+/// What a host has at most: what is known of that may lag behind what it offers.
+fn span(view: &HostView) -> Resources {
+    view.capacity.max_each(view.free)
+}

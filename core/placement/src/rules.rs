@@ -1,0 +1,257 @@
+//! What the rules of one group leave of the hosts while its instances are seated: its constraints, how many of it may be where, and
+//! what it and other jobs want of each other.
+
+use crate::constraint::Verdicts;
+use crate::hosts::{Column, HostIdx, Hosts};
+use crate::neighbours::{Around, Near, Others};
+use crate::problem::{Neighbour, Wanted};
+use crate::room::Room;
+use echelon_core_model::HostId;
+use echelon_core_model::siting::HOSTNAME;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What hosts have in common by an attribute.
+#[derive(Debug, Clone, Copy)]
+pub enum Domain<'a> {
+    /// Nothing: each is by itself.
+    Host,
+    /// One value.
+    Column(&'a Column),
+    /// No host has the attribute.
+    None,
+}
+
+impl<'a> Domain<'a> {
+    /// Of an attribute, or of the host's name.
+    pub fn of(attribute: &str, hosts: &'a Hosts) -> Self {
+        match hosts.column(attribute) {
+            _ if attribute == HOSTNAME => Self::Host,
+            Some(column) => Self::Column(column),
+            None => Self::None,
+        }
+    }
+
+    /// The number of what a host has; 0 for all that have nothing, but for names.
+    pub fn value(&self, host: HostIdx) -> u32 {
+        match self {
+            Self::Host => u32::try_from(host).unwrap_or(u32::MAX),
+            Self::Column(column) => column.number(host),
+            Self::None => 0,
+        }
+    }
+
+    /// The same; `None`: it has nothing.
+    pub fn shared(&self, host: HostIdx) -> Option<u32> {
+        match self {
+            Self::Host => Some(self.value(host)),
+            Self::Column(_) | Self::None => Some(self.value(host)).filter(|v| *v > 0),
+        }
+    }
+}
+
+/// What keeps an instance from a host although there may be room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// A constraint.
+    Constraint,
+    /// It is far from what the group wants to be near to.
+    Affinity,
+    /// It is near to what the group wants to be away from, or what wants to be away from it is there.
+    AntiAffinity,
+    /// The group, or what is there, wants hosts for itself.
+    Exclusive,
+    /// As many of the group as may be are there, or where it is.
+    MaxPer,
+}
+
+/// One number of `max_per`, or of evenness: how many of the group are where.
+#[derive(Debug, Clone)]
+pub struct Tally<'a> {
+    domain: Domain<'a>,
+    most: u32,
+    counts: BTreeMap<u32, u32>,
+}
+
+impl<'a> Tally<'a> {
+    fn new(attribute: &str, most: u32, hosts: &'a Hosts) -> Self {
+        Self {
+            domain: Domain::of(attribute, hosts),
+            most,
+            counts: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, host: HostIdx, n: u32) {
+        let count = self.counts.entry(self.domain.value(host)).or_default();
+        *count = count.saturating_add(n);
+    }
+
+    /// How many are where this host is.
+    pub fn count(&self, host: HostIdx) -> u32 {
+        self.counts
+            .get(&self.domain.value(host))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// What is counted by.
+    pub const fn domain(&self) -> Domain<'a> {
+        self.domain
+    }
+}
+
+/// The rules of one group at the moment.
+#[derive(Debug, Clone)]
+pub struct Rules<'a> {
+    wanted: &'a Wanted,
+    constraints: Vec<Verdicts<'a>>,
+    caps: Vec<Tally<'a>>,
+    around: Around<'a>,
+    /// How many of the group hosts have.
+    counts: BTreeMap<HostIdx, u32>,
+    /// How many of it are where, by each attribute that it is spread over, but for names.
+    spread: Vec<Tally<'a>>,
+    by_host: bool,
+    preferences: Vec<(Verdicts<'a>, i64)>,
+}
+
+impl<'a> Rules<'a> {
+    /// The rules of a group, beside what was seated of it and of others already in this question.
+    pub fn new(wanted: &'a Wanted, others: &Others<'a>, room: &Room<'a>) -> Self {
+        let hosts = room.hosts();
+        let siting = &wanted.siting;
+        let over = siting.spread_over.iter();
+        let preferences = siting.preferences.iter();
+        let mut out = Self {
+            wanted,
+            constraints: wanted
+                .constraints
+                .iter()
+                .map(|r| Verdicts::new(r, hosts))
+                .collect(),
+            caps: siting
+                .max_per
+                .iter()
+                .map(|(a, n)| Tally::new(a, *n, hosts))
+                .collect(),
+            around: others.around(wanted, hosts),
+            counts: BTreeMap::new(),
+            spread: over
+                .clone()
+                .filter(|a| *a != HOSTNAME)
+                .map(|a| Tally::new(a, u32::MAX, hosts))
+                .collect(),
+            by_host: over.clone().any(|a| a == HOSTNAME),
+            preferences: preferences
+                .map(|p| (Verdicts::new(&p.rule, hosts), p.weight.into()))
+                .collect(),
+        };
+        for (id, n) in wanted.present.iter().filter(|(_, n)| **n > 0) {
+            if let Some(host) = room.find(id) {
+                out.add(host, *n);
+            }
+        }
+        others.of(wanted).for_each(|host| out.add(host, 1));
+        out
+    }
+
+    fn add(&mut self, host: HostIdx, n: u32) {
+        let count = self.counts.entry(host).or_default();
+        *count = count.saturating_add(n);
+        self.caps
+            .iter_mut()
+            .chain(&mut self.spread)
+            .for_each(|t| t.add(host, n));
+    }
+
+    /// One more of it is on a host.
+    pub fn seated(&mut self, host: HostIdx) {
+        self.add(host, 1);
+    }
+
+    /// The group.
+    pub const fn wanted(&self) -> &'a Wanted {
+        self.wanted
+    }
+
+    /// How many of the group a host has.
+    pub fn count(&self, host: HostIdx) -> u32 {
+        self.counts.get(&host).copied().unwrap_or_default()
+    }
+
+    /// The hosts that have any of it.
+    pub fn occupied(&self) -> impl Iterator<Item = HostIdx> + '_ {
+        self.counts.keys().copied()
+    }
+
+    /// The first rule that keeps the group from a host.
+    pub fn broken(&self, host: HostIdx, room: &Room<'_>) -> Option<Rule> {
+        let view = room.view(host)?;
+        if !self.constraints.iter().all(|c| c.holds(host, view)) {
+            return Some(Rule::Constraint);
+        }
+        match self.around.broken(host) {
+            Some(Near::Far) => return Some(Rule::Affinity),
+            Some(Near::Close) => return Some(Rule::AntiAffinity),
+            Some(Near::Closed) => return Some(Rule::Exclusive),
+            None => {}
+        }
+        let full = self.caps.iter().any(|cap| cap.count(host) >= cap.most);
+        full.then_some(Rule::MaxPer)
+    }
+
+    /// Whether an instance may go to this host and fits there.
+    pub fn may_use(&self, host: HostIdx, room: &Room<'_>) -> bool {
+        room.fits(host, self.wanted)
+            && room.view(host).is_some_and(|v| !self.wanted.is_kept_out(v))
+            && self.broken(host, room).is_none()
+            && room.ports(host, &self.wanted.ports).is_some()
+    }
+
+    /// Whether who is alike is kept from the same hosts: nothing depends on where runs are.
+    pub fn are_of_hosts_alone(&self) -> bool {
+        self.caps.is_empty() && self.around.is_empty()
+    }
+
+    /// Whether some hosts come before others whatever the strategy says.
+    pub fn rank_hosts(&self) -> bool {
+        !self.spread.is_empty() || !self.preferences.is_empty() || self.around.has_wishes()
+    }
+
+    /// Whether some of that depends on where other jobs are.
+    pub const fn wish_for_others(&self) -> bool {
+        self.around.has_wishes()
+    }
+
+    /// The attributes that the group is spread over, but for names.
+    pub fn spread(&self) -> &[Tally<'a>] {
+        &self.spread
+    }
+
+    /// Whether it is spread over hosts, whatever the strategy.
+    pub const fn spreads_over_hosts(&self) -> bool {
+        self.by_host
+    }
+
+    /// The sum of the weights of what holds at a host.
+    pub fn score(&self, host: HostIdx, room: &Room<'_>) -> i64 {
+        let Some(view) = room.view(host) else { return 0 };
+        let of = self.preferences.iter().filter(|(rule, _)| rule.holds(host, view));
+        of.map(|(_, weight)| *weight).sum::<i64>() + self.around.score(host)
+    }
+}
+
+/// The hosts on which the rules of a group let one more of it be, room or not.
+#[must_use]
+pub fn rules_let(wanted: &Wanted, others: &[Neighbour], hosts: &Hosts) -> BTreeSet<HostId> {
+    let room = Room::new(hosts, &[]);
+    let rules = Rules::new(wanted, &Others::new(others), &room);
+    let open = (0..hosts.len()).filter(|host| rules.broken(*host, &room).is_none());
+    open.filter_map(|host| Some(room.view(host)?.id.clone()))
+        .collect()
+}
+
+/// Values of a domain on these hosts.
+pub fn values(domain: Domain<'_>, hosts: impl Iterator<Item = HostIdx>) -> BTreeSet<u32> {
+    hosts.filter_map(|h| domain.shared(h)).collect()
+}

@@ -1,0 +1,270 @@
+//! Where the instances of one group go, one after the other while nobody else takes room: to the host that is best by the group's
+//! rules, and among those to the one that its strategy takes.
+
+use crate::classes::Classes;
+use crate::hosts::{HostIdx, Rank};
+use crate::problem::{Item, Wanted};
+use crate::room::Room;
+use crate::rules::Rules;
+use crate::strategy::{Candidate, Cost, Draws, Strategy};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, btree_set};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Where an item went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seated<'a> {
+    /// The item.
+    pub item: &'a Item,
+    /// Its host.
+    pub host: HostIdx,
+    /// Its ports there.
+    pub ports: Vec<u16>,
+    /// Whether it should have avoided it.
+    pub avoided: bool,
+}
+
+/// What a host costs: how often the group is on hosts already where that comes first, then what the strategy says.
+type Price = (u32, Cost);
+/// Index of a class of hosts between which only the price tells.
+type ClassIdx = usize;
+
+/// Hosts in the order in which their prices grow as long as they have none of the group.
+struct Draw<'a> {
+    how: Draws,
+    /// What is as it is kept, and the next of these.
+    order: btree_set::Range<'a, Rank>,
+    kept: Option<Rank>,
+    /// What was moved before the group's turn, the last one first. What the group itself moves was drawn already.
+    moved: Vec<Rank>,
+    indexes: Range<HostIdx>,
+}
+
+impl<'a> Draw<'a> {
+    /// Hosts with less room in sum than an instance takes are left out.
+    fn new(how: Draws, wanted: &Wanted, room: &Room<'a>) -> Self {
+        let hosts = room.hosts();
+        let least = if wanted.revocable {
+            0
+        } else {
+            hosts.size_of(wanted.resources)
+        };
+        let mut moved = match how {
+            Draws::Fullest | Draws::Roomiest => room.moved(),
+            Draws::ById | Draws::All => Vec::new(),
+        };
+        moved.retain(|(size, _)| *size >= least);
+        if how == Draws::Fullest {
+            moved.reverse();
+        }
+        Self {
+            how,
+            order: hosts.order().range((least, 0)..),
+            kept: None,
+            moved,
+            indexes: 0..hosts.len(),
+        }
+    }
+
+    fn next(&mut self, room: &Room<'_>) -> Option<HostIdx> {
+        let as_kept = |rank: &&Rank| room.is_as_kept(rank.1);
+        let before: fn(Rank, Rank) -> bool = match self.how {
+            Draws::Fullest => {
+                self.kept = self.kept.or_else(|| self.order.find(as_kept).copied());
+                |a, b| a < b
+            }
+            Draws::Roomiest => {
+                self.kept = self.kept.or_else(|| self.order.rfind(as_kept).copied());
+                |a, b| a > b
+            }
+            Draws::ById | Draws::All => return self.indexes.next(),
+        };
+        let rank = match (self.kept, self.moved.last()) {
+            (Some(kept), Some(moved)) if before(*moved, kept) => self.moved.pop(),
+            (Some(_), _) => self.kept.take(),
+            (None, _) => self.moved.pop(),
+        };
+        rank.map(|(_, host)| host)
+    }
+}
+
+/// The search for one group.
+pub struct Search<'s, 'a> {
+    rules: Rules<'a>,
+    room: &'s mut Room<'a>,
+    strategy: &'static dyn Strategy,
+    /// `None`: only the price tells hosts apart.
+    classes: Option<Rc<Classes>>,
+    /// Known hosts of each class.
+    known: Vec<BinaryHeap<Reverse<(Price, HostIdx)>>>,
+    /// An entry for each class that may have hosts, at most what its best one is.
+    best: BinaryHeap<Reverse<(Vec<u64>, Price, ClassIdx)>>,
+    /// Whether a class has none.
+    unlisted: Vec<bool>,
+    draw: Draw<'a>,
+    /// No host that is still to be drawn is cheaper; `None`: all are drawn.
+    floor: Option<Price>,
+}
+
+const FREE: Price = (0, [0; 3]);
+
+impl<'s, 'a> Search<'s, 'a> {
+    /// Begins one.
+    pub fn new(
+        rules: Rules<'a>,
+        classes: Option<Rc<Classes>>,
+        strategy: &'static dyn Strategy,
+        room: &'s mut Room<'a>,
+    ) -> Self {
+        let n = classes.as_ref().map_or(1, |c| c.len());
+        let draw = Draw::new(strategy.draws(), rules.wanted(), room);
+        let mut out = Self {
+            known: vec![BinaryHeap::new(); n],
+            best: BinaryHeap::new(),
+            unlisted: vec![false; n],
+            floor: Some(FREE),
+            draw,
+            rules,
+            room,
+            strategy,
+            classes,
+        };
+        let occupied: Vec<HostIdx> = out.rules.occupied().collect();
+        occupied.into_iter().for_each(|host| out.learn(host));
+        if strategy.draws() == Draws::All {
+            while let Some(host) = out.draw.next(out.room) {
+                if out.rules.count(host) == 0 {
+                    out.learn(host);
+                }
+            }
+            out.floor = None;
+        }
+        out.best = (0..n)
+            .map(|class| Reverse((out.standing(class), FREE, class)))
+            .collect();
+        out
+    }
+
+    /// Seats the items in order until one finds no host: all others would not find one either, since they have the same shape and
+    /// rules, and avoiding a host is only a preference.
+    pub fn seat(&mut self, items: &[&'a Item]) -> Vec<Seated<'a>> {
+        let mut out = Vec::with_capacity(items.len());
+        for &item in items {
+            let avoid: Vec<HostIdx> = item.avoid.iter().filter_map(|id| self.room.find(id)).collect();
+            let Some(host) = self.choose(&avoid) else { break };
+            let ports = self.room.take(host, self.rules.wanted());
+            self.rules.seated(host);
+            self.learn(host);
+            out.push(Seated {
+                item,
+                host,
+                ports,
+                avoided: avoid.contains(&host),
+            });
+        }
+        out
+    }
+
+    /// The best host that is not avoided, else the best one.
+    fn choose(&mut self, avoid: &[HostIdx]) -> Option<HostIdx> {
+        let mut passed_over = Vec::new();
+        let chosen = loop {
+            match self.take_best() {
+                Some(host) if avoid.contains(&host) => passed_over.push(host),
+                other => break other,
+            }
+        };
+        let mut passed_over = passed_over.into_iter();
+        let chosen = chosen.or_else(|| passed_over.next());
+        passed_over.for_each(|host| self.learn(host));
+        chosen
+    }
+
+    /// Takes the best host of all out of those that are known. What a class is can only become worse, but for the one that a host was
+    /// taken of: its entry says the least that it can be.
+    fn take_best(&mut self) -> Option<HostIdx> {
+        while let Some(Reverse((standing, price, class))) = self.best.pop() {
+            let Some((of_class, host)) = self.best_of(class) else {
+                if let Some(unlisted) = self.unlisted.get_mut(class) {
+                    *unlisted = true;
+                }
+                continue;
+            };
+            let now = self.standing(class);
+            let better = |next: &Reverse<(Vec<u64>, Price, ClassIdx)>| {
+                let Reverse((standing, price, _)) = next;
+                (standing, price) < (&now, &of_class)
+            };
+            if (now == standing && of_class == price) || !self.best.peek().is_some_and(better) {
+                self.known.get_mut(class)?.pop();
+                self.best.push(Reverse((now, FREE, class)));
+                return Some(host);
+            }
+            self.best.push(Reverse((now, of_class, class)));
+        }
+        None
+    }
+
+    /// The best host of a class.
+    fn best_of(&mut self, class: ClassIdx) -> Option<(Price, HostIdx)> {
+        loop {
+            let known = self.known.get_mut(class)?;
+            while let Some(Reverse((_, host))) = known.peek()
+                && !self.rules.may_use(*host, self.room)
+            {
+                known.pop();
+            }
+            let top = known.peek().map(|Reverse(top)| *top);
+            let Some(floor) = self.floor else { return top };
+            if let Some((price, host)) = top
+                && price <= floor
+            {
+                return Some((price, host));
+            }
+            match self.draw.next(self.room) {
+                None => self.floor = None,
+                Some(host) if self.rules.count(host) == 0 => {
+                    self.floor = Some(self.price(host));
+                    self.learn(host);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// A host is known from now on, if it may be used.
+    fn learn(&mut self, host: HostIdx) {
+        if self.rules.may_use(host, self.room) {
+            let class = self.classes.as_ref().map_or(0, |c| c.of(host));
+            let price = self.price(host);
+            if let Some(known) = self.known.get_mut(class) {
+                known.push(Reverse((price, host)));
+            }
+            if self.unlisted.get(class) == Some(&true) {
+                self.best.push(Reverse((self.standing(class), FREE, class)));
+                if let Some(unlisted) = self.unlisted.get_mut(class) {
+                    *unlisted = false;
+                }
+            }
+        }
+    }
+
+    fn price(&self, host: HostIdx) -> Price {
+        let count = self.rules.count(host);
+        let of = Candidate {
+            host,
+            size: self.room.size(host),
+            count,
+        };
+        let first = if self.rules.spreads_over_hosts() { count } else { 0 };
+        (first, self.strategy.cost(of))
+    }
+
+    /// How good the hosts of a class are by the rules: the less the better.
+    fn standing(&self, class: ClassIdx) -> Vec<u64> {
+        self.classes
+            .as_ref()
+            .map_or_else(Vec::new, |c| c.standing(class, &self.rules))
+    }
+}
