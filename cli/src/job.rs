@@ -58,7 +58,7 @@ pub enum Command {
         job: String,
         /// Show this version of its spec in place of the one in force
         #[arg(long, value_name = "VERSION")]
-        version: Option<u32>,
+        spec_version: Option<u32>,
     },
     /// List jobs
     List(list::Filter),
@@ -115,7 +115,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Plan { file } => plan::plan(context, &file).await,
         Command::Update { file, etag, wait } => change::update(context, &file, etag, wait).await,
         Command::Rollback { which, to } => change::roll_back(context, which, to).await,
-        Command::Get { job, version } => show::get(context, &job, version).await,
+        Command::Get { job, spec_version } => show::get(context, &job, spec_version).await,
         Command::List(filter) => list::list(context, filter).await,
         Command::Instances(filter) => instances::list(context, filter).await,
         Command::Watch { job } => watch::watch(context, &job).await,

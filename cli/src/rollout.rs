@@ -118,7 +118,7 @@ fn people(job: &v1::Job, rollout: &v1::Rollout) -> String {
 
 /// The word for a state.
 fn state(rollout: &v1::Rollout) -> String {
-    shape::word(rollout.state().as_str_name(), "ROLLOUT_STATE_")
+    shape::word(rollout.state().as_str_name(), "ROLLOUT_STATE_").replace('_', "-")
 }
 
 /// How far a rollout is: `3 of 8 instances`.

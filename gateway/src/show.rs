@@ -46,7 +46,7 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
             let of = progress.and_then(|p| p.rollout.as_ref());
             rollout::rollout(wish, head.spec_version, head.instances, of)
         }),
-        past_rollouts: head.past_rollouts.iter().map(rollout::past).collect(),
+        past_rollouts: rollout::all_past(&head.past_rollouts, head.rollout.as_ref()),
     }
 }
 

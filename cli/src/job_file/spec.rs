@@ -1,7 +1,7 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
 use super::file::{
-    ClustersFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile, VolumeOfInstanceFile,
+    ClustersFile, GangFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile, VolumeOfInstanceFile,
 };
 use super::rules;
 use super::runtime::{runtime, truth};
@@ -115,14 +115,7 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
         revocable: r.value("revocable", file.revocable.as_ref(), truth, false),
         preemptible: r.value("preemptible", file.preemptible.as_ref(), truth, true),
         controller: r.value("controller", file.controller.as_ref(), truth, false),
-        gang: file.gang.map(|gang| Gang {
-            start_within: r.value(
-                "gang.start_within",
-                gang.start_within.as_ref(),
-                quantity::span,
-                defaults::START_WITHIN,
-            ),
-        }),
+        gang: file.gang.map(|file| gang(&mut r, &file)),
         rules,
         on_unreachable: r.value(
             "on_unreachable",
@@ -143,6 +136,18 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
         Ok(spec)
     } else {
         Err(Problems(r.0))
+    }
+}
+
+fn gang(r: &mut Reader, file: &GangFile) -> Gang {
+    let within = file.start_within.as_ref();
+    Gang {
+        start_within: r.value(
+            "gang.start_within",
+            within,
+            quantity::span,
+            defaults::START_WITHIN,
+        ),
     }
 }
 

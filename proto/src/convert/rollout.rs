@@ -103,7 +103,8 @@ pub const fn state(s: RolloutState) -> v1::RolloutState {
     }
 }
 
-/// The latest rollout to the wire: as it is wanted, and what became of it, when that is known.
+/// The latest rollout to the wire: as it is wanted, and what became of it, when that is known. A wish counts at once, whether or not it was
+/// looked at since.
 #[must_use]
 pub fn rollout(
     wish: &Rollout,
@@ -112,18 +113,25 @@ pub fn rollout(
     of: Option<&RolloutProgress>,
 ) -> v1::Rollout {
     let of = of.filter(|p| p.number == wish.number);
-    let wished = wish.held.or(wish.back).map(Reason::new);
-    let why = of.and_then(|p| p.reason.clone()).or(wished);
-    let first = if wish.back.is_some() {
+    let goes_on = if wish.back.is_some() {
         RolloutState::RollingBack
     } else {
         RolloutState::Running
     };
+    let shown = match of.map_or(goes_on, |p| p.state) {
+        over if over.is_over() => over,
+        _ if wish.held.is_some() => RolloutState::Paused,
+        RolloutState::Canary if !wish.promoted => RolloutState::Canary,
+        _ => goes_on,
+    };
+    let wished = wish.held.or(wish.back).map(Reason::new);
+    let known = of.filter(|p| p.state == shown).and_then(|p| p.reason.clone());
+    let why = known.or(wished);
     v1::Rollout {
         number: wish.number,
         spec_version,
         base_version: wish.base,
-        state: state(of.map_or(first, |p| p.state)).into(),
+        state: state(shown).into(),
         since: Some(timestamp(of.map_or(wish.since, |p| p.since))),
         start_time: Some(timestamp(wish.since)),
         updated: of.map_or(0, |p| p.updated),
@@ -134,9 +142,11 @@ pub fn rollout(
     }
 }
 
-/// An earlier rollout to the wire.
+/// An earlier rollout to the wire, with the one that followed it.
 #[must_use]
-pub fn past(p: &PastRollout) -> v1::Rollout {
+fn past(p: &PastRollout, next: &Rollout) -> v1::Rollout {
+    // Who took it back tells more than that it was followed.
+    let taken_back = next.back.filter(|_| !p.state.is_over());
     let shown = if p.state.is_over() {
         state(p.state)
     } else {
@@ -148,8 +158,64 @@ pub fn past(p: &PastRollout) -> v1::Rollout {
         base_version: p.wish.base,
         state: shown.into(),
         start_time: Some(timestamp(p.wish.since)),
-        reason: p.wish.back.map(|code| reason::reason(&Reason::new(code))),
+        reason: taken_back
+            .or(p.wish.back)
+            .map(|code| reason::reason(&Reason::new(code))),
         promoted: p.wish.promoted,
         ..Default::default()
+    }
+}
+
+/// All earlier rollouts to the wire, latest last.
+#[must_use]
+pub fn all_past(past_rollouts: &[PastRollout], latest: Option<&Rollout>) -> Vec<v1::Rollout> {
+    let next = past_rollouts.iter().skip(1).map(|p| &p.wish).chain(latest);
+    past_rollouts
+        .iter()
+        .zip(next)
+        .map(|(p, next)| past(p, next))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use echelon_core_model::{ReasonCode, Timestamp};
+
+    fn shown(change: impl FnOnce(&mut Rollout), was: RolloutState) -> v1::RolloutState {
+        let mut wish = Rollout::after(None, 1, Timestamp(1));
+        change(&mut wish);
+        let of = RolloutProgress {
+            number: 1,
+            state: was,
+            since: Timestamp(2),
+            updated: 0,
+            failed: 0,
+            reason: None,
+        };
+        rollout(&wish, 2, 3, Some(&of)).state()
+    }
+
+    #[test]
+    fn a_wish_is_shown_at_once() {
+        let promoted = |r: &mut Rollout| r.promoted = true;
+        assert_eq!(shown(|_| {}, RolloutState::Canary), v1::RolloutState::Canary);
+        assert_eq!(shown(promoted, RolloutState::Canary), v1::RolloutState::Running);
+        assert_eq!(shown(|_| {}, RolloutState::Paused), v1::RolloutState::Running);
+        let held = |r: &mut Rollout| r.held = Some(ReasonCode::RolloutPaused);
+        assert_eq!(shown(held, RolloutState::Running), v1::RolloutState::Paused);
+        assert_eq!(shown(held, RolloutState::Done), v1::RolloutState::Done);
+    }
+
+    #[test]
+    fn what_was_taken_back_says_why() {
+        let first = Rollout::after(None, 1, Timestamp(1));
+        let back = first.going_back(ReasonCode::RolloutAborted, Timestamp(2));
+        let all = all_past(&[first.past(2, None)], Some(&back));
+        let told = all[0].reason.as_ref().map(|r| r.code.as_str());
+        assert_eq!(
+            (all[0].state(), told),
+            (v1::RolloutState::Superseded, Some("ROLLOUT_ABORTED"))
+        );
     }
 }
