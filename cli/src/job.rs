@@ -1,6 +1,7 @@
 //! `echelon job ...`: the verbs and their flags. Each verb is a function of its own file below `job/`.
 
 mod change;
+mod endpoints;
 mod explain;
 mod instances;
 mod list;
@@ -64,6 +65,8 @@ pub enum Command {
     List(list::Filter),
     /// List a job's instances
     Instances(instances::Filter),
+    /// List where a job's available instances can be reached
+    Endpoints(endpoints::Filter),
     /// Follow a job until it has ended
     Watch {
         /// Id or name
@@ -118,6 +121,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Get { job, spec_version } => show::get(context, &job, spec_version).await,
         Command::List(filter) => list::list(context, filter).await,
         Command::Instances(filter) => instances::list(context, filter).await,
+        Command::Endpoints(filter) => endpoints::list(context, filter).await,
         Command::Watch { job } => watch::watch(context, &job).await,
         Command::Logs(which) => logs::logs(context, which).await,
         Command::Events { job, limit } => list::events(context, &job, limit).await,

@@ -1,6 +1,8 @@
 //! `echelon standalone` as a process: a job from file to output, a service with ports, kill -9 and the same folder again, and who may use it.
 #![cfg(test)]
-#![cfg(test)]
+
+#[path = "standalone/updates.rs"]
+mod updates;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

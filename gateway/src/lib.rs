@@ -9,6 +9,7 @@ mod error;
 mod facts;
 mod grpc;
 mod guard;
+mod http_sd;
 mod json;
 mod links;
 mod pages;

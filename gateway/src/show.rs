@@ -132,3 +132,21 @@ pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
         stale: view.state.is_none() || view.cluster.as_ref().is_some_and(Part::is_stale),
     }
 }
+
+/// Where an instance can be reached; nothing of one that has no run.
+pub(crate) fn show_endpoint(view: &InstanceView, job: JobId) -> Option<v1::Endpoint> {
+    let run = view.record.as_ref()?.run.as_ref()?;
+    let shown = show_instance(view, job);
+    let of = shown.run?;
+    Some(v1::Endpoint {
+        group: shown.group,
+        number: shown.number,
+        hostname: of.hostname,
+        ports: of.ports,
+        since: run.available_since().map(timestamp),
+        cluster: shown.cluster,
+        spec_version: of.spec_version,
+        task_id: of.task_id,
+        stale: shown.stale,
+    })
+}

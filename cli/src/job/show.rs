@@ -92,11 +92,11 @@ fn rules(spec: &v1::JobSpec) -> Vec<String> {
     if let Some(n) = spec.completion {
         lines.push(format!("succeeds:  with {n} succeeded instances"));
     }
-    match spec.max_failed.as_ref().and_then(|m| m.bound.as_ref()) {
-        Some(v1::max_failed::Bound::Instances(n)) => {
+    match spec.max_failed.as_ref().and_then(|m| m.amount.as_ref()) {
+        Some(v1::amount::Amount::Count(n)) => {
             lines.push(format!("fails:     with more than {n} failed instances"));
         }
-        Some(v1::max_failed::Bound::Percent(n)) => {
+        Some(v1::amount::Amount::Percent(n)) => {
             lines.push(format!("fails:     with more than {n}% failed instances"));
         }
         None => {}

@@ -3,8 +3,9 @@
 use super::file::{AfterFile, JobFile};
 use super::scalar::Scalar;
 use super::spec::{Reader, whole};
+use super::update::amount;
 use crate::quantity;
-use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, MaxFailed, Restart, Rules};
+use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, Restart, Rules};
 use echelon_core_model::time::Span;
 
 /// How a job ends, and what it waits for.
@@ -12,7 +13,12 @@ pub(super) fn of_job(r: &mut Reader, file: &mut JobFile) -> Rules {
     let all = Completion::All;
     Rules {
         completion: r.value("completion", file.completion.as_ref(), completion, all),
-        max_failed: r.value("max_failed", file.max_failed.as_ref(), max_failed, None),
+        max_failed: r.value(
+            "max_failed",
+            file.max_failed.as_ref(),
+            |t| amount(t).map(Some),
+            None,
+        ),
         max_wait: span(r, "max_wait", file.max_wait.as_ref()),
         max_total: span(r, "max_total", file.max_total.as_ref()),
         after: after(r, file.after.take().unwrap_or_default()),
@@ -55,16 +61,6 @@ fn completion(text: &str) -> Result<Completion, String> {
             .map(Completion::Successes)
             .map_err(|_| format!("`{text}` is neither `all`, `any` nor a number of instances")),
     }
-}
-
-/// Failed instances that a job goes on with.
-fn max_failed(text: &str) -> Result<Option<MaxFailed>, String> {
-    let wrong = || format!("`{text}` is neither a number of instances nor a percentage, for example `5%`");
-    let bound = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse().map(MaxFailed::Percent).ok(),
-        None => text.parse().map(MaxFailed::Instances).ok(),
-    };
-    bound.map(Some).ok_or_else(wrong)
 }
 
 /// What other jobs have to have come to.

@@ -1,7 +1,8 @@
 //! Job files, good and bad, and what is said about them.
 
 use super::*;
-use echelon_core_model::rules::{Completion, Condition, MaxFailed, Restart};
+use echelon_core_model::rollout::Amount;
+use echelon_core_model::rules::{Completion, Condition, Restart};
 use echelon_core_model::runtime::{Containerizer, Network, PortReference, ProbeKind, Protocol, Visibility};
 use echelon_core_model::spec::{JobKind, OnSilence, Spread, defaults};
 use echelon_core_model::time::Span;
@@ -53,7 +54,7 @@ retry: {no_retry_exit_codes: [2, 78]}
     let spec = parse(text.as_bytes()).unwrap();
     assert_eq!(
         (spec.rules.completion, spec.rules.max_failed),
-        (Completion::Successes(1), Some(MaxFailed::Percent(5)))
+        (Completion::Successes(1), Some(Amount::Percent(5)))
     );
     assert_eq!(
         (spec.rules.max_wait, spec.rules.max_total),

@@ -46,7 +46,7 @@ pub(super) fn policy(r: &mut Reader, file: &UpdateFile) -> UpdatePolicy {
 }
 
 /// `3`, or `25%`.
-fn amount(text: &str) -> Result<Amount, String> {
+pub(super) fn amount(text: &str) -> Result<Amount, String> {
     let Some(part) = text.strip_suffix('%') else {
         return whole(text).map(Amount::Count);
     };

@@ -12,7 +12,7 @@ mod retry;
 pub use echelon_proto::echelon::v1;
 pub use error::{Error, FieldViolation};
 pub use notice::Notice;
-pub use pages::{clusters, events, hosts, instances, jobs, pools, volumes};
+pub use pages::{clusters, endpoints, events, hosts, instances, jobs, pools, volumes};
 
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};

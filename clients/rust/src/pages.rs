@@ -38,6 +38,8 @@ pages! {
     jobs: job_service.list_jobs(ListJobsRequest) -> jobs of Job;
     /// Instances of a job.
     instances: instance_service.list_instances(ListInstancesRequest) -> instances of Instance;
+    /// Where a job's available instances can be reached.
+    endpoints: instance_service.list_endpoints(ListEndpointsRequest) -> endpoints of Endpoint;
     /// Pools.
     pools: pool_service.list_pools(ListPoolsRequest) -> pools of Pool;
     /// Clusters.

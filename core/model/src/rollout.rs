@@ -20,12 +20,15 @@ impl Amount {
     /// Of that many instances, rounded down.
     #[must_use]
     pub fn of(self, instances: u32) -> u32 {
+        u32::try_from(self.of_many(instances.into())).unwrap_or(u32::MAX)
+    }
+
+    /// The same of all instances of a job.
+    #[must_use]
+    pub fn of_many(self, instances: u64) -> u64 {
         match self {
-            Self::Count(n) => n,
-            Self::Percent(p) => {
-                let part = u64::from(instances) * u64::from(p.min(100)) / 100;
-                u32::try_from(part).unwrap_or(u32::MAX)
-            }
+            Self::Count(n) => n.into(),
+            Self::Percent(p) => instances.saturating_mul(p.min(100).into()) / 100,
         }
     }
 }
@@ -328,6 +331,7 @@ impl GroupSpec {
             instances: self.instances,
             max_running: self.max_running,
             retry: self.retry,
+            drain: self.drain,
             max_unavailable: self.max_unavailable,
             revision: self.revision,
             ..other.clone()
@@ -353,6 +357,7 @@ impl GroupSpec {
             instances: self.instances,
             max_running: self.max_running,
             retry: self.retry,
+            drain: self.drain,
             max_unavailable: self.max_unavailable,
             revision: other.runs_of(other_version),
             ..other.clone()

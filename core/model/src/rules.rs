@@ -1,6 +1,7 @@
 //! The rules by which runs and instances end, as a specification names them.
 
 use crate::id::JobId;
+use crate::rollout::Amount;
 use crate::time::Span;
 use std::fmt;
 
@@ -110,35 +111,6 @@ impl Completion {
     }
 }
 
-/// Failed instances that a job goes on with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MaxFailed {
-    /// So many.
-    Instances(u64),
-    /// So many of a hundred, rounded down.
-    Percent(u32),
-}
-
-impl MaxFailed {
-    /// The number, of so many instances.
-    #[must_use]
-    pub fn of(self, instances: u64) -> u64 {
-        match self {
-            Self::Instances(n) => n,
-            Self::Percent(percent) => instances.saturating_mul(u64::from(percent)) / 100,
-        }
-    }
-}
-
-impl fmt::Display for MaxFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Instances(n) => write!(f, "{n}"),
-            Self::Percent(percent) => write!(f, "{percent}%"),
-        }
-    }
-}
-
 /// What another job has to have come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Condition {
@@ -189,7 +161,7 @@ pub struct Rules {
     /// When it has succeeded.
     pub completion: Completion,
     /// Failed instances that it goes on with; `None`: whatever fails, the others run to their end.
-    pub max_failed: Option<MaxFailed>,
+    pub max_failed: Option<Amount>,
     /// Longest wait for the first of it to begin, from when it was submitted or what it waits for was met.
     pub max_wait: Option<Span>,
     /// Longest time to its end, from then on.
@@ -215,9 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_hundred_are_rounded_down() {
-        assert_eq!(MaxFailed::Percent(10).of(19), 1);
-        assert_eq!(MaxFailed::Percent(100).of(10_000_000), 10_000_000);
+    fn no_more_are_needed_than_there_are() {
         assert_eq!(
             (Completion::All.needed(7), Completion::Successes(9).needed(7)),
             (7, 7)

@@ -129,6 +129,8 @@ pub struct GroupSpec {
     pub retry: Retry,
     /// What follows the end of a run, for jobs of kind batch.
     pub restart: Restart,
+    /// From when an available run is to end, and is among the endpoints no more, to SIGTERM.
+    pub drain: Span,
     /// From SIGTERM to SIGKILL.
     pub grace: Span,
     /// Longest run; `None`: unbounded.
@@ -238,6 +240,7 @@ impl GroupSpec {
             siting: Siting::default(),
             retry: defaults::retry(kind),
             restart: Restart::OnFailure,
+            drain: Span::ZERO,
             grace: defaults::GRACE,
             max_run: None,
             max_start: None,

@@ -140,7 +140,7 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
             reason: Reason::new(ReasonCode::CompletionMet).at(words),
         });
     }
-    let most = spec.rules.max_failed.map(|m| (m, m.of(of)));
+    let most = spec.rules.max_failed.map(|m| (m, m.of_many(of)));
     if let Some((said, _)) = most.filter(|(_, most)| count.failed > *most) {
         let words = format!("{} of {of}, max_failed is {said}", count.failed);
         return Some(failed(Reason::new(ReasonCode::TooManyFailed).at(words)));
@@ -191,7 +191,8 @@ fn nothing_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use echelon_core_model::rules::{MaxFailed, Restart, Rules};
+    use echelon_core_model::rollout::Amount;
+    use echelon_core_model::rules::{Restart, Rules};
     use echelon_core_model::{GroupName, Resources};
     use echelon_core_testkit::build::JobBuilder;
 
@@ -215,7 +216,7 @@ mod tests {
             ..plain.clone()
         };
         let (some, any) = (Completion::Successes(4), Completion::Successes(1));
-        let budget = |n| Some(MaxFailed::Instances(n));
+        let budget = |n| Some(Amount::Count(n));
         let table = [
             ("all succeed", with(Completion::All, None), 9, 0, None),
             (
@@ -242,14 +243,14 @@ mod tests {
             ("success comes first", with(some, budget(2)), 4, 3, MET),
             (
                 "a fifth",
-                with(Completion::All, Some(MaxFailed::Percent(20))),
+                with(Completion::All, Some(Amount::Percent(20))),
                 0,
                 2,
                 None,
             ),
             (
                 "more than that",
-                with(Completion::All, Some(MaxFailed::Percent(20))),
+                with(Completion::All, Some(Amount::Percent(20))),
                 0,
                 3,
                 TOO_MANY,
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn ten_million_instances_are_judged_by_their_counts() {
         let job = JobBuilder::batch("j", 10_000_000).max_running(5_000);
-        let spec = job.max_failed(MaxFailed::Percent(1)).build();
+        let spec = job.max_failed(Amount::Percent(1)).build();
         assert_eq!(judged(&spec, 9_000_000, 100_000), None);
         assert_eq!(judged(&spec, 9_000_000, 100_001), TOO_MANY);
     }

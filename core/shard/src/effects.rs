@@ -57,7 +57,10 @@ impl Shard {
             Then::Sealed(bucket) => self.on_sealed(bucket),
             Then::Obey => self.obey_held(),
             Then::Launch(host, runs) => self.launch(&host, &runs),
-            Then::Kill(run) => self.kills.start(Target::Run(run), self.now),
+            Then::Kill(run) => {
+                let at = self.kill_at(run);
+                self.kills.start(Target::Run(run), at);
+            }
             Then::KillStranger(task) => self.kills.start(Target::Stranger(task), self.now),
             // Kills may have been switched off since; what is still wanted is asked for again.
             Then::Call(Call::DrainAgent { .. }) if !self.may_kill() => {}

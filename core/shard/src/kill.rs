@@ -43,11 +43,11 @@ impl Kills {
         self.tries.keys()
     }
 
-    /// Begins to kill, unless that has begun.
-    pub(crate) fn start(&mut self, target: Target, now: Timestamp) {
+    /// Begins to kill at a moment, unless that has begun.
+    pub(crate) fn start(&mut self, target: Target, at: Timestamp) {
         if !self.tries.contains_key(&target) {
-            self.tries.insert(target.clone(), (0, now));
-            self.due.insert((now, target));
+            self.tries.insert(target.clone(), (0, at));
+            self.due.insert((at, target));
         }
     }
 
@@ -85,6 +85,15 @@ impl Shard {
         group
             .and_then(|g| g.group_spec())
             .map_or(defaults::GRACE, |s| s.grace)
+    }
+
+    /// When a stopping run gets its first kill: who found it among the endpoints is given time to leave.
+    pub(crate) fn kill_at(&self, run: RunAt) -> Timestamp {
+        let group = self.picture.groups.get(&run.0.0);
+        let drain = group.and_then(|g| g.group_spec()).map_or(Span::ZERO, |s| s.drain);
+        let found = self.picture.run(run).filter(|r| r.available_at.is_some());
+        let since = found.and_then(|r| r.stopping.as_ref()).map(|s| s.since);
+        since.map_or(self.now, |since| since.plus(drain).max(self.now))
     }
 
     /// Kills a stopping run as soon as everything written about its instance is durable.

@@ -105,8 +105,10 @@ impl Picture {
         let mut turns = group.turns();
         let mut out = Vec::with_capacity(numbers.len());
         for n in numbers {
-            let next = course.next(n, group.record(n), turns > 0);
-            turns = turns.saturating_sub(usize::from(next.updates));
+            // Who is down for a replacement has its turn already, whatever that one did.
+            let counted = group.restarting.contains(&n);
+            let next = course.next(n, group.record(n), turns > 0 || counted);
+            turns = turns.saturating_sub(usize::from(next.updates && !counted));
             let known = base.is_some() || next.version != course.base;
             if known && self.group_spec_of(group, next.version).is_some() {
                 out.push((n, next));

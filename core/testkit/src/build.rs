@@ -2,7 +2,8 @@
 
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
-use echelon_core_model::rules::{After, Completion, Condition, MaxFailed, Restart};
+use echelon_core_model::rollout::Amount;
+use echelon_core_model::rules::{After, Completion, Condition, Restart};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::siting::Siting;
 use echelon_core_model::spec::{Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
@@ -260,7 +261,7 @@ impl JobBuilder {
 
     /// Failed with more failed instances.
     #[must_use]
-    pub fn max_failed(mut self, most: MaxFailed) -> Self {
+    pub fn max_failed(mut self, most: Amount) -> Self {
         self.0.rules.max_failed = Some(most);
         self
     }

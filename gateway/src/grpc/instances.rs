@@ -2,8 +2,8 @@
 
 use super::{log, page, shown};
 use crate::context::Gateway;
-use crate::show::{show_instance, show_part};
-use echelon_core_gateway::instances::{InstanceFilter, get_instance, list_instances};
+use crate::show::{show_endpoint, show_instance, show_part};
+use echelon_core_gateway::instances::{InstanceFilter, get_instance, list_endpoints, list_instances};
 use echelon_core_gateway::{ApiError, resource};
 use echelon_proto::convert::instance::read_run_state;
 use echelon_proto::echelon::v1;
@@ -43,6 +43,7 @@ impl InstanceService for Gateway {
                     ApiError::field("states", "must be states of instances, such as RUN_STATE_RUNNING")
                 })?,
                 cluster: r.cluster,
+                available: false,
             };
             let asked = page(r.page_size, r.page_token);
             let found = list_instances(&self.facts, &job, filter, asked, self.now()).await?;
@@ -52,6 +53,30 @@ impl InstanceService for Gateway {
                 instances,
                 next_page_token,
                 parts: found.parts.iter().map(show_part).collect(),
+            })
+        })
+        .await
+    }
+
+    async fn list_endpoints(
+        &self,
+        request: Request<v1::ListEndpointsRequest>,
+    ) -> Result<Response<v1::ListEndpointsResponse>, Status> {
+        self.call("InstanceService/ListEndpoints", async {
+            let r = request.into_inner();
+            let (job, group) = resource::job_or_group(&r.parent, "parent")?;
+            let filter = InstanceFilter {
+                group,
+                cluster: r.cluster,
+                ..InstanceFilter::default()
+            };
+            let asked = page(r.page_size, r.page_token);
+            let found = list_endpoints(&self.facts, &job, filter, asked, self.now()).await?;
+            let id = found.job;
+            let (endpoints, next_page_token) = shown(found.page, |i| show_endpoint(i, id));
+            Ok(v1::ListEndpointsResponse {
+                endpoints: endpoints.into_iter().flatten().collect(),
+                next_page_token,
             })
         })
         .await

@@ -89,7 +89,7 @@ fn answer(http: StatusCode, value: &Value) -> Response {
 }
 
 /// The answer for a status.
-pub(super) fn problem(status: &Status) -> Response {
+pub(crate) fn problem(status: &Status) -> Response {
     answer(http_status(status.code()), &as_value(status))
 }
 

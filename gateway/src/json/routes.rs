@@ -115,7 +115,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 39] = [
+pub(super) static ROUTES: [Route; 41] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -137,6 +137,13 @@ pub(super) static ROUTES: [Route; 39] = [
     post("jobs/*", ":scale", "JobService/ScaleJob"),
     get("jobs/*", ":watch", "name", "JobService/WatchJob"),
     get("jobs/*", ":explain", "name", "JobService/ExplainJob"),
+    get("jobs/*", "/endpoints", "parent", "InstanceService/ListEndpoints"),
+    get(
+        "jobs/*/groups/*",
+        "/endpoints",
+        "parent",
+        "InstanceService/ListEndpoints",
+    ),
     get("jobs/*", "/instances", "parent", "InstanceService/ListInstances"),
     get(
         "jobs/*/groups/*",

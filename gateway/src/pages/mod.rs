@@ -38,6 +38,7 @@ pub(crate) fn router(gateway: Gateway) -> Router {
             get(|state, query| live::serve(state, Path(String::new()), query)),
         )
         .route("/live/{*path}", get(live::serve))
+        .route("/http_sd/jobs/{job}", get(crate::http_sd::serve))
         .route("/{*path}", get(show))
         .with_state(gateway)
 }

@@ -20,7 +20,8 @@ pub const fn amount(a: Amount) -> v1::Amount {
     }
 }
 
-fn read_amount(a: &v1::Amount, path: &str, problems: &mut Problems) -> Amount {
+/// From the wire: neither of both, and more than all, are problems.
+pub(super) fn read_amount(a: &v1::Amount, path: &str, problems: &mut Problems) -> Amount {
     use v1::amount::Amount as Sent;
     match a.amount {
         Some(Sent::Count(n)) => return Amount::Count(n),

@@ -4,7 +4,7 @@ use super::quantity::{duration, read_duration};
 use super::{Problems, at};
 use crate::echelon::v1;
 use echelon_core_model::Span;
-use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, MaxFailed, Restart};
+use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, Restart};
 use prost_types::Duration;
 
 pub(super) const fn restart(restart: Restart) -> v1::Restart {
@@ -63,35 +63,6 @@ pub(super) const fn completion(completion: Completion) -> Option<u64> {
 
 pub(super) fn read_completion(completion: Option<u64>) -> Completion {
     completion.map_or(Completion::All, Completion::Successes)
-}
-
-pub(super) fn max_failed(bound: MaxFailed) -> v1::MaxFailed {
-    use v1::max_failed::Bound;
-    v1::MaxFailed {
-        bound: Some(match bound {
-            MaxFailed::Instances(n) => Bound::Instances(n),
-            MaxFailed::Percent(percent) => Bound::Percent(percent),
-        }),
-    }
-}
-
-pub(super) fn read_max_failed(
-    message: Option<v1::MaxFailed>,
-    path: &str,
-    problems: &mut Problems,
-) -> Option<MaxFailed> {
-    use v1::max_failed::Bound;
-    match message?.bound {
-        Some(Bound::Instances(n)) => Some(MaxFailed::Instances(n)),
-        Some(Bound::Percent(percent)) => Some(MaxFailed::Percent(percent)),
-        None => {
-            problems.add(
-                at(path, "max_failed"),
-                "must be a number of instances, or a percentage",
-            );
-            None
-        }
-    }
 }
 
 pub(super) fn after(after: &After) -> v1::After {

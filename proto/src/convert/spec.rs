@@ -39,7 +39,7 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
             start_within: Some(duration(g.start_within)),
         }),
         completion: rules::completion(s.rules.completion),
-        max_failed: s.rules.max_failed.map(rules::max_failed),
+        max_failed: s.rules.max_failed.map(rollout::amount),
         max_wait: rules::span(s.rules.max_wait),
         max_total: rules::span(s.rules.max_total),
         after: s.rules.after.iter().map(rules::after).collect(),
@@ -93,6 +93,7 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
             no_retry_exit_codes: exit_codes(&g.retry.no_retry_exit_codes),
         }),
         restart: restart(g.restart).into(),
+        drain: Some(duration(g.drain)),
         grace: Some(duration(g.grace)),
         max_run: g.max_run.map(duration),
         max_start: g.max_start.map(duration),
@@ -153,7 +154,9 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         gang: s.gang.map(|g| read_gang(g, &at(path, "gang"), problems)),
         rules: Box::new(Rules {
             completion: rules::read_completion(s.completion),
-            max_failed: rules::read_max_failed(s.max_failed, path, problems),
+            max_failed: s
+                .max_failed
+                .map(|a| rollout::read_amount(&a, &at(path, "max_failed"), problems)),
             max_wait: rules::read_span(s.max_wait, &at(path, "max_wait"), problems),
             max_total: rules::read_span(s.max_total, &at(path, "max_total"), problems),
             after: s
@@ -242,6 +245,7 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         d.map(|d| read_duration(&d, || at(path, field), problems))
     };
     let grace = span(g.grace, "grace").unwrap_or(defaults::GRACE);
+    let drain = span(g.drain, "drain").unwrap_or(Span::ZERO);
     let max_run = span(g.max_run, "max_run");
     let max_start = span(g.max_start, "max_start");
     let retry = g.retry.unwrap_or_default();
@@ -264,6 +268,7 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         siting,
         retry,
         restart: read_restart(g.restart, path, problems),
+        drain,
         grace,
         max_run,
         max_start,

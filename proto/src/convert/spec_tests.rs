@@ -2,7 +2,7 @@ use super::*;
 use echelon_core_model::JobId;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rollout::{Amount, OnFailure, UpdatePolicy};
-use echelon_core_model::rules::{After, Completion, Condition, MaxFailed, Restart, Rules};
+use echelon_core_model::rules::{After, Completion, Condition, Restart, Rules};
 use echelon_core_model::runtime::{
     Container, Containerizer, HealthCheck, ImageFormat, Network, PortReference, PortSpec, Probe, ProbeKind,
     Protocol, Runtime, SecretReference, Uri, Visibility, Volume, VolumeSource,
@@ -238,6 +238,7 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
             max_start: r.2,
             max_unavailable: n.4,
             revision: n.4 / 2,
+            drain: s.1,
             grace: s.2,
             max_run: s.3,
         }
@@ -276,8 +277,8 @@ fn specs() -> impl Strategy<Value = JobSpec> {
     let flags = proptest::array::uniform6(any::<bool>());
     let rest = (flags, any::<u32>(), silences(), silences());
     let bound = prop_oneof![
-        any::<u64>().prop_map(MaxFailed::Instances),
-        any::<u32>().prop_map(MaxFailed::Percent)
+        any::<u32>().prop_map(Amount::Count),
+        (0..=100u32).prop_map(Amount::Percent)
     ];
     let condition = select(Condition::ALL.to_vec());
     let after = (".{0,4}", option::of(any::<u128>()), condition).prop_map(|(job, id, condition)| After {

@@ -97,7 +97,7 @@ impl World {
         let state = progress.as_ref().map(|p| p.state);
         let lost = |what: String| {
             Some(Broken {
-                invariant: 18,
+                invariant: 20,
                 what: format!("job {job}: {what}"),
             })
         };

@@ -8,7 +8,8 @@ use crate::world::World;
 use echelon_core_gateway::change::Wish;
 use echelon_core_model::instance::Ended;
 use echelon_core_model::job::{Desired, Head, JobState};
-use echelon_core_model::rules::{After, Completion, Condition, MaxFailed};
+use echelon_core_model::rollout::Amount;
+use echelon_core_model::rules::{After, Completion, Condition};
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{GroupName, InstanceNumber, JobId, ReasonCode, TaskId};
@@ -21,9 +22,9 @@ pub(crate) fn with_rules(mut spec: JobSpec, n: usize, die: &mut Die) -> JobSpec 
     }
     if spec.kind == JobKind::Batch && die.chance(250) {
         spec.rules.max_failed = Some(if die.chance(500) {
-            MaxFailed::Instances(die.below(3))
+            Amount::Count(u32::try_from(die.below(3)).unwrap_or(0))
         } else {
-            MaxFailed::Percent(25)
+            Amount::Percent(25)
         });
     }
     if n > 0 && die.chance(200) {
@@ -100,7 +101,7 @@ impl World {
         );
         let (of, rule) = (spec.counted(), head.verdict.as_ref().map(|v| v.reason.code));
         let enough = succeeded >= spec.rules.completion.needed(of);
-        let too_many = spec.rules.max_failed.is_some_and(|m| failed > m.of(of));
+        let too_many = spec.rules.max_failed.is_some_and(|m| failed > m.of_many(of));
         let wrong = match (state, rule) {
             (JobState::Succeeded, _) => !enough,
             (JobState::Failed, Some(ReasonCode::TooManyFailed)) => !too_many,

@@ -14,6 +14,7 @@ use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::view::Part;
 use assemble::{Blocks, Scene};
+use echelon_core_model::instance::Run;
 use echelon_core_model::job::Head;
 use echelon_core_model::{GroupName, InstanceNumber, JobId, RangeSet, RunState, Timestamp};
 use std::collections::BTreeSet;
@@ -32,6 +33,8 @@ pub struct InstanceFilter {
     pub states: BTreeSet<RunState>,
     /// Only on this cluster, by name or id; empty: all.
     pub cluster: String,
+    /// Only those that others can rely on at this moment.
+    pub available: bool,
 }
 
 /// A page of instances with what was seen of each cluster.
@@ -96,6 +99,35 @@ pub async fn list_instances<F: Facts>(
     })
 }
 
+/// A page of the instances that others can rely on. Where a part of them cannot be read nothing is answered: who is not listed is taken
+/// for gone.
+///
+/// # Errors
+/// As [`list_instances`], and `StorageUnavailable` where a part could not be read.
+pub async fn list_endpoints<F: Facts>(
+    facts: &F,
+    job: &JobRef,
+    filter: InstanceFilter,
+    page: PageRequest,
+    now: Timestamp,
+) -> Result<InstancePage, ApiError> {
+    let filter = InstanceFilter {
+        available: true,
+        ..filter
+    };
+    let found = list_instances(facts, job, filter, page, now).await?;
+    match found.parts.iter().find_map(|p| p.unseen.as_ref().map(|n| (p, n))) {
+        None => Ok(found),
+        Some((part, numbers)) => Err(ApiError::new(
+            ErrorReason::StorageUnavailable,
+            format!(
+                "what cluster {} stored of {numbers} cannot be read at the moment, so that endpoints would be missing; keep those that you have, and try again",
+                part.name
+            ),
+        )),
+    }
+}
+
 struct Walk {
     scene: Scene,
     filter: InstanceFilter,
@@ -134,7 +166,7 @@ impl Walk {
 
     /// How many numbers are worth looking at: no more than are wanted when every one passes.
     fn room(&self) -> u64 {
-        let all = self.filter.states.is_empty() && self.filter.cluster.is_empty();
+        let all = self.filter.states.is_empty() && self.filter.cluster.is_empty() && !self.filter.available;
         let room = self.limit.saturating_sub(self.found.len());
         if all {
             u64::try_from(room).unwrap_or(WINDOW)
@@ -152,7 +184,9 @@ impl Walk {
             let here = self.filter.cluster.is_empty() || view.cluster.as_ref().is_some_and(on);
             let state =
                 self.filter.states.is_empty() || view.state.is_none_or(|s| self.filter.states.contains(&s));
-            if here && state {
+            let run = view.record.as_ref().and_then(|r| r.run.as_ref());
+            let available = !self.filter.available || run.is_some_and(Run::is_available);
+            if here && state && available {
                 self.found.push(view);
             }
         }

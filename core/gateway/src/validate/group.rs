@@ -7,6 +7,8 @@ use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{GroupSpec, JobKind, MAX_INSTANCES};
 use echelon_core_model::{Resources, Span};
 
+/// Longest time for clients to leave a run that is to end: it holds up whatever it makes room for.
+const LONGEST_DRAIN: Span = Span::minutes(60);
 /// A million cores or GPUs, a pebibyte: more than any host has, and far from any overflow.
 const MOST_MILLI: u64 = 1_000_000_000;
 const MOST_MIB: u64 = 1 << 30;
@@ -123,6 +125,7 @@ fn times(g: &GroupSpec, path: &str, out: &mut Violations) {
         at("retry.max_backoff"),
         "must be at most 24 hours",
     );
+    out.check(g.drain <= LONGEST_DRAIN, at("drain"), "must be at most 1 hour");
     out.check(g.grace <= LONGEST_GRACE, at("grace"), "must be at most 24 hours");
     if let Some(longest) = g.max_run {
         out.check(

@@ -3,7 +3,8 @@
 use super::Violations;
 use super::group::LONGEST_RUN;
 use echelon_core_model::Span;
-use echelon_core_model::rules::{Completion, MaxFailed, Restart};
+use echelon_core_model::rollout::Amount;
+use echelon_core_model::rules::{Completion, Restart};
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use std::collections::BTreeSet;
 
@@ -67,7 +68,7 @@ pub(super) fn of_job(s: &JobSpec, path: &str, out: &mut Violations) {
             format!("must be 1 to {counted}, the number of instances that can succeed"),
         );
     }
-    if let Some(MaxFailed::Percent(percent)) = s.rules.max_failed {
+    if let Some(Amount::Percent(percent)) = s.rules.max_failed {
         out.check(percent <= 100, at("max_failed.percent"), "must be at most 100");
     }
     span(s.rules.max_wait, at("max_wait"), out);

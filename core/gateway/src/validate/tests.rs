@@ -2,7 +2,8 @@ use super::*;
 use echelon_core_model::Span;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
-use echelon_core_model::rules::{After, Completion, Condition, MaxFailed, Restart};
+use echelon_core_model::rollout::Amount;
+use echelon_core_model::rules::{After, Completion, Condition, Restart};
 use echelon_core_model::spec::{JobKind, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
 use echelon_core_model::{GroupName, PoolId, Version};
 use echelon_core_testkit::build::JobBuilder;
@@ -154,7 +155,7 @@ fn each_rule_of_how_jobs_and_instances_end_names_its_field() {
         "spec.completion",
     );
     check(
-        |s| s.rules.max_failed = Some(MaxFailed::Percent(101)),
+        |s| s.rules.max_failed = Some(Amount::Percent(101)),
         "spec.max_failed.percent",
     );
     check(|s| s.rules.max_wait = Some(Span::ZERO), "spec.max_wait");
@@ -181,7 +182,7 @@ fn each_rule_of_how_jobs_and_instances_end_names_its_field() {
     );
     let mut service = JobBuilder::service("web", 8).restart(Restart::Never).build();
     service.rules.completion = Completion::Successes(1);
-    service.rules.max_failed = Some(MaxFailed::Instances(1));
+    service.rules.max_failed = Some(Amount::Count(1));
     service.rules.max_total = Some(Span::minutes(1));
     service.groups[0].retry.no_retry_exit_codes.insert(1);
     let wrong = fields(&service, 100, Purpose::Create);

@@ -2,7 +2,8 @@
 
 use super::case::{Case, batch, service};
 use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::rules::{Condition, MaxFailed};
+use echelon_core_model::rollout::Amount;
+use echelon_core_model::rules::Condition;
 use echelon_core_model::{JobId, ReasonCode, RunState, Span, Version};
 
 /// One cluster of eight cores; jobs are made now.
@@ -39,7 +40,7 @@ fn enough_successes_end_a_job_and_stop_the_rest() {
 #[test]
 fn more_failures_than_a_job_goes_on_with_end_it() {
     let mut case = case();
-    let job = case.job(1, batch(6).max_failed(MaxFailed::Percent(20)));
+    let job = case.job(1, batch(6).max_failed(Amount::Percent(20)));
     case.at("a", |s, now| s.finish(1, RunState::Failed, now));
     case.run_for(Span::seconds(1));
     assert_eq!(case.total_active(job), 5);

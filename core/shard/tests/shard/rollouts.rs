@@ -208,6 +208,30 @@ fn a_rollback_touches_only_what_was_updated() {
 }
 
 #[test]
+fn what_keeps_failing_while_it_is_replaced_goes_back_with_its_next_run() {
+    let mut w = web(3);
+    w.cluster.starts = false;
+    update(&mut w, &spec(3, 2), ROLLOUT);
+    w.run(seconds(3));
+    w.cluster.set(&task(0, 1, 2), TaskState::Failed);
+    w.run(Span::millis(500));
+    let back = Rollout {
+        number: 2,
+        back: Some(ReasonCode::RolloutFailures),
+        ..ROLLOUT
+    };
+    w.cluster.starts = true;
+    update(&mut w, &spec(3, 1), back);
+    w.run(seconds(20));
+    assert_eq!(
+        versions(&w, 3),
+        [1, 1, 1],
+        "its own failure does not stand in its way"
+    );
+    assert_eq!(w.states(3), [RunState::Running; 3]);
+}
+
+#[test]
 fn a_new_leader_goes_on_where_the_rollout_was() {
     let mut w = web(3);
     w.cluster.starts = false;
@@ -243,4 +267,44 @@ fn a_newer_update_supersedes_and_counts_who_is_down_already() {
     w.cluster.set(&task(0, 1, pending.number.0), TaskState::Running);
     w.run(seconds(60));
     assert_eq!(versions(&w, 3), [3, 3, 3]);
+}
+
+#[test]
+fn what_is_to_end_is_drained_before_it_is_killed_also_by_the_next_leader() {
+    let mut w = World::serving();
+    let mut drained = spec(1, 1);
+    drained.groups[0].drain = Span::seconds(20);
+    w.store_job(&drained);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    w.wish(&drained, Desired::Running, 1);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(12));
+    assert_eq!(
+        w.state(0),
+        RunState::Stopping,
+        "it is among the endpoints no more"
+    );
+    w.restart();
+    w.connect();
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(4));
+    assert_eq!(w.kills(), Vec::<String>::new());
+    w.run(seconds(6));
+    assert_eq!(w.kills(), [task(0, 1, 1)]);
+}
+
+#[test]
+fn what_was_never_available_is_not_drained() {
+    let mut w = World::serving();
+    w.cluster.starts = false;
+    let mut drained = spec(1, 1);
+    drained.groups[0].drain = Span::seconds(20);
+    w.store_job(&drained);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    w.wish(&drained, Desired::Stopped, 0);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    assert_eq!(w.kills(), [task(0, 1, 1)]);
 }
