@@ -47,10 +47,11 @@ pub(super) fn policy(r: &mut Reader, file: &UpdateFile) -> UpdatePolicy {
 
 /// `3`, or `25%`.
 pub(super) fn amount(text: &str) -> Result<Amount, String> {
+    let wrong = |_| format!("`{text}` is neither a number of instances nor a percentage, for example `5%`");
     let Some(part) = text.strip_suffix('%') else {
-        return whole(text).map(Amount::Count);
+        return whole(text).map(Amount::Count).map_err(wrong);
     };
-    match whole(part.trim_end())? {
+    match whole(part.trim_end()).map_err(wrong)? {
         p if p <= 100 => Ok(Amount::Percent(p)),
         _ => Err(format!("`{text}` is more than all of them: use 0% to 100%")),
     }

@@ -201,12 +201,7 @@ impl World {
         let (call, next) = Call::start(move |facts| async move {
             match asked {
                 Asked::Create => {
-                    // The same wish, in whichever pool.
-                    let anywhere = JobSpec {
-                        pool: String::new(),
-                        ..spec.clone()
-                    };
-                    let text = format!("{anywhere:?}");
+                    let text = format!("{spec:?}");
                     let request = CreateJob {
                         request_id: format!("user{n}"),
                         hash: fnv1a(text.as_bytes()),
@@ -287,17 +282,6 @@ impl World {
     }
 
     fn user_is_refused(&mut self, n: usize, error: &ApiError) {
-        let tree = self.tree();
-        let path = self
-            .users
-            .0
-            .get(n)
-            .map(|u| u.spec.pool.clone())
-            .unwrap_or_default();
-        let below = |path: &String| tree.children(path).next().map(|p| p.path.clone());
-        let leaf = std::iter::successors(Some(path), below)
-            .last()
-            .unwrap_or_default();
         let Some(user) = self.users.0.get_mut(n) else {
             return;
         };
@@ -309,8 +293,7 @@ impl World {
         if error.is_retryable() {
             self.queue.plan(self.now.plus(Span::seconds(2)), Item::User(n));
         } else if user.job.is_none() {
-            // Its pool is gone, goes, or allows too little: an operator will see to it. One that has pools below it by now takes no jobs.
-            user.spec.pool = leaf;
+            // Its pool is gone, goes, or allows too little: an operator will see to it.
             self.queue.plan(self.now.plus(NO_POOL), Item::User(n));
         } else {
             // The job has ended, or is ending: a truthful answer to a wish that came too late.

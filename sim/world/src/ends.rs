@@ -47,6 +47,10 @@ impl World {
             })
         };
         let Some(job) = user.job else {
+            // A pool that an operator has made pools below takes no jobs, and says so.
+            if self.tree().children(&user.spec.pool).next().is_some() {
+                return None;
+            }
             if self.awaits_nothing_that_is(user) {
                 return None;
             }
