@@ -38,6 +38,11 @@ impl World {
         self.broken.extend(left);
     }
 
+    /// A pool that an operator has made pools below takes no jobs, and says so.
+    fn takes_no_jobs(&self, pool: &str) -> bool {
+        self.tree().children(pool).next().is_some()
+    }
+
     fn judge_user(&self, n: usize) -> Option<Broken> {
         let user = self.users.0.get(n)?;
         let lost = |invariant, what: String| {
@@ -47,11 +52,7 @@ impl World {
             })
         };
         let Some(job) = user.job else {
-            // A pool that an operator has made pools below takes no jobs, and says so.
-            if self.tree().children(&user.spec.pool).next().is_some() {
-                return None;
-            }
-            if self.awaits_nothing_that_is(user) {
+            if self.takes_no_jobs(&user.spec.pool) {
                 return None;
             }
             return lost(
