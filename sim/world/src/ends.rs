@@ -52,7 +52,7 @@ impl World {
             })
         };
         let Some(job) = user.job else {
-            if self.takes_no_jobs(&user.spec.pool) {
+            if self.takes_no_jobs(&user.spec.pool) || self.awaits_nothing_that_is(user) {
                 return None;
             }
             return lost(
