@@ -1,7 +1,7 @@
 //! Job files, good and bad, and what is said about them.
 
 use super::*;
-use echelon_core_model::rollout::Amount;
+use echelon_core_model::Amount;
 use echelon_core_model::rules::{Completion, Condition, Restart};
 use echelon_core_model::runtime::{Containerizer, Network, PortReference, ProbeKind, Protocol, Visibility};
 use echelon_core_model::spec::{JobKind, OnSilence, Spread, defaults};

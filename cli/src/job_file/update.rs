@@ -5,7 +5,8 @@ use super::runtime::truth;
 use super::scalar::Scalar;
 use super::spec::{Reader, whole};
 use crate::quantity;
-use echelon_core_model::rollout::{Amount, OnFailure, UpdatePolicy};
+use echelon_core_model::Amount;
+use echelon_core_model::rollout::{OnFailure, UpdatePolicy};
 
 /// The policy, with defaults where nothing is said.
 pub(super) fn policy(r: &mut Reader, file: &UpdateFile) -> UpdatePolicy {

@@ -7,7 +7,7 @@ use crate::port::Facts;
 use crate::view::JobView;
 use crate::{ask, update};
 use echelon_core_model::job::Head;
-use echelon_core_model::rollout::Rollout;
+use echelon_core_model::rollout::{Rollout, RolloutProgress};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ReasonCode, Timestamp};
 
@@ -31,9 +31,7 @@ pub enum Steer {
 #[must_use]
 pub fn under_way(at: &Present) -> Option<&Rollout> {
     let rollout = at.head.rollout.as_ref()?;
-    let known = at.progress.as_ref().and_then(|p| p.rollout.as_ref());
-    let over = known.is_some_and(|p| p.number == rollout.number && p.state.is_over());
-    (!over).then_some(rollout)
+    rollout.is_under_way(known(at)).then_some(rollout)
 }
 
 /// The rollout that follows the present one, which is over or superseded, and what is kept of that.
@@ -42,14 +40,9 @@ pub(crate) fn next(at: &Present, now: Timestamp) -> Rollout {
     Rollout::after(at.head.rollout.as_ref(), base, now)
 }
 
-/// Puts a rollout into a head that has another one, which is kept.
-pub(crate) fn begin(head: &mut Head, at: &Present, rollout: Rollout) {
-    let known = at.progress.as_ref().and_then(|p| p.rollout.as_ref());
-    let past = at.head.rollout.as_ref();
-    let past = past.map(|r| r.past(at.head.spec_version, known));
-    head.past_rollouts.extend(past);
-    head.forget_old_rollouts();
-    head.rollout = Some(rollout);
+/// What became of the latest rollout so far.
+pub(crate) fn known(at: &Present) -> Option<&RolloutProgress> {
+    at.progress.as_ref()?.rollout.as_ref()
 }
 
 /// Steers the rollout that is under way.
@@ -97,8 +90,7 @@ fn steered(at: &Present, rollout: &Rollout, wish: Steer) -> Rollout {
             ..*rollout
         },
         Steer::Resume => {
-            let known = at.progress.as_ref().and_then(|p| p.rollout.as_ref());
-            let failed = known
+            let failed = known(at)
                 .filter(|p| p.number == rollout.number && rollout.held == Some(ReasonCode::RolloutFailures));
             Rollout {
                 held: None,
@@ -169,13 +161,11 @@ async fn go_back<F: Facts>(
         return Ok(Some(at));
     }
     let (version, spec) = update::put_spec(facts, &at, spec, |_, _| {}).await?;
-    let mut head = Head {
-        spec_version: version,
-        ..at.head.clone()
-    };
+    let mut head = at.head.clone();
     if spec.kind.runs_for_ever() {
-        begin(&mut head, &at, rollout);
+        head.begin_rollout(rollout, version, known(&at));
     }
+    head.spec_version = version;
     let at = Present { spec, ..at };
     change::put(facts, change, at, head, now).await
 }

@@ -72,15 +72,15 @@ pub async fn update_job<F: Facts>(
         };
         let (version, spec) = put_spec(facts, &at, spec, settle).await?;
         let mut head = Head {
-            spec_version: version,
             owner: spec.owner.clone(),
             labels: spec.labels.clone(),
             instances: spec.instances(),
             ..at.head.clone()
         };
         if is_rolled_out(&at.spec, &spec) {
-            rollouts::begin(&mut head, &at, rollouts::next(&at, now));
+            head.begin_rollout(rollouts::next(&at, now), version, rollouts::known(&at));
         }
+        head.spec_version = version;
         let at = Present { spec, ..at };
         if let Some(done) = change::put(facts, &change, at, head, now).await? {
             return change::view(facts, done).await;

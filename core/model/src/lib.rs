@@ -10,6 +10,7 @@
     clippy::disallowed_macros
 )]
 
+pub mod amount;
 pub mod assignment;
 pub mod bucket;
 pub mod claim;
@@ -29,6 +30,7 @@ pub mod ports;
 pub mod range;
 pub mod reason;
 pub mod resources;
+pub mod revision;
 pub mod rollout;
 pub mod rules;
 pub mod run;
@@ -39,6 +41,7 @@ pub mod store;
 pub mod time;
 pub mod volume;
 
+pub use amount::Amount;
 pub use assignment::{AssignedRange, Assignment, Releasing};
 pub use few::Few;
 pub use id::{

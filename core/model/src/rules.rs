@@ -1,7 +1,7 @@
 //! The rules by which runs and instances end, as a specification names them.
 
+use crate::Amount;
 use crate::id::JobId;
-use crate::rollout::Amount;
 use crate::time::Span;
 use std::fmt;
 

@@ -112,9 +112,8 @@ impl ResourceManager {
         self.refresh();
         self.flush_assignments(now, out);
         self.order(now, out);
-        self.follow_rules(now, out);
+        self.follow_bids(now, out);
         self.follow_ends(now, out);
-        self.follow_failures(now, out);
         let looked_at = std::mem::take(&mut self.dirty);
         self.unwritten.extend(looked_at);
         self.flush_progress(now, out);
@@ -138,7 +137,7 @@ impl ResourceManager {
             self.renewals.remove(&renewal);
             self.dirty.insert(renewal.1);
         }
-        self.dirty.extend(self.verdicts.agenda.take_due(now));
+        self.dirty.extend(self.agenda.take_due(now));
         for id in self.picture.ledger.held_until(now) {
             if let Some(job) = self.picture.jobs.get_mut(&id) {
                 job.held_back.retain(|_, (until, _)| *until > now);

@@ -9,6 +9,9 @@
 )]
 
 mod after;
+mod agenda;
+mod awaited;
+mod bids;
 mod check;
 mod claimants;
 pub mod claims;
@@ -49,7 +52,6 @@ mod recover;
 mod refused;
 mod reports;
 pub mod reserved;
-mod rollback;
 pub mod rollouts;
 mod room;
 mod rules;
@@ -57,7 +59,6 @@ mod starved;
 mod store;
 mod tombstones;
 mod unplaced;
-mod verdicts;
 mod waiting;
 
 pub use check::{Broken, check};

@@ -1,13 +1,15 @@
 //! The state machine's face: events in, effects out. It acts only while it leads; what it knows is in `picture`, what is under way
 //! in `ops`. The steps themselves are in the files named after them.
 
+use crate::agenda::Agenda;
+use crate::awaited::Awaited;
+use crate::bids::Bids;
 use crate::config::Config;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::ops::Ops;
 use crate::picture::Picture;
 use crate::tombstones::Tombstone;
-use crate::verdicts::Verdicts;
 use crate::{figures, plan, reports};
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
@@ -82,11 +84,12 @@ pub struct ResourceManager {
     /// Heads that are left of jobs, by id and so by the time they were made.
     pub(crate) tombstones: BTreeMap<JobId, Tombstone>,
     /// Heads of jobs that the leader itself is changing.
-    pub(crate) changes: BTreeMap<JobId, crate::rollback::Change>,
+    pub(crate) bids: Bids,
+    /// When only time changes what rules say of a job.
+    pub(crate) agenda: Agenda,
+    pub(crate) awaited: Awaited,
     /// Pools that are to go, and since when this leader has known it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
-    /// What is under way for the rules of jobs.
-    pub(crate) verdicts: Verdicts,
     pub(crate) numbers: Numbers,
 }
 
@@ -178,9 +181,10 @@ impl ResourceManager {
             committing: None,
             all_read: false,
             tombstones: BTreeMap::new(),
-            changes: BTreeMap::new(),
+            bids: Bids::new(),
+            agenda: Agenda::default(),
+            awaited: Awaited::default(),
             leaving_pools: BTreeMap::new(),
-            verdicts: Verdicts::default(),
             numbers: Numbers::default(),
         }
     }
@@ -334,9 +338,10 @@ impl ResourceManager {
         self.writes.clear();
         self.committing = None;
         self.tombstones.clear();
-        self.changes.clear();
+        self.bids.clear();
+        self.agenda = Agenda::default();
+        self.awaited = Awaited::default();
         self.leaving_pools.clear();
-        self.verdicts = Verdicts::default();
         self.due = false;
         self.all_read = false;
         self.numbers = Numbers::default();

@@ -45,18 +45,14 @@ pub enum Purpose {
     Commit,
     /// Takes pools out of the tree that were to go and are empty.
     PutPools,
-    /// Reads the head of a job of which a rollout fails, at SERIAL.
-    ChangeHead(JobId),
-    /// Reads a spec version for its rollback.
-    ChangeSpec(JobId, u32),
-    /// Writes the spec that it goes back to.
-    PutChangedSpec(JobId),
-    /// Writes its head.
-    PutChangedHead(JobId),
-    /// Reads a head at SERIAL that a rule of its job is to change.
-    RuleHead(JobId),
-    /// Writes what a rule says into a job's head.
-    PutRule(JobId),
+    /// Reads a head at SERIAL that the leader is to change.
+    BidHead(JobId),
+    /// Reads a spec version for a rollback.
+    BidSpec(JobId, u32),
+    /// Writes the spec that a job goes back to.
+    PutBidSpec(JobId),
+    /// Writes the changed head.
+    PutBid(JobId),
     /// Removes a tombstone's head.
     RemoveHead(JobId),
 }

@@ -82,11 +82,10 @@ impl ResourceManager {
             (Purpose::Heads(bucket), Answer::Heads(heads)) => self.bucket_read(bucket, heads, now, out),
             (Purpose::Head(_), Answer::Head(Some(head))) => self.head_read(head, now, out),
             (Purpose::SettleHead(job), Answer::Head(head)) => self.head_settled(job, head, now, out),
-            (Purpose::ChangeHead(job), Answer::Head(head)) => self.change_read(job, head, now, out),
-            (Purpose::ChangeSpec(job, version), Answer::Spec(spec)) => {
-                self.change_spec_read((job, version), spec, now, out);
+            (Purpose::BidHead(job), Answer::Head(head)) => self.bid_head_read(job, head, now, out),
+            (Purpose::BidSpec(job, version), Answer::Spec(spec)) => {
+                self.bid_spec_read((job, version), spec, now, out);
             }
-            (Purpose::RuleHead(job), Answer::Head(head)) => self.rule_head_read(job, head, now, out),
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {

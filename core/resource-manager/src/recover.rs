@@ -253,12 +253,9 @@ impl ResourceManager {
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),
             // Whoever came first, the tree is another one now.
             (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),
-            (Purpose::PutChangedSpec(id), OpResult::Decided(decided)) => {
-                self.changed_spec_put(id, &decided, now, out);
-            }
-            (Purpose::PutChangedHead(id), OpResult::Decided(_)) => self.drop_change(id, now, out),
+            (Purpose::PutBidSpec(id), OpResult::Decided(d)) => self.bid_spec_put(id, &d, now, out),
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
-            (Purpose::PutRule(job), OpResult::Decided(d)) => self.rule_put((job, op), d, now, out),
+            (Purpose::PutBid(job), OpResult::Decided(d)) => self.bid_put((job, op), d, now, out),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
             (purpose, OpResult::Answer(answer)) => self.read(purpose, answer, now, out),
             // An answer that does not belong to its question is no answer; the next re-read asks again.

@@ -1,6 +1,7 @@
 //! Rollouts over all clusters: how far each is, by what shards tell of their slices; which instances may be updated while canaries
 //! wait; and what follows when too many fail. Shards replace instances by themselves, within their parts of `max_unavailable`.
 
+use crate::bids::Bid;
 use crate::orders::reports;
 use crate::picture::{JobView, Picture};
 use echelon_core_model::directive::SliceReport;
@@ -16,22 +17,13 @@ struct Told {
     failed: u64,
 }
 
-/// What follows a rollout that fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consequence {
-    /// The job goes back to this spec version.
-    RollBack(u32),
-    /// Nothing more is updated.
-    Hold,
-}
-
 /// The rollout of a job that is under way.
 fn wish_under_way(job: &JobView) -> Option<&Rollout> {
     let head = job.head.as_ref()?;
     let wish = head.rollout.as_deref()?;
     let known = job.progress.as_ref().and_then(|p| p.rollout.as_deref());
-    let over = known.is_some_and(|p| p.number == wish.number && p.state.is_over());
-    (!over && head.goal.desired == Desired::Running).then_some(wish)
+    let wanted = head.goal.desired == Desired::Running && wish.is_under_way(known);
+    wanted.then_some(wish)
 }
 
 /// The same with the spec that it goes to.
@@ -196,10 +188,9 @@ pub fn most_down(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec)
     batch.map_or(most, |b| most.min(b.of(all).max(1).into()))
 }
 
-/// What follows when more instances have failed with the new version than may.
-#[must_use]
-pub fn consequence(picture: &Picture, id: JobId, job: &JobView) -> Option<Consequence> {
-    let (wish, spec) = under_way(job)?;
+/// What follows when more instances have failed with the new version than may. A newer head that waits for its spec decides first.
+pub(crate) fn on_failures(picture: &Picture, id: JobId, job: &JobView) -> Option<Bid> {
+    let (wish, spec) = under_way(job).filter(|_| job.is_live() && job.next_head.is_none())?;
     if wish.back.is_some() || wish.held.is_some() || spec.update.on_failure == OnFailure::Continue {
         return None;
     }
@@ -213,7 +204,7 @@ pub fn consequence(picture: &Picture, id: JobId, job: &JobView) -> Option<Conseq
         return None;
     }
     Some(match spec.update.on_failure {
-        OnFailure::RollBack => Consequence::RollBack(wish.base),
-        OnFailure::Pause | OnFailure::Continue => Consequence::Hold,
+        OnFailure::RollBack => Bid::RollBack(wish.base),
+        OnFailure::Pause | OnFailure::Continue => Bid::Hold,
     })
 }

@@ -2,6 +2,7 @@
 //! never be. Pure: judged by counts and times, never by single instances, so that ten million cost as much as one.
 
 use crate::after::{Stands, stands, told};
+use crate::bids::Bid;
 use crate::picture::{JobView, Picture};
 use echelon_core_model::job::{Desired, JobState, Verdict};
 use echelon_core_model::rules::Completion;
@@ -9,20 +10,11 @@ use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 use std::collections::BTreeSet;
 
-/// What is to be written into a job's head.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bid {
-    /// It is to stop, and to end so.
-    Stop(Verdict),
-    /// Its record has been kept for long enough.
-    Delete,
-}
-
 /// What the rules say of a job now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ruling {
-    /// What is to be written, if anything.
-    pub bid: Option<Bid>,
+    /// What the leader proposes, if anything.
+    pub(crate) bid: Option<Bid>,
     /// All that it was submitted to wait for is met.
     pub released: bool,
     /// When only time changes what they say.
@@ -191,7 +183,7 @@ fn nothing_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use echelon_core_model::rollout::Amount;
+    use echelon_core_model::Amount;
     use echelon_core_model::rules::{Restart, Rules};
     use echelon_core_model::{GroupName, Resources};
     use echelon_core_testkit::build::JobBuilder;

@@ -1,8 +1,8 @@
 //! Builders with a default for everything that is not the point of a test.
 
+use echelon_core_model::Amount;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
-use echelon_core_model::rollout::Amount;
 use echelon_core_model::rules::{After, Completion, Condition, Restart};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::siting::Siting;

@@ -3,9 +3,10 @@
 use super::quantity::{duration, read_duration, timestamp};
 use super::{Problems, at, reason};
 use crate::echelon::v1;
+use echelon_core_model::Amount;
 use echelon_core_model::Reason;
 use echelon_core_model::rollout::{
-    Amount, OnFailure, PastRollout, Rollout, RolloutProgress, RolloutState, UpdatePolicy,
+    OnFailure, PastRollout, Rollout, RolloutProgress, RolloutState, UpdatePolicy,
 };
 
 /// To the wire.
@@ -212,7 +213,12 @@ mod tests {
     fn what_was_taken_back_says_why() {
         let first = Rollout::after(None, 1, Timestamp(1));
         let back = first.going_back(ReasonCode::RolloutAborted, Timestamp(2));
-        let all = all_past(&[first.past(2, None)], Some(&back));
+        let past = PastRollout {
+            wish: first,
+            spec_version: 2,
+            state: RolloutState::Running,
+        };
+        let all = all_past(&[past], Some(&back));
         let told = all[0].reason.as_ref().map(|r| r.code.as_str());
         assert_eq!(
             (all[0].state(), told),

@@ -1,7 +1,8 @@
 use super::*;
+use echelon_core_model::Amount;
 use echelon_core_model::JobId;
 use echelon_core_model::resources::Resources;
-use echelon_core_model::rollout::{Amount, OnFailure, UpdatePolicy};
+use echelon_core_model::rollout::{OnFailure, UpdatePolicy};
 use echelon_core_model::rules::{After, Completion, Condition, Restart, Rules};
 use echelon_core_model::runtime::{
     Container, Containerizer, HealthCheck, ImageFormat, Network, PortReference, PortSpec, Probe, ProbeKind,

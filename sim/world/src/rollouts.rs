@@ -8,8 +8,9 @@ use crate::world::World;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::rollouts::Steer;
 use echelon_core_gateway::update::Edit;
+use echelon_core_model::Amount;
 use echelon_core_model::job::{Desired, Head};
-use echelon_core_model::rollout::{Amount, RolloutState, UpdatePolicy};
+use echelon_core_model::rollout::{RolloutState, UpdatePolicy};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{JobId, MemberId, Span};
 

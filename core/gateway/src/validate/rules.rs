@@ -2,8 +2,8 @@
 
 use super::Violations;
 use super::group::LONGEST_RUN;
+use echelon_core_model::Amount;
 use echelon_core_model::Span;
-use echelon_core_model::rollout::Amount;
 use echelon_core_model::rules::{Completion, Restart};
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 
 use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path};
 use super::{Violations, group, rules};
+use echelon_core_model::Amount;
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::rollout::Amount;
 use echelon_core_model::spec::{JobKind, JobSpec, MAX_GANG, MAX_SPEC_BYTES, OnSilence, Spread};
 use echelon_core_model::{JobId, Span};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 use super::*;
+use echelon_core_model::Amount;
 use echelon_core_model::Span;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
-use echelon_core_model::rollout::Amount;
 use echelon_core_model::rules::{After, Completion, Condition, Restart};
 use echelon_core_model::spec::{JobKind, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
 use echelon_core_model::{GroupName, PoolId, Version};

@@ -2,6 +2,7 @@
 //! runs, and the shards' own numbers are held against pool limits.
 
 use super::shard::ModelShard;
+use crate::bids;
 use crate::effect::Effect;
 use crate::event::{Event, LinkId};
 use crate::{Config, ResourceManager, check};
@@ -357,6 +358,7 @@ impl Case {
         for effect in out {
             self.perform(effect);
         }
+        assert!(self.rm.bids.len() <= bids::AT_ONCE);
         self.hold_limits();
         self.hold_max_unavailable();
         self.hold_reservations();

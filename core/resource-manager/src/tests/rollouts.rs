@@ -2,9 +2,10 @@
 
 use super::case::{Case, service};
 use super::shard::Versions;
+use echelon_core_model::Amount;
 use echelon_core_model::directive::SliceOrder;
 use echelon_core_model::job::{Desired, Head};
-use echelon_core_model::rollout::{Amount, OnFailure, Rollout, RolloutProgress, RolloutState, UpdatePolicy};
+use echelon_core_model::rollout::{OnFailure, Rollout, RolloutProgress, RolloutState, UpdatePolicy};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Query};
@@ -151,7 +152,12 @@ fn too_many_failures_bring_the_job_back_whole() {
         (2, Some(ReasonCode::RolloutFailures), 3)
     );
     assert_eq!(case.spec(job).groups[0].revision, 1);
-    assert_eq!(head.past_rollouts.len(), 1);
+    let past: Vec<_> = head
+        .past_rollouts
+        .iter()
+        .map(|p| (p.spec_version, p.state))
+        .collect();
+    assert_eq!(past, [(2, RolloutState::Running)]);
     assert_eq!(case.rollout(job).state, RolloutState::RollingBack);
     for cluster in ["a", "b"] {
         case.tell(cluster, job, 1, (3, 0));
@@ -161,6 +167,55 @@ fn too_many_failures_bring_the_job_back_whole() {
         case.rollout(job).reason.unwrap().code,
         ReasonCode::RolloutFailures
     );
+}
+
+#[test]
+fn a_fleet_whose_rollouts_fail_at_once_goes_back_some_at_a_time() {
+    let mut case = Case::with(&[("a", 100)]);
+    let jobs: Vec<JobId> = (1..=80).map(|n| case.store_job(n, service(1))).collect();
+    jobs.iter().for_each(|job| case.hint(*job));
+    for job in &jobs {
+        case.update(*job, "b", usual());
+    }
+    let failed = Versions {
+        revision: 2,
+        updated: 0,
+        failed: 1,
+    };
+    case.at("a", |s, now| {
+        s.versions.extend(jobs.iter().map(|job| (*job, failed)));
+        s.work(now)
+    });
+    case.run_for(Span::seconds(10));
+    for job in jobs {
+        let rollout = case.head(job).unwrap().rollout.unwrap();
+        assert_eq!(
+            (rollout.number, rollout.back),
+            (2, Some(ReasonCode::RolloutFailures))
+        );
+    }
+}
+
+#[test]
+fn a_rollout_whose_first_spec_is_lost_stays_and_is_looked_at_again() {
+    let (mut case, job) = two();
+    case.update(job, "b", usual());
+    case.change_head(job, |h| h.rollout.as_mut().unwrap().base = 7);
+    case.hint(job);
+    let wakes = |case: &mut Case| {
+        let before = case.wakes;
+        case.run_for(Span::seconds(20));
+        case.wakes - before
+    };
+    let at_rest = wakes(&mut case);
+    case.tell("a", job, 2, (0, 1));
+    let trying = wakes(&mut case);
+    assert_eq!(case.head(job).unwrap().rollout.unwrap().number, 1);
+    assert!(trying < 2 * at_rest, "{trying} wakes instead of {at_rest}");
+    case.change_head(job, |h| h.rollout.as_mut().unwrap().base = 1);
+    case.hint(job);
+    case.run_for(Span::seconds(3));
+    assert_eq!(case.head(job).unwrap().rollout.unwrap().number, 2);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! How jobs end by their own rules, and wait for others: over leaders, against wishes that come meanwhile.
 
 use super::case::{Case, batch, service};
+use echelon_core_model::Amount;
 use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::rollout::Amount;
 use echelon_core_model::rules::Condition;
 use echelon_core_model::{JobId, ReasonCode, RunState, Span, Version};
 

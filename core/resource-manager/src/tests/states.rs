@@ -3,8 +3,9 @@
 use super::case::{Case, batch, service};
 use super::shard::Versions;
 use crate::event::Event;
+use echelon_core_model::Amount;
 use echelon_core_model::job::{self, Desired};
-use echelon_core_model::rollout::{self, Amount, Rollout, UpdatePolicy};
+use echelon_core_model::rollout::{self, Rollout, UpdatePolicy};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::{ClusterId, JobId, ReasonCode, RunState, Span, Timestamp};
 use echelon_core_testkit::build::JobBuilder;

@@ -2,8 +2,9 @@
 
 use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState};
+use echelon_core_model::Amount;
 use echelon_core_model::job::Desired;
-use echelon_core_model::rollout::{Amount, Rollout};
+use echelon_core_model::rollout::Rollout;
 use echelon_core_model::runtime::{Probe, ProbeKind, Runtime};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::time::Span;
