@@ -58,6 +58,7 @@ mod victims;
 mod view;
 mod volumes;
 mod waiting;
+mod wanted;
 
 pub use alone::PoolHere;
 pub use check::{Broken, check};

@@ -146,13 +146,15 @@ impl Shard {
         let Some(group) = self.picture.groups.get_mut(&at.0) else {
             return;
         };
+        let settling = group.settling.contains(&at.1);
         group.refresh_restarts(at.1, &self.draining, now);
+        let settled = settling && !group.settling.contains(&at.1);
         let settles = group.settles_at(at.1, now);
         let fails = group.fails_at(at.1);
         let revision = group.revision();
         let due = settles.into_iter().chain(fails.filter(|due| *due > now));
         self.picture.timers.extend(due.map(|due| (due, at)));
-        if settles.is_none() {
+        if settled {
             self.picture.restless.insert(at.0);
             self.picture.unreported.insert(at.0);
         }
