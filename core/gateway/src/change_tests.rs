@@ -1,30 +1,12 @@
 use super::*;
-use crate::create::{CreateJob, create_job};
 use crate::error::Code;
-use crate::testing::{Memory, NOW, Running, run};
+use crate::testing::{Memory, NOW, Running, run, web};
 use crate::update::{scale_job, update_job};
+use echelon_core_model::Span;
 use echelon_core_model::job::JobState;
-use echelon_core_model::{JobId, Span};
 use echelon_core_testkit::build::JobBuilder;
 
 const LATER: Timestamp = NOW.plus(Span::seconds(60));
-
-/// A store with one service `web` of three instances.
-fn web() -> (Memory, JobId) {
-    let mut store = Memory::new();
-    let request = CreateJob {
-        spec: JobBuilder::service("web", 3).build(),
-        priority: Some(0),
-        violations: vec![],
-        bytes: 1,
-        hash: 1,
-        request_id: "r".into(),
-    };
-    let view = run(&mut store, |facts| async move {
-        create_job(&facts, request, 1, NOW).await
-    });
-    (store, view.unwrap().head.job)
-}
 
 fn by_name(etag: &str) -> Change {
     Change {

@@ -1,33 +1,14 @@
 use super::*;
 use crate::change::{Wish, change_goal};
-use crate::create::{CreateJob, create_job};
 use crate::resource::JobRef;
-use crate::testing::{Memory, NOW, run};
+use crate::testing::{Memory, NOW, run, web};
 use crate::update::{scale_job, update_job};
 use echelon_core_model::job::JobState;
 use echelon_core_model::rollout::{RolloutProgress, RolloutState};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::{JobId, Span};
-use echelon_core_testkit::build::JobBuilder;
 
 const LATER: Timestamp = NOW.plus(Span::seconds(60));
-
-/// A store with one service `web` of three instances that run `a`.
-fn web() -> (Memory, JobId) {
-    let mut store = Memory::new();
-    let request = CreateJob {
-        spec: JobBuilder::service("web", 3).build(),
-        priority: Some(0),
-        violations: vec![],
-        bytes: 1,
-        hash: 1,
-        request_id: "r".into(),
-    };
-    let view = run(&mut store, |facts| async move {
-        create_job(&facts, request, 1, NOW).await
-    });
-    (store, view.unwrap().head.job)
-}
 
 fn named() -> Change {
     Change {

@@ -1,6 +1,7 @@
 //! A store in memory over decisions and queries, and ways to run methods against it, for the tests of this room.
 
 use crate::call::{Call, Next, Stepped};
+use crate::create::{CreateJob, create_job};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
 use echelon_core_model::control::Control;
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
@@ -15,6 +16,7 @@ use echelon_core_model::store::{
 use echelon_core_model::{
     Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, PoolId, RequestId, Timestamp, Version,
 };
+use echelon_core_testkit::build::JobBuilder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
@@ -315,6 +317,23 @@ fn put<T: PartialEq + Clone>(
 fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: V) -> Decided {
     map.insert(key, value);
     Decided::Applied
+}
+
+/// A store with one service `web` of three instances.
+pub fn web() -> (Memory, JobId) {
+    let mut store = Memory::new();
+    let request = CreateJob {
+        spec: JobBuilder::service("web", 3).build(),
+        priority: Some(0),
+        violations: vec![],
+        bytes: 1,
+        hash: 1,
+        request_id: "r".into(),
+    };
+    let view = run(&mut store, |facts| async move {
+        create_job(&facts, request, 1, NOW).await
+    });
+    (store, view.unwrap().head.job)
 }
 
 /// Runs a method to its end.

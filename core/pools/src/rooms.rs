@@ -1,13 +1,16 @@
 //! What is left: in every pool by limit and by entitlement, and in every cluster; of ordinary room and of what hosts lend.
 
+mod left;
 mod why;
+
+pub use left::Left;
 
 use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::hold::Hold;
 use crate::terms::{Held, Terms, Unit};
 use echelon_core_model::resources::Resources;
-use echelon_core_model::{ClusterId, JobId, ReasonCode};
+use echelon_core_model::{ClusterId, JobId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -22,91 +25,6 @@ pub enum Side {
 
 /// Index of a cluster in order of id.
 pub type ClusterIdx = usize;
-
-/// What a pool and those above it leave of ordinary room, of what is lent, or of both, as a side takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
-    /// By their limits.
-    pub by_limit: Resources,
-    /// By their reservations, to work that is not preemptible.
-    pub by_reservation: Resources,
-    /// By what they allow controllers.
-    pub by_controllers: Resources,
-    /// By their limits of what is lent.
-    pub by_revocable_limit: Resources,
-    /// Instances that may begin.
-    pub instances: u64,
-    /// Jobs of which something may begin.
-    pub jobs: u64,
-    /// By their entitlements.
-    pub by_entitlement: Resources,
-}
-
-impl Left {
-    /// Nothing that bounds.
-    const MOST: Self = Self {
-        by_limit: Resources::MAX,
-        by_reservation: Resources::MAX,
-        by_controllers: Resources::MAX,
-        by_revocable_limit: Resources::MAX,
-        instances: u64::MAX,
-        jobs: u64::MAX,
-        by_entitlement: Resources::MAX,
-    };
-
-    /// No unit that takes more fits.
-    pub(crate) fn most(&self) -> Resources {
-        self.by_limit.min_each(self.by_entitlement)
-    }
-
-    fn min_each(self, other: Self) -> Self {
-        Self {
-            by_limit: self.by_limit.min_each(other.by_limit),
-            by_reservation: self.by_reservation.min_each(other.by_reservation),
-            by_controllers: self.by_controllers.min_each(other.by_controllers),
-            by_revocable_limit: self.by_revocable_limit.min_each(other.by_revocable_limit),
-            instances: self.instances.min(other.instances),
-            jobs: self.jobs.min(other.jobs),
-            by_entitlement: self.by_entitlement.min_each(other.by_entitlement),
-        }
-    }
-
-    /// What the bounds leave that change only with the pools, with the code of each. One after the other is told.
-    fn bounds(&self, terms: Terms) -> impl Iterator<Item = (ReasonCode, Resources)> + use<> {
-        let firm = (!terms.preemptible).then_some((ReasonCode::PoolReservation, self.by_reservation));
-        let controller = terms
-            .controller
-            .then_some((ReasonCode::PoolControllers, self.by_controllers));
-        let limit = (ReasonCode::PoolLimit, self.by_limit);
-        // Of the side that takes nothing of what is lent, all is left.
-        let of_lent = (ReasonCode::PoolRevocableLimit, self.by_revocable_limit);
-        [limit, of_lent].into_iter().chain(firm).chain(controller)
-    }
-
-    /// The bound on numbers that is reached.
-    const fn reached(&self, terms: Terms, unit: Unit) -> Option<ReasonCode> {
-        if !terms.counted && self.jobs == 0 {
-            Some(ReasonCode::PoolJobs)
-        } else if self.instances < unit.instances {
-            Some(ReasonCode::PoolInstances)
-        } else {
-            None
-        }
-    }
-
-    /// How many units fit.
-    fn count(&self, terms: Terms, unit: Unit) -> u64 {
-        if self.reached(terms, unit).is_some() {
-            return 0;
-        }
-        let shape = unit.shape;
-        let bounds = self.bounds(terms).map(|(_, left)| shape.count_in(left));
-        let most = shape
-            .count_in(self.by_entitlement)
-            .min(self.instances / unit.instances.max(1));
-        bounds.fold(most, u64::min)
-    }
-}
 
 /// What one pool may have and has, with the pools below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

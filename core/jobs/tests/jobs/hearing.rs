@@ -1,6 +1,6 @@
 //! What news do to a record: state by state, late, repeated and contradicting.
 
-use crate::{FIRST, NOW, begun, news, policy, record};
+use crate::{ALL_TOLD, FIRST, NOW, begun, news, policy, record};
 use echelon_core_jobs::{Heard, News, OlderFate, Told, give_up, hear, next_number, settle_older};
 use echelon_core_model::instance::{Ended, InstanceRecord};
 use echelon_core_model::spec::JobKind;
@@ -8,19 +8,6 @@ use echelon_core_model::time::Span;
 use echelon_core_model::volume::HeldVolume;
 use echelon_core_model::{Generation, HostId, RunNumber, RunState, Timestamp, VolumeId};
 use proptest::prelude::*;
-
-const ALL: [Told; 10] = [
-    Told::Preparing,
-    Told::Running,
-    Told::Ending,
-    Told::Succeeded,
-    Told::Failed,
-    Told::Killed,
-    Told::Invalid,
-    Told::Dropped,
-    Told::Gone,
-    Told::Silent,
-];
 
 fn heard(from: RunState, told: Told) -> RunState {
     let mut r = record(from);
@@ -71,7 +58,7 @@ fn a_volume_is_used_once_its_run_may_have_been_there() {
         used: false,
     };
     for from in [RunState::Launching, RunState::Stopping] {
-        for told in ALL {
+        for told in ALL_TOLD {
             let mut r = record(from);
             r.volume = Some(unused());
             hear(&mut r, FIRST, &news(told), &policy(JobKind::Stateful), NOW);
@@ -127,7 +114,7 @@ fn a_proven_end_is_never_left() {
         RunState::Killed,
         RunState::Rejected,
     ] {
-        for told in ALL {
+        for told in ALL_TOLD {
             assert_eq!(heard(from, told), from, "{told:?}");
         }
     }
@@ -228,13 +215,13 @@ fn an_older_run_that_lives_is_adopted_or_stopped() {
 
 proptest! {
     #[test]
-    fn hearing_twice_is_hearing_once(tolds in proptest::collection::vec(0usize..ALL.len(), 1..12)) {
+    fn hearing_twice_is_hearing_once(tolds in proptest::collection::vec(0usize..ALL_TOLD.len(), 1..12)) {
         let mut once = record(RunState::Launching);
         let mut twice = once.clone();
         let policy = policy(JobKind::Batch);
         for (i, t) in tolds.iter().enumerate() {
             let now = Timestamp(NOW.0 + i as u64);
-            let news = news(ALL[*t]);
+            let news = news(ALL_TOLD[*t]);
             hear(&mut once, FIRST, &news, &policy, now);
             hear(&mut twice, FIRST, &news, &policy, now);
             prop_assert_eq!(hear(&mut twice, FIRST, &news, &policy, now), Heard::Nothing);

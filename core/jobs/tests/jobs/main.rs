@@ -31,6 +31,20 @@ use std::sync::Arc;
 /// The moment of all tests.
 pub(crate) const NOW: Timestamp = Timestamp(1_000_000);
 
+/// All that can be told of a task.
+pub(crate) const ALL_TOLD: [Told; 10] = [
+    Told::Preparing,
+    Told::Running,
+    Told::Ending,
+    Told::Succeeded,
+    Told::Failed,
+    Told::Killed,
+    Told::Invalid,
+    Told::Dropped,
+    Told::Gone,
+    Told::Silent,
+];
+
 pub(crate) fn policy(kind: JobKind) -> Policy {
     Policy {
         kind,

@@ -1,6 +1,6 @@
 //! News of the members of pods, in any order, and what becomes of the run.
 
-use crate::{FIRST, NOW, begun_pod, news, policy};
+use crate::{ALL_TOLD, FIRST, NOW, begun_pod, news, policy};
 use echelon_core_jobs::{
     Heard, News, Next, OlderFate, Told, Wanted, Whom, give_up, give_up_stopping, hear, is_given_back, next,
     settle_older, stop_run,
@@ -281,30 +281,17 @@ fn a_dropped_launch_is_dropped_whole() {
     assert_eq!(state(&record), RunState::Rejected);
 }
 
-const ALL: [Told; 10] = [
-    Told::Preparing,
-    Told::Running,
-    Told::Ending,
-    Told::Succeeded,
-    Told::Failed,
-    Told::Killed,
-    Told::Invalid,
-    Told::Dropped,
-    Told::Gone,
-    Told::Silent,
-];
-
 proptest! {
     #[test]
     fn hearing_of_members_twice_is_hearing_once(
-        tolds in proptest::collection::vec((0usize..3, 0usize..ALL.len()), 1..24)
+        tolds in proptest::collection::vec((0usize..3, 0usize..ALL_TOLD.len()), 1..24)
     ) {
         let mut once = begun_pod(&["log", "proxy"]);
         let mut twice = once.clone();
         let policy = policy(JobKind::Batch);
         for (i, (member, told)) in tolds.iter().enumerate() {
             let now = Timestamp(NOW.0 + i as u64);
-            let news = of([MAIN, LOG, PROXY][*member], ALL[*told]);
+            let news = of([MAIN, LOG, PROXY][*member], ALL_TOLD[*told]);
             hear(&mut once, FIRST, &news, &policy, now);
             hear(&mut twice, FIRST, &news, &policy, now);
             prop_assert_eq!(hear(&mut twice, FIRST, &news, &policy, now), Heard::Nothing);
@@ -316,11 +303,11 @@ proptest! {
     /// to be lost out of sight while that is not so of its members.
     #[test]
     fn a_run_is_where_its_members_are(
-        tolds in proptest::collection::vec((0usize..3, 0usize..ALL.len()), 1..24)
+        tolds in proptest::collection::vec((0usize..3, 0usize..ALL_TOLD.len()), 1..24)
     ) {
         let mut record = begun_pod(&["log", "proxy"]);
         for (member, told) in &tolds {
-            say(&mut record, [MAIN, LOG, PROXY][*member], ALL[*told]);
+            say(&mut record, [MAIN, LOG, PROXY][*member], ALL_TOLD[*told]);
             let run = record.run.as_ref().unwrap();
             let over = run.members.iter().all(|m| m.state.is_ended());
             prop_assert_eq!(run.state.is_ended(), over, "{:?}", run);

@@ -1,26 +1,13 @@
 //! Every row of the table of a run's states is visited, and nothing else is.
 
-use crate::{FIRST, NOW, begun, news, policy, record};
-use echelon_core_jobs::{Told, give_up, give_up_stopping, hear, settle_older, stop_older, stop_run};
+use crate::{ALL_TOLD, FIRST, NOW, begun, news, policy, record};
+use echelon_core_jobs::{give_up, give_up_stopping, hear, settle_older, stop_older, stop_run};
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::run::TRANSITIONS;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::time::Span;
 use echelon_core_model::{ReasonCode, RunState};
 use std::collections::BTreeSet;
-
-const TOLD: [Told; 10] = [
-    Told::Preparing,
-    Told::Running,
-    Told::Ending,
-    Told::Succeeded,
-    Told::Failed,
-    Told::Killed,
-    Told::Invalid,
-    Told::Dropped,
-    Told::Gone,
-    Told::Silent,
-];
 
 /// A record whose latest run is in a state, or, when that was given up, is kept as an older one.
 fn in_state(state: RunState) -> InstanceRecord {
@@ -46,7 +33,7 @@ fn ways(from: RunState) -> Vec<InstanceRecord> {
         act(&mut of);
         out.push(of);
     };
-    for told in TOLD {
+    for told in ALL_TOLD {
         for kind in [JobKind::Batch, JobKind::Service] {
             one(&|of| {
                 hear(of, FIRST, &news(told), &policy(kind), NOW);
