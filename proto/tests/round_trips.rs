@@ -186,6 +186,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             revision: max_unavailable / 2,
             updated,
             update_failures,
+            hosts: (max_unavailable % 3 > 0).then_some(max_unavailable / 3),
         }
     })
 }

@@ -130,6 +130,12 @@ impl Hosts {
         heard.is_some_and(|at| now.since(at) < self.config.look)
     }
 
+    /// Whether all hosts that there are have been heard of, as far as their master tells: what was not heard of since is gone.
+    #[must_use]
+    pub const fn has_listed(&self) -> bool {
+        self.listing.heard_at.is_some() || self.listing.refused
+    }
+
     /// Whether the master refused to list its agents when it was last asked.
     #[must_use]
     pub const fn is_unlisted(&self) -> bool {
@@ -178,14 +184,15 @@ impl Hosts {
         let record = self.record(host, now);
         // Lost since the question left: that is newer.
         let lost = !record.reachable && record.lost_at >= asked;
+        let offered = record.offerable;
         if new || record.seen_at < asked {
             record.offerable = agent.active;
         }
-        let changed = record.listed(agent, ours);
+        let changed = record.listed(agent, ours) || offered != record.offerable;
         let back = agent.active && !lost && record.seen(now);
         let drain = self.drains.named(host, &agent.hostname);
         if new || changed || back || drain {
-            self.changed.insert(host.clone());
+            self.note(host.clone());
         }
     }
 }

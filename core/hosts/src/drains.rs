@@ -140,7 +140,7 @@ impl Hosts {
             Call::DrainAgent { host } => {
                 let said = why.map_or(AgentDrain::Done, |why| AgentDrain::Refused(why.to_owned()));
                 self.drains.answered(host, said);
-                self.changed.insert(host.clone());
+                self.note(host.clone());
             }
             Call::ReactivateAgent { host } if why.is_none() => {
                 self.drains.asked.remove(host);

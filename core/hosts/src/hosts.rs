@@ -47,6 +47,8 @@ pub struct Hosts {
     pub(crate) volumes: Volumes,
     pub(crate) listing: Listing,
     pub(crate) changed: BTreeSet<HostId>,
+    /// Counts what became known of hosts: which there are, what they are like, whether they can be reached.
+    pub(crate) news: u64,
     pub(crate) removed: BTreeSet<HostId>,
     pub(crate) revivals: u64,
     pub(crate) held_revivals: u64,
@@ -84,6 +86,7 @@ impl Hosts {
             volumes: Volumes::default(),
             listing: Listing::default(),
             changed: BTreeSet::new(),
+            news: 0,
             removed: BTreeSet::new(),
             revivals: 0,
             held_revivals: 0,
@@ -118,7 +121,7 @@ impl Hosts {
         self.ledger.add(task, host, need);
         let (free, used) = (self.stock.free(host), self.ledger.used(host).resources);
         self.record(host, now).sum_grew(free, used, now);
-        self.changed.insert(host.clone());
+        self.note(host.clone());
         let sum = self.lent_sum(host);
         let record = self.record(host, now);
         record.lent = record.lent.max_each(sum);
@@ -350,6 +353,26 @@ impl Hosts {
         self.stock.tally()
     }
 
+    /// A host has become known, or something else is known of it.
+    pub(crate) fn note(&mut self, host: HostId) {
+        self.news += 1;
+        self.changed.insert(host);
+    }
+
+    /// Another number than before where it may be that other hosts can be reached, or that they are otherwise.
+    #[must_use]
+    pub const fn news(&self) -> u64 {
+        self.news
+    }
+
+    /// The hosts on which something may be placed sooner or later: they can be reached, and are not to be left.
+    #[must_use]
+    pub fn open_to_all(&self, now: Timestamp) -> Vec<HostView> {
+        let open = self.reachable().filter(|(_, record)| record.offerable);
+        let views = open.map(|(id, record)| self.view(id, record, now));
+        views.filter(|view| !view.draining).collect()
+    }
+
     fn reachable(&self) -> impl Iterator<Item = (&HostId, &Record)> {
         self.records.iter().filter(|(_, r)| r.reachable)
     }
@@ -388,6 +411,7 @@ impl Hosts {
             self.drains.forget(&id);
             self.volumes.forget(&id);
             self.changed.remove(&id);
+            self.news += 1;
             self.removed.insert(id);
         }
     }

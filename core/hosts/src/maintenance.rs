@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Drain {
     /// Services; batch instances may still end by themselves.
     Services,
+    /// Everything but daemons, which serve the others.
+    Others,
     /// Everything.
     All,
 }
@@ -58,7 +60,7 @@ impl Hosts {
             None => self.planned.remove(host),
         };
         if before != maintenance {
-            self.changed.insert(host.clone());
+            self.note(host.clone());
         }
     }
 

@@ -86,11 +86,11 @@ impl Hosts {
         // Mesos offers all that is free of a host: what is not among it is not lent any more, or lent to others.
         self.lends(host);
         if new || described || grew || drain {
-            self.changed.insert(host.clone());
+            self.note(host.clone());
         }
         self.plan(host, offer.maintenance);
         if self.volumes.offered(host, &offer.reserved, now) {
-            self.changed.insert(host.clone());
+            self.note(host.clone());
         }
     }
 
@@ -103,7 +103,7 @@ impl Hosts {
             if lost {
                 self.on_lost(host, now);
             } else if alive && self.record(host, now).seen(now) {
-                self.changed.insert(host.clone());
+                self.note(host.clone());
             }
         }
         if status.state.is_proof_of_death()
@@ -133,7 +133,7 @@ impl Hosts {
         };
         record.lost_at = now;
         if std::mem::replace(&mut record.reachable, false) {
-            self.changed.insert(host.clone());
+            self.note(host.clone());
         }
         let offers = self.stock.close_host(host, End::Rescinded, now);
         self.give_back_later(&offers, now.plus(self.config.revive_gap));

@@ -28,6 +28,7 @@ pub fn is_given_back(run: &Run) -> bool {
                 | ReasonCode::DeleteRequested
                 | ReasonCode::ScaledDown
                 | ReasonCode::Moved
+                | ReasonCode::HostGone
         )
     };
     run.state.is_ended() && run.stopping.as_ref().is_some_and(|s| back(s.reason.code))

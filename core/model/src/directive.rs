@@ -236,4 +236,6 @@ pub struct SliceReport {
     pub updated: u64,
     /// Held numbers of which a run of that version has failed.
     pub update_failures: u64,
+    /// Of a daemon's whole group: hosts on which one of it is or belongs. `None`: of other kinds, or not known yet.
+    pub hosts: Option<u32>,
 }

@@ -28,6 +28,8 @@ pub enum JobKind {
     Service,
     /// As a service, and each instance keeps its persistent volume, and so its host, from run to run.
     Stateful,
+    /// As a service, with one instance on each host that its constraints let: how many these are, clusters tell.
+    Daemon,
 }
 
 impl JobKind {
@@ -38,6 +40,7 @@ impl JobKind {
             Self::Batch => "batch",
             Self::Service => "service",
             Self::Stateful => "stateful",
+            Self::Daemon => "daemon",
         }
     }
 }
@@ -46,7 +49,7 @@ impl JobKind {
     /// Whether an instance runs until it is stopped, whatever its runs end with.
     #[must_use]
     pub const fn runs_for_ever(self) -> bool {
-        matches!(self, Self::Service | Self::Stateful)
+        matches!(self, Self::Service | Self::Stateful | Self::Daemon)
     }
 }
 
@@ -109,7 +112,7 @@ pub struct Retry {
 pub struct GroupSpec {
     /// Its name within the job.
     pub name: GroupName,
-    /// Wanted instances, 1 to `MAX_INSTANCES` (a service may be scaled to 0).
+    /// Wanted instances, 1 to `MAX_INSTANCES` (a service may be scaled to 0); of a daemon 0, since its hosts are counted.
     pub instances: u32,
     /// Most instances that may be active at once; `None`: all.
     pub max_running: Option<u32>,
@@ -201,6 +204,16 @@ impl JobSpec {
             on_cluster_loss: defaults::on_cluster_loss(kind),
             update: UpdatePolicy::DEFAULT,
             groups: Vec::new(),
+        }
+    }
+
+    /// Its place among others where they wait for quota or hosts, higher first: what belongs on every host goes before all that could be
+    /// elsewhere, so that its room is set aside before others are placed.
+    #[must_use]
+    pub const fn precedence(&self) -> u32 {
+        match self.kind {
+            JobKind::Daemon => u32::MAX,
+            JobKind::Batch | JobKind::Service | JobKind::Stateful => self.priority,
         }
     }
 
@@ -298,12 +311,15 @@ pub mod defaults {
     };
     /// A silent host's runs are replaced after this (section 5).
     pub const ON_UNREACHABLE: OnSilence = OnSilence::Replace(Span::minutes(5));
+    /// A daemon of a silent host can be nowhere else: it is given up when its host has been silent for long enough to be gone.
+    pub const DAEMON_UNREACHABLE: OnSilence = OnSilence::Replace(Span::minutes(60));
     /// A silent host's runs are replaced after a while, but for those whose data is only there.
     #[must_use]
     pub const fn on_unreachable(kind: JobKind) -> OnSilence {
         match kind {
             JobKind::Stateful => OnSilence::Wait,
             JobKind::Batch | JobKind::Service => ON_UNREACHABLE,
+            JobKind::Daemon => DAEMON_UNREACHABLE,
         }
     }
 
@@ -311,7 +327,7 @@ pub mod defaults {
     #[must_use]
     pub const fn on_cluster_loss(kind: JobKind) -> OnSilence {
         match kind {
-            JobKind::Stateful => OnSilence::Wait,
+            JobKind::Stateful | JobKind::Daemon => OnSilence::Wait,
             JobKind::Batch | JobKind::Service => ON_CLUSTER_LOSS,
         }
     }
@@ -338,7 +354,7 @@ pub mod defaults {
     pub const fn retry(kind: JobKind) -> Retry {
         match kind {
             JobKind::Batch => RETRY,
-            JobKind::Service | JobKind::Stateful => Retry {
+            JobKind::Service | JobKind::Stateful | JobKind::Daemon => Retry {
                 limit: u32::MAX,
                 ..RETRY
             },

@@ -126,10 +126,10 @@ impl Wanted {
         }
     }
 
-    /// Whether a host is set aside for others: one with GPUs, when this asks for none.
+    /// Whether a host is set aside for others: one with GPUs, when this asks for none and does not belong on every host.
     #[must_use]
-    pub const fn is_kept_out(&self, host: &HostView) -> bool {
-        host.kept && self.resources.gpus == 0
+    pub fn is_kept_out(&self, host: &HostView) -> bool {
+        host.kept && self.resources.gpus == 0 && self.kind != JobKind::Daemon
     }
 
     /// Room that a bound instance needs beside its volume.

@@ -60,7 +60,7 @@ pub fn of(wanted: &Wanted, table: &[&'static dyn Strategy]) -> &'static dyn Stra
     let named = table.iter().copied().find(|s| Some(s.name()) == name);
     named.unwrap_or(match wanted.kind {
         JobKind::Batch => &Pack,
-        JobKind::Service | JobKind::Stateful => &Spread,
+        JobKind::Service | JobKind::Stateful | JobKind::Daemon => &Spread,
     })
 }
 

@@ -103,6 +103,7 @@ impl ResourceManager {
     fn cycle(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         self.picture.revision += 1;
         self.gather(now);
+        self.count_daemons();
         self.follow_goals();
         self.refresh();
         self.divide_quota(now);
@@ -179,7 +180,7 @@ impl ResourceManager {
             let before = (job.decided.clone(), job.unrouted.is_empty());
             moves::settle_released(&self.picture, id, &mut job);
             moves::scale(&mut job);
-            route_missing(id, &mut job, pool_known, &mut clusters);
+            route_missing(&self.picture, (id, &mut job), pool_known, &mut clusters);
             let changed = before.0 != job.decided || before.1 != job.unrouted.is_empty();
             self.picture.jobs.give_back(id, job, changed);
         }

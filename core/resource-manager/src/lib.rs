@@ -19,6 +19,7 @@ mod config;
 mod contact;
 mod control;
 mod cycle;
+mod daemons;
 pub mod division;
 mod effect;
 mod elsewhere;

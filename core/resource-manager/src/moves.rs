@@ -129,7 +129,10 @@ fn scaled_down() -> Releasing {
 }
 
 fn scaled_away(ranges: &[AssignedRange]) -> RangeSet {
-    let away = |r: &&AssignedRange| matches!(r.releasing, Some(Releasing { to: None, .. }));
+    let away = |r: &&AssignedRange| {
+        let mark = r.releasing.as_ref();
+        mark.is_some_and(|m| m.to.is_none() && m.count.is_none())
+    };
     ranges.iter().filter(away).map(|r| r.range).collect()
 }
 

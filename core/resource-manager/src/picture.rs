@@ -79,6 +79,8 @@ pub struct GroupWord {
     pub part: u64,
     /// The number of the part obeyed.
     pub part_number: u64,
+    /// Of a daemon: hosts on which one of it is or belongs, as it was told last.
+    pub hosts: Option<u32>,
 }
 
 /// A cluster as it is known.

@@ -2,17 +2,17 @@
 //! before any shard hears of them.
 
 use crate::entry::{is_unplaced, lines};
-use crate::gangs;
 use crate::moves::{assign, mark, missing};
 use crate::picture::{JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change};
 use crate::refused::refused;
 use crate::room::{Asker, Candidates};
+use crate::{daemons, gangs};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::reason::Layer;
-use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{
     ClusterId, GroupName, JobId, RangeSet, Reason, ReasonCode, Resources, Span, Timestamp,
 };
@@ -34,13 +34,22 @@ pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a>
 }
 
 /// Gives every number of a job that has no holder one, or notes why not.
-pub fn route_missing(id: JobId, job: &mut JobView, pool_known: bool, clusters: &mut Candidates) {
+pub fn route_missing(
+    picture: &Picture,
+    (id, job): (JobId, &mut JobView),
+    pool_known: bool,
+    clusters: &mut Candidates,
+) {
     job.unrouted.clear();
     let Some(spec) = job.running() else {
         return;
     };
     if spec.gang.is_some() && pool_known {
         gangs::route_missing(id, job, &spec, clusters);
+        return;
+    }
+    if spec.kind == JobKind::Daemon && pool_known {
+        daemons::assign_missing(picture, id, job, &spec);
         return;
     }
     for group in &spec.groups {
@@ -131,10 +140,39 @@ impl Leave<'_> {
             if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
                 continue;
             }
+            if spec.kind == JobKind::Daemon {
+                self.give_back(id, (job, &key));
+                continue;
+            }
             if draining {
                 self.drain(&demand(id, &spec, group), group, (job, &key), &report);
             } else {
                 self.spill(&demand(id, &spec, group), (job, &key), &report);
+            }
+        }
+    }
+
+    /// Takes numbers of a daemon back for which there is no host: of those that wait, which are the ones without. In which range these
+    /// are only the shard knows, so each is asked for as many: who gives too many gets others.
+    fn give_back(&mut self, id: JobId, (job, key): (&mut JobView, &SliceKey)) {
+        let surplus = daemons::surplus(self.picture, id, job, key);
+        if surplus == 0 {
+            self.changed |= withdraw(job, key);
+            return;
+        }
+        let open = markable(job.decided.ranges(&key.group), key, 0);
+        let decided = (!open.is_empty()).then(|| Arc::make_mut(&mut job.decided));
+        let Some(ranges) = decided.and_then(|d| d.groups.get_mut(&key.group)) else {
+            return;
+        };
+        for at in open {
+            if let Some(r) = ranges.get_mut(at) {
+                r.releasing = Some(Releasing {
+                    to: None,
+                    why: ReasonCode::ScaledDown,
+                    count: Some(surplus.min(r.range.count())),
+                });
+                self.changed = true;
             }
         }
     }

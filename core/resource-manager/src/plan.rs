@@ -2,6 +2,7 @@
 //! nothing.
 
 use crate::after::Release;
+use crate::daemons;
 use crate::division::{Entitled, admissions, ask, asked, entitled, rooms};
 use crate::entry::{PoolRef, entry, lines, pool_of};
 use crate::known::KnownHead;
@@ -10,7 +11,7 @@ use crate::picture::{JobView, Picture};
 use crate::place::{demand, route_missing};
 use crate::refused::refused;
 use crate::room::{Asker, Candidates};
-use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
 use echelon_core_pools::{Admission, Rooms, Turn};
 use echelon_core_routing::{Candidate, Demand, filter};
@@ -90,6 +91,7 @@ pub struct Dropped {
 #[must_use]
 pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let id = newest_id(picture);
+    let spec = &daemons::planned(picture, spec);
     let mut job = JobView::new(id);
     // What it would wait for is not asked: how it would run then is.
     job.release = Release::Stored(Timestamp(0));
@@ -103,7 +105,11 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         .iter()
         .map(|g| drops(&demand(id, spec, g), clusters.of(Asker::of(spec, g))))
         .collect();
-    route_missing(id, &mut job, pool_known, &mut clusters);
+    if spec.kind == JobKind::Daemon && pool_known {
+        daemons::assign_planned(picture, &mut job, spec);
+    } else {
+        route_missing(picture, (id, &mut job), pool_known, &mut clusters);
+    }
     job.durable = job.decided.clone();
 
     let ledger = picture

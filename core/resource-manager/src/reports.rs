@@ -146,12 +146,14 @@ fn last_words(
 
 fn take_slice(view: &mut ClusterView, slice: SliceReport) {
     let key = (slice.job, slice.group.clone(), slice.generation);
-    let word = GroupWord {
+    let word = view.words.entry((slice.job, slice.group.clone())).or_default();
+    *word = GroupWord {
         outdated: slice.outdated,
         part: u64::from(slice.max_unavailable),
         part_number: slice.part_number,
+        // Not known at the moment is no other number.
+        hosts: slice.hosts.or(word.hosts),
     };
-    view.words.insert((slice.job, slice.group.clone()), word);
     if let Some(incoming) = &mut view.incoming {
         incoming.insert(key.clone(), Box::new(slice.clone()));
     }

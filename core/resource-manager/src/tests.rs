@@ -4,6 +4,7 @@
 mod case;
 mod claims;
 mod control;
+mod daemons;
 mod faults;
 mod figures;
 mod gang_claims;

@@ -53,7 +53,7 @@ pub(crate) fn unplaced(picture: &Picture) -> Vec<Unplaced> {
         };
         for (i, unplaced) in of_job(picture, (*id, job), spec).into_iter().enumerate() {
             let turn = Turn {
-                priority: Reverse(spec.priority),
+                priority: Reverse(spec.precedence()),
                 job: *id,
                 group: unplaced.request.group.clone(),
             };

@@ -143,7 +143,7 @@ impl Shard {
             running && g.startable.values().any(|set| !set.is_empty())
         });
         waiting
-            .filter_map(|(n, g)| Some((Reverse(g.spec.as_ref()?.priority), g.job(), *n)))
+            .filter_map(|(n, g)| Some((Reverse(g.spec.as_ref()?.precedence()), g.job(), *n)))
             .collect()
     }
 
@@ -252,7 +252,12 @@ const fn may_be_added(job: &JobSpec) -> bool {
 /// How many more may begin of a slice by its group's `max_running`: all of that where the whole group is here, else no more than was
 /// granted, as others may have the rest.
 fn most_more<'a>(group: &'a Group, spec: &GroupSpec) -> impl FnMut(Generation, u64) -> u64 + use<'a> {
-    let (most, all) = (u64::from(spec.most_active()), u64::from(spec.instances));
+    let (most, all) = if group.homes.is_some() {
+        // A daemon's numbers are bounded by its hosts.
+        (u64::MAX, u64::MAX)
+    } else {
+        (u64::from(spec.most_active()), u64::from(spec.instances))
+    };
     let here: u64 = group.row.ranges.iter().map(|r| r.range.count()).sum();
     let active: u64 = group.tallies.values().map(|t| t.active).sum();
     let mut left = most.saturating_sub(active);

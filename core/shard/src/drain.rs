@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 impl Shard {
     /// Looks at the runs of hosts that are to be left since a moment ago, or no longer.
     pub(crate) fn keep_draining(&mut self) {
-        let now = self.hosts.draining(self.now);
+        let now = self.drains();
         if now == self.draining {
             return;
         }

@@ -5,6 +5,7 @@ use crate::claims::Claims;
 use crate::config::Config;
 use crate::contact::Contact;
 use crate::control::Switch;
+use crate::daemons::Daemons;
 use crate::directive::Orders;
 use crate::event::{Effect, Event, LinkId};
 use crate::gangs::Gangs;
@@ -115,6 +116,7 @@ pub struct Shard {
     pub(crate) claims: Claims,
     pub(crate) gangs: Gangs,
     pub(crate) loners: Loners,
+    pub(crate) daemons: Daemons,
     /// The hosts as placement was asked about them last.
     pub(crate) snapshot: Arc<placement::Hosts>,
     pub(crate) telling: Telling,
@@ -181,6 +183,7 @@ impl Shard {
             claims: Claims::default(),
             gangs: Gangs::default(),
             loners: Loners::default(),
+            daemons: Daemons::default(),
             snapshot: Arc::default(),
             telling: Telling::default(),
             archiving: BTreeSet::new(),
@@ -254,6 +257,7 @@ impl Shard {
         self.replace_on();
         self.keep_reconciling();
         self.keep_draining();
+        self.keep_daemons();
         self.let_claims_lapse();
         self.keep_gangs();
         self.keep_alone();
@@ -323,6 +327,7 @@ impl Shard {
             self.claims.next_due(),
             self.gangs.next_due().filter(|_| acting),
             self.next_alone(),
+            self.daemons.next_due(),
             self.reconcile.next_due().filter(|_| subscribed),
             self.placing.next_due(acting),
             self.placing

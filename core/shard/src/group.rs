@@ -2,6 +2,7 @@
 //! spare us from walking its instances.
 
 use crate::alone::Share;
+use crate::daemons::Homes;
 use crate::journal::Lane;
 use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
@@ -95,6 +96,8 @@ pub(crate) struct Group {
     pub(crate) waiting_since: BTreeMap<ReasonCode, Timestamp>,
     /// When the run began, at each generation, that began last.
     pub(crate) last_begun: BTreeMap<Generation, Timestamp>,
+    /// Of a daemon: its hosts, once they are known.
+    pub(crate) homes: Option<Homes>,
     /// Its gang cannot begin yet, or not go on.
     pub(crate) gang_waits: bool,
     /// Numbers are on their way to be given back for a mark by count.
@@ -130,6 +133,7 @@ impl Group {
             unplaced: Vec::new(),
             waiting_since: BTreeMap::new(),
             last_begun: BTreeMap::new(),
+            homes: None,
             gang_waits: false,
             releasing_by_count: false,
             archive: false,

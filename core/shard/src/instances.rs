@@ -117,6 +117,7 @@ impl Shard {
     fn tend(&mut self, number: u32) {
         self.restart_some(number);
         self.tend_count_marks(number);
+        self.daemons.look_at(number, self.now);
         self.tend_archive(number);
         let group = self.picture.groups.get(&number);
         let hungry = group.filter(|g| g.appetite(self.now) > 0);

@@ -19,6 +19,7 @@ mod commit;
 mod config;
 mod contact;
 mod control;
+mod daemons;
 mod directive;
 mod drain;
 mod driver;

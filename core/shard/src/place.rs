@@ -147,6 +147,7 @@ impl Shard {
             return;
         }
         if self.placing.round_at.is_some_and(|at| at <= self.now) {
+            self.count_daemons_of_other_hosts();
             self.placing.round_at = None;
             self.begin_round();
         }
@@ -172,7 +173,7 @@ impl Shard {
         let groups = &self.picture.groups;
         let rank = |n: &u32| {
             let group = groups.get(n)?;
-            let priority = group.spec.as_ref().map_or(0, |s| s.priority);
+            let priority = group.spec.as_ref().map_or(0, |s| s.precedence());
             Some((Reverse(priority), group.job(), *n))
         };
         self.placing.round = self.placing.hungry.keys().filter_map(rank).collect();

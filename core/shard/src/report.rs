@@ -290,6 +290,7 @@ impl Group {
             revision: self.revision(),
             updated: tally.updated.saturating_sub(self.settling_at(g)),
             update_failures: tally.update_failures,
+            hosts: self.homes.as_ref().map(|homes| homes.count),
             held,
         }
     }

@@ -188,6 +188,7 @@ impl Shard {
             if let Some(spec) = &group.spec {
                 self.gangs.note(job, spec);
                 self.loners.note(job, spec);
+                self.daemons.note(number, spec);
             }
         }
         if self.picture.groups.get(&number).is_some_and(|g| g.spec.is_none()) {
@@ -217,6 +218,7 @@ impl Shard {
                 group.spec = Some(Arc::clone(&spec));
                 self.gangs.note(job, &spec);
                 self.loners.note(job, &spec);
+                self.daemons.note(number, &spec);
                 // The kind of the job is known now, and with it what a drain of a host means for its runs, and so is the version wanted.
                 group.recount();
                 group.refresh_all_restarts(&self.draining, self.now);

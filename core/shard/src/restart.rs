@@ -83,7 +83,7 @@ impl Group {
     pub(crate) fn may_lose(&self) -> u64 {
         match self.kind() {
             Some(JobKind::Batch) => u64::MAX,
-            Some(JobKind::Service | JobKind::Stateful) => {
+            Some(JobKind::Service | JobKind::Stateful | JobKind::Daemon) => {
                 u64::from(self.max_unavailable).saturating_sub(self.unavailable())
             }
             None => 0,
@@ -120,6 +120,7 @@ impl Group {
         let asked = self.restarts_asked();
         let drained = |r: &Run| match (draining.get(&r.host), self.kind()) {
             (Some(Drain::Services), kind) => kind == Some(JobKind::Service),
+            (Some(Drain::Others), kind) => kind.is_some_and(|k| k != JobKind::Daemon),
             (Some(Drain::All), kind) => kind.is_some(),
             (None, _) => false,
         };

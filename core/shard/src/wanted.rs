@@ -3,6 +3,8 @@
 use crate::Shard;
 use crate::group::Group;
 use echelon_core_model::InstanceNumber;
+use echelon_core_model::siting::{HOSTNAME, Siting};
+use echelon_core_model::spec::{GroupSpec, JobKind};
 use echelon_core_placement as placement;
 use std::collections::BTreeMap;
 
@@ -61,17 +63,26 @@ impl Shard {
             version,
             kind: job.kind,
             gang: job.gang.is_some(),
-            priority: job.priority,
+            priority: job.precedence(),
             resources: spec.room(),
             revocable: job.revocable,
             ports: spec.runtime.ports.iter().map(|p| p.fixed).collect(),
             labels: std::sync::Arc::new(job.labels.clone()),
             constraints: spec.constraints.clone(),
-            siting: spec.siting.clone(),
+            siting: siting(job.kind, spec),
             items: free.into_iter().map(|(n, _)| item(n)).collect(),
             bound: bound.into_iter().filter_map(|(_, b)| b).collect(),
             held: spec.volume_room(),
             present: self.present(group),
         })
     }
+}
+
+/// Rules about runs: of a daemon there is one on a host.
+fn siting(kind: JobKind, spec: &GroupSpec) -> Siting {
+    let mut siting = spec.siting.clone();
+    if kind == JobKind::Daemon {
+        siting.max_per.insert(HOSTNAME.to_owned(), 1);
+    }
+    siting
 }

@@ -50,6 +50,12 @@ impl JobBuilder {
         Self::new(name, JobKind::Service, instances)
     }
 
+    /// A daemon of one core and 64 MiB in `/default`.
+    #[must_use]
+    pub fn daemon(name: &str) -> Self {
+        Self::new(name, JobKind::Daemon, 0)
+    }
+
     /// A stateful job of `instances` instances of one core and 64 MiB in `/default`, each with a volume of so many MiB.
     #[must_use]
     pub fn stateful(name: &str, instances: u32, mebibytes: u64) -> Self {

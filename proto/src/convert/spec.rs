@@ -58,6 +58,7 @@ pub const fn kind(kind: JobKind) -> v1::JobKind {
         JobKind::Batch => v1::JobKind::Batch,
         JobKind::Service => v1::JobKind::Service,
         JobKind::Stateful => v1::JobKind::Stateful,
+        JobKind::Daemon => v1::JobKind::Daemon,
     }
 }
 

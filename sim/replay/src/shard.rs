@@ -332,6 +332,7 @@ impl Slice {
             revision: 0,
             update_failures: 0,
             updated: 0,
+            hosts: None,
         }
     }
 }

@@ -193,7 +193,7 @@ impl Entry {
             new.then(|| {
                 (
                     (cluster.clone(), pool),
-                    ((!spec.revocable, spec.priority), Reverse(id)),
+                    ((!spec.revocable, spec.precedence()), Reverse(id)),
                 )
             })
         })
@@ -203,7 +203,7 @@ impl Entry {
     pub(crate) fn turn(&self, id: JobId, group: usize) -> Option<Turn> {
         let spec = self.spec.as_ref()?;
         Some(Turn {
-            priority: Reverse(spec.priority),
+            priority: Reverse(spec.precedence()),
             job: id,
             group: spec.groups.get(group)?.name.clone(),
         })

@@ -93,6 +93,8 @@ pub struct ModelShard {
     pub dies_at_once: bool,
     /// It makes room for so many fewer than a claim asks for.
     pub holds_back: u64,
+    /// Hosts on which daemons belong, as it tells.
+    pub hosts_of_daemons: Option<u32>,
     /// It says that it kills nothing.
     pub kills_off: bool,
     /// What it tells of the version that instances of a job run.
@@ -139,6 +141,7 @@ impl ModelShard {
             dies_at_once: true,
             holds_back: 0,
             kills_off: false,
+            hosts_of_daemons: None,
             versions: BTreeMap::new(),
             told_active: 0,
             sequence: 0,
@@ -428,6 +431,8 @@ impl ModelShard {
         } else {
             0
         };
+        let hosts = self.hosts_of_daemons.map_or(u64::MAX, u64::from);
+        let allowed = allowed.min(hosts);
         let wanted = allowed.saturating_sub(slice.active.count()).min(may.count());
         let n = if unplaceable.is_some() {
             wanted.min(free).min(made)
@@ -507,7 +512,24 @@ impl ModelShard {
             revision: self.versions.get(&key.0).map_or(0, |v| v.revision),
             updated: self.versions.get(&key.0).map_or(0, |v| v.updated),
             update_failures: self.versions.get(&key.0).map_or(0, |v| v.failed),
+            hosts: self.hosts_of_daemons,
         }
+    }
+
+    /// Some hosts are gone, with the lowest instances of daemons that are on them.
+    pub fn lose_hosts(&mut self, n: u32, now: Timestamp) -> Vec<Report> {
+        self.hosts_of_daemons = self.hosts_of_daemons.map(|hosts| hosts - n);
+        for slice in self.slices.values_mut() {
+            let gone = slice.active.lowest(n.into());
+            slice.active = slice.active.minus(&gone);
+        }
+        self.work(now)
+    }
+
+    /// Daemons belong on so many hosts.
+    pub fn count_hosts(&mut self, n: u32, now: Timestamp) -> Vec<Report> {
+        self.hosts_of_daemons = Some(n);
+        self.work(now)
     }
 
     /// Ends up to `n` active instances, the lowest numbers first.

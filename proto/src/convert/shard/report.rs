@@ -189,6 +189,7 @@ impl Wire for SliceReport {
             revision,
             updated,
             update_failures,
+            hosts,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
             let reason = Some(reason.to_wire());
@@ -225,6 +226,7 @@ impl Wire for SliceReport {
             revision: *revision,
             updated: *updated,
             update_failures: *update_failures,
+            hosts: *hosts,
         }
     }
 
@@ -256,6 +258,7 @@ impl Wire for SliceReport {
             revision: message.revision,
             updated: message.updated,
             update_failures: message.update_failures,
+            hosts: message.hosts,
         })
     }
 }
