@@ -1,6 +1,8 @@
 //! `echelon standalone` as a process: a job from file to output, a service with ports, kill -9 and the same folder again, and who may use it.
 #![cfg(test)]
 
+#[path = "standalone/daemons.rs"]
+mod daemons;
 #[path = "standalone/updates.rs"]
 mod updates;
 

@@ -21,7 +21,7 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
         kind: spec::kind(head.kind).into(),
         owner: head.owner.clone(),
         labels: head.labels.clone(),
-        instances: head.instances,
+        instances: view.instances(),
         spec: view.spec.as_ref().map(spec::spec),
         spec_version: head.spec_version,
         desired: job::desired(head.goal.desired).into(),
@@ -44,7 +44,7 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
         parts: view.parts.iter().map(show_part).collect(),
         rollout: head.rollout.as_ref().map(|wish| {
             let of = progress.and_then(|p| p.rollout.as_ref());
-            rollout::rollout(wish, head.spec_version, head.instances, of)
+            rollout::rollout(wish, head.spec_version, view.instances(), of)
         }),
         past_rollouts: rollout::all_past(&head.past_rollouts, head.rollout.as_ref()),
     }

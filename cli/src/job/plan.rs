@@ -25,7 +25,12 @@ pub async fn plan(context: &Context, file: &Path) -> Result<(), Failure> {
 
 fn people(told: &v1::PlanJobResponse) -> String {
     let spec = told.spec.clone().unwrap_or_default();
-    let wanted: u64 = spec.groups.iter().map(|g| u64::from(g.instances)).sum();
+    let daemon = spec.kind() == v1::JobKind::Daemon;
+    let wanted: u64 = if daemon {
+        told.clusters.iter().map(|c| c.instances).sum()
+    } else {
+        spec.groups.iter().map(|g| u64::from(g.instances)).sum()
+    };
     let mut lines = vec![format!(
         "{} of {wanted} instances of {} could start now",
         told.startable,
@@ -56,6 +61,9 @@ fn people(told: &v1::PlanJobResponse) -> String {
             output::escape(&c.cluster),
             c.instances
         ));
+    }
+    if daemon {
+        lines.push("hosts:     all that may be placed on are counted; which of them its constraints let, shards find out".to_owned());
     }
     lines.extend(told.waiting.iter().map(show::waiting));
     lines.push("nothing was changed; `-o yaml` shows the job with every default filled in".to_owned());

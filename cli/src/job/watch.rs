@@ -68,7 +68,7 @@ pub async fn to_the_end(
             bar.set_position(arrived(job));
             bar.set_message(show::counts(job));
         }
-        has_ended(last.state()) || (runs_for_ever(last.kind()) && arrived(&last) >= last.instances)
+        has_ended(last.state()) || (runs_for_ever(last.kind()) && has_arrived(&last))
     });
     let result = tokio::select! {
         done = follow => done.map_err(Failure::from),
@@ -80,6 +80,12 @@ pub async fn to_the_end(
     bar.finish_and_clear();
     result?;
     verdict(context, &last)
+}
+
+/// Whether all instances are where they are to be. How many a daemon has is known when clusters have counted their hosts.
+fn has_arrived(job: &v1::Job) -> bool {
+    let counted = job.kind() != v1::JobKind::Daemon || job.instances > 0;
+    counted && arrived(job) >= job.instances
 }
 
 fn bar(instances: u64) -> ProgressBar {
@@ -97,7 +103,10 @@ fn bar(instances: u64) -> ProgressBar {
 }
 
 fn runs_for_ever(kind: v1::JobKind) -> bool {
-    matches!(kind, v1::JobKind::Service | v1::JobKind::Stateful)
+    matches!(
+        kind,
+        v1::JobKind::Service | v1::JobKind::Stateful | v1::JobKind::Daemon
+    )
 }
 
 /// Instances that are where they should be: succeeded, or running for a service.

@@ -157,11 +157,9 @@ fn kind(text: &str) -> Result<JobKind, String> {
         "batch" => Ok(JobKind::Batch),
         "service" => Ok(JobKind::Service),
         "stateful" => Ok(JobKind::Stateful),
-        "daemon" => Err(format!(
-            "kind `{text}` is not served by this version: use batch, service or stateful"
-        )),
+        "daemon" => Ok(JobKind::Daemon),
         _ => Err(format!(
-            "`{text}` is not a kind of job: use batch, service or stateful"
+            "`{text}` is not a kind of job: use batch, service, stateful or daemon"
         )),
     }
 }
@@ -217,8 +215,17 @@ fn groups(
 
 fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: GroupFile) -> GroupSpec {
     let at = |field: &str| format!("{path}{field}");
-    let instances = r.value(&at("instances"), file.instances.as_ref(), whole, 1);
-    if instances > MAX_INSTANCES || instances == 0 {
+    let daemon = kind == JobKind::Daemon;
+    let instances = r.value(
+        &at("instances"),
+        file.instances.as_ref(),
+        whole,
+        u32::from(!daemon),
+    );
+    if daemon && file.instances.is_some() {
+        let why = "a daemon has one instance on each host that its constraints let: leave it out";
+        r.wrong(&at("instances"), why.to_owned());
+    } else if !daemon && (instances > MAX_INSTANCES || instances == 0) {
         r.wrong(
             &at("instances"),
             format!("{instances} is not between 1 and {MAX_INSTANCES}"),

@@ -232,8 +232,8 @@ fn what_is_wrong_is_said_with_its_place() {
             "instances: `many` is not a whole number",
         ),
         (
-            HELLO.replace("kind: batch", "kind: daemon"),
-            "kind: kind `daemon` is not served by this version: use batch, service or stateful",
+            HELLO.replace("kind: batch", "kind: daemon\ninstances: 3"),
+            "instances: a daemon has one instance on each host that its constraints let: leave it out",
         ),
         (
             "name: x\nresources: {}\n".to_owned(),

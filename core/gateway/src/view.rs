@@ -5,9 +5,10 @@ use crate::error::ApiError;
 use crate::port::Facts;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat};
+use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::pool::PoolPaths;
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 use std::collections::BTreeMap;
 
@@ -119,6 +120,16 @@ pub struct JobView {
 }
 
 impl JobView {
+    /// How many instances it has: as many as are wanted, or of a daemon as clusters count hosts.
+    #[must_use]
+    pub fn instances(&self) -> u64 {
+        if self.head.kind != JobKind::Daemon {
+            return self.head.instances;
+        }
+        let groups = self.progress.iter().flat_map(|p| p.groups.values());
+        groups.map(Counts::total).sum()
+    }
+
     /// Its state; a job that nobody has looked at waits.
     #[must_use]
     pub fn state(&self) -> JobState {

@@ -34,8 +34,9 @@ pub(crate) struct Daemons {
     groups: BTreeSet<u32>,
     restless: BTreeSet<u32>,
     due: Option<Timestamp>,
-    /// What was known of hosts when they were counted last.
+    /// What was known of hosts when they were looked at last, and whether they were counted since.
     news: u64,
+    stale: bool,
     /// Hosts that are to be empty and on which only daemons are left, and when that is looked at again.
     last_on: BTreeSet<HostId>,
     drains_at: Option<Timestamp>,
@@ -73,6 +74,7 @@ impl Shard {
     pub(crate) fn keep_daemons(&mut self) {
         if self.hosts.news() != self.daemons.news {
             self.daemons.news = self.hosts.news();
+            self.daemons.stale = true;
             self.daemons.look_at_all(self.now);
         }
         if self.daemons.due.is_some_and(|due| due <= self.now) {
@@ -83,14 +85,13 @@ impl Shard {
 
     /// Before hosts are given away: one that has just become known belongs to daemons first.
     pub(crate) fn count_daemons_of_other_hosts(&mut self) {
-        if self.hosts.news() != self.daemons.news {
-            self.daemons.news = self.hosts.news();
-            self.daemons.restless.clone_from(&self.daemons.groups);
+        if self.daemons.stale {
             self.count_restless_daemons();
         }
     }
 
     fn count_restless_daemons(&mut self) {
+        self.daemons.stale = false;
         let restless = std::mem::take(&mut self.daemons.restless);
         if restless.is_empty() {
             return;

@@ -12,6 +12,7 @@ use echelon_core_gateway::page::Page as Listed;
 use echelon_core_gateway::resource::{self, JobRef};
 use echelon_core_gateway::view::{JobView, Part};
 use echelon_core_model::RunState;
+use echelon_core_model::spec::{GroupSpec, JobKind};
 use echelon_core_model::store::Event;
 use maud::{Markup, html};
 
@@ -86,7 +87,7 @@ fn summary(view: &JobView) -> Markup {
             }
             dt { "Instances" }
             dd {
-                (head.instances) " wanted"
+                (view.instances()) " wanted"
                 @for (group, counts) in progress.iter().flat_map(|p| &p.groups) {
                     "; " (group) ":"
                     @for s in RunState::ALL.into_iter().filter(|s| counts.get(*s) > 0) { " " (counts.get(s)) " " (s) }
@@ -102,7 +103,7 @@ fn summary(view: &JobView) -> Markup {
         }
         @for group in view.spec.iter().flat_map(|s| &s.groups) {
             dl {
-                dt { "Group " (group.name) } dd { (group.instances) " x " (group.room()) }
+                dt { "Group " (group.name) } dd { (times(head.kind, group)) (group.room()) }
                 dt { "Command" } dd { code { (group.runtime.command) @for arg in group.runtime.args.iter().flatten() { " " (arg) } } }
                 @for s in &group.sidecars { dt { "Sidecar " (s.name) } dd { code { (s.runtime.command) } } }
             }
@@ -176,5 +177,14 @@ fn happened(events: &Listed<Event>) -> Markup {
                 } } }
             } }
         }
+    }
+}
+
+/// How often a group has its room.
+fn times(kind: JobKind, group: &GroupSpec) -> String {
+    if kind == JobKind::Daemon {
+        "on each host: ".to_owned()
+    } else {
+        format!("{} x ", group.instances)
     }
 }

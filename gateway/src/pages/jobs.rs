@@ -64,7 +64,7 @@ fn row(view: &JobView) -> Markup {
             td { (head.kind) }
             td { (head.pool) }
             td { (head.owner) }
-            td.number { (head.instances) }
+            td.number { (view.instances()) }
             td.number { (all.get(RunState::Running)) }
             td.number { (all.get(RunState::Succeeded)) }
             td.number { (all.get(RunState::Failed)) }

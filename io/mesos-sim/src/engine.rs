@@ -4,6 +4,7 @@
 use crate::codec::{self, Encoding};
 use crate::exec::Runner;
 use crate::journal::Journal;
+use crate::server::Home;
 use bytes::Bytes;
 use echelon_io_process::{Clock, Shutdown};
 use echelon_proto::mesos::v1::scheduler::Event;
@@ -32,6 +33,7 @@ pub(crate) struct Engine {
     stream_bound: usize,
     pub(crate) runner: Option<Runner>,
     pub(crate) shutdown: Shutdown,
+    pub(crate) home: Home,
 }
 
 struct State {
@@ -48,8 +50,7 @@ struct Reader {
 impl Engine {
     pub(crate) fn new(
         cluster: Cluster,
-        journal: Option<Journal>,
-        runner: Option<Runner>,
+        (journal, runner, home): (Option<Journal>, Option<Runner>, Home),
         (stream_bound, clock): (usize, Clock),
         shutdown: &Shutdown,
     ) -> Arc<Self> {
@@ -66,6 +67,7 @@ impl Engine {
             stream_bound,
             runner,
             shutdown,
+            home,
         })
     }
 

@@ -4,6 +4,7 @@
 use crate::codec::Encoding;
 use crate::engine::Engine;
 use crate::http::{Answer, Refusal, body, header_text, text};
+use crate::server;
 use echelon_sim_mesos::{AgentId, Bundle, Fault, Registry, Span, Tasks, Updates};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -27,6 +28,10 @@ enum Asked {
     },
     AgentReturned {
         agent: String,
+    },
+    /// A host joins; it is like the cluster's first one.
+    AgentJoined {
+        hostname: String,
     },
     MasterFailover {
         registry: AskedRegistry,
@@ -83,19 +88,34 @@ async fn inject(engine: &Arc<Engine>, request: Request<Incoming>) -> Result<(), 
     }
     let body = body(request).await?;
     let asked: Asked = serde_json::from_slice(&body).map_err(|e| Refusal::bad(format!("no fault: {e}")))?;
-    let fault = fault(engine, asked);
-    tracing::warn!(?fault, "a tester asks for a fault");
-    let done = engine.with(|cluster, now| cluster.inject(fault, now));
-    done.map_err(|unknown| Refusal::new(StatusCode::NOT_FOUND, unknown.to_string()))
+    match wish(engine, asked) {
+        Wish::Fault(fault) => {
+            tracing::warn!(?fault, "a tester asks for a fault");
+            let done = engine.with(|cluster, now| cluster.inject(fault, now));
+            done.map_err(|unknown| Refusal::new(StatusCode::NOT_FOUND, unknown.to_string()))
+        }
+        Wish::Join(hostname) => {
+            let joined = server::join(engine, hostname).await;
+            joined.map_err(|e| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))
+        }
+    }
 }
 
-fn fault(engine: &Engine, asked: Asked) -> Fault {
+/// What a tester wants.
+enum Wish {
+    Fault(Fault),
+    /// A host of this name.
+    Join(String),
+}
+
+fn wish(engine: &Engine, asked: Asked) -> Wish {
     let agent = |name: String| {
         engine
             .view(|cluster| cluster.find_agent(&name))
             .unwrap_or(AgentId::new(name))
     };
-    match asked {
+    Wish::Fault(match asked {
+        Asked::AgentJoined { hostname } => return Wish::Join(hostname),
         Asked::AgentLost {
             agent: name,
             tasks_live,
@@ -131,5 +151,5 @@ fn fault(engine: &Engine, asked: Asked) -> Fault {
             twice: twice_per_mille,
         }),
         Asked::Stall { ms } => Fault::Stall(Span(ms)),
-    }
+    })
 }

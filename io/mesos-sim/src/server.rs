@@ -2,7 +2,7 @@
 
 use crate::agent::{self, AgentApi};
 use crate::authentication::Credentials;
-use crate::config::{Config, Exec, Mode, ServeError};
+use crate::config::{AgentShape, Config, Exec, Mode, ServeError};
 use crate::engine::Engine;
 use crate::exec::{Runner, Sandbox};
 use crate::http;
@@ -14,9 +14,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
+
+/// Where virtual agents say that they listen.
+const VIRTUAL_PORT: u16 = 5051;
 
 /// A cluster that is served.
 pub struct Running {
@@ -83,7 +86,13 @@ pub async fn serve(config: Config, shutdown: &Shutdown) -> Result<Running, Serve
         path: work_dir(&config),
         source,
     })?;
-    let engine = Engine::new(cluster, journal, runner, (config.stream_bound, clock), shutdown);
+    let home = Home::of(&config);
+    let engine = Engine::new(
+        cluster,
+        (journal, runner, home),
+        (config.stream_bound, clock),
+        shutdown,
+    );
     let agents = start_agents(&engine, &config, shutdown).await?;
     shutdown.spawn(engine.clone().keep_time());
     let credentials = (
@@ -178,6 +187,72 @@ fn work_dir(config: &Config) -> std::path::PathBuf {
     }
 }
 
+/// Where agents are started, also later.
+#[derive(Debug)]
+pub(crate) struct Home {
+    cluster: String,
+    ip: IpAddr,
+    /// Their folder; none in virtual mode.
+    root: Option<PathBuf>,
+    /// What one that joins is like.
+    shape: Option<AgentShape>,
+}
+
+impl Home {
+    fn of(config: &Config) -> Self {
+        let root = match &config.mode {
+            Mode::Virtual(_) => None,
+            Mode::Exec(exec) => Some(
+                exec.work_dir
+                    .canonicalize()
+                    .unwrap_or_else(|_| exec.work_dir.clone()),
+            ),
+        };
+        Self {
+            cluster: config.cluster.clone(),
+            ip: config.listen.ip(),
+            root,
+            shape: config.agents.first().cloned(),
+        }
+    }
+}
+
+/// Starts an agent that joins a cluster which is served: like the first one, with a host name of its own.
+///
+/// # Errors
+/// `ServeError` when no port can be used, or the work folder.
+pub(crate) async fn join(engine: &Arc<Engine>, hostname: String) -> Result<(), ServeError> {
+    let number = engine.view(|cluster| cluster.agent_ids().count());
+    let Some(shape) = &engine.home.shape else {
+        return Ok(());
+    };
+    let shape = AgentShape {
+        hostname: Some(hostname),
+        ..shape.clone()
+    };
+    start_agent(engine, &shape, number).await.map(|_| ())
+}
+
+/// Starts an agent; in virtual mode it listens nowhere.
+async fn start_agent(
+    engine: &Arc<Engine>,
+    shape: &AgentShape,
+    number: usize,
+) -> Result<(AgentId, SocketAddr), ServeError> {
+    let any = SocketAddr::new(engine.home.ip, 0);
+    let Some(root) = &engine.home.root else {
+        let spec = shape.spec(&engine.home.cluster, number, VIRTUAL_PORT);
+        return Ok((engine.with(|cluster, now| cluster.add_agent(spec, now)), any));
+    };
+    let listener = http::listen(any).await?;
+    let address = local(&listener, any)?;
+    let mut spec = shape.spec(&engine.home.cluster, number, address.port());
+    spec.ip = address.ip().to_string();
+    let id = engine.with(|cluster, now| cluster.add_agent(spec, now));
+    serve_agent(engine, (&id, root), listener, &engine.shutdown)?;
+    Ok((id, address))
+}
+
 /// Starts the agents that the records know, or the configured ones.
 async fn start_agents(
     engine: &Arc<Engine>,
@@ -185,48 +260,26 @@ async fn start_agents(
     shutdown: &Shutdown,
 ) -> Result<Vec<(AgentId, SocketAddr)>, ServeError> {
     let known: Vec<AgentId> = engine.view(|cluster| cluster.agent_ids().cloned().collect());
-    let Mode::Exec(exec) = &config.mode else {
-        add_virtual(engine, config);
-        return Ok(Vec::new());
-    };
-    let root = exec
-        .work_dir
-        .canonicalize()
-        .unwrap_or_else(|_| exec.work_dir.clone());
     let mut agents = Vec::new();
-    let count = if known.is_empty() {
-        config.agents.len()
-    } else {
-        known.len()
-    };
-    for number in 0..count {
+    for id in &known {
         let any = SocketAddr::new(config.listen.ip(), 0);
         let listener = http::listen(any).await?;
         let address = local(&listener, any)?;
-        let id = match (known.get(number), config.agents.get(number)) {
-            (Some(id), _) => {
-                resume(engine, id, address.port());
-                id.clone()
-            }
-            (None, Some(shape)) => {
-                let mut spec = shape.spec(&config.cluster, number, address.port());
-                spec.ip = address.ip().to_string();
-                engine.with(|cluster, now| cluster.add_agent(spec, now))
-            }
-            (None, None) => continue,
-        };
-        serve_agent(engine, (&id, &root), listener, shutdown)?;
-        agents.push((id, address));
+        resume(engine, id, address.port());
+        if let Some(root) = &engine.home.root {
+            serve_agent(engine, (id, root), listener, shutdown)?;
+        }
+        agents.push((id.clone(), address));
+    }
+    if known.is_empty() {
+        for (number, shape) in config.agents.iter().enumerate() {
+            agents.push(start_agent(engine, shape, number).await?);
+        }
+    }
+    if matches!(config.mode, Mode::Virtual(_)) {
+        agents.clear();
     }
     Ok(agents)
-}
-
-fn add_virtual(engine: &Arc<Engine>, config: &Config) {
-    engine.with(|cluster, now| {
-        for (number, shape) in config.agents.iter().enumerate() {
-            cluster.add_agent(shape.spec(&config.cluster, number, 5051), now);
-        }
-    });
 }
 
 /// An agent comes back: first its runs are settled, then it registers, as a real one does.

@@ -187,12 +187,9 @@ fn read_kind(number: i32, path: &str, problems: &mut Problems) -> JobKind {
         Ok(v1::JobKind::Batch) => return JobKind::Batch,
         Ok(v1::JobKind::Service) => return JobKind::Service,
         Ok(v1::JobKind::Stateful) => return JobKind::Stateful,
-        Ok(v1::JobKind::Daemon) => problems.add(
-            at(path, "kind"),
-            "kind daemon is not served yet; use batch, service or stateful",
-        ),
+        Ok(v1::JobKind::Daemon) => return JobKind::Daemon,
         Ok(v1::JobKind::Unspecified) | Err(_) => {
-            problems.add(at(path, "kind"), "must be batch, service or stateful");
+            problems.add(at(path, "kind"), "must be batch, service, stateful or daemon");
         }
     }
     JobKind::Batch

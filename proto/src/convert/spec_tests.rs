@@ -78,7 +78,7 @@ fn every_problem_is_told_with_its_path() {
     };
     let mut problems = Problems::default();
     let wrong = v1::JobSpec {
-        kind: v1::JobKind::Daemon.into(),
+        kind: 99,
         clusters: Some(v1::ClusterChoice {
             only: vec![],
             spread: 9,

@@ -2,7 +2,7 @@
 
 use super::spec::Purpose;
 use super::text::{LABEL_FORM, is_label, is_line};
-use super::{Violations, pod, rules, runtime, siting};
+use super::{Violations, daemon, pod, rules, runtime, siting};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{GroupSpec, JobKind, MAX_INSTANCES};
 use echelon_core_model::{Resources, Span};
@@ -19,8 +19,8 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
     let at = |field: &str| format!("{path}.{field}");
     out.check(is_label(g.name.as_str()), at("name"), LABEL_FORM);
     match purpose {
-        Purpose::Create => count(g, 1, &at("instances"), out),
-        Purpose::Change => instances(g, kind, &at("instances"), out),
+        Purpose::Create if kind != JobKind::Daemon => count(g, 1, &at("instances"), out),
+        Purpose::Create | Purpose::Change => instances(g, kind, &at("instances"), out),
     }
     out.check(
         g.max_running != Some(0),
@@ -32,6 +32,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
     volume(g, kind, &at("volume"), out);
     pod::check(g, path, out);
     siting::check(g, path, out);
+    daemon::of_group(g, kind, path, out);
     times(g, path, out);
     rules::of_group(g, kind, path, out);
     out.check(
@@ -41,8 +42,12 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
     );
 }
 
-/// Checks a changed number of instances: a service may have none.
+/// Checks a changed number of instances: a service may have none, and those of a daemon are counted by clusters.
 pub fn instances(g: &GroupSpec, kind: JobKind, field: &str, out: &mut Violations) {
+    if kind == JobKind::Daemon {
+        out.check(g.instances == 0, field, daemon::COUNTED);
+        return;
+    }
     count(g, u32::from(!kind.runs_for_ever()), field, out);
 }
 

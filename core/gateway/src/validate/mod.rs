@@ -3,6 +3,7 @@
 
 mod clusters;
 mod container;
+mod daemon;
 mod group;
 mod pod;
 pub mod pool;

@@ -202,7 +202,7 @@ fn one_by_one(problem: &Problem) -> BTreeMap<InstanceId, HostId> {
                 JobKind::Batch => {
                     fitting.min_by_key(|h| (item.avoid.contains(&h.id), size(free[&h.id]), &h.id))
                 }
-                JobKind::Service | JobKind::Stateful => fitting.min_by_key(|h| {
+                JobKind::Service | JobKind::Stateful | JobKind::Daemon => fitting.min_by_key(|h| {
                     let count = counts.get(&h.id).copied().unwrap_or(0);
                     (
                         item.avoid.contains(&h.id),

@@ -14,6 +14,7 @@ mod claims;
 mod cluster;
 #[cfg(test)]
 mod cost;
+mod daemons;
 #[cfg(test)]
 mod drain;
 mod durability;

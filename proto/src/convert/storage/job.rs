@@ -13,7 +13,7 @@ use echelon_core_model::store::{NameHolder, PlannedRequest};
 use echelon_core_model::{PoolId, Timestamp, Version};
 
 wire_enum!(Desired, wire::Desired, Running, Stopped, Deleted);
-wire_enum!(JobKind, wire::JobKind, Batch, Service, Stateful);
+wire_enum!(JobKind, wire::JobKind, Batch, Service, Stateful, Daemon);
 
 impl Wire for Goal {
     type Message = wire::Goal;
