@@ -3,7 +3,7 @@
 
 use crate::settle::{Policy, settle};
 use crate::stop::stop_older;
-use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::instance::{InstanceRecord, Run, Stopping};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Generation, ReasonCode, RunNumber, RunState, Timestamp};
 
@@ -26,6 +26,20 @@ pub fn give_up(record: &mut InstanceRecord, now: Timestamp) {
     run.reason = ReasonCode::HostUnreachable.into();
     run.ended_at = Some(now);
     record.older.push(run);
+}
+
+/// The host of an instance that can be on no other one is gone: its place among the active ones is taken back. A run that is only silent is
+/// kept as an older one, to be stopped if its host is seen again.
+pub fn leave_host(record: &mut InstanceRecord, now: Timestamp) {
+    let Some(run) = &mut record.run else { return };
+    run.stopping = Some(Stopping {
+        reason: ReasonCode::HostGone.into(),
+        grace: Span::ZERO,
+        since: now,
+    });
+    if run.may_have_task() {
+        give_up(record, now);
+    }
 }
 
 /// Gives the latest run up that is stopping and stays silent. Where a member of a pod has brought its end, that end counts for

@@ -43,7 +43,16 @@ pub fn standing(record: &InstanceRecord) -> Standing {
     match &record.run {
         Some(run) if is_given_back(run) => Standing::Unstarted,
         Some(_) => Standing::Active,
-        None if record.older.iter().any(|r| r.state == RunState::Lost) => Standing::Active,
+        None if record.older.iter().any(keeps_its_place) => Standing::Active,
         None => Standing::Unstarted,
     }
+}
+
+/// Whether a run that was given up keeps its instance's place; one whose host counts as gone does not.
+fn keeps_its_place(run: &Run) -> bool {
+    let gone = run
+        .stopping
+        .as_ref()
+        .is_some_and(|s| s.reason.code == ReasonCode::HostGone);
+    run.state == RunState::Lost && !gone
 }

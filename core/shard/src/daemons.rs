@@ -4,13 +4,13 @@
 use crate::Shard;
 use crate::group::Group;
 use echelon_core_hosts::Drain;
-use echelon_core_jobs::{Standing, standing};
+use echelon_core_jobs::{Standing, leave_host, standing};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, InstanceNumber, RangeSet, ReasonCode, Resources, Timestamp};
+use echelon_core_model::{HostId, InstanceNumber, RangeSet, Resources, Timestamp};
 use echelon_core_placement::{Rule, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,7 +130,9 @@ impl Shard {
             return;
         }
         for n in group.homeless() {
-            self.take_back_one((number, n), ReasonCode::HostGone);
+            let (at, now) = ((number, n), self.now);
+            self.edit(at, |record| leave_host(record, now));
+            self.account_all(at);
         }
     }
 

@@ -6,7 +6,6 @@ use crate::event::LinkId;
 use crate::group::{Wish, ranges_at};
 use crate::held::Heard;
 use crate::journal::Lane;
-use crate::picture::At;
 use crate::{Phase, Shard};
 use echelon_core_jobs::{Standing, is_being_preempted, is_given_back, standing};
 use echelon_core_model::directive::{Directive, Grant, Order, ReportPart, SliceOrder};
@@ -233,12 +232,12 @@ impl Shard {
             .collect();
         let kept = usize::try_from(granted).unwrap_or(usize::MAX);
         for n in staying.into_iter().skip(kept).rev() {
-            self.take_back_one((number, n), ReasonCode::PoolEntitlement);
+            self.take_back_one(number, n);
         }
     }
 
-    /// Takes an instance's place among the active ones away: what follows needs a grant again.
-    pub(crate) fn take_back_one(&mut self, at: At, code: ReasonCode) {
+    fn take_back_one(&mut self, number: u32, n: InstanceNumber) {
+        let at = (number, n);
         let Some(run) = self.picture.record(at).and_then(|r| r.run.as_ref()) else {
             return;
         };
@@ -246,13 +245,13 @@ impl Shard {
             return;
         }
         if run.may_have_task() {
-            self.stop(at, code.into());
+            self.stop(at, ReasonCode::PoolEntitlement.into());
         } else if !is_given_back(run) {
             let now = self.now;
             self.edit(at, |record| {
                 if let Some(run) = &mut record.run {
                     run.stopping = Some(Stopping {
-                        reason: code.into(),
+                        reason: ReasonCode::PoolEntitlement.into(),
                         grace: Span::ZERO,
                         since: now,
                     });

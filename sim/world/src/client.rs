@@ -2,6 +2,7 @@
 //! repeats the same request. What was acknowledged is remembered and judged at the end.
 
 use crate::bounds::meets_bounds;
+use crate::daemons;
 use crate::gangs::as_gang;
 use crate::homes::homes;
 use crate::invariants::Broken;
@@ -110,6 +111,9 @@ impl World {
         let most = u64::from(self.options.instances).max(1);
         let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
         let name = format!("job{n}");
+        if !plain && !self.trees.bounded && die.chance(100) {
+            return daemons::think(&name, &pool, die);
+        }
         let is_service = die.chance(400);
         // What is not served together is not drawn together.
         let is_stateful = is_service && die.chance(400) && !plain;

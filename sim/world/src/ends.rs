@@ -83,6 +83,9 @@ impl World {
         if stopped && head.goal.desired != Desired::Stopped {
             return lost(2, format!("the stop of {job} was acknowledged and is lost"));
         }
+        if let Some(broken) = self.judge_daemon(job, &head) {
+            return Some(broken);
+        }
         if let Some(broken) = self.judge_rollout(job, &head) {
             return Some(broken);
         }
@@ -159,6 +162,9 @@ impl World {
             .values()
             .map(|counts| counts.total() - counts.live() - counts.get(RunState::Pending))
             .sum();
+        if head.kind == JobKind::Daemon {
+            return wanted;
+        }
         wanted.min(head.instances.saturating_sub(ended))
     }
 
@@ -167,6 +173,9 @@ impl World {
         let Answer::Spec(Some(spec)) = self.store.read(&Query::Spec(job, version)) else {
             return 0;
         };
+        if spec.kind == JobKind::Daemon {
+            return self.hosts();
+        }
         spec.groups.iter().map(|g| u64::from(g.most_active())).sum()
     }
 

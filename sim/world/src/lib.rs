@@ -13,6 +13,7 @@
 mod alone;
 mod bounds;
 mod client;
+mod daemons;
 mod dice;
 mod drains;
 mod drivers;

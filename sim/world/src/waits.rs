@@ -7,7 +7,7 @@ use crate::world::World;
 use echelon_core_model::job::{Head, Progress, Waiting};
 use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::reason::Layer;
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{MemberId, ReasonCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,8 +61,13 @@ impl World {
                 | ReasonCode::GangBlocked
         );
         reached
-            || (code == ReasonCode::HostVolume && self.is_some_host_full(spec))
+            || (self.is_bound_to_hosts(spec, code) && self.is_some_host_full(spec))
             || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room(spec, n))
+    }
+
+    /// Whether instances can be on one host only: those with volumes, and daemons, which have no other one left.
+    fn is_bound_to_hosts(&self, spec: &JobSpec, code: ReasonCode) -> bool {
+        code == ReasonCode::HostVolume || (spec.kind == JobKind::Daemon && code.layer() == Layer::Placement)
     }
 
     /// Whether a cluster has room for so many instances: each takes a core, so that what a cluster has left some host has.

@@ -159,7 +159,9 @@ fn the_number_of_a_host_that_is_gone_is_given_back_and_the_others_run_on() {
     w.cluster.hosts.remove(&HostId::new("host-0"));
     w.cluster.set(&task, TaskState::GoneByOperator);
     w.drain();
-    w.run(seconds(10));
+    w.run(Span::minutes(59));
+    assert_eq!(hosts(&w), Some(2), "it may come back");
+    w.run(Span::minutes(2));
     let told = w.slice(1).unwrap();
     assert_eq!((told.hosts, told.active, told.unstarted), (Some(1), 1, 1));
     w.order(&[marked(range(0, 1), None, Some(1))], 1);
@@ -169,6 +171,32 @@ fn the_number_of_a_host_that_is_gone_is_given_back_and_the_others_run_on() {
     assert_eq!(told.released, lost);
     assert_eq!(told.active, 1);
     assert_eq!(w.kills(), Vec::<String>::new());
+}
+
+#[test]
+fn what_comes_back_after_its_host_counted_as_gone_is_stopped_and_begins_anew() {
+    let mut w = on_both();
+    let host = HostId::new("host-0");
+    let task = w
+        .cluster
+        .live()
+        .into_iter()
+        .find(|t| w.cluster.tasks[t].host == host);
+    let task = task.unwrap();
+    w.cluster.silent.push(host.clone());
+    w.hear(&task, TaskState::Unreachable, "host-0");
+    w.run(Span::minutes(62));
+    assert_eq!(hosts(&w), Some(1));
+    w.cluster.silent.clear();
+    w.hear(&task, TaskState::Running, "host-0");
+    w.run(Span::minutes(3));
+    assert!(w.kills().contains(&task));
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(20));
+    assert_eq!(
+        on_hosts(&w, job()),
+        [("host-0".to_owned(), 1), ("host-1".to_owned(), 1)].into()
+    );
 }
 
 #[test]
@@ -228,7 +256,8 @@ fn on_a_host_that_is_to_be_empty_daemons_are_the_last() {
         version: 2,
         ..Drains::default()
     }));
-    w.run(seconds(120));
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(20));
     assert_eq!((of(&w, job()), hosts(&w)), (1, Some(2)));
     let code = w.stored(0).unwrap().run.unwrap().reason.code;
     assert_ne!(code, ReasonCode::PoolEntitlement);
