@@ -1,6 +1,7 @@
 //! The roles as commands: flags over a configuration file, and what each starts.
 
 mod gateway;
+mod kept_logs;
 pub(crate) mod mesos_sim;
 mod options;
 mod preemption;

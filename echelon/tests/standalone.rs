@@ -3,6 +3,8 @@
 
 #[path = "standalone/daemons.rs"]
 mod daemons;
+#[path = "standalone/logs.rs"]
+mod logs;
 #[path = "standalone/updates.rs"]
 mod updates;
 
@@ -22,9 +24,15 @@ struct Standalone {
 impl Standalone {
     /// Starts on a folder and reads the line that says where it is.
     fn start(folder: &Path) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    /// The same with further options.
+    fn start_with(folder: &Path, options: &[&str]) -> Self {
         let mut child = plain()
             .args(["standalone", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder)
+            .args(options)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

@@ -161,9 +161,12 @@ impl Links {
         };
         let channel = channel.ok_or_else(|| unavailable("no leader is known".to_owned()))?;
         let mut client = ShardServiceClient::new(channel);
-        match client.read_log(request).await {
-            Ok(answer) => Ok(answer.into_inner()),
-            Err(status) => Err(log_error(&status, name).unwrap_or_else(|| unavailable(status.to_string()))),
+        match tokio::time::timeout(ANSWER_TIMEOUT, client.read_log(request)).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => {
+                Err(log_error(&status, name).unwrap_or_else(|| unavailable(status.to_string())))
+            }
+            Err(_) => Err(unavailable("no answer within 10 s".to_owned())),
         }
     }
 }
@@ -198,6 +201,10 @@ pub(crate) fn log_error(status: &tonic::Status, cluster: &str) -> Option<ApiErro
                 "cluster {cluster} has nothing of that run any more: {}",
                 status.message()
             ),
+        )),
+        tonic::Code::Aborted => Some(ApiError::new(
+            ErrorReason::ShardUnavailable,
+            format!("on cluster {cluster} {}", status.message()),
         )),
         tonic::Code::FailedPrecondition => {
             Some(ApiError::new(ErrorReason::InstanceNotBegun, status.message()))

@@ -277,7 +277,11 @@ proptest! {
         shard_row in any_of::shard_row(),
         slice in any_of::slice_row(),
         event in any_of::event(),
+        log in any_of::kept_log(),
+        runs in any_of::kept_runs(),
     ) {
+        returns(log)?;
+        returns(runs)?;
         returns(progress)?;
         returns(state)?;
         returns(heartbeat)?;

@@ -3,13 +3,16 @@
 
 use crate::host_manager::HostManager;
 use crate::links::Links;
+use crate::log::Logs;
 use crate::measure::Measures;
 use crate::placement_engine;
 use crate::serve::Parts;
+use crate::tails;
 use echelon_core_hosts as hosts;
-use echelon_core_model::Timestamp;
 use echelon_core_model::directive::{Directive, Report};
+use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
+use echelon_core_model::{TaskId, Timestamp};
 use echelon_core_placement::Answer;
 use echelon_core_shard::{Effect, Event, LinkId, Shard};
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
@@ -27,15 +30,13 @@ const BATCH: usize = 64;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// What reaches the loop from tasks.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an input is moved once, from whom it comes to the loop that takes it"
-)]
 pub(crate) enum Input {
     /// An operation on storage has a result.
     Storage(OpId, OpResult),
     /// Placement has chosen hosts.
     Placed(Answer),
+    /// The logs of a run were read, as far as they could be.
+    Tails(TaskId, Vec<Tails>),
     /// A resource manager opened its stream; reports go there.
     LinkOpened(LinkId, mpsc::Sender<Report>),
     /// A directive came.
@@ -49,6 +50,7 @@ pub(crate) struct JobManager {
     driver: Shard,
     hosts: HostManager,
     measures: Measures,
+    logs: Logs,
     inbox: mpsc::Sender<Input>,
     parts: Parts,
     links: Links,
@@ -57,9 +59,9 @@ pub(crate) struct JobManager {
 
 impl JobManager {
     pub(crate) fn new(
-        driver: Shard,
+        (driver, measures): (Shard, Measures),
         hosts: HostManager,
-        measures: Measures,
+        logs: Logs,
         inbox: mpsc::Sender<Input>,
         (parts, cluster): (Parts, &str),
     ) -> Self {
@@ -71,6 +73,7 @@ impl JobManager {
             driver,
             hosts,
             measures,
+            logs,
             inbox,
             parts,
             links: Links::default(),
@@ -137,6 +140,7 @@ impl JobManager {
         match input {
             Input::Storage(id, result) => Event::Storage(id, result),
             Input::Placed(answer) => Event::Placed(answer),
+            Input::Tails(run, tails) => Event::Tails(run, tails),
             Input::LinkOpened(link, reports) => {
                 self.links.opened(link, reports);
                 Event::LinkOpened(link)
@@ -185,6 +189,9 @@ impl JobManager {
                 let took = self.measures.placement.clone();
                 placement_engine::solve(problem, took, self.inbox.clone(), &self.parts.shutdown);
             }
+            Effect::FetchTails(asked) => {
+                tails::read(asked, self.logs.clone(), self.inbox.clone(), &self.parts.shutdown);
+            }
             Effect::Publish(epoch) => {
                 tracing::info!(%epoch, "leading");
                 self.measures.leads(Some(epoch));
@@ -227,6 +234,6 @@ fn time_to_wake(driver: &Shard, parts: &Parts) -> Duration {
 const fn is_act_of_a_leader(effect: &Effect) -> bool {
     match effect {
         Effect::Storage(..) | Effect::Cluster(_) | Effect::Report(..) | Effect::Publish(_) => true,
-        Effect::Place(_) | Effect::StepDown { .. } | Effect::Alarm(_) => false,
+        Effect::Place(_) | Effect::FetchTails(_) | Effect::StepDown { .. } | Effect::Alarm(_) => false,
     }
 }

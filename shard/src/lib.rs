@@ -12,8 +12,9 @@ mod measure;
 mod placement_engine;
 mod register;
 mod serve;
+mod tails;
 
-pub use echelon_core_shard::Timing as DriverTiming;
+pub use echelon_core_shard::{LogLimits, Timing as DriverTiming};
 pub use echelon_io_mesos as mesos;
 pub use host_manager::Mesos;
 pub use serve::{Config, Parts, Running, ServeError, serve};

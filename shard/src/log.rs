@@ -137,8 +137,24 @@ impl Logs {
             .unwrap_or_default())
     }
 
+    /// A piece of a file of a sandbox.
+    pub(crate) async fn piece(
+        &self,
+        (agent, path): (&str, &str),
+        offset: u64,
+        length: u64,
+    ) -> Result<Piece, FilesError> {
+        let wanted = Wanted {
+            agent,
+            path,
+            offset,
+            length,
+        };
+        read_file(&Tcp, wanted, self.credential.as_ref(), &self.timing).await
+    }
+
     /// Where a host's agent listens: as this leader heard it, else as its row says.
-    async fn agent(&self, host: &HostId) -> Result<String, Status> {
+    pub(crate) async fn agent(&self, host: &HostId) -> Result<String, Status> {
         if let Some(address) = self.addresses.get(host) {
             return Ok(address);
         }
@@ -160,7 +176,7 @@ impl Logs {
             }
             after = hosts.last().map(|last| last.id.clone());
             if after.is_none() {
-                return Err(Status::unavailable(format!(
+                return Err(Status::aborted(format!(
                     "it is not known where the agent of host {host} listens: ask again in a few seconds"
                 )));
             }
@@ -239,13 +255,8 @@ impl Reading {
     }
 
     async fn piece(&self, offset: u64, length: u64) -> Result<Piece, FilesError> {
-        let wanted = Wanted {
-            agent: &self.agent,
-            path: &self.path,
-            offset,
-            length,
-        };
-        read_file(&Tcp, wanted, self.logs.credential.as_ref(), &self.logs.timing).await
+        let place = (self.agent.as_str(), self.path.as_str());
+        self.logs.piece(place, offset, length).await
     }
 
     fn refusal(&self, error: &FilesError) -> Status {
@@ -259,7 +270,8 @@ impl Reading {
                 self.instance
             )),
             FilesError::NotFound { .. } => Status::not_found(error.to_string()),
-            _ => Status::unavailable(error.to_string()),
+            // Another word than that of a shard which is not reached.
+            _ => Status::aborted(error.to_string()),
         }
     }
 }

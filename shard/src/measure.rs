@@ -1,6 +1,7 @@
 //! What a shard tells in numbers. Never by job, instance or host: labels have few values.
 
 mod limits;
+mod logs;
 mod offers;
 
 use echelon_core_hosts::event::TaskState;
@@ -12,6 +13,7 @@ use echelon_core_shard::{Event, Mode, Shard};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError, WAIT_S};
 use limits::Limits;
+use logs::KeptLogs;
 use offers::Offers;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ pub(crate) struct Measures {
     subscribed: IntGauge,
     refused: IntGauge,
     limits: Limits,
+    logs: KeptLogs,
     epoch: IntGauge,
     journal_lag_ms: IntGauge,
     open_offers: IntGauge,
@@ -97,6 +100,7 @@ impl Measures {
                 "1 while Mesos refuses this leader's subscription, or has removed its framework: people have to change something.",
             )?,
             limits: Limits::new(metrics)?,
+            logs: KeptLogs::new(metrics)?,
             leading: gauge("echelon_leading", "1 while this process leads its role.")?,
             epoch: gauge(
                 "echelon_epoch",
@@ -172,6 +176,7 @@ impl Measures {
         self.subscribed.set(driver.is_subscribed().into());
         self.refused.set(driver.refused().is_some().into());
         self.limits.look(driver);
+        self.logs.look(driver);
         self.operations.set(count(driver.pending_operations()));
         self.open_offers.set(count(driver.open_offers()));
         self.offers.look(driver.offers());

@@ -126,7 +126,8 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let (inbox, inputs) = mpsc::channel(QUEUE);
     let addresses = Addresses::default();
     let logs = Logs::new(&parts, cluster.clone(), (&config.mesos, addresses.clone()));
-    grpc::serve(Service::new(inbox.clone(), logs, stop), listener, &parts.shutdown);
+    let service = Service::new(inbox.clone(), logs.clone(), stop);
+    grpc::serve(service, listener, &parts.shutdown);
     let role = Role::Shard(cluster.clone());
     let member = Member {
         id: config.holder.clone(),
@@ -145,7 +146,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     });
     let hosts = HostManager::new(config.mesos, config.seed, addresses);
     let shutdown = parts.shutdown.clone();
-    let job_manager = JobManager::new(driver, hosts, measures, inbox, (parts, cluster.as_str()));
+    let job_manager = JobManager::new((driver, measures), hosts, logs, inbox, (parts, cluster.as_str()));
     shutdown.spawn(job_manager.run(role, office, inputs));
     Ok(Running { address, cluster })
 }

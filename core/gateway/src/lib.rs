@@ -25,6 +25,7 @@ pub mod explain;
 pub mod hosts;
 pub mod instances;
 pub mod jobs;
+pub mod logs;
 pub mod lookup;
 pub mod page;
 pub mod pools;

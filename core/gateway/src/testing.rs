@@ -6,6 +6,7 @@ use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Hos
 use echelon_core_model::control::Control;
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
 use echelon_core_model::job::{Head, JobState, Progress};
+use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::spec::JobSpec;
@@ -14,7 +15,8 @@ use echelon_core_model::store::{
     Query, ShardRow,
 };
 use echelon_core_model::{
-    Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, PoolId, RequestId, Timestamp, Version,
+    Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Timestamp,
+    Version,
 };
 use echelon_core_testkit::build::JobBuilder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +43,8 @@ pub struct Memory {
     pub blocks: BTreeMap<(ClusterId, JobId, GroupName), BTreeMap<InstanceNumber, InstanceRecord>>,
     pub rows: BTreeMap<(ClusterId, JobId, GroupName), SliceRow>,
     pub shards: BTreeMap<ClusterId, ShardRow>,
+    pub kept: BTreeMap<(ClusterId, MemberId), KeptLog>,
+    pub kept_runs: Vec<KeptRuns>,
     pub broken: BTreeSet<ClusterId>,
 }
 
@@ -191,6 +195,11 @@ impl Memory {
                     .collect(),
             ),
             Query::Shard(cluster) => Answer::Shard(self.shards.get(&cluster).cloned().unwrap_or_default()),
+            Query::KeptRuns(job) => {
+                let of_job = self.kept_runs.iter().filter(|list| list.job == job);
+                Answer::KeptRuns(of_job.cloned().collect())
+            }
+            Query::KeptLog(cluster, task) => Answer::KeptLog(self.kept.get(&(cluster, task)).cloned()),
             other => panic!("no method reads {other:?}"),
         })
     }

@@ -22,6 +22,7 @@ pub mod few;
 pub mod id;
 pub mod instance;
 pub mod job;
+pub mod log;
 pub mod nearest;
 pub mod part;
 pub mod pod;

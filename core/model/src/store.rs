@@ -9,6 +9,7 @@ pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId,
 use crate::cluster::MassLoss;
 use crate::drain::Drains;
 use crate::id::{ClusterId, Epoch, GroupName, HostId, JobId, Version, VolumeId};
+use crate::log::LogGap;
 use crate::part::PoolParts;
 use crate::reason::Reason;
 use crate::run::RunState;
@@ -101,6 +102,8 @@ pub struct ShardRow {
     pub drained_agents: BTreeSet<HostId>,
     /// The parts of pool reservations that it obeys.
     pub parts: PoolParts,
+    /// Times in which more runs ended than their logs could be kept, latest last.
+    pub log_gaps: Vec<LogGap>,
 }
 
 /// Something that happened to a job or an instance.

@@ -4,6 +4,7 @@
 use crate::Shard;
 use crate::effects::Then;
 use crate::journal::Point;
+use echelon_core_model::job::Desired;
 use echelon_core_model::store::Write;
 use std::collections::BTreeSet;
 
@@ -17,6 +18,17 @@ impl Shard {
             return;
         }
         self.reclaim_unseen(number);
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        if group
+            .wish
+            .as_ref()
+            .is_some_and(|w| w.goal.desired == Desired::Deleted)
+        {
+            let job = group.job();
+            self.forget_logs(job);
+        }
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };

@@ -83,6 +83,8 @@ pub fn check(shard: &Shard) -> Vec<Broken> {
         }
     }
     out.extend(shard.journal.problems().into_iter().map(Broken::Journal));
+    let keeping = shard.keeping.problems(&shard.config.timing.logs);
+    out.extend(keeping.into_iter().map(Broken::Miscounted));
     out
 }
 

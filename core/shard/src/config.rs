@@ -72,6 +72,8 @@ pub struct Timing {
     pub rates: Rates,
     /// How much may be lost at once before replacements wait.
     pub loss: LossLimit,
+    /// How much is kept of what ended runs have written.
+    pub logs: LogLimits,
     /// Times of the host manager.
     pub hosts: hosts::Config,
 }
@@ -134,6 +136,31 @@ impl LossLimit {
     }
 }
 
+/// How much is kept of what ended runs have written, and how fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLimits {
+    /// The last bytes of each output of a run; 0: nothing is kept.
+    pub keep_bytes: u64,
+    /// Bytes a second of all runs. Each counts for 4 KiB at least.
+    pub bytes_per_second: u64,
+    /// Runs that are read at a time.
+    pub parallel: usize,
+    /// Runs of a job that are kept, at this cluster.
+    pub runs_per_job: usize,
+}
+
+impl Default for LogLimits {
+    /// 256 small runs a second, or 8 with full outputs; a job takes 128 MiB at most, beside sidecars.
+    fn default() -> Self {
+        Self {
+            keep_bytes: 64 * 1024,
+            bytes_per_second: 1024 * 1024,
+            parallel: 8,
+            runs_per_job: 1_000,
+        }
+    }
+}
+
 impl Default for Timing {
     fn default() -> Self {
         Self {
@@ -164,6 +191,7 @@ impl Default for Timing {
                 least: 5,
                 within: Span::minutes(1),
             },
+            logs: LogLimits::default(),
             hosts: hosts::Config::usual(),
         }
     }

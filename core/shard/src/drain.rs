@@ -85,7 +85,7 @@ impl Shard {
         self.hosts_event(&hosts::Event::Operated(call));
     }
 
-    fn write_own(&mut self) {
+    pub(crate) fn write_own(&mut self) {
         self.journal
             .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
     }

@@ -10,6 +10,7 @@ use crate::directive::Orders;
 use crate::event::{Effect, Event, LinkId};
 use crate::gangs::Gangs;
 use crate::journal::Journal;
+use crate::keep::Keeping;
 use crate::kill::Kills;
 use crate::loss::Losses;
 use crate::neighbours::Loners;
@@ -120,6 +121,8 @@ pub struct Shard {
     /// The hosts as placement was asked about them last.
     pub(crate) snapshot: Arc<placement::Hosts>,
     pub(crate) telling: Telling,
+    /// Logs of ended runs on their way into storage.
+    pub(crate) keeping: Keeping,
     pub(crate) archiving: BTreeSet<u32>,
     /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
     pub(crate) archived: BTreeSet<JobId>,
@@ -186,6 +189,7 @@ impl Shard {
             daemons: Daemons::default(),
             snapshot: Arc::default(),
             telling: Telling::default(),
+            keeping: Keeping::default(),
             archiving: BTreeSet::new(),
             archived: BTreeSet::new(),
             beat_at: Timestamp(0),
@@ -206,6 +210,7 @@ impl Shard {
         self.paces = old.paces;
         self.now = old.now;
         self.out = old.out;
+        self.keeping.stats = old.keeping.stats;
         self.ops = old.ops;
         self.ops.forget_all();
     }
@@ -236,6 +241,7 @@ impl Shard {
             Event::Directive(link, directive) => self.on_directive(link, directive),
             Event::LinkClosed(link) => self.on_link_closed(link),
             Event::Placed(answer) => self.on_placed(&answer),
+            Event::Tails(run, tails) => self.on_tails(&run, tails),
             Event::Wake => {}
         }
     }
@@ -289,6 +295,7 @@ impl Shard {
             }
             self.keep_reporting();
             self.perform_durable();
+            self.keep_logs();
         }
         self.start_commits();
     }
@@ -334,6 +341,7 @@ impl Shard {
                 .next_launches(acting)
                 .map(|()| self.paces.free_at(Action::Launch)),
             self.next_replacement(),
+            self.next_log().filter(|_| self.may_act()),
             self.hosts
                 .next_wake(self.demand(), self.now)
                 .filter(|_| subscribed && !self.suspended),

@@ -3,6 +3,7 @@
 
 use crate::Shard;
 use crate::event::Effect;
+use crate::keep::Ended;
 use crate::kill::Target;
 use crate::picture::RunAt;
 use echelon_core_hosts::Call;
@@ -35,6 +36,8 @@ pub(crate) enum Then {
     Archived(u32),
     /// All rows of a group are removed: it may be forgotten.
     Forget(u32),
+    /// A run's end is stored: its logs may be kept.
+    KeepLog(Box<Ended>),
 }
 
 impl Shard {
@@ -69,6 +72,7 @@ impl Shard {
             Then::Report => self.send_reports(),
             Then::Archived(group) => self.remove_archived(group),
             Then::Forget(group) => self.forget_group(group),
+            Then::KeepLog(ended) => self.line_up(*ended),
         }
     }
 }

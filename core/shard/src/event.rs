@@ -3,8 +3,9 @@
 
 use echelon_core_hosts as hosts;
 use echelon_core_model::directive::{Directive, Report};
+use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{Epoch, TaskId};
+use echelon_core_model::{Epoch, HostId, SidecarName, TaskId};
 use echelon_core_placement as placement;
 use std::fmt;
 
@@ -34,16 +35,29 @@ pub enum Event {
     LinkClosed(LinkId),
     /// Placement has chosen hosts.
     Placed(placement::Answer),
+    /// The logs of a run were read, as far as they could be.
+    Tails(TaskId, Vec<Tails>),
     /// The moment that `next_wake` told has come.
     Wake,
 }
 
+/// The logs of which run are to be read, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedTails {
+    /// The run.
+    pub run: TaskId,
+    /// What runs beside its main task; without any the run is one task.
+    pub sidecars: Vec<SidecarName>,
+    /// The host.
+    pub host: HostId,
+    /// Whose task it was.
+    pub framework: String,
+    /// The last bytes of each output.
+    pub bytes: u64,
+}
+
 /// What is to be done. Any of them may be lost or done twice.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an effect is moved once, from where it is made to who performs it"
-)]
 pub enum Effect {
     /// Do this on storage and answer with `Event::Storage`. The shell never retries by itself.
     Storage(OpId, Op),
@@ -53,6 +67,8 @@ pub enum Effect {
     Report(LinkId, Report),
     /// Choose hosts, on a worker thread, and answer with `Event::Placed`.
     Place(placement::Problem),
+    /// Read the ends of the logs of a run that has ended and answer with `Event::Tails`.
+    FetchTails(AskedTails),
     /// Publish the epoch in membership.
     Publish(Epoch),
     /// Give the leadership up, with backoff before standing again. The driver is a follower from here on.

@@ -31,6 +31,8 @@ mod held;
 mod instances;
 mod intend;
 mod journal;
+mod keep;
+mod keep_store;
 mod kill;
 mod launch;
 mod leadership;
@@ -63,9 +65,10 @@ mod wanted;
 
 pub use alone::PoolHere;
 pub use check::{Broken, check};
-pub use config::{Config, LossLimit, Rates, Timing};
+pub use config::{Config, LogLimits, LossLimit, Rates, Timing};
 pub use driver::{Mode, Shard};
-pub use event::{Alarm, Effect, Event, LinkId};
+pub use event::{Alarm, AskedTails, Effect, Event, LinkId};
+pub use keep::LogStats;
 pub use pace::Action;
 
 pub(crate) use driver::Phase;

@@ -42,6 +42,10 @@ pub(crate) enum Purpose {
     StrangerAssignment(JobId),
     /// What the present holder of numbers that we lost knows.
     Successor(u32, InstanceRange),
+    /// Which runs of a job are kept the logs of.
+    KeptRuns(JobId),
+    /// A commit of kept logs.
+    Logs,
 }
 
 impl Shard {
@@ -53,6 +57,7 @@ impl Shard {
                 self.storage_trouble = None;
                 self.journal.committed(lane, self.now);
             }
+            (Purpose::Logs, OpResult::Committed) => self.on_logs_stored(),
             (purpose, OpResult::Answer(answer)) => self.on_answer(purpose, since, answer),
             // An answer of another kind than was asked for proves nothing; a commit stays unknown until its lease ends.
             _ => {}
@@ -90,6 +95,7 @@ impl Shard {
             (Purpose::StrangerAssignment(job), Answer::Assignments(_, all)) => {
                 self.on_stranger_assignment(job, &all);
             }
+            (Purpose::KeptRuns(job), Answer::KeptRuns(lists)) => self.on_kept_runs(job, lists),
             (Purpose::Successor(group, range), Answer::Blocks(blocks, _)) => {
                 self.on_successor(group, range, &blocks);
             }

@@ -244,6 +244,7 @@ impl Shard {
         self.release_held_events();
         self.reconcile_all();
         self.report_all();
+        self.keep_recent_logs();
         self.obey_postponed();
     }
 }

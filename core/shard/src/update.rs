@@ -71,11 +71,24 @@ impl Shard {
         }
         match heard {
             Heard::OlderAlive => self.on_older_alive(run),
-            Heard::OlderEnded(older) => self.note_older(at, &older),
-            Heard::Latest => self.end_pod(run, of_main),
+            Heard::OlderEnded(older) => {
+                self.note_older(at, &older);
+                self.keep_log(at, &older);
+            }
+            Heard::Latest => self.on_latest(run, of_main),
             Heard::Older | Heard::Nothing | Heard::Unknown => {}
         }
         self.account(run);
+    }
+
+    /// The latest run is in another state.
+    fn on_latest(&mut self, run: RunAt, of_main: bool) {
+        self.end_pod(run, of_main);
+        let now = self.now;
+        let ended = self.picture.run(run).filter(|r| r.ended_at == Some(now)).cloned();
+        if let Some(ended) = ended {
+            self.keep_log(run.0, &ended);
+        }
     }
 
     /// Where a member has brought its pod's end, the rest of it is killed; anew when the main task is dead, since until then only

@@ -1,5 +1,6 @@
 //! `echelon shard`.
 
+use super::kept_logs::Kept;
 use super::options::{self, Options, WrongOption};
 use crate::process::{Process, VERSION, membership, unique_name};
 use anyhow::{Context, Result};
@@ -29,6 +30,8 @@ pub struct ShardOptions {
     limits: Limited,
     #[arg(skip)]
     placement: Placed,
+    #[arg(skip)]
+    logs: Kept,
     /// The cluster's name: 1 to 63 characters of a-z, 0-9 and `-`. It is added where there is none of this name
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
@@ -151,6 +154,7 @@ impl Options for ShardOptions {
             process: file.process,
             limits: file.limits,
             placement: file.placement,
+            logs: file.logs,
             cluster: self.cluster.or(file.cluster),
             mesos: self.mesos.or(file.mesos),
             storage: self.storage.or(file.storage),
@@ -292,6 +296,7 @@ pub(super) async fn run(options: ShardOptions) -> Result<()> {
     let mesos = options.mesos()?;
     let mut timing = options.limits.timing()?;
     timing.hosts.gpu_hosts = options.placement.gpu_hosts.into();
+    timing.logs = options.logs.limits()?;
     let cluster = cluster_name(options::required(options.cluster, "cluster", "east")?)?;
     let storage_url = options::storage(options.storage)?;
     let membership = membership(&options::membership(options.membership)?)?;

@@ -1,5 +1,6 @@
 //! `echelon standalone`.
 
+use super::kept_logs::Kept;
 use super::options::{Options, WrongOption};
 use super::preemption::PreemptionOptions;
 use super::shard::cluster_name;
@@ -29,6 +30,8 @@ pub struct StandaloneOptions {
     is_virtual: Option<bool>,
     #[command(flatten)]
     preemption: PreemptionOptions,
+    #[arg(skip)]
+    logs: Kept,
 }
 
 impl Options for StandaloneOptions {
@@ -39,6 +42,7 @@ impl Options for StandaloneOptions {
             clusters: self.clusters.or(file.clusters),
             is_virtual: self.is_virtual.or(file.is_virtual),
             preemption: self.preemption.over(file.preemption),
+            logs: file.logs,
         }
     }
 
@@ -53,6 +57,7 @@ impl StandaloneOptions {
         let mut config = Config::new(&data_dir);
         config.listen = self.process.listen;
         config.manager = self.preemption.apply(config.manager)?;
+        config.logs = self.logs.limits()?;
         if self.is_virtual.unwrap_or_default() {
             config.simulate(Tasks::Virtual);
         }

@@ -2,6 +2,7 @@
 
 use crate::process::unique_name;
 use echelon_resource_manager::DriverConfig;
+use echelon_shard::LogLimits;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,8 @@ pub struct Config {
     pub clusters: Vec<Cluster>,
     /// How its resource manager decides.
     pub manager: DriverConfig,
+    /// How much its shards keep of what ended runs have written.
+    pub logs: LogLimits,
 }
 
 impl Cluster {
@@ -75,6 +78,7 @@ impl Config {
             storage: None,
             clusters: ["east", "west"].map(simulated).into(),
             manager: DriverConfig::new(unique_name(), rand::random()),
+            logs: LogLimits::default(),
         }
     }
 

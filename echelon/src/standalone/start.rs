@@ -14,6 +14,7 @@ use echelon_io_process::shutdown::End;
 use echelon_io_process::{Metrics, Shutdown};
 use echelon_io_storage::{Observation, Observed, Store};
 use echelon_resource_manager as resource_manager;
+use echelon_shard::LogLimits;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -151,7 +152,7 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         clusters.push((cluster.name().to_owned(), address));
     }
     for (name, masters) in clusters {
-        shared.serve_shard(name, &masters).await?;
+        shared.serve_shard(name, &masters, config.logs).await?;
     }
     let resource_manager = Metrics::new(&[("role", "resource-manager")], VERSION)?;
     shared.metrics.push(resource_manager.clone());
@@ -230,7 +231,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn serve_shard(&mut self, cluster: String, masters: &str) -> Result<()> {
+    async fn serve_shard(&mut self, cluster: String, masters: &str, logs: LogLimits) -> Result<()> {
         let metrics = Metrics::new(&[("role", "shard"), ("cluster", &cluster)], VERSION)?;
         let parts = echelon_shard::Parts {
             store: observed(self.store.clone(), &metrics)?,
@@ -248,7 +249,10 @@ impl Shared {
             mesos: shard::plain_mesos(masters)?,
             holder: unique_name(),
             seed: rand::random(),
-            timing: echelon_shard::DriverTiming::default(),
+            timing: echelon_shard::DriverTiming {
+                logs,
+                ..Default::default()
+            },
         };
         echelon_shard::serve(config, parts).await?;
         Ok(())

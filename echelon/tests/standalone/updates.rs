@@ -12,7 +12,7 @@ const FRESH: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The body of a page.
-fn get(address: &str, path: &str) -> std::io::Result<String> {
+pub(super) fn get(address: &str, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;

@@ -85,14 +85,21 @@ fn one_run(seen: &InstanceSeen, run: &Run) -> Markup {
 
 async fn output(gateway: &Gateway, name: &str, stream: v1::LogStream) -> Markup {
     match tokio::time::timeout(LOG_TIMEOUT, tail(gateway, name, stream)).await {
-        Ok(Ok(text)) if text.is_empty() => html! { p.soft { "Nothing." } },
-        Ok(Ok(text)) => html! { pre tabindex="0" { (text) } },
+        Ok(Ok((text, kept))) => html! {
+            @if let Some(kept) = kept { p.soft { (kept) } }
+            @if text.is_empty() { p.soft { "Nothing." } } @else { pre tabindex="0" { (text) } }
+        },
         Ok(Err(why)) => html! { p.warn { (why) } },
         Err(_) => html! { p.warn { "the cluster's shard did not answer within 3 s" } },
     }
 }
 
-async fn tail(gateway: &Gateway, name: &str, stream: v1::LogStream) -> Result<String, String> {
+/// The end of an output, and where it comes from if that is not its host.
+async fn tail(
+    gateway: &Gateway,
+    name: &str,
+    stream: v1::LogStream,
+) -> Result<(String, Option<String>), String> {
     let request = v1::ReadLogRequest {
         name: name.to_owned(),
         stream: stream.into(),
@@ -106,9 +113,12 @@ async fn tail(gateway: &Gateway, name: &str, stream: v1::LogStream) -> Result<St
         .await
         .map_err(told)?
         .into_inner();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut kept) = (Vec::new(), None);
     while let Some(part) = parts.next().await {
-        bytes.extend_from_slice(&part.map_err(told)?.data);
+        let part = part.map_err(told)?;
+        bytes.extend_from_slice(&part.data);
+        kept = kept.or(part.kept);
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let kept = kept.map(|kept| format!("Kept when the run ended, since now {}.", kept.because));
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), kept))
 }

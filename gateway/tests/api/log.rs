@@ -6,6 +6,7 @@ use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
+use echelon_core_model::log::{KeptLog, KeptRun, KeptRuns, NoTail, Tail, Tails};
 use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, RunNumber,
@@ -237,4 +238,99 @@ async fn a_shard_that_does_not_answer_is_named() {
     let (told, code) = read(&world, ask).await;
     assert_eq!(code, Some(tonic::Code::Unavailable));
     assert!(told.contains("east"), "{told}");
+}
+
+/// Run `number` of instance 0 wrote ten bytes, of which the last four are kept.
+async fn keep(world: &World, job: JobId, number: u32) {
+    let cluster = ClusterId::new("c");
+    let run: echelon_core_model::TaskId = format!("{job}.main.0.1.{number}").parse().unwrap();
+    let kept = KeptRun {
+        run: run.clone(),
+        sidecars: Vec::new(),
+        failed: true,
+    };
+    let mut list = KeptRuns::new(job, cluster.clone());
+    list.add(kept, 10);
+    let log = KeptLog {
+        run,
+        at: Timestamp(1_500),
+        hostname: "host-1".into(),
+        tails: Tails {
+            sidecar: None,
+            stdout: Tail::Read {
+                bytes: b"\xffend"[..].into(),
+                size: 10,
+            },
+            stderr: Tail::Missing(NoTail::NoFile),
+        },
+    };
+    let batch = Batch {
+        owner: Role::Shard(cluster),
+        stamp: Stamp {
+            epoch: Epoch(1),
+            sequence: 2,
+        },
+        writes: vec![Write::Log(log), Write::KeptRuns(list)],
+    };
+    world.store.commit(batch).await.unwrap();
+}
+
+async fn first(world: &World, ask: v1::ReadLogRequest) -> Result<v1::ReadLogResponse, Status> {
+    let mut client = InstanceServiceClient::new(world.channel().await);
+    let mut parts = client.read_log(ask).await?.into_inner();
+    parts.next().await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_kept_answers_where_the_sandbox_is_gone_or_nobody_can_read_it() {
+    for (number, is_dead, because) in [(9, false, "its sandbox is gone"), (3, true, "does not answer")] {
+        let world = World::start().await;
+        let made = world.change("POST", "/v1/jobs", HELLO).await.json();
+        let job: JobId = made["jobId"].as_str().unwrap().parse().unwrap();
+        let address = if is_dead {
+            "http://127.0.0.1:1".to_owned()
+        } else {
+            shard().await
+        };
+        place(&world, job, address).await;
+        keep(&world, job, number).await;
+        let ask = v1::ReadLogRequest {
+            name: "jobs/hello/groups/main/instances/0".into(),
+            run: number,
+            ..Default::default()
+        };
+        let part = first(&world, ask.clone()).await.unwrap();
+        assert_eq!((part.offset, &part.data[..]), (6, &b"\xffend"[..]));
+        let kept = part.kept.unwrap();
+        assert_eq!((kept.host.as_str(), kept.size, kept.cut), ("host-1", 10, 6));
+        assert!(kept.because.contains(because), "{}", kept.because);
+        let stderr = v1::ReadLogRequest {
+            stream: v1::LogStream::Stderr.into(),
+            ..ask.clone()
+        };
+        if is_dead {
+            let why = first(&world, stderr).await.unwrap_err();
+            assert!(why.message().contains("had no such file"), "{}", why.message());
+        }
+        let wrong = v1::ReadLogRequest {
+            task_id: format!("{job}.main.0.1.2"),
+            ..ask
+        };
+        let why = first(&world, wrong).await.unwrap_err();
+        assert_eq!(why.code(), tonic::Code::InvalidArgument, "{}", why.message());
+    }
+}
+
+#[tokio::test]
+async fn the_page_shows_what_was_kept_and_why() {
+    let world = World::start().await;
+    let made = world.change("POST", "/v1/jobs", HELLO).await.json();
+    let job: JobId = made["jobId"].as_str().unwrap().parse().unwrap();
+    place(&world, job, "http://127.0.0.1:1".to_owned()).await;
+    keep(&world, job, 3).await;
+    let page = world.get("/jobs/hello/main/0").await.body;
+    assert!(
+        page.contains("Kept when the run ended") && page.contains("end</pre>"),
+        "{page}"
+    );
 }

@@ -8,6 +8,7 @@ mod event;
 mod instance;
 mod job;
 mod leadership;
+mod log;
 mod part;
 mod pool;
 mod quantity;

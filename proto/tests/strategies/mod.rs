@@ -1,5 +1,9 @@
 //! Any value of the stored and sent types, small but with every corner: absent, empty, largest.
 
+mod logs;
+
+pub use logs::{kept_log, kept_runs};
+
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
 use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
@@ -623,10 +627,10 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         volume_wishes(),
         drains(),
         btree_set(text().prop_map(HostId::new), 0..3),
-        pool_parts(),
+        (pool_parts(), logs::log_gaps()),
     );
     fields.prop_map(
-        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, parts)| ShardRow {
+        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, (parts, log_gaps))| ShardRow {
             framework,
             obeyed,
             last_loss,
@@ -635,6 +639,7 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
             drains,
             drained_agents,
             parts,
+            log_gaps,
         },
     )
 }

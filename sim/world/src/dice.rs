@@ -20,6 +20,8 @@ pub struct Dice {
     pub seeds: Die,
     /// What operators do to the tree of pools.
     pub trees: Die,
+    /// What happens to the logs of ended runs.
+    pub logs: Die,
 }
 
 /// One stream.
@@ -42,6 +44,7 @@ impl Dice {
             users: die(4),
             seeds: die(5),
             trees: die(6),
+            logs: die(7),
         }
     }
 }

@@ -279,6 +279,7 @@ impl World {
                     .plus(self.dice.delays.span(Span::millis(1), Span::millis(5)));
                 self.tell_shard(at, soon, shard::Event::Placed(answer));
             }
+            shard::Effect::FetchTails(asked) => self.fetch_tails(at, asked),
             shard::Effect::Publish(epoch) => {
                 let role = self.shard_role(cluster);
                 if let Some(e) = self.elections.get_mut(&role) {

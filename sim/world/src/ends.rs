@@ -36,6 +36,8 @@ impl World {
         self.broken.extend(unfair);
         let left = self.judge_tree();
         self.broken.extend(left);
+        let lost = self.judge_logs();
+        self.broken.extend(lost);
     }
 
     /// A pool that an operator has made pools below takes no jobs, and says so.

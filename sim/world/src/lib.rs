@@ -23,6 +23,7 @@ mod gangs;
 mod homes;
 mod invariants;
 mod links;
+mod logs;
 mod maintenance;
 mod members;
 mod mesos;

@@ -1,6 +1,8 @@
 //! Storage as processes reach it: operations arrive late and out of order, some are lost on the way, of some only the
 //! answer is lost, and some arrive long after their caller has given up.
 
+use crate::dice::Die;
+use crate::logs::is_about_logs;
 use crate::process::Who;
 use crate::world::{Item, World};
 use echelon_core_model::Span;
@@ -38,9 +40,10 @@ impl World {
         if !matches!(op, Op::Read(..)) {
             self.detail(|| format!("{asker:?} stores {op:?}"));
         }
-        let delay = self.dice.delays.span(QUICK.0, QUICK.1);
+        let of_logs = is_about_logs(&op);
+        let delay = self.delays(of_logs).span(QUICK.0, QUICK.1);
         let at = self.now.plus(delay);
-        match self.luck() {
+        match self.luck(of_logs) {
             Luck::Good => self.queue.plan(
                 at,
                 Item::Storage {
@@ -60,10 +63,10 @@ impl World {
                         answered: false,
                     },
                 );
-                self.fail(asker, id, true);
+                self.fail(asker, id, (true, of_logs));
             }
-            Luck::Lost => self.fail(asker, id, true),
-            Luck::Refused => self.fail(asker, id, false),
+            Luck::Lost => self.fail(asker, id, (true, of_logs)),
+            Luck::Refused => self.fail(asker, id, (false, of_logs)),
             Luck::Late(by) => {
                 self.queue.plan(
                     at.plus(by),
@@ -74,30 +77,47 @@ impl World {
                         answered: false,
                     },
                 );
-                self.fail(asker, id, true);
+                self.fail(asker, id, (true, of_logs));
             }
         }
     }
 
-    fn luck(&mut self) -> Luck {
+    fn delays(&mut self, of_logs: bool) -> &mut Die {
+        if of_logs {
+            &mut self.dice.logs
+        } else {
+            &mut self.dice.delays
+        }
+    }
+
+    fn losses(&mut self, of_logs: bool) -> &mut Die {
+        if of_logs {
+            &mut self.dice.logs
+        } else {
+            &mut self.dice.losses
+        }
+    }
+
+    fn luck(&mut self, of_logs: bool) -> Luck {
         let rate = if self.is_faulty() {
             self.options.faults.storage
         } else {
             0
         };
-        if !self.dice.losses.chance(rate) {
+        let losses = self.losses(of_logs);
+        if !losses.chance(rate) {
             return Luck::Good;
         }
-        match self.dice.losses.below(4) {
+        match losses.below(4) {
             0 => Luck::Lost,
             1 => Luck::AnswerLost,
             2 => Luck::Refused,
-            _ => Luck::Late(self.dice.losses.span(Span::seconds(1), Span::seconds(20))),
+            _ => Luck::Late(losses.span(Span::seconds(1), Span::seconds(20))),
         }
     }
 
-    fn fail(&mut self, asker: Asker, id: OpId, may_be_done: bool) {
-        let timeout = self.dice.delays.span(Span::millis(100), Span::seconds(2));
+    fn fail(&mut self, asker: Asker, id: OpId, (may_be_done, of_logs): (bool, bool)) {
+        let timeout = self.delays(of_logs).span(Span::millis(100), Span::seconds(2));
         let result = OpResult::Failed(OpFailure {
             may_be_done,
             why: "simulated".to_owned(),
@@ -108,6 +128,7 @@ impl World {
 
     /// An operation arrives.
     pub(crate) fn storage_arrives(&mut self, asker: Asker, id: OpId, op: Op, answered: bool) {
+        let of_logs = is_about_logs(&op);
         let before = matches!(op, Op::Decide(Decision::PutPools { .. })).then(|| self.tree());
         let result = self.store.perform(op);
         if let Some(before) = before {
@@ -115,7 +136,7 @@ impl World {
             self.note_bounds();
         }
         if answered {
-            let delay = self.dice.delays.span(QUICK.0, QUICK.1);
+            let delay = self.delays(of_logs).span(QUICK.0, QUICK.1);
             self.queue
                 .plan(self.now.plus(delay), Item::Answer { asker, id, result });
         }

@@ -7,6 +7,8 @@ use crate::control::Control;
 use crate::id::{ClusterId, Epoch, GroupName, HostId, JobId, RequestId, Version};
 use crate::instance::{Block, BlockKey, SliceRow};
 use crate::job::{Head, JobFilter, Progress};
+use crate::log::{KeptLog, KeptRuns};
+use crate::pod::MemberId;
 use crate::pool::PoolTree;
 use crate::spec::JobSpec;
 
@@ -79,6 +81,10 @@ pub enum Query {
         /// At most this many.
         limit: u32,
     },
+    /// Owned by shards: which runs of a job are kept the ends of the logs, by cluster -> `Answer::KeptRuns`.
+    KeptRuns(JobId),
+    /// Owned by a shard: the end of the logs of one task -> `Answer::KeptLog`.
+    KeptLog(ClusterId, MemberId),
     /// Heads with their progress that pass a filter, in order of (bucket, job id), at most `limit` -> `Answer::Jobs`.
     Jobs {
         /// What must hold.
@@ -137,6 +143,10 @@ pub enum Answer {
     Hosts(Vec<Host>),
     /// Events with their cursors.
     Events(Vec<(EventCursor, Event)>),
+    /// Runs of which the ends of the logs are kept, by cluster.
+    KeptRuns(Vec<KeptRuns>),
+    /// The ends of the logs of a task, if they are kept.
+    KeptLog(Option<KeptLog>),
     /// Heads with progress.
     Jobs(Vec<(Head, Option<Progress>)>),
 }
@@ -286,6 +296,12 @@ pub enum Write {
     Host(Host),
     /// Shard: a host that is gone for good.
     RemoveHost(HostId),
+    /// Shard: the ends of the logs of a task of a run that has ended.
+    Log(KeptLog),
+    /// Shard: the end of a task's logs is not kept any more.
+    RemoveLog(MemberId),
+    /// Shard: which runs of a job are kept the ends of the logs.
+    KeptRuns(KeptRuns),
     /// Either: something that happened.
     Event(Event),
 }

@@ -36,6 +36,8 @@ mod launching;
 #[cfg(test)]
 mod leadership;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod losses;
 #[cfg(test)]
 mod moves;

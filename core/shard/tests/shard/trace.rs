@@ -33,6 +33,7 @@ pub fn note(trace: &mut Vec<String>, effect: &Effect) {
             _ => return,
         },
         Effect::Place(problem) => format!("place {} on {} hosts", problem.items(), problem.hosts.len()),
+        Effect::FetchTails(asked) => format!("read the logs of {}", asked.run),
         Effect::Publish(epoch) => format!("publish epoch {epoch}"),
         Effect::StepDown { why } => format!("step down: {why}"),
         Effect::Alarm(alarm) => format!("alarm: {alarm}"),
@@ -71,6 +72,7 @@ fn write(write: &Write) -> Option<String> {
         }
         Write::Slice(_) => Some("slice".to_owned()),
         Write::Event(e) => Some(format!("event({})", e.state.map_or("-", |s| s.word()))),
+        Write::Log(log) => Some(format!("log({})", log.task())),
         _ => None,
     }
 }

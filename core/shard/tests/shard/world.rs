@@ -5,6 +5,7 @@ use echelon_core_hosts::{Call, TaskState};
 use echelon_core_model::directive::{Directive, Grant, Order, Report, ReportPart, SliceOrder, SliceReport};
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::log::{NoTail, Tail, Tails};
 use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role};
@@ -14,7 +15,7 @@ use echelon_core_model::{
     MemberId, Releasing, RunState, TaskId, Timestamp, Version,
 };
 use echelon_core_placement::{Problem, place};
-use echelon_core_shard::{Alarm, Config, Effect, Event, LinkId, Mode, Shard, Timing, check};
+use echelon_core_shard::{Alarm, AskedTails, Config, Effect, Event, LinkId, Mode, Shard, Timing, check};
 use echelon_core_testkit::build::{job_id, main_group, shape};
 use echelon_core_testkit::store::ModelStore;
 use std::collections::VecDeque;
@@ -44,6 +45,10 @@ pub struct World {
     pub slow_control: bool,
     pub now: Timestamp,
     pub stalled: VecDeque<(OpId, Op)>,
+    /// What agents say of logs; `None`: nothing.
+    pub logs: Option<Tail>,
+    /// Runs whose logs were asked for.
+    pub fetched: Vec<AskedTails>,
     pub questions: VecDeque<Problem>,
     pub placement_works: bool,
     pub reports: Vec<Report>,
@@ -89,6 +94,14 @@ pub fn seconds(n: u64) -> Span {
     Span::seconds(n)
 }
 
+/// All of an output.
+pub fn wrote(bytes: &[u8]) -> Tail {
+    Tail::Read {
+        bytes: bytes.into(),
+        size: bytes.len() as u64,
+    }
+}
+
 /// A range of this cluster at generation 1.
 pub fn range(first: u32, last: u32) -> AssignedRange {
     AssignedRange {
@@ -125,6 +138,8 @@ impl World {
             slow_control: false,
             now: Timestamp(1_000_000),
             stalled: VecDeque::new(),
+            logs: Some(wrote(b"hello\n")),
+            fetched: Vec::new(),
             questions: VecDeque::new(),
             placement_works: true,
             reports: Vec::new(),
@@ -407,10 +422,33 @@ impl World {
             }
             Effect::Report(_, report) => self.reports.push(report),
             Effect::Place(problem) => self.questions.push_back(problem),
+            Effect::FetchTails(asked) => self.fetch(asked),
             Effect::Publish(epoch) => self.published = self.published.max(epoch),
             Effect::StepDown { why } => self.stepped_down.push(why),
             Effect::Alarm(alarm) => self.alarms.push(alarm),
         }
+    }
+
+    /// A read of logs arrives at the agent.
+    pub fn fetch(&mut self, asked: AskedTails) {
+        if let Some(run) = self.stored_run(&asked.run) {
+            assert!(
+                run.state.is_ended(),
+                "{} is read before its end is stored",
+                asked.run
+            );
+        }
+        if let Some(tail) = &self.logs {
+            let members = std::iter::once(None).chain(asked.sidecars.iter().cloned().map(Some));
+            let tails = members.map(|sidecar| Tails {
+                sidecar,
+                stdout: tail.clone(),
+                stderr: Tail::Missing(NoTail::NoFile),
+            });
+            self.events
+                .push_back(Event::Tails(asked.run.clone(), tails.collect()));
+        }
+        self.fetched.push(asked);
     }
 
     pub fn operate(&mut self, id: OpId, op: Op) {

@@ -5,8 +5,9 @@ use echelon_core_model::bucket::{block_bucket, job_bucket};
 use echelon_core_model::cluster::{ClusterState, Heartbeat, Host};
 use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
+use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::store::{Answer, Batch, Event, EventCursor, Query, Role, ShardRow, Write};
-use echelon_core_model::{ClusterId, GroupName, HostId, JobId};
+use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId};
 use std::collections::BTreeMap;
 
 /// A table whose rows are ordered by stamp; `None` is a deleted row.
@@ -54,6 +55,8 @@ pub struct OwnedTables {
     sealed: BTreeMap<(ClusterId, u16), i64>,
     heartbeats: Stamped<ClusterId, Heartbeat>,
     hosts: Stamped<(ClusterId, HostId), Host>,
+    logs: Stamped<(ClusterId, MemberId), KeptLog>,
+    kept_runs: Stamped<(JobId, ClusterId), KeptRuns>,
     events: BTreeMap<JobId, BTreeMap<EventCursor, Event>>,
 }
 
@@ -91,6 +94,13 @@ impl OwnedTables {
                 limit,
             } => self.hosts(cluster, after.as_ref(), *limit),
             Query::Events { job, after, limit } => self.events(*job, after.as_ref(), *limit),
+            Query::KeptRuns(job) => {
+                let of_job = self.kept_runs.rows().filter(|((j, _), _)| j == job);
+                Answer::KeptRuns(of_job.map(|(_, runs)| runs.clone()).collect())
+            }
+            Query::KeptLog(cluster, task) => {
+                Answer::KeptLog(self.logs.get(&(cluster.clone(), task.clone())).cloned())
+            }
             // The rest is decided and was answered before.
             _ => Answer::Jobs(Vec::new()),
         }
@@ -225,6 +235,9 @@ impl OwnedTables {
             Write::Heartbeat(h) => self.heartbeats.write(cluster, stamp, Some(h)),
             Write::Host(h) => self.hosts.write((cluster, h.id.clone()), stamp, Some(h)),
             Write::RemoveHost(id) => self.hosts.write((cluster, id), stamp, None),
+            Write::Log(log) => self.logs.write((cluster, log.task()), stamp, Some(log)),
+            Write::RemoveLog(task) => self.logs.write((cluster, task), stamp, None),
+            Write::KeptRuns(runs) => self.kept_runs.write((runs.job, cluster), stamp, Some(runs)),
             _ => {}
         }
     }
@@ -237,6 +250,7 @@ fn may_write(owner: &Role, write: &Write) -> bool {
             *owner == Role::ResourceManager
         }
         Write::Heartbeat(h) => *owner == Role::Shard(h.cluster.clone()),
+        Write::KeptRuns(runs) => *owner == Role::Shard(runs.cluster.clone()),
         _ => matches!(owner, Role::Shard(_)),
     }
 }

@@ -9,7 +9,7 @@ pub(super) const BEFORE: [&str; 2] = [
 ];
 
 /// Migration n is at place n - 1.
-pub(super) const MIGRATIONS: [&[&str]; 2] = [&FIRST, &SECOND];
+pub(super) const MIGRATIONS: [&[&str]; 3] = [&FIRST, &SECOND, &THIRD];
 
 /// Owned tables keep deletions for a day.
 const FIRST: [&str; 17] = [
@@ -49,6 +49,14 @@ const FIRST: [&str; 17] = [
 /// Switches for operators.
 const SECOND: [&str; 1] =
     ["CREATE TABLE IF NOT EXISTS {ks}.control (one bigint PRIMARY KEY, version bigint, value blob)"];
+
+/// The ends of logs, for a week.
+const THIRD: [&str; 2] = [
+    "CREATE TABLE IF NOT EXISTS {ks}.logs (job blob, cluster text, task text, value blob, \
+     PRIMARY KEY ((job, cluster), task)) WITH gc_grace_seconds = 86400 AND default_time_to_live = 604800",
+    "CREATE TABLE IF NOT EXISTS {ks}.kept_runs (job blob, cluster text, value blob, \
+     PRIMARY KEY (job, cluster)) WITH gc_grace_seconds = 86400 AND default_time_to_live = 604800",
+];
 
 #[cfg(test)]
 mod tests {

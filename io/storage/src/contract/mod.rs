@@ -15,6 +15,7 @@ mod epochs;
 pub mod facts;
 mod limits;
 mod lists;
+mod logs;
 mod owned;
 mod seals;
 mod unknown;
@@ -24,6 +25,7 @@ pub use decisions::*;
 pub use epochs::*;
 pub use limits::*;
 pub use lists::*;
+pub use logs::*;
 pub use owned::*;
 pub use seals::*;
 pub use unknown::*;
@@ -163,6 +165,10 @@ macro_rules! storage_contract {
             jobs_are_found_by_what_they_are
             hosts_are_paged
             events_are_paged_over_writers
+            logs_read_back_whatever_was_written
+            kept_runs_are_listed_by_cluster
+            logs_that_are_taken_out_are_gone
+            logs_have_one_owner_and_a_bound
             what_is_too_large_is_refused
             what_is_not_the_owners_is_refused
             numbers_out_of_range_are_refused

@@ -8,6 +8,7 @@ use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
 use echelon_core_model::directive::Grant;
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
+use echelon_core_model::log::LogGap;
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::{Answer, Decision, Query, Role, ShardRow, Write};
 use echelon_core_model::{
@@ -214,6 +215,11 @@ pub async fn owned_facts_read_back(case: &Case) {
             after: Span::minutes(10),
             room: [("/default".to_owned(), Resources::MAX)].into(),
         },
+        log_gaps: vec![LogGap {
+            from: Timestamp(1),
+            to: Timestamp(2),
+            runs: 3,
+        }],
         ..ShardRow::default()
     };
     let none = case.read(Query::Shard(ClusterId::new("c1"))).await;

@@ -175,8 +175,11 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::RemoveSlice(..)
             | Write::Seal(_)
             | Write::Host(_)
-            | Write::RemoveHost(_),
+            | Write::RemoveHost(_)
+            | Write::Log(_)
+            | Write::RemoveLog(_),
         ) => true,
+        (Role::Shard(cluster), Write::KeptRuns(runs)) => runs.cluster == *cluster,
         (
             Role::ResourceManager | Role::Shard(_),
             Write::Progress(_)
@@ -191,7 +194,10 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::Seal(_)
             | Write::Heartbeat(_)
             | Write::Host(_)
-            | Write::RemoveHost(_),
+            | Write::RemoveHost(_)
+            | Write::Log(_)
+            | Write::RemoveLog(_)
+            | Write::KeptRuns(_),
         ) => false,
     }
 }
@@ -206,6 +212,8 @@ const fn named(write: &Write) -> &'static str {
         Write::Seal(_) => "the seal of a bucket",
         Write::Heartbeat(_) => "a heartbeat",
         Write::Host(_) | Write::RemoveHost(_) => "a host",
+        Write::Log(_) | Write::RemoveLog(_) => "the end of a log",
+        Write::KeptRuns(_) => "the runs whose logs are kept",
         Write::Event(_) => "an event",
     }
 }

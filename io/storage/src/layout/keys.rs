@@ -5,7 +5,7 @@ use crate::rows::{Cell, RowKey};
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::instance::{BlockKey, SliceRow};
 use echelon_core_model::store::Role;
-use echelon_core_model::{ClusterId, GroupName, HostId, JobId, RequestId, Version};
+use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId, RequestId, Version};
 
 /// An unsigned number as a cell's: what does not fit is as large as can be (moments after the year 292 million).
 pub(crate) fn number(n: u64) -> i64 {
@@ -143,6 +143,20 @@ pub(crate) fn archived(id: &ClusterId, key: &BlockKey) -> RowKey {
 
 pub(crate) fn host(id: &ClusterId, host: &HostId) -> RowKey {
     RowKey::new(Table::Hosts, [text(id), text(host)])
+}
+
+/// What is kept of one task's logs.
+pub(crate) fn log(id: &ClusterId, task: &MemberId) -> RowKey {
+    RowKey::new(Table::Logs, [job(task.run.instance.job), text(id), text(task)])
+}
+
+/// The runs of a job of which logs are kept, at all clusters.
+pub(crate) fn all_kept_runs(of: JobId) -> [Cell; 1] {
+    [job(of)]
+}
+
+pub(crate) fn kept_runs(of: JobId, id: &ClusterId) -> RowKey {
+    RowKey::new(Table::KeptRuns, [job(of), text(id)])
 }
 
 /// A job's events of one writer.

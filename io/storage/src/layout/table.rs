@@ -53,12 +53,16 @@ pub(crate) enum Table {
     Hosts,
     Events,
     Control,
+    Logs,
+    KeptRuns,
 }
 
 /// Request ids are kept for 24 h.
 pub(crate) const REQUEST_KEEP_MS: u64 = echelon_core_model::store::REQUEST_IDS_KEPT.0;
 /// Events are kept for 30 days: long enough to explain last month's incident.
 pub(crate) const EVENT_KEEP_MS: u64 = 30 * 24 * 3600 * 1000;
+/// What ended runs have written is kept for a week.
+pub(crate) const LOG_KEEP_MS: u64 = echelon_core_model::log::LOGS_KEPT.0;
 /// Deletions of owned rows are remembered for a day, longer than any late write may be under way.
 pub(crate) const DELETION_KEEP_MS: u64 = 24 * 3600 * 1000;
 
@@ -92,6 +96,7 @@ const BLOCK: Column = number("block");
 const OWNER: Column = text("owner");
 const AT: Column = number("at");
 const STAMP: Column = number("stamp");
+const TASK: Column = text("task");
 const PLACE: Column = number("place");
 
 const fn decided(partition: &'static [Column], key: &'static [Column], guard: &'static str) -> Columns {
@@ -118,9 +123,19 @@ const fn owned(partition: &'static [Column], key: &'static [Column]) -> Columns 
     }
 }
 
+const fn kept(partition: &'static [Column], key: &'static [Column], keep_ms: u64) -> Columns {
+    Columns {
+        partition,
+        key,
+        ownership: Ownership::Owned {
+            keep_ms: Some(keep_ms),
+        },
+    }
+}
+
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Heads,
         Self::Specs,
         Self::Names,
@@ -139,6 +154,8 @@ impl Table {
         Self::Hosts,
         Self::Events,
         Self::Control,
+        Self::Logs,
+        Self::KeptRuns,
     ];
 
     /// Its name.
@@ -162,6 +179,8 @@ impl Table {
             Self::Hosts => "hosts",
             Self::Events => "events",
             Self::Control => "control",
+            Self::Logs => "logs",
+            Self::KeptRuns => "kept_runs",
         }
     }
 
@@ -185,13 +204,9 @@ impl Table {
             Self::Instances => owned(&[CLUSTER, BUCKET], &[JOB, GROUP, BLOCK]),
             Self::Archive => owned(&[JOB, CLUSTER], &[GROUP, BLOCK]),
             Self::Hosts => owned(&[CLUSTER], &[ID]),
-            Self::Events => Columns {
-                partition: &[JOB, OWNER],
-                key: &[AT, STAMP, PLACE],
-                ownership: Ownership::Owned {
-                    keep_ms: Some(EVENT_KEEP_MS),
-                },
-            },
+            Self::Events => kept(&[JOB, OWNER], &[AT, STAMP, PLACE], EVENT_KEEP_MS),
+            Self::Logs => kept(&[JOB, CLUSTER], &[TASK], LOG_KEEP_MS),
+            Self::KeptRuns => kept(&[JOB], &[CLUSTER], LOG_KEEP_MS),
         }
     }
 }

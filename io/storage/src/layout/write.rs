@@ -99,6 +99,9 @@ fn shard_row(cluster: &ClusterId, write: &Write) -> Option<RowWrite> {
         Write::Seal(bucket) => (keys::bucket_of_blocks(cluster, *bucket), Sealed),
         Write::Host(host) => (keys::host(cluster, &host.id), Value(encode(host))),
         Write::RemoveHost(id) => (keys::host(cluster, id), Nothing),
+        Write::Log(log) => (keys::log(cluster, &log.task()), Value(encode(log))),
+        Write::RemoveLog(task) => (keys::log(cluster, task), Nothing),
+        Write::KeptRuns(runs) => (keys::kept_runs(runs.job, cluster), Value(encode(runs))),
         Write::Progress(_)
         | Write::RemoveProgress(_)
         | Write::ClusterState(_)

@@ -49,6 +49,8 @@ pub(crate) async fn read<R: Rows>(
         | Query::ClusterStates
         | Query::Shard(_)
         | Query::Heartbeats
+        | Query::KeptRuns(_)
+        | Query::KeptLog(..)
         | Query::Hosts { .. } => owned(rows, query).await,
     }
 }
@@ -143,6 +145,11 @@ async fn owned<R: Rows>(rows: &R, query: &Query) -> Result<Answer, StoreError> {
             after,
             limit,
         } => hosts(rows, cluster, after.as_ref(), *limit).await?,
+        Query::KeptRuns(job) => {
+            let scan = Scan::partition(Table::KeptRuns, keys::all_kept_runs(*job));
+            Answer::KeptRuns(all(rows, &scan, C).await?)
+        }
+        Query::KeptLog(cluster, task) => Answer::KeptLog(one(rows, &keys::log(cluster, task), C).await?),
         // Few rows, one a cluster: the whole table.
         _ => Answer::Heartbeats(all(rows, &Scan::partition(Table::Heartbeats, []), C).await?),
     })

@@ -303,6 +303,7 @@ impl Wire for ShardRow {
             drains,
             drained_agents,
             parts,
+            log_gaps,
         } = self;
         wire::ShardRow {
             framework: framework.clone(),
@@ -313,6 +314,7 @@ impl Wire for ShardRow {
             drains: Some(drains.to_wire()),
             drained_agents: drained_agents.iter().map(HostId::to_string).collect(),
             parts: (*parts != PoolParts::default()).then(|| parts.to_wire()),
+            log_gaps: messages(log_gaps),
         }
     }
 
@@ -326,6 +328,7 @@ impl Wire for ShardRow {
             drains: optional("drains", message.drains)?.unwrap_or_default(),
             drained_agents: message.drained_agents.into_iter().map(HostId::new).collect(),
             parts: optional("parts", message.parts)?.unwrap_or_default(),
+            log_gaps: list("log_gaps", message.log_gaps)?,
         })
     }
 }
