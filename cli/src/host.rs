@@ -1,5 +1,7 @@
 //! `echelon host ...`
 
+mod set;
+
 use crate::cluster;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -7,7 +9,6 @@ use crate::output::{self, Listing};
 use crate::shape;
 use clap::Subcommand;
 use echelon_clients_rust::{self as client, Client, v1};
-use echelon_core_model::Span;
 use echelon_proto::convert::quantity::duration;
 use std::time::Duration;
 
@@ -30,24 +31,23 @@ pub enum Command {
         /// CLUSTER/HOST, the host by name or agent id
         host: String,
     },
-    /// Have a host left empty: services leave at once as far as their max_unavailable allows, nothing new comes
+    /// Have hosts left empty: services leave at once as far as their max_unavailable allows, nothing new comes
     Drain {
-        /// CLUSTER/HOST, the host by name or agent id
-        host: String,
-        /// So long batch instances may end by themselves, like 30m; else they are stopped at once and begin again elsewhere
-        #[arg(long, value_parser = crate::quantity::span, value_name = "TIME", default_value = "0s")]
-        batch_for: Span,
-        /// Then have Mesos drain the agent, so that other frameworks leave, too
-        #[arg(long)]
-        agent: bool,
-        /// Wait until nothing of ours is left
-        #[arg(long)]
-        wait: bool,
+        #[command(flatten)]
+        which: set::Which,
+        #[command(flatten)]
+        how: set::How,
     },
-    /// Take a drain back
+    /// Take drains back
     Undrain {
-        /// CLUSTER/HOST, the host by name or agent id
-        host: String,
+        #[command(flatten)]
+        which: set::Which,
+    },
+    /// Hosts that are to be empty: how far each is, and what stays there and why
+    Drains {
+        /// Only hosts of this cluster
+        #[arg(long)]
+        cluster: Option<String>,
     },
 }
 
@@ -56,20 +56,26 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::List { cluster, limit } => list(context, cluster, limit).await,
         Command::Get { host } => get(context, &host).await,
-        Command::Drain {
-            host,
-            batch_for,
-            agent,
-            wait,
-        } => {
-            let request = v1::DrainHostRequest {
-                name: name_of(&host)?,
-                batch_for: Some(duration(batch_for)),
-                agent,
-            };
-            drain(context, request, wait).await
-        }
-        Command::Undrain { host } => undrain(context, &host).await,
+        Command::Drain { which, how } if how.undo => match which.hosts.as_slice() {
+            [host] if which.attributes.is_empty() => undrain(context, host).await,
+            _ => set::undrain(context, &which).await,
+        },
+        Command::Drain { which, how } => match which.hosts.as_slice() {
+            [host] if which.attributes.is_empty() && !how.dry_run => {
+                let request = v1::DrainHostRequest {
+                    name: name_of(host)?,
+                    batch_for: Some(duration(how.batch_for)),
+                    agent: how.agent,
+                };
+                drain(context, request, how.wait).await
+            }
+            _ => set::drain(context, &which, how).await,
+        },
+        Command::Undrain { which } => match which.hosts.as_slice() {
+            [host] if which.attributes.is_empty() => undrain(context, host).await,
+            _ => set::undrain(context, &which).await,
+        },
+        Command::Drains { cluster } => set::drains(context, cluster).await,
     }
 }
 
@@ -154,10 +160,14 @@ fn state(h: &v1::Host) -> String {
 }
 
 fn name_of(host: &str) -> Result<String, Failure> {
+    let (cluster, id) = parts_of(host)?;
+    Ok(format!("clusters/{cluster}/hosts/{id}"))
+}
+
+/// The cluster and the host that are named.
+fn parts_of(host: &str) -> Result<(&str, &str), Failure> {
     match host.split_once('/') {
-        Some((cluster, id)) if !cluster.is_empty() && !id.is_empty() => {
-            Ok(format!("clusters/{cluster}/hosts/{id}"))
-        }
+        Some((cluster, id)) if !cluster.is_empty() && !id.is_empty() => Ok((cluster, id)),
         _ => Err(Failure::wrong(format!(
             "`{host}` is not CLUSTER/HOST; `echelon host list -o name` shows them"
         ))),
@@ -229,19 +239,23 @@ fn show_drain(context: &Context, h: &v1::Host) {
         h.tasks,
     );
     if let Some(d) = h.drain.as_ref().filter(|d| !d.ending) {
-        people.push_str(&batch_line(d));
+        people.push_str(&batch_line(h, d));
     }
     print!("{}", one(context, h, &people));
 }
 
-fn batch_line(d: &v1::HostDrain) -> String {
+fn batch_line(h: &v1::Host, d: &v1::HostDrain) -> String {
+    let left = match set::left(h) {
+        none if none.is_empty() => none,
+        left => format!("left:    {left}\n"),
+    };
     let refused = if d.agent_refused.is_empty() {
         String::new()
     } else {
         format!("agent:   not drained: {}\n", output::escape(&d.agent_refused))
     };
     format!(
-        "batch:   until {}\n{refused}",
+        "batch:   until {}\n{left}{refused}",
         shape::time(d.batch_until_time.as_ref())
     )
 }
@@ -274,7 +288,7 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
         maintenance(&h),
         output::escape(&attributes.join(" ")),
     );
-    let drain = h.drain.as_ref().filter(|d| !d.ending).map(batch_line);
+    let drain = h.drain.as_ref().filter(|d| !d.ending).map(|d| batch_line(&h, d));
     let people = people + &drain.unwrap_or_default();
     print!("{}", one(context, &h, &people));
     Ok(())

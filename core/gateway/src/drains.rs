@@ -39,29 +39,32 @@ pub async fn drain_host<F: Facts>(
         return Err(ApiError::field("batch_for", "must be at most 30 days"));
     }
     let found = get_host(facts, wanted_cluster, wanted).await?;
-    let name = found.host.hostname.clone();
-    let until = leave.now.plus(leave.batch_for);
     let stored = clusters::put(facts, wanted_cluster, |before, _| {
         let mut after = before.clone();
-        let known = before.drains.hosts.get(&name);
-        // Their time is over either way: saying it again changes nothing.
-        let over = known
-            .map(|k| k.batch_until)
-            .filter(|at| *at <= leave.now && leave.batch_for == Span::ZERO);
-        let wish = HostDrain {
-            batch_until: over.unwrap_or(until),
-            agent: leave.agent,
-        };
-        if known.is_none() && before.drains.hosts.len() >= MOST {
+        want_empty(&mut after, &found.host.hostname, leave);
+        if after.drains.hosts.len() > MOST {
             return Err(too_many(wanted_cluster));
         }
-        if known != Some(&wish) {
-            after.drains.hosts.insert(name.clone(), wish);
+        if after.drains.hosts != before.drains.hosts {
             after.drains.version += 1;
         }
         Ok(after)
     });
     Ok(hosts::view(&stored.await?.cluster, found.host))
+}
+
+/// Adds a host to those that are to be empty. The caller counts the change.
+pub(crate) fn want_empty(cluster: &mut Cluster, hostname: &str, leave: Leave) {
+    let known = cluster.drains.hosts.get(hostname);
+    // Their time is over either way: saying it again changes nothing.
+    let over = known
+        .map(|k| k.batch_until)
+        .filter(|at| *at <= leave.now && leave.batch_for == Span::ZERO);
+    let wish = HostDrain {
+        batch_until: over.unwrap_or_else(|| leave.now.plus(leave.batch_for)),
+        agent: leave.agent,
+    };
+    cluster.drains.hosts.insert(hostname.to_owned(), wish);
 }
 
 /// Takes that wish back. A host that nobody wants empty stays as it is.
@@ -88,7 +91,7 @@ fn forget(cluster: &mut Cluster, hostname: &str) {
     }
 }
 
-fn too_many(cluster: &str) -> ApiError {
+pub(crate) fn too_many(cluster: &str) -> ApiError {
     ApiError::new(
         ErrorReason::TooManyDrains,
         format!(

@@ -22,6 +22,7 @@ pub mod drains;
 pub mod error;
 pub mod events;
 pub mod explain;
+pub mod host_sets;
 pub mod hosts;
 pub mod instances;
 pub mod jobs;

@@ -4,7 +4,7 @@
 use crate::call::Call;
 use crate::hosts::Hosts;
 use crate::maintenance::Drain;
-use echelon_core_model::drain::{AgentDrain, DrainState, HostDrain};
+use echelon_core_model::drain::{AgentDrain, DrainState, HostDrain, Left};
 use echelon_core_model::{HostId, Span, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,9 @@ impl Drains {
                     _ => AgentDrain::Open,
                 };
                 let wish = wish.clone();
-                self.agents.insert(host.clone(), DrainState { wish, agent });
+                let known = self.agents.get(host);
+                let left = known.map(|known| known.left.clone()).unwrap_or_default();
+                self.agents.insert(host.clone(), DrainState { wish, agent, left });
                 true
             }
         }
@@ -94,6 +96,17 @@ impl Hosts {
         for (id, record) in &self.records {
             if self.drains.named(id, record.hostname()) {
                 self.changed.insert(id.clone());
+            }
+        }
+    }
+
+    /// Notes what of our work is still on hosts that operators want empty; nothing on those that are not named.
+    pub fn note_left(&mut self, mut left: BTreeMap<HostId, Vec<Left>>) {
+        for (host, state) in &mut self.drains.agents {
+            let left = left.remove(host).unwrap_or_default();
+            if state.left != left {
+                state.left = left;
+                self.changed.insert(host.clone());
             }
         }
     }

@@ -88,6 +88,7 @@ impl Shard {
             return;
         }
         self.host_rows_at = self.now.plus(self.config.timing.host_rows);
+        self.note_left();
         let changes = self.hosts.changes();
         if changes.rows.is_empty() && changes.removed.is_empty() {
             return;

@@ -36,6 +36,7 @@ mod keep_store;
 mod kill;
 mod launch;
 mod leadership;
+mod left;
 mod loss;
 mod neighbours;
 mod ops;

@@ -62,7 +62,7 @@ impl Group {
         self.wish.as_ref().map_or(0, |w| w.goal.restarts)
     }
 
-    fn kind(&self) -> Option<JobKind> {
+    pub(crate) fn kind(&self) -> Option<JobKind> {
         self.spec.as_ref().map(|s| s.kind)
     }
 

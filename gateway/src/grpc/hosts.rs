@@ -5,6 +5,7 @@ use crate::context::Gateway;
 use crate::error::violations;
 use echelon_core_gateway::drains::{Leave, drain_host, undrain_host};
 use echelon_core_gateway::error::ApiError;
+use echelon_core_gateway::host_sets::{HostSet, drain_hosts, undrain_hosts};
 use echelon_core_gateway::hosts::{HostView, get_host, list_hosts};
 use echelon_core_gateway::resource;
 use echelon_core_model::Span;
@@ -78,6 +79,49 @@ impl HostService for Gateway {
             let found = drain_host(&self.facts, cluster, wanted, leave).await?;
             Ok(v1::DrainHostResponse {
                 host: Some(show(&found)),
+            })
+        })
+        .await
+    }
+
+    async fn drain_hosts(
+        &self,
+        request: Request<v1::DrainHostsRequest>,
+    ) -> Result<Response<v1::DrainHostsResponse>, Status> {
+        self.call("HostService/DrainHosts", async {
+            let r = request.into_inner();
+            let cluster = resource::cluster(&r.parent, "parent")?;
+            let leave = Leave {
+                batch_for: batch_for(r.batch_for.as_ref())?,
+                agent: r.agent,
+                now: self.now(),
+            };
+            let set = HostSet {
+                hosts: r.hosts,
+                attributes: r.attributes,
+            };
+            let found = drain_hosts(&self.facts, cluster, &set, (leave, !r.validate_only)).await?;
+            Ok(v1::DrainHostsResponse {
+                hosts: found.iter().map(show).collect(),
+            })
+        })
+        .await
+    }
+
+    async fn undrain_hosts(
+        &self,
+        request: Request<v1::UndrainHostsRequest>,
+    ) -> Result<Response<v1::UndrainHostsResponse>, Status> {
+        self.call("HostService/UndrainHosts", async {
+            let r = request.into_inner();
+            let cluster = resource::cluster(&r.parent, "parent")?;
+            let set = HostSet {
+                hosts: r.hosts,
+                attributes: r.attributes,
+            };
+            let found = undrain_hosts(&self.facts, cluster, &set).await?;
+            Ok(v1::UndrainHostsResponse {
+                hosts: found.iter().map(show).collect(),
             })
         })
         .await

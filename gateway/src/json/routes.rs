@@ -108,6 +108,13 @@ impl Route {
         }
     }
 
+    /// The resource is what the method's things lie in.
+    const fn within(mut self) -> Self {
+        self.field = Some("parent");
+        self.answer = None;
+        self
+    }
+
     const fn showing(mut self, answer: &'static str) -> Self {
         self.answer = Some(answer);
         self
@@ -115,7 +122,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 41] = [
+pub(super) static ROUTES: [Route; 43] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -209,6 +216,8 @@ pub(super) static ROUTES: [Route; 41] = [
     post("clusters/*", ":acceptLoss", "ClusterService/AcceptClusterLoss").showing("cluster"),
     get("clusters/*", "/hosts", "parent", "HostService/ListHosts"),
     get("clusters/*/hosts/*", "", "name", "HostService/GetHost").showing("host"),
+    post("clusters/*", "/hosts:drain", "HostService/DrainHosts").within(),
+    post("clusters/*", "/hosts:undrain", "HostService/UndrainHosts").within(),
     post("clusters/*/hosts/*", ":drain", "HostService/DrainHost").showing("host"),
     post("clusters/*/hosts/*", ":undrain", "HostService/UndrainHost").showing("host"),
     get("clusters/*", "/volumes", "parent", "VolumeService/ListVolumes"),
@@ -344,6 +353,16 @@ mod tests {
                 Method::GET,
                 "/v1/clusters/a/hosts/b",
                 "HostService/GetHost clusters/a/hosts/b",
+            ),
+            (
+                Method::POST,
+                "/v1/clusters/a/hosts:drain",
+                "HostService/DrainHosts clusters/a",
+            ),
+            (
+                Method::POST,
+                "/v1/clusters/a/hosts/b:drain",
+                "HostService/DrainHost clusters/a/hosts/b",
             ),
             (
                 Method::POST,

@@ -4,7 +4,7 @@ use super::quantity::{resources, timestamp};
 use crate::echelon::v1;
 use echelon_core_model::ClusterId;
 use echelon_core_model::cluster::Host;
-use echelon_core_model::drain::{AgentDrain, HostDrain};
+use echelon_core_model::drain::{AgentDrain, HostDrain, Left, Stays};
 
 /// To the wire. `wish` is what operators want by now; the host tells what its shard has heard.
 #[must_use]
@@ -30,6 +30,23 @@ pub fn host(h: &Host, wish: Option<&HostDrain>, cluster: &ClusterId, cluster_nam
     }
 }
 
+fn left(left: &Left) -> v1::HostLeft {
+    let why = match left.why {
+        Stays::KillsOff => v1::HostLeftWhy::KillsOff,
+        Stays::MassLoss => v1::HostLeftWhy::MassLoss,
+        Stays::MaxUnavailable => v1::HostLeftWhy::MaxUnavailable,
+        Stays::MayEnd => v1::HostLeftWhy::MayEnd,
+        Stays::GoesLast => v1::HostLeftWhy::GoesLast,
+        Stays::Leaves => v1::HostLeftWhy::Leaves,
+    };
+    v1::HostLeft {
+        why: why.into(),
+        job: left.job.to_string(),
+        group: left.group.to_string(),
+        instances: left.runs,
+    }
+}
+
 fn drain(h: &Host, wish: Option<&HostDrain>) -> Option<v1::HostDrain> {
     let heard = h.drain.as_ref();
     let shown = wish.or(heard.map(|d| &d.wish))?;
@@ -44,5 +61,6 @@ fn drain(h: &Host, wish: Option<&HostDrain>) -> Option<v1::HostDrain> {
             Some(AgentDrain::Refused(why)) => why.clone(),
             _ => String::new(),
         },
+        left: heard.map_or(&[][..], |d| &d.left).iter().map(left).collect(),
     })
 }

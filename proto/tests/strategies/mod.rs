@@ -10,7 +10,7 @@ use echelon_core_model::cluster::{
 };
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::Grant;
-use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain};
+use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain, Left, Stays};
 use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
@@ -444,7 +444,14 @@ fn drain_state() -> impl Strategy<Value = DrainState> {
         Just(AgentDrain::Done),
         "[a-z]{1,9}".prop_map(AgentDrain::Refused),
     ];
-    (host_drain(), agent).prop_map(|(wish, agent)| DrainState { wish, agent })
+    let left = (select(Stays::ALL.to_vec()), job(), group(), any::<u32>());
+    let left = left.prop_map(|(why, job, group, runs)| Left {
+        why,
+        job,
+        group,
+        runs,
+    });
+    (host_drain(), agent, vec(left, 0..3)).prop_map(|(wish, agent, left)| DrainState { wish, agent, left })
 }
 
 pub fn drains() -> impl Strategy<Value = Drains> {

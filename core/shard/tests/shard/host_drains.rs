@@ -4,7 +4,7 @@
 use crate::world::{World, range, seconds};
 use echelon_core_hosts::Call;
 use echelon_core_model::directive::Order;
-use echelon_core_model::drain::{AgentDrain, Drains, HostDrain};
+use echelon_core_model::drain::{AgentDrain, Drains, HostDrain, Stays};
 use echelon_core_model::store::{Answer, Query, ShardRow};
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, ReasonCode, RunState, Timestamp};
@@ -188,4 +188,77 @@ fn a_master_that_refuses_is_asked_again_and_its_words_are_shown() {
     w.cluster.drains_refused = false;
     w.run(Span::minutes(2));
     assert!(w.cluster.drained.is_empty() && own(&w).drained_agents.is_empty());
+}
+
+fn left(w: &World, host: &HostId) -> Vec<(Stays, u32)> {
+    let Answer::Hosts(rows) = w.store.read(&Query::Hosts {
+        cluster: crate::world::c1(),
+        after: None,
+        limit: 100,
+    }) else {
+        panic!("no hosts");
+    };
+    let row = rows.into_iter().find(|r| r.id == *host).unwrap();
+    let left = row.drain.into_iter().flat_map(|d| d.left);
+    left.map(|l| (l.why, l.runs)).collect()
+}
+
+#[test]
+fn what_stays_on_a_host_and_why_is_told_until_it_is_empty() {
+    let (mut w, host) = four(&JobBuilder::service("web", 4));
+    let here = u32::try_from(there(&w, &host)).unwrap();
+    // A start that takes long keeps the job's one place.
+    w.cluster.starts = false;
+    w.direct(Order::Drains(wish(1, &host, Timestamp(0))));
+    w.run(seconds(12));
+    let rest = u32::try_from(there(&w, &host)).unwrap();
+    assert!(0 < rest && rest < here, "{rest} of {here}");
+    assert_eq!(left(&w, &host), [(Stays::MaxUnavailable, rest)]);
+    w.cluster.starts = true;
+    for n in 0..4 {
+        let run = w.record(n).and_then(|r| r.run).unwrap();
+        if run.state != RunState::Running {
+            w.cluster
+                .set(&w.task(n, run.number.0), echelon_core_hosts::TaskState::Running);
+        }
+    }
+    w.run(Span::minutes(2));
+    assert_eq!((there(&w, &host), left(&w, &host)), (0, vec![]));
+}
+
+#[test]
+fn batch_instances_that_may_end_are_told_as_such() {
+    let (mut w, host) = four(&JobBuilder::batch("hello", 4));
+    let here = u32::try_from(there(&w, &host)).unwrap();
+    let until = w.now.plus(Span::minutes(30));
+    w.direct(Order::Drains(wish(1, &host, until)));
+    w.run(seconds(12));
+    assert_eq!(left(&w, &host), [(Stays::MayEnd, here)]);
+    w.direct(Order::Drains(nothing(2)));
+    w.run(seconds(12));
+    assert_eq!(left(&w, &host), []);
+}
+
+#[test]
+fn a_daemon_is_told_as_what_goes_last() {
+    let (mut w, host) = four(&JobBuilder::batch("hello", 4));
+    let here = u32::try_from(there(&w, &host)).unwrap();
+    let agent = echelon_core_model::JobId(201);
+    let spec = JobBuilder::daemon("agent").build();
+    w.cluster.lists = Some(true);
+    w.store_head_of(agent, &spec, echelon_core_model::job::Goal::default());
+    let ranges = [range(0, 2)];
+    w.assign_of(agent, &[(echelon_core_testkit::build::main_group(), &ranges)]);
+    let mut order = w.slice_order(&ranges, &[(1, 3)], 1);
+    (order.job, order.spec_version, order.head_version) = (agent, 1, echelon_core_model::Version(1));
+    w.direct(Order::Slices(vec![order]));
+    w.run(seconds(5));
+    let until = w.now.plus(Span::minutes(30));
+    w.direct(Order::Drains(wish(1, &host, until)));
+    w.run(seconds(12));
+    let mut told = left(&w, &host);
+    told.sort();
+    let mut expected = vec![(Stays::MayEnd, here), (Stays::GoesLast, 1)];
+    expected.sort();
+    assert_eq!(told, expected);
 }

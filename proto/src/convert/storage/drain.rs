@@ -1,10 +1,10 @@
 //! Hosts that are to be empty.
 
-use crate::convert::fields::required;
-use crate::convert::{FieldError, Wire};
+use crate::convert::fields::{group as name, job_bytes, job_id, list, messages, required};
+use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::Timestamp;
-use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain};
+use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain, Left, Stays};
 
 impl Wire for HostDrain {
     type Message = wire::HostDrain;
@@ -53,7 +53,7 @@ impl Wire for DrainState {
     type Message = wire::DrainState;
 
     fn to_wire(&self) -> Self::Message {
-        let Self { wish, agent } = self;
+        let Self { wish, agent, left } = self;
         let refused = match agent {
             AgentDrain::Refused(why) => why.clone(),
             AgentDrain::Open | AgentDrain::Done => String::new(),
@@ -62,6 +62,7 @@ impl Wire for DrainState {
             wish: Some(wish.to_wire()),
             agent_done: *agent == AgentDrain::Done,
             agent_refused: refused,
+            left: messages(left),
         }
     }
 
@@ -76,6 +77,42 @@ impl Wire for DrainState {
         Ok(Self {
             wish: required("wish", message.wish)?,
             agent,
+            left: list("left", message.left)?,
+        })
+    }
+}
+
+impl Wire for Left {
+    type Message = wire::HostLeft;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            why,
+            job,
+            group,
+            runs,
+        } = self;
+        wire::HostLeft {
+            why: why.number().into(),
+            job: job_bytes(*job),
+            group: group.to_string(),
+            runs: *runs,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let wire::HostLeft {
+            why,
+            job,
+            group,
+            runs,
+        } = message;
+        let unknown = || FieldError::new("why", FieldProblem::Unknown(why.into()));
+        Ok(Self {
+            why: Stays::from_number(why).ok_or_else(unknown)?,
+            job: job_id("job", &job)?,
+            group: name("group", &group)?,
+            runs,
         })
     }
 }
