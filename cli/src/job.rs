@@ -97,6 +97,14 @@ pub enum Command {
     },
     /// Replace every run, within max_unavailable
     Restart(change::Which),
+    /// Make a job of one that has a schedule now, whatever its schedule says
+    Trigger {
+        #[command(flatten)]
+        which: change::Which,
+        /// Wait until the job that is made has ended; show progress
+        #[arg(long)]
+        wait: bool,
+    },
     /// Change the number of instances
     Scale {
         #[command(flatten)]
@@ -128,6 +136,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Explain { job } => explain::explain(context, &job).await,
         Command::Stop { which, wait } => change::stop(context, which, wait).await,
         Command::Restart(which) => change::restart(context, which).await,
+        Command::Trigger { which, wait } => change::trigger(context, which, wait).await,
         Command::Scale {
             which,
             instances,

@@ -13,6 +13,7 @@ mod host;
 mod job;
 mod pool;
 mod rollout;
+mod schedule;
 mod shape;
 mod volume;
 
@@ -30,6 +31,9 @@ pub enum Command {
     /// Look at jobs on their way to a new version; hold, accept and take back
     #[command(subcommand)]
     Rollout(rollout::Command),
+    /// Pause the schedule of a job, and let it go on
+    #[command(subcommand)]
+    Schedule(schedule::Command),
     /// Look at and change the tree of resource pools
     #[command(subcommand)]
     Pool(pool::Command),
@@ -55,6 +59,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::Job(command) => job::run(command, context).await,
         Command::Rollout(command) => rollout::run(command, context).await,
+        Command::Schedule(command) => schedule::run(command, context).await,
         Command::Pool(command) => pool::run(command, context).await,
         Command::Cluster(command) => cluster::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,

@@ -5,7 +5,7 @@ use echelon_core_gateway::view::{JobView, Part};
 use echelon_core_model::job::Waiting;
 use echelon_core_model::{ClusterId, InstanceId, JobId};
 use echelon_proto::convert::quantity::{duration, timestamp};
-use echelon_proto::convert::{instance, job, reason, rollout, spec};
+use echelon_proto::convert::{instance, job, reason, rollout, schedule, spec};
 use echelon_proto::echelon::v1;
 use std::collections::BTreeMap;
 
@@ -47,6 +47,8 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
             rollout::rollout(wish, head.spec_version, view.instances(), of)
         }),
         past_rollouts: rollout::all_past(&head.past_rollouts, head.rollout.as_ref()),
+        schedule_status: head.schedule.as_ref().map(|s| schedule::status(s, &view.due)),
+        origin: head.origin.as_deref().map(schedule::origin),
     }
 }
 

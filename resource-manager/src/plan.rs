@@ -14,6 +14,7 @@ pub(crate) fn to_wire(plan: &Plan) -> v1::PlanJobResponse {
         startable: plan.groups.iter().map(|group| group.could_start).sum(),
         waiting: plan.groups.iter().flat_map(waiting).collect(),
         as_of: None,
+        next_times: Vec::new(),
     }
 }
 

@@ -67,6 +67,17 @@ pub async fn restart(context: &Context, which: Which) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Makes a job of a template now, and with `wait` follows it to its end.
+pub async fn trigger(context: &Context, which: Which, wait: bool) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let job = client.trigger_job(&which.job, &which.etag).await?;
+    show::print(context, &job);
+    if wait {
+        return watch::watch(context, &job.job_id).await;
+    }
+    Ok(())
+}
+
 /// Changes a job to what a file says, and with `wait` follows its rollout.
 pub async fn update(context: &Context, file: &Path, etag: String, wait: bool) -> Result<(), Failure> {
     let spec = super::run::read(file)?;

@@ -85,11 +85,18 @@ fn row(j: &v1::Job) -> Vec<String> {
         shape::word(j.kind().as_str_name(), "JOB_KIND_"),
         j.pool.clone(),
         j.instances.to_string(),
-        show::counts(j),
+        of_template(j).unwrap_or_else(|| show::counts(j)),
         shape::ago(j.since.as_ref()),
         j.job_id.clone(),
         j.owner.clone(),
     ]
+}
+
+/// A template runs nothing that could be counted.
+fn of_template(j: &v1::Job) -> Option<String> {
+    let status = j.schedule_status.as_ref()?;
+    let word = if status.paused { "paused" } else { "on schedule" };
+    Some(word.to_owned())
 }
 
 /// Lists what happened.

@@ -3,7 +3,7 @@
 use super::{run, show};
 use crate::context::Context;
 use crate::exit::Failure;
-use crate::{output, shape};
+use crate::{output, schedule, shape};
 use echelon_clients_rust::v1;
 use std::path::Path;
 
@@ -66,6 +66,9 @@ fn people(told: &v1::PlanJobResponse) -> String {
         lines.push("hosts:     all that may be placed on are counted; which of them its constraints let, shards find out".to_owned());
     }
     lines.extend(told.waiting.iter().map(show::waiting));
+    if let Some(of) = &spec.schedule {
+        lines.extend(schedule::due("next:", of, &told.next_times));
+    }
     lines.push("nothing was changed; `-o yaml` shows the job with every default filled in".to_owned());
     lines.join("\n") + "\n"
 }

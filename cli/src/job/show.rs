@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::exit::Failure;
-use crate::{output, rollout, shape};
+use crate::{output, rollout, schedule, shape};
 use echelon_clients_rust::v1;
 
 /// Shows one job.
@@ -60,6 +60,7 @@ fn people(job: &v1::Job) -> String {
             shape::span(gang.start_within.as_ref())
         ));
     }
+    lines.extend(schedule::lines(job));
     lines.extend(rollout::line(job));
     lines.extend(job.spec.iter().flat_map(rules));
     if let Some(reason) = &job.reason {

@@ -28,6 +28,7 @@ pub struct JobFile {
     pub max_total: Option<Scalar>,
     pub after: Option<Vec<AfterFile>>,
     pub keep: Option<Scalar>,
+    pub schedule: Option<ScheduleFile>,
     pub on_unreachable: Option<Scalar>,
     pub on_cluster_loss: Option<Scalar>,
     pub update: Option<UpdateFile>,
@@ -139,6 +140,18 @@ pub struct UpdateFile {
     pub auto_promote: Option<Scalar>,
     pub max_failures: Option<Scalar>,
     pub on_failure: Option<Scalar>,
+}
+
+/// `schedule: {cron: "0 3 * * *", time_zone: Europe/Berlin, overlap: skip, catch_up: one, within: 1d, keep_last: 100}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleFile {
+    pub cron: Scalar,
+    pub time_zone: Option<Scalar>,
+    pub overlap: Option<Scalar>,
+    pub catch_up: Option<Scalar>,
+    pub within: Option<Scalar>,
+    pub keep_last: Option<Scalar>,
 }
 
 /// `{job: fetch, condition: succeeded}`.

@@ -1,11 +1,12 @@
 //! The rules by which runs, instances and jobs end, as a job file writes them.
 
-use super::file::{AfterFile, JobFile};
+use super::file::{AfterFile, JobFile, ScheduleFile};
 use super::scalar::Scalar;
 use super::spec::{Reader, whole};
 use super::update::amount;
 use crate::quantity;
 use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, Restart, Rules};
+use echelon_core_model::schedule::{CatchUp, Overlap, Schedule};
 use echelon_core_model::time::Span;
 
 /// How a job ends, and what it waits for.
@@ -23,6 +24,43 @@ pub(super) fn of_job(r: &mut Reader, file: &mut JobFile) -> Rules {
         max_total: span(r, "max_total", file.max_total.as_ref()),
         after: after(r, file.after.take().unwrap_or_default()),
         keep: span(r, "keep", file.keep.as_ref()),
+        schedule: file.schedule.take().map(|s| schedule(r, s)),
+    }
+}
+
+/// When jobs are made of it.
+fn schedule(r: &mut Reader, file: ScheduleFile) -> Schedule {
+    let overlap = |text: &str| {
+        let found = Overlap::ALL.into_iter().find(|o| o.word() == text);
+        found.ok_or_else(|| format!("`{text}` is not an overlap rule: use skip, queue, replace or allow"))
+    };
+    let catch_up = |text: &str| {
+        let found = CatchUp::ALL.into_iter().find(|c| c.word() == text);
+        found.ok_or_else(|| format!("`{text}` is not a catch-up rule: use none, one or all"))
+    };
+    let zone = file.time_zone.map(|zone| zone.0);
+    Schedule {
+        cron: file.cron.0,
+        time_zone: zone.unwrap_or_else(|| Schedule::UTC.to_owned()),
+        overlap: r.value("schedule.overlap", file.overlap.as_ref(), overlap, Overlap::Skip),
+        catch_up: r.value(
+            "schedule.catch_up",
+            file.catch_up.as_ref(),
+            catch_up,
+            CatchUp::One,
+        ),
+        within: r.value(
+            "schedule.within",
+            file.within.as_ref(),
+            quantity::span,
+            Schedule::WITHIN,
+        ),
+        keep_last: r.value(
+            "schedule.keep_last",
+            file.keep_last.as_ref(),
+            whole,
+            Schedule::KEEP_LAST,
+        ),
     }
 }
 

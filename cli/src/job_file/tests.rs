@@ -6,6 +6,7 @@ use super::*;
 use echelon_core_model::Amount;
 use echelon_core_model::rules::{Completion, Condition, Restart};
 use echelon_core_model::runtime::{Containerizer, Network, PortReference, ProbeKind, Protocol, Visibility};
+use echelon_core_model::schedule::{CatchUp, Overlap};
 use echelon_core_model::spec::{JobKind, OnSilence, Spread, defaults};
 use echelon_core_model::time::Span;
 use proptest::prelude::*;
@@ -79,6 +80,42 @@ retry: {no_retry_exit_codes: [2, 78]}
         (Restart::Never, Some(Span::minutes(10)))
     );
     assert_eq!(group.retry.no_retry_exit_codes, [2, 78].into_iter().collect());
+}
+
+#[test]
+fn a_schedule_is_read_as_it_is_documented() {
+    let read = |line: &str| {
+        let spec = parse(format!("{HELLO}{line}\n").as_bytes()).unwrap();
+        spec.rules.schedule.unwrap()
+    };
+    let full = read(
+        "schedule: {cron: '0 3 * * *', time_zone: Europe/Berlin, overlap: queue, catch_up: all, within: 12h, keep_last: 7}",
+    );
+    assert_eq!(
+        (full.cron.as_str(), full.time_zone.as_str()),
+        ("0 3 * * *", "Europe/Berlin")
+    );
+    assert_eq!((full.overlap, full.catch_up), (Overlap::Queue, CatchUp::All));
+    assert_eq!((full.within, full.keep_last), (Span::minutes(720), 7));
+    let least = read("schedule: {cron: '*/5 * * * *'}");
+    assert_eq!(least.time_zone, "UTC");
+    assert_eq!((least.overlap, least.catch_up), (Overlap::Skip, CatchUp::One));
+    assert_eq!((least.within, least.keep_last), (Span::minutes(24 * 60), 100));
+    for (line, expected) in [
+        (
+            "schedule: {cron: '0 3 * * *', overlap: never}",
+            "schedule.overlap: `never` is not an overlap rule",
+        ),
+        (
+            "schedule: {cron: '0 3 * * *', catch_up: some}",
+            "schedule.catch_up: `some` is not a catch-up rule",
+        ),
+        ("schedule: {time_zone: UTC}", "cron"),
+        ("schedule: {cron: '0 3 * * *', timezone: UTC}", "time_zone"),
+    ] {
+        let told = said(&format!("{HELLO}{line}\n"));
+        assert!(told.contains(expected), "{told}");
+    }
 }
 
 #[test]

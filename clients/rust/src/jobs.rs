@@ -27,6 +27,23 @@ impl Client {
         made.await?.job.ok_or(Error::StreamEnded("a created job"))
     }
 
+    /// Makes a job of a template under a fresh request id: however often the call is repeated on the way, one job is made.
+    ///
+    /// # Errors
+    /// What the gateway says.
+    pub async fn trigger_job(&self, template: &str, etag: &str) -> Result<v1::Job, Error> {
+        let request = v1::TriggerJobRequest {
+            name: format!("jobs/{template}"),
+            request_id: Uuid::now_v7().to_string(),
+            etag: etag.to_owned(),
+        };
+        let made = self.repeat(|| {
+            let (mut service, request) = (self.job_service(), request.clone());
+            async move { service.trigger_job(request).await }
+        });
+        made.await?.job.ok_or(Error::StreamEnded("a triggered job"))
+    }
+
     /// A job by id or name.
     ///
     /// # Errors

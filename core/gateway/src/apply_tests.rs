@@ -74,6 +74,7 @@ fn job(store: &mut Memory, pool: &'static str) {
         priority: Some(0),
         violations: vec![],
         request_id: "r".into(),
+        origin: None,
         spec,
     };
     run(store, move |facts| async move {

@@ -48,6 +48,7 @@ fn request(spec: JobSpec, priority: Option<u32>) -> CreateJob {
         priority,
         violations: vec![],
         request_id: "r".into(),
+        origin: None,
         spec,
     }
 }

@@ -10,6 +10,7 @@ use crate::view::{Federation, JobView, state};
 use crate::{ask, bounds, lookup};
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::rules::Rules;
+use echelon_core_model::schedule::{Origin, ScheduleState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, NameHolder, PlannedRequest, Query};
 use echelon_core_model::{JobId, PoolId, RequestId, Timestamp, Version};
@@ -32,6 +33,8 @@ pub struct CreateJob {
     pub hash: u64,
     /// Unique to this wish.
     pub request_id: String,
+    /// The template that it is made of, where a command makes one.
+    pub origin: Option<Origin>,
 }
 
 /// Makes the job, or finds that this request has made it. `chance` is 128 random bits.
@@ -193,8 +196,11 @@ async fn make<F: Facts>(
     planned: &PlannedRequest,
 ) -> Result<Option<JobView>, ApiError> {
     take_name(facts, &request.spec.name, planned).await?;
-    let spec = &put_first_spec(facts, planned.job, &request.spec).await?;
-    let head = first_head(spec, pool, planned);
+    let spec = &put_first_spec(facts, planned.job, request).await?;
+    let head = Head {
+        origin: request.origin.clone().map(Box::new),
+        ..first_head(spec, pool, planned)
+    };
     let decision = Decision::PutHead {
         head: head.clone(),
         expected: None,
@@ -216,8 +222,9 @@ async fn make<F: Facts>(
 
 /// The spec of the job's first version. An earlier try of this request may have stored it with what was usual in the pool by then:
 /// that one holds, so that every try makes the same job.
-async fn put_first_spec<F: Facts>(facts: &F, job: JobId, spec: &JobSpec) -> Result<JobSpec, ApiError> {
-    let mut spec = spec.clone();
+async fn put_first_spec<F: Facts>(facts: &F, job: JobId, request: &CreateJob) -> Result<JobSpec, ApiError> {
+    let made = request.origin.is_some();
+    let mut spec = request.spec.clone();
     spec.settle_revisions(None, 1);
     let decision = Decision::PutSpec {
         job,
@@ -227,7 +234,8 @@ async fn put_first_spec<F: Facts>(facts: &F, job: JobId, spec: &JobSpec) -> Resu
     match ask::decide(facts, decision, "the spec").await? {
         Decided::Applied => Ok(spec),
         Decided::Conflict(there) => match *there {
-            Answer::Spec(Some(there)) if differs_in_what_is_usual(&there, &spec) => Ok(there),
+            // The template of a job that is made by command may have changed between two tries.
+            Answer::Spec(Some(there)) if made || differs_in_what_is_usual(&there, &spec) => Ok(there),
             _ => Err(ask::broken_conflict("the spec")),
         },
     }
@@ -265,6 +273,10 @@ fn first_head(spec: &JobSpec, pool: Option<&PoolId>, planned: &PlannedRequest) -
         rollout: None,
         past_rollouts: Vec::new(),
         verdict: None,
+        schedule: spec
+            .is_template()
+            .then(|| Box::new(ScheduleState::from(planned.at))),
+        origin: None,
     }
 }
 
@@ -352,6 +364,8 @@ async fn bar<F: Facts>(
         rollout: None,
         past_rollouts: Vec::new(),
         verdict: None,
+        schedule: None,
+        origin: None,
     };
     let decision = Decision::PutHead {
         head: void,

@@ -16,6 +16,7 @@ fn request(id: &str, instances: u32) -> CreateJob {
         priority: Some(0),
         violations: vec![],
         request_id: id.into(),
+        origin: None,
         spec,
     }
 }

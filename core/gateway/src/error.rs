@@ -73,6 +73,8 @@ pub enum ErrorReason {
     ClusterLeft,
     /// No rollout of the job is under way.
     NoRollout,
+    /// The job has no schedule.
+    NotATemplate,
     /// Nothing of the cluster waits for a loss to be accepted.
     NoLossToAccept,
     /// Another create took the name meanwhile.
@@ -120,6 +122,7 @@ impl ErrorReason {
             | Self::VolumeDestroying
             | Self::VolumeUnfit
             | Self::NoRollout
+            | Self::NotATemplate
             | Self::NoLossToAccept => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {

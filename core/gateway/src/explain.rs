@@ -193,9 +193,12 @@ fn advice(reason: &Reason, pool: &str) -> String {
     format!("{reason}: {what}")
 }
 
-/// What would help against rules about where runs are; of all else, nothing.
+/// What would help against rules about where and when runs are; of all else, nothing.
 const fn about_rules(code: ReasonCode) -> &'static str {
     match code {
+        ReasonCode::OnSchedule => {
+            "wait for its next time, or make a job of it now with `echelon job trigger`; a paused one goes on with `echelon schedule resume`"
+        }
         ReasonCode::HostMaxPer => "raise max_per, ask for fewer instances, or add hosts elsewhere",
         ReasonCode::HostAffinity => {
             "start the jobs that it has to be near to, give the affinity a weight, or make room beside them"
@@ -235,6 +238,7 @@ mod tests {
             priority: Some(0),
             violations: Vec::new(),
             request_id: "r".to_owned(),
+            origin: None,
         };
         let made = run(&mut store, |facts| async move {
             create_job(&facts, request, 1, NOW).await

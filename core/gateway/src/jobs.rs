@@ -7,6 +7,7 @@ use crate::page::{self, Page, PageRequest};
 use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::rollouts;
+use crate::schedules;
 use crate::view::{Federation, JobView};
 use echelon_core_model::job::{Head, JobFilter};
 use echelon_core_model::pool::PoolPaths;
@@ -50,7 +51,11 @@ pub async fn whole<F: Facts>(facts: &F, head: Head, now: Timestamp) -> Result<Jo
     let assignment = ask::assignment(facts, head.job).await?;
     let federation = Federation::read(facts).await?;
     let paths = ask::paths_of(facts, &head).await?;
-    let view = JobView::new(head, spec, progress, &federation).in_tree(&paths);
+    let due = schedules::upcoming(&head, spec.as_ref(), now);
+    let view = JobView {
+        due,
+        ..JobView::new(head, spec, progress, &federation).in_tree(&paths)
+    };
     Ok(view.with_parts(&assignment, &federation, now))
 }
 

@@ -33,6 +33,7 @@ pub mod pools;
 pub mod port;
 pub mod resource;
 pub mod rollouts;
+pub mod schedules;
 pub mod update;
 pub mod validate;
 pub mod view;

@@ -11,6 +11,7 @@ fn create(store: &mut Memory, name: &str, pool: &str) -> Result<JobView, ApiErro
         priority: None,
         violations: vec![],
         request_id: name.to_owned(),
+        origin: None,
         spec: JobBuilder::batch(name, 1).pool(pool).build(),
     };
     let chance = u128::try_from(store.heads.len()).unwrap() + 1;

@@ -338,6 +338,7 @@ pub fn web() -> (Memory, JobId) {
         bytes: 1,
         hash: 1,
         request_id: "r".into(),
+        origin: None,
     };
     let view = run(&mut store, |facts| async move {
         create_job(&facts, request, 1, NOW).await

@@ -7,7 +7,7 @@ use crate::error::{ApiError, ErrorReason, Violation};
 use crate::port::Facts;
 use crate::validate::{self, Purpose, Violations};
 use crate::view::JobView;
-use crate::{ask, bounds, rollouts};
+use crate::{ask, bounds, rollouts, schedules};
 use echelon_core_model::job::Head;
 use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -81,6 +81,7 @@ pub async fn update_job<F: Facts>(
             head.begin_rollout(rollouts::next(&at, now), version, rollouts::known(&at));
         }
         head.spec_version = version;
+        schedules::settle(&mut head, &at.spec, &spec, now);
         let at = Present { spec, ..at };
         if let Some(done) = change::put(facts, &change, at, head, now).await? {
             return change::view(facts, done).await;
@@ -185,6 +186,11 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             "after",
             before.rules.after == after.rules.after,
             "as it was".to_owned(),
+        ),
+        (
+            "schedule",
+            before.is_template() == after.is_template(),
+            "there, or not there, as it was".to_owned(),
         ),
         (
             "clusters",

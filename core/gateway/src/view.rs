@@ -117,6 +117,8 @@ pub struct JobView {
     pub names: BTreeMap<ClusterId, String>,
     /// Clusters that hold or held a part; empty in lists.
     pub parts: Vec<Part>,
+    /// When its schedule is due next; empty in lists.
+    pub due: Vec<Timestamp>,
 }
 
 impl JobView {
@@ -165,6 +167,7 @@ impl JobView {
             progress,
             names,
             parts: Vec::new(),
+            due: Vec::new(),
         }
     }
 

@@ -50,6 +50,8 @@ fn two() -> Memory {
         instances: 1,
         updated_at: Timestamp(1),
         verdict: None,
+        schedule: None,
+        origin: None,
     };
     store.heads.insert(JobId(7), head);
     store.specs.insert((JobId(7), 1), spec);

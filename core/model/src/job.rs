@@ -7,6 +7,7 @@ use crate::instance::Counts;
 use crate::pool::PoolPaths;
 use crate::reason::Reason;
 use crate::rollout::{PastRollout, Rollout, RolloutProgress};
+use crate::schedule::{Origin, ScheduleState};
 use crate::spec::JobKind;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub struct Goal {
 /// How a job ends by one of its rules, as soon as everything of it has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Verdict {
-    /// The state that it comes to: succeeded or failed.
+    /// The state that it comes to: succeeded, failed, or stopped where another job takes its place.
     pub state: JobState,
     /// Which rule, and its figures.
     pub reason: Reason,
@@ -77,6 +78,10 @@ pub struct Head {
     pub past_rollouts: Vec<PastRollout>,
     /// Why it is to stop, where one of its rules says so and no user.
     pub verdict: Option<Box<Verdict>>,
+    /// How far its schedule has come, for a template.
+    pub schedule: Option<Box<ScheduleState>>,
+    /// The template that it was made of.
+    pub origin: Option<Box<Origin>>,
 }
 
 /// State of a job over all clusters.

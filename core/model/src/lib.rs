@@ -36,10 +36,12 @@ pub mod rollout;
 pub mod rules;
 pub mod run;
 pub mod runtime;
+pub mod schedule;
 pub mod siting;
 pub mod spec;
 pub mod store;
 pub mod time;
+pub mod timetable;
 pub mod volume;
 
 pub use amount::Amount;

@@ -2,6 +2,7 @@
 
 use crate::Amount;
 use crate::id::JobId;
+use crate::schedule::Schedule;
 use crate::time::Span;
 use std::fmt;
 
@@ -170,6 +171,8 @@ pub struct Rules {
     pub after: Vec<After>,
     /// How long its record stays once it has ended; `None`: until somebody deletes it.
     pub keep: Option<Span>,
+    /// When jobs are made of it; it runs nothing itself then.
+    pub schedule: Option<Schedule>,
 }
 
 #[cfg(test)]

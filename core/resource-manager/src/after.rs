@@ -2,6 +2,7 @@
 //! met, that is stored before anything follows from it, and holds whatever becomes of the other jobs later.
 
 use crate::picture::{JobView, Picture};
+use crate::schedules::scheduled;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{JobState, Waiting};
 use echelon_core_model::rules::{After, Condition};
@@ -100,6 +101,9 @@ pub fn waiting(picture: &Picture, job: &JobView, now: Timestamp) -> Vec<Waiting>
     let Some(spec) = job.spec.as_deref().filter(|_| job.is_held()) else {
         return Vec::new();
     };
+    if spec.is_template() {
+        return scheduled(job, spec, now);
+    }
     let nobody = BTreeSet::new();
     let open = spec
         .rules
@@ -108,6 +112,11 @@ pub fn waiting(picture: &Picture, job: &JobView, now: Timestamp) -> Vec<Waiting>
         .filter(|a| of_one(picture, &nobody, a) != Stands::Met);
     let words: Vec<String> = open.take(NAMED).map(|a| told(picture, a)).collect();
     let reason = Reason::new(ReasonCode::AfterJob).at(words.join("; "));
+    all_waiting(spec, &reason, now)
+}
+
+/// All instances of a spec wait for the same.
+pub(crate) fn all_waiting(spec: &JobSpec, reason: &Reason, now: Timestamp) -> Vec<Waiting> {
     let of_group = |(name, count): (_, u32)| Waiting {
         group: name,
         cluster: None,

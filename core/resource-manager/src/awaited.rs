@@ -25,7 +25,8 @@ impl ResourceManager {
             self.agenda.put(id, None);
             return None;
         };
-        let ruling = ruling(&self.picture, &self.awaited.gone, id, job, now);
+        let of_schedule = self.of_schedules(id, job, now);
+        let ruling = of_schedule.unwrap_or_else(|| ruling(&self.picture, &self.awaited.gone, id, job, now));
         self.agenda.put(id, ruling.look_at);
         if ruling.released
             && let Some(job) = self.picture.jobs.get_aside(&id)

@@ -8,6 +8,7 @@ use crate::ops::Purpose;
 use crate::picture::JobView;
 use crate::rollouts::on_failures;
 use echelon_core_model::job::{Desired, Head, Verdict};
+use echelon_core_model::schedule::ScheduleState;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Op, Query};
 use echelon_core_model::{JobId, ReasonCode, Span, Timestamp};
@@ -31,6 +32,8 @@ pub(crate) enum Bid {
     Hold,
     /// It is to go back to this spec version.
     RollBack(u32),
+    /// Its schedule has come so far.
+    Schedule(Box<ScheduleState>),
 }
 
 /// The jobs whose heads are read or written for a bid; those that go back with what that needs.
@@ -116,6 +119,7 @@ impl ResourceManager {
                     rollout.held = Some(ReasonCode::RolloutFailures);
                 }
             }
+            Bid::Schedule(state) => head.schedule = Some(state),
             Bid::RollBack(to) => {
                 self.go_back(head, to, now, out);
                 return;

@@ -114,6 +114,7 @@ impl ResourceManager {
         self.flush_assignments(now, out);
         self.order(now, out);
         self.follow_bids(now, out);
+        self.follow_openings(now, out);
         self.follow_ends(now, out);
         let looked_at = std::mem::take(&mut self.dirty);
         self.unwritten.extend(looked_at);

@@ -5,6 +5,7 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress, Verdict};
 use echelon_core_model::rollout::{Rollout, RolloutProgress};
 use echelon_core_model::runtime::Runtime;
+use echelon_core_model::schedule::{Origin, ScheduleState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, Few, GroupName, PoolId, ReasonCode, Timestamp, Version};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,10 @@ pub struct KnownHead {
     pub rollout: Option<Box<Rollout>>,
     /// How it ends by one of its rules.
     pub verdict: Option<Box<Verdict>>,
+    /// How far its schedule has come.
+    pub schedule: Option<Box<ScheduleState>>,
+    /// The template that it was made of.
+    pub origin: Option<Box<Origin>>,
 }
 
 impl KnownHead {
@@ -45,6 +50,8 @@ impl KnownHead {
             pool_id: head.pool_id.clone(),
             rollout: head.rollout.map(Box::new),
             verdict: head.verdict.clone(),
+            schedule: head.schedule.clone(),
+            origin: head.origin.clone(),
         }
     }
 }

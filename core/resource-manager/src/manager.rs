@@ -7,6 +7,7 @@ use crate::bids::Bids;
 use crate::config::Config;
 use crate::effect::Effect;
 use crate::event::Event;
+use crate::openings::Openings;
 use crate::ops::Ops;
 use crate::picture::Picture;
 use crate::tombstones::Tombstone;
@@ -88,6 +89,10 @@ pub struct ResourceManager {
     /// When only time changes what rules say of a job.
     pub(crate) agenda: Agenda,
     pub(crate) awaited: Awaited,
+    /// Jobs by the template that they were made of.
+    pub(crate) children: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Jobs that are being made, by their templates.
+    pub(crate) openings: Openings,
     /// Pools that are to go, and since when this leader has known it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
     pub(crate) numbers: Numbers,
@@ -184,6 +189,8 @@ impl ResourceManager {
             bids: Bids::new(),
             agenda: Agenda::default(),
             awaited: Awaited::default(),
+            children: BTreeMap::new(),
+            openings: Openings::new(),
             leaving_pools: BTreeMap::new(),
             numbers: Numbers::default(),
         }
@@ -341,6 +348,8 @@ impl ResourceManager {
         self.bids.clear();
         self.agenda = Agenda::default();
         self.awaited = Awaited::default();
+        self.children.clear();
+        self.openings.clear();
         self.leaving_pools.clear();
         self.due = false;
         self.all_read = false;

@@ -53,6 +53,14 @@ pub enum Purpose {
     PutBidSpec(JobId),
     /// Writes the changed head.
     PutBid(JobId),
+    /// Reads the spec of a template, to make a job of it.
+    OpeningSpec(JobId),
+    /// Takes the name of a template's next job.
+    OpeningName(JobId),
+    /// Writes the spec of a template's next job.
+    PutOpeningSpec(JobId),
+    /// Writes the head of a template's next job.
+    PutOpening(JobId),
     /// Removes a tombstone's head.
     RemoveHead(JobId),
 }

@@ -90,6 +90,8 @@ pub struct Dropped {
 /// What would become of a job on the present picture.
 #[must_use]
 pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
+    // Of a template: what would become of one of its jobs.
+    let spec = &spec.child(spec.name.clone(), &[]);
     let id = newest_id(picture);
     let spec = &daemons::planned(picture, spec);
     let mut job = JobView::new(id);
@@ -168,6 +170,8 @@ fn imagined(spec: &JobSpec) -> KnownHead {
         pool_id: None,
         rollout: None,
         verdict: None,
+        schedule: None,
+        origin: None,
     }
 }
 

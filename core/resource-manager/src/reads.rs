@@ -86,6 +86,7 @@ impl ResourceManager {
             (Purpose::BidSpec(job, version), Answer::Spec(spec)) => {
                 self.bid_spec_read((job, version), spec, now, out);
             }
+            (Purpose::OpeningSpec(job), Answer::Spec(spec)) => self.opening_spec_read(job, spec, now, out),
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
@@ -158,6 +159,7 @@ impl ResourceManager {
         if self.is_tombstone(&head) {
             return;
         }
+        self.note_origin(&head);
         let job = self.picture.jobs.open(id);
         let known = job.head.is_some() || job.next_head.is_some();
         if !known || head.version > job.newest_version() {

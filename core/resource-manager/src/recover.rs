@@ -254,6 +254,9 @@ impl ResourceManager {
             // Whoever came first, the tree is another one now.
             (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),
             (Purpose::PutBidSpec(id), OpResult::Decided(d)) => self.bid_spec_put(id, &d, now, out),
+            (Purpose::OpeningName(id), OpResult::Decided(d)) => self.opening_named(id, d, now, out),
+            (Purpose::PutOpeningSpec(id), OpResult::Decided(d)) => self.opening_spec_put(id, d, now, out),
+            (Purpose::PutOpening(id), OpResult::Decided(d)) => self.opening_put((id, op), d, now, out),
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
             (Purpose::PutBid(job), OpResult::Decided(d)) => self.bid_put((job, op), d, now, out),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),

@@ -42,7 +42,7 @@ pub fn ruling(picture: &Picture, gone: &BTreeSet<JobId>, id: JobId, job: &JobVie
 }
 
 impl Ruling {
-    fn stop(verdict: Verdict) -> Self {
+    pub(crate) fn stop(verdict: Verdict) -> Self {
         Self {
             bid: Some(Bid::Stop(verdict)),
             ..Self::default()

@@ -190,7 +190,11 @@ impl ResourceManager {
             if state.is_ended() {
                 self.due = true;
                 self.dirty.insert(id);
+                self.child_ended(id);
             }
+            let Some(job) = self.picture.jobs.get(&id) else {
+                continue;
+            };
             if state == JobState::Deleted {
                 self.entomb(id);
             } else if state.is_ended() {

@@ -21,6 +21,7 @@ mod reserved;
 mod restarts;
 mod rollouts;
 mod rules;
+mod schedules;
 mod shard;
 mod states;
 mod tombstones;

@@ -49,6 +49,7 @@ impl ResourceManager {
         let Some(job) = self.picture.jobs.remove(&id) else {
             return;
         };
+        self.forget_child(id, &job);
         for view in self.picture.clusters.values_mut() {
             view.forget(id);
         }
@@ -88,7 +89,9 @@ impl ResourceManager {
             .filter_map(|(id, job)| Some((*id, left_of(*id, job)?)))
             .collect();
         for (id, tombstone) in found {
-            self.picture.jobs.remove(&id);
+            if let Some(job) = self.picture.jobs.remove(&id) {
+                self.forget_child(id, &job);
+            }
             self.tombstones.insert(id, tombstone);
         }
     }

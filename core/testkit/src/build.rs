@@ -5,6 +5,7 @@ use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rules::{After, Completion, Condition, Restart};
 use echelon_core_model::runtime::Runtime;
+use echelon_core_model::schedule::Schedule;
 use echelon_core_model::siting::Siting;
 use echelon_core_model::spec::{Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
@@ -301,6 +302,13 @@ impl JobBuilder {
     #[must_use]
     pub fn keep(mut self, span: Span) -> Self {
         self.0.rules.keep = Some(span);
+        self
+    }
+
+    /// A template: jobs are made of it at the times of a schedule.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.0.rules.schedule = Some(schedule);
         self
     }
 

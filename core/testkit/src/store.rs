@@ -95,6 +95,8 @@ mod tests {
             past_rollouts: Vec::new(),
             rollout: None,
             verdict: None,
+            schedule: None,
+            origin: None,
         }
     }
 

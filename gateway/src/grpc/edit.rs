@@ -9,7 +9,7 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "name",
     "pool",
     "kind",
@@ -23,6 +23,7 @@ const FIELDS: [&str; 21] = [
     "max_total",
     "after",
     "keep",
+    "schedule",
     "owner",
     "labels",
     "priority",
@@ -103,6 +104,7 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "max_total" => into.max_total = from.max_total,
         "after" if !from.after.is_empty() => into.after = after(&into.after, &from.after),
         "keep" => into.keep = from.keep,
+        "schedule" if from.schedule.is_some() => into.schedule.clone_from(&from.schedule),
         "owner" => into.owner.clone_from(&from.owner),
         "labels" => into.labels.clone_from(&from.labels),
         "priority" => into.priority = from.priority,

@@ -1,6 +1,6 @@
 //! JobService.
 
-use super::{edit, page, shown, watch};
+use super::{edit, page, schedules, shown, watch};
 use crate::context::Gateway;
 use crate::error::{missing, violations};
 use crate::show::{show_instance, show_job, show_waiting};
@@ -181,6 +181,28 @@ impl JobService for Gateway {
         .await
     }
 
+    async fn steer_schedule(
+        &self,
+        request: Request<v1::SteerScheduleRequest>,
+    ) -> Result<Response<v1::SteerScheduleResponse>, Status> {
+        self.call("JobService/SteerSchedule", async {
+            let job = Some(self.steer_schedule_of(request.into_inner()).await?);
+            Ok(v1::SteerScheduleResponse { job })
+        })
+        .await
+    }
+
+    async fn trigger_job(
+        &self,
+        request: Request<v1::TriggerJobRequest>,
+    ) -> Result<Response<v1::TriggerJobResponse>, Status> {
+        self.call("JobService/TriggerJob", async {
+            let job = Some(self.trigger(request.into_inner()).await?);
+            Ok(v1::TriggerJobResponse { job })
+        })
+        .await
+    }
+
     async fn watch_job(
         &self,
         request: Request<v1::WatchJobRequest>,
@@ -222,6 +244,7 @@ impl JobService for Gateway {
             let full = spec::spec(&read);
             let mut plan = self.links.plan(full.clone()).await?;
             plan.spec = Some(full);
+            plan.next_times = schedules::planned(&read, self.now());
             Ok(plan)
         })
         .await
@@ -230,7 +253,7 @@ impl JobService for Gateway {
 
 impl Gateway {
     /// A job that was changed: tells the resource manager to look.
-    fn changed(&self, view: &JobView) -> v1::Job {
+    pub(super) fn changed(&self, view: &JobView) -> v1::Job {
         self.links.hint(Changed::Head(view.head.job));
         show_job(view)
     }
@@ -255,7 +278,7 @@ fn read_action(action: v1::RolloutAction) -> Result<Steer, ApiError> {
     }
 }
 
-fn read_change(name: &str, field: &str, etag: String) -> Result<Change, ApiError> {
+pub(super) fn read_change(name: &str, field: &str, etag: String) -> Result<Change, ApiError> {
     Ok(Change {
         job: resource::job(name, field)?,
         etag,
@@ -275,11 +298,7 @@ fn read_create(r: v1::CreateJobRequest) -> Result<CreateJob, ApiError> {
     let hash = fnv1a(&wanted.encode_to_vec());
     let priority = wanted.priority;
     let (read, violations, bytes) = read_spec(wanted, "job.spec");
-    let request_id = if r.request_id.is_empty() {
-        uuid::Uuid::new_v4().to_string()
-    } else {
-        r.request_id
-    };
+    let request_id = or_fresh(r.request_id);
     Ok(CreateJob {
         spec: read,
         priority,
@@ -287,7 +306,17 @@ fn read_create(r: v1::CreateJobRequest) -> Result<CreateJob, ApiError> {
         bytes,
         hash,
         request_id,
+        origin: None,
     })
+}
+
+/// Whoever names no request cannot repeat it.
+pub(super) fn or_fresh(request_id: String) -> String {
+    if request_id.is_empty() {
+        uuid::Uuid::new_v4().to_string()
+    } else {
+        request_id
+    }
 }
 
 fn read_filter(r: v1::ListJobsRequest) -> Result<JobFilter, ApiError> {

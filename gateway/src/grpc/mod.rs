@@ -10,6 +10,7 @@ mod instances;
 mod jobs;
 mod log;
 mod pools;
+mod schedules;
 mod volumes;
 mod watch;
 

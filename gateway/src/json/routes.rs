@@ -142,6 +142,8 @@ pub(super) static ROUTES: [Route; 43] = [
     post("jobs/*", ":steerRollout", "JobService/SteerRollout"),
     post("jobs/*", ":rollBack", "JobService/RollBackJob"),
     post("jobs/*", ":scale", "JobService/ScaleJob"),
+    post("jobs/*", ":steerSchedule", "JobService/SteerSchedule"),
+    post("jobs/*", ":trigger", "JobService/TriggerJob"),
     get("jobs/*", ":watch", "name", "JobService/WatchJob"),
     get("jobs/*", ":explain", "name", "JobService/ExplainJob"),
     get("jobs/*", "/endpoints", "parent", "InstanceService/ListEndpoints"),

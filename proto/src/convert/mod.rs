@@ -17,6 +17,7 @@ pub mod reason;
 pub mod rollout;
 mod rules;
 mod runtime;
+pub mod schedule;
 pub mod shard;
 mod siting;
 pub mod spec;

@@ -4,7 +4,7 @@
 use super::quantity::{duration, read_duration, read_resources, resources};
 use super::rules::{self, exit_codes, read_exit_codes, read_restart, restart};
 use super::runtime::{read_runtime, runtime};
-use super::{Problems, at, rollout, siting};
+use super::{Problems, at, rollout, schedule, siting};
 use crate::echelon::v1;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rules::Rules;
@@ -44,6 +44,7 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         max_total: rules::span(s.rules.max_total),
         after: s.rules.after.iter().map(rules::after).collect(),
         keep: rules::span(s.rules.keep),
+        schedule: s.rules.schedule.as_ref().map(schedule::schedule),
         on_unreachable: Some(silence(s.on_unreachable)),
         on_cluster_loss: Some(silence(s.on_cluster_loss)),
         update: Some(rollout::policy(&s.update)),
@@ -167,6 +168,9 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
                 .map(|(i, a)| rules::read_after(a, &at(path, &format!("after[{i}]")), problems))
                 .collect(),
             keep: rules::read_span(s.keep, &at(path, "keep"), problems),
+            schedule: s
+                .schedule
+                .map(|s| schedule::read_schedule(s, &at(path, "schedule"), problems)),
         }),
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
             .unwrap_or(defaults::on_unreachable(kind)),

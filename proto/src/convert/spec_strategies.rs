@@ -10,6 +10,7 @@ use echelon_core_model::runtime::{
     Container, Containerizer, HealthCheck, ImageFormat, Network, PortReference, PortSpec, Probe, ProbeKind,
     Protocol, Runtime, SecretReference, Uri, Visibility, Volume, VolumeSource,
 };
+use echelon_core_model::schedule::{CatchUp, Overlap, Schedule};
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Preference, Siting, Test};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -269,6 +270,20 @@ fn update(n: u32, part: bool) -> UpdatePolicy {
     }
 }
 
+fn schedules() -> impl Strategy<Value = Schedule> {
+    let ways = (select(Overlap::ALL.to_vec()), select(CatchUp::ALL.to_vec()));
+    (".{0,9}", "[A-Za-z/]{1,9}", ways, spans(), any::<u32>()).prop_map(
+        |(cron, time_zone, ways, within, n)| Schedule {
+            cron,
+            time_zone,
+            overlap: ways.0,
+            catch_up: ways.1,
+            within,
+            keep_last: n,
+        },
+    )
+}
+
 pub(super) fn specs() -> impl Strategy<Value = JobSpec> {
     let texts = (
         "[a-z]{0,9}",
@@ -295,6 +310,7 @@ pub(super) fn specs() -> impl Strategy<Value = JobSpec> {
         option::of(bound),
         vec(after, 0..3),
         (span(), span(), span()),
+        option::of(schedules()),
     );
     (texts, rest, vec(groups(), 0..3), rules).prop_map(|(t, r, groups, rules)| JobSpec {
         rules: Box::new(Rules {
@@ -304,6 +320,7 @@ pub(super) fn specs() -> impl Strategy<Value = JobSpec> {
             max_wait: rules.3.0,
             max_total: rules.3.1,
             keep: rules.3.2,
+            schedule: rules.4,
         }),
         name: t.0,
         pool: t.1,

@@ -14,4 +14,5 @@ mod pool;
 mod quantity;
 mod reason;
 mod rollout;
+mod schedule;
 mod spec;

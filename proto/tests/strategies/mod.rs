@@ -21,6 +21,7 @@ use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::rollout::{PastRollout, Rollout, RolloutProgress, RolloutState};
 use echelon_core_model::runtime::Port;
+use echelon_core_model::schedule::{Opening, Origin, ScheduleState};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{Event, Leadership, NameHolder, PlannedRequest, ShardRow};
 use echelon_core_model::volume::{HeldVolume, HostVolume, VolumeWish};
@@ -177,7 +178,9 @@ pub fn head() -> impl Strategy<Value = Head> {
     );
     let state = select(vec![JobState::Succeeded, JobState::Failed]);
     let verdict = (state, reason()).prop_map(|(state, reason)| Verdict { state, reason });
-    (ids, rest, of(verdict)).prop_map(|((job, version, void, goal, spec_version), rest, verdict)| {
+    let templates = (of(schedule_state()), of(origin()));
+    (ids, rest, of(verdict), templates).prop_map(|(ids, rest, verdict, templates)| {
+        let (job, version, void, goal, spec_version) = ids;
         let (name, (pool, pool_id), kind, owner, labels, instances, last) = rest;
         let (updated_at, rollout, past_rollouts) = last;
         Head {
@@ -197,7 +200,36 @@ pub fn head() -> impl Strategy<Value = Head> {
             past_rollouts,
             rollout,
             verdict: verdict.map(Box::new),
+            schedule: templates.0.map(Box::new),
+            origin: templates.1.map(Box::new),
         }
+    })
+}
+
+fn schedule_state() -> impl Strategy<Value = ScheduleState> {
+    let opening = (at(), at(), any::<u32>(), vec(job(), 0..3), any::<bool>());
+    let opening = opening.prop_map(|(due, at, attempt, after, replaces)| Opening {
+        due,
+        at,
+        attempt,
+        after,
+        replaces,
+    });
+    let all = (any::<bool>(), at(), of(opening), of(at()), of(at()));
+    all.prop_map(|(paused, handled, opening, skipped, missed)| ScheduleState {
+        paused,
+        handled,
+        opening,
+        skipped,
+        missed,
+    })
+}
+
+fn origin() -> impl Strategy<Value = Origin> {
+    (job(), at(), vec(job(), 0..3)).prop_map(|(template, due, replaces)| Origin {
+        template,
+        due,
+        replaces,
     })
 }
 

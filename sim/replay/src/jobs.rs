@@ -74,6 +74,8 @@ impl Jobs for Submitted<'_> {
             past_rollouts: Vec::new(),
             rollout: None,
             verdict: None,
+            schedule: None,
+            origin: None,
         })
     }
 

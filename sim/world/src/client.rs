@@ -208,6 +208,7 @@ impl World {
                     let text = format!("{spec:?}");
                     let request = CreateJob {
                         request_id: format!("user{n}"),
+                        origin: None,
                         hash: fnv1a(text.as_bytes()),
                         bytes: text.len(),
                         priority: Some(0),

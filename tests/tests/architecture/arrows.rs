@@ -107,11 +107,13 @@ const PURE: &[&str] = &["thiserror", "indexmap", "smallvec", "itertools", "thin-
 const PURE_HERE: &[(&str, &str)] = &[
     ("core/model", "regex"), // patterns of hosts' attributes, bounded in size; matches in linear time
     ("core/placement", "regex"), // the type of a pattern that is ready
+    ("core/model", "cronexpr"), // reads cron expressions; asked about a clock without zone or jumps only
+    ("core/model", "jiff"), // rules of time zones, from the database built into the program; no clock is read
     ("core/model", "strsim"), // the nearest name to a wrong one; pure, without dependencies
     ("core/routing", "consistent_hash"), // the ring of a job's home
     ("core/testkit", "proptest"), // strategies; the crate is for tests only
-    ("sim/mesos", "prost"),  // speaks Mesos' messages
-    ("sim/world", "rand"),   // a seeded stream for each kind of fault
+    ("sim/mesos", "prost"), // speaks Mesos' messages
+    ("sim/world", "rand"),  // a seeded stream for each kind of fault
 ];
 
 /// Outside crates that have one home each, so that a change of them touches one room.

@@ -40,6 +40,8 @@ impl Case {
             instances: u64::from(instances),
             updated_at: NOW,
             verdict: None,
+            schedule: None,
+            origin: None,
         };
         store.heads.insert(JOB, head);
         store.specs.insert((JOB, 1), spec);

@@ -10,6 +10,7 @@ pub mod pool;
 mod probes;
 mod rules;
 mod runtime;
+mod schedule;
 mod siting;
 mod spec;
 pub mod text;

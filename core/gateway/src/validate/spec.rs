@@ -1,7 +1,7 @@
 //! Rules of a job spec as a whole.
 
 use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path};
-use super::{Violations, daemon, group, rules};
+use super::{Violations, daemon, group, rules, schedule};
 use echelon_core_model::Amount;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{JobKind, JobSpec, MAX_GANG, MAX_SPEC_BYTES, OnSilence, Spread};
@@ -68,6 +68,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
     update(s, &at("update"), out);
     rules::of_job(s, path, out);
     daemon::of_job(s, path, out);
+    schedule::check(s, path, out);
     let keeps_data = s.groups.iter().any(|g| g.volume.is_some());
     for (on, field) in [
         (s.on_unreachable, "on_unreachable"),

@@ -193,6 +193,10 @@ pub enum ReasonCode {
     WaitDeadline = 115,
     /// The job did not end within `max_total`.
     TotalDeadline = 116,
+    /// It runs nothing itself: jobs are made of it at the times of its schedule.
+    OnSchedule = 117,
+    /// A later job of its schedule takes its place.
+    ScheduleReplaced = 118,
     /// It is brought to the version that is wanted.
     RolloutUpdate = 120,
     /// A rollout was paused by command.
@@ -297,6 +301,8 @@ impl ReasonCode {
         Self::TooManyFailed,
         Self::WaitDeadline,
         Self::TotalDeadline,
+        Self::OnSchedule,
+        Self::ScheduleReplaced,
         Self::RolloutUpdate,
         Self::RolloutPaused,
         Self::RolloutCanary,

@@ -117,9 +117,12 @@ impl JobView {
         self.spec.as_deref().filter(|_| running)
     }
 
-    /// Whether it waits for other jobs; what nobody has stored yet may be decided anew.
+    /// Whether it waits for other jobs, or for ever since jobs are made of it; what nobody has stored yet may be decided anew.
     #[must_use]
     pub fn is_held(&self) -> bool {
+        if self.spec.as_ref().is_some_and(|s| s.is_template()) {
+            return true;
+        }
         let waits = self.spec.as_ref().is_some_and(|s| !s.rules.after.is_empty());
         waits && !matches!(self.release, Release::Stored(_))
     }

@@ -12,6 +12,7 @@ use echelon_core_model::directive::{Directive, Order, Report};
 use echelon_core_model::job::{self, Desired, Head, JobState};
 use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
 use echelon_core_model::rollout::RolloutState;
+use echelon_core_model::schedule::ScheduleState;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Batch, Decision, Op, OpId, OpResult, Query, Role, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
@@ -241,6 +242,10 @@ impl Case {
             past_rollouts: Vec::new(),
             rollout: None,
             verdict: None,
+            schedule: spec
+                .is_template()
+                .then(|| Box::new(ScheduleState::from(self.now))),
+            origin: None,
         };
         self.decide(Decision::PutHead { head, expected: None });
         job

@@ -239,6 +239,8 @@ impl World {
             past_rollouts: Vec::new(),
             rollout: self.rollout,
             verdict: None,
+            schedule: None,
+            origin: None,
         };
         self.store
             .perform(Op::Decide(Decision::PutHead { head, expected }));

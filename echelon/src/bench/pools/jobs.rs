@@ -88,6 +88,8 @@ impl Sizes {
             past_rollouts: Vec::new(),
             rollout: None,
             verdict: None,
+            schedule: None,
+            origin: None,
         }
     }
 

@@ -55,6 +55,8 @@ pub fn head(job: JobId, version: u64) -> Head {
         rollout: None,
         past_rollouts: Vec::new(),
         verdict: None,
+        schedule: None,
+        origin: None,
     }
 }
 

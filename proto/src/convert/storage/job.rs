@@ -55,6 +55,8 @@ impl Wire for Head {
             rollout,
             past_rollouts,
             verdict,
+            schedule,
+            origin,
         } = self;
         wire::Head {
             job: job_bytes(*job),
@@ -73,6 +75,8 @@ impl Wire for Head {
             rollout: rollout.as_ref().map(Wire::to_wire),
             past_rollouts: messages(past_rollouts),
             verdict: verdict.as_deref().map(Wire::to_wire),
+            schedule: schedule.as_deref().map(Wire::to_wire),
+            origin: origin.as_deref().map(Wire::to_wire),
         }
     }
 
@@ -94,6 +98,8 @@ impl Wire for Head {
             rollout: optional("rollout", message.rollout)?,
             past_rollouts: list("past_rollouts", message.past_rollouts)?,
             verdict: optional("verdict", message.verdict)?.map(Box::new),
+            schedule: optional("schedule", message.schedule)?.map(Box::new),
+            origin: optional("origin", message.origin)?.map(Box::new),
         })
     }
 }
