@@ -20,6 +20,17 @@ pub struct Global {
         value_name = "URL"
     )]
     pub address: String,
+    /// A driver's token: what it does is limited to its own job
+    #[arg(
+        long,
+        global = true,
+        env = "ECHELON_TOKEN",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "TOKEN"
+    )]
+    pub token: String,
     /// How to print
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
     pub output: Format,
@@ -57,7 +68,11 @@ impl Context {
         static TOLD: Once = Once::new();
         let notice = Notice::new(|| TOLD.call_once(|| eprintln!("{KILLS_ARE_OFF}")));
         let client = Client::connect(&self.global.address, self.global.timeout).await?;
-        Ok(client.with_notice(notice))
+        let client = client.with_notice(notice);
+        if self.global.token.is_empty() {
+            return Ok(client);
+        }
+        Ok(client.with_token(&self.global.token)?)
     }
 
     /// How to print.

@@ -16,6 +16,7 @@ pub use show::print;
 use crate::context::Context;
 use crate::exit::Failure;
 use clap::Subcommand;
+use echelon_clients_rust::v1;
 use std::path::PathBuf;
 
 /// Verbs. JOB is an id, or the name of a job that has not ended, else the latest that had it.
@@ -97,6 +98,17 @@ pub enum Command {
     },
     /// Replace every run, within max_unavailable
     Restart(change::Which),
+    /// End instances by number, for good: the group has as many fewer, and nobody takes their place
+    End {
+        #[command(flatten)]
+        which: change::Which,
+        /// Numbers and ranges: `3`, `7-9`
+        #[arg(required = true, value_name = "NUMBERS", value_parser = change::numbers)]
+        numbers: Vec<v1::NumberRange>,
+        /// Which group, where there are several
+        #[arg(long, default_value = "")]
+        group: String,
+    },
     /// Make a job of one that has a schedule now, whatever its schedule says
     Trigger {
         #[command(flatten)]
@@ -136,6 +148,11 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Explain { job } => explain::explain(context, &job).await,
         Command::Stop { which, wait } => change::stop(context, which, wait).await,
         Command::Restart(which) => change::restart(context, which).await,
+        Command::End {
+            which,
+            numbers,
+            group,
+        } => change::end(context, which, group, numbers).await,
         Command::Trigger { which, wait } => change::trigger(context, which, wait).await,
         Command::Scale {
             which,

@@ -1,6 +1,8 @@
 //! `echelon standalone` as a process: a job from file to output, a service with ports, kill -9 and the same folder again, and who may use it.
 #![cfg(test)]
 
+#[path = "standalone/batch.rs"]
+mod batch;
 #[path = "standalone/daemons.rs"]
 mod daemons;
 #[path = "standalone/logs.rs"]
@@ -119,6 +121,7 @@ fn plain() -> Command {
         "ECHELON_LOG",
         "ECHELON_STORAGE",
         "ECHELON_MEMBERSHIP",
+        "ECHELON_TOKEN",
     ] {
         command.env_remove(name);
     }

@@ -36,6 +36,8 @@ const fn code(code: Code) -> tonic::Code {
         Code::FailedPrecondition => tonic::Code::FailedPrecondition,
         Code::Aborted => tonic::Code::Aborted,
         Code::Unavailable => tonic::Code::Unavailable,
+        Code::Unauthenticated => tonic::Code::Unauthenticated,
+        Code::PermissionDenied => tonic::Code::PermissionDenied,
         Code::Internal => tonic::Code::Internal,
     }
 }

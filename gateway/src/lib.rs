@@ -3,6 +3,7 @@
 //! logs on to the resource manager and the shards. It keeps nothing: any gateway answers any request.
 #![forbid(unsafe_code)]
 
+mod access;
 mod config;
 mod context;
 mod error;

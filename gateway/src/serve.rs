@@ -1,8 +1,10 @@
 //! One port for everything: looks at each request once, refuses what is foreign, and hands it to gRPC, JSON, the admin
 //! paths or the pages.
 
+use crate::access;
 use crate::config::Config;
 use crate::context::{Gateway, Inner};
+use crate::error::status;
 use crate::facts::StoreFacts;
 use crate::grpc::{self, ReflectionError};
 use crate::guard::{Refusal, check_origin};
@@ -16,6 +18,8 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::serve::ListenerExt;
+use echelon_core_gateway::ApiError;
+use echelon_core_gateway::access::check_method;
 use echelon_core_gateway::pools::ensure_first_pool;
 use echelon_io_membership::{Member, Membership, Role};
 use echelon_io_process::health::Condition;
@@ -115,6 +119,7 @@ pub async fn serve(
         config,
     });
     let grpc = grpc::routes(&gateway).await?.into_axum_router();
+    let grpc = grpc.layer(axum::middleware::from_fn(access::limit));
     let app = App {
         json: Arc::new(Json::new(grpc.clone()).map_err(ServeError::Json)?),
         pages: pages::router(gateway.clone()),
@@ -148,7 +153,7 @@ async fn dispatch(State(app): State<App>, request: Request) -> Response {
     answer
 }
 
-async fn answered(app: App, request: Request) -> Response {
+async fn answered(app: App, mut request: Request) -> Response {
     let authority = request.uri().authority().map(|a| a.as_str().to_owned());
     let allowed = &app.gateway.config.allowed_hosts;
     let checked = check_origin(
@@ -160,6 +165,13 @@ async fn answered(app: App, request: Request) -> Response {
     if let Err(refusal) = checked {
         return refused(&app, &refusal);
     }
+    let driver = match access::driver(&app.gateway, request.headers()) {
+        Ok(driver) => driver,
+        Err(wrong) => return unknown_caller(&request, &wrong),
+    };
+    if let Some(driver) = driver {
+        request.extensions_mut().insert(driver);
+    }
     let is_grpc = request
         .headers()
         .get(header::CONTENT_TYPE)
@@ -167,16 +179,34 @@ async fn answered(app: App, request: Request) -> Response {
     if is_grpc {
         return infallible(app.grpc.oneshot(request).await);
     }
+    let is_json = request.uri().path().starts_with("/v1/") || request.uri().path() == "/v1";
+    if driver.is_some() && !is_json {
+        let denied = check_method("the pages and paths of operators").err();
+        return denied.map_or_else(
+            || Body::empty().into_response(),
+            |d| json::error::problem(&status(&d)),
+        );
+    }
     if let Some(answer) = app.admin.answer(request.method(), request.uri().path()) {
         return answer.map(Body::from);
     }
-    if request.uri().path().starts_with("/v1/") || request.uri().path() == "/v1" {
+    if is_json {
         return match app.json.answer(request).await {
             Ok(answer) => answer,
             Err(refusal) => refused(&app, &refusal),
         };
     }
     infallible(app.pages.oneshot(request).await)
+}
+
+/// Whoever shows a wrong token is told so in the way that was asked.
+fn unknown_caller(request: &Request, wrong: &ApiError) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        status(wrong).into_http()
+    } else {
+        json::error::problem(&status(wrong))
+    }
 }
 
 fn infallible(answer: Result<Response, std::convert::Infallible>) -> Response {

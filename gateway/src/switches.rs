@@ -3,7 +3,9 @@
 use crate::context::Gateway;
 use axum::response::Response;
 use echelon_core_gateway::ask;
+use echelon_core_gateway::control::ensure_token_key;
 use echelon_core_model::control::Control;
+use echelon_core_model::token::TokenKey;
 use echelon_proto::convert::control::KILLS_OFF;
 use http::{HeaderName, HeaderValue};
 use maud::{Markup, html};
@@ -38,6 +40,11 @@ impl Switches {
         });
     }
 
+    /// What tokens are signed with, once it was read.
+    pub(crate) fn token_key(&self) -> Option<TokenKey> {
+        self.known.borrow().token_key
+    }
+
     /// Says on an answer that kills are off.
     pub(crate) fn mark(&self, answer: &mut Response) {
         if self.known.borrow().kills_off {
@@ -67,7 +74,13 @@ impl Switches {
 /// Reads the switches again and again; while storage does not answer, what is known stays.
 pub(crate) async fn keep(gateway: Gateway) {
     loop {
-        match ask::control(&gateway.facts).await {
+        let read = match ask::control(&gateway.facts).await {
+            Ok(control) if control.token_key.is_none() => {
+                ensure_token_key(&gateway.facts, [Gateway::chance(), Gateway::chance()]).await
+            }
+            read => read,
+        };
+        match read {
             Ok(control) => gateway.switches.know(&control),
             Err(error) => tracing::debug!(%error, "the switches cannot be read at the moment"),
         }

@@ -43,6 +43,8 @@ pub(crate) enum Input {
     Directive(LinkId, Directive),
     /// A stream has ended.
     LinkClosed(LinkId),
+    /// A gateway can be reached there.
+    Gateway(String),
 }
 
 /// The loop's state: the driver, and handles of what it may ask for.
@@ -141,6 +143,7 @@ impl JobManager {
             Input::Storage(id, result) => Event::Storage(id, result),
             Input::Placed(answer) => Event::Placed(answer),
             Input::Tails(run, tails) => Event::Tails(run, tails),
+            Input::Gateway(address) => Event::Gateway(address),
             Input::LinkOpened(link, reports) => {
                 self.links.opened(link, reports);
                 Event::LinkOpened(link)

@@ -3,6 +3,7 @@
 //! observes; what to do about jobs is decided in the driver alone. Started by `echelon`.
 #![forbid(unsafe_code)]
 
+mod gateways;
 mod grpc;
 mod host_manager;
 mod job_manager;

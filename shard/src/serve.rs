@@ -1,5 +1,6 @@
 //! Puts the process together: its cluster's row, its port, its candidacy, its loop.
 
+use crate::gateways;
 use crate::grpc::{self, Service};
 use crate::host_manager::{Addresses, HostManager, Mesos};
 use crate::job_manager::{JobManager, QUEUE};
@@ -144,6 +145,11 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         reserves: config.mesos.framework.role != "*",
         replaced_framework: config.mesos.replaced_framework.clone(),
     });
+    parts.shutdown.spawn(gateways::follow(
+        parts.membership.clone(),
+        inbox.clone(),
+        parts.shutdown.token(),
+    ));
     let hosts = HostManager::new(config.mesos, config.seed, addresses);
     let shutdown = parts.shutdown.clone();
     let job_manager = JobManager::new((driver, measures), hosts, logs, inbox, (parts, cluster.as_str()));

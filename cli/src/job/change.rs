@@ -67,6 +67,37 @@ pub async fn restart(context: &Context, which: Which) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A number of an instance, or a range of them.
+pub fn numbers(text: &str) -> Result<v1::NumberRange, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(v1::NumberRange { first, last }),
+        _ => Err("write a number of an instance, such as 3, or a range, such as 7-9".to_owned()),
+    }
+}
+
+/// Ends instances by number.
+pub async fn end(
+    context: &Context,
+    which: Which,
+    group: String,
+    numbers: Vec<v1::NumberRange>,
+) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::EndInstancesRequest {
+        name: which.name(),
+        group,
+        numbers,
+        etag: which.etag,
+    };
+    let answer = client.repeat(|| {
+        let (mut service, request) = (client.job_service(), request.clone());
+        async move { service.end_instances(request).await }
+    });
+    told(context, answer.await?.job);
+    Ok(())
+}
+
 /// Makes a job of a template now, and with `wait` follows it to its end.
 pub async fn trigger(context: &Context, which: Which, wait: bool) -> Result<(), Failure> {
     let client = context.client().await?;
@@ -153,4 +184,19 @@ pub async fn delete(context: &Context, which: Which) -> Result<(), Failure> {
     });
     told(context, answer.await?.job);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instances_are_named_by_number_or_range() {
+        let read = |text| numbers(text).map(|r| (r.first, r.last));
+        assert_eq!(read("3"), Ok((3, 3)));
+        assert_eq!(read("7-9"), Ok((7, 9)));
+        for wrong in ["", "-", "9-7", "a", "3-", "-3", "1-2-3"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -90,6 +90,12 @@ fn rules(spec: &v1::JobSpec) -> Vec<String> {
             output::escape(&after.job)
         ));
     }
+    if !spec.driver.is_empty() {
+        lines.push(format!(
+            "driver:    group {}: the job ends with it",
+            output::escape(&spec.driver)
+        ));
+    }
     if let Some(n) = spec.completion {
         lines.push(format!("succeeds:  with {n} succeeded instances"));
     }

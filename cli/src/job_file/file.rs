@@ -29,6 +29,7 @@ pub struct JobFile {
     pub after: Option<Vec<AfterFile>>,
     pub keep: Option<Scalar>,
     pub schedule: Option<ScheduleFile>,
+    pub driver: Option<Scalar>,
     pub on_unreachable: Option<Scalar>,
     pub on_cluster_loss: Option<Scalar>,
     pub update: Option<UpdateFile>,

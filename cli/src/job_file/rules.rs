@@ -5,9 +5,11 @@ use super::scalar::Scalar;
 use super::spec::{Reader, whole};
 use super::update::amount;
 use crate::quantity;
+use echelon_core_model::GroupName;
 use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, Restart, Rules};
 use echelon_core_model::schedule::{CatchUp, Overlap, Schedule};
 use echelon_core_model::time::Span;
+use std::collections::BTreeMap;
 
 /// How a job ends, and what it waits for.
 pub(super) fn of_job(r: &mut Reader, file: &mut JobFile) -> Rules {
@@ -25,7 +27,16 @@ pub(super) fn of_job(r: &mut Reader, file: &mut JobFile) -> Rules {
         after: after(r, file.after.take().unwrap_or_default()),
         keep: span(r, "keep", file.keep.as_ref()),
         schedule: file.schedule.take().map(|s| schedule(r, s)),
+        driver: r.value("driver", file.driver.as_ref(), driver, None),
+        withdrawn: BTreeMap::new(),
     }
+}
+
+/// The group that drives the job.
+fn driver(text: &str) -> Result<Option<GroupName>, String> {
+    GroupName::parse(text)
+        .map(Some)
+        .map_err(|wrong| wrong.to_string())
 }
 
 /// When jobs are made of it.

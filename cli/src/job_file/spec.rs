@@ -10,7 +10,7 @@ use super::siting::{constraints, siting};
 use super::{Problem, Problems};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
-use echelon_core_model::rules::Restart;
+use echelon_core_model::rules::{Restart, Rules};
 use echelon_core_model::spec::{
     ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
 };
@@ -102,6 +102,9 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
         sidecars: file.sidecars,
     };
     let groups = groups(&mut r, kind, top, file.groups);
+    if kind != JobKind::Daemon {
+        least(&mut r, &groups, &rules);
+    }
     if file.name.is_none() {
         r.wrong("name", "is missing");
     }
@@ -213,6 +216,25 @@ fn groups(
         .collect()
 }
 
+/// Only what a driver scales may have no instances.
+fn least(r: &mut Reader, groups: &[GroupSpec], rules: &Rules) {
+    for group in groups.iter().filter(|g| g.instances == 0) {
+        let driven = rules.driver.as_ref().is_some_and(|d| *d != group.name);
+        // A file with one group may have it at its top.
+        let path = match groups {
+            [_] => "instances".to_owned(),
+            _ => format!("groups.{}.instances", group.name),
+        };
+        if !driven {
+            r.wrong(&path, between(0));
+        }
+    }
+}
+
+fn between(instances: u32) -> String {
+    format!("{instances} is not between 1 and {MAX_INSTANCES}")
+}
+
 fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: GroupFile) -> GroupSpec {
     let at = |field: &str| format!("{path}{field}");
     let daemon = kind == JobKind::Daemon;
@@ -225,11 +247,8 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
     if daemon && file.instances.is_some() {
         let why = "a daemon has one instance on each host that its constraints let: leave it out";
         r.wrong(&at("instances"), why.to_owned());
-    } else if !daemon && (instances > MAX_INSTANCES || instances == 0) {
-        r.wrong(
-            &at("instances"),
-            format!("{instances} is not between 1 and {MAX_INSTANCES}"),
-        );
+    } else if instances > MAX_INSTANCES {
+        r.wrong(&at("instances"), between(instances));
     }
     let runtime = runtime(r, path, &mut file);
     let siting = siting(r, path, &mut file);

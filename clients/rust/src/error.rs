@@ -36,6 +36,9 @@ pub enum Error {
         #[source]
         source: tonic::transport::Error,
     },
+    /// Not a token.
+    #[error("the token (--token, ECHELON_TOKEN) is not one line of plain text")]
+    Token,
     /// The gateway answered with an error.
     #[error("{}", said(.0))]
     Status(Box<Status>),
@@ -68,7 +71,7 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
-            Self::Address { .. } => Code::InvalidArgument,
+            Self::Address { .. } | Self::Token => Code::InvalidArgument,
             Self::Unreachable { .. } | Self::StreamEnded(_) => Code::Unavailable,
             Self::Status(status) => status.code(),
         }

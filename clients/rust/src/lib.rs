@@ -8,13 +8,17 @@ mod jobs;
 mod notice;
 mod pages;
 mod retry;
+mod token;
 
 pub use echelon_proto::echelon::v1;
 pub use error::{Error, FieldViolation};
 pub use notice::Notice;
 pub use pages::{clusters, endpoints, events, hosts, instances, jobs, pools, volumes};
+pub use token::{Credential, Wire};
 
 use std::time::Duration;
+use token::Token;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use v1::cluster_service_client::ClusterServiceClient;
 use v1::control_service_client::ControlServiceClient;
@@ -32,6 +36,7 @@ const MAX_ANSWER: usize = 16 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Client {
     channel: Channel,
+    token: Option<Token>,
     deadline: Duration,
     notice: Option<Notice>,
 }
@@ -63,6 +68,7 @@ impl Client {
         let notice = None;
         Ok(Self {
             channel,
+            token: None,
             deadline,
             notice,
         })
@@ -75,51 +81,64 @@ impl Client {
         self
     }
 
+    /// The same, which shows a token with every call.
+    ///
+    /// # Errors
+    /// `Error::Token` when the text can be none.
+    pub fn with_token(mut self, token: &str) -> Result<Self, Error> {
+        self.token = Some(Token::new(token)?);
+        Ok(self)
+    }
+
+    fn wire(&self) -> Wire {
+        InterceptedService::new(self.channel.clone(), Credential(self.token.clone()))
+    }
+
     /// Jobs.
     #[must_use]
-    pub fn job_service(&self) -> JobServiceClient<Channel> {
-        JobServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    pub fn job_service(&self) -> JobServiceClient<Wire> {
+        JobServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// Instances and their logs.
     #[must_use]
-    pub fn instance_service(&self) -> InstanceServiceClient<Channel> {
-        InstanceServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    pub fn instance_service(&self) -> InstanceServiceClient<Wire> {
+        InstanceServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// Pools.
     #[must_use]
-    pub fn pool_service(&self) -> PoolServiceClient<Channel> {
-        PoolServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    pub fn pool_service(&self) -> PoolServiceClient<Wire> {
+        PoolServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// Clusters.
     #[must_use]
-    pub fn cluster_service(&self) -> ClusterServiceClient<Channel> {
-        ClusterServiceClient::new(self.channel.clone())
+    pub fn cluster_service(&self) -> ClusterServiceClient<Wire> {
+        ClusterServiceClient::new(self.wire())
     }
 
     /// Hosts.
     #[must_use]
-    pub fn host_service(&self) -> HostServiceClient<Channel> {
-        HostServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    pub fn host_service(&self) -> HostServiceClient<Wire> {
+        HostServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// Switches.
     #[must_use]
-    pub fn control_service(&self) -> ControlServiceClient<Channel> {
-        ControlServiceClient::new(self.channel.clone())
+    pub fn control_service(&self) -> ControlServiceClient<Wire> {
+        ControlServiceClient::new(self.wire())
     }
 
     /// Volumes.
     #[must_use]
-    pub fn volume_service(&self) -> VolumeServiceClient<Channel> {
-        VolumeServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    pub fn volume_service(&self) -> VolumeServiceClient<Wire> {
+        VolumeServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// Events.
     #[must_use]
-    pub fn event_service(&self) -> EventServiceClient<Channel> {
-        EventServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    pub fn event_service(&self) -> EventServiceClient<Wire> {
+        EventServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
     }
 }

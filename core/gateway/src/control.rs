@@ -9,6 +9,7 @@ use crate::validate::text::is_line;
 use echelon_core_model::Timestamp;
 use echelon_core_model::control::Control;
 use echelon_core_model::store::{Decided, Decision};
+use echelon_core_model::token::TokenKey;
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 16;
@@ -66,6 +67,7 @@ pub async fn update_control<F: Facts>(
             by: wanted.by.clone(),
             why: wanted.why.clone(),
             at: now,
+            token_key: before.token_key,
         };
         let same = Control {
             version: before.version,
@@ -87,6 +89,32 @@ pub async fn update_control<F: Facts>(
         ErrorReason::Contention,
         "others set the switches all the time; nothing was changed, try again",
     ))
+}
+
+/// Makes the key that tokens are signed with, where there is none.
+///
+/// # Errors
+/// Storage.
+pub async fn ensure_token_key<F: Facts>(facts: &F, chance: [u128; 2]) -> Result<Control, ApiError> {
+    let before = ask::settled_control(facts).await?;
+    if before.token_key.is_some() {
+        return Ok(before);
+    }
+    let expected = before.version;
+    let control = Control {
+        version: expected.next(),
+        token_key: Some(TokenKey::new(chance)),
+        ..before
+    };
+    let decision = Decision::PutControl {
+        control: control.clone(),
+        expected,
+    };
+    match ask::decide(facts, decision, "the key of tokens").await? {
+        Decided::Applied => Ok(control),
+        // Another gateway has made one, or set a switch: the next look finds it.
+        Decided::Conflict(_) => ask::settled_control(facts).await,
+    }
 }
 
 #[cfg(test)]

@@ -107,3 +107,20 @@ fn a_lost_answer_is_settled_by_asking_again() {
     assert_eq!(call.answer().unwrap().unwrap().version, Version(1));
     assert_eq!(store.control.version, Version(1));
 }
+
+#[test]
+fn the_key_of_tokens_is_made_once_and_outlives_every_switch() {
+    let mut store = Memory::new();
+    let ensure = |store: &mut Memory, chance: u128| {
+        let made = run(store, move |facts| async move {
+            ensure_token_key(&facts, [chance, 2]).await
+        });
+        made.unwrap().token_key
+    };
+    update(&mut store, wanted(true, "a bad release")).unwrap();
+    let key = ensure(&mut store, 1);
+    assert!(key.is_some() && store.control.kills_off);
+    assert_eq!(ensure(&mut store, 9), key);
+    update(&mut store, wanted(false, "")).unwrap();
+    assert_eq!(store.control.token_key, key);
+}

@@ -18,6 +18,10 @@ pub enum Code {
     Aborted,
     /// Not now; try again.
     Unavailable,
+    /// The caller shows a token that is none.
+    Unauthenticated,
+    /// The caller's token is not for this.
+    PermissionDenied,
     /// A broken promise inside the system.
     Internal,
 }
@@ -91,6 +95,10 @@ pub enum ErrorReason {
     InstanceNotBegun,
     /// What the run wrote is gone.
     LogNotFound,
+    /// The token that a caller shows is none.
+    CredentialInvalid,
+    /// The token that a caller shows is not for this.
+    AccessDenied,
     /// An answer that nobody should give.
     BrokenPromise,
 }
@@ -128,6 +136,8 @@ impl ErrorReason {
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {
                 Code::Unavailable
             }
+            Self::CredentialInvalid => Code::Unauthenticated,
+            Self::AccessDenied => Code::PermissionDenied,
             Self::BrokenPromise => Code::Internal,
         }
     }

@@ -10,6 +10,7 @@
     clippy::disallowed_macros
 )]
 
+pub mod access;
 pub mod apply;
 pub mod ask;
 pub mod bounds;
@@ -19,6 +20,7 @@ pub mod clusters;
 pub mod control;
 pub mod create;
 pub mod drains;
+pub mod ending;
 pub mod error;
 pub mod events;
 pub mod explain;

@@ -127,8 +127,9 @@ pub async fn scale_job<F: Facts>(
         let found =
             found.ok_or_else(|| ApiError::field("group", format!("must be one of {}", names.join(", "))))?;
         found.instances = instances;
+        let name = found.name.clone();
         let mut out = Violations::default();
-        validate::instances(found, spec.kind, "instances", &mut out);
+        validate::instances(&spec, &name, "instances", &mut out);
         out.done()?;
         // A number more or less does not make a spec too large.
         Ok((spec, 0))
@@ -188,6 +189,11 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             "as it was".to_owned(),
         ),
         (
+            "driver",
+            before.rules.driver == after.rules.driver,
+            driver(before),
+        ),
+        (
             "schedule",
             before.is_template() == after.is_template(),
             "there, or not there, as it was".to_owned(),
@@ -223,6 +229,11 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             problem: format!("cannot be changed and must stay `{was}`"),
         })
         .collect()
+}
+
+fn driver(s: &JobSpec) -> String {
+    let driver = s.rules.driver.as_ref();
+    driver.map(ToString::to_string).unwrap_or_default()
 }
 
 /// The spec from which the rollout under way began, with its version.

@@ -2,8 +2,9 @@
 
 use crate::id::Version;
 use crate::time::Timestamp;
+use crate::token::TokenKey;
 
-/// All switches, in one row.
+/// All switches, in one row, with what else is one for the whole system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Control {
     /// Counts the writes of this row, from 1; 0: nobody ever set a switch.
@@ -16,4 +17,6 @@ pub struct Control {
     pub why: String,
     /// When.
     pub at: Timestamp,
+    /// What tokens of drivers are signed with: made by the first gateway, and kept whatever is switched.
+    pub token_key: Option<TokenKey>,
 }

@@ -42,6 +42,7 @@ pub mod spec;
 pub mod store;
 pub mod time;
 pub mod timetable;
+pub mod token;
 pub mod volume;
 
 pub use amount::Amount;

@@ -1,9 +1,11 @@
 //! The rules by which runs and instances end, as a specification names them.
 
 use crate::Amount;
-use crate::id::JobId;
+use crate::id::{GroupName, JobId};
+use crate::range::RangeSet;
 use crate::schedule::Schedule;
 use crate::time::Span;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Exit statuses of a command, 0 to 255, as a set.
@@ -156,7 +158,7 @@ pub struct After {
     pub condition: Condition,
 }
 
-/// How a job ends, and what it waits for, where that is not as usual.
+/// How a job ends, and what it waits for or is begun by, where that is not as usual.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Rules {
     /// When it has succeeded.
@@ -173,6 +175,18 @@ pub struct Rules {
     pub keep: Option<Span>,
     /// When jobs are made of it; it runs nothing itself then.
     pub schedule: Option<Schedule>,
+    /// The group whose end is the job's, and whose runs get a token for the job.
+    pub driver: Option<GroupName>,
+    /// Numbers that were ended by name, and are used no more: whoever ends them sets it, nobody asks for it.
+    pub withdrawn: BTreeMap<GroupName, RangeSet>,
+}
+
+impl Rules {
+    /// Numbers of a group that are used no more.
+    #[must_use]
+    pub fn withdrawn(&self, group: &GroupName) -> RangeSet {
+        self.withdrawn.get(group).cloned().unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

@@ -231,6 +231,7 @@ impl JobSpec {
     pub fn child(&self, name: String, after: &[JobId]) -> Self {
         let mut child = Self { name, ..self.clone() };
         child.rules.schedule = None;
+        child.rules.withdrawn.clear();
         child.rules.after = after
             .iter()
             .map(|id| After {

@@ -223,10 +223,24 @@ impl JobSpec {
         self.groups.iter().find(|g| g.name == *name)
     }
 
-    /// Instances that the job waits for: of all groups but those that run for ever.
+    /// Whether the job waits for the instances of a group: not for what runs for ever and, with a driver, for the driver alone.
+    #[must_use]
+    pub fn waits_for(&self, group: &GroupSpec) -> bool {
+        let drives = self.rules.driver.as_ref().is_none_or(|d| *d == group.name);
+        drives && !group.runs_for_ever(self.kind)
+    }
+
+    /// Fewest instances that a group may have: those that a driver scales may be none, as those of a service.
+    #[must_use]
+    pub fn least_instances(&self, group: &GroupName) -> u32 {
+        let driven = self.rules.driver.as_ref().is_some_and(|d| d != group);
+        u32::from(!(driven || self.kind.runs_for_ever()))
+    }
+
+    /// Instances that the job waits for.
     #[must_use]
     pub fn counted(&self) -> u64 {
-        let counted = self.groups.iter().filter(|g| !g.runs_for_ever(self.kind));
+        let counted = self.groups.iter().filter(|g| self.waits_for(g));
         counted.map(|g| u64::from(g.instances)).sum()
     }
 

@@ -6,7 +6,7 @@ use crate::moves::assign;
 use crate::picture::{ClusterView, JobView, Picture, SliceKey};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
-use echelon_core_model::{ClusterId, GroupName, JobId};
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -54,7 +54,8 @@ pub(crate) fn assign_missing(picture: &Picture, id: JobId, job: &mut JobView, sp
         });
         let shares: Vec<(ClusterId, u64)> = shares.filter(|(_, more)| *more > 0).collect();
         if !shares.is_empty() {
-            assign(Arc::make_mut(&mut job.decided), &group.name, &shares);
+            let decided = Arc::make_mut(&mut job.decided);
+            assign(decided, &group.name, &RangeSet::new(), &shares);
         }
     }
 }
@@ -76,7 +77,8 @@ pub(crate) fn planned(picture: &Picture, spec: &JobSpec) -> JobSpec {
 pub(crate) fn assign_planned(picture: &Picture, job: &mut JobView, spec: &JobSpec) {
     for group in &spec.groups {
         let shares = hosts(picture, spec);
-        assign(Arc::make_mut(&mut job.decided), &group.name, &shares);
+        let decided = Arc::make_mut(&mut job.decided);
+        assign(decided, &group.name, &RangeSet::new(), &shares);
     }
 }
 

@@ -120,6 +120,7 @@ pub(crate) fn route_missing(id: JobId, job: &mut JobView, spec: &JobSpec, cluste
         assign(
             Arc::make_mut(&mut job.decided),
             &group.name,
+            &spec.rules.withdrawn(&group.name),
             &[(cluster.clone(), n)],
         );
     }

@@ -90,10 +90,17 @@ pub fn note_holders(decided: &mut Assignment, group: &GroupName) {
 
 /// Marks what is too much, takes marks back when they are too many. New numbers are `missing`'s.
 pub fn scale(job: &mut JobView) {
-    let Some(spec) = job.running_spec() else { return };
+    let Some(spec) = job.running() else { return };
     let spread = spec.clusters.spread;
     for group in job.groups() {
         let wanted = job.wanted(&group);
+        let withdrawn = spec.rules.withdrawn(&group);
+        let named = kept(job.decided.ranges(&group)).intersect(&withdrawn);
+        if !named.is_empty()
+            && let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group)
+        {
+            mark(ranges, &named, &scaled_down());
+        }
         let kept = kept(job.decided.ranges(&group));
         if kept.count() == wanted {
             continue;
@@ -105,7 +112,8 @@ pub fn scale(job: &mut JobView) {
             let too_many = surplus(ranges, &kept, wanted, spread);
             mark(ranges, &too_many, &scaled_down());
         } else {
-            let back = scaled_away(ranges).lowest(wanted - kept.count());
+            let back = scaled_away(ranges).minus(&withdrawn);
+            let back = back.lowest(wanted - kept.count());
             change(ranges, &back, Cut::Kept, |r| {
                 Some(AssignedRange { releasing: None, ..r })
             });
@@ -177,9 +185,15 @@ pub fn mark(ranges: &mut Vec<AssignedRange>, numbers: &RangeSet, with: &Releasin
     });
 }
 
-/// Assigns the lowest free numbers of a group: each cluster of `shares` gets the next ones, at the generation after their last.
-pub fn assign(decided: &mut Assignment, group: &GroupName, shares: &[(ClusterId, u64)]) {
-    let taken = decided.assigned(group);
+/// Assigns the lowest free numbers of a group that were not withdrawn: each cluster of `shares` gets the next ones, at the generation
+/// after their last.
+pub fn assign(
+    decided: &mut Assignment,
+    group: &GroupName,
+    withdrawn: &RangeSet,
+    shares: &[(ClusterId, u64)],
+) {
+    let taken = decided.assigned(group).union(withdrawn);
     let n: u64 = shares.iter().map(|(_, n)| n).sum();
     let end = taken.count().saturating_add(n);
     let mut free = RangeSet::below(u32::try_from(end).unwrap_or(u32::MAX)).minus(&taken);

@@ -85,7 +85,8 @@ pub fn route_missing(
                 group.room().times((*n).min(u64::from(group.most_active()))),
             );
         }
-        assign(Arc::make_mut(&mut job.decided), &group.name, &shares);
+        let withdrawn = spec.rules.withdrawn(&group.name);
+        assign(Arc::make_mut(&mut job.decided), &group.name, &withdrawn, &shares);
     }
 }
 

@@ -79,7 +79,9 @@ fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
         {
             return None;
         }
-        succeeded += report.succeeded;
+        if spec.group(&key.group).is_some_and(|g| spec.waits_for(g)) {
+            succeeded += report.succeeded;
+        }
     }
     Some(if succeeded >= spec.rules.completion.needed(spec.counted()) {
         JobState::Succeeded

@@ -61,7 +61,7 @@ fn has_rules(spec: &JobSpec) -> bool {
     let serves = spec.kind == JobKind::Batch && spec.groups.iter().any(|g| g.runs_for_ever(spec.kind));
     let times = spec.rules.max_wait.is_some() || spec.rules.max_total.is_some();
     let counts = spec.rules.completion != Completion::All || spec.rules.max_failed.is_some();
-    serves || times || counts || !spec.rules.after.is_empty()
+    serves || times || counts || spec.rules.driver.is_some() || !spec.rules.after.is_empty()
 }
 
 fn of_ended(job: &JobView, now: Timestamp) -> Ruling {
@@ -106,9 +106,7 @@ struct Count {
 fn count(picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
     let mut out = Count::default();
     for key in job.slices().into_keys() {
-        let counts = spec
-            .group(&key.group)
-            .is_some_and(|g| !g.runs_for_ever(spec.kind));
+        let counts = spec.group(&key.group).is_some_and(|g| spec.waits_for(g));
         if let Some(report) = picture.report(id, &key).filter(|_| counts) {
             out.succeeded = out.succeeded.saturating_add(report.succeeded);
             out.failed = out.failed.saturating_add(report.failed);
@@ -124,6 +122,17 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
     let serving = spec.instances() > of;
     if open == 0 && !serving {
         return None;
+    }
+    if let Some(driver) = spec.rules.driver.as_ref().filter(|_| open == 0) {
+        let succeeded = count.succeeded >= spec.rules.completion.needed(of);
+        return Some(Verdict {
+            state: if succeeded {
+                JobState::Succeeded
+            } else {
+                JobState::Failed
+            },
+            reason: Reason::new(ReasonCode::DriverEnded).at(driver.as_str()),
+        });
     }
     if count.succeeded >= spec.rules.completion.needed(of) {
         let words = format!("{} of {of}", count.succeeded);
@@ -267,6 +276,22 @@ mod tests {
         assert_eq!(judged(&spec, 4, 0), MET);
         let exhausted = Some((JobState::Failed, ReasonCode::RetriesExhausted));
         assert_eq!(judged(&spec, 3, 1), exhausted);
+    }
+
+    #[test]
+    fn the_end_of_a_driver_is_the_jobs_whatever_became_of_those_it_drives() {
+        let driver = GroupName::new("driver");
+        let mut spec = JobBuilder::batch("j", 4)
+            .with_group("driver", 1, Resources::ZERO)
+            .build();
+        spec.rules.driver = Some(driver.clone());
+        assert_eq!(judged(&spec, 0, 0), None);
+        let ended = |state| Some((state, ReasonCode::DriverEnded));
+        assert_eq!(judged(&spec, 1, 0), ended(JobState::Succeeded));
+        assert_eq!(judged(&spec, 0, 1), ended(JobState::Failed));
+        // With nobody left to be stopped it ends by itself.
+        spec.groups.retain(|g| g.name == driver);
+        assert_eq!(judged(&spec, 1, 0), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod case;
 mod claims;
 mod control;
 mod daemons;
+mod drivers;
 mod faults;
 mod figures;
 mod gang_claims;

@@ -48,6 +48,7 @@ impl Shard {
         self.switch.asking = false;
         self.switch.read_at = self.switch.read_at.max(Some(since));
         self.switch.due = since.plus(Span(self.config.timing.control.0 / 3)).max(self.now);
+        self.drivers.know(control);
         self.turn(control.version, control.kills_off);
     }
 

@@ -7,6 +7,7 @@ use crate::contact::Contact;
 use crate::control::Switch;
 use crate::daemons::Daemons;
 use crate::directive::Orders;
+use crate::drivers::Drivers;
 use crate::event::{Effect, Event, LinkId};
 use crate::gangs::Gangs;
 use crate::journal::Journal;
@@ -101,6 +102,7 @@ pub struct Shard {
     pub(crate) silent: BTreeMap<HostId, BTreeSet<RunAt>>,
     pub(crate) kills: Kills,
     pub(crate) switch: Switch,
+    pub(crate) drivers: Drivers,
     pub(crate) stored_kills: BTreeSet<RunAt>,
     pub(crate) strangers: Strangers,
     pub(crate) losses: Losses,
@@ -171,6 +173,7 @@ impl Shard {
             silent: BTreeMap::new(),
             kills: Kills::default(),
             switch: Switch::default(),
+            drivers: Drivers::default(),
             stored_kills: BTreeSet::new(),
             strangers: Strangers::default(),
             losses: Losses::default(),
@@ -242,6 +245,7 @@ impl Shard {
             Event::LinkClosed(link) => self.on_link_closed(link),
             Event::Placed(answer) => self.on_placed(&answer),
             Event::Tails(run, tails) => self.on_tails(&run, tails),
+            Event::Gateway(address) => self.drivers.reach(address),
             Event::Wake => {}
         }
     }

@@ -37,6 +37,8 @@ pub enum Event {
     Placed(placement::Answer),
     /// The logs of a run were read, as far as they could be.
     Tails(TaskId, Vec<Tails>),
+    /// Where a gateway can be reached, for the runs of drivers.
+    Gateway(String),
     /// The moment that `next_wake` told has come.
     Wake,
 }

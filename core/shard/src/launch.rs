@@ -9,7 +9,7 @@ use echelon_core_jobs::{News, Told, Whom, hear};
 use echelon_core_model::instance::Run;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::GroupSpec;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{HostId, MemberId, Reason, ReasonCode, Resources, RunState, SidecarName, TaskId};
 
 impl Shard {
@@ -71,8 +71,8 @@ impl Shard {
         Some(Launch {
             name: format!("{}.{}.{}", spec.name, group.name(), at.1),
             discovery: format!("{}.{}", group.name(), spec.name),
-            runtime: self.runtime((&of.runtime, None), &spec.name, &task, (of, found)),
-            sidecars: self.sidecars(&spec.name, &task, of, found),
+            runtime: self.runtime((&of.runtime, None), spec, &task, (of, found)),
+            sidecars: self.sidecars(spec, &task, of, found),
             ports: found.ports.clone(),
             resources: of.resources,
             revocable: found.revocable,
@@ -85,7 +85,7 @@ impl Shard {
     }
 
     /// What runs beside the main task, as the run's record names it.
-    fn sidecars(&self, job: &str, task: &TaskId, of: &GroupSpec, run: &Run) -> Vec<Sidecar> {
+    fn sidecars(&self, job: &JobSpec, task: &TaskId, of: &GroupSpec, run: &Run) -> Vec<Sidecar> {
         let named = |s: &&Sidecar| run.members.iter().any(|m| m.sidecar.as_ref() == Some(&s.name));
         let whole = |s: &Sidecar| Sidecar {
             runtime: self.runtime((&s.runtime, Some(&s.name)), job, task, (of, run)),
@@ -98,7 +98,7 @@ impl Shard {
     fn runtime(
         &self,
         (runtime, sidecar): (&Runtime, Option<&SidecarName>),
-        job: &str,
+        job: &JobSpec,
         task: &TaskId,
         (of, run): (&GroupSpec, &Run),
     ) -> Runtime {
@@ -108,7 +108,7 @@ impl Shard {
             sidecar: sidecar.cloned(),
         };
         let own = [
-            ("ECHELON_JOB", job.to_owned()),
+            ("ECHELON_JOB", job.name.clone()),
             ("ECHELON_JOB_ID", task.instance.job.to_string()),
             ("ECHELON_GROUP", task.instance.group.to_string()),
             ("ECHELON_INSTANCE", task.instance.number.to_string()),
@@ -121,6 +121,10 @@ impl Shard {
         runtime
             .env
             .extend(own.map(|(name, value)| (name.to_owned(), value)));
+        if job.rules.driver.as_ref() == Some(&of.name) {
+            let own = self.drivers.variables(task.instance.job);
+            runtime.env.extend(own);
+        }
         if let Some(name) = sidecar {
             let name = name.to_string();
             runtime.env.insert("ECHELON_SIDECAR".to_owned(), name);

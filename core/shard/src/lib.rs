@@ -23,6 +23,7 @@ mod daemons;
 mod directive;
 mod drain;
 mod driver;
+mod drivers;
 mod effects;
 mod event;
 mod gangs;

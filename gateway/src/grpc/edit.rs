@@ -9,7 +9,7 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 23] = [
     "name",
     "pool",
     "kind",
@@ -24,6 +24,7 @@ const FIELDS: [&str; 22] = [
     "after",
     "keep",
     "schedule",
+    "driver",
     "owner",
     "labels",
     "priority",
@@ -104,6 +105,7 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "max_total" => into.max_total = from.max_total,
         "after" if !from.after.is_empty() => into.after = after(&into.after, &from.after),
         "keep" => into.keep = from.keep,
+        "driver" if !from.driver.is_empty() => into.driver.clone_from(&from.driver),
         "schedule" if from.schedule.is_some() => into.schedule.clone_from(&from.schedule),
         "owner" => into.owner.clone_from(&from.owner),
         "labels" => into.labels.clone_from(&from.labels),

@@ -1,6 +1,7 @@
 //! InstanceService.
 
 use super::{log, page, shown};
+use crate::access::caller;
 use crate::context::Gateway;
 use crate::show::{show_endpoint, show_instance, show_part};
 use echelon_core_gateway::instances::{InstanceFilter, get_instance, list_endpoints, list_instances};
@@ -33,8 +34,10 @@ impl InstanceService for Gateway {
         &self,
         request: Request<v1::ListInstancesRequest>,
     ) -> Result<Response<v1::ListInstancesResponse>, Status> {
+        let caller = caller(&request);
         self.call("InstanceService/ListInstances", async {
             let r = request.into_inner();
+            self.admit(caller, &r.parent).await?;
             let (job, group) = resource::job_or_group(&r.parent, "parent")?;
             let states: Option<_> = r.states.iter().map(|s| read_run_state(*s)).collect();
             let filter = InstanceFilter {
@@ -62,8 +65,10 @@ impl InstanceService for Gateway {
         &self,
         request: Request<v1::ListEndpointsRequest>,
     ) -> Result<Response<v1::ListEndpointsResponse>, Status> {
+        let caller = caller(&request);
         self.call("InstanceService/ListEndpoints", async {
             let r = request.into_inner();
+            self.admit(caller, &r.parent).await?;
             let (job, group) = resource::job_or_group(&r.parent, "parent")?;
             let filter = InstanceFilter {
                 group,

@@ -1,11 +1,13 @@
 //! JobService.
 
 use super::{edit, page, schedules, shown, watch};
+use crate::access::caller;
 use crate::context::Gateway;
 use crate::error::{missing, violations};
 use crate::show::{show_instance, show_job, show_waiting};
 use echelon_core_gateway::change::{Change, Wish, change_goal};
 use echelon_core_gateway::create::{CreateJob, create_job};
+use echelon_core_gateway::ending::end_instances;
 use echelon_core_gateway::explain::explain_job;
 use echelon_core_gateway::jobs::{get_job, get_job_at, list_jobs};
 use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
@@ -17,6 +19,7 @@ use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::job::JobFilter;
 use echelon_core_model::spec::JobSpec;
 use echelon_proto::convert::job::read_job_state;
+use echelon_proto::convert::rules::ranges;
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{Problems, spec};
 use echelon_proto::echelon::v1;
@@ -46,8 +49,10 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::GetJobRequest>,
     ) -> Result<Response<v1::GetJobResponse>, Status> {
+        let caller = caller(&request);
         self.call("JobService/GetJob", async {
             let r = request.into_inner();
+            self.admit(caller, &r.name).await?;
             let job = resource::job(&r.name, "name")?;
             let view = match r.spec_version {
                 None => get_job(&self.facts, &job, self.now()).await?,
@@ -110,8 +115,10 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::StopJobRequest>,
     ) -> Result<Response<v1::StopJobResponse>, Status> {
+        let caller = caller(&request);
         let r = request.into_inner();
         self.call("JobService/StopJob", async {
+            self.admit(caller, &r.name).await?;
             let job = Some(self.wish(&r.name, r.etag, Wish::Stop).await?);
             Ok(v1::StopJobResponse { job })
         })
@@ -134,14 +141,13 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::ScaleJobRequest>,
     ) -> Result<Response<v1::ScaleJobResponse>, Status> {
+        let caller = caller(&request);
         self.call("JobService/ScaleJob", async {
             let r = request.into_inner();
+            self.admit(caller, &r.name).await?;
             let change = read_change(&r.name, "name", r.etag)?;
             let instances = r.instances.ok_or_else(|| missing("instances"))?;
-            let group = match r.group.as_str() {
-                "" => None,
-                name => Some(GroupName::parse(name).map_err(|e| ApiError::field("group", e.to_string()))?),
-            };
+            let group = read_group(&r.group)?;
             let view = scale_job(&self.facts, change, group, instances, self.now()).await?;
             Ok(v1::ScaleJobResponse {
                 job: Some(self.changed(&view)),
@@ -181,6 +187,26 @@ impl JobService for Gateway {
         .await
     }
 
+    async fn end_instances(
+        &self,
+        request: Request<v1::EndInstancesRequest>,
+    ) -> Result<Response<v1::EndInstancesResponse>, Status> {
+        let caller = caller(&request);
+        self.call("JobService/EndInstances", async {
+            let r = request.into_inner();
+            self.admit(caller, &r.name).await?;
+            let change = read_change(&r.name, "name", r.etag)?;
+            let group = read_group(&r.group)?;
+            let numbers = ranges(&r.numbers)
+                .ok_or_else(|| ApiError::field("numbers", "must be ranges, the first not above the last"))?;
+            let view = end_instances(&self.facts, change, (group, numbers), self.now()).await?;
+            Ok(v1::EndInstancesResponse {
+                job: Some(self.changed(&view)),
+            })
+        })
+        .await
+    }
+
     async fn steer_schedule(
         &self,
         request: Request<v1::SteerScheduleRequest>,
@@ -207,10 +233,12 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::WatchJobRequest>,
     ) -> Result<Response<Self::WatchJobStream>, Status> {
-        self.call(
-            "JobService/WatchJob",
-            watch::start(self.clone(), request.into_inner()),
-        )
+        let caller = caller(&request);
+        let r = request.into_inner();
+        self.call("JobService/WatchJob", async {
+            self.admit(caller, &r.name).await?;
+            watch::start(self.clone(), r).await
+        })
         .await
     }
 
@@ -218,8 +246,11 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::ExplainJobRequest>,
     ) -> Result<Response<v1::ExplainJobResponse>, Status> {
+        let caller = caller(&request);
         self.call("JobService/ExplainJob", async {
-            let job = resource::job(&request.into_inner().name, "name")?;
+            let name = request.into_inner().name;
+            self.admit(caller, &name).await?;
+            let job = resource::job(&name, "name")?;
             let told = explain_job(&self.facts, &job, self.now()).await?;
             let id = told.job.head.job;
             Ok(v1::ExplainJobResponse {
@@ -317,6 +348,13 @@ pub(super) fn or_fresh(request_id: String) -> String {
     } else {
         request_id
     }
+}
+
+/// A group that may be left out.
+fn read_group(name: &str) -> Result<Option<GroupName>, ApiError> {
+    let read = (!name.is_empty()).then(|| GroupName::parse(name));
+    read.transpose()
+        .map_err(|wrong| ApiError::field("group", wrong.to_string()))
 }
 
 fn read_filter(r: v1::ListJobsRequest) -> Result<JobFilter, ApiError> {

@@ -1,6 +1,7 @@
 //! Calls a method of our own gRPC services in this process: the message in one frame, the answer's frames back, the status
 //! from headers or trailers.
 
+use crate::access::Driver;
 use axum::Router;
 use axum::body::Body;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -25,13 +26,17 @@ pub(super) async fn unary_or_stream(
     grpc: &Router,
     method: &MethodDescriptor,
     message: Vec<u8>,
+    driver: Option<Driver>,
 ) -> Result<Answer, Status> {
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-    let request = Request::post(path)
+    let mut request = Request::post(path)
         .header(header::CONTENT_TYPE, "application/grpc")
         .header(header::TE, "trailers")
         .body(Body::from(frame(&message)?))
         .map_err(|e| Status::internal(e.to_string()))?;
+    if let Some(driver) = driver {
+        request.extensions_mut().insert(driver);
+    }
     let answer = match grpc.clone().oneshot(request).await {
         Ok(answer) => answer,
         Err(never) => match never {},

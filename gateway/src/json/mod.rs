@@ -7,6 +7,7 @@ pub(crate) mod error;
 mod routes;
 mod scalar;
 
+use crate::access::Driver;
 use crate::config::MAX_MESSAGE;
 use crate::guard::{Refusal, check_change};
 use axum::Router;
@@ -70,7 +71,8 @@ impl Json {
             Ok(input) => input,
             Err(wrong) => return Ok(problem(&crate::error::status(&wrong))),
         };
-        Ok(self.perform(route, method, &input).await)
+        let driver = parts.extensions.get::<Driver>().copied();
+        Ok(self.perform(route, method, &input, driver).await)
     }
 
     /// The request message out of body, query and path.
@@ -105,7 +107,13 @@ impl Json {
         DynamicMessage::deserialize(desc, value).map_err(|e| ApiError::field("body", e.to_string()))
     }
 
-    async fn perform(&self, route: &Route, method: &MethodDescriptor, input: &DynamicMessage) -> Response {
+    async fn perform(
+        &self,
+        route: &Route,
+        method: &MethodDescriptor,
+        input: &DynamicMessage,
+        driver: Option<Driver>,
+    ) -> Response {
         let bytes = input.encode_to_vec();
         let output = method.output();
         let show = move |bytes: &[u8]| -> Result<Value, tonic::Status> {
@@ -114,7 +122,7 @@ impl Json {
                 .and_then(|m| as_json(&m))
                 .ok_or_else(|| tonic::Status::internal("an answer cannot be shown as JSON"))
         };
-        match call::unary_or_stream(&self.grpc, method, bytes).await {
+        match call::unary_or_stream(&self.grpc, method, bytes, driver).await {
             Err(status) => problem(&status),
             Ok(Answer::One(bytes)) => match show(&bytes) {
                 Ok(value) => object(unwrap(value, route.answer)),

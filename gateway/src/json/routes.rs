@@ -122,7 +122,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 43] = [
+pub(super) static ROUTES: [Route; 46] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -142,6 +142,7 @@ pub(super) static ROUTES: [Route; 43] = [
     post("jobs/*", ":steerRollout", "JobService/SteerRollout"),
     post("jobs/*", ":rollBack", "JobService/RollBackJob"),
     post("jobs/*", ":scale", "JobService/ScaleJob"),
+    post("jobs/*", ":endInstances", "JobService/EndInstances"),
     post("jobs/*", ":steerSchedule", "JobService/SteerSchedule"),
     post("jobs/*", ":trigger", "JobService/TriggerJob"),
     get("jobs/*", ":watch", "name", "JobService/WatchJob"),

@@ -95,6 +95,8 @@ fn problem(error: &ApiError) -> (StatusCode, Page) {
         Code::InvalidArgument | Code::FailedPrecondition => StatusCode::BAD_REQUEST,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::AlreadyExists | Code::Aborted => StatusCode::CONFLICT,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
     let page = Page {

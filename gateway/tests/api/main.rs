@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod access;
 mod control;
 mod grpc;
 mod http;

@@ -2,7 +2,7 @@
 
 use super::quantity::timestamp;
 use crate::echelon::v1;
-use echelon_core_model::Version;
+use echelon_core_model::Timestamp;
 use echelon_core_model::control::Control;
 
 /// The metadata that every answer carries while kills are off, and what it says then.
@@ -20,7 +20,7 @@ pub fn control(control: &Control) -> v1::Control {
         kills: kills.into(),
         by: control.by.clone(),
         why: control.why.clone(),
-        update_time: (control.version > Version(0)).then(|| timestamp(control.at)),
+        update_time: (control.at > Timestamp(0)).then(|| timestamp(control.at)),
         etag: control.version.to_string(),
     }
 }

@@ -15,7 +15,7 @@ pub mod pool;
 pub mod quantity;
 pub mod reason;
 pub mod rollout;
-mod rules;
+pub mod rules;
 mod runtime;
 pub mod schedule;
 pub mod shard;

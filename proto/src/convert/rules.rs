@@ -3,9 +3,10 @@
 use super::quantity::{duration, read_duration};
 use super::{Problems, at};
 use crate::echelon::v1;
-use echelon_core_model::Span;
 use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, Restart};
+use echelon_core_model::{GroupName, InstanceRange, RangeSet, Span};
 use prost_types::Duration;
+use std::collections::BTreeMap;
 
 pub(super) const fn restart(restart: Restart) -> v1::Restart {
     match restart {
@@ -93,4 +94,53 @@ pub(super) fn read_after(message: v1::After, path: &str, problems: &mut Problems
         id: message.job_id.parse().ok(),
         condition,
     }
+}
+
+/// The group that drives the job; empty when there is none.
+pub(super) fn driver(driver: Option<&GroupName>) -> String {
+    driver.map(ToString::to_string).unwrap_or_default()
+}
+
+pub(super) fn read_driver(name: &str, path: &str, problems: &mut Problems) -> Option<GroupName> {
+    let read = (!name.is_empty()).then(|| GroupName::parse(name))?;
+    read.map_err(|wrong| problems.add(path, wrong.to_string())).ok()
+}
+
+pub(super) fn withdrawn(of: &BTreeMap<GroupName, RangeSet>) -> Vec<v1::Withdrawn> {
+    let range = |r: &InstanceRange| v1::NumberRange {
+        first: r.first,
+        last: r.last,
+    };
+    let one = |(group, set): (&GroupName, &RangeSet)| v1::Withdrawn {
+        group: group.to_string(),
+        ranges: set.ranges().iter().map(range).collect(),
+    };
+    of.iter().map(one).collect()
+}
+
+pub(super) fn read_withdrawn(
+    of: Vec<v1::Withdrawn>,
+    path: &str,
+    problems: &mut Problems,
+) -> BTreeMap<GroupName, RangeSet> {
+    let mut out = BTreeMap::new();
+    for one in of {
+        let set = ranges(&one.ranges);
+        match (GroupName::parse(&one.group), set) {
+            (Ok(group), Some(set)) => drop(out.insert(group, set)),
+            _ => problems.add(
+                path,
+                "must be groups with ranges of numbers, the first not above the last",
+            ),
+        }
+    }
+    out
+}
+
+/// Ranges of numbers, `None` when one ends before it begins.
+#[must_use]
+pub fn ranges(of: &[v1::NumberRange]) -> Option<RangeSet> {
+    let each = of.iter().map(|r| InstanceRange::new(r.first, r.last));
+    each.collect::<Option<Vec<_>>>()
+        .map(|all| all.into_iter().collect())
 }

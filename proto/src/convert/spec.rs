@@ -45,6 +45,8 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         after: s.rules.after.iter().map(rules::after).collect(),
         keep: rules::span(s.rules.keep),
         schedule: s.rules.schedule.as_ref().map(schedule::schedule),
+        driver: rules::driver(s.rules.driver.as_ref()),
+        withdrawn: rules::withdrawn(&s.rules.withdrawn),
         on_unreachable: Some(silence(s.on_unreachable)),
         on_cluster_loss: Some(silence(s.on_cluster_loss)),
         update: Some(rollout::policy(&s.update)),
@@ -171,6 +173,8 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
             schedule: s
                 .schedule
                 .map(|s| schedule::read_schedule(s, &at(path, "schedule"), problems)),
+            driver: rules::read_driver(&s.driver, &at(path, "driver"), problems),
+            withdrawn: rules::read_withdrawn(s.withdrawn, &at(path, "withdrawn"), problems),
         }),
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
             .unwrap_or(defaults::on_unreachable(kind)),

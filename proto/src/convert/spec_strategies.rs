@@ -2,7 +2,6 @@
 
 use super::super::*;
 use echelon_core_model::Amount;
-use echelon_core_model::JobId;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rollout::{OnFailure, UpdatePolicy};
 use echelon_core_model::rules::{After, Completion, Condition, Restart, Rules};
@@ -12,6 +11,7 @@ use echelon_core_model::runtime::{
 };
 use echelon_core_model::schedule::{CatchUp, Overlap, Schedule};
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Preference, Siting, Test};
+use echelon_core_model::{InstanceRange, JobId, RangeSet};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -270,6 +270,11 @@ fn update(n: u32, part: bool) -> UpdatePolicy {
     }
 }
 
+fn withdrawn() -> impl Strategy<Value = RangeSet> {
+    let range = (0u32..50, 0u32..9).prop_map(|(first, more)| InstanceRange::new(first, first + more));
+    vec(range, 1..3).prop_map(|all| all.into_iter().flatten().collect())
+}
+
 fn schedules() -> impl Strategy<Value = Schedule> {
     let ways = (select(Overlap::ALL.to_vec()), select(CatchUp::ALL.to_vec()));
     (".{0,9}", "[A-Za-z/]{1,9}", ways, spans(), any::<u32>()).prop_map(
@@ -311,6 +316,8 @@ pub(super) fn specs() -> impl Strategy<Value = JobSpec> {
         vec(after, 0..3),
         (span(), span(), span()),
         option::of(schedules()),
+        option::of("[a-z0-9]{1,4}".prop_map(GroupName::new)),
+        btree_map("[a-z0-9]{1,4}".prop_map(GroupName::new), withdrawn(), 0..2),
     );
     (texts, rest, vec(groups(), 0..3), rules).prop_map(|(t, r, groups, rules)| JobSpec {
         rules: Box::new(Rules {
@@ -321,6 +328,8 @@ pub(super) fn specs() -> impl Strategy<Value = JobSpec> {
             max_total: rules.3.1,
             keep: rules.3.2,
             schedule: rules.4,
+            driver: rules.5,
+            withdrawn: rules.6,
         }),
         name: t.0,
         pool: t.1,

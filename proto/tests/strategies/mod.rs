@@ -24,6 +24,7 @@ use echelon_core_model::runtime::Port;
 use echelon_core_model::schedule::{Opening, Origin, ScheduleState};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{Event, Leadership, NameHolder, PlannedRequest, ShardRow};
+use echelon_core_model::token::TokenKey;
 use echelon_core_model::volume::{HeldVolume, HostVolume, VolumeWish};
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, InstanceRange, JobId, Kind,
@@ -748,13 +749,15 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
 }
 
 pub fn control() -> impl Strategy<Value = Control> {
-    let fields = (version(), any::<bool>(), text(), text(), at());
-    fields.prop_map(|(version, kills_off, by, why, at)| Control {
+    let key = of(any::<[u128; 2]>());
+    let fields = (version(), any::<bool>(), text(), text(), at(), key);
+    fields.prop_map(|(version, kills_off, by, why, at, key)| Control {
         version,
         kills_off,
         by,
         why,
         at,
+        token_key: key.map(TokenKey::new),
     })
 }
 

@@ -96,18 +96,22 @@ impl World {
         }
     }
 
-    fn think(&mut self, n: usize) -> (JobSpec, VecDeque<Asked>) {
+    /// The pool of a user. Where pools are compared, each has as many.
+    fn home(&mut self, n: usize) -> String {
         let homes = homes(&self.options);
-        let plain = self.options.pools > 1;
-        let tree = self.tree();
-        let die = &mut self.dice.users;
-        // Where pools are compared, each has as many users.
-        let home = if plain || homes.len() == 1 {
+        let home = if self.options.pools > 1 || homes.len() == 1 {
             n % homes.len()
         } else {
-            die.index(homes.len())
+            self.dice.users.index(homes.len())
         };
-        let pool = homes.get(home).cloned().unwrap_or_default();
+        homes.get(home).cloned().unwrap_or_default()
+    }
+
+    fn think(&mut self, n: usize) -> (JobSpec, VecDeque<Asked>) {
+        let plain = self.options.pools > 1;
+        let tree = self.tree();
+        let pool = self.home(n);
+        let die = &mut self.dice.users;
         let most = u64::from(self.options.instances).max(1);
         let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
         let name = format!("job{n}");

@@ -108,6 +108,8 @@ const PURE_HERE: &[(&str, &str)] = &[
     ("core/model", "regex"), // patterns of hosts' attributes, bounded in size; matches in linear time
     ("core/placement", "regex"), // the type of a pattern that is ready
     ("core/model", "cronexpr"), // reads cron expressions; asked about a clock without zone or jumps only
+    ("core/model", "hmac"),  // seals tokens of drivers
+    ("core/model", "sha2"),  // the hash below it
     ("core/model", "jiff"), // rules of time zones, from the database built into the program; no clock is read
     ("core/model", "strsim"), // the nearest name to a wrong one; pure, without dependencies
     ("core/routing", "consistent_hash"), // the ring of a job's home

@@ -1,11 +1,10 @@
 //! Rules of one group.
 
-use super::spec::Purpose;
 use super::text::{LABEL_FORM, is_label, is_line};
 use super::{Violations, daemon, pod, rules, runtime, siting};
 use echelon_core_model::resources::Kind;
-use echelon_core_model::spec::{GroupSpec, JobKind, MAX_INSTANCES};
-use echelon_core_model::{Resources, Span};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, MAX_INSTANCES};
+use echelon_core_model::{GroupName, Resources, Span};
 
 /// Longest time for clients to leave a run that is to end: it holds up whatever it makes room for.
 const LONGEST_DRAIN: Span = Span::minutes(60);
@@ -15,13 +14,11 @@ const MOST_MIB: u64 = 1 << 30;
 const LONGEST_GRACE: Span = Span::minutes(24 * 60);
 pub(super) const LONGEST_RUN: Span = Span::minutes(365 * 24 * 60);
 
-pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, out: &mut Violations) {
+/// Checks a group that may have so few instances.
+pub(super) fn check(g: &GroupSpec, kind: JobKind, least: u32, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");
     out.check(is_label(g.name.as_str()), at("name"), LABEL_FORM);
-    match purpose {
-        Purpose::Create if kind != JobKind::Daemon => count(g, 1, &at("instances"), out),
-        Purpose::Create | Purpose::Change => instances(g, kind, &at("instances"), out),
-    }
+    count(g, (kind, least), &at("instances"), out);
     out.check(
         g.max_running != Some(0),
         at("max_running"),
@@ -42,16 +39,18 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, purpose: Purpose, path: &str, 
     );
 }
 
-/// Checks a changed number of instances: a service may have none, and those of a daemon are counted by clusters.
-pub fn instances(g: &GroupSpec, kind: JobKind, field: &str, out: &mut Violations) {
+/// Checks a changed number of instances.
+pub fn instances(s: &JobSpec, g: &GroupName, field: &str, out: &mut Violations) {
+    if let Some(found) = s.group(g) {
+        count(found, (s.kind, s.least_instances(g)), field, out);
+    }
+}
+
+fn count(g: &GroupSpec, (kind, least): (JobKind, u32), field: &str, out: &mut Violations) {
     if kind == JobKind::Daemon {
         out.check(g.instances == 0, field, daemon::COUNTED);
         return;
     }
-    count(g, u32::from(!kind.runs_for_ever()), field, out);
-}
-
-fn count(g: &GroupSpec, least: u32, field: &str, out: &mut Violations) {
     out.check(
         (least..=MAX_INSTANCES).contains(&g.instances),
         field,

@@ -42,6 +42,31 @@ pub(super) fn span(span: Option<Span>, field: String, out: &mut Violations) {
     );
 }
 
+fn driver(s: &JobSpec, path: &str, out: &mut Violations) {
+    let Some(driver) = &s.rules.driver else { return };
+    let field = format!("{path}.driver");
+    out.check(
+        s.kind == JobKind::Batch,
+        field.clone(),
+        format!(
+            "is for kind batch; a job of kind {} runs until it is stopped",
+            s.kind
+        ),
+    );
+    let names: Vec<&str> = s.groups.iter().map(|g| g.name.as_str()).collect();
+    let found = s.group(driver);
+    out.check(
+        found.is_some(),
+        field.clone(),
+        format!("must be one of the job's groups: {}", names.join(", ")),
+    );
+    out.check(
+        found.is_none_or(|g| g.restart != Restart::Always),
+        field,
+        "must be a group that ends: its restart is always, and the job would never end",
+    );
+}
+
 /// Checks how a job ends, and what it waits for.
 pub(super) fn of_job(s: &JobSpec, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");
@@ -61,6 +86,7 @@ pub(super) fn of_job(s: &JobSpec, path: &str, out: &mut Violations) {
         at("groups"),
         "must have a group whose restart is not always: the job would never end",
     );
+    driver(s, path, out);
     if let Completion::Successes(n) = s.rules.completion {
         out.check(
             n >= 1 && (n <= counted || s.kind != JobKind::Batch),

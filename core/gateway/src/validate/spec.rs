@@ -216,7 +216,12 @@ fn groups(s: &JobSpec, purpose: Purpose, path: &str, out: &mut Violations) {
             format!("{at}.name"),
             format!("`{}` is the name of an earlier group", g.name),
         );
-        group::check(g, s.kind, purpose, &at, out);
+        let least = match purpose {
+            // Who submits a service wants it to run.
+            Purpose::Create if s.kind.runs_for_ever() => 1,
+            _ => s.least_instances(&g.name),
+        };
+        group::check(g, s.kind, least, &at, out);
     }
 }
 

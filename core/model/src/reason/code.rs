@@ -197,6 +197,8 @@ pub enum ReasonCode {
     OnSchedule = 117,
     /// A later job of its schedule takes its place.
     ScheduleReplaced = 118,
+    /// The group that drives the job has ended, and the job with it.
+    DriverEnded = 119,
     /// It is brought to the version that is wanted.
     RolloutUpdate = 120,
     /// A rollout was paused by command.
@@ -303,6 +305,7 @@ impl ReasonCode {
         Self::TotalDeadline,
         Self::OnSchedule,
         Self::ScheduleReplaced,
+        Self::DriverEnded,
         Self::RolloutUpdate,
         Self::RolloutPaused,
         Self::RolloutCanary,

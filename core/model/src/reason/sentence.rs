@@ -123,6 +123,7 @@ impl ReasonCode {
             Self::WaitDeadline => "nothing of the job began within max_wait",
             Self::TotalDeadline => "the job did not end within max_total",
             Self::OnSchedule => "runs nothing itself: jobs are made of it at the times of its schedule",
+            Self::DriverEnded => "the group that drives the job has ended, and the job with it",
             Self::ScheduleReplaced => "a later job of its schedule takes its place (overlap is replace)",
             Self::PoolClusterHeld => "its pool is entitled to room that others have, and have as their own",
             Self::PoolReservation => "is not preemptible; such work has all of its pool's reservation",

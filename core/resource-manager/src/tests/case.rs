@@ -210,7 +210,16 @@ impl Case {
 
     /// Stores a job without telling anybody.
     pub fn store_job(&mut self, n: u128, spec: JobBuilder) -> JobId {
-        let mut spec: JobSpec = spec.build();
+        self.store_spec(n, spec.build())
+    }
+
+    pub fn job_of(&mut self, n: u128, spec: JobSpec) -> JobId {
+        let job = self.store_spec(n, spec);
+        self.hint(job);
+        job
+    }
+
+    fn store_spec(&mut self, n: u128, mut spec: JobSpec) -> JobId {
         spec.settle_revisions(None, 1);
         let job = JobId::new(self.born, n << 64);
         for shard in self.shards.values_mut().filter(|_| spec.revocable) {

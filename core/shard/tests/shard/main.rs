@@ -17,6 +17,8 @@ mod cost;
 mod daemons;
 #[cfg(test)]
 mod drain;
+#[cfg(test)]
+mod drivers;
 mod durability;
 #[cfg(test)]
 mod evidence;

@@ -8,6 +8,7 @@ use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{
     Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
 };
+use echelon_core_model::token::TokenKey;
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, RequestId, Timestamp, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -205,6 +206,7 @@ fn control(version: u64, kills_off: bool) -> Control {
         by: "ann".to_owned(),
         why: "größer \u{1f44b}".to_owned(),
         at: Timestamp(version),
+        token_key: (version > 1).then(|| TokenKey::new([u128::MAX, 1])),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::control::Control;
+use echelon_core_model::token::TokenKey;
 use echelon_core_model::{Timestamp, Version};
 
 impl Wire for Control {
@@ -15,6 +16,7 @@ impl Wire for Control {
             by,
             why,
             at,
+            token_key,
         } = self;
         wire::Control {
             version: version.0,
@@ -22,6 +24,7 @@ impl Wire for Control {
             by: by.clone(),
             why: why.clone(),
             at_ms: at.0,
+            token_key: token_key.map(|key| key.bytes().to_vec()).unwrap_or_default(),
         }
     }
 
@@ -32,6 +35,7 @@ impl Wire for Control {
             by: message.by,
             why: message.why,
             at: Timestamp(message.at_ms),
+            token_key: TokenKey::from_bytes(&message.token_key),
         })
     }
 }
