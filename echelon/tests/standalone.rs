@@ -5,6 +5,8 @@
 mod batch;
 #[path = "standalone/daemons.rs"]
 mod daemons;
+#[path = "standalone/gangs.rs"]
+mod gangs;
 #[path = "standalone/logs.rs"]
 mod logs;
 #[path = "standalone/updates.rs"]

@@ -56,8 +56,9 @@ fn people(job: &v1::Job) -> String {
     }
     if let Some(gang) = job.spec.as_ref().and_then(|s| s.gang.as_ref()) {
         lines.push(format!(
-            "gang:      yes: all begin together, and are stopped together when some lack for {}",
-            shape::span(gang.start_within.as_ref())
+            "gang:      yes: all begin together, and are stopped together when some lack for {}{}",
+            shape::span(gang.start_within.as_ref()),
+            gang_policy(gang)
         ));
     }
     lines.extend(schedule::lines(job));
@@ -78,6 +79,26 @@ fn people(job: &v1::Job) -> String {
     lines.extend(job.waiting.iter().map(waiting));
     lines.extend(job.parts.iter().filter_map(unseen));
     lines.join("\n") + "\n"
+}
+
+/// What follows the failure of a member of a gang, and where its members are together, where that is not as usual.
+fn gang_policy(gang: &v1::Gang) -> String {
+    let fails = match gang.on_failure() {
+        v1::OnMemberFailure::Unspecified | v1::OnMemberFailure::Member => "",
+        v1::OnMemberFailure::Gang => "; when a member fails: all are tried again",
+        v1::OnMemberFailure::Job => "; when a member fails: the job has failed",
+    };
+    let levels: Vec<String> = gang
+        .topology
+        .iter()
+        .map(|l| output::escape(l).to_string())
+        .collect();
+    let together = match (levels.join(", "), gang.topology_required) {
+        (levels, _) if levels.is_empty() => String::new(),
+        (levels, true) => format!("; on one of: {levels}"),
+        (levels, false) => format!("; on one of, if it can be: {levels}"),
+    };
+    format!("{fails}{together}")
 }
 
 /// What it waits for, and how it ends, where that is not as usual.

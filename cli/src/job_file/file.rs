@@ -122,11 +122,14 @@ pub struct SidecarFile {
     pub resources: Option<ResourcesFile>,
 }
 
-/// `gang: {start_within: 5m}`, or `gang: {}`.
+/// `gang: {start_within: 5m, on_failure: gang, topology: [hostname, rack], topology_required: false}`, or `gang: {}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GangFile {
     pub start_within: Option<Scalar>,
+    pub on_failure: Option<Scalar>,
+    pub topology: Option<Vec<Scalar>>,
+    pub topology_required: Option<Scalar>,
 }
 
 /// `update: {batch: 25%, min_healthy: 10s, canaries: 1, max_failures: 2, on_failure: roll_back}`.

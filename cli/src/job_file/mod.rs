@@ -2,6 +2,7 @@
 //! The gateway checks the specification again; this module only reads what people write.
 
 mod file;
+mod gang;
 mod rules;
 mod runtime;
 mod runtime_file;

@@ -1,7 +1,7 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
 use super::file::{
-    ClustersFile, GangFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile, VolumeOfInstanceFile,
+    ClustersFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile, VolumeOfInstanceFile,
 };
 use super::rules;
 use super::runtime::{runtime, truth};
@@ -12,7 +12,7 @@ use crate::quantity;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rules::{Restart, Rules};
 use echelon_core_model::spec::{
-    ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
+    ClusterChoice, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, Resources, SidecarName};
@@ -119,7 +119,7 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
         revocable: r.value("revocable", file.revocable.as_ref(), truth, false),
         preemptible: r.value("preemptible", file.preemptible.as_ref(), truth, true),
         controller: r.value("controller", file.controller.as_ref(), truth, false),
-        gang: file.gang.map(|file| gang(&mut r, &file)),
+        gang: file.gang.map(|file| super::gang::gang(&mut r, file)),
         rules,
         on_unreachable: r.value(
             "on_unreachable",
@@ -140,18 +140,6 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
         Ok(spec)
     } else {
         Err(Problems(r.0))
-    }
-}
-
-fn gang(r: &mut Reader, file: &GangFile) -> Gang {
-    let within = file.start_within.as_ref();
-    Gang {
-        start_within: r.value(
-            "gang.start_within",
-            within,
-            quantity::span,
-            defaults::START_WITHIN,
-        ),
     }
 }
 

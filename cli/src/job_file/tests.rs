@@ -1,5 +1,6 @@
 //! Job files, good and bad, and what is said about them.
 
+mod gang;
 mod runtime;
 
 use super::*;

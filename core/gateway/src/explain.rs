@@ -206,6 +206,10 @@ const fn about_rules(code: ReasonCode) -> &'static str {
         ReasonCode::HostAntiAffinity => {
             "add hosts away from those jobs, or give the anti_affinity a weight, theirs or its own"
         }
+        ReasonCode::GangTopology => {
+            "make the gang smaller, name a farther attribute in `gang.topology` or leave `topology_required` out, or wait until others \
+             that are together end"
+        }
         ReasonCode::HostExclusive => {
             "add hosts, or wait until one is free of other jobs; what is on it is never moved"
         }

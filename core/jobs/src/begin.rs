@@ -39,6 +39,8 @@ pub struct Start {
     pub revocable: Resources,
     /// What it uses or makes of a volume, where its group asks for one.
     pub volume: Option<VolumeStart>,
+    /// To which try of its gang it belongs, where that is tried again as a whole; 0: to none.
+    pub gang_try: u32,
 }
 
 /// The volume of a run that begins.
@@ -101,6 +103,7 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         available_at: None,
         members: members(start.sidecars),
         ending: None,
+        gang_try: start.gang_try,
     });
 }
 

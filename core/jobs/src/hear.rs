@@ -188,7 +188,12 @@ fn apply(run: &mut Run, news: &News, now: Timestamp) -> bool {
 
 fn stopped_for(run: &Run) -> Option<Reason> {
     let stopping = run.stopping.as_ref().map(|s| &s.reason);
-    let telling = |code| matches!(code, ReasonCode::PoolPreempted | ReasonCode::StartDeadline);
+    let telling = |code| {
+        matches!(
+            code,
+            ReasonCode::PoolPreempted | ReasonCode::StartDeadline | ReasonCode::GangRestart
+        )
+    };
     stopping.filter(|r| telling(r.code)).cloned()
 }
 

@@ -30,6 +30,6 @@ pub use older::{OlderFate, give_up, give_up_stopping, leave_host, settle_older};
 pub use rollout::{Course, NextVersion};
 pub use settle::Policy;
 pub use standing::{Standing, is_given_back, standing};
-pub use stop::{stop_older, stop_run};
+pub use stop::{give_back, stop_older, stop_run};
 pub use takeover::{Takeover, take_over};
 pub use tally::{Tally, is_being_preempted};

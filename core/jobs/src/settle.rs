@@ -1,5 +1,6 @@
 //! What the end of a run means for its instance: met, tried again after a wait, or given up.
 
+use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run};
 use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, Retry};
@@ -18,6 +19,8 @@ pub struct Policy {
     pub retry: Retry,
     /// What follows the end of a run of a batch job.
     pub restart: Restart,
+    /// What follows the failure of a member, where it is a gang.
+    pub gang: OnMemberFailure,
     /// A service's run as long as this forgives earlier failures.
     pub healthy_after: Span,
     /// Random; spreads retries by up to a tenth of their wait.
@@ -30,11 +33,16 @@ impl Policy {
         self.kind.runs_for_ever() || matches!(self.restart, Restart::Always)
     }
 
-    /// Whether a failed run ends its instance, if that is the n-th in a row.
+    /// Whether a failed run ends its instance, if that is the n-th in a row. With an instance that gave up a gang cannot go on as a
+    /// whole, so there even what runs for ever gives up.
     fn gives_up(&self, failures: u32, exit_code: Option<i32>) -> bool {
         let hopeless = exit_code.is_some_and(|code| self.retry.no_retry_exit_codes.contains(code));
         let tried = self.restart == Restart::Never || failures >= self.retry.limit;
-        !self.runs_for_ever() && (hopeless || tried)
+        match self.gang {
+            OnMemberFailure::Member => !self.runs_for_ever() && (hopeless || tried),
+            OnMemberFailure::Gang => hopeless || tried,
+            OnMemberFailure::Job => true,
+        }
     }
 
     /// The wait after the n-th failure in a row: doubled with each, bounded.
@@ -86,7 +94,9 @@ pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestam
 }
 
 fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
-    if policy.runs_for_ever()
+    let of_gang = record.run.as_ref().map(|r| r.gang_try).filter(|n| *n > 0);
+    if of_gang.is_none()
+        && policy.runs_for_ever()
         && record
             .run
             .as_ref()
@@ -95,7 +105,8 @@ fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
         record.attempts = 0;
         record.avoid.clear();
     }
-    record.attempts = record.attempts.saturating_add(1);
+    // All failures of one try of a gang are one.
+    record.attempts = of_gang.unwrap_or_else(|| record.attempts.saturating_add(1));
     let exit_code = record.run.as_ref().and_then(|r| r.exit_code);
     if policy.gives_up(record.attempts, exit_code) {
         record.ended = Some(Ended::Failed);

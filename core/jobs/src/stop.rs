@@ -29,6 +29,18 @@ pub fn stop_run(record: &mut InstanceRecord, reason: Reason, grace: Span, now: T
     }
 }
 
+/// Notes of a latest run that has ended that its place among the active ones is given back. False when it has not ended.
+pub fn give_back(record: &mut InstanceRecord, reason: Reason, now: Timestamp) -> bool {
+    let ended = record.run.as_mut().filter(|r| r.state.is_ended());
+    let Some(run) = ended else { return false };
+    run.stopping = Some(Stopping {
+        reason,
+        grace: Span::ZERO,
+        since: now,
+    });
+    true
+}
+
 /// Marks an older run, seen again, as stopping. False when it is stopping already.
 pub fn stop_older(run: &mut Run, reason: Reason, grace: Span, now: Timestamp) -> bool {
     stop(run, reason, grace, now)

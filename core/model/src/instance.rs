@@ -86,6 +86,8 @@ pub struct Run {
     pub members: Vec<Member>,
     /// How a pod's run ends once nothing of it is left: as the member that ended it.
     pub ending: Option<Ending>,
+    /// Of a gang that is tried again as a whole: to which of its tries it belongs, from 1; 0: to none.
+    pub gang_try: u32,
 }
 
 /// Which probes a run has.
@@ -124,6 +126,7 @@ impl Run {
             available_at: None,
             members: Vec::new(),
             ending: None,
+            gang_try: 0,
         }
     }
 

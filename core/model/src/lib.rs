@@ -19,6 +19,7 @@ pub mod control;
 pub mod directive;
 pub mod drain;
 pub mod few;
+pub mod gang;
 pub mod id;
 pub mod instance;
 pub mod job;

@@ -1,5 +1,6 @@
 //! What a user asks for: the specification of a job. Immutable; every change makes a new version.
 
+use crate::gang::Gang;
 use crate::id::{ClusterId, GroupName};
 use crate::pod::Sidecar;
 use crate::resources::Resources;
@@ -16,8 +17,6 @@ use std::fmt;
 pub const MAX_INSTANCES: u32 = 10_000_000;
 /// Largest stored spec, in bytes of its row.
 pub const MAX_SPEC_BYTES: usize = 256 * 1024;
-/// Most instances of a gang: all of them are chosen hosts for, and stored, at once.
-pub const MAX_GANG: u64 = 5_000;
 
 /// Kind of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,13 +75,6 @@ pub struct ClusterChoice {
     pub only: Vec<String>,
     /// How instances are divided over them.
     pub spread: Spread,
-}
-
-/// All instances of a job, of all its groups, begin together or not at all, on one cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Gang {
-    /// How long a part of it may run while another part does not; then it is stopped whole, to begin anew.
-    pub start_within: Span,
 }
 
 /// What to do when the host, or the cluster, of a run stays silent.

@@ -48,6 +48,8 @@ pub enum Broken {
     Unpreferred(InstanceId, HostId),
     /// A gang is placed in part.
     Parted(JobId),
+    /// A gang that has to be together by one of its attributes is not by any.
+    Scattered(JobId),
     /// A reason names a shortfall that is none.
     FalseReason(JobId, GroupName),
 }
@@ -66,12 +68,15 @@ pub fn check(problem: &Problem, answer: &Answer) -> Vec<Broken> {
     judge.answered_once(answer);
     judge.room_left(answer);
     answer.choices.iter().for_each(|c| judge.avoidance(c));
-    for group in &problem.groups {
+    // Nearness of a gang's members goes before all of these.
+    let apart = |w: &&Wanted| w.together.levels.is_empty();
+    for group in problem.groups.iter().filter(apart) {
         judge.evenness(group);
         judge.spreading(group);
         judge.preferences(group, answer);
     }
     judge.gangs(answer);
+    judge.togetherness(answer);
     judge.reasons(answer);
     judge.broken
 }
@@ -264,9 +269,8 @@ impl<'a> Judge<'a> {
     }
 
     fn avoidance(&mut self, choice: &Choice) {
-        let Some((wanted, _)) = self.find(choice) else {
-            return;
-        };
+        let found = self.find(choice).filter(|(w, _)| w.together.levels.is_empty());
+        let Some((wanted, _)) = found else { return };
         let number = choice.instance.number;
         let Some(item) = wanted.items.iter().find(|i| i.number == number) else {
             return;
@@ -342,7 +346,7 @@ impl<'a> Judge<'a> {
             .sum::<u32>()
                 == o.hosts;
             // It waits for another group, whose reason is judged.
-            if u.reason.code == ReasonCode::GangWaits {
+            if matches!(u.reason.code, ReasonCode::GangWaits | ReasonCode::GangTopology) {
                 continue;
             }
             let all = if alone { 1 } else { self.hosts.len() };

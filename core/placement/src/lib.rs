@@ -30,6 +30,7 @@ mod spread;
 pub mod strategy;
 #[cfg(test)]
 mod tests;
+mod together;
 pub mod victims;
 
 pub use answer::{Answer, Choice, Flaw, Obstacles, Report, Unplaced};
@@ -37,5 +38,5 @@ pub use check::{Broken, check};
 pub use constraint::{Rule, holds};
 pub use hosts::Hosts;
 pub use place::{place, place_by};
-pub use problem::{Bound, Item, Neighbour, Problem, Wanted};
+pub use problem::{Bound, Item, Neighbour, Problem, Together, Wanted};
 pub use rules::rules_let;

@@ -12,6 +12,7 @@ use crate::room::Room;
 use crate::rules::Rules;
 use crate::search::{Search, Seated};
 use crate::strategy::{self, Strategy};
+use crate::together::{Region, Regions};
 use echelon_core_model::siting::{Constraint, Preference};
 use echelon_core_model::{
     GroupName, InstanceId, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, Resources,
@@ -105,7 +106,7 @@ impl<'a> Seating<'a, '_> {
             let items = items_in_order(wanted, &mut self.report.problems);
             items.iter().map(|i| i.number).collect()
         } else {
-            let (rest, all_alike) = self.seat_some(wanted);
+            let (rest, all_alike) = self.seat_some(wanted, None);
             if !rest.is_empty() && all_alike {
                 self.full.insert(class);
             }
@@ -116,8 +117,8 @@ impl<'a> Seating<'a, '_> {
         }
     }
 
-    /// Seats as many of a group as fit; tells the others, and whether who is alike finds no room either.
-    fn seat_some(&mut self, wanted: &'a Wanted) -> (Vec<InstanceNumber>, bool) {
+    /// Seats as many of a group as fit, on all hosts or within a region; tells the others, and whether who is alike finds no room either.
+    fn seat_some(&mut self, wanted: &'a Wanted, within: Option<&Region>) -> (Vec<InstanceNumber>, bool) {
         let items = items_in_order(wanted, &mut self.report.problems);
         if items.is_empty() {
             return (Vec::new(), false);
@@ -126,7 +127,7 @@ impl<'a> Seating<'a, '_> {
         let all_alike = rules.are_of_hosts_alone();
         let classes = self.classes_of(&rules);
         let strategy = strategy::of(wanted, self.table);
-        let seated = Search::new(rules, classes, strategy, &mut self.room).seat(&items);
+        let seated = Search::new(rules, classes, strategy, &mut self.room, within).seat(&items);
         self.note(wanted, &seated);
         let rest = items.iter().skip(seated.len());
         (rest.map(|i| i.number).collect(), all_alike)
@@ -166,18 +167,23 @@ impl<'a> Seating<'a, '_> {
         let Some(job) = gang.first().map(|w| w.job) else {
             return;
         };
-        let before = (self.room.clone(), self.answer.choices.len());
         // One of them may be unable to go where it is bound to.
         let mut short = self.answer.unplaced.iter().any(|u| u.job == job);
+        if !short && self.seat_together(gang) {
+            return;
+        }
+        let before = (self.room.clone(), self.answer.choices.len());
         let mut why = None;
         for wanted in gang {
-            if !short && !self.seat_some(wanted).0.is_empty() {
+            if !short && !self.seat_some(wanted, None).0.is_empty() {
                 short = true;
                 let rules = Rules::new(wanted, &self.others, &self.room);
                 why = Some((&wanted.group, explain(&rules, &self.others, &self.room)));
             }
         }
-        if !short {
+        let farthest = gang.first().map(|w| &w.together).filter(|t| t.required);
+        let farthest = farthest.and_then(|t| t.levels.last()).filter(|_| !short);
+        if !short && farthest.is_none() {
             return;
         }
         self.room = before.0;
@@ -185,13 +191,42 @@ impl<'a> Seating<'a, '_> {
         self.answer.choices.truncate(before.1);
         self.answer.choices.retain(|c| c.instance.job != job);
         for wanted in gang {
-            let (reason, hosts) = match &why {
-                Some((group, why)) if **group == wanted.group => why.clone(),
-                Some((group, _)) => (waits_for(group), Obstacles::default()),
-                None => (Reason::new(ReasonCode::GangWaits), Obstacles::default()),
+            let (reason, hosts) = match (&why, farthest) {
+                (Some((group, why)), _) if **group == wanted.group => why.clone(),
+                (Some((group, _)), _) => (waits_for(group), Obstacles::default()),
+                (None, Some(by)) => (waits_for_one(by), Obstacles::default()),
+                (None, None) => (Reason::new(ReasonCode::GangWaits), Obstacles::default()),
             };
             self.leave(wanted, (job, reason, hosts));
         }
+    }
+
+    /// Seats a gang on hosts that share a value, of the nearest attribute that has one with room for all; else nothing of it.
+    fn seat_together(&mut self, gang: &[&'a Wanted]) -> bool {
+        let levels = gang.first().map_or(&[][..], |w| &w.together.levels);
+        if levels.is_empty() {
+            return false;
+        }
+        if gang.iter().all(|w| w.items.is_empty()) {
+            return true;
+        }
+        let rules = gang.iter().map(|w| Rules::new(w, &self.others, &self.room));
+        let rules: Vec<Rules<'_>> = rules.collect();
+        let regions = Regions::new(gang, &rules, &self.room);
+        for level in levels {
+            for region in regions.by(level, &self.room) {
+                let before = (self.room.clone(), self.others.clone());
+                let (choices, avoided) = (self.answer.choices.len(), self.report.avoided_used);
+                let mut all = gang.iter();
+                if all.all(|w| self.seat_some(w, Some(&region)).0.is_empty()) {
+                    return true;
+                }
+                (self.room, self.others) = before;
+                self.answer.choices.truncate(choices);
+                self.report.avoided_used = avoided;
+            }
+        }
+        false
     }
 
     /// Says of all of a group of which nothing was said yet why it waits.
@@ -240,6 +275,10 @@ impl<'a> Seating<'a, '_> {
 
 fn waits_for(group: &GroupName) -> Reason {
     Reason::new(ReasonCode::GangWaits).at(format!("group {group} has no room"))
+}
+
+fn waits_for_one(by: &str) -> Reason {
+    Reason::new(ReasonCode::GangTopology).at(format!("no {by} has room for all of it"))
 }
 
 /// Groups by priority, age, name and version, each once.

@@ -7,7 +7,7 @@ use echelon_core_model::ports::PortWishes;
 use echelon_core_model::siting::{Affinity, Constraint, Siting};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// One question.
@@ -62,6 +62,8 @@ pub struct Wanted {
     pub kind: JobKind,
     /// All groups of its job in the problem are placed, or none of them; they all say so.
     pub gang: bool,
+    /// Where the members of its gang are to be together; they all say the same.
+    pub together: Together,
     /// Higher goes first.
     pub priority: u32,
     /// Room of one instance.
@@ -84,6 +86,17 @@ pub struct Wanted {
     pub held: Resources,
     /// Tasks of this group that hosts have already, or that are about to be launched there; hosts without any may be left out.
     pub present: BTreeMap<HostId, u32>,
+}
+
+/// Where the members of a gang are to be together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Together {
+    /// Attributes of hosts, the nearest first.
+    pub levels: Vec<String>,
+    /// By one of them at least.
+    pub required: bool,
+    /// Hosts of members that are not to be placed.
+    pub with: BTreeSet<HostId>,
 }
 
 /// One instance to place.

@@ -7,6 +7,7 @@ use crate::problem::{Item, Wanted};
 use crate::room::Room;
 use crate::rules::Rules;
 use crate::strategy::{Candidate, Cost, Draws, Strategy};
+use crate::together::Region;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, btree_set};
 use std::ops::Range;
@@ -110,12 +111,13 @@ pub struct Search<'s, 'a> {
 const FREE: Price = (0, [0; 3]);
 
 impl<'s, 'a> Search<'s, 'a> {
-    /// Begins one.
+    /// Begins one, among all hosts or only some.
     pub fn new(
         rules: Rules<'a>,
         classes: Option<Rc<Classes>>,
         strategy: &'static dyn Strategy,
         room: &'s mut Room<'a>,
+        within: Option<&Region>,
     ) -> Self {
         let n = classes.as_ref().map_or(1, |c| c.len());
         let draw = Draw::new(strategy.draws(), rules.wanted(), room);
@@ -130,20 +132,30 @@ impl<'s, 'a> Search<'s, 'a> {
             strategy,
             classes,
         };
-        let occupied: Vec<HostIdx> = out.rules.occupied().collect();
-        occupied.into_iter().for_each(|host| out.learn(host));
-        if strategy.draws() == Draws::All {
-            while let Some(host) = out.draw.next(out.room) {
-                if out.rules.count(host) == 0 {
-                    out.learn(host);
-                }
-            }
+        if let Some(region) = within {
+            region.hosts.iter().for_each(|host| out.learn(*host));
             out.floor = None;
+        } else {
+            out.learn_first(strategy.draws());
         }
         out.best = (0..n)
             .map(|class| Reverse((out.standing(class), FREE, class)))
             .collect();
         out
+    }
+
+    /// Those that have any of the group, and all others where they are drawn in no order.
+    fn learn_first(&mut self, draws: Draws) {
+        let occupied: Vec<HostIdx> = self.rules.occupied().collect();
+        occupied.into_iter().for_each(|host| self.learn(host));
+        if draws == Draws::All {
+            while let Some(host) = self.draw.next(self.room) {
+                if self.rules.count(host) == 0 {
+                    self.learn(host);
+                }
+            }
+            self.floor = None;
+        }
     }
 
     /// Seats the items in order until one finds no host: all others would not find one either, since they have the same shape and

@@ -61,7 +61,13 @@ fn has_rules(spec: &JobSpec) -> bool {
     let serves = spec.kind == JobKind::Batch && spec.groups.iter().any(|g| g.runs_for_ever(spec.kind));
     let times = spec.rules.max_wait.is_some() || spec.rules.max_total.is_some();
     let counts = spec.rules.completion != Completion::All || spec.rules.max_failed.is_some();
-    serves || times || counts || spec.rules.driver.is_some() || !spec.rules.after.is_empty()
+    let ends = spec.rules.driver.is_some() || ends_with_a_member(spec);
+    serves || times || counts || ends || !spec.rules.after.is_empty()
+}
+
+/// Whether the job has failed with the first member of its gang that has failed for good.
+fn ends_with_a_member(spec: &JobSpec) -> bool {
+    spec.gang.as_ref().is_some_and(|g| g.on_failure.is_of_all())
 }
 
 fn of_ended(job: &JobView, now: Timestamp) -> Ruling {
@@ -100,6 +106,8 @@ fn of_held(picture: &Picture, gone: &BTreeSet<JobId>, spec: &JobSpec) -> Ruling 
 struct Count {
     succeeded: u64,
     failed: u64,
+    /// The same of all instances, those for which the job does not wait, too.
+    failed_of_all: u64,
 }
 
 /// On the word of every holder of now: what a shard has told once is stored there, and never less later.
@@ -107,7 +115,9 @@ fn count(picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
     let mut out = Count::default();
     for key in job.slices().into_keys() {
         let counts = spec.group(&key.group).is_some_and(|g| spec.waits_for(g));
-        if let Some(report) = picture.report(id, &key).filter(|_| counts) {
+        let report = picture.report(id, &key);
+        out.failed_of_all += report.map_or(0, |r| r.failed);
+        if let Some(report) = report.filter(|_| counts) {
             out.succeeded = out.succeeded.saturating_add(report.succeeded);
             out.failed = out.failed.saturating_add(report.failed);
         }
@@ -140,6 +150,10 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
             state: JobState::Succeeded,
             reason: Reason::new(ReasonCode::CompletionMet).at(words),
         });
+    }
+    if count.failed_of_all > 0 && ends_with_a_member(spec) {
+        let words = format!("{} of {}", count.failed_of_all, spec.instances());
+        return Some(failed(Reason::new(ReasonCode::GangFailed).at(words)));
     }
     let most = spec.rules.max_failed.map(|m| (m, m.of_many(of)));
     if let Some((said, _)) = most.filter(|(_, most)| count.failed > *most) {
@@ -192,13 +206,18 @@ fn nothing_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use echelon_core_model::Amount;
+    use echelon_core_model::gang::{Gang, OnMemberFailure};
     use echelon_core_model::rules::{Restart, Rules};
+    use echelon_core_model::{Amount, Span};
     use echelon_core_model::{GroupName, Resources};
     use echelon_core_testkit::build::JobBuilder;
 
     fn judged(spec: &JobSpec, succeeded: u64, failed: u64) -> Option<(JobState, ReasonCode)> {
-        let count = Count { succeeded, failed };
+        let count = Count {
+            succeeded,
+            failed,
+            failed_of_all: failed,
+        };
         by_counts(spec, count).map(|v| (v.state, v.reason.code))
     }
 
@@ -292,6 +311,31 @@ mod tests {
         // With nobody left to be stopped it ends by itself.
         spec.groups.retain(|g| g.name == driver);
         assert_eq!(judged(&spec, 1, 0), None);
+    }
+
+    #[test]
+    fn a_gang_that_is_tried_as_a_whole_ends_with_its_first_member_that_has_failed_for_good() {
+        let of = |on_failure| {
+            let gang = Gang {
+                on_failure,
+                ..Gang::new(Span::minutes(5))
+            };
+            JobBuilder::batch("j", 4).gang_of(gang).build()
+        };
+        let ends = Some((JobState::Failed, ReasonCode::GangFailed));
+        for (on_failure, end) in [
+            (OnMemberFailure::Member, None),
+            (OnMemberFailure::Gang, ends),
+            (OnMemberFailure::Job, ends),
+        ] {
+            assert_eq!(judged(&of(on_failure), 2, 1), end, "{on_failure}");
+            assert_eq!(judged(&of(on_failure), 2, 0), None, "{on_failure}");
+            assert_eq!(
+                judged(&of(on_failure), 3, 1),
+                None,
+                "all have ended: it ends by itself"
+            );
+        }
     }
 
     #[test]

@@ -242,7 +242,7 @@ impl Shard {
     }
 
     fn goes_its_own_way(&self, wanted: &Wanted) -> bool {
-        wanted.siting.depends_on_runs() || self.has_volume(wanted)
+        wanted.siting.depends_on_runs() || wanted.together.required || self.has_volume(wanted)
     }
 
     fn has_volume(&self, wanted: &Wanted) -> bool {

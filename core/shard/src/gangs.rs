@@ -1,17 +1,19 @@
-//! Gangs at this cluster: whether all of one may begin together now, what of it wants hosts, and those that have been incomplete for
-//! too long and are stopped whole. What is counted follows from the records of instances, so it outlives leaders.
+//! Gangs at this cluster: whether all of one may begin together now, what of it wants hosts, and those that are stopped whole: since they
+//! have been incomplete for too long, or since a member has fallen out of one that is tried as a whole. All of that follows from the
+//! records of instances, so it outlives leaders, and a stop of which a half is stored when its leader dies is ended by the next.
 
 use crate::Shard;
 use crate::group::Group;
 use crate::picture::At;
 use crate::place::Hungry;
-use echelon_core_jobs::{Standing, standing};
-use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_jobs::{Standing, give_back, standing};
+use echelon_core_model::instance::{Ended, InstanceRecord, Run};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::time::Span;
 use echelon_core_model::{InstanceNumber, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp};
-use std::collections::BTreeSet;
+use echelon_core_placement::{Answer, Together, Wanted};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How often gangs are looked through for incomplete ones.
@@ -22,6 +24,8 @@ const LOOK: Span = Span::seconds(2);
 pub(crate) struct Gangs {
     jobs: BTreeSet<JobId>,
     look_at: Timestamp,
+    /// Of those that an answer of placement is about and that are tried as wholes: the number of the try that begins.
+    tries: BTreeMap<JobId, u32>,
 }
 
 impl Gangs {
@@ -32,6 +36,11 @@ impl Gangs {
         }
     }
 
+    /// To which try of its gang a run belongs that begins now; 0: to none.
+    pub(crate) fn try_of(&self, job: JobId) -> u32 {
+        self.tries.get(&job).copied().unwrap_or_default()
+    }
+
     /// When they are looked through next.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         (!self.jobs.is_empty()).then_some(self.look_at)
@@ -40,6 +49,11 @@ impl Gangs {
 
 /// A gang that is here whole: its spec, and its groups with their numbers in the picture.
 type Whole<'a> = (Arc<JobSpec>, Vec<(u32, &'a Group)>);
+
+/// Whether no member of a gang begins beside others that go on.
+fn is_tried_whole(spec: &JobSpec) -> bool {
+    spec.gang.as_ref().is_some_and(|g| g.on_failure.is_of_all())
+}
 
 /// Whether a run may be doing its work, or is about to.
 const fn is_up(run: &Run) -> bool {
@@ -54,7 +68,10 @@ fn is_going_down(run: &Run) -> bool {
     let with_all = |code| {
         matches!(
             code,
-            ReasonCode::GangIncomplete | ReasonCode::PoolPreempted | ReasonCode::PoolEntitlement
+            ReasonCode::GangIncomplete
+                | ReasonCode::GangRestart
+                | ReasonCode::PoolPreempted
+                | ReasonCode::PoolEntitlement
         )
     };
     run.may_have_task() && run.stopping.as_ref().is_some_and(|s| with_all(s.reason.code))
@@ -78,6 +95,12 @@ impl Group {
         let startable = self.startable.values();
         let ready: RangeSet = self.ready.iter().copied().collect();
         startable.fold(ready, |sum, set| sum.union(set))
+    }
+
+    /// Whether an instance that is to run has no run that goes on: it has ended, or is given up as soon as another begins.
+    fn has_fallen(&self, n: InstanceNumber, record: &InstanceRecord) -> bool {
+        let gone = record.run.as_ref().is_none_or(|r| r.state.is_ended());
+        standing(record) == Standing::Active && (gone || self.ready.contains(&n))
     }
 
     /// Since when a member does not run, if it is to.
@@ -112,7 +135,8 @@ impl Shard {
     /// What of a gang wants hosts, by group, if it may be given any: all of it that has not ended, together, or what has fallen out of
     /// one that runs.
     pub(crate) fn gang_hunger(&self, job: JobId) -> Option<Vec<Hungry>> {
-        let (_, groups) = self.gang(job)?;
+        let (spec, groups) = self.gang(job)?;
+        let tried_whole = is_tried_whole(&spec);
         if !groups.iter().all(|(_, g)| self.is_fresh(g)) {
             return None;
         }
@@ -139,19 +163,35 @@ impl Shard {
         if !all_granted || hunger.iter().zip(&groups).any(blocked) {
             return None;
         }
-        let ended = records()
-            .filter(|r| matches!(standing(r), Standing::Ended(_)))
-            .count();
+        let ended = records().filter_map(|r| r.ended);
+        let (ended, failed) = ended.fold((0, false), |(n, failed), e| (n + 1, failed || e == Ended::Failed));
         let wants: usize = hunger.iter().map(|h| h.numbers.len()).sum();
         let all: u64 = groups
             .iter()
             .map(|(_, g)| u64::from(g.group_spec().map_or(0, |s| s.instances)))
             .sum();
         let complete = u64::try_from(wants + ended).is_ok_and(|n| n == all);
-        (complete || runs().any(is_up)).then_some(hunger)
+        let may = if tried_whole {
+            complete && !failed
+        } else {
+            complete || runs().any(is_up)
+        };
+        may.then_some(hunger)
     }
 
-    /// Stops gangs whole of which a part has not run for too long while another did.
+    /// Notes which tries begin with an answer of placement: one more than those in which a member has failed.
+    pub(crate) fn note_tries(&mut self, answer: &Answer) {
+        let jobs: BTreeSet<JobId> = answer.choices.iter().map(|c| c.instance.job).collect();
+        let next = |job: JobId| {
+            let (_, groups) = self.gang(job).filter(|(spec, _)| is_tried_whole(spec))?;
+            let failed = groups.iter().flat_map(|(_, g)| g.records());
+            let failed = failed.map(|(_, r)| r.attempts).max().unwrap_or_default();
+            Some((job, failed.saturating_add(1)))
+        };
+        self.gangs.tries = jobs.into_iter().filter_map(next).collect();
+    }
+
+    /// Stops gangs whole of which a part has not run for too long while another did, or a member has fallen out.
     pub(crate) fn keep_gangs(&mut self) {
         if self.now < self.gangs.look_at || self.gangs.jobs.is_empty() {
             return;
@@ -165,8 +205,15 @@ impl Shard {
         let jobs: BTreeSet<JobId> = jobs.into_iter().filter(known).collect();
         for job in &jobs {
             self.wake_gang(*job);
+            for at in self.members_left(*job) {
+                self.stop(at, ReasonCode::GangRestart.into());
+            }
             for at in self.overdue_members(*job) {
                 self.stop(at, ReasonCode::GangIncomplete.into());
+            }
+            let now = self.now;
+            for at in self.stranded_members(*job) {
+                self.edit(at, |r| give_back(r, ReasonCode::GangIncomplete.into(), now));
             }
         }
         self.gangs.jobs = jobs;
@@ -188,12 +235,61 @@ impl Shard {
         }
     }
 
+    /// What goes on of a gang that is tried as a whole, and that a member has fallen out of.
+    fn members_left(&self, job: JobId) -> Vec<At> {
+        let Some((_, groups)) = self.gang(job).filter(|(spec, _)| is_tried_whole(spec)) else {
+            return Vec::new();
+        };
+        let mut left: Vec<At> = Vec::new();
+        let mut fallen = false;
+        for (number, group) in &groups {
+            for (n, record) in group.records() {
+                let has_fallen = group.has_fallen(n, record);
+                fallen |= has_fallen;
+                let silent = |r: &Run| r.state == RunState::Unreachable && r.stopping.is_none();
+                let goes_on = record.run.as_ref().is_some_and(|r| is_up(r) || silent(r));
+                left.extend((goes_on && !has_fallen).then_some((*number, n)));
+            }
+        }
+        left.retain(|at| fallen && self.is_observed(*at));
+        left
+    }
+
+    /// Members of a gang that is tried as a whole, and that has found no room together for too long: it gives back what it was granted, to
+    /// begin where there is room.
+    fn stranded_members(&self, job: JobId) -> Vec<At> {
+        let Some((spec, groups)) = self.gang(job).filter(|(spec, _)| is_tried_whole(spec)) else {
+            return Vec::new();
+        };
+        let mut fallen: Vec<At> = Vec::new();
+        let mut since = Timestamp(0);
+        for (number, group) in &groups {
+            for (n, record) in group.records() {
+                if record.may_have_task() {
+                    return Vec::new();
+                }
+                let ended = record.run.as_ref().and_then(|r| r.ended_at);
+                since = since.max(record.not_before).max(ended.unwrap_or_default());
+                // Of what was given up, and has no run of its own, nothing can be given back.
+                let gives = record.run.is_some() && group.has_fallen(n, record);
+                fallen.extend(gives.then_some((*number, n)));
+            }
+        }
+        let within = spec.gang.as_ref().map_or(Span::ZERO, |g| g.start_within);
+        if self.now < since.plus(within) {
+            fallen.clear();
+        }
+        fallen
+    }
+
     /// What runs of a gang that has been incomplete for too long.
     fn overdue_members(&self, job: JobId) -> Vec<At> {
         let Some((spec, groups)) = self.gang(job) else {
             return Vec::new();
         };
-        let Some(gang) = spec.gang else { return Vec::new() };
+        let Some(gang) = &spec.gang else {
+            return Vec::new();
+        };
         let mut up: Vec<(At, &Run)> = Vec::new();
         let mut down: Option<Timestamp> = None;
         let mut unstarted = false;
@@ -216,6 +312,26 @@ impl Shard {
         }
         let stops = up.into_iter().map(|(at, _)| at);
         stops.filter(|at| self.is_observed(*at)).collect()
+    }
+
+    /// Tells of each group of a gang where its members are to be together, and where those are that are not to be placed.
+    pub(crate) fn note_together(&self, job: JobId, wanted: &mut [Wanted]) {
+        let Some((spec, groups)) = self.gang(job) else {
+            return;
+        };
+        let Some(gang) = spec.gang.as_ref().filter(|g| !g.topology.levels.is_empty()) else {
+            return;
+        };
+        let runs = groups.iter().flat_map(|(_, g)| g.records());
+        let runs = runs.filter_map(|(_, r)| r.run.as_ref()).filter(|r| is_up(r));
+        let together = Together {
+            levels: gang.topology.levels.clone(),
+            required: gang.topology.required,
+            with: runs.map(|r| r.host.clone()).collect(),
+        };
+        for wanted in wanted {
+            wanted.together = together.clone();
+        }
     }
 
     /// Notes of all groups of a gang whether they wait for the rest of it.

@@ -90,6 +90,7 @@ impl Shard {
                 None => VolumeStart::New(v.size),
             }),
             sidecars: spec.sidecars.iter().map(|s| s.name.clone()).collect(),
+            gang_try: self.gangs.try_of(id.job),
         };
         left.free = left.free.minus(needed);
         left.slack.free = left.slack.free.minus(revocable);

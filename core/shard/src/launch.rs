@@ -3,6 +3,7 @@
 
 use crate::Shard;
 use crate::event::Effect;
+use crate::peers::tell;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::{self as hosts, Call, Launch, Need, TaskStatus};
 use echelon_core_jobs::{News, Told, Whom, hear};
@@ -17,7 +18,9 @@ impl Shard {
     pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
         self.hosts.let_go(host);
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
-        let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
+        let peers = self.peers_of(&due);
+        let mut launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
+        launches.iter_mut().for_each(|launch| tell(launch, &peers));
         let (launches, volumeless): (Vec<Launch>, Vec<Launch>) = launches
             .into_iter()
             .partition(|l| self.hosts.has_volume_for(host, l));

@@ -43,6 +43,7 @@ mod neighbours;
 mod ops;
 mod overdue;
 mod pace;
+mod peers;
 mod picture;
 mod place;
 mod purpose;

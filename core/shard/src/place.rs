@@ -299,6 +299,7 @@ impl Shard {
             group.map_or_else(Vec::new, |g| self.wanted(g, of.numbers))
         };
         let mut gang: Vec<placement::Wanted> = hunger.into_iter().flat_map(wanted).collect();
+        self.note_together(job, &mut gang);
         self.bind_claimed_gang(&mut gang);
         out.extend(gang);
         n
@@ -322,6 +323,7 @@ impl Shard {
         }
         let mut room = self.unspoken_room(answer);
         let mut by_host: BTreeMap<HostId, Vec<RunAt>> = BTreeMap::new();
+        self.note_tries(answer);
         let overtaken = self.overtaken_gangs(answer, &room);
         for choice in &answer.choices {
             let stands = !overtaken.contains(&choice.instance.job);

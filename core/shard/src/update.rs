@@ -7,6 +7,7 @@ use crate::kill::Target;
 use crate::picture::RunAt;
 use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
 use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, Whom, hear, settle_older};
+use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::{MemberId, RunState, SidecarName};
@@ -146,9 +147,9 @@ impl Shard {
     pub(crate) fn policy(&mut self, group: u32) -> Policy {
         let jitter = self.random.next();
         let group = self.picture.groups.get(&group);
-        let kind = group
-            .and_then(|g| g.spec.as_ref())
-            .map_or(JobKind::Service, |s| s.kind);
+        let job = group.and_then(|g| g.spec.as_ref());
+        let kind = job.map_or(JobKind::Service, |s| s.kind);
+        let gang = job.and_then(|s| s.gang.as_ref());
         let spec = group.and_then(|g| g.group_spec());
         let retry = spec.map_or(defaults::RETRY, |s| s.retry);
         let restart = spec.map_or_else(Restart::default, |s| s.restart);
@@ -156,6 +157,7 @@ impl Shard {
             kind,
             retry,
             restart,
+            gang: gang.map_or(OnMemberFailure::Member, |g| g.on_failure),
             healthy_after: self.config.timing.healthy_after,
             jitter,
         }

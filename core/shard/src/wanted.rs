@@ -63,6 +63,7 @@ impl Shard {
             version,
             kind: job.kind,
             gang: job.gang.is_some(),
+            together: placement::Together::default(),
             priority: job.precedence(),
             resources: spec.room(),
             revocable: job.revocable,

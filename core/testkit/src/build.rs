@@ -1,13 +1,14 @@
 //! Builders with a default for everything that is not the point of a test.
 
 use echelon_core_model::Amount;
+use echelon_core_model::gang::Gang;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rules::{After, Completion, Condition, Restart};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::schedule::Schedule;
 use echelon_core_model::siting::Siting;
-use echelon_core_model::spec::{Gang, GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId, SidecarName, Span};
 
@@ -136,16 +137,13 @@ impl JobBuilder {
 
     /// All instances together or none.
     #[must_use]
-    pub const fn gang(mut self) -> Self {
-        self.0.gang = Some(Gang {
-            start_within: defaults::START_WITHIN,
-        });
-        self
+    pub fn gang(self) -> Self {
+        self.gang_of(Gang::new(defaults::START_WITHIN))
     }
 
-    /// The same, with a time of its own.
+    /// The same, with a time and policy of its own.
     #[must_use]
-    pub const fn gang_within(mut self, gang: Gang) -> Self {
+    pub fn gang_of(mut self, gang: Gang) -> Self {
         self.0.gang = Some(gang);
         self
     }

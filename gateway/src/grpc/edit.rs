@@ -98,7 +98,7 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "revocable" if from.revocable => into.revocable = true,
         "preemptible" if from.preemptible.is_some() => into.preemptible = from.preemptible,
         "controller" if from.controller => into.controller = true,
-        "gang" if from.gang.is_some() => into.gang = from.gang,
+        "gang" if from.gang.is_some() => into.gang.clone_from(&from.gang),
         "completion" => into.completion = from.completion,
         "max_failed" => into.max_failed = from.max_failed,
         "max_wait" => into.max_wait = from.max_wait,

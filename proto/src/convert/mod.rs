@@ -7,6 +7,7 @@ pub mod control;
 mod error;
 pub mod event;
 mod fields;
+mod gang;
 pub mod host;
 pub mod instance;
 pub mod job;

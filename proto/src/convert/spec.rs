@@ -4,12 +4,12 @@
 use super::quantity::{duration, read_duration, read_resources, resources};
 use super::rules::{self, exit_codes, read_exit_codes, read_restart, restart};
 use super::runtime::{read_runtime, runtime};
-use super::{Problems, at, rollout, schedule, siting};
+use super::{Problems, at, gang, rollout, schedule, siting};
 use crate::echelon::v1;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rules::Rules;
 use echelon_core_model::spec::{
-    ClusterChoice, Gang, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
+    ClusterChoice, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, SidecarName, Span};
@@ -35,9 +35,7 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         revocable: s.revocable,
         preemptible: Some(s.preemptible),
         controller: s.controller,
-        gang: s.gang.map(|g| v1::Gang {
-            start_within: Some(duration(g.start_within)),
-        }),
+        gang: s.gang.as_ref().map(gang::gang),
         completion: rules::completion(s.rules.completion),
         max_failed: s.rules.max_failed.map(rollout::amount),
         max_wait: rules::span(s.rules.max_wait),
@@ -155,7 +153,7 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         revocable: s.revocable,
         preemptible: s.preemptible.unwrap_or(true),
         controller: s.controller,
-        gang: s.gang.map(|g| read_gang(g, &at(path, "gang"), problems)),
+        gang: s.gang.map(|g| gang::read_gang(g, &at(path, "gang"), problems)),
         rules: Box::new(Rules {
             completion: rules::read_completion(s.completion),
             max_failed: s
@@ -213,15 +211,6 @@ fn read_clusters(c: v1::ClusterChoice, path: &str, problems: &mut Problems) -> C
         }
     };
     ClusterChoice { only: c.only, spread }
-}
-
-fn read_gang(g: v1::Gang, path: &str, problems: &mut Problems) -> Gang {
-    let within = g
-        .start_within
-        .map(|d| read_duration(&d, || at(path, "start_within"), problems));
-    Gang {
-        start_within: within.unwrap_or(defaults::START_WITHIN),
-    }
 }
 
 fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) -> Option<OnSilence> {

@@ -2,6 +2,7 @@
 
 use super::super::*;
 use echelon_core_model::Amount;
+use echelon_core_model::gang::{Gang, OnMemberFailure, Topology};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rollout::{OnFailure, UpdatePolicy};
 use echelon_core_model::rules::{After, Completion, Condition, Restart, Rules};
@@ -250,6 +251,21 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
 }
 
 /// Different in every field for different numbers.
+fn a_gang(n: u32) -> Gang {
+    let all = OnMemberFailure::ALL;
+    Gang {
+        start_within: Span(u64::from(n)),
+        on_failure: all[usize::try_from(n).unwrap() % all.len()],
+        topology: Topology {
+            levels: ["rack".to_owned()]
+                .into_iter()
+                .take(usize::from(n % 2 == 0))
+                .collect(),
+            required: n % 5 == 0,
+        },
+    }
+}
+
 fn update(n: u32, part: bool) -> UpdatePolicy {
     let amount = |n: u32| {
         if part {
@@ -344,9 +360,7 @@ pub(super) fn specs() -> impl Strategy<Value = JobSpec> {
         revocable: r.0[2],
         preemptible: r.0[3],
         controller: r.0[4],
-        gang: r.0[5].then_some(Gang {
-            start_within: Span(u64::from(r.1)),
-        }),
+        gang: r.0[5].then(|| a_gang(r.1)),
         on_unreachable: r.2,
         on_cluster_loss: r.3,
         update: update(r.1, r.0[0]),

@@ -410,6 +410,7 @@ fn run() -> impl Strategy<Value = Run> {
             available_at: started_at.filter(|_| replaces),
             members,
             ending,
+            gang_try: spec_version / 2,
         }
     })
 }

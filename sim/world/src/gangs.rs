@@ -3,9 +3,10 @@
 use crate::dice::Die;
 use crate::invariants::{Broken, stored};
 use crate::world::World;
-use echelon_core_model::spec::Gang;
+use echelon_core_model::gang::{Gang, OnMemberFailure};
+use echelon_core_model::instance::Run;
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{ClusterId, InstanceId, InstanceNumber, Resources, Span, TaskId};
+use echelon_core_model::{ClusterId, InstanceId, InstanceNumber, ReasonCode, Resources, Span, TaskId};
 use echelon_core_testkit::build::JobBuilder;
 
 /// Makes a job a gang, some with a second group like the first.
@@ -20,7 +21,12 @@ pub(crate) fn as_gang(job: JobBuilder, die: &mut Die) -> JobBuilder {
         Some(instances) => job.with_group("second", instances, room),
         None => job,
     };
-    job.gang_within(Gang { start_within: within })
+    let policies = OnMemberFailure::ALL;
+    let policy = policies.get(usize::try_from(die.below(4)).unwrap_or_default());
+    job.gang_of(Gang {
+        on_failure: policy.copied().unwrap_or_default(),
+        ..Gang::new(within)
+    })
 }
 
 /// Nothing of a gang is launched before an intent of each of its members is stored.
@@ -32,7 +38,7 @@ pub(crate) fn launched_without_its_gang(world: &World, cluster: &ClusterId, task
     let Answer::Spec(Some(spec)) = world.store.read(&Query::Spec(job, head.spec_version)) else {
         return None;
     };
-    spec.gang?;
+    let gang = spec.gang.as_ref()?;
     let members = spec.groups.iter().flat_map(|g| {
         let numbers = (0..g.instances).map(InstanceNumber);
         numbers.map(|number| InstanceId {
@@ -45,9 +51,26 @@ pub(crate) fn launched_without_its_gang(world: &World, cluster: &ClusterId, task
         let record = stored(world, cluster, id);
         record.is_some_and(|r| r.ended.is_some() || r.run.is_some() || !r.older.is_empty())
     };
-    let missing = members.into_iter().find(|id| !begun(id))?;
+    if let Some(missing) = members.clone().find(|id| !begun(id)) {
+        return Some(Broken {
+            invariant: 16,
+            what: format!("ACCEPT of {task} before an intent of {missing} was stored"),
+        });
+    }
+    let of_another_try = |id: &InstanceId| {
+        let run = stored(world, cluster, id).and_then(|r| r.run);
+        let stops = |r: &Run| {
+            r.stopping
+                .as_ref()
+                .is_some_and(|s| s.reason.code == ReasonCode::GangRestart)
+        };
+        run.is_some_and(|r| r.may_have_task() && stops(&r))
+    };
+    let left = members
+        .clone()
+        .find(|id| gang.on_failure.is_of_all() && of_another_try(id))?;
     Some(Broken {
         invariant: 16,
-        what: format!("ACCEPT of {task} before an intent of {missing} was stored"),
+        what: format!("ACCEPT of {task} while a run of {left} is stopped for another to begin with it"),
     })
 }

@@ -27,6 +27,9 @@ pub(crate) fn with_rules(mut spec: JobSpec, n: usize, die: &mut Die) -> JobSpec 
             Amount::Percent(25)
         });
     }
+    if spec.gang.as_ref().is_some_and(|g| g.on_failure.is_of_all()) {
+        spec.rules.max_failed = None;
+    }
     if n > 0 && die.chance(200) {
         let condition = Condition::ALL.get(die.index(Condition::ALL.len()));
         spec.rules.after.push(After {
@@ -102,13 +105,16 @@ impl World {
         let (of, rule) = (spec.counted(), head.verdict.as_ref().map(|v| v.reason.code));
         let enough = succeeded >= spec.rules.completion.needed(of);
         let too_many = spec.rules.max_failed.is_some_and(|m| failed > m.of_many(of));
+        let of_all = spec.gang.as_ref().is_some_and(|g| g.on_failure.is_of_all());
+        let fallen = of_all && failed > 0;
         let wrong = match (state, rule) {
             (JobState::Succeeded, _) => !enough,
             (JobState::Failed, Some(ReasonCode::TooManyFailed)) => !too_many,
             (JobState::Failed, Some(ReasonCode::DependencyFailed)) => {
                 spec.rules.after.iter().all(|a| self.has_succeeded(a))
             }
-            (JobState::Running, _) => enough || too_many,
+            (JobState::Failed, Some(ReasonCode::GangFailed)) => !fallen,
+            (JobState::Running, _) => enough || too_many || fallen,
             _ => false,
         };
         wrong.then(|| Broken {

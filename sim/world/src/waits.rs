@@ -44,7 +44,7 @@ impl World {
         let paths = PoolPaths::of(&tree);
         let runs = self.runs_of_pools(&tree);
         // A gang waits for all of itself.
-        let n = spec.gang.map_or(1, |_| spec.instances());
+        let n = spec.gang.as_ref().map_or(1, |_| spec.instances());
         let cpus = spec.group(&waiting.group).map_or(0, |g| g.room().cpus);
         let mut pools = tree.lineage(paths.of_job(head));
         let reached = pools.any(|pool| {

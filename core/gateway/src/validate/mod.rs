@@ -4,6 +4,7 @@
 mod clusters;
 mod container;
 mod daemon;
+mod gang;
 mod group;
 mod pod;
 pub mod pool;

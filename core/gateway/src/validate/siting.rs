@@ -7,7 +7,7 @@ use echelon_core_model::spec::GroupSpec;
 
 /// Most values of one rule.
 const MOST_VALUES: usize = 1_000;
-const ATTRIBUTE: &str = "must name an attribute of hosts, or `hostname`";
+pub(super) const ATTRIBUTE: &str = "must name an attribute of hosts, or `hostname`";
 
 pub(super) fn check(g: &GroupSpec, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");
@@ -67,7 +67,7 @@ pub(super) fn check(g: &GroupSpec, path: &str, out: &mut Violations) {
     }
 }
 
-fn is_attribute(name: &str) -> bool {
+pub(super) fn is_attribute(name: &str) -> bool {
     !name.is_empty() && is_line(name, 255)
 }
 

@@ -1,10 +1,10 @@
 //! Rules of a job spec as a whole.
 
 use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path};
-use super::{Violations, daemon, group, rules, schedule};
+use super::{Violations, daemon, gang, group, rules, schedule};
 use echelon_core_model::Amount;
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::spec::{JobKind, JobSpec, MAX_GANG, MAX_SPEC_BYTES, OnSilence, Spread};
+use echelon_core_model::spec::{JobKind, JobSpec, MAX_SPEC_BYTES, OnSilence};
 use echelon_core_model::{JobId, Span};
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ const GROUPS: usize = 64;
 const LABELS: usize = 64;
 const CLUSTERS: usize = 1024;
 /// Shortest and longest wait before a silent run is replaced: below, every pause of a network starts a second run.
-const SHORTEST_SILENCE: Span = Span::seconds(1);
-const LONGEST_SPAN: Span = Span::minutes(365 * 24 * 60);
+pub(super) const SHORTEST_SILENCE: Span = Span::seconds(1);
+pub(super) const LONGEST_SPAN: Span = Span::minutes(365 * 24 * 60);
 
 /// Longest time for which a replacement is watched before the next one follows.
 const LONGEST_HEALTH: Span = Span::minutes(60);
@@ -64,7 +64,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         at("preemptible"),
         "must be true where the job is revocable: what runs on lent room may be killed at any time",
     );
-    gang(s, path, out);
+    gang::gang(s, path, out);
     update(s, &at("update"), out);
     rules::of_job(s, path, out);
     daemon::of_job(s, path, out);
@@ -78,41 +78,6 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
             !keeps_data || on == OnSilence::Wait,
             at(field),
             "must be wait: what is in an instance's volume is on its host only",
-        );
-    }
-}
-
-fn gang(s: &JobSpec, path: &str, out: &mut Violations) {
-    let Some(gang) = s.gang else { return };
-    let at = |field: &str| format!("{path}.{field}");
-    out.check(
-        s.kind == JobKind::Batch,
-        at("gang"),
-        format!("is for jobs of kind batch; this one is of kind {}", s.kind),
-    );
-    out.check(
-        (SHORTEST_SILENCE..=LONGEST_SPAN).contains(&gang.start_within),
-        at("gang.start_within"),
-        "must be 1 second to 365 days",
-    );
-    out.check(
-        s.instances() <= MAX_GANG,
-        at("gang"),
-        format!(
-            "has {} instances; at most {MAX_GANG} can begin together",
-            s.instances()
-        ),
-    );
-    out.check(
-        s.clusters.spread == Spread::None,
-        at("clusters.spread"),
-        "must be none: a gang runs on one cluster",
-    );
-    for (i, g) in s.groups.iter().enumerate() {
-        out.check(
-            g.max_running.is_none(),
-            at(&format!("groups[{i}].max_running")),
-            "must be left out: all instances of a gang run at the same time",
         );
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use echelon_core_model::Amount;
 use echelon_core_model::Span;
+use echelon_core_model::gang::{Gang, OnMemberFailure};
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rules::{After, Completion, Condition, Restart};
@@ -63,6 +64,44 @@ fn each_rule_of_a_job_names_its_field() {
         },
         "spec.preemptible",
     );
+}
+
+#[test]
+fn each_rule_of_a_gang_names_its_field() {
+    let with = |change: fn(&mut Gang)| {
+        move |s: &mut JobSpec| {
+            let mut gang = Gang::new(Span::minutes(5));
+            change(&mut gang);
+            s.gang = Some(gang);
+        }
+    };
+    check(with(|g| g.start_within = Span::ZERO), "spec.gang.start_within");
+    check(
+        with(|g| g.topology.levels = vec!["rack".to_owned(), String::new()]),
+        "spec.gang.topology[1]",
+    );
+    check(
+        with(|g| g.topology.levels = vec!["rack".to_owned(), "rack".to_owned()]),
+        "spec.gang.topology[1]",
+    );
+    check(
+        with(|g| g.topology.levels = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec()),
+        "spec.gang.topology",
+    );
+    check(
+        with(|g| g.topology.required = true),
+        "spec.gang.topology_required",
+    );
+    for on_failure in [OnMemberFailure::Gang, OnMemberFailure::Job] {
+        let budget = |s: &mut JobSpec| {
+            s.rules.max_failed = Some(Amount::Count(1));
+            s.gang = Some(Gang {
+                on_failure,
+                ..Gang::new(Span::minutes(5))
+            });
+        };
+        check(budget, "spec.max_failed");
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod states;
 mod takeover;
 
 use echelon_core_jobs::{News, Policy, Start, Told, Whom, begin};
+use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, defaults};
@@ -50,6 +51,7 @@ pub(crate) fn policy(kind: JobKind) -> Policy {
         kind,
         retry: defaults::retry(kind),
         restart: Restart::OnFailure,
+        gang: OnMemberFailure::Member,
         healthy_after: Span::minutes(5),
         jitter: 0,
     }
@@ -109,6 +111,7 @@ fn begun_with(record: &mut InstanceRecord, sidecars: Vec<SidecarName>) {
         revocable: Resources::ZERO,
         volume: None,
         sidecars,
+        gang_try: 0,
     };
     begin(record, &instance(), start, NOW);
 }

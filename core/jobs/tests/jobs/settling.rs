@@ -2,6 +2,7 @@
 
 use crate::{FIRST, NOW, news, policy, record};
 use echelon_core_jobs::{News, Next, Policy, Told, Wanted, hear, next, stop_run};
+use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::instance::{Ended, InstanceRecord};
 use echelon_core_model::job::Desired;
 use echelon_core_model::rules::Restart;
@@ -137,4 +138,44 @@ fn what_was_stopped_for_others_has_not_failed() {
         NOW,
     );
     assert_eq!((record.attempts, record.ended), (0, None));
+}
+
+#[test]
+fn a_failure_of_a_member_counts_its_gangs_try_and_not_its_own_failures() {
+    let of = |gang| Policy {
+        gang,
+        ..policy(JobKind::Batch)
+    };
+    // Of three tries the first two are forgiven; it has failed once before, in the first.
+    let table = [
+        (OnMemberFailure::Member, 0, (2, None)),
+        (OnMemberFailure::Gang, 1, (1, None)),
+        (OnMemberFailure::Gang, 2, (2, None)),
+        (OnMemberFailure::Gang, 3, (3, Some(Ended::Failed))),
+        (OnMemberFailure::Job, 1, (1, Some(Ended::Failed))),
+    ];
+    for (on_failure, gang_try, expected) in table {
+        let mut record = record(RunState::Running);
+        record.attempts = 1;
+        record.run.as_mut().unwrap().gang_try = gang_try;
+        hear(&mut record, FIRST, &exited(1), &of(on_failure), NOW);
+        assert_eq!(
+            (record.attempts, record.ended),
+            expected,
+            "{on_failure}, try {gang_try}"
+        );
+    }
+}
+
+#[test]
+fn what_serves_a_gang_for_ever_fails_with_it_however_it_ends() {
+    let serving = |gang| Policy {
+        gang,
+        ..with(Restart::Always)
+    };
+    for code in [0, 1] {
+        let ended = |gang| after(&serving(gang), &exited(code)).ended;
+        assert_eq!(ended(OnMemberFailure::Member), None);
+        assert_eq!(ended(OnMemberFailure::Job), Some(Ended::Failed));
+    }
 }

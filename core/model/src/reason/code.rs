@@ -213,6 +213,12 @@ pub enum ReasonCode {
     RolloutRollback = 125,
     /// The version that it is to run is still being read.
     RolloutSpec = 126,
+    /// A member of its gang failed or was lost: all of it is stopped, to begin anew together.
+    GangRestart = 218,
+    /// A member of its gang has failed for good.
+    GangFailed = 219,
+    /// No hosts that are together as its gang is to be have room for all of it.
+    GangTopology = 220,
 }
 
 impl ReasonCode {
@@ -313,6 +319,9 @@ impl ReasonCode {
         Self::RolloutAborted,
         Self::RolloutRollback,
         Self::RolloutSpec,
+        Self::GangRestart,
+        Self::GangFailed,
+        Self::GangTopology,
     ];
 
     /// The number that is stored and sent.
@@ -331,11 +340,11 @@ impl ReasonCode {
     #[must_use]
     pub const fn layer(self) -> Layer {
         match self.number() {
-            0..=9 | 111..=129 => Layer::Goal,
+            0..=9 | 111..=129 | 218 | 219 => Layer::Goal,
             // The first ten are used up.
             10..=19 | 90..=99 => Layer::Pool,
             20..=29 => Layer::Routing,
-            30..=39 | 100..=109 => Layer::Placement,
+            30..=39 | 100..=109 | 220 => Layer::Placement,
             40..=49 => Layer::Launch,
             50..=69 | 110 => Layer::Run,
             _ => Layer::System,

@@ -17,6 +17,11 @@ impl ReasonCode {
             Self::GangIncomplete => {
                 "a part of its gang did not run in time; all of it is stopped to begin anew"
             }
+            Self::GangRestart => {
+                "a member of its gang failed or was lost; all of it is stopped to begin anew"
+            }
+            Self::GangFailed => "a member of its gang has failed for good",
+            Self::GangTopology => "no hosts that are together as its gang has to be have room for all of it",
             Self::GangWaits => "waits to begin together with the rest of its gang",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",

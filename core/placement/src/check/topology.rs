@@ -231,6 +231,25 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// A gang that has to be together is on hosts that share a value of one of its attributes, those of its other members among them.
+    pub(super) fn togetherness(&mut self, answer: &Answer) {
+        let required = self.groups.values().filter(|w| w.together.required);
+        let gangs: BTreeMap<JobId, &Wanted> = required.map(|w| (w.job, *w)).collect();
+        for (job, wanted) in gangs {
+            let new = answer.choices.iter().filter(|c| c.instance.job == job);
+            let new: BTreeSet<&HostId> = new.map(|c| &c.host).collect();
+            let hosts = || new.iter().copied().chain(&wanted.together.with);
+            let views: Vec<&HostView> = hosts().filter_map(|id| self.hosts.get(id).copied()).collect();
+            let (Some(first), false) = (views.first(), new.is_empty()) else {
+                continue;
+            };
+            let mut levels = wanted.together.levels.iter();
+            if !levels.any(|by| views.iter().all(|v| are_near(by, first, v))) {
+                self.broken.push(Broken::Scattered(job));
+            }
+        }
+    }
+
     /// Nobody is on a host that is preferred less than one that still fits, where nothing goes before that.
     pub(super) fn preferences(&mut self, wanted: &'a Wanted, answer: &Answer) {
         let siting = &wanted.siting;

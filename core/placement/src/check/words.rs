@@ -32,6 +32,7 @@ impl fmt::Display for Broken {
                 write!(f, "{i} is on a host that is preferred less than {h}, which fits")
             }
             Self::Parted(job) => write!(f, "a part of the gang {job} has hosts, and another none"),
+            Self::Scattered(job) => write!(f, "the gang {job} has to be together and is not"),
             Self::FalseReason(job, group) => write!(f, "the reason of {job}.{group} is not true"),
         }
     }

@@ -8,7 +8,7 @@ use echelon_core_model::{GroupName, JobId};
 use echelon_core_testkit::build::shape;
 use proptest::prelude::*;
 
-fn member(job: u128, name: &str, instances: u32, cores: u64) -> Wanted {
+pub fn member(job: u128, name: &str, instances: u32, cores: u64) -> Wanted {
     Wanted {
         version: 1,
         group: GroupName::new(name),

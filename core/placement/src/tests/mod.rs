@@ -7,6 +7,7 @@ mod model;
 mod properties;
 mod rules;
 mod size;
+mod together;
 mod victims;
 
 use crate::{Answer, Item, Problem, Wanted, check, place};
@@ -64,6 +65,7 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
         group: GroupName::new("main"),
         kind,
         gang: false,
+        together: crate::Together::default(),
         priority: 0,
         resources,
         revocable: false,

@@ -5,7 +5,8 @@ use crate::cluster::Cluster;
 use crate::world::{Storage, World, job, marked, range, seconds};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::directive::{Order, ReportPart};
-use echelon_core_model::spec::{Gang, JobSpec};
+use echelon_core_model::gang::Gang;
+use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{GroupName, HostId, ReasonCode, RunState};
 use echelon_core_testkit::build::{JobBuilder, main_group, shape};
 
@@ -13,9 +14,7 @@ use echelon_core_testkit::build::{JobBuilder, main_group, shape};
 fn spec() -> JobSpec {
     let builder = JobBuilder::batch("train", 2).shape(shape(1, 64));
     let mut spec = builder.with_group("ps", 1, shape(1, 64)).gang().build();
-    spec.gang = Some(Gang {
-        start_within: seconds(20),
-    });
+    spec.gang = Some(Gang::new(seconds(20)));
     spec
 }
 

@@ -27,6 +27,8 @@ mod framework;
 #[cfg(test)]
 mod gang_claims;
 #[cfg(test)]
+mod gang_tries;
+#[cfg(test)]
 mod gangs;
 mod grants;
 #[cfg(test)]
@@ -44,6 +46,8 @@ mod losses;
 #[cfg(test)]
 mod moves;
 mod offers;
+#[cfg(test)]
+mod peers;
 #[cfg(test)]
 mod pods;
 #[cfg(test)]

@@ -76,6 +76,7 @@ fn run_at(generation: u32, state: RunState) -> Run {
         ending: None,
         available_at: None,
         probes: Default::default(),
+        gang_try: 0,
     }
 }
 

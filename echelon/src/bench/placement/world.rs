@@ -4,7 +4,7 @@ use echelon_core_model::cluster::{HostView, Slack};
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Test};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, PortSet, Resources};
-use echelon_core_placement::{Hosts, Item, Neighbour, Wanted};
+use echelon_core_placement::{Hosts, Item, Neighbour, Together, Wanted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -112,6 +112,7 @@ fn group(kind: JobKind, instances: u32, resources: Resources) -> Wanted {
         group: GroupName::new(GroupName::DEFAULT),
         kind,
         gang: false,
+        together: Together::default(),
         priority: 0,
         resources,
         revocable: false,

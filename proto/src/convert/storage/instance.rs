@@ -250,6 +250,7 @@ impl<'a> HostsOut<'a> {
             available_at,
             members,
             ending,
+            gang_try,
         } = run;
         wire::Run {
             generation: generation.0,
@@ -275,6 +276,7 @@ impl<'a> HostsOut<'a> {
             health: probes.health,
             readiness: probes.readiness,
             available_at_ms: available_at.map(|t| t.0),
+            gang_try: *gang_try,
         }
     }
 
@@ -362,6 +364,7 @@ impl HostsIn {
             available_at: moment(message.available_at_ms),
             members: list("members", message.members)?,
             ending: optional("ending", message.ending)?,
+            gang_try: message.gang_try,
         })
     }
 

@@ -1,0 +1,49 @@
+//! What members of a gang find in their environment of each other. It is made from the records of all of them, which are durable before
+//! the first of them is launched, so whoever leads by then tells the same.
+
+use crate::Shard;
+use crate::picture::RunAt;
+use echelon_core_hosts::Launch;
+use echelon_core_model::gang::{Peers, Place};
+use echelon_core_model::{GroupName, InstanceNumber, JobId};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Shard {
+    /// What these runs are told of their gangs, by job. `O(members)` for each gang.
+    pub(crate) fn peers_of(&self, runs: &[RunAt]) -> BTreeMap<JobId, Peers> {
+        let groups = runs.iter().filter_map(|(at, ..)| self.picture.groups.get(&at.0));
+        let of_gangs = groups.filter(|g| g.spec.as_ref().is_some_and(|s| s.gang.is_some()));
+        let jobs: BTreeSet<JobId> = of_gangs.map(|g| g.job()).collect();
+        let told = |job: JobId| Some((job, self.peers(job)?));
+        jobs.into_iter().filter_map(told).collect()
+    }
+
+    fn peers(&self, job: JobId) -> Option<Peers> {
+        let of_job = self.picture.groups_of(job);
+        let spec = of_job
+            .iter()
+            .find_map(|n| self.picture.groups.get(n)?.spec.as_ref())?;
+        let places = spec.groups.iter().map(|g| {
+            let group = self.picture.group(job, &g.name);
+            let place = |n: u32| {
+                let run = group?.record(InstanceNumber(n))?.run.as_ref()?;
+                Some(Place {
+                    hostname: &run.hostname,
+                    ports: &run.ports,
+                })
+            };
+            (g.name.clone(), (0..g.instances).map(place).collect())
+        });
+        Some(Peers::new(&places.collect::<BTreeMap<GroupName, Vec<_>>>()))
+    }
+}
+
+/// Tells all tasks of a launch, if it is of a gang.
+pub(crate) fn tell(launch: &mut Launch, peers: &BTreeMap<JobId, Peers>) {
+    let of = &launch.task.instance;
+    let Some(peers) = peers.get(&of.job) else { return };
+    let sidecars = launch.sidecars.iter_mut().map(|s| &mut s.runtime.env);
+    for env in std::iter::once(&mut launch.runtime.env).chain(sidecars) {
+        env.extend(peers.variables(&of.group, of.number));
+    }
+}
