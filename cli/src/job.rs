@@ -7,6 +7,8 @@ mod instances;
 mod list;
 mod logs;
 mod plan;
+mod replace;
+mod restart;
 mod run;
 mod show;
 mod watch;
@@ -96,8 +98,10 @@ pub enum Command {
         #[arg(long)]
         wait: bool,
     },
-    /// Replace every run, within max_unavailable
-    Restart(change::Which),
+    /// Replace every run, or those of some instances, within max_unavailable
+    Restart(restart::Args),
+    /// Give an instance whose host is gone for good an empty volume, and so another host
+    Replace(replace::Args),
     /// End instances by number, for good: the group has as many fewer, and nobody takes their place
     End {
         #[command(flatten)]
@@ -147,7 +151,8 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Events { job, limit } => list::events(context, &job, limit).await,
         Command::Explain { job } => explain::explain(context, &job).await,
         Command::Stop { which, wait } => change::stop(context, which, wait).await,
-        Command::Restart(which) => change::restart(context, which).await,
+        Command::Restart(args) => restart::restart(context, args).await,
+        Command::Replace(args) => replace::replace(context, args).await,
         Command::End {
             which,
             numbers,

@@ -3,6 +3,8 @@
 
 #[path = "standalone/batch.rs"]
 mod batch;
+#[path = "standalone/counter.rs"]
+mod counter;
 #[path = "standalone/daemons.rs"]
 mod daemons;
 #[path = "standalone/gangs.rs"]

@@ -1,24 +1,19 @@
 //! Endpoints of a job for Prometheus' HTTP service discovery: all of them in one list, or an error, on which Prometheus keeps what it has.
 
 use crate::context::Gateway;
+use crate::endpoints;
 use crate::error::status;
 use crate::json::error::problem;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use echelon_core_gateway::instances::{InstanceFilter, InstanceView, list_endpoints};
-use echelon_core_gateway::page::PageRequest;
-use echelon_core_gateway::{ApiError, ErrorReason, resource};
+use echelon_core_gateway::instances::{InstanceFilter, InstanceView};
+use echelon_core_gateway::{ApiError, resource};
 use echelon_core_model::GroupName;
 use echelon_core_model::instance::Run;
 use echelon_core_model::runtime::Port;
 use http::header;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// Rows asked for at once.
-const PAGE: i32 = 1000;
-/// Most pages: nobody wants a longer list in one answer.
-const PAGES: usize = 100;
 
 /// Serves `/http_sd/jobs/{job}?group=...&port=...`: each port of each endpoint, or only that of a name.
 pub(crate) async fn serve(
@@ -46,28 +41,13 @@ async fn targets(
         .transpose()
         .map_err(|e| ApiError::field("group", e.to_string()))?;
     let asked = resource::job(&format!("jobs/{job}"), "job")?;
-    let (mut out, mut token) = (Vec::new(), String::new());
-    for _ in 0..PAGES {
-        let filter = InstanceFilter {
-            group: group.clone(),
-            ..InstanceFilter::default()
-        };
-        let page = PageRequest {
-            size: PAGE,
-            token: std::mem::take(&mut token),
-        };
-        let found = list_endpoints(&gateway.facts, &asked, filter, page, gateway.now()).await?;
-        let port = fields.get("port").map(String::as_str);
-        out.extend(found.page.items.iter().flat_map(|i| of_instance(i, job, port)));
-        match found.page.next {
-            Some(next) => token = next,
-            None => return Ok(out),
-        }
-    }
-    Err(ApiError::new(
-        ErrorReason::FieldInvalid,
-        "more endpoints than one list may have; ask for one group, or page through /v1/jobs/{job}/endpoints",
-    ))
+    let filter = InstanceFilter {
+        group,
+        ..InstanceFilter::default()
+    };
+    let (_, found) = endpoints::all(gateway, &asked, &filter).await?;
+    let port = fields.get("port").map(String::as_str);
+    Ok(found.iter().flat_map(|i| of_instance(i, job, port)).collect())
 }
 
 fn of_instance(view: &InstanceView, job: &str, port: Option<&str>) -> Vec<Value> {
@@ -124,6 +104,7 @@ mod tests {
                 ..InstanceRecord::default()
             }),
             ended: false,
+            crash_loops: false,
         }
     }
 

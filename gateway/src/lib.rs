@@ -6,6 +6,7 @@
 mod access;
 mod config;
 mod context;
+mod endpoints;
 mod error;
 mod facts;
 mod grpc;

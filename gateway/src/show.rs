@@ -2,10 +2,11 @@
 
 use echelon_core_gateway::instances::InstanceView;
 use echelon_core_gateway::view::{JobView, Part};
+use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Waiting;
 use echelon_core_model::{ClusterId, InstanceId, JobId};
 use echelon_proto::convert::quantity::{duration, timestamp};
-use echelon_proto::convert::{instance, job, reason, rollout, schedule, spec};
+use echelon_proto::convert::{instance, job, reason, restart, rollout, schedule, spec};
 use echelon_proto::echelon::v1;
 use std::collections::BTreeMap;
 
@@ -49,6 +50,10 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
         past_rollouts: rollout::all_past(&head.past_rollouts, head.rollout.as_ref()),
         schedule_status: head.schedule.as_ref().map(|s| schedule::status(s, &view.due)),
         origin: head.origin.as_deref().map(schedule::origin),
+        restart: head.restarts.as_deref().map(|wish| {
+            let of = progress.and_then(|p| p.restart.as_ref());
+            restart::restart(wish, of)
+        }),
     }
 }
 
@@ -130,8 +135,21 @@ pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
             .filter(|r| r.not_before.0 > 0)
             .map(|r| timestamp(r.not_before)),
         volume: record.and_then(|r| r.volume.as_ref()).map(instance::volume),
+        crash_loop: view.crash_loops.then(|| record.map(show_crash_loop)).flatten(),
         ended: view.ended,
         stale: view.state.is_none() || view.cluster.as_ref().is_some_and(Part::is_stale),
+    }
+}
+
+fn show_crash_loop(record: &InstanceRecord) -> v1::CrashLoop {
+    let waits = record.run.as_ref().is_some_and(|r| r.state.is_ended());
+    let last = record.failure.as_deref();
+    v1::CrashLoop {
+        failures: record.attempts,
+        next_try_time: waits.then(|| timestamp(record.not_before)),
+        last_time: last.map(|f| timestamp(f.at)),
+        last_reason: last.map(|f| reason::reason(&f.reason)),
+        last_exit_code: last.and_then(|f| f.exit_code),
     }
 }
 

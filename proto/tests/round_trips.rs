@@ -8,6 +8,7 @@ use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Block;
+use echelon_core_model::restart::GroupRestarts;
 use echelon_core_model::{Generation, JobId};
 use echelon_core_testkit::build::{JobBuilder, main_group};
 use echelon_proto::convert::shard::Changed;
@@ -38,10 +39,11 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
     );
     let grants = vec((any_of::generation(), any_of::grant()), 0..3);
     let part = (any::<u32>(), any::<u64>());
-    let rollout = (of(any_of::rollout()), any::<u32>());
+    let restarts = vec((any_of::version(), any_of::ranges()), 0..3);
+    let rollout = (of(any_of::rollout()), any::<u32>(), restarts);
     let rest = (vec(any_of::assigned(), 0..3), grants, part, rollout);
     (first, rest).prop_map(|((job, group, head_version, goal, spec_version), rest)| {
-        let (ranges, grants, (max_unavailable, part_number), (rollout, update_below)) = rest;
+        let (ranges, grants, (max_unavailable, part_number), (rollout, update_below, restarts)) = rest;
         SliceOrder {
             job,
             group,
@@ -54,6 +56,7 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
             part_number,
             rollout,
             update_below,
+            restarts: GroupRestarts(restarts),
         }
     })
 }
@@ -139,7 +142,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any_of::ranges(),
         any_of::ranges(),
         any_of::counts(),
-        any::<[u64; 11]>(),
+        any::<[u64; 12]>(),
         waiting,
         (any::<u64>(), any::<u32>(), any::<u64>()),
         of(any_of::at()),
@@ -158,6 +161,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             added,
             updated,
             update_failures,
+            restarting,
         ] = numbers;
         let (outdated, max_unavailable, part_number) = part;
         SliceReport {
@@ -187,6 +191,8 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             updated,
             update_failures,
             hosts: (max_unavailable % 3 > 0).then_some(max_unavailable / 3),
+            restarting,
+            first_behind: last_begun.map(|_| max_unavailable),
         }
     })
 }

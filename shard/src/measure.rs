@@ -49,6 +49,7 @@ pub(crate) struct Measures {
     offers: Offers,
     unanswered: IntGauge,
     instances: IntGaugeVec,
+    crash_looping: IntGauge,
     operations: IntGauge,
     next_look: Timestamp,
 }
@@ -121,6 +122,10 @@ impl Measures {
                 "Instances with a record, by state.",
                 &["state"],
             )?,
+            crash_looping: gauge(
+                "echelon_shard_crash_looping_instances",
+                "Instances that fail again and again: three failures in a row or more, and not yet forgiven.",
+            )?,
             operations: gauge(
                 "echelon_storage_operations_pending",
                 "Operations on storage without an answer yet.",
@@ -177,6 +182,7 @@ impl Measures {
         self.refused.set(driver.refused().is_some().into());
         self.limits.look(driver);
         self.logs.look(driver);
+        self.crash_looping.set(count(driver.crash_looping()));
         self.operations.set(count(driver.pending_operations()));
         self.open_offers.set(count(driver.open_offers()));
         self.offers.look(driver.offers());

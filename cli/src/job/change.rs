@@ -1,4 +1,4 @@
-//! `echelon job update|rollback|stop|restart|scale|delete`: changes of what is wanted. They answer at once; `job watch` shows what becomes
+//! `echelon job update|rollback|stop|scale|delete`: changes of what is wanted. They answer at once; `job watch` shows what becomes
 //! of them.
 
 use super::{show, watch};
@@ -50,20 +50,6 @@ pub async fn stop(context: &Context, which: Which, wait: bool) -> Result<(), Fai
         follow.await?;
     }
     show::print(context, &job);
-    Ok(())
-}
-
-/// Restarts a job. Not repeated by itself: two restarts are two restarts.
-pub async fn restart(context: &Context, which: Which) -> Result<(), Failure> {
-    let client = context.client().await?;
-    let request = v1::RestartJobRequest {
-        name: which.name(),
-        etag: which.etag,
-    };
-    told(
-        context,
-        client.once(client.job_service().restart_job(request)).await?.job,
-    );
     Ok(())
 }
 

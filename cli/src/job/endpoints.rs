@@ -1,11 +1,12 @@
 //! `echelon job endpoints`.
 
 use crate::context::Context;
-use crate::exit::Failure;
-use crate::output::{self, Listing};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Format, Listing};
 use crate::shape;
 use clap::Args;
 use echelon_clients_rust::{self as client, v1};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which endpoints.
 #[derive(Debug, Args)]
@@ -21,11 +22,25 @@ pub struct Filter {
     /// At most this many
     #[arg(long, default_value_t = 10_000)]
     limit: usize,
+    /// Go on with what changes, a line each, until the job has ended: `+` is there, `-` is not any more
+    #[arg(long)]
+    watch: bool,
 }
 
 /// Lists where available instances can be reached, in order of group and number.
 pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
-    let group = filter.group.map(|g| format!("/groups/{g}")).unwrap_or_default();
+    let group = filter
+        .group
+        .as_ref()
+        .map(|g| format!("/groups/{g}"))
+        .unwrap_or_default();
+    if filter.watch {
+        let request = v1::WatchEndpointsRequest {
+            parent: format!("jobs/{}{group}", filter.job),
+            cluster: filter.cluster,
+        };
+        return watch(context, request).await;
+    }
     let request = v1::ListEndpointsRequest {
         parent: format!("jobs/{}{group}", filter.job),
         cluster: filter.cluster,
@@ -54,6 +69,60 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a watch was told so far: over broken streams, too.
+#[derive(Default)]
+struct Seen {
+    known: BTreeMap<(String, u32), v1::Endpoint>,
+    /// Told of the list that is being told anew.
+    anew: BTreeSet<(String, u32)>,
+}
+
+impl Seen {
+    /// Takes an answer in; what it says that was not known, in lines.
+    fn lines(&mut self, told: &v1::WatchEndpointsResponse) -> Vec<String> {
+        if told.begins {
+            self.anew.clear();
+        }
+        let mut out = Vec::new();
+        for e in &told.endpoints {
+            let key = (e.group.clone(), e.number);
+            self.anew.insert(key.clone());
+            if self.known.insert(key, e.clone()).as_ref() != Some(e) {
+                out.push(format!("+ {}", output::escape(&row(e).join("  "))));
+            }
+        }
+        let mut gone: Vec<(String, u32)> = told.gone.iter().map(|e| (e.group.clone(), e.number)).collect();
+        if told.whole {
+            let left = self.known.keys().filter(|key| !self.anew.contains(key));
+            gone.extend(left.cloned());
+        }
+        for key in gone {
+            if self.known.remove(&key).is_some() {
+                out.push(format!("- {}/{}", output::escape(&key.0), key.1));
+            }
+        }
+        out
+    }
+}
+
+async fn watch(context: &Context, request: v1::WatchEndpointsRequest) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let json = context.format() == Format::Json;
+    let mut seen = Seen::default();
+    let follow = client.watch_endpoints(request, |told| {
+        if json {
+            println!("{}", output::message("WatchEndpointsResponse", told));
+        } else {
+            seen.lines(told).iter().for_each(|line| println!("{line}"));
+        }
+        false
+    });
+    tokio::select! {
+        done = follow => Ok(done?),
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, String::new())),
+    }
+}
+
 fn row(e: &v1::Endpoint) -> Vec<String> {
     let doubt = if e.stale { "?" } else { "" };
     vec![
@@ -65,4 +134,55 @@ fn row(e: &v1::Endpoint) -> Vec<String> {
         e.spec_version.to_string(),
         e.task_id.clone(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(number: u32, task: &str) -> v1::Endpoint {
+        v1::Endpoint {
+            group: "main".to_owned(),
+            number,
+            hostname: "h".to_owned(),
+            task_id: task.to_owned(),
+            ..v1::Endpoint::default()
+        }
+    }
+
+    fn told(endpoints: &[(u32, &str)], begins: bool, whole: bool) -> v1::WatchEndpointsResponse {
+        v1::WatchEndpointsResponse {
+            endpoints: endpoints.iter().map(|(n, task)| endpoint(*n, task)).collect(),
+            begins,
+            whole,
+            ..v1::WatchEndpointsResponse::default()
+        }
+    }
+
+    /// First words of the lines.
+    fn lines(seen: &mut Seen, told: &v1::WatchEndpointsResponse) -> Vec<String> {
+        let first = |line: &String| line.split("  ").next().unwrap_or_default().to_owned();
+        seen.lines(told).iter().map(first).collect()
+    }
+
+    #[test]
+    fn a_list_that_is_told_anew_says_only_what_is_new_and_what_has_gone() {
+        let mut seen = Seen::default();
+        assert_eq!(
+            lines(&mut seen, &told(&[(0, "a"), (1, "b")], true, true)),
+            ["+ main/0", "+ main/1"]
+        );
+        let mut gone = told(&[], false, false);
+        gone.gone = vec![v1::GoneEndpoint {
+            group: "main".to_owned(),
+            number: 0,
+        }];
+        assert_eq!(lines(&mut seen, &gone), ["- main/0"]);
+        // The stream broke and begins again, in two parts.
+        assert_eq!(lines(&mut seen, &told(&[(0, "c")], true, false)), ["+ main/0"]);
+        assert_eq!(
+            lines(&mut seen, &told(&[(2, "d")], false, true)),
+            ["+ main/2", "- main/1"]
+        );
+    }
 }

@@ -63,6 +63,7 @@ fn people(job: &v1::Job) -> String {
     }
     lines.extend(schedule::lines(job));
     lines.extend(rollout::line(job));
+    lines.extend(super::restart::line(job));
     lines.extend(job.spec.iter().flat_map(rules));
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));

@@ -192,6 +192,7 @@ pub struct VolumeOfInstanceFile {
     pub path: Scalar,
     pub size: Scalar,
     pub reclaim: Option<Scalar>,
+    pub replace_after: Option<Scalar>,
 }
 
 /// `retry: {limit: 3, backoff: 1s, max_backoff: 5m, no_retry_exit_codes: [2]}`.

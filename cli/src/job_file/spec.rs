@@ -299,6 +299,7 @@ fn volume(r: &mut Reader, path: &str, file: VolumeOfInstanceFile) -> PersistentV
             reclaim,
             Reclaim::Keep,
         ),
+        replace_after: rules::span(r, &format!("{path}.replace_after"), file.replace_after.as_ref()),
     }
 }
 

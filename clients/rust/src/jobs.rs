@@ -108,4 +108,38 @@ impl Client {
         }
         Ok(false)
     }
+
+    /// Follows where the available instances of a job, or of a group of it, can be reached, until `seen` says that it is enough or the job
+    /// has ended. A stream that breaks is begun again, with the whole list.
+    ///
+    /// # Errors
+    /// What the gateway says, other than that it is away.
+    pub async fn watch_endpoints(
+        &self,
+        request: v1::WatchEndpointsRequest,
+        mut seen: impl FnMut(&v1::WatchEndpointsResponse) -> bool,
+    ) -> Result<(), Error> {
+        loop {
+            match self.watch_endpoints_once(request.clone(), &mut seen).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.code() != tonic::Code::Unavailable => return Err(error),
+                Err(_) => tokio::time::sleep(RESUME_AFTER).await,
+            }
+        }
+    }
+
+    async fn watch_endpoints_once(
+        &self,
+        request: v1::WatchEndpointsRequest,
+        seen: &mut impl FnMut(&v1::WatchEndpointsResponse) -> bool,
+    ) -> Result<(), Error> {
+        let answer = self.instance_service().watch_endpoints(request).await;
+        let mut stream = self.heard(answer)?.into_inner();
+        while let Some(change) = stream.message().await? {
+            if seen(&change) {
+                break;
+            }
+        }
+        Ok(())
+    }
 }

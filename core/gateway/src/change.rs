@@ -8,6 +8,7 @@ use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::view::{Federation, JobView, state};
 use echelon_core_model::job::{Desired, Goal, Head, Progress};
+use echelon_core_model::restart::Restarts;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Decided, Decision};
 use echelon_core_model::{Timestamp, Version};
@@ -116,10 +117,13 @@ pub async fn change_goal<F: Facts>(
         let Some(goal) = next_goal(&at, wish)? else {
             return view(facts, at).await;
         };
-        let head = Head {
+        let mut head = Head {
             goal,
             ..at.head.clone()
         };
+        if wish == Wish::Restart {
+            head.restarts = Some(Box::new(Restarts::of_all(head.version.next(), now, None)));
+        }
         if let Some(done) = put(facts, &change, at, head, now).await? {
             return view(facts, done).await;
         }

@@ -279,6 +279,7 @@ fn first_head(spec: &JobSpec, pool: Option<&PoolId>, planned: &PlannedRequest) -
             .is_template()
             .then(|| Box::new(ScheduleState::from(planned.at))),
         origin: None,
+        restarts: None,
     }
 }
 
@@ -368,6 +369,7 @@ async fn bar<F: Facts>(
         verdict: None,
         schedule: None,
         origin: None,
+        restarts: None,
     };
     let decision = Decision::PutHead {
         head: void,

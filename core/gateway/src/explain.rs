@@ -66,10 +66,12 @@ fn as_now(said: Waiting, parts: &[Part]) -> Waiting {
 }
 
 fn is_unwell(view: &InstanceView) -> bool {
-    !matches!(
-        view.state,
-        Some(RunState::Running | RunState::Succeeded | RunState::Starting | RunState::Stopping)
-    )
+    let looping = view.reason.code == ReasonCode::CrashLooping;
+    looping
+        || !matches!(
+            view.state,
+            Some(RunState::Running | RunState::Succeeded | RunState::Starting | RunState::Stopping)
+        )
 }
 
 fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Vec<String> {
@@ -80,6 +82,7 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
         }
     };
     let ended = view.state().is_ended();
+    let name = &view.head.name;
     if view.progress.is_none() {
         say("no resource manager has looked at the job yet; if that lasts, check that one is running and leads".to_owned());
     }
@@ -102,6 +105,13 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
     let failed = |i: &&InstanceView| {
         i.ended && i.state != Some(RunState::Killed) && i.state != Some(RunState::Pending)
     };
+    let looping = |i: &&InstanceView| i.reason.code == ReasonCode::CrashLooping;
+    if let Some(view) = instances.iter().find(looping) {
+        say(format!(
+            "see what it says with `echelon job logs {} {} --group {}`; `echelon job update` brings a mended version",
+            name, view.number, view.group
+        ));
+    }
     for view in instances.iter().filter(failed) {
         say(format!(
             "instance {} of group {}: {}; see `echelon job logs`",
@@ -193,11 +203,14 @@ fn advice(reason: &Reason, pool: &str) -> String {
     format!("{reason}: {what}")
 }
 
-/// What would help against rules about where and when runs are; of all else, nothing.
+/// What would help against failures and against rules about where and when runs are; of all else, nothing.
 const fn about_rules(code: ReasonCode) -> &'static str {
     match code {
         ReasonCode::OnSchedule => {
             "wait for its next time, or make a job of it now with `echelon job trigger`; a paused one goes on with `echelon schedule resume`"
+        }
+        ReasonCode::CrashLooping => {
+            "see what its runs say (`echelon job logs`), and bring a mended version (`echelon job update`)"
         }
         ReasonCode::HostMaxPer => "raise max_per, ask for fewer instances, or add hosts elsewhere",
         ReasonCode::HostAffinity => {

@@ -120,6 +120,7 @@ impl Memory {
             starved: None,
             released: None,
             keep_until: None,
+            restart: None,
         };
         self.progress.insert(job, progress);
     }

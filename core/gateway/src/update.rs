@@ -212,7 +212,7 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
     let volumes = |s: &JobSpec| -> BTreeMap<GroupName, Option<PersistentVolume>> {
         s.groups
             .iter()
-            .map(|g| (g.name.clone(), g.volume.clone()))
+            .map(|g| (g.name.clone(), g.volume.clone().map(unmoved)))
             .collect()
     };
     let volumes = (
@@ -234,6 +234,14 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
 fn driver(s: &JobSpec) -> String {
     let driver = s.rules.driver.as_ref();
     driver.map(ToString::to_string).unwrap_or_default()
+}
+
+/// A volume without what may change.
+fn unmoved(volume: PersistentVolume) -> PersistentVolume {
+    PersistentVolume {
+        replace_after: None,
+        ..volume
+    }
 }
 
 /// The spec from which the rollout under way began, with its version.

@@ -214,7 +214,10 @@ async fn wish<F: Facts>(
         let mut after = before.clone();
         // An instance has one volume: a newer wish takes the place of an older one.
         let replaced = |w: &VolumeWish| matches!(w, VolumeWish::Adopt(_)) && *w == wish;
-        after.volumes.retain(|v, w| found.all.contains(v) && !replaced(w));
+        let stays = |v: &VolumeId, w: &VolumeWish| {
+            matches!(w, VolumeWish::GiveUp(_)) || (found.all.contains(v) && !replaced(w))
+        };
+        after.volumes.retain(|v, w| stays(v, w));
         after.volumes.insert(id.clone(), wish.clone());
         Ok(after)
     })
@@ -273,7 +276,7 @@ impl<'a, F: Facts> Reader<'a, F> {
         let adopted = match self.own.volumes.get(id) {
             Some(VolumeWish::Adopt(instance)) => Some(instance.clone()),
             Some(VolumeWish::Destroy) => return Ok(None),
-            None => None,
+            Some(VolumeWish::GiveUp(_)) | None => None,
         };
         for instance in adopted.into_iter().chain(id.maker()) {
             let Some((head, spec)) = self.job(instance.job).await? else {

@@ -52,6 +52,7 @@ fn two() -> Memory {
         verdict: None,
         schedule: None,
         origin: None,
+        restarts: None,
     };
     store.heads.insert(JobId(7), head);
     store.specs.insert((JobId(7), 1), spec);

@@ -8,7 +8,7 @@ use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
 use echelon_core_model::{
     Generation, HostId, InstanceId, ReasonCode, Resources, RunNumber, RunState, SidecarName, Span, TaskId,
-    Timestamp, VolumeId,
+    Timestamp, Version, VolumeId,
 };
 use std::sync::Arc;
 
@@ -31,6 +31,8 @@ pub struct Start {
     pub probes: Probes,
     /// Restarts asked for so far.
     pub restarts: u32,
+    /// The head by which it begins.
+    pub head_version: Version,
     /// Its ports on the host.
     pub ports: Vec<Port>,
     /// What runs beside its main task.
@@ -90,6 +92,7 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         hostname: start.hostname,
         spec_version: start.spec_version,
         restarts: start.restarts,
+        head_version: start.head_version,
         replaces,
         started_at: None,
         ended_at: None,

@@ -1,5 +1,6 @@
 //! What the end of a run means for its instance: met, tried again after a wait, or given up.
 
+use echelon_core_model::failure::Failure;
 use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run};
 use echelon_core_model::rules::Restart;
@@ -102,9 +103,15 @@ fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
             .as_ref()
             .is_some_and(|r| ran(r) >= policy.healthy_after)
     {
-        record.attempts = 0;
-        record.avoid.clear();
+        forgive(record);
     }
+    record.failure = record.run.as_ref().map(|run| {
+        Box::new(Failure {
+            at: run.ended_at.unwrap_or(now),
+            reason: run.reason.clone(),
+            exit_code: run.exit_code,
+        })
+    });
     // All failures of one try of a gang are one.
     record.attempts = of_gang.unwrap_or_else(|| record.attempts.saturating_add(1));
     let exit_code = record.run.as_ref().and_then(|r| r.exit_code);
@@ -113,6 +120,20 @@ fn count(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
     } else {
         record.not_before = now.plus(policy.wait(record.attempts));
     }
+}
+
+/// Forgets earlier failures: it has run well since for long enough.
+pub fn forgive(record: &mut InstanceRecord) {
+    record.attempts = 0;
+    record.failure = None;
+    record.avoid.clear();
+}
+
+/// When earlier failures of an instance that runs for ever are forgiven, if it is available until then; `None`: it is not, or has none.
+#[must_use]
+pub fn forgiven_at(record: &InstanceRecord, healthy_after: Span) -> Option<Timestamp> {
+    let run = record.run.as_ref().filter(|_| record.attempts > 0)?;
+    Some(run.available_since()?.plus(healthy_after))
 }
 
 fn ran(run: &Run) -> Span {

@@ -27,6 +27,9 @@ pub fn take_over(of: &Takeover<'_>) -> Option<InstanceRecord> {
     if let Some(former) = of.former {
         record.attempts = record.attempts.max(former.attempts);
         record.not_before = record.not_before.max(former.not_before);
+        if record.failure.is_none() {
+            record.failure.clone_from(&former.failure);
+        }
         record.failed_version = record.failed_version.max(former.failed_version);
         record.ended = former.ended.filter(|e| *e != Ended::Stopped).or(record.ended);
         for host in former

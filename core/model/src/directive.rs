@@ -11,6 +11,7 @@ use crate::part::PoolParts;
 use crate::range::RangeSet;
 use crate::reason::Reason;
 use crate::resources::Resources;
+use crate::restart::GroupRestarts;
 use crate::rollout::Rollout;
 use crate::time::{Span, Timestamp};
 use crate::volume::VolumeWish;
@@ -106,6 +107,8 @@ pub struct SliceOrder {
     pub rollout: Option<Rollout>,
     /// Only instances with smaller numbers are updated for now.
     pub update_below: u32,
+    /// Restarts of parts of the group, in that head.
+    pub restarts: GroupRestarts,
 }
 
 /// From a shard to the resource manager.
@@ -238,4 +241,8 @@ pub struct SliceReport {
     pub update_failures: u64,
     /// Of a daemon's whole group: hosts on which one of it is or belongs. `None`: of other kinds, or not known yet.
     pub hosts: Option<u32>,
+    /// Instances of the whole group that are still to be restarted, as that was asked for last, or were and are not good yet.
+    pub restarting: u64,
+    /// The lowest number of the whole group here that is not brought to the version which is wanted, or not good yet.
+    pub first_behind: Option<u32>,
 }

@@ -4,7 +4,10 @@
 use crate::assignment::AssignedRange;
 use crate::bucket::BLOCK_SIZE;
 use crate::directive::Grant;
-use crate::id::{Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId};
+use crate::failure::Failure;
+use crate::id::{
+    Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId, Version,
+};
 use crate::pod::{Member, MemberId};
 use crate::range::RangeSet;
 use crate::reason::{Reason, ReasonCode};
@@ -59,6 +62,8 @@ pub struct Run {
     pub spec_version: u32,
     /// Restarts asked for when it began; a larger goal ends it.
     pub restarts: u32,
+    /// The head by which it began: a restart that a later one brought ends it.
+    pub head_version: Version,
     /// It follows a run that was stopped to be replaced (a rollout, a restart, maintenance), and none in between was good.
     pub replaces: bool,
     /// When the command began.
@@ -113,6 +118,7 @@ impl Run {
             hostname: hostname.into(),
             spec_version: 1,
             restarts: 0,
+            head_version: Version(0),
             replaces: false,
             started_at: None,
             ended_at: None,
@@ -225,6 +231,8 @@ pub struct InstanceRecord {
     pub volume: Option<HeldVolume>,
     /// The latest version, in the words of a run's, of which a run has failed; 0: none has.
     pub failed_version: u32,
+    /// How the latest of the runs ended that `attempts` counts.
+    pub failure: Option<Box<Failure>>,
 }
 
 impl InstanceRecord {

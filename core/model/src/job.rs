@@ -6,6 +6,7 @@ use crate::id::{ClusterId, GroupName, JobId, PoolId, Version};
 use crate::instance::Counts;
 use crate::pool::PoolPaths;
 use crate::reason::Reason;
+use crate::restart::{RestartProgress, Restarts};
 use crate::rollout::{PastRollout, Rollout, RolloutProgress};
 use crate::schedule::{Origin, ScheduleState};
 use crate::spec::JobKind;
@@ -82,6 +83,8 @@ pub struct Head {
     pub schedule: Option<Box<ScheduleState>>,
     /// The template that it was made of.
     pub origin: Option<Box<Origin>>,
+    /// Its restarts; `None`: none was asked for, or only of the whole job by what is older than this.
+    pub restarts: Option<Box<Restarts>>,
 }
 
 /// State of a job over all clusters.
@@ -290,6 +293,8 @@ pub struct Progress {
     pub released: Option<Timestamp>,
     /// Until when the record of an ended job stays.
     pub keep_until: Option<Timestamp>,
+    /// What became of its latest restart.
+    pub restart: Option<RestartProgress>,
 }
 
 /// Filters of a job list; all that are given must hold.

@@ -248,6 +248,7 @@ mod tests {
             verdict: None,
             schedule: None,
             origin: None,
+            restarts: None,
         }
     }
 

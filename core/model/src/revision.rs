@@ -34,6 +34,8 @@ impl GroupSpec {
             retry: self.retry,
             drain: self.drain,
             max_unavailable: self.max_unavailable,
+            // It cannot change, but for how it is looked after.
+            volume: self.volume.clone(),
             revision: other.runs_of(other_version),
             ..other.clone()
         }

@@ -2,7 +2,7 @@
 //! what is wanted of those that nobody holds. A volume is never destroyed without a stored wish.
 
 use crate::id::{HostId, InstanceId, TaskId, VolumeId};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl fmt::Display for Reclaim {
     }
 }
 
-/// The volume that each instance of a group has. It never changes in the life of a job.
+/// The volume that each instance of a group has. But for `replace_after` it never changes in the life of a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PersistentVolume {
     /// Where runs see it: a path within the sandbox, or with an image an absolute one.
@@ -42,6 +42,8 @@ pub struct PersistentVolume {
     pub size: u64,
     /// What becomes of it in the end.
     pub reclaim: Reclaim,
+    /// When nothing was heard of its host for so long, its instance begins anew with an empty one; `None`: by command only.
+    pub replace_after: Option<Span>,
 }
 
 /// The volume of an instance. The instance runs where it is.
@@ -79,6 +81,8 @@ pub enum VolumeWish {
     Destroy,
     /// An instance is to have it in place of its own.
     Adopt(InstanceId),
+    /// The instance that holds it is to have a new one in its place, since its host is gone for good.
+    GiveUp(InstanceId),
 }
 
 impl VolumeId {

@@ -54,6 +54,7 @@ pub fn place_by(problem: &Problem, table: &[&'static dyn Strategy]) -> (Answer, 
         room: Room::new(&problem.hosts, &problem.otherwise),
         others: Others::new(&problem.others),
         classes: BTreeMap::new(),
+        back: BTreeSet::new(),
         full: BTreeSet::new(),
         left_over: Vec::new(),
         answer: Answer {
@@ -68,6 +69,8 @@ pub fn place_by(problem: &Problem, table: &[&'static dyn Strategy]) -> (Answer, 
         .iter()
         .filter(|w| !w.bound.is_empty())
         .for_each(|wanted| seating.seat_bound(wanted));
+    // Their room was theirs a moment ago.
+    groups.iter().for_each(|wanted| seating.seat_back(wanted));
     for of_job in groups.chunk_by(|a, b| a.gang && b.gang && a.job == b.job) {
         match of_job {
             [wanted] if !wanted.gang => seating.seat(wanted),
@@ -83,6 +86,8 @@ struct Seating<'a, 't> {
     others: Others<'a>,
     /// Hosts by what groups are spread over and prefer.
     classes: BTreeMap<(&'a [String], &'a [Preference]), Rc<Classes>>,
+    /// Instances that went back to where they were.
+    back: BTreeSet<(JobId, &'a GroupName, InstanceNumber)>,
     /// Those for which there is no room any more.
     full: BTreeSet<Class<'a>>,
     left_over: Vec<(&'a Wanted, Vec<InstanceNumber>)>,
@@ -99,11 +104,37 @@ impl<'a> Seating<'a, '_> {
         self.answer.unplaced.extend(bound.unplaced);
     }
 
+    /// Seats those of a group that go back to where they were.
+    fn seat_back(&mut self, wanted: &'a Wanted) {
+        let of = |i: &&'a Item| i.former.is_some();
+        if wanted.gang || !wanted.items.iter().any(|i| of(&i)) {
+            return;
+        }
+        let items = items_in_order(wanted, &mut Vec::new());
+        let items: Vec<&Item> = items.into_iter().filter(of).collect();
+        let rules = Rules::new(wanted, &self.others, &self.room);
+        let classes = self.classes_of(&rules);
+        let strategy = strategy::of(wanted, self.table);
+        let seated = Search::new(rules, classes, strategy, &mut self.room, None).seat_back(&items);
+        let numbers = seated.iter().map(|s| (wanted.job, &wanted.group, s.item.number));
+        self.back.extend(numbers);
+        self.note(wanted, &seated);
+    }
+
+    /// The items of a group that are not seated yet, by number, each once.
+    fn unseated(&mut self, wanted: &'a Wanted) -> Vec<&'a Item> {
+        let mut items = items_in_order(wanted, &mut self.report.problems);
+        if !self.back.is_empty() {
+            items.retain(|i| !self.back.contains(&(wanted.job, &wanted.group, i.number)));
+        }
+        items
+    }
+
     /// Seats as many of a group as fit.
     fn seat(&mut self, wanted: &'a Wanted) {
         let class = class_of(wanted);
         let rest = if self.full.contains(&class) {
-            let items = items_in_order(wanted, &mut self.report.problems);
+            let items = self.unseated(wanted);
             items.iter().map(|i| i.number).collect()
         } else {
             let (rest, all_alike) = self.seat_some(wanted, None);
@@ -119,7 +150,7 @@ impl<'a> Seating<'a, '_> {
 
     /// Seats as many of a group as fit, on all hosts or within a region; tells the others, and whether who is alike finds no room either.
     fn seat_some(&mut self, wanted: &'a Wanted, within: Option<&Region>) -> (Vec<InstanceNumber>, bool) {
-        let items = items_in_order(wanted, &mut self.report.problems);
+        let items = self.unseated(wanted);
         if items.is_empty() {
             return (Vec::new(), false);
         }

@@ -106,6 +106,9 @@ pub struct Item {
     pub number: InstanceNumber,
     /// Hosts that are used only when no other host fits.
     pub avoid: Vec<HostId>,
+    /// The host of the run that it replaces, which was there a moment ago: it goes back there, before anybody else is served, where
+    /// no other host is better by its rules.
+    pub former: Option<HostId>,
 }
 
 /// An instance that can only be where its volume is.

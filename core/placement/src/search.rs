@@ -110,6 +110,17 @@ pub struct Search<'s, 'a> {
 
 const FREE: Price = (0, [0; 3]);
 
+fn price_of(rules: &Rules<'_>, room: &Room<'_>, strategy: &dyn Strategy, host: HostIdx) -> Price {
+    let count = rules.count(host);
+    let of = Candidate {
+        host,
+        size: room.size(host),
+        count,
+    };
+    let first = if rules.spreads_over_hosts() { count } else { 0 };
+    (first, strategy.cost(of))
+}
+
 impl<'s, 'a> Search<'s, 'a> {
     /// Begins one, among all hosts or only some.
     pub fn new(
@@ -178,6 +189,47 @@ impl<'s, 'a> Search<'s, 'a> {
         out
     }
 
+    /// Seats those of the items that have a former host to go back to: where it may be used, is not avoided, and no host is better by
+    /// the rules. The others are left for later.
+    pub fn seat_back(&mut self, items: &[&'a Item]) -> Vec<Seated<'a>> {
+        let mut out = Vec::new();
+        for &item in items {
+            let former = item.former.as_ref().filter(|id| !item.avoid.contains(id));
+            let Some(former) = former.and_then(|id| self.room.find(id)) else {
+                continue;
+            };
+            let Some(best) = self.take_best() else { break };
+            let goes_back = self.is_as_good(former, best);
+            if goes_back {
+                let ports = self.room.take(former, self.rules.wanted());
+                self.rules.seated(former);
+                out.push(Seated {
+                    item,
+                    host: former,
+                    ports,
+                    avoided: false,
+                });
+            }
+            self.learn(best);
+            if goes_back && former != best {
+                self.learn(former);
+            }
+        }
+        out
+    }
+
+    /// Whether a host may be used, and by the rules none is better than it; `best` is the one that would be taken.
+    fn is_as_good(&self, host: HostIdx, best: HostIdx) -> bool {
+        if host == best {
+            return true;
+        }
+        let class = |host| self.classes.as_ref().map_or(0, |c| c.of(host));
+        let even = self.rules.spreads_over_hosts() || self.strategy.keeps_even();
+        self.rules.may_use(host, self.room)
+            && self.standing(class(host)) <= self.standing(class(best))
+            && (!even || self.rules.count(host) <= self.rules.count(best))
+    }
+
     /// The best host that is not avoided, else the best one.
     fn choose(&mut self, avoid: &[HostIdx]) -> Option<HostIdx> {
         let mut passed_over = Vec::new();
@@ -222,8 +274,10 @@ impl<'s, 'a> Search<'s, 'a> {
     fn best_of(&mut self, class: ClassIdx) -> Option<(Price, HostIdx)> {
         loop {
             let known = self.known.get_mut(class)?;
-            while let Some(Reverse((_, host))) = known.peek()
-                && !self.rules.may_use(*host, self.room)
+            // What was taken without being drawn is known by its price of now beside that of before.
+            while let Some(Reverse((price, host))) = known.peek()
+                && (!self.rules.may_use(*host, self.room)
+                    || *price != price_of(&self.rules, self.room, self.strategy, *host))
             {
                 known.pop();
             }
@@ -263,14 +317,7 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 
     fn price(&self, host: HostIdx) -> Price {
-        let count = self.rules.count(host);
-        let of = Candidate {
-            host,
-            size: self.room.size(host),
-            count,
-        };
-        let first = if self.rules.spreads_over_hosts() { count } else { 0 };
-        (first, self.strategy.cost(of))
+        price_of(&self.rules, self.room, self.strategy, host)
     }
 
     /// How good the hosts of a class are by the rules: the less the better.

@@ -16,6 +16,10 @@ impl Strategy for Spread {
         Draws::Roomiest
     }
 
+    fn keeps_even(&self) -> bool {
+        true
+    }
+
     fn cost(&self, of: Candidate) -> Cost {
         [of.count.into(), u64::MAX - of.size, u64::MAX - number(of.host)]
     }

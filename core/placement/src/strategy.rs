@@ -48,6 +48,11 @@ pub trait Strategy: Sync + fmt::Debug {
     /// The order in which `cost` grows over hosts without any of the group.
     fn draws(&self) -> Draws;
 
+    /// Whether the fewest of the group on a host come first, whatever else a host has.
+    fn keeps_even(&self) -> bool {
+        false
+    }
+
     /// What a host costs.
     fn cost(&self, of: Candidate) -> Cost;
 }

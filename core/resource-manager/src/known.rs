@@ -3,6 +3,7 @@
 
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress, Verdict};
+use echelon_core_model::restart::{RestartProgress, Restarts};
 use echelon_core_model::rollout::{Rollout, RolloutProgress};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::schedule::{Origin, ScheduleState};
@@ -35,6 +36,8 @@ pub struct KnownHead {
     pub schedule: Option<Box<ScheduleState>>,
     /// The template that it was made of.
     pub origin: Option<Box<Origin>>,
+    /// Its restarts.
+    pub restarts: Option<Box<Restarts>>,
 }
 
 impl KnownHead {
@@ -52,6 +55,7 @@ impl KnownHead {
             verdict: head.verdict.clone(),
             schedule: head.schedule.clone(),
             origin: head.origin.clone(),
+            restarts: head.restarts.clone(),
         }
     }
 }
@@ -92,6 +96,8 @@ pub struct KnownProgress {
     pub waiting: Box<[KnownWaiting]>,
     /// What became of its latest rollout.
     pub rollout: Option<Box<RolloutProgress>>,
+    /// What became of its latest restart.
+    pub restart: Option<Box<RestartProgress>>,
 }
 
 impl KnownProgress {
@@ -115,6 +121,7 @@ impl KnownProgress {
             groups: row.groups.clone(),
             waiting: waiting.collect(),
             rollout: row.rollout.clone().map(Box::new),
+            restart: row.restart.map(Box::new),
         }
     }
 }

@@ -54,6 +54,7 @@ mod recover;
 mod refused;
 mod reports;
 pub mod reserved;
+pub mod restarts;
 pub mod rollouts;
 mod room;
 mod rules;

@@ -243,6 +243,7 @@ fn first_head(template: JobId, making: &Making) -> Option<Head> {
         rollout: None,
         past_rollouts: Vec::new(),
         verdict: None,
+        restarts: None,
         schedule: None,
         origin: Some(Box::new(making.opening.origin(template))),
     })

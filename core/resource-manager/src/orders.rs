@@ -83,6 +83,11 @@ fn order(
         part_number: part.map_or(0, GrantLine::number),
         rollout: head.rollout.as_deref().copied(),
         update_below: reach(picture, id, job, group),
+        restarts: head
+            .restarts
+            .as_ref()
+            .map(|r| r.of_group(group))
+            .unwrap_or_default(),
         ranges,
     }
 }
@@ -117,9 +122,10 @@ pub fn digest(orders: &[SliceOrder]) -> u64 {
             part_number,
             rollout,
             update_below,
+            restarts,
         } = order;
         (job, group, head_version, goal, spec_version, ranges).hash(&mut hasher);
-        (max_unavailable, part_number, rollout, update_below).hash(&mut hasher);
+        (max_unavailable, part_number, rollout, update_below, restarts).hash(&mut hasher);
         for (generation, grant) in grants {
             (generation, grant.epoch, grant.active, grant.lease).hash(&mut hasher);
             (grant.counted, grant.included).hash(&mut hasher);

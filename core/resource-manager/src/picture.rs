@@ -75,6 +75,12 @@ pub type Reports = BTreeMap<(JobId, GroupName, Generation), Box<SliceReport>>;
 pub struct GroupWord {
     /// Runs from before the last restart asked for.
     pub outdated: u64,
+    /// Instances that are still to be restarted, or were and are not good yet.
+    pub restarting: u64,
+    /// The version that its runs are to be of.
+    pub revision: u32,
+    /// The lowest number that is not brought to it, or not good yet.
+    pub first_behind: Option<u32>,
     /// The part of `max_unavailable` in force.
     pub part: u64,
     /// The number of the part obeyed.

@@ -172,6 +172,7 @@ fn imagined(spec: &JobSpec) -> KnownHead {
         verdict: None,
         schedule: None,
         origin: None,
+        restarts: None,
     }
 }
 

@@ -4,8 +4,8 @@
 use crate::control::withheld;
 use crate::orders::has_confirmed;
 use crate::picture::{JobView, Picture};
-use crate::rollouts;
 use crate::waiting::waiting;
+use crate::{restarts, rollouts};
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
 use echelon_core_model::spec::JobKind;
@@ -131,6 +131,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         created_at: before.map_or(now, |p| p.created_at),
         starved: picture.claims.starved.since(id),
         rollout: rollouts::progress(picture, id, job, now),
+        restart: restarts::progress(picture, id, job, now),
         released: job.release.at(),
         keep_until: kept.or(keep.map(|span| now.plus(span))),
     })

@@ -149,6 +149,9 @@ fn take_slice(view: &mut ClusterView, slice: SliceReport) {
     let word = view.words.entry((slice.job, slice.group.clone())).or_default();
     *word = GroupWord {
         outdated: slice.outdated,
+        restarting: slice.restarting,
+        revision: slice.revision,
+        first_behind: slice.first_behind,
         part: u64::from(slice.max_unavailable),
         part_number: slice.part_number,
         // Not known at the moment is no other number.

@@ -4,10 +4,11 @@
 use crate::bids::Bid;
 use crate::orders::reports;
 use crate::picture::{JobView, Picture};
+use crate::restarts;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::job::Desired;
 use echelon_core_model::rollout::{OnFailure, Rollout, RolloutProgress, RolloutState};
-use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{Few, GroupName, JobId, RangeSet, Reason, ReasonCode, Timestamp};
 
 /// What shards tell of a group, as far as it is of the version that is wanted.
@@ -166,14 +167,41 @@ pub fn reach(picture: &Picture, id: JobId, job: &JobView, name: &GroupName) -> u
     let Some((wish, spec, group)) = found else {
         return u32::MAX;
     };
+    let ordered = if spec.kind == JobKind::Stateful {
+        in_order(picture, id, job, group)
+    } else {
+        u32::MAX
+    };
     if gate((wish, job, spec), group, told(picture, id, job, group)) == Gate::Open {
-        return u32::MAX;
+        return ordered;
     }
     let first: RangeSet = job
         .durable
         .assigned(name)
         .lowest(canaries(job, spec, group).into());
-    first.ranges().last().map_or(0, |r| r.last.saturating_add(1))
+    let canaries = first.ranges().last().map_or(0, |r| r.last.saturating_add(1));
+    canaries.min(ordered)
+}
+
+/// How far stateful instances may be updated: so many as may be down, in the order of their numbers, from the lowest that is not good
+/// with the new version. Of a cluster that has not told of this version the lowest number counts.
+fn in_order(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u32 {
+    let clusters = job.durable.holders.keys();
+    let first = clusters.filter_map(|cluster| {
+        let ranges = job.durable.ranges(&group.name).iter();
+        let lowest = ranges
+            .filter(|r| r.cluster == *cluster)
+            .map(|r| r.range.first)
+            .min()?;
+        let view = picture.clusters.get(cluster);
+        let word = view.and_then(|v| v.words.get(&(id, group.name.clone())));
+        match word.filter(|w| w.revision == group.revision) {
+            Some(word) => word.first_behind,
+            None => Some(lowest),
+        }
+    });
+    let first = first.min();
+    first.map_or(u32::MAX, |n| n.saturating_add(group.max_unavailable.max(1)))
 }
 
 /// Most instances of a group that may be down at once, for any reason of ours. Who runs beyond its number while it is updated makes up for
@@ -185,7 +213,8 @@ pub fn most_down(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec)
     let most = most.saturating_add(surplus(picture, id, job, group));
     let batch = under_way(job).and_then(|(_, spec)| spec.update.batch);
     let all = u32::try_from(asked(job, group)).unwrap_or(u32::MAX);
-    batch.map_or(most, |b| most.min(b.of(all).max(1).into()))
+    let most = batch.map_or(most, |b| most.min(b.of(all).max(1).into()));
+    restarts::batch(job).map_or(most, |b| most.min(b.max(1).into()))
 }
 
 /// What follows when more instances have failed with the new version than may. A newer head that waits for its spec decides first.

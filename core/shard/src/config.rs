@@ -58,6 +58,10 @@ pub struct Timing {
     pub reconcile_every: Span,
     /// A run as long as this forgives earlier failures.
     pub healthy_after: Span,
+    /// A replacement waits so long for the host of its former run to offer the room that this has left.
+    pub former_wait: Span,
+    /// That room is held for it for so long.
+    pub former_held: Span,
     /// Host rows are written this often.
     pub host_rows: Span,
     /// Buckets read at the same time.
@@ -178,6 +182,9 @@ impl Default for Timing {
             reconcile_retry: Span::seconds(5),
             reconcile_every: Span::minutes(15),
             healthy_after: Span::minutes(5),
+            // Mesos offers what has become free within its allocation interval, a second.
+            former_wait: Span::seconds(3),
+            former_held: Span::seconds(10),
             host_rows: Span::seconds(5),
             parallel_reads: 16,
             // About 20 MiB of offers and updates.

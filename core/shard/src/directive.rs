@@ -130,6 +130,7 @@ impl Shard {
             goal: order.goal,
             spec_version: order.spec_version,
             rollout: order.rollout,
+            restarts: order.restarts,
         };
         let mut reaches = false;
         if let Some(group) = self.picture.groups.get_mut(&number) {

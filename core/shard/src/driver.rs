@@ -96,6 +96,8 @@ pub struct Shard {
     pub(crate) placing: Placing,
     /// Instances that are to run where their volumes are, and do not.
     pub(crate) bound: BTreeSet<At>,
+    /// Instances for which the room is held that their former runs have left.
+    pub(crate) formers: BTreeSet<At>,
     pub(crate) unsent: BTreeSet<RunAt>,
     pub(crate) launch_due: BTreeSet<(Timestamp, RunAt)>,
     pub(crate) overdue: Overdue,
@@ -167,6 +169,7 @@ impl Shard {
             hosts: Hosts::new(timing.hosts),
             placing: Placing::default(),
             bound: BTreeSet::new(),
+            formers: BTreeSet::new(),
             unsent: BTreeSet::new(),
             launch_due: BTreeSet::new(),
             overdue: Overdue::default(),

@@ -9,6 +9,7 @@ use echelon_core_model::assignment::Releasing;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, SliceRow};
 use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::restart::GroupRestarts;
 use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
@@ -29,16 +30,23 @@ pub(crate) struct Wish {
     pub(crate) spec_version: u32,
     /// How instances are brought to it.
     pub(crate) rollout: Option<Rollout>,
+    /// Restarts of parts of it.
+    pub(crate) restarts: GroupRestarts,
 }
 
 impl Wish {
-    /// What a head wants.
-    pub(crate) const fn of(head: &Head) -> Self {
+    /// What a head wants of a group.
+    pub(crate) fn of(head: &Head, group: &GroupName) -> Self {
         Self {
             head_version: head.version,
             goal: head.goal,
             spec_version: head.spec_version,
             rollout: head.rollout,
+            restarts: head
+                .restarts
+                .as_ref()
+                .map(|r| r.of_group(group))
+                .unwrap_or_default(),
         }
     }
 }
@@ -80,12 +88,18 @@ pub(crate) struct Group {
     pub(crate) ready: BTreeSet<InstanceNumber>,
     /// Active instances that wait for a backoff.
     pub(crate) backing_off: BTreeSet<InstanceNumber>,
+    /// Instances that fail again and again.
+    pub(crate) crash_looping: BTreeSet<InstanceNumber>,
     /// Instances whose run was lost, and that wait for an operator.
     pub(crate) withheld: BTreeSet<InstanceNumber>,
     /// Only numbers below this are updated while canaries wait to be accepted, as the resource manager said last.
     pub(crate) update_below: u32,
     /// Live runs that are to be replaced: of another version, from before the last restart asked for, or on a host that is to be empty.
     pub(crate) outdated: BTreeSet<InstanceNumber>,
+    /// Live runs that are of another version than the one wanted, while a rollout brings all to it, whether or not their turn has come.
+    pub(crate) behind: BTreeSet<InstanceNumber>,
+    /// Latest runs from before a restart that is about them, those that are being stopped included.
+    pub(crate) unrestarted: BTreeSet<InstanceNumber>,
     /// Instances whose run was stopped to be replaced, until the next one has been available for long enough.
     pub(crate) restarting: BTreeSet<InstanceNumber>,
     /// Of these, those that are available, and not for long enough.
@@ -125,9 +139,12 @@ impl Group {
             startable: BTreeMap::new(),
             ready: BTreeSet::new(),
             backing_off: BTreeSet::new(),
+            crash_looping: BTreeSet::new(),
             withheld: BTreeSet::new(),
             update_below: 0,
             outdated: BTreeSet::new(),
+            behind: BTreeSet::new(),
+            unrestarted: BTreeSet::new(),
             restarting: BTreeSet::new(),
             settling: BTreeSet::new(),
             unplaced: Vec::new(),

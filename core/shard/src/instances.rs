@@ -6,6 +6,7 @@ use crate::group::Group;
 use crate::picture::At;
 use echelon_core_jobs::{Next, Wanted, give_up_stopping, next};
 use echelon_core_model::spec::OnSilence;
+use echelon_core_model::time::Span;
 
 impl Shard {
     /// Decides about everything on the agenda, then about groups that became restless. True when there was anything.
@@ -35,7 +36,9 @@ impl Shard {
     /// Decides about one instance.
     fn decide(&mut self, at: At) {
         self.adopt_volume(at);
+        self.tend_given_up(at);
         self.watch_rollout(at);
+        self.watch_crashes(at);
         let Some(group) = self.picture.groups.get(&at.0) else {
             return;
         };
@@ -67,6 +70,7 @@ impl Shard {
             }
             self.picture.timers.insert((due, at));
         }
+        self.note_former(at);
         if self.frozen {
             return;
         }
@@ -99,7 +103,11 @@ impl Shard {
             desired: wish.goal.desired,
             mark: group.mark_of(at.1),
             held: group.holds(at.1, record.generation),
-            on_unreachable: group.spec.as_ref().map_or(OnSilence::Wait, |s| s.on_unreachable),
+            on_unreachable: if self.has_given_up(group, at.1) {
+                OnSilence::Replace(Span::ZERO)
+            } else {
+                group.spec.as_ref().map_or(OnSilence::Wait, |s| s.on_unreachable)
+            },
             max_start: group.group_spec().and_then(|s| s.max_start),
             contact_since: self.contact.since,
             withhold: self.withholds(),

@@ -83,6 +83,7 @@ impl Shard {
                 readiness: spec.runtime.readiness.is_some(),
             },
             restarts: wish.goal.restarts,
+            head_version: wish.head_version,
             ports: named(&spec.runtime.ports, &choice.ports)?,
             revocable,
             volume: spec.volume.as_ref().map(|v| match bound {

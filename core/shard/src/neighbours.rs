@@ -35,6 +35,7 @@ impl Shard {
         self.set_aside(&mut aside, groups);
         self.set_claims_aside(&mut aside, groups);
         self.set_daemons_aside(&mut aside, groups);
+        self.set_former_aside(&mut aside, groups);
         let otherwise = aside.into_iter().filter(|(_, room)| !room.is_zero());
         let otherwise = otherwise.filter_map(|(id, room)| {
             let mut view = self.snapshot.views().get(self.snapshot.find(&id)?)?.clone();

@@ -65,6 +65,9 @@ impl Picture {
     pub(crate) fn forget(&mut self, number: u32) {
         if let Some(group) = self.groups.remove(&number) {
             self.by_key.remove(&(group.job(), group.name().clone()));
+            if self.groups_of(group.job()).is_empty() {
+                self.prune_specs(group.job());
+            }
         }
         self.restless.remove(&number);
         self.unreported.remove(&number);

@@ -267,6 +267,7 @@ impl Shard {
             }
             let numbers = self.wanting(group, left);
             let appetite = usize::try_from(group.appetite(self.now)).unwrap_or(usize::MAX);
+            let numbers = self.without_waiting(number, numbers);
             left = left.saturating_sub(numbers.len());
             if appetite > numbers.len() {
                 // What did not fit into this problem is for the next one; others may not begin yet.
@@ -276,7 +277,8 @@ impl Shard {
                     self.placing.partial = true;
                 }
             }
-            for mut wanted in self.wanted(group, numbers) {
+            let group = self.picture.groups.get(&number);
+            for mut wanted in group.map_or_else(Vec::new, |g| self.wanted(g, numbers)) {
                 self.bind_claimed(&mut wanted);
                 out.push(wanted);
             }

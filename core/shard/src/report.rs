@@ -291,6 +291,8 @@ impl Group {
             updated: tally.updated.saturating_sub(self.settling_at(g)),
             update_failures: tally.update_failures,
             hosts: self.homes.as_ref().map(|homes| homes.count),
+            restarting: self.under_restart(),
+            first_behind: self.first_behind(),
             held,
         }
     }

@@ -163,12 +163,11 @@ impl Shard {
         let Some(head) = head.filter(|h| !h.void) else {
             return;
         };
-        let wish = Wish::of(head);
-        let assigned = self
-            .picture
-            .groups
-            .get(&number)
-            .map_or(Timestamp(0), |g| g.assigned_at);
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        let wish = Wish::of(head, group.name());
+        let assigned = group.assigned_at;
         // Both must be fresh before a run is begun by them.
         self.want(number, wish, None, since.min(assigned));
         self.placing.hungrier(self.now, self.config.timing.commit_delay);
@@ -231,6 +230,7 @@ impl Shard {
             self.account_group(number, runs);
             self.picture.restless.insert(number);
         }
+        self.picture.prune_specs(job);
         self.placing.hungrier(self.now, self.config.timing.commit_delay);
     }
 }

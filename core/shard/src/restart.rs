@@ -2,7 +2,7 @@
 //! their host is to be empty: which they are, how many of them may be stopped now, and what part of the job-wide `max_unavailable` that takes.
 
 use crate::Shard;
-use crate::group::Group;
+use crate::group::{Group, Wish};
 use echelon_core_hosts::Drain;
 use echelon_core_jobs::{Standing, standing};
 use echelon_core_model::instance::Run;
@@ -58,8 +58,16 @@ impl Shard {
 }
 
 impl Group {
-    fn restarts_asked(&self) -> u32 {
-        self.wish.as_ref().map_or(0, |w| w.goal.restarts)
+    /// Whether a run began before a restart that is about it, of all or of some.
+    fn is_before_restart(&self, n: InstanceNumber, run: &Run) -> bool {
+        let before = |w: &Wish| run.restarts < w.goal.restarts || run.head_version < w.restarts.wanted(n);
+        self.wish.as_ref().is_some_and(before)
+    }
+
+    /// Instances that are still to be restarted, or were replaced and are not good yet.
+    pub(crate) fn under_restart(&self) -> u64 {
+        let others = self.restarting.iter().filter(|n| !self.unrestarted.contains(n));
+        u64::try_from(self.unrestarted.len() + others.count()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn kind(&self) -> Option<JobKind> {
@@ -68,9 +76,8 @@ impl Group {
 
     /// Why an outdated run is to be replaced.
     fn why_outdated(&self, n: InstanceNumber) -> ReasonCode {
-        let asked = self.restarts_asked();
         let run = self.record(n).and_then(|r| r.run.as_ref());
-        if run.is_some_and(|r| r.restarts < asked) {
+        if run.is_some_and(|r| self.is_before_restart(n, r)) {
             ReasonCode::RestartRequested
         } else if self.is_out_of_version(n) {
             ReasonCode::RolloutUpdate
@@ -117,7 +124,6 @@ impl Group {
         draining: &BTreeMap<HostId, Drain>,
         now: Timestamp,
     ) {
-        let asked = self.restarts_asked();
         let drained = |r: &Run| match (draining.get(&r.host), self.kind()) {
             (Some(Drain::Services), kind) => kind == Some(JobKind::Service),
             (Some(Drain::Others), kind) => kind.is_some_and(|k| k != JobKind::Daemon),
@@ -127,11 +133,15 @@ impl Group {
         let other = self.is_out_of_version(n);
         let old = |r: &Run| {
             let live = r.may_have_task() && r.stopping.is_none();
-            live && (r.restarts < asked || other || drained(r))
+            live && (self.is_before_restart(n, r) || other || drained(r))
         };
         let settling = self.settles_at(n, now).is_some();
         let run = self.record(n).and_then(|r| r.run.as_ref());
         let (outdated, down) = (run.is_some_and(old), run.is_some_and(is_down_for_us));
+        let unrestarted = run.is_some_and(|r| r.may_have_task() && self.is_before_restart(n, r));
+        let behind = self.is_behind(n);
+        keep(&mut self.unrestarted, n, unrestarted);
+        keep(&mut self.behind, n, behind);
         keep(&mut self.outdated, n, outdated);
         keep(&mut self.restarting, n, down || settling);
         keep(&mut self.settling, n, settling);

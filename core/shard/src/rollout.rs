@@ -6,9 +6,9 @@ use crate::group::Group;
 use crate::picture::{At, Picture};
 use echelon_core_jobs::rollout::{fails_at, settles_at};
 use echelon_core_jobs::{Course, NextVersion};
-use echelon_core_model::spec::GroupSpec;
+use echelon_core_model::spec::{GroupSpec, JobKind};
 use echelon_core_model::time::Span;
-use echelon_core_model::{InstanceNumber, Timestamp};
+use echelon_core_model::{InstanceNumber, RunState, Timestamp};
 
 /// Instances that begin, with the version that each is made from.
 pub(crate) type Versions = Vec<(InstanceNumber, NextVersion)>;
@@ -24,11 +24,14 @@ impl Group {
     /// Where the group is to go. `base` is the group's version in the spec that the rollout began from.
     fn course(&self, base: u32) -> Option<Course> {
         let (wish, spec) = (self.wish.as_ref()?, self.group_spec()?);
+        let job = self.spec.as_ref()?;
         let open = wish.rollout.is_none_or(|r| r.back.is_some() || r.promoted);
-        let canaries = self.spec.as_ref()?.update.canaries.of(spec.instances);
+        let canaries = job.update.canaries.of(spec.instances);
+        // In the order of their numbers over all clusters, which only the resource manager sees.
+        let ordered = job.kind == JobKind::Stateful && wish.rollout.is_some();
         let below = match wish.rollout {
             Some(r) if r.held.is_some() => 0,
-            _ if open || canaries == 0 => u32::MAX,
+            _ if !ordered && (open || canaries == 0) => u32::MAX,
             _ => self.update_below,
         };
         Some(Course {
@@ -45,6 +48,25 @@ impl Group {
         self.course(0)
             .zip(run)
             .is_some_and(|(course, run)| course.outdates(n, run))
+    }
+
+    /// Whether the latest run of an instance is of another version than the one that all are brought to, and could be replaced. One on a
+    /// silent host, or that waits, holds up nobody: its next run is of that version.
+    pub(crate) fn is_behind(&self, n: InstanceNumber) -> bool {
+        let run = self.record(n).and_then(|r| r.run.as_ref());
+        let run = run.filter(|r| r.may_have_task() && r.state != RunState::Unreachable);
+        let course = self.course(0).filter(|c| c.rolls);
+        course
+            .zip(run)
+            .is_some_and(|(course, run)| run.spec_version != course.target)
+    }
+
+    /// The lowest number that is not brought to the version wanted, or not good yet.
+    pub(crate) fn first_behind(&self) -> Option<u32> {
+        let numbers = [self.behind.first(), self.restarting.first()];
+        let ordered = self.spec.as_ref().is_some_and(|s| s.kind == JobKind::Stateful);
+        let first = numbers.into_iter().flatten().min();
+        first.filter(|_| ordered).map(|n| n.0)
     }
 
     /// Since when a replacement is good enough for the next one to follow.
@@ -88,7 +110,7 @@ impl Picture {
     }
 
     /// The group's version in the spec that its rollout began from; `None` while that is not read.
-    fn base_of(&self, group: &Group) -> Option<u32> {
+    pub(crate) fn base_of(&self, group: &Group) -> Option<u32> {
         let Some(rollout) = group.wish.as_ref()?.rollout else {
             return Some(0);
         };

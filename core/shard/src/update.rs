@@ -109,7 +109,9 @@ impl Shard {
         let (at, generation, number) = run;
         let newest = self.picture.record(at).and_then(|r| r.run.as_ref());
         let newest = newest.map(|r| (at, r.generation, r.number));
-        let unsent = newest.is_some_and(|n| self.unsent.contains(&n));
+        // A newer run that has another volume is no mere intent: the one that was given up is not taken back.
+        let holds = self.picture.record(at).is_some_and(|r| r.volume.is_some());
+        let unsent = !holds && newest.is_some_and(|n| self.unsent.contains(&n));
         let (grace, now) = (self.grace(at.0), self.now);
         let fate = self.edit(at, |r| settle_older(r, (generation, number), unsent, grace, now));
         match fate {

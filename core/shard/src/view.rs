@@ -32,6 +32,12 @@ impl Shard {
         groups.map(|g| (g.job(), g.name(), g.max_unavailable))
     }
 
+    /// Versions of specs that are kept.
+    #[must_use]
+    pub fn kept_specs(&self) -> usize {
+        self.picture.specs.len()
+    }
+
     /// Tasks of our naming that no record explains.
     pub fn quarantined(&self) -> impl Iterator<Item = &TaskId> {
         self.strangers.quarantined()

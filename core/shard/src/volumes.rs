@@ -37,7 +37,7 @@ impl Group {
     }
 
     /// Whether an instance will never run here again: its job is to end, which is for good, or it is scaled away.
-    fn is_over_for(&self, n: InstanceNumber) -> bool {
+    pub(crate) fn is_over_for(&self, n: InstanceNumber) -> bool {
         let ends = self
             .wish
             .as_ref()
@@ -54,7 +54,7 @@ impl Shard {
     pub(crate) fn bound(&self, group: &Group, n: InstanceNumber) -> Option<Bound> {
         group.group_spec()?.volume.as_ref()?;
         let volume = group.record(n)?.volume.as_ref()?;
-        if self.is_to_be_destroyed(&volume.id) {
+        if self.is_to_be_destroyed(&volume.id) || self.is_given_up(&volume.id) {
             return None;
         }
         let seen = self.hosts.volume(&volume.id).map(|(host, _)| host);
@@ -304,7 +304,7 @@ impl Shard {
             .collect()
     }
 
-    fn want_of_volume(&mut self, id: VolumeId, wish: VolumeWish) {
+    pub(crate) fn want_of_volume(&mut self, id: VolumeId, wish: VolumeWish) {
         self.own.volumes.insert(id, wish);
         self.journal
             .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
@@ -314,6 +314,10 @@ impl Shard {
     /// is neither destroyed nor given to another.
     pub(crate) fn wish_volumes(&mut self, wishes: BTreeMap<VolumeId, VolumeWish>) {
         for (id, wish) in wishes {
+            if let VolumeWish::GiveUp(instance) = &wish {
+                self.give_up_volume(&id, instance);
+                continue;
+            }
             let same = self.own.volumes.get(&id) == Some(&wish);
             if same || self.hosts.volume(&id).is_none() || self.is_held(&id) || self.is_to_be_destroyed(&id) {
                 continue;
@@ -332,7 +336,7 @@ impl Shard {
     }
 
     /// Whether an instance that is not over counts on this volume.
-    fn is_held(&self, id: &VolumeId) -> bool {
+    pub(crate) fn is_held(&self, id: &VolumeId) -> bool {
         self.counting_on(id).into_iter().any(|(number, n)| {
             self.picture.groups.get(&number).is_some_and(|g| {
                 g.record(n).is_some_and(|r| {
@@ -411,10 +415,7 @@ impl Shard {
         if let Some(id) = destroyed.filter(|_| status.done) {
             self.hosts.volume_gone(&id);
             self.forget_volume(&id);
-            if self.own.volumes.remove(&id).is_some() {
-                self.journal
-                    .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
-            }
+            self.drop_wish(&id);
         }
         let (Some(uuid), Some(host)) = (status.uuid, status.host.clone()) else {
             return;

@@ -47,7 +47,12 @@ impl Group {
         let here = |n: &&InstanceNumber| self.range_of(**n).is_some_and(|r| r.generation == generation);
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let ready = count(self.ready.iter().filter(here).count());
-        let backing_off = count(self.backing_off.iter().filter(here).count());
+        let (looping, backing_off): (Vec<&InstanceNumber>, Vec<&InstanceNumber>) = self
+            .backing_off
+            .iter()
+            .filter(here)
+            .partition(|n| self.crash_looping.contains(n));
+        let (looping, backing_off) = (count(looping.len()), count(backing_off.len()));
         let withheld = count(self.withheld.iter().filter(here).count());
         let startable = self.startable.get(&generation).map_or(0, RangeSet::count);
         let openings = self.openings(generation, now);
@@ -57,6 +62,7 @@ impl Group {
         let ungranted = ungranted.unwrap_or(Reason::new(ReasonCode::AwaitingGrant));
         let mut out = vec![
             (Reason::new(ReasonCode::Backoff), backing_off),
+            (Reason::new(ReasonCode::CrashLooping), looping),
             (ungranted, startable - openings),
             (Reason::new(ReasonCode::Moved), untaken),
             (Reason::new(ReasonCode::MassLoss), withheld),

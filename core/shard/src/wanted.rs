@@ -55,6 +55,7 @@ impl Shard {
         let item = |n: InstanceNumber| placement::Item {
             number: n,
             avoid: group.record(n).map(|r| r.avoid.clone()).unwrap_or_default(),
+            former: self.former(group, n).map(|r| r.host.clone()),
         };
         let served = self.config.reserves || spec.volume.is_none();
         served.then(|| placement::Wanted {

@@ -66,6 +66,7 @@ impl JobBuilder {
                 path: "data".to_owned(),
                 size: mebibytes,
                 reclaim: Reclaim::Keep,
+                replace_after: None,
             });
         })
     }

@@ -97,6 +97,7 @@ mod tests {
             verdict: None,
             schedule: None,
             origin: None,
+            restarts: None,
         }
     }
 
@@ -282,6 +283,7 @@ mod tests {
             starved: None,
             released: None,
             keep_until: None,
+            restart: None,
         };
         store.perform(Op::Commit(Batch {
             owner: Role::ResourceManager,

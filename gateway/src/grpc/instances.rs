@@ -3,9 +3,13 @@
 use super::{log, page, shown};
 use crate::access::caller;
 use crate::context::Gateway;
+use crate::endpoints;
+use crate::error::missing;
 use crate::show::{show_endpoint, show_instance, show_part};
 use echelon_core_gateway::instances::{InstanceFilter, get_instance, list_endpoints, list_instances};
+use echelon_core_gateway::replace::replace_instance;
 use echelon_core_gateway::{ApiError, resource};
+use echelon_core_model::VolumeId;
 use echelon_proto::convert::instance::read_run_state;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
@@ -14,6 +18,7 @@ use v1::instance_service_server::InstanceService;
 #[tonic::async_trait]
 impl InstanceService for Gateway {
     type ReadLogStream = log::Reading;
+    type WatchEndpointsStream = endpoints::Watching;
 
     async fn get_instance(
         &self,
@@ -82,6 +87,36 @@ impl InstanceService for Gateway {
             Ok(v1::ListEndpointsResponse {
                 endpoints: endpoints.into_iter().flatten().collect(),
                 next_page_token,
+            })
+        })
+        .await
+    }
+
+    async fn watch_endpoints(
+        &self,
+        request: Request<v1::WatchEndpointsRequest>,
+    ) -> Result<Response<Self::WatchEndpointsStream>, Status> {
+        self.call(
+            "InstanceService/WatchEndpoints",
+            endpoints::watch(self.clone(), request.into_inner()),
+        )
+        .await
+    }
+
+    async fn replace_instance(
+        &self,
+        request: Request<v1::ReplaceInstanceRequest>,
+    ) -> Result<Response<v1::ReplaceInstanceResponse>, Status> {
+        self.call("InstanceService/ReplaceInstance", async {
+            let r = request.into_inner();
+            let (job, group, number) = resource::instance(&r.name, "name")?;
+            if r.volume_id.is_empty() {
+                return Err(missing("volume_id"));
+            }
+            let volume = VolumeId::new(r.volume_id);
+            let seen = replace_instance(&self.facts, (&job, &group, number), &volume, self.now()).await?;
+            Ok(v1::ReplaceInstanceResponse {
+                instance: Some(show_instance(&seen.instance, seen.job)),
             })
         })
         .await

@@ -10,6 +10,7 @@ use echelon_core_gateway::create::{CreateJob, create_job};
 use echelon_core_gateway::ending::end_instances;
 use echelon_core_gateway::explain::explain_job;
 use echelon_core_gateway::jobs::{get_job, get_job_at, list_jobs};
+use echelon_core_gateway::restart::{Restart, restart_job};
 use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
 use echelon_core_gateway::update::{scale_job, update_job};
 use echelon_core_gateway::view::JobView;
@@ -21,7 +22,7 @@ use echelon_core_model::spec::JobSpec;
 use echelon_proto::convert::job::read_job_state;
 use echelon_proto::convert::rules::ranges;
 use echelon_proto::convert::shard::Changed;
-use echelon_proto::convert::{Problems, spec};
+use echelon_proto::convert::{Problems, restart, spec};
 use echelon_proto::echelon::v1;
 use prost::Message;
 use tonic::{Request, Response, Status};
@@ -131,8 +132,11 @@ impl JobService for Gateway {
     ) -> Result<Response<v1::RestartJobResponse>, Status> {
         let r = request.into_inner();
         self.call("JobService/RestartJob", async {
-            let job = Some(self.wish(&r.name, r.etag, Wish::Restart).await?);
-            Ok(v1::RestartJobResponse { job })
+            let change = read_change(&r.name, "name", r.etag.clone())?;
+            let view = restart_job(&self.facts, change, &read_restart(&r)?, self.now()).await?;
+            Ok(v1::RestartJobResponse {
+                job: Some(self.changed(&view)),
+            })
         })
         .await
     }
@@ -294,6 +298,20 @@ impl Gateway {
         let view = change_goal(&self.facts, change, wish, self.now()).await?;
         Ok(self.changed(&view))
     }
+}
+
+fn read_restart(r: &v1::RestartJobRequest) -> Result<Restart, ApiError> {
+    let mut problems = Problems::default();
+    let numbers = restart::read_numbers(&r.instances, "instances", &mut problems);
+    let wrong = violations(problems);
+    if !wrong.is_empty() {
+        return Err(ApiError::fields(wrong));
+    }
+    Ok(Restart {
+        group: read_group(&r.group)?,
+        numbers,
+        batch: r.batch,
+    })
 }
 
 fn read_action(action: v1::RolloutAction) -> Result<Steer, ApiError> {

@@ -122,7 +122,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 46] = [
+pub(super) static ROUTES: [Route; 49] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -149,6 +149,18 @@ pub(super) static ROUTES: [Route; 46] = [
     get("jobs/*", ":explain", "name", "JobService/ExplainJob"),
     get("jobs/*", "/endpoints", "parent", "InstanceService/ListEndpoints"),
     get(
+        "jobs/*",
+        "/endpoints:watch",
+        "parent",
+        "InstanceService/WatchEndpoints",
+    ),
+    get(
+        "jobs/*/groups/*",
+        "/endpoints:watch",
+        "parent",
+        "InstanceService/WatchEndpoints",
+    ),
+    get(
         "jobs/*/groups/*",
         "/endpoints",
         "parent",
@@ -167,6 +179,12 @@ pub(super) static ROUTES: [Route; 46] = [
         "name",
         "InstanceService/GetInstance",
     ),
+    post(
+        "jobs/*/groups/*/instances/*",
+        ":replace",
+        "InstanceService/ReplaceInstance",
+    )
+    .showing("instance"),
     get(
         "jobs/*/groups/*/instances/*",
         ":readLog",

@@ -1,14 +1,17 @@
 //! One job: what became of it, why instances wait, the instances, the last events.
 
 use super::Fields;
+use super::changes::{ENDPOINTS, changes, endpoints};
 use super::layout::Page;
 use super::part::{contact, encode, job_state, page_request, pager, run_state, time};
 use crate::context::Gateway;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::events::list_events;
-use echelon_core_gateway::instances::{InstanceFilter, InstancePage, InstanceView, list_instances};
+use echelon_core_gateway::instances::{
+    InstanceFilter, InstancePage, InstanceView, list_endpoints, list_instances,
+};
 use echelon_core_gateway::jobs::get_job;
-use echelon_core_gateway::page::Page as Listed;
+use echelon_core_gateway::page::{Page as Listed, PageRequest};
 use echelon_core_gateway::resource::{self, JobRef};
 use echelon_core_gateway::view::{JobView, Part};
 use echelon_core_model::RunState;
@@ -33,11 +36,19 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
         gateway.now(),
     )
     .await?;
+    let reached = PageRequest {
+        size: ENDPOINTS,
+        token: String::new(),
+    };
+    let all = InstanceFilter::default();
+    let reached = list_endpoints(&gateway.facts, &id, all, reached, gateway.now()).await;
     let events = list_events(&gateway.facts, &id, page_request(fields, "events")).await?;
     let path = format!("/jobs/{}", encode(wanted));
     let live = html! {
         (summary(&view))
+        (changes(&view))
         (waiting(&view))
+        (endpoints(&view, &reached))
         h2 { "Instances" }
         (listed(&view, &instances))
         (pager(&path, fields, "page", instances.page.next.as_ref()))

@@ -1,6 +1,7 @@
 //! Pages for people: rendered here, escaped, read-only, kept up to date by server-sent events. No asset comes from anywhere
 //! else, and the policy sent with each page lets nothing else run.
 
+mod changes;
 mod clusters;
 mod instance;
 mod job;

@@ -15,6 +15,7 @@ pub mod mesos;
 pub mod pool;
 pub mod quantity;
 pub mod reason;
+pub mod restart;
 pub mod rollout;
 pub mod rules;
 mod runtime;

@@ -281,6 +281,7 @@ fn volume(v: &PersistentVolume) -> v1::PersistentVolume {
         path: v.path.clone(),
         size_mib: v.size,
         reclaim: reclaim.into(),
+        replace_after: v.replace_after.map(duration),
     }
 }
 
@@ -293,10 +294,14 @@ fn read_volume(v: v1::PersistentVolume, path: &str, problems: &mut Problems) -> 
             Reclaim::Keep
         }
     };
+    let replace_after = v
+        .replace_after
+        .map(|d| read_duration(&d, || at(path, "replace_after"), problems));
     PersistentVolume {
         path: v.path,
         size: v.size_mib,
         reclaim,
+        replace_after,
     }
 }
 

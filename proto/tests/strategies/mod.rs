@@ -11,6 +11,7 @@ use echelon_core_model::cluster::{
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::Grant;
 use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain, Left, Stays};
+use echelon_core_model::failure::Failure;
 use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
@@ -19,6 +20,7 @@ use echelon_core_model::part::PoolParts;
 use echelon_core_model::pod::Member;
 use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
 use echelon_core_model::reason::Shortfall;
+use echelon_core_model::restart::{RestartPart, RestartProgress, Restarts};
 use echelon_core_model::rollout::{PastRollout, Rollout, RolloutProgress, RolloutState};
 use echelon_core_model::runtime::Port;
 use echelon_core_model::schedule::{Opening, Origin, ScheduleState};
@@ -179,7 +181,7 @@ pub fn head() -> impl Strategy<Value = Head> {
     );
     let state = select(vec![JobState::Succeeded, JobState::Failed]);
     let verdict = (state, reason()).prop_map(|(state, reason)| Verdict { state, reason });
-    let templates = (of(schedule_state()), of(origin()));
+    let templates = (of(schedule_state()), of(origin()), of(restarts()));
     (ids, rest, of(verdict), templates).prop_map(|(ids, rest, verdict, templates)| {
         let (job, version, void, goal, spec_version) = ids;
         let (name, (pool, pool_id), kind, owner, labels, instances, last) = rest;
@@ -203,7 +205,34 @@ pub fn head() -> impl Strategy<Value = Head> {
             verdict: verdict.map(Box::new),
             schedule: templates.0.map(Box::new),
             origin: templates.1.map(Box::new),
+            restarts: templates.2.map(Box::new),
         }
+    })
+}
+
+fn restart_part() -> impl Strategy<Value = RestartPart> {
+    (version(), group(), ranges()).prop_map(|(version, group, numbers)| RestartPart {
+        version,
+        group,
+        numbers,
+    })
+}
+
+fn restarts() -> impl Strategy<Value = Restarts> {
+    let fields = (version(), at(), of(any::<u32>()), vec(restart_part(), 0..3));
+    fields.prop_map(|(version, since, batch, parts)| Restarts {
+        version,
+        since,
+        batch,
+        parts,
+    })
+}
+
+fn restart_progress() -> impl Strategy<Value = RestartProgress> {
+    (version(), any::<u64>(), of(at())).prop_map(|(version, left, done_at)| RestartProgress {
+        version,
+        left,
+        done_at,
     })
 }
 
@@ -268,10 +297,10 @@ pub fn progress() -> impl Strategy<Value = Progress> {
         at(),
         (of(at()), of(rollout_progress())),
     );
-    let more = (of(at()), of(at()));
+    let more = (of(at()), of(at()), of(restart_progress()));
     (first, rest, more).prop_map(|((job, state, since, reason, ended_version), rest, more)| {
         let (groups, waiting, awaited, created_at, (starved, rollout)) = rest;
-        let (released, keep_until) = more;
+        let (released, keep_until, restart) = more;
         Progress {
             job,
             state,
@@ -286,6 +315,7 @@ pub fn progress() -> impl Strategy<Value = Progress> {
             rollout,
             released,
             keep_until,
+            restart,
         }
     })
 }
@@ -368,7 +398,7 @@ fn run() -> impl Strategy<Value = Run> {
     );
     let rest = (
         any::<u32>(),
-        (any::<u32>(), any::<bool>()),
+        (any::<u32>(), any::<bool>(), version()),
         of(at()),
         of(at()),
         of(any::<i32>()),
@@ -381,8 +411,16 @@ fn run() -> impl Strategy<Value = Run> {
         ),
     );
     (first, rest).prop_map(|((generation, number, state, since, reason, host, name), rest)| {
-        let (spec_version, (restarts, replaces), started_at, ended_at, exit_code, stopping, ports, last) =
-            rest;
+        let (
+            spec_version,
+            (restarts, replaces, head_version),
+            started_at,
+            ended_at,
+            exit_code,
+            stopping,
+            ports,
+            last,
+        ) = rest;
         let (probes, members, ending) = last;
         Run {
             generation,
@@ -394,6 +432,7 @@ fn run() -> impl Strategy<Value = Run> {
             hostname: name.into(),
             spec_version,
             restarts,
+            head_version,
             replaces,
             started_at,
             ended_at,
@@ -425,10 +464,11 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
         at(),
         ended,
         vec(host_id(), 0..3),
-        (of(held_volume()), any::<u32>()),
+        (of(held_volume()), any::<u32>(), of(failure())),
     );
     fields.prop_map(
-        |(generation, run, older, attempts, not_before, ended, avoid, (volume, failed_version))| {
+        |(generation, run, older, attempts, not_before, ended, avoid, rest)| {
+            let (volume, failed_version, failure) = rest;
             InstanceRecord {
                 generation,
                 run,
@@ -439,9 +479,18 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
                 avoid,
                 volume,
                 failed_version,
+                failure: failure.map(Box::new),
             }
         },
     )
+}
+
+fn failure() -> impl Strategy<Value = Failure> {
+    (at(), reason(), of(any::<i32>())).prop_map(|(at, reason, exit_code)| Failure {
+        at,
+        reason,
+        exit_code,
+    })
 }
 
 fn volume_id() -> impl Strategy<Value = VolumeId> {

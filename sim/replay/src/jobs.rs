@@ -76,6 +76,7 @@ impl Jobs for Submitted<'_> {
             verdict: None,
             schedule: None,
             origin: None,
+            restarts: None,
         })
     }
 

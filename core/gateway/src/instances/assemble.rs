@@ -36,6 +36,8 @@ pub struct InstanceView {
     pub record: Option<InstanceRecord>,
     /// Whether its goal is met or given up.
     pub ended: bool,
+    /// Whether it fails again and again.
+    pub crash_loops: bool,
 }
 
 /// A job with all that is known around its instances.
@@ -209,6 +211,7 @@ impl Scene {
             reason,
             since,
             cluster,
+            crash_loops: record.as_ref().is_some_and(|r| self.is_crash_looping(group, r)),
             ended: over || record.as_ref().is_some_and(|r| r.ended.is_some()),
             record,
         }
@@ -231,6 +234,7 @@ impl Scene {
             cluster,
             record: None,
             ended: false,
+            crash_loops: false,
         }
     }
 
@@ -244,14 +248,19 @@ impl Scene {
         cluster: Option<&Part>,
     ) -> (Reason, Option<Timestamp>) {
         let run = record.and_then(|r| r.run.as_ref());
+        let waits = now_in == RunState::Pending && record.is_some_and(|r| r.not_before > self.now);
+        if let (Some(run), Some(record)) = (run, record)
+            && (waits || now_in == RunState::Running)
+            && self.is_crash_looping(group, record)
+        {
+            return (record.crash_loop(self.now), Some(run.since));
+        }
         if let Some(run) = run
             && (now_in != RunState::Pending || record.is_some_and(|r| r.ended.is_some()))
         {
             return (run.reason.clone(), Some(run.since));
         }
-        if let (Some(run), Some(record)) = (run, record)
-            && record.not_before > self.now
-        {
+        if let Some(run) = run.filter(|_| waits) {
             let last = run.reason.to_string();
             return (Reason::new(ReasonCode::Backoff).at(last), Some(run.since));
         }
@@ -263,6 +272,14 @@ impl Scene {
             return (Reason::new(code), Some(self.head.updated_at));
         }
         self.waiting(group, cluster)
+    }
+
+    /// Whether it fails again and again, and goes on for ever.
+    pub(super) fn is_crash_looping(&self, group: &GroupName, record: &InstanceRecord) -> bool {
+        let for_ever = |g: &GroupSpec| g.runs_for_ever(self.head.kind);
+        let for_ever = self.group(group).is_some_and(for_ever);
+        let wanted = self.head.goal.desired == Desired::Running;
+        for_ever && wanted && record.is_crash_looping()
     }
 
     fn waiting(&self, group: &GroupName, cluster: Option<&Part>) -> (Reason, Option<Timestamp>) {

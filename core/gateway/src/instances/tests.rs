@@ -5,6 +5,7 @@ use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::{
     ClusterId, Generation, HostId, InstanceRange, JobId, Reason, ReasonCode, Span, Version,
 };
@@ -42,6 +43,7 @@ impl Case {
             verdict: None,
             schedule: None,
             origin: None,
+            restarts: None,
         };
         store.heads.insert(JOB, head);
         store.specs.insert((JOB, 1), spec);
@@ -259,6 +261,33 @@ fn every_pending_instance_has_its_reason() {
     };
     let mut case = case.record("a", 0, backing_off);
     assert_eq!(reason(&mut case), ReasonCode::Backoff);
+    let again = InstanceRecord {
+        attempts: 3,
+        not_before: NOW.plus(Span::seconds(5)),
+        ..in_state(RunState::Failed, 1)
+    };
+    let mut case = case.record("a", 0, again.clone());
+    assert_eq!(
+        reason(&mut case),
+        ReasonCode::Backoff,
+        "a batch instance has so many tries"
+    );
+    case.store.heads.get_mut(&JOB).unwrap().kind = JobKind::Service;
+    assert_eq!(reason(&mut case), ReasonCode::CrashLooping);
+    let shown = case.list(InstanceFilter::default(), 1, None).page.items.remove(0);
+    let words = shown.reason.to_string();
+    assert!(shown.crash_loops && words.ends_with("next try in 5s)"), "{words}");
+    let runs = InstanceRecord {
+        attempts: 3,
+        ..in_state(RunState::Running, 1)
+    };
+    let mut case = case.record("a", 0, runs);
+    assert_eq!(
+        reason(&mut case),
+        ReasonCode::CrashLooping,
+        "it has not run well for long enough"
+    );
+    let mut case = case.record("a", 0, again);
     case.store.ended(JOB, JobState::Stopped);
     let mut case = case.record("a", 0, InstanceRecord::default());
     assert_eq!(reason(&mut case), ReasonCode::StopRequested);

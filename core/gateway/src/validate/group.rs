@@ -106,6 +106,14 @@ fn volume(g: &GroupSpec, kind: JobKind, path: &str, out: &mut Violations) {
         format!("{path}.size_mib"),
         format!("must be 1 to {MOST_MIB}"),
     );
+    // A master takes over a minute to call an agent lost that restarts.
+    out.check(
+        volume
+            .replace_after
+            .is_none_or(|after| (Span::minutes(1)..=LONGEST_RUN).contains(&after)),
+        format!("{path}.replace_after"),
+        "must be 1 minute to 365 days; leave it out to replace by command only",
+    );
     let within = g.runtime.container.as_ref().is_some_and(|c| !c.image.is_empty());
     let text = &volume.path;
     let plain = !text.is_empty() && is_line(text, 255) && !text.split('/').any(|part| part == "..");

@@ -25,7 +25,7 @@ use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::time::Span;
 use echelon_core_model::{
     Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, Reason, ReasonCode, Resources,
-    RunNumber, RunState, SidecarName, Timestamp,
+    RunNumber, RunState, SidecarName, Timestamp, Version,
 };
 use std::sync::Arc;
 
@@ -107,6 +107,7 @@ fn begun_with(record: &mut InstanceRecord, sidecars: Vec<SidecarName>) {
         min_healthy: Span::seconds(5),
         probes: echelon_core_model::instance::Probes::default(),
         restarts: 0,
+        head_version: Version(1),
         ports: Vec::new(),
         revocable: Resources::ZERO,
         volume: None,

@@ -1,7 +1,7 @@
 //! What the end of a run means for its instance, as a table.
 
-use crate::{FIRST, NOW, news, policy, record};
-use echelon_core_jobs::{News, Next, Policy, Told, Wanted, hear, next, stop_run};
+use crate::{FIRST, NOW, begun, news, policy, record};
+use echelon_core_jobs::{News, Next, Policy, Told, Wanted, forgive, forgiven_at, hear, next, stop_run};
 use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::instance::{Ended, InstanceRecord};
 use echelon_core_model::job::Desired;
@@ -178,4 +178,42 @@ fn what_serves_a_gang_for_ever_fails_with_it_however_it_ends() {
         assert_eq!(ended(OnMemberFailure::Member), None);
         assert_eq!(ended(OnMemberFailure::Job), Some(Ended::Failed));
     }
+}
+
+#[test]
+fn three_failures_in_a_row_are_a_crash_loop_that_running_well_for_long_enough_ends() {
+    let policy = policy(JobKind::Service);
+    let mut record = InstanceRecord::default();
+    for n in 1..=3 {
+        begun(&mut record);
+        let of = record.run.as_ref().map(|r| (r.generation, r.number)).unwrap();
+        hear(&mut record, of, &news(Told::Running), &policy, NOW);
+        hear(&mut record, of, &exited(7), &policy, NOW);
+        assert_eq!((record.attempts, record.is_crash_looping()), (n, n == 3));
+    }
+    let told = record.crash_loop(NOW);
+    assert_eq!(told.code, ReasonCode::CrashLooping);
+    let words = told.to_string();
+    assert!(words.contains("3 failures in a row, the last: "), "{words}");
+    assert!(words.contains("; next try in 4s"), "{words}");
+    begun(&mut record);
+    let run = record.run.as_mut().unwrap();
+    (run.state, run.available_at) = (RunState::Running, Some(NOW));
+    assert_eq!(
+        record.failure.as_ref().unwrap().exit_code,
+        Some(7),
+        "while it runs again"
+    );
+    assert!(!record.crash_loop(NOW).to_string().contains("next try"));
+    let due = forgiven_at(&record, policy.healthy_after);
+    assert_eq!(due, Some(NOW.plus(Span::minutes(5))));
+    record.run.as_mut().unwrap().healthy = Some(false);
+    assert_eq!(
+        forgiven_at(&record, policy.healthy_after),
+        None,
+        "it does not run well"
+    );
+    forgive(&mut record);
+    assert_eq!((record.attempts, record.is_crash_looping()), (0, false));
+    assert_eq!(record.failure, None);
 }

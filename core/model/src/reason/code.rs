@@ -219,6 +219,8 @@ pub enum ReasonCode {
     GangFailed = 219,
     /// No hosts that are together as its gang is to be have room for all of it.
     GangTopology = 220,
+    /// It fails again and again.
+    CrashLooping = 222,
 }
 
 impl ReasonCode {
@@ -322,6 +324,7 @@ impl ReasonCode {
         Self::GangRestart,
         Self::GangFailed,
         Self::GangTopology,
+        Self::CrashLooping,
     ];
 
     /// The number that is stored and sent.
@@ -346,7 +349,7 @@ impl ReasonCode {
             20..=29 => Layer::Routing,
             30..=39 | 100..=109 | 220 => Layer::Placement,
             40..=49 => Layer::Launch,
-            50..=69 | 110 => Layer::Run,
+            50..=69 | 110 | 222 => Layer::Run,
             _ => Layer::System,
         }
     }
@@ -363,7 +366,7 @@ impl ReasonCode {
     /// Whether active instances wait for this, beside those that are counted as waiting to begin.
     #[must_use]
     pub const fn withholds(self) -> bool {
-        matches!(self, Self::MassLoss | Self::KillsOff)
+        matches!(self, Self::MassLoss | Self::KillsOff | Self::CrashLooping)
     }
 
     /// The stable word of the API: `POOL_LIMIT`.

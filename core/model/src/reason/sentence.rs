@@ -97,6 +97,7 @@ impl ReasonCode {
             Self::RolloutFailures => "more instances failed with the new version than max_failures allows",
             Self::RolloutAborted => "the rollout was aborted by command",
             Self::RolloutRollback => "an earlier version was asked for",
+            Self::CrashLooping => "fails again and again: each try waits for longer than the one before",
             Self::RolloutSpec => "the version that it is to run is still being read",
             _ => self.of_pools(),
         }

@@ -2,6 +2,7 @@
 
 mod cases;
 mod example;
+mod former;
 mod gangs;
 mod model;
 mod properties;
@@ -77,6 +78,7 @@ pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> 
             .map(|n| Item {
                 number: InstanceNumber(n),
                 avoid: Vec::new(),
+                former: None,
             })
             .collect(),
         bound: Vec::new(),

@@ -72,6 +72,7 @@ fn no_more_than_may_be_are_on_a_host_or_in_a_rack() {
     more.items.push(crate::Item {
         number: InstanceNumber(6),
         avoid: Vec::new(),
+        former: None,
     });
     let told = solve(&beside(vec![], vec![more]));
     let why = "1 [6] as many of its group as may be (max_per) are wherever it could run \

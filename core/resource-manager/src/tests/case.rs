@@ -255,6 +255,7 @@ impl Case {
                 .is_template()
                 .then(|| Box::new(ScheduleState::from(self.now))),
             origin: None,
+            restarts: None,
         };
         self.decide(Decision::PutHead { head, expected: None });
         job

@@ -5,6 +5,7 @@ use super::shard::{Key, ModelShard};
 use crate::parts::{Holder, Reach, divide};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::Desired;
+use echelon_core_model::restart::Restarts;
 use echelon_core_model::{GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
 use echelon_core_testkit::build::main_group;
 use proptest::prelude::*;
@@ -254,4 +255,58 @@ proptest! {
             prop_assert_eq!(sum(&last), limit.saturating_sub(closed).min(usable));
         }
     }
+}
+
+/// How far the restart is that this head brought, as it is stored.
+fn told(case: &Case, job: JobId) -> Option<(u64, bool)> {
+    let progress = case.progress(job)?.restart?;
+    Some((progress.left, progress.done_at.is_some()))
+}
+
+#[test]
+fn a_restart_is_told_of_until_every_cluster_that_knew_of_it_has_none_left() {
+    let (mut case, job) = three();
+    assert_eq!(told(&case, job), None);
+    case.shard("c").cores = 0;
+    case.cut("c");
+    case.change_head(job, |h| {
+        h.goal.restarts += 1;
+        h.restarts = Some(Box::new(Restarts::of_all(h.version, Timestamp(1), None)));
+    });
+    case.hint(job);
+    case.run_for(Span::seconds(1));
+    let (left, done) = told(&case, job).unwrap();
+    assert!(left > 0 && !done, "{left}");
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.all_outdated(job)[..2], [0, 0]);
+    assert_eq!(told(&case, job), Some((0, false)), "nobody knows what is there");
+    case.shard("c").cores = 9;
+    case.reopen("c");
+    case.run_for(Span::seconds(30));
+    assert_eq!(told(&case, job), Some((0, true)));
+    case.fail_over();
+    assert_eq!(told(&case, job), Some((0, true)), "what is over stays so");
+}
+
+#[test]
+fn a_batch_bounds_what_is_down_while_its_restart_is_under_way() {
+    let mut case = Case::with(&[("a", 9), ("b", 9)]);
+    let job = case.store_job(1, service(6).spread().max_unavailable(4));
+    case.most_unavailable.insert(job, 4);
+    case.hint(job);
+    case.run_for(Span::seconds(5));
+    let parts = |case: &Case| -> u32 {
+        let all = case.shards.values();
+        all.map(|s| s.part(job, &main_group()).1).sum()
+    };
+    assert_eq!(parts(&case), 4);
+    case.change_head(job, |h| {
+        h.goal.restarts += 1;
+        h.restarts = Some(Box::new(Restarts::of_all(h.version, Timestamp(1), Some(1))));
+    });
+    case.hint(job);
+    case.run_for(Span::millis(300));
+    assert_eq!(parts(&case), 1);
+    case.run_for(Span::seconds(60));
+    assert_eq!((told(&case, job), parts(&case)), (Some((0, true)), 4));
 }

@@ -7,9 +7,9 @@ use echelon_core_model::directive::SliceOrder;
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::rollout::{OnFailure, Rollout, RolloutProgress, RolloutState, UpdatePolicy};
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{JobId, ReasonCode, Span, Timestamp};
+use echelon_core_model::{JobId, RangeSet, ReasonCode, Span, Timestamp};
 use echelon_core_testkit::build::main_group;
 
 impl Case {
@@ -43,6 +43,7 @@ impl Case {
             revision,
             updated,
             failed,
+            behind: None,
         };
         self.at(name, |s, now| {
             s.versions.insert(job, versions);
@@ -181,6 +182,7 @@ fn a_fleet_whose_rollouts_fail_at_once_goes_back_some_at_a_time() {
         revision: 2,
         updated: 0,
         failed: 1,
+        behind: None,
     };
     case.at("a", |s, now| {
         s.versions.extend(jobs.iter().map(|job| (*job, failed)));
@@ -287,6 +289,7 @@ fn a_wish_that_comes_while_a_rollback_is_written_wins() {
             revision: 2,
             updated: 0,
             failed: 1,
+            behind: None,
         };
         shard.versions.insert(job, versions);
         shard.work(now)
@@ -332,4 +335,41 @@ fn who_runs_beyond_the_number_makes_up_for_who_is_down() {
         .iter()
         .sum();
     assert_eq!(parts, 1);
+}
+
+#[test]
+fn stateful_instances_are_updated_in_the_order_of_their_numbers_over_clusters() {
+    let (mut case, job) = two();
+    case.respec(job, |s| s.kind = JobKind::Stateful);
+    let of = |case: &mut Case, name: &str| -> Vec<u32> {
+        let order = case.order_at(name, job);
+        let ranges: RangeSet = order.ranges.iter().map(|r| r.range).collect();
+        ranges.numbers().map(|n| n.0).collect()
+    };
+    let (a, b) = (of(&mut case, "a"), of(&mut case, "b"));
+    case.update(job, "b", usual());
+    let revision = case.order_at("a", job).spec_version;
+    let below = |case: &mut Case| ["a", "b"].map(|c| case.order_at(c, job).update_below);
+    assert_eq!(below(&mut case), [1, 1], "nobody has told of the new version yet");
+    let tell = |case: &mut Case, name: &str, behind: Option<u32>| {
+        let versions = Versions {
+            revision,
+            behind,
+            ..Versions::default()
+        };
+        case.at(name, |s, now| {
+            s.versions.insert(job, versions);
+            s.work(now)
+        });
+        case.run_for(Span::seconds(3));
+    };
+    for good in 0..6u32 {
+        let next = |of: &[u32]| of.iter().copied().find(|n| *n >= good);
+        tell(&mut case, "a", next(&a));
+        tell(&mut case, "b", next(&b));
+        assert_eq!(below(&mut case), [good + 1; 2], "number {good} and none after it");
+    }
+    tell(&mut case, "a", None);
+    tell(&mut case, "b", None);
+    assert_eq!(below(&mut case), [u32::MAX; 2]);
 }

@@ -112,6 +112,8 @@ pub struct Versions {
     pub revision: u32,
     pub updated: u64,
     pub failed: u64,
+    /// The lowest number that is not of it.
+    pub behind: Option<u32>,
 }
 
 impl ModelShard {
@@ -513,6 +515,8 @@ impl ModelShard {
             updated: self.versions.get(&key.0).map_or(0, |v| v.updated),
             update_failures: self.versions.get(&key.0).map_or(0, |v| v.failed),
             hosts: self.hosts_of_daemons,
+            first_behind: self.versions.get(&key.0).and_then(|v| v.behind),
+            restarting: self.outdated(key.0, &key.1) + u64::from(self.stopped_by_restart(key.0, &key.1)),
         }
     }
 

@@ -61,6 +61,7 @@ impl Case {
                     revision: version,
                     updated,
                     failed: 0,
+                    behind: None,
                 },
             );
             s.work(now)

@@ -14,6 +14,8 @@ mod claims;
 mod cluster;
 #[cfg(test)]
 mod cost;
+#[cfg(test)]
+mod crashes;
 mod daemons;
 #[cfg(test)]
 mod drain;
@@ -30,6 +32,8 @@ mod gang_claims;
 mod gang_tries;
 #[cfg(test)]
 mod gangs;
+#[cfg(test)]
+mod given_up;
 mod grants;
 #[cfg(test)]
 mod host_drains;

@@ -6,7 +6,7 @@ use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run};
 use echelon_core_model::store::{Batch, Decision, Leadership, Op, Role, Stamp, Write};
 use echelon_core_model::{
     AssignedRange, ClusterId, Epoch, Generation, HostId, InstanceNumber, ReasonCode, Resources, RunNumber,
-    RunState, Timestamp,
+    RunState, Timestamp, Version,
 };
 use echelon_core_testkit::build::{JobBuilder, main_group};
 use std::sync::Arc;
@@ -63,6 +63,7 @@ fn run_at(generation: u32, state: RunState) -> Run {
         hostname: Arc::from("far"),
         spec_version: 1,
         restarts: 0,
+        head_version: Version(0),
         replaces: false,
         started_at: None,
         ended_at: None,

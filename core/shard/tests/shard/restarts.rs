@@ -2,12 +2,13 @@
 
 use crate::world::{World, config, marked, range, seconds, task};
 use echelon_core_hosts::TaskState;
-use echelon_core_model::RunState;
 use echelon_core_model::instance::Ended;
 use echelon_core_model::job::Desired;
+use echelon_core_model::restart::RestartPart;
 use echelon_core_model::time::Span;
+use echelon_core_model::{InstanceNumber, RunState, Timestamp};
 use echelon_core_shard::{Event, Shard};
-use echelon_core_testkit::build::JobBuilder;
+use echelon_core_testkit::build::{JobBuilder, main_group};
 
 fn web(n: u32) -> World {
     let mut w = World::serving();
@@ -255,4 +256,73 @@ fn stopping_what_is_down_makes_nothing_more_unavailable() {
     assert_eq!(w.kills(), [task(2, 1, 2)], "it is not up for long enough");
     w.run(seconds(4));
     assert_eq!((w.kills(), down(&w)), (vec![task(2, 1, 2), task(0, 1, 1)], 1));
+}
+
+/// Asks for a restart of these numbers of `web`, beside those before.
+fn restart_some(w: &mut World, n: u32, numbers: &[u32]) {
+    let part = RestartPart {
+        version: w.head_version().next(),
+        group: main_group(),
+        numbers: numbers.iter().copied().map(InstanceNumber).collect(),
+    };
+    let before = w.restarts.take().unwrap_or_default();
+    w.restarts = Some(before.and(part, Timestamp(1), None));
+    let spec = JobBuilder::service("web", n).max_unavailable(1).build();
+    w.wish(&spec, Desired::Running, 0);
+    w.order(&[range(0, n - 1)], u64::from(n));
+}
+
+#[test]
+fn only_those_named_are_restarted_one_at_a_time_and_told_of_until_they_are_good() {
+    let mut w = web(4);
+    restart_some(&mut w, 4, &[1, 3]);
+    let (mut lowest, mut left) = (4, Vec::new());
+    for _ in 0..200 {
+        w.run(Span::millis(100));
+        lowest = lowest.min(w.states(4).iter().filter(|s| **s == RunState::Running).count());
+        left.extend(w.slice(1).map(|s| s.restarting));
+    }
+    left.dedup();
+    assert_eq!(lowest, 3, "max_unavailable is 1");
+    assert_eq!(w.kills(), [task(1, 1, 1), task(3, 1, 1)]);
+    assert_eq!(left, [2, 1, 0], "a restarted one counts until it is good");
+    w.run(seconds(60));
+    assert_eq!(w.kills().len(), 2);
+}
+
+#[test]
+fn a_second_restart_of_others_goes_on_beside_the_first_and_over_a_crash() {
+    let mut w = web(5);
+    restart_some(&mut w, 5, &[0, 1, 2]);
+    while w.kills().is_empty() {
+        w.run(Span::millis(100));
+    }
+    restart_some(&mut w, 5, &[2, 4]);
+    w.restart();
+    w.connect();
+    w.order(&[range(0, 4)], 5);
+    w.run(seconds(60));
+    let mut killed = w.kills();
+    killed.sort();
+    killed.dedup();
+    assert_eq!(killed, [0, 1, 2, 4].map(|n| task(n, 1, 1)), "each of them once");
+    assert_eq!(w.slice(1).unwrap().restarting, 0);
+}
+
+#[test]
+fn a_shard_that_reads_the_goal_by_itself_restarts_the_same_and_begins_no_run_twice() {
+    let mut w = web(3);
+    restart_some(&mut w, 3, &[0]);
+    w.run(seconds(20));
+    assert_eq!(w.kills(), [task(0, 1, 1)]);
+    let version = w.head_version();
+    assert_eq!(w.stored(0).unwrap().run.unwrap().head_version, version);
+    w.restart();
+    // No resource manager comes back: head and assignment are read from storage.
+    w.run(seconds(120));
+    assert_eq!(
+        w.kills(),
+        [task(0, 1, 1)],
+        "what began by this head is not before it"
+    );
 }

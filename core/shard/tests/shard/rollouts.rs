@@ -8,8 +8,8 @@ use echelon_core_model::rollout::Rollout;
 use echelon_core_model::runtime::{Probe, ProbeKind, Runtime};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::time::Span;
-use echelon_core_model::{ReasonCode, RunState, Timestamp};
-use echelon_core_testkit::build::JobBuilder;
+use echelon_core_model::{HostId, ReasonCode, RunState, Timestamp};
+use echelon_core_testkit::build::{JobBuilder, shape};
 
 /// `web` with `n` instances, whose runs are of this revision.
 fn spec(n: u32, revision: u32) -> JobSpec {
@@ -308,4 +308,93 @@ fn what_was_never_available_is_not_drained() {
     w.order(&[range(0, 0)], 1);
     w.run(seconds(2));
     assert_eq!(w.kills(), [task(0, 1, 1)]);
+}
+
+fn host_of(w: &World, n: u32) -> String {
+    w.record(n)
+        .and_then(|r| r.run)
+        .map(|r| r.host.to_string())
+        .unwrap_or_default()
+}
+
+#[test]
+fn replacements_go_back_to_the_host_of_their_former_run() {
+    let mut w = web(3);
+    let before: Vec<String> = (0..3).map(|n| host_of(&w, n)).collect();
+    // A rotation that is no accident: the roomiest host by far is another one.
+    w.cluster.hosts.insert(HostId::new("host-3"), shape(64, 65_536));
+    update(&mut w, &spec(3, 2), ROLLOUT);
+    w.run(seconds(60));
+    assert_eq!(versions(&w, 3), [2, 2, 2]);
+    let after: Vec<String> = (0..3).map(|n| host_of(&w, n)).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn who_finds_no_room_on_its_former_host_waits_for_a_moment_and_goes_elsewhere() {
+    let mut w = web(1);
+    let before = host_of(&w, 0);
+    // Its room is taken by others as soon as it is free.
+    w.cluster.hosts.insert(HostId::new(&before), shape(0, 4096));
+    update(&mut w, &spec(1, 2), ROLLOUT);
+    w.run(seconds(20));
+    assert_eq!((versions(&w, 1), w.states(1)), (vec![2], vec![RunState::Running]));
+    assert_ne!(host_of(&w, 0), before);
+}
+
+#[test]
+fn stateful_instances_wait_for_their_number_and_tell_which_is_the_first() {
+    let of = |revision| {
+        let mut spec = JobBuilder::stateful("db", 3, 64).build();
+        for group in &mut spec.groups {
+            group.runtime = Runtime::shell(&format!("v{revision}"));
+            group.revision = revision;
+        }
+        spec
+    };
+    let mut w = World::new();
+    for room in w.cluster.hosts.values_mut() {
+        room.disk = 4096;
+    }
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&of(1));
+    w.order(&[range(0, 2)], 3);
+    w.run(seconds(3));
+    assert_eq!(w.states(3), [RunState::Running; 3]);
+    // Number 0 is at another cluster, for all that this one is told.
+    w.below = 0;
+    update(&mut w, &of(2), ROLLOUT);
+    w.run(seconds(30));
+    assert_eq!((versions(&w, 3), w.kills().len()), (vec![1; 3], 0));
+    assert_eq!(w.slice(1).unwrap().first_behind, Some(0));
+    for n in 0..3u32 {
+        w.below = n + 1;
+        w.order(&[range(0, 2)], 3);
+        w.run(seconds(30));
+        let now: Vec<u32> = (0..3).map(|i| if i <= n { 2 } else { 1 }).collect();
+        assert_eq!(versions(&w, 3), now);
+        let next = Some(n + 1).filter(|n| *n < 3);
+        assert_eq!(w.slice(1).unwrap().first_behind, next, "{n}");
+    }
+}
+
+#[test]
+fn versions_that_nobody_runs_any_more_are_let_go() {
+    let mut w = web(2);
+    for revision in 2..6u32 {
+        let rollout = Rollout {
+            number: revision - 1,
+            base: revision - 1,
+            ..ROLLOUT
+        };
+        update(&mut w, &spec(2, revision), rollout);
+        w.run(seconds(40));
+        assert_eq!(versions(&w, 2), [revision; 2]);
+    }
+    assert!(w.shard.kept_specs() <= 3, "{}", w.shard.kept_specs());
+    w.cluster.set(&task(0, 1, 5), TaskState::Failed);
+    w.run(seconds(20));
+    assert_eq!(w.states(2), [RunState::Running; 2], "what is needed is there");
 }

@@ -15,12 +15,12 @@ use echelon_core_testkit::build::{JobBuilder, main_group};
 
 const GIB: u64 = 1024;
 
-fn database() -> JobBuilder {
+pub fn database() -> JobBuilder {
     JobBuilder::stateful("db", 1, GIB)
 }
 
 /// A shard over three hosts with disk, whose one instance runs with its volume.
-fn one(spec: &JobSpec) -> World {
+pub fn one(spec: &JobSpec) -> World {
     let mut w = with_disk();
     w.store_job(spec);
     w.order(
@@ -49,12 +49,12 @@ fn record(w: &World, n: u32) -> InstanceRecord {
     w.stored(n).unwrap()
 }
 
-fn volume(w: &World, n: u32) -> (VolumeId, HostId) {
+pub fn volume(w: &World, n: u32) -> (VolumeId, HostId) {
     let held = record(w, n).volume.unwrap();
     (held.id, held.host)
 }
 
-fn wishes(w: &World) -> Vec<(VolumeId, VolumeWish)> {
+pub fn wishes(w: &World) -> Vec<(VolumeId, VolumeWish)> {
     match w.store.read(&Query::Shard(crate::world::c1())) {
         Answer::Shard(row) => row.volumes.into_iter().collect(),
         _ => Vec::new(),

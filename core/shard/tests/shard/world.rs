@@ -6,6 +6,7 @@ use echelon_core_model::directive::{Directive, Grant, Order, Report, ReportPart,
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::log::{NoTail, Tail, Tails};
+use echelon_core_model::restart::Restarts;
 use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role};
@@ -63,6 +64,8 @@ pub struct World {
     /// How the job is brought to a new version, and how far that reaches.
     pub rollout: Option<Rollout>,
     pub below: u32,
+    /// Restarts of parts of the job.
+    pub restarts: Option<Restarts>,
     pub trace: Vec<String>,
     pub events: VecDeque<Event>,
     /// How often the shard asked to be woken.
@@ -153,6 +156,7 @@ impl World {
             rm: Epoch(1),
             rollout: None,
             below: u32::MAX,
+            restarts: None,
             trace: Vec::new(),
             events: VecDeque::new(),
             wakes: 0,
@@ -241,6 +245,7 @@ impl World {
             verdict: None,
             schedule: None,
             origin: None,
+            restarts: self.restarts.clone().map(Box::new),
         };
         self.store
             .perform(Op::Decide(Decision::PutHead { head, expected }));
@@ -345,6 +350,11 @@ impl World {
         SliceOrder {
             rollout: self.rollout,
             update_below: self.below,
+            restarts: self
+                .restarts
+                .as_ref()
+                .map(|r| r.of_group(&main_group()))
+                .unwrap_or_default(),
             job: job(),
             group: main_group(),
             head_version: self.head_version(),

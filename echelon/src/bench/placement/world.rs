@@ -105,6 +105,7 @@ fn group(kind: JobKind, instances: u32, resources: Resources) -> Wanted {
     let items = (0..instances).map(|n| Item {
         number: InstanceNumber(n),
         avoid: Vec::new(),
+        former: None,
     });
     Wanted {
         version: 1,

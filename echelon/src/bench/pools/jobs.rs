@@ -90,6 +90,7 @@ impl Sizes {
             verdict: None,
             schedule: None,
             origin: None,
+            restarts: None,
         }
     }
 

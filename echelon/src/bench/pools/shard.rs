@@ -70,6 +70,8 @@ impl Slice {
             added: 0,
             revision: 0,
             update_failures: 0,
+            restarting: 0,
+            first_behind: None,
             updated: 0,
             hosts: None,
         }

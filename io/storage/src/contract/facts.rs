@@ -57,6 +57,7 @@ pub fn head(job: JobId, version: u64) -> Head {
         verdict: None,
         schedule: None,
         origin: None,
+        restarts: None,
     }
 }
 
@@ -96,6 +97,7 @@ pub const fn progress(job: JobId, state: JobState) -> Progress {
         rollout: None,
         released: Some(Timestamp(4)),
         keep_until: None,
+        restart: None,
     }
 }
 

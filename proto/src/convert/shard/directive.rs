@@ -8,7 +8,8 @@ use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::part::PoolParts;
-use echelon_core_model::{Epoch, Generation, Span, Version};
+use echelon_core_model::restart::GroupRestarts;
+use echelon_core_model::{Epoch, Generation, RangeSet, Span, Version};
 
 impl Wire for Directive {
     type Message = wire::DirectRequest;
@@ -99,6 +100,24 @@ impl Wire for SliceGrant {
     }
 }
 
+struct SliceRestart(Version, RangeSet);
+
+impl Wire for SliceRestart {
+    type Message = wire::SliceRestart;
+
+    fn to_wire(&self) -> Self::Message {
+        wire::SliceRestart {
+            version: self.0.0,
+            numbers: Some(self.1.to_wire()),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let version = Version(message.version);
+        Ok(Self(version, required("numbers", message.numbers)?))
+    }
+}
+
 impl Wire for SliceOrder {
     type Message = wire::SliceOrder;
 
@@ -115,6 +134,7 @@ impl Wire for SliceOrder {
             part_number,
             rollout,
             update_below,
+            restarts,
         } = self;
         wire::SliceOrder {
             job: job_bytes(*job),
@@ -131,11 +151,17 @@ impl Wire for SliceOrder {
             part_number: *part_number,
             rollout: rollout.as_ref().map(Wire::to_wire),
             update_below: *update_below,
+            restarts: restarts
+                .0
+                .iter()
+                .map(|(version, numbers)| SliceRestart(*version, numbers.clone()).to_wire())
+                .collect(),
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
         let grants = list::<SliceGrant>("grants", message.grants)?;
+        let restarts = list::<SliceRestart>("restarts", message.restarts)?;
         Ok(Self {
             job: job_id("job", &message.job)?,
             group: group("group", &message.group)?,
@@ -148,6 +174,7 @@ impl Wire for SliceOrder {
             part_number: message.part_number,
             rollout: optional("rollout", message.rollout)?,
             update_below: message.update_below,
+            restarts: GroupRestarts(restarts.into_iter().map(|r| (r.0, r.1)).collect()),
         })
     }
 }

@@ -190,6 +190,8 @@ impl Wire for SliceReport {
             updated,
             update_failures,
             hosts,
+            restarting,
+            first_behind,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
             let reason = Some(reason.to_wire());
@@ -227,6 +229,8 @@ impl Wire for SliceReport {
             updated: *updated,
             update_failures: *update_failures,
             hosts: *hosts,
+            restarting: *restarting,
+            first_behind: *first_behind,
         }
     }
 
@@ -259,6 +263,8 @@ impl Wire for SliceReport {
             updated: message.updated,
             update_failures: message.update_failures,
             hosts: message.hosts,
+            restarting: message.restarting,
+            first_behind: message.first_behind,
         })
     }
 }

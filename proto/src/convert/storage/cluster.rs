@@ -269,24 +269,32 @@ impl Wire for VolumeWish {
     fn to_wire(&self) -> Self::Message {
         let adopt = match self {
             Self::Destroy => None,
-            Self::Adopt(instance) => Some(wire::Instance {
+            Self::Adopt(instance) | Self::GiveUp(instance) => Some(wire::Instance {
                 job: job_bytes(instance.job),
                 group: instance.group.to_string(),
                 number: instance.number.0,
             }),
         };
-        wire::VolumeWish { adopt }
+        wire::VolumeWish {
+            adopt,
+            give_up: matches!(self, Self::GiveUp(_)),
+        }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
         let Some(instance) = message.adopt else {
             return Ok(Self::Destroy);
         };
-        Ok(Self::Adopt(InstanceId {
+        let instance = InstanceId {
             job: job_id("adopt.job", &instance.job)?,
             group: group("adopt.group", &instance.group)?,
             number: InstanceNumber(instance.number),
-        }))
+        };
+        Ok(if message.give_up {
+            Self::GiveUp(instance)
+        } else {
+            Self::Adopt(instance)
+        })
     }
 }
 

@@ -15,7 +15,8 @@ use echelon_core_model::pod::Member;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
 use echelon_core_model::{
-    Epoch, Generation, HostId, InstanceNumber, Resources, RunNumber, SidecarName, Span, Timestamp, VolumeId,
+    Epoch, Generation, HostId, InstanceNumber, Resources, RunNumber, SidecarName, Span, Timestamp, Version,
+    VolumeId,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -237,6 +238,7 @@ impl<'a> HostsOut<'a> {
             hostname,
             spec_version,
             restarts,
+            head_version,
             replaces,
             started_at,
             ended_at,
@@ -262,6 +264,7 @@ impl<'a> HostsOut<'a> {
             hostname: self.names.index(hostname),
             spec_version: *spec_version,
             restarts: *restarts,
+            head_version: head_version.0,
             replaces: *replaces,
             started_at_ms: started_at.map(|t| t.0),
             ended_at_ms: ended_at.map(|t| t.0),
@@ -308,6 +311,7 @@ impl<'a> HostsOut<'a> {
             avoid,
             volume,
             failed_version,
+            failure,
         } = record;
         wire::InstanceRecord {
             number: number.0,
@@ -320,6 +324,7 @@ impl<'a> HostsOut<'a> {
             avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
             volume: volume.as_ref().map(|v| self.volume(v)),
             failed_version: *failed_version,
+            failure: failure.as_deref().map(Wire::to_wire),
         }
     }
 }
@@ -348,6 +353,7 @@ impl HostsIn {
             hostname: pick("hostname", &self.names, message.hostname)?,
             spec_version: message.spec_version,
             restarts: message.restarts,
+            head_version: Version(message.head_version),
             replaces: message.replaces,
             started_at: moment(message.started_at_ms),
             ended_at: moment(message.ended_at_ms),
@@ -397,6 +403,7 @@ impl HostsIn {
             avoid: avoid.collect::<Result<_, _>>()?,
             volume: volume.transpose()?,
             failed_version: message.failed_version,
+            failure: optional("failure", message.failure)?.map(Box::new),
         })
     }
 }

@@ -57,6 +57,7 @@ impl Wire for Head {
             verdict,
             schedule,
             origin,
+            restarts,
         } = self;
         wire::Head {
             job: job_bytes(*job),
@@ -77,6 +78,7 @@ impl Wire for Head {
             verdict: verdict.as_deref().map(Wire::to_wire),
             schedule: schedule.as_deref().map(Wire::to_wire),
             origin: origin.as_deref().map(Wire::to_wire),
+            restarts: restarts.as_deref().map(Wire::to_wire),
         }
     }
 
@@ -100,6 +102,7 @@ impl Wire for Head {
             verdict: optional("verdict", message.verdict)?.map(Box::new),
             schedule: optional("schedule", message.schedule)?.map(Box::new),
             origin: optional("origin", message.origin)?.map(Box::new),
+            restarts: optional("restarts", message.restarts)?.map(Box::new),
         })
     }
 }
@@ -235,6 +238,7 @@ impl Wire for Progress {
             rollout,
             released,
             keep_until,
+            restart,
         } = self;
         let groups = groups.iter().map(|(g, counts)| (g.to_string(), counts.to_wire()));
         wire::Progress {
@@ -251,6 +255,7 @@ impl Wire for Progress {
             rollout: rollout.as_ref().map(Wire::to_wire),
             released_ms: released.map(|at| at.0),
             keep_until_ms: keep_until.map(|at| at.0),
+            restart: restart.as_ref().map(Wire::to_wire),
         }
     }
 
@@ -272,6 +277,7 @@ impl Wire for Progress {
             rollout: optional("rollout", message.rollout)?,
             released: moment(message.released_ms),
             keep_until: moment(message.keep_until_ms),
+            restart: optional("restart", message.restart)?,
         })
     }
 }

@@ -1,0 +1,155 @@
+//! Volumes that are given up, since their host is gone for good: by an operator's word (`echelon job replace`), or by the job's own policy.
+//! Their instance begins anew with an empty one. That an instance holds another volume now is one write with the intent of the run that
+//! makes it: until then a host that comes back has its run and its volume back, and afterwards its run is stopped. The volume itself
+//! is never given to the instance again; it goes as the job's `reclaim` says, or stays for `echelon volume`.
+
+use crate::Shard;
+use crate::group::Group;
+use crate::journal::Lane;
+use crate::picture::At;
+use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::volume::{HeldVolume, Reclaim, VolumeWish};
+use echelon_core_model::{InstanceId, InstanceNumber, ReasonCode, RunState, Timestamp, VolumeId};
+
+/// Whether nobody hears of a run, so that its host may be gone.
+fn is_silent(run: &Run) -> bool {
+    let stopping = run.state == RunState::Stopping && run.reason.code == ReasonCode::HostUnreachable;
+    run.state == RunState::Unreachable || stopping
+}
+
+impl Shard {
+    /// Whether a volume was given up, and its instance has no other yet.
+    pub(crate) fn is_given_up(&self, id: &VolumeId) -> bool {
+        matches!(self.own.volumes.get(id), Some(VolumeWish::GiveUp(_)))
+    }
+
+    /// Whether the volume that an instance holds was given up.
+    pub(crate) fn has_given_up(&self, group: &Group, n: InstanceNumber) -> bool {
+        let held = group.record(n).and_then(|r| r.volume.as_ref());
+        held.is_some_and(|v| self.is_given_up(&v.id))
+    }
+
+    /// Takes in that an instance is to have another volume in place of this one. While its host is heard that is left out: nothing has to
+    /// be given up.
+    pub(crate) fn give_up_volume(&mut self, id: &VolumeId, instance: &InstanceId) {
+        let number = self.picture.number_of(instance.job, &instance.group);
+        let Some(at) = number.map(|number| (number, instance.number)) else {
+            return;
+        };
+        let group = self.picture.groups.get(&at.0).filter(|g| g.served);
+        let Some(held) = group.and_then(|g| g.record(at.1)?.volume.clone()) else {
+            return;
+        };
+        if held.id != *id {
+            // It has another one: what becomes of this one may be left to say, when its host is back.
+            let lies_there = self.hosts.volume(id).is_some();
+            if lies_there && !self.own.volumes.contains_key(id) && !self.is_held(id) {
+                self.settle_given_up(id.clone(), at);
+            }
+        } else if !self.is_given_up(id) && self.may_be_gone(at, &held) {
+            self.want_of_volume(id.clone(), VolumeWish::GiveUp(instance.clone()));
+            self.picture.agenda.insert(at);
+        }
+    }
+
+    /// Whether the host of an instance's volume may be gone: nothing of the instance is heard there, and the volume is not offered.
+    fn may_be_gone(&self, at: At, held: &HeldVolume) -> bool {
+        let record = self.picture.record(at);
+        let heard = |r: &InstanceRecord| r.live_runs().any(|run| !is_silent(run));
+        let host = self.hosts.volume(&held.id).map_or(&held.host, |(host, _)| host);
+        let offered = self.hosts.offered_volume(host, &held.id);
+        record.is_some_and(|r| !heard(r)) && offered.is_none_or(|r| r.volume.is_none())
+    }
+
+    /// Carries a volume that was given up to its end: void when its host is back in time, settled when its instance has another one. Gives
+    /// one up where the job's policy says so.
+    pub(crate) fn tend_given_up(&mut self, at: At) {
+        if let Some(due) = self.gives_up_at(at) {
+            let group = self.picture.groups.get(&at.0);
+            let held = group.and_then(|g| Some((g.instance(at.1), g.record(at.1)?.volume.clone()?)));
+            match held {
+                Some((instance, held)) if due <= self.now && !self.withholds() => {
+                    if !self.is_given_up(&held.id) && self.may_be_gone(at, &held) {
+                        self.want_of_volume(held.id, VolumeWish::GiveUp(instance));
+                    }
+                }
+                _ => {
+                    self.picture
+                        .timers
+                        .insert((due.max(self.now.plus(self.config.timing.lease)), at));
+                }
+            }
+        }
+        let Some((id, held)) = self.given_up_by(at) else {
+            return;
+        };
+        match held {
+            Some(held) if self.may_be_gone(at, &held) => {}
+            // Its host is back before it had another one.
+            Some(_) => self.forget_given_up(&id),
+            None => self.settle_given_up(id, at),
+        }
+    }
+
+    /// The volume that an instance has given up, with what it holds of it still.
+    fn given_up_by(&self, at: At) -> Option<(VolumeId, Option<HeldVolume>)> {
+        let any = self
+            .own
+            .volumes
+            .values()
+            .any(|w| matches!(w, VolumeWish::GiveUp(_)));
+        let group = self.picture.groups.get(&at.0).filter(|g| any && g.served)?;
+        let wish = VolumeWish::GiveUp(group.instance(at.1));
+        let (id, _) = self.own.volumes.iter().find(|(_, w)| **w == wish)?;
+        let held = group.record(at.1).and_then(|r| r.volume.as_ref());
+        Some((id.clone(), held.filter(|v| v.id == *id).cloned()))
+    }
+
+    /// Its instance has another volume: it goes as the job says.
+    fn settle_given_up(&mut self, id: VolumeId, at: At) {
+        let group = self.picture.groups.get(&at.0).and_then(|g| g.group_spec());
+        let Some(reclaim) = group.and_then(|g| Some(g.volume.as_ref()?.reclaim)) else {
+            return;
+        };
+        match reclaim {
+            Reclaim::Delete => self.want_of_volume(id, VolumeWish::Destroy),
+            Reclaim::Keep => self.forget_given_up(&id),
+        }
+    }
+
+    fn forget_given_up(&mut self, id: &VolumeId) {
+        if self.is_given_up(id) {
+            self.drop_wish(id);
+        }
+    }
+
+    /// Nothing is wanted of a volume any more.
+    pub(crate) fn drop_wish(&mut self, id: &VolumeId) {
+        if self.own.volumes.remove(id).is_some() {
+            self.journal
+                .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
+        }
+    }
+
+    /// When the job's policy gives up what an instance holds, if nothing is heard of its host until then. Counted from our own return, when
+    /// we were the ones who were away.
+    fn gives_up_at(&self, at: At) -> Option<Timestamp> {
+        let group = self.picture.groups.get(&at.0).filter(|g| g.served)?;
+        let after = group.group_spec()?.volume.as_ref()?.replace_after?;
+        let record = group.record(at.1).filter(|r| r.ended.is_none())?;
+        let held = record
+            .volume
+            .as_ref()
+            .filter(|v| v.used && !self.is_given_up(&v.id))?;
+        let run = record.run.as_ref()?;
+        let gone = run.state.is_ended() && !self.is_reachable(held);
+        let wanted = !group.is_over_for(at.1) && group.holds(at.1, record.generation);
+        let since = (wanted && (is_silent(run) || gone)).then(|| run.ended_at.unwrap_or(run.since))?;
+        Some(since.max(self.contact.since).plus(after))
+    }
+
+    fn is_reachable(&self, held: &HeldVolume) -> bool {
+        let host = self.hosts.volume(&held.id).map_or(&held.host, |(host, _)| host);
+        self.hosts.host(host).is_some_and(|h| h.reachable)
+    }
+}
