@@ -17,6 +17,7 @@ pub use show::print;
 
 use crate::context::Context;
 use crate::exit::Failure;
+use crate::job_file;
 use clap::Subcommand;
 use echelon_clients_rust::v1;
 use std::path::PathBuf;
@@ -31,7 +32,12 @@ pub enum Command {
         /// Wait until the job has ended, or until a service runs; show progress
         #[arg(long)]
         wait: bool,
+        /// Submit nothing: have it judged, and print it with every default written out (`-o json` for JSON)
+        #[arg(long, conflicts_with = "wait")]
+        dry_run: bool,
     },
+    /// Print the JSON Schema of job files, for editors
+    Schema,
     /// Change a job to what its file says; a service is brought to it by a rollout
     Update {
         /// The file (`-` for standard input); its `name` is the job's
@@ -138,7 +144,14 @@ pub enum Command {
 /// Runs a verb.
 pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
-        Command::Run { file, wait } => run::run(context, &file, wait).await,
+        Command::Run {
+            file, dry_run: true, ..
+        } => plan::dry_run(context, &file).await,
+        Command::Run { file, wait, .. } => run::run(context, &file, wait).await,
+        Command::Schema => {
+            print!("{}", job_file::schema_text());
+            Ok(())
+        }
         Command::Plan { file } => plan::plan(context, &file).await,
         Command::Update { file, etag, wait } => change::update(context, &file, etag, wait).await,
         Command::Rollback { which, to } => change::roll_back(context, which, to).await,

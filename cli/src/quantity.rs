@@ -12,6 +12,11 @@ const MOST: u128 = 1_000_000_000;
 /// # Errors
 /// A sentence that says what is wrong.
 pub fn thousandths(text: &str) -> Result<u64, String> {
+    bounded(text, exact(text)?)
+}
+
+/// The same of any size.
+fn exact(text: &str) -> Result<u128, String> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     if text.starts_with('-') {
@@ -26,10 +31,8 @@ pub fn thousandths(text: &str) -> Result<u64, String> {
     if part.len() > 3 {
         return Err(format!("`{text}` is finer than 0.001"));
     }
-    let number: u128 = format!("{whole}{part:0<3}")
-        .parse()
-        .map_err(|_| format!("`{text}` is too large"))?;
-    bounded(text, number)
+    let number = format!("{whole}{part:0<3}").parse();
+    number.map_err(|_| format!("`{text}` is too large"))
 }
 
 /// Whole MiB of a size such as `64MiB` or `2GiB`.
@@ -59,8 +62,10 @@ pub fn mebibytes(text: &str) -> Result<u64, String> {
             ));
         }
     };
-    let milli = thousandths(number).map_err(|_| format!("`{text}` is not a size such as 64MiB"))?;
-    let milli_kib = u128::from(milli) * kibibytes_in_unit;
+    let milli = exact(number).map_err(|_| format!("`{text}` is not a size such as 64MiB"))?;
+    let milli_kib = milli
+        .checked_mul(kibibytes_in_unit)
+        .ok_or_else(|| format!("`{text}` is too large"))?;
     if !milli_kib.is_multiple_of(1_024_000) {
         return Err(format!("`{text}` is not a whole number of MiB"));
     }
@@ -74,7 +79,7 @@ pub fn mebibytes(text: &str) -> Result<u64, String> {
 pub fn span(text: &str) -> Result<Span, String> {
     let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
-    let ms_in_unit: u64 = match unit {
+    let ms_in_unit: u128 = match unit {
         "ms" => 1,
         "s" => 1000,
         "m" => 60_000,
@@ -87,14 +92,13 @@ pub fn span(text: &str) -> Result<Span, String> {
         }
         _ => return Err(format!("`{unit}` is not a unit of time: use ms, s, m, h or d")),
     };
-    let milli = thousandths(number).map_err(|why| why.replace(number, text))?;
-    let ms = milli
-        .checked_mul(ms_in_unit)
-        .ok_or_else(|| format!("`{text}` is too long"))?;
+    let milli = exact(number).map_err(|why| why.replace(number, text))?;
+    let too_long = || format!("`{text}` is too long");
+    let ms = milli.checked_mul(ms_in_unit).ok_or_else(too_long)?;
     if !ms.is_multiple_of(1000) {
         return Err(format!("`{text}` is finer than a millisecond"));
     }
-    Ok(Span(ms / 1000))
+    u64::try_from(ms / 1000).map(Span).map_err(|_| too_long())
 }
 
 fn bounded(text: &str, number: u128) -> Result<u64, String> {
@@ -147,6 +151,7 @@ mod tests {
             ("0.5GiB", 512),
             ("2048KiB", 2),
             ("1TiB", 1 << 20),
+            ("2097152MiB", 2 << 20),
             ("0MiB", 0),
         ] {
             assert_eq!(mebibytes(text), Ok(want), "{text}");
@@ -177,6 +182,10 @@ mod tests {
         ] {
             assert_eq!(span(text), Ok(Span(ms)), "{text}");
         }
+        assert_eq!(
+            span("99999999999999999999h"),
+            Err("`99999999999999999999h` is too long".to_owned())
+        );
         for bad in ["5", "5 s", "5min", "0.5ms", "-1s", ""] {
             assert!(span(bad).is_err(), "{bad}");
         }
@@ -186,6 +195,11 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".*") {
             let _ = (thousandths(&text), mebibytes(&text), span(&text));
+        }
+
+        #[test]
+        fn any_span_that_is_shown_reads_back(ms: u64) {
+            prop_assert_eq!(span(&Span(ms).to_string()), Ok(Span(ms)));
         }
 
         #[test]

@@ -4,7 +4,7 @@
 use super::{show, watch};
 use crate::context::Context;
 use crate::exit::Failure;
-use crate::rollout;
+use crate::{job_file, rollout};
 use clap::Args;
 use echelon_clients_rust::v1;
 use std::path::Path;
@@ -97,14 +97,14 @@ pub async fn trigger(context: &Context, which: Which, wait: bool) -> Result<(), 
 
 /// Changes a job to what a file says, and with `wait` follows its rollout.
 pub async fn update(context: &Context, file: &Path, etag: String, wait: bool) -> Result<(), Failure> {
-    let spec = super::run::read(file)?;
+    let wanted = job_file::read(file)?;
     let client = context.client().await?;
-    let name = format!("jobs/{}", spec.name);
+    let name = format!("jobs/{}", wanted.spec.name);
     let request = v1::UpdateJobRequest {
         job: Some(v1::Job {
             name,
             etag,
-            spec: Some(spec),
+            spec: Some(wanted.spec.clone()),
             ..v1::Job::default()
         }),
         update_mask: None,
@@ -113,7 +113,8 @@ pub async fn update(context: &Context, file: &Path, etag: String, wait: bool) ->
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.update_job(request).await }
     });
-    let job = answer.await?.job.unwrap_or_default();
+    let answer = answer.await.map_err(|e| wanted.failure(e))?;
+    let job = answer.job.unwrap_or_default();
     show::print(context, &job);
     let moves = job.rollout.as_ref().is_some_and(rollout::is_moving);
     if wait && moves {

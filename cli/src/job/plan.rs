@@ -1,22 +1,44 @@
 //! `echelon job plan`: what would become of a job file, with its defaults filled in, without submitting it.
 
-use super::{run, show};
+use super::show;
 use crate::context::Context;
-use crate::exit::Failure;
-use crate::{output, schedule, shape};
+use crate::exit::{Exit, Failure};
+use crate::{job_file, output, schedule, shape};
 use echelon_clients_rust::v1;
+use echelon_proto::convert;
 use std::path::Path;
 
-/// Plans a job file.
-pub async fn plan(context: &Context, file: &Path) -> Result<(), Failure> {
-    let spec = run::read(file)?;
+/// What a gateway says would become of a job file.
+async fn ask(context: &Context, file: &Path) -> Result<v1::PlanJobResponse, Failure> {
+    let wanted = job_file::read(file)?;
     let client = context.client().await?;
-    let request = v1::PlanJobRequest { spec: Some(spec) };
+    let request = v1::PlanJobRequest {
+        spec: Some(wanted.spec.clone()),
+    };
     let answer = client.repeat(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.plan_job(request).await }
     });
-    let told = answer.await?;
+    answer.await.map_err(|e| wanted.failure(e))
+}
+
+/// Has a job file judged as if it were submitted, and prints it as it would be kept, with every default written out. That is what the
+/// gateway answers, so that the pool's defaults are in it, and nothing that the gateway does not know.
+pub async fn dry_run(context: &Context, file: &Path) -> Result<(), Failure> {
+    let told = ask(context, file).await?.spec.unwrap_or_default();
+    let spec = convert::spec::from_wire(told).map_err(|why| {
+        let message = format!("the gateway answers with what this version cannot read: {why}");
+        Failure::new(Exit::Failed, message)
+    })?;
+    let text = job_file::write(&spec, context.format())
+        .map_err(|why| Failure::new(Exit::Failed, why.to_string()))?;
+    print!("{text}");
+    Ok(())
+}
+
+/// Plans a job file.
+pub async fn plan(context: &Context, file: &Path) -> Result<(), Failure> {
+    let told = ask(context, file).await?;
     let value = output::message("PlanJobResponse", &told);
     let name = told.spec.as_ref().map(|s| s.name.clone()).unwrap_or_default();
     print!("{}", output::one(&value, &name, &people(&told), context.format()));
@@ -69,6 +91,9 @@ fn people(told: &v1::PlanJobResponse) -> String {
     if let Some(of) = &spec.schedule {
         lines.extend(schedule::due("next:", of, &told.next_times));
     }
-    lines.push("nothing was changed; `-o yaml` shows the job with every default filled in".to_owned());
+    lines.push(
+        "nothing was changed; `echelon job run --dry-run` prints the file with every default written out"
+            .to_owned(),
+    );
     lines.join("\n") + "\n"
 }

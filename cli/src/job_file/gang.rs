@@ -1,8 +1,9 @@
 //! A job file's `gang`: how one begins, what follows the failure of a member, and where its members are together.
 
-use super::file::GangFile;
+use super::parts_file::GangFile;
 use super::runtime::truth;
 use super::spec::Reader;
+use super::words::{MEMBER_FAILURES, one_of};
 use crate::quantity;
 use echelon_core_model::gang::{Gang, OnMemberFailure, Topology};
 use echelon_core_model::spec::defaults;
@@ -20,7 +21,7 @@ pub(super) fn gang(r: &mut Reader, file: GangFile) -> Gang {
         on_failure: r.value(
             "gang.on_failure",
             file.on_failure.as_ref(),
-            on_failure,
+            one_of("what can follow the failure of a member", &MEMBER_FAILURES),
             OnMemberFailure::default(),
         ),
         topology: Topology {
@@ -33,14 +34,4 @@ pub(super) fn gang(r: &mut Reader, file: GangFile) -> Gang {
                 .collect(),
         },
     }
-}
-
-fn on_failure(text: &str) -> Result<OnMemberFailure, String> {
-    let found = OnMemberFailure::ALL.into_iter().find(|on| on.word() == text);
-    found.ok_or_else(|| {
-        format!(
-            "`{text}` is not what can follow the failure of a member: use member (it is tried again by itself), gang (all are) or \
-             job (it has failed)"
-        )
-    })
 }

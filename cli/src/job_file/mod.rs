@@ -2,19 +2,32 @@
 //! The gateway checks the specification again; this module only reads what people write.
 
 mod file;
+mod form;
 mod gang;
+mod overrides;
+mod parts_file;
+mod place;
+mod refused;
 mod rules;
 mod runtime;
 mod runtime_file;
 mod scalar;
+mod schema;
+mod shape;
 mod siting;
 mod siting_file;
 mod spec;
 mod update;
+mod words;
+mod write;
 
+pub use refused::Wanted;
 pub use scalar::Scalar;
+pub use schema::text as schema_text;
+pub use write::NoForm;
 
 use crate::exit::Failure;
+use crate::output::{self, Format};
 use echelon_clients_rust::v1;
 use echelon_core_model::nearest;
 use echelon_core_model::spec::JobSpec;
@@ -35,6 +48,8 @@ const MAX_NODES: usize = 300_000;
 /// A wrong value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
+    /// Where, once that was looked for.
+    pub line: Option<u64>,
     /// Path of its field: `groups.worker.resources.cpus`.
     pub path: String,
     /// What is wrong, and what to write.
@@ -47,10 +62,25 @@ pub struct Problems(pub Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, Problem { path, message }) in self.0.iter().enumerate() {
-            write!(f, "{}{path}: {message}", if i == 0 { "" } else { "\n" })?;
+        for (i, Problem { line, path, message }) in self.0.iter().enumerate() {
+            f.write_str(if i == 0 { "" } else { "\n" })?;
+            if let Some(line) = line {
+                write!(f, "line {line}: ")?;
+            }
+            write!(f, "{path}: {message}")?;
         }
         Ok(())
+    }
+}
+
+impl Problems {
+    /// The same with the lines of a file's text.
+    pub fn found_in(mut self, bytes: &[u8]) -> JobFileError {
+        let tree = std::str::from_utf8(bytes).ok().and_then(place::tree);
+        for problem in &mut self.0 {
+            problem.line = tree.as_ref().map(|t| t.line(&problem.path)).filter(|l| *l > 0);
+        }
+        JobFileError::Values(self)
     }
 }
 
@@ -91,7 +121,7 @@ pub enum JobFileError {
 /// # Errors
 /// What is wrong with it; see `JobFileError`.
 pub fn parse(bytes: &[u8]) -> Result<JobSpec, JobFileError> {
-    spec::spec(shape(bytes)?).map_err(JobFileError::Values)
+    spec::spec(shape(bytes)?).map_err(|wrong| wrong.found_in(bytes))
 }
 
 /// Reads a job file as it is asked for: a priority that it does not name is the pool's to choose.
@@ -101,10 +131,48 @@ pub fn parse(bytes: &[u8]) -> Result<JobSpec, JobFileError> {
 pub fn wanted(bytes: &[u8]) -> Result<v1::JobSpec, JobFileError> {
     let file: file::JobFile = shape(bytes)?;
     let names_priority = file.priority.is_some();
-    let spec = spec::spec(file).map_err(JobFileError::Values)?;
+    let spec = spec::spec(file).map_err(|wrong| wrong.found_in(bytes))?;
     let mut wanted = convert::spec::spec(&spec);
     wanted.priority = wanted.priority.filter(|_| names_priority);
     Ok(wanted)
+}
+
+/// Reads what a job file asks for, or standard input for `-`, with the places that errors are about.
+///
+/// # Errors
+/// As [`read_as`].
+pub fn read(file: &Path) -> Result<Wanted, Failure> {
+    read_as(file, |bytes| Ok(Wanted::new(wanted(bytes)?, bytes, file)))
+}
+
+/// The job file of a specification, with every default written out: as YAML, unless JSON or the name alone is asked for.
+///
+/// # Errors
+/// What no job file can say.
+pub fn write(spec: &JobSpec, format: Format) -> Result<String, NoForm> {
+    let file = write::file(spec)?;
+    Ok(match format {
+        Format::Json => as_yaml(&serde_json::to_string_pretty(&file).unwrap_or_default()) + "\n",
+        Format::Name => format!("{}\n", output::escape(&spec.name)),
+        Format::Table | Format::Wide | Format::Yaml => serde_saphyr::to_string(&file).unwrap_or_default(),
+    })
+}
+
+/// JSON as YAML takes it: a few characters that it allows inside texts have to be escaped there.
+fn as_yaml(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' => out.push(c),
+            c if c.is_control()
+                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') =>
+            {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// The YAML of a file in a shape.
@@ -116,11 +184,14 @@ pub fn shape<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JobFileError> {
         return Err(JobFileError::TooLarge);
     }
     let text = std::str::from_utf8(bytes).map_err(|e| JobFileError::NotUtf8(e.valid_up_to()))?;
-    let options = serde_saphyr::options! {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|e| shape_error(&e, text))
+}
+
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_nodes: MAX_NODES, max_aliases: 100 },
         no_schema: false,
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|e| shape_error(&e))
+    }
 }
 
 /// Reads a file, or standard input for `-`, never more than a file may have.
@@ -145,19 +216,57 @@ pub fn read_as<T>(file: &Path, parse: impl Fn(&[u8]) -> Result<T, JobFileError>)
     })
 }
 
-fn shape_error(error: &serde_saphyr::Error) -> JobFileError {
+fn shape_error(error: &serde_saphyr::Error, text: &str) -> JobFileError {
+    use serde_saphyr::Error as Yaml;
     let plain = error.without_snippet();
-    let line = error.location().map_or(1, |l| l.line());
-    if let serde_saphyr::Error::SerdeUnknownField { field, expected, .. } = plain {
-        return JobFileError::UnknownField {
-            line,
-            field: field.clone(),
-            nearest: nearest(field, expected.iter().copied()).map(str::to_owned),
-        };
+    let location = error.location();
+    let line = location.map_or(1, |l| l.line());
+    if let Yaml::SerdeUnknownField { field, expected, .. } = plain {
+        return unknown_field(line, field, expected);
     }
-    let message = plain.to_string();
-    let message = message.lines().next().unwrap_or("is not YAML").to_owned();
+    let place = || place::tree(text)?.at(line, location?.column());
+    let (path, found) = place().unwrap_or_else(|| (String::new(), "is something else"));
+    let what = match plain {
+        Yaml::Unexpected {
+            expected: "mapping start",
+            ..
+        } => format!("takes fields, like `{{name: value}}`; there {found}"),
+        Yaml::Unexpected {
+            expected: "sequence start",
+            ..
+        } => format!("takes a list, like `[a, b]`; there {found}"),
+        Yaml::Unexpected { .. } if found != "is something else" => {
+            format!("takes a single value; there {found}")
+        }
+        Yaml::NullIntoString { .. } => "has no value; write '' for an empty text".to_owned(),
+        Yaml::SerdeMissingField { field, .. } => format!("needs `{field}`"),
+        _ => {
+            let message = plain.to_string();
+            let message = message.lines().next().unwrap_or("is not YAML").to_owned();
+            return JobFileError::Syntax { line, message };
+        }
+    };
+    let message = if path.is_empty() {
+        what
+    } else {
+        format!("{path}: {what}")
+    };
     JobFileError::Syntax { line, message }
+}
+
+fn unknown_field(line: u64, field: &str, expected: &[&'static str]) -> JobFileError {
+    let of_groups = shape::fields::<file::GroupFile>();
+    if expected == shape::fields::<parts_file::OverrideFile>() && of_groups.contains(&field) {
+        let message = format!(
+            "`{field}` cannot differ between instances of a group; make a group of those that need another, below `groups`"
+        );
+        return JobFileError::Syntax { line, message };
+    }
+    JobFileError::UnknownField {
+        line,
+        field: field.to_owned(),
+        nearest: nearest(field, expected.iter().copied()).map(str::to_owned),
+    }
 }
 
 #[cfg(test)]

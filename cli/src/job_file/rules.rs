@@ -1,9 +1,12 @@
 //! The rules by which runs, instances and jobs end, as a job file writes them.
 
-use super::file::{AfterFile, JobFile, ScheduleFile};
+use super::file::JobFile;
+use super::form::{ExitStatus, Time};
+use super::parts_file::{AfterFile, ScheduleFile};
 use super::scalar::Scalar;
 use super::spec::{Reader, whole};
 use super::update::amount;
+use super::words::{CATCH_UPS, CONDITIONS, OVERLAPS, RESTARTS, one_of};
 use crate::quantity;
 use echelon_core_model::GroupName;
 use echelon_core_model::rules::{After, Completion, Condition, ExitCodes, Restart, Rules};
@@ -41,14 +44,8 @@ fn driver(text: &str) -> Result<Option<GroupName>, String> {
 
 /// When jobs are made of it.
 fn schedule(r: &mut Reader, file: ScheduleFile) -> Schedule {
-    let overlap = |text: &str| {
-        let found = Overlap::ALL.into_iter().find(|o| o.word() == text);
-        found.ok_or_else(|| format!("`{text}` is not an overlap rule: use skip, queue, replace or allow"))
-    };
-    let catch_up = |text: &str| {
-        let found = CatchUp::ALL.into_iter().find(|c| c.word() == text);
-        found.ok_or_else(|| format!("`{text}` is not a catch-up rule: use none, one or all"))
-    };
+    let overlap = one_of("an overlap rule", &OVERLAPS);
+    let catch_up = one_of("a catch-up rule", &CATCH_UPS);
     let zone = file.time_zone.map(|zone| zone.0);
     Schedule {
         cron: file.cron.0,
@@ -76,18 +73,17 @@ fn schedule(r: &mut Reader, file: ScheduleFile) -> Schedule {
 }
 
 /// A time that may be left out.
-pub(super) fn span(r: &mut Reader, path: &str, text: Option<&Scalar>) -> Option<Span> {
+pub(super) fn span(r: &mut Reader, path: &str, text: Option<&Scalar<Time>>) -> Option<Span> {
     text.map(|text| r.value(path, Some(text), quantity::span, Span::ZERO))
 }
 
 /// What follows the end of a run.
 pub(super) fn restart(text: &str) -> Result<Restart, String> {
-    let found = Restart::ALL.into_iter().find(|r| r.word() == text);
-    found.ok_or_else(|| format!("`{text}` is not a restart policy: use on-failure, always or never"))
+    one_of("a restart policy", &RESTARTS)(text)
 }
 
 /// Exit statuses.
-pub(super) fn exit_codes(r: &mut Reader, path: &str, codes: Option<Vec<Scalar>>) -> ExitCodes {
+pub(super) fn exit_codes(r: &mut Reader, path: &str, codes: Option<Vec<Scalar<ExitStatus>>>) -> ExitCodes {
     let read = |text: &str| {
         let code = whole(text).ok().and_then(|n| u8::try_from(n).ok());
         code.map(Some)
@@ -114,16 +110,13 @@ fn completion(text: &str) -> Result<Completion, String> {
 
 /// What other jobs have to have come to.
 fn after(r: &mut Reader, files: Vec<AfterFile>) -> Vec<After> {
-    let condition = |text: &str| {
-        let found = Condition::ALL.into_iter().find(|c| c.word() == text);
-        found.ok_or_else(|| format!("`{text}` is not a condition: use succeeded, ended or started"))
-    };
+    let condition = one_of("a condition", &CONDITIONS);
     let files = files.into_iter().enumerate();
     let read = files.map(|(i, file)| After {
         condition: r.value(
             &format!("after[{i}].condition"),
             file.condition.as_ref(),
-            condition,
+            &condition,
             Condition::Succeeded,
         ),
         job: file.job.0,

@@ -1,14 +1,15 @@
 //! What a run's task is made of, from the shape of a job file. Rules about what goes together are the gateway's.
 
 use super::file::GroupFile;
+use super::form::{PortNumber, Time, Truth};
 use super::runtime_file::{
     ContainerFile, HealthFile, HttpFile, PortFile, ProbeFile, SecretFile, TcpFile, UriFile, VolumeFile,
 };
 use super::scalar::Scalar;
 use super::spec::{Reader, texts, verbatim, whole};
+use super::words::{CONTAINERIZERS, IMAGE_FORMATS, PROTOCOLS, VISIBILITIES, one_of};
 use crate::quantity;
 use echelon_core_model::Span;
-use echelon_core_model::nearest;
 use echelon_core_model::runtime::{
     Container, Containerizer, HealthCheck, ImageFormat, Network, PortReference, PortSpec, Probe, ProbeKind,
     Protocol, Runtime, SecretReference, Uri, Visibility, Volume, VolumeSource,
@@ -23,13 +24,15 @@ pub fn runtime(r: &mut Reader, path: &str, file: &mut GroupFile) -> Runtime {
     };
     let command = text(r, "command", file.command.take());
     let image = file.container.as_ref().is_some_and(|c| c.image.is_some());
-    if command.trim().is_empty() && !image {
+    let entrypoint = words(file.entrypoint.take());
+    if command.trim().is_empty() && !image && entrypoint.is_none() {
         r.wrong(&at("command"), "is empty: say what each instance runs");
     }
     let secrets = file.secrets.take().unwrap_or_default().into_iter();
     Runtime {
         command,
-        args: file.args.take().map(|a| a.into_iter().map(|a| a.0).collect()),
+        args: words(file.args.take()),
+        entrypoint,
         env: texts(file.env.take().unwrap_or_default()),
         secrets: secrets.map(|(name, s)| (name, secret(s))).collect(),
         user: text(r, "user", file.user.take()),
@@ -42,7 +45,7 @@ pub fn runtime(r: &mut Reader, path: &str, file: &mut GroupFile) -> Runtime {
     }
 }
 
-fn each<T, U>(
+pub(super) fn each<T, U>(
     r: &mut Reader,
     path: &str,
     files: Option<Vec<T>>,
@@ -69,17 +72,9 @@ fn port_number(text: &str) -> Result<u16, String> {
         .ok_or_else(|| format!("`{text}` is not a port: write 1 to 65535"))
 }
 
-/// One of some words.
-fn one_of<T: Copy>(all: &'static [(&'static str, T)]) -> impl Fn(&str) -> Result<T, String> {
-    move |text| {
-        let words = || all.iter().map(|(word, _)| *word);
-        let found = all.iter().find(|(word, _)| *word == text);
-        found.map(|(_, value)| *value).ok_or_else(|| {
-            let meant = nearest(text, words()).map_or(String::new(), |w| format!("; did you mean `{w}`?"));
-            let known: Vec<&str> = words().collect();
-            format!("`{text}` is none of {}{meant}", known.join(", "))
-        })
-    }
+/// Words of a command.
+pub(super) fn words(files: Option<Vec<Scalar>>) -> Option<Vec<String>> {
+    files.map(|all| all.into_iter().map(|word| word.0).collect())
 }
 
 fn secret(file: SecretFile) -> SecretReference {
@@ -89,8 +84,8 @@ fn secret(file: SecretFile) -> SecretReference {
     }
 }
 
-fn uri(r: &mut Reader, path: &str, file: UriFile) -> Uri {
-    let mut flag = |field: &str, text: Option<Scalar>, otherwise| {
+pub(super) fn uri(r: &mut Reader, path: &str, file: UriFile) -> Uri {
+    let mut flag = |field: &str, text: Option<Scalar<Truth>>, otherwise| {
         r.value(&format!("{path}.{field}"), text.as_ref(), truth, otherwise)
     };
     Uri {
@@ -104,11 +99,11 @@ fn uri(r: &mut Reader, path: &str, file: UriFile) -> Uri {
 
 fn container(r: &mut Reader, path: &str, file: ContainerFile) -> Container {
     let at = |field: &str| format!("{path}.{field}");
-    let kinds = one_of(&[("mesos", Containerizer::Mesos), ("docker", Containerizer::Docker)]);
-    let formats = one_of(&[("docker", ImageFormat::Docker), ("appc", ImageFormat::Appc)]);
+    let kinds = one_of("a containerizer", &CONTAINERIZERS);
+    let formats = one_of("a format of images", &IMAGE_FORMATS);
     let kind = file.containerizer.as_ref();
     let format = file.image_format.as_ref();
-    let volumes = each(r, &at("volumes"), Some(file.volumes), volume);
+    let volumes = each(r, &at("volumes"), file.volumes, volume);
     Container {
         containerizer: r.value(&at("type"), kind, kinds, Containerizer::Mesos),
         image: file.image.map(|i| i.0).unwrap_or_default(),
@@ -145,15 +140,11 @@ fn volume(r: &mut Reader, path: &str, file: VolumeFile) -> Option<Volume> {
 
 fn port(r: &mut Reader, path: &str, file: PortFile) -> PortSpec {
     let at = |field: &str| format!("{path}.{field}");
-    let number = |r: &mut Reader, field: &str, text: Option<Scalar>| {
+    let number = |r: &mut Reader, field: &str, text: Option<Scalar<PortNumber>>| {
         text.map(|t| r.value(&at(field), Some(&t), port_number, 1))
     };
-    let protocols = one_of(&[("tcp", Protocol::Tcp), ("udp", Protocol::Udp)]);
-    let visibilities = one_of(&[
-        ("framework", Visibility::Framework),
-        ("cluster", Visibility::Cluster),
-        ("external", Visibility::External),
-    ]);
+    let protocols = one_of("a protocol", &PROTOCOLS);
+    let visibilities = one_of("a visibility", &VISIBILITIES);
     let (protocol, visibility) = (file.protocol.as_ref(), file.visibility.as_ref());
     PortSpec {
         name: file.name.0,
@@ -185,7 +176,7 @@ fn health(r: &mut Reader, path: &str, file: HealthFile) -> Option<HealthCheck> {
 }
 
 fn probe(r: &mut Reader, path: &str, file: ProbeFile) -> Option<Probe> {
-    let mut span = |field: &str, text: Option<Scalar>, otherwise: Span| {
+    let mut span = |field: &str, text: Option<Scalar<Time>>, otherwise: Span| {
         r.value(
             &format!("{path}.{field}"),
             text.as_ref(),

@@ -1,13 +1,13 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
-use super::file::{
-    ClustersFile, GroupFile, JobFile, ResourcesFile, RetryFile, SidecarFile, VolumeOfInstanceFile,
-};
-use super::rules;
+use super::file::{GroupFile, JobFile, SidecarFile};
+use super::parts_file::{ClustersFile, PersistentVolumeFile, ResourcesFile, RetryFile};
 use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
 use super::siting::{constraints, siting};
+use super::words::one_of;
 use super::{Problem, Problems};
+use super::{overrides, rules, words};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rules::{Restart, Rules};
@@ -24,16 +24,17 @@ pub(super) struct Reader(Vec<Problem>);
 impl Reader {
     pub(super) fn wrong(&mut self, path: &str, message: impl Into<String>) {
         self.0.push(Problem {
+            line: None,
             path: path.to_owned(),
             message: message.into(),
         });
     }
 
     /// The value read by `read`, or `otherwise` where it is absent or wrong.
-    pub(super) fn value<T>(
+    pub(super) fn value<T, F>(
         &mut self,
         path: &str,
-        text: Option<&Scalar>,
+        text: Option<&Scalar<F>>,
         read: impl Fn(&str) -> Result<T, String>,
         otherwise: T,
     ) -> T {
@@ -68,39 +69,7 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
     let mut r = Reader(Vec::new());
     let rules = Box::new(rules::of_job(&mut r, &mut file));
     let kind = r.value("kind", file.kind.as_ref(), kind, JobKind::Batch);
-    let top = GroupFile {
-        instances: file.instances,
-        max_running: file.max_running,
-        command: file.command,
-        args: file.args,
-        secrets: file.secrets,
-        user: file.user,
-        working_dir: file.working_dir,
-        uris: file.uris,
-        container: file.container,
-        ports: file.ports,
-        health: file.health,
-        readiness: file.readiness,
-        env: file.env,
-        resources: file.resources,
-        volume: file.volume,
-        constraints: file.constraints,
-        preferences: file.preferences,
-        max_per: file.max_per,
-        spread_over: file.spread_over,
-        affinity: file.affinity,
-        anti_affinity: file.anti_affinity,
-        exclusive: file.exclusive,
-        strategy: file.strategy,
-        retry: file.retry,
-        restart: file.restart,
-        drain: file.drain,
-        grace: file.grace,
-        max_run: file.max_run,
-        max_start: file.max_start,
-        max_unavailable: file.max_unavailable,
-        sidecars: file.sidecars,
-    };
+    let top = file.take_group();
     let groups = groups(&mut r, kind, top, file.groups);
     if kind != JobKind::Daemon {
         least(&mut r, &groups, &rules);
@@ -113,7 +82,7 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
         pool: r.value("pool", file.pool.as_ref(), verbatim, defaults::POOL.to_owned()),
         kind,
         owner: r.value("owner", file.owner.as_ref(), verbatim, String::new()),
-        labels: texts(file.labels),
+        labels: texts(file.labels.unwrap_or_default()),
         priority: r.value("priority", file.priority.as_ref(), whole, 0),
         clusters: clusters(&mut r, file.clusters),
         revocable: r.value("revocable", file.revocable.as_ref(), truth, false),
@@ -144,15 +113,7 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
 }
 
 fn kind(text: &str) -> Result<JobKind, String> {
-    match text {
-        "batch" => Ok(JobKind::Batch),
-        "service" => Ok(JobKind::Service),
-        "stateful" => Ok(JobKind::Stateful),
-        "daemon" => Ok(JobKind::Daemon),
-        _ => Err(format!(
-            "`{text}` is not a kind of job: use batch, service, stateful or daemon"
-        )),
-    }
+    one_of("a kind of job", &words::KINDS)(text)
 }
 
 fn on_silence(text: &str) -> Result<OnSilence, String> {
@@ -239,6 +200,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         r.wrong(&at("instances"), between(instances));
     }
     let runtime = runtime(r, path, &mut file);
+    let overrides = overrides::read(r, &at("overrides"), file.overrides.take().unwrap_or_default());
     let siting = siting(r, path, &mut file);
     let sidecars = file.sidecars.take().unwrap_or_default().into_iter().enumerate();
     let sidecars = sidecars.map(|(i, file)| sidecar(r, &at(&format!("sidecars[{i}].")), file));
@@ -251,6 +213,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
             .as_ref()
             .map(|text| r.value(&at("max_running"), Some(text), whole, 1)),
         runtime,
+        overrides,
         resources: resources(r, &at("resources"), file.resources),
         volume: file.volume.map(|v| volume(r, &at("volume"), v)),
         sidecars,
@@ -275,21 +238,15 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         max_unavailable: r.value(
             &at("max_unavailable"),
             file.max_unavailable.as_ref(),
-            whole,
+            super::update::amount,
             defaults::MAX_UNAVAILABLE,
         ),
         revision: 0,
     }
 }
 
-fn volume(r: &mut Reader, path: &str, file: VolumeOfInstanceFile) -> PersistentVolume {
-    let reclaim = |text: &str| match text {
-        "keep" => Ok(Reclaim::Keep),
-        "delete" => Ok(Reclaim::Delete),
-        _ => Err(format!(
-            "`{text}` is not what can become of a volume: use keep or delete"
-        )),
-    };
+fn volume(r: &mut Reader, path: &str, file: PersistentVolumeFile) -> PersistentVolume {
+    let reclaim = one_of("what can become of a volume", &words::RECLAIMS);
     PersistentVolume {
         path: file.path.0,
         size: r.value(&format!("{path}.size"), Some(&file.size), quantity::mebibytes, 1),
@@ -303,20 +260,9 @@ fn volume(r: &mut Reader, path: &str, file: VolumeOfInstanceFile) -> PersistentV
     }
 }
 
-/// Its fields are read as those of a group that has no others.
-fn sidecar(r: &mut Reader, path: &str, file: SidecarFile) -> Sidecar {
-    let mut parts = GroupFile {
-        command: file.command,
-        args: file.args,
-        secrets: file.secrets,
-        user: file.user,
-        working_dir: file.working_dir,
-        uris: file.uris,
-        container: file.container,
-        health: file.health,
-        env: file.env,
-        ..GroupFile::default()
-    };
+/// Its task is read as that of a group that has nothing else.
+fn sidecar(r: &mut Reader, path: &str, mut file: SidecarFile) -> Sidecar {
+    let mut parts = file.take_task();
     let name = SidecarName::parse(&file.name.0).unwrap_or_else(|why| {
         r.wrong(&format!("{path}name"), why.to_string());
         SidecarName::new(&file.name.0)
@@ -324,7 +270,7 @@ fn sidecar(r: &mut Reader, path: &str, file: SidecarFile) -> Sidecar {
     Sidecar {
         name,
         runtime: runtime(r, path, &mut parts),
-        resources: resources(r, &format!("{path}resources"), file.resources),
+        resources: resources(r, &format!("{path}resources"), parts.resources),
     }
 }
 
@@ -392,17 +338,14 @@ fn clusters(r: &mut Reader, file: Option<ClustersFile>) -> ClusterChoice {
     let Some(file) = file else {
         return ClusterChoice::default();
     };
-    let spread = |text: &str| match text {
-        "even" => Ok(Spread::Even),
-        "none" => Ok(Spread::None),
-        _ => Err(format!("`{text}` is not a spread: use even or none")),
-    };
+    let spread = one_of("a spread", &words::SPREADS);
     ClusterChoice {
-        only: file.only.into_iter().map(|s| s.0).collect(),
+        only: file.only.unwrap_or_default().into_iter().map(|s| s.0).collect(),
         spread: r.value("clusters.spread", file.spread.as_ref(), spread, Spread::None),
     }
 }
 
+/// Values of a map as they are written.
 pub(super) fn texts(map: BTreeMap<String, Scalar>) -> BTreeMap<String, String> {
     map.into_iter().map(|(k, v)| (k, v.0)).collect()
 }

@@ -1,7 +1,10 @@
 //! Job files, good and bad, and what is said about them.
 
+mod errors;
 mod gang;
 mod runtime;
+mod schema;
+mod write;
 
 use super::*;
 use echelon_core_model::Amount;
@@ -230,44 +233,47 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             HELLO.replace("32MiB", "32MB"),
-            "resources.memory: `MB` is not a unit of memory or disk: use KiB, MiB, GiB or TiB",
+            "line 8: resources.memory: `MB` is not a unit of memory or disk: use KiB, MiB, GiB or TiB",
         ),
         (
             HELLO.replace("32MiB", "32"),
-            "resources.memory: `32` has no unit: write for example `32MiB` (KiB, MiB, GiB, TiB)",
+            "line 8: resources.memory: `32` has no unit: write for example `32MiB` (KiB, MiB, GiB, TiB)",
         ),
         (
             HELLO.replace("32MiB", "100KiB"),
-            "resources.memory: `100KiB` is not a whole number of MiB",
+            "line 8: resources.memory: `100KiB` is not a whole number of MiB",
         ),
-        (HELLO.replace("0.1", "-1"), "resources.cpus: `-1` is negative"),
+        (
+            HELLO.replace("0.1", "-1"),
+            "line 8: resources.cpus: `-1` is negative",
+        ),
         (
             HELLO.replace("0.1", ".nan"),
-            "resources.cpus: `.nan` is not a number such as 0.5 or 2 (it takes no unit)",
+            "line 8: resources.cpus: `.nan` is not a number such as 0.5 or 2 (it takes no unit)",
         ),
         (
             HELLO.replace("0.1", "1e300"),
-            "resources.cpus: `1e300` is not a number such as 0.5 or 2 (it takes no unit)",
+            "line 8: resources.cpus: `1e300` is not a number such as 0.5 or 2 (it takes no unit)",
         ),
         (
             HELLO.replace("0.1", "0.0001"),
-            "resources.cpus: `0.0001` is finer than 0.001",
+            "line 8: resources.cpus: `0.0001` is finer than 0.001",
         ),
         (
             HELLO.replace("0.1", "99999999"),
-            "resources.cpus: `99999999` is too large",
+            "line 8: resources.cpus: `99999999` is too large",
         ),
         (
             HELLO.replace("instances: 8", "instances: 0"),
-            "instances: 0 is not between 1 and 10000000",
+            "line 5: instances: 0 is not between 1 and 10000000",
         ),
         (
             HELLO.replace("instances: 8", "instances: 10000001"),
-            "instances: 10000001 is not between 1 and 10000000",
+            "line 5: instances: 10000001 is not between 1 and 10000000",
         ),
         (
             HELLO.replace("instances: 8", "instances: many"),
-            "instances: `many` is not a whole number",
+            "line 5: instances: `many` is not a whole number",
         ),
         (
             HELLO.replace("kind: batch", "kind: daemon\ninstances: 3"),
@@ -275,7 +281,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             "name: x\nresources: {}\n".to_owned(),
-            "command: is empty: say what each instance runs",
+            "line 1: command: is empty: say what each instance runs",
         ),
     ];
     for (text, want) in cases {

@@ -1,17 +1,19 @@
 //! How a service is brought to a new version: the `update` of a job file.
 
-use super::file::UpdateFile;
+use super::form::{Part, Time};
+use super::parts_file::UpdateFile;
 use super::runtime::truth;
 use super::scalar::Scalar;
 use super::spec::{Reader, whole};
+use super::words::{ON_FAILURES, one_of};
 use crate::quantity;
 use echelon_core_model::Amount;
-use echelon_core_model::rollout::{OnFailure, UpdatePolicy};
+use echelon_core_model::rollout::UpdatePolicy;
 
 /// The policy, with defaults where nothing is said.
 pub(super) fn policy(r: &mut Reader, file: &UpdateFile) -> UpdatePolicy {
     let usual = UpdatePolicy::DEFAULT;
-    let mut of = |field: &str, text: &Option<Scalar>, usual| {
+    let mut of = |field: &str, text: &Option<Scalar<Part>>, usual| {
         r.value(&format!("update.{field}"), text.as_ref(), amount, usual)
     };
     let max_surge = of("max_surge", &file.max_surge, usual.max_surge);
@@ -21,7 +23,7 @@ pub(super) fn policy(r: &mut Reader, file: &UpdateFile) -> UpdatePolicy {
         .batch
         .is_some()
         .then(|| of("batch", &file.batch, Amount::Count(1)));
-    let mut span = |field: &str, text: &Option<Scalar>, usual| {
+    let mut span = |field: &str, text: &Option<Scalar<Time>>, usual| {
         r.value(&format!("update.{field}"), text.as_ref(), quantity::span, usual)
     };
     UpdatePolicy {
@@ -40,7 +42,7 @@ pub(super) fn policy(r: &mut Reader, file: &UpdateFile) -> UpdatePolicy {
         on_failure: r.value(
             "update.on_failure",
             file.on_failure.as_ref(),
-            on_failure,
+            one_of("what can follow a failure", &ON_FAILURES),
             usual.on_failure,
         ),
     }
@@ -56,13 +58,6 @@ pub(super) fn amount(text: &str) -> Result<Amount, String> {
         p if p <= 100 => Ok(Amount::Percent(p)),
         _ => Err(format!("`{text}` is more than all of them: use 0% to 100%")),
     }
-}
-
-fn on_failure(text: &str) -> Result<OnFailure, String> {
-    let all = [OnFailure::RollBack, OnFailure::Pause, OnFailure::Continue];
-    all.into_iter()
-        .find(|o| o.word() == text)
-        .ok_or_else(|| format!("`{text}` is not what can follow a failure: use roll_back, pause or continue"))
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ impl<'de> Visitor<'de> for ShareVisitor {
     }
 
     fn visit_str<E: Error>(self, v: &str) -> Result<ShareFile, E> {
-        Ok(ShareFile::All(Scalar(v.to_owned())))
+        Ok(ShareFile::All(Scalar::new(v)))
     }
 
     fn visit_bool<E: Error>(self, v: bool) -> Result<ShareFile, E> {
@@ -120,7 +120,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<v1::PoolWish>, JobFileError> {
     if reader.problems.is_empty() {
         Ok(reader.pools)
     } else {
-        Err(JobFileError::Values(Problems(reader.problems)))
+        Err(Problems(reader.problems).found_in(bytes))
     }
 }
 
@@ -171,7 +171,11 @@ impl Reader {
     }
 
     fn wrong(&mut self, path: String, message: String) {
-        self.problems.push(Problem { path, message });
+        self.problems.push(Problem {
+            line: None,
+            path,
+            message,
+        });
     }
 
     fn value<T>(&mut self, at: &str, text: &Scalar, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
@@ -348,7 +352,7 @@ pools:
             ("pool: {}", "line 1: unknown field `pool`; did you mean `pools`?"),
             (
                 "pools: {a: {kind: statik}}",
-                "pools.a.kind: `statik` is neither elastic nor static; did you mean `static`?",
+                "line 1: pools.a.kind: `statik` is neither elastic nor static; did you mean `static`?",
             ),
             (
                 "pools: {a: {priority: {defalt: 4}}}",
@@ -356,25 +360,28 @@ pools:
             ),
             (
                 "pools: {a: {priority: {max: high}}}",
-                "pools.a.priority.max: `high` is not a priority: write a whole number",
+                "line 1: pools.a.priority.max: `high` is not a priority: write a whole number",
             ),
             (
                 "pools: {a: {fair_users: yes}}",
-                "pools.a.fair_users: `yes` is neither true nor false",
+                "line 1: pools.a.fair_users: `yes` is neither true nor false",
             ),
             (
                 "pools: {a: {max_jobs: few}}",
-                "pools.a.max_jobs: `few` is not a number: write a whole number",
+                "line 1: pools.a.max_jobs: `few` is not a number: write a whole number",
             ),
             (
                 "pools: {a: {share: -1}}",
-                "pools.a.share: `-1` is not a weight: write a whole number",
+                "line 1: pools.a.share: `-1` is not a weight: write a whole number",
             ),
         ] {
             assert_eq!(problem(text), told);
         }
         let size = problem("pools: {a: {pools: {b: {limit: {memory: 5}}}}}");
-        assert!(size.starts_with("pools.a.pools.b.limit.memory: "), "{size}");
+        assert!(
+            size.starts_with("line 1: pools.a.pools.b.limit.memory: "),
+            "{size}"
+        );
         let two = problem("pools: {a: {kind: x, share: y}}");
         assert_eq!(two.lines().count(), 2, "{two}");
         let twice = problem("pools:\n  a: {}\n  a: {}");

@@ -62,6 +62,8 @@ fn said(status: &Status) -> String {
     match fields.as_slice() {
         [] => message.to_owned(),
         [only] if message.contains(only.as_str()) => message.to_owned(),
+        // The message of wrong fields is nothing but these.
+        all if message == all.join("; ") => all.join("\n"),
         all => format!("{message}\n  {}", all.join("\n  ")),
     }
 }

@@ -121,6 +121,7 @@ async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<Option<Po
         "job.spec",
         &mut out,
     );
+    validate::references(&request.spec, None, "job.spec", &mut out);
     validate::in_pools(&request.spec.pool, &pools, "job.spec", &mut out);
     bounds::check(&request.spec, None, &pools, "job.spec", &mut out);
     validate::in_clusters(facts, &request.spec, "job.spec", &mut out).await?;

@@ -153,6 +153,7 @@ fn check(before: &JobSpec, after: &JobSpec, bytes: usize, pools: &PoolTree) -> R
     }
     let mut out = Violations::default();
     validate::spec(after, bytes, Purpose::Change, "job.spec", &mut out);
+    validate::references(after, Some(before), "job.spec", &mut out);
     bounds::check(after, Some(before), pools, "job.spec", &mut out);
     out.done()
 }

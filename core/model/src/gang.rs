@@ -2,9 +2,10 @@
 //! other.
 
 use crate::id::{GroupName, InstanceNumber};
-use crate::runtime::{Port, variable_part};
+use crate::runtime::{Port, PortSpec, variable_part};
+use crate::spec::GroupSpec;
 use crate::time::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Most instances of a gang: all of them are chosen hosts for, and stored, at once.
@@ -108,6 +109,32 @@ pub struct Peers {
 }
 
 impl Peers {
+    /// The names of what members of a gang of these groups are told; of one that is too large for lists, only of what is always told.
+    #[must_use]
+    pub fn names(groups: &[GroupSpec]) -> BTreeSet<String> {
+        let ports = |g: &GroupSpec| -> Vec<Port> {
+            let ports = g.runtime.ports.iter();
+            let named = |p: &PortSpec| Port {
+                name: p.name.clone(),
+                number: 0,
+            };
+            ports.map(named).collect()
+        };
+        let ports: Vec<(&GroupSpec, Vec<Port>)> = groups.iter().map(|g| (g, ports(g))).collect();
+        let members: usize = groups
+            .iter()
+            .filter_map(|g| usize::try_from(g.instances).ok())
+            .sum();
+        let n = if members > MAX_LISTED { MAX_LISTED + 1 } else { 1 };
+        let one = ports.iter().map(|(g, ports)| {
+            let place = Place { hostname: "-", ports };
+            (g.name.clone(), vec![Some(place); n])
+        });
+        let peers = Self::new(&one.collect());
+        let always = "ECHELON_GANG_RANK".to_owned();
+        peers.shared.into_keys().chain([always]).collect()
+    }
+
     /// Of groups with the places of their instances by number; `None`: it is not known where one is.
     #[must_use]
     pub fn new(groups: &BTreeMap<GroupName, Vec<Option<Place<'_>>>>) -> Self {

@@ -15,6 +15,9 @@ pub struct Runtime {
     pub command: String,
     /// Arguments of the program, or of what the image starts. `None`: `command` is a line for the shell.
     pub args: Option<Vec<String>>,
+    /// What is started in place of the image's entry point: a program and its first arguments, which `args` follow. There is no
+    /// `command` beside it, and what the image would give its own entry point is not given.
+    pub entrypoint: Option<Vec<String>>,
     /// Environment of each run, beside what the system sets.
     pub env: BTreeMap<String, String>,
     /// Variables whose values the host gets from its secret store.

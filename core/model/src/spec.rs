@@ -1,7 +1,9 @@
 //! What a user asks for: the specification of a job. Immutable; every change makes a new version.
 
+use crate::amount::Amount;
 use crate::gang::Gang;
 use crate::id::{ClusterId, GroupName};
+use crate::overrides::Override;
 use crate::pod::Sidecar;
 use crate::resources::Resources;
 use crate::rollout::UpdatePolicy;
@@ -110,6 +112,8 @@ pub struct GroupSpec {
     pub max_running: Option<u32>,
     /// What each run's task is made of; of a pod, the main task.
     pub runtime: Runtime,
+    /// What some instances run in place of that.
+    pub overrides: Vec<Override>,
     /// Room of that task. What a whole instance takes is `room()`.
     pub resources: Resources,
     /// The volume that each instance keeps from run to run.
@@ -132,8 +136,8 @@ pub struct GroupSpec {
     pub max_run: Option<Span>,
     /// Longest that a run may be on its way to its host, and be prepared there; then it has failed. `None`: unbounded.
     pub max_start: Option<Span>,
-    /// Most instances that voluntary disruptions (rollout, restart, drain) may make unavailable at once.
-    pub max_unavailable: u32,
+    /// Most instances that voluntary disruptions (rollout, restart, drain) may make unavailable at once: see `most_unavailable`.
+    pub max_unavailable: Amount,
     /// The spec version that first had these runs: whoever stores a spec sets it, nobody asks for it. 0: not known.
     pub revision: u32,
 }
@@ -252,6 +256,7 @@ impl GroupSpec {
             instances: 1,
             max_running: None,
             runtime: Runtime::default(),
+            overrides: Vec::new(),
             resources: Resources::ZERO,
             volume: None,
             sidecars: Vec::new(),
@@ -290,6 +295,16 @@ impl GroupSpec {
         kind.runs_for_ever() || self.restart == Restart::Always
     }
 
+    /// The number that `max_unavailable` is of so many wanted instances. A part is rounded down, and is at least one: else nothing of a
+    /// small group could ever be restarted. Whoever asks says how many are wanted, without those that a rollout adds for a while.
+    #[must_use]
+    pub fn most_unavailable(&self, wanted: u32) -> u32 {
+        match self.max_unavailable {
+            Amount::Count(n) => n,
+            part @ Amount::Percent(_) => part.of(wanted).max(1),
+        }
+    }
+
     /// Instances that may be active at once.
     #[must_use]
     pub fn most_active(&self) -> u32 {
@@ -300,6 +315,7 @@ impl GroupSpec {
 /// Defaults of what a job file leaves out. One place, shown by `echelon job plan`.
 pub mod defaults {
     use super::{OnSilence, Retry};
+    use crate::amount::Amount;
     use crate::rules::ExitCodes;
     use crate::spec::JobKind;
     use crate::time::Span;
@@ -341,7 +357,7 @@ pub mod defaults {
     /// A silent cluster's runs are replaced after this (section 5).
     pub const ON_CLUSTER_LOSS: OnSilence = OnSilence::Replace(Span::minutes(15));
     /// Restarts take one instance at a time.
-    pub const MAX_UNAVAILABLE: u32 = 1;
+    pub const MAX_UNAVAILABLE: Amount = Amount::Count(1);
     /// A probe asks at once: failures before the first success are forgiven for the grace.
     pub const PROBE_DELAY: Span = Span::ZERO;
     /// From one probe to the next.

@@ -149,6 +149,7 @@ impl Specs {
         spec.labels = BTreeMap::new();
         for group in &mut spec.groups {
             group.runtime = Runtime::default();
+            group.overrides = Vec::new();
             group
                 .sidecars
                 .iter_mut()

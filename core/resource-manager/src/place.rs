@@ -6,6 +6,7 @@ use crate::moves::{assign, mark, missing};
 use crate::picture::{JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change};
 use crate::refused::refused;
+use crate::rollouts;
 use crate::room::{Asker, Candidates};
 use crate::{daemons, gangs};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
@@ -267,13 +268,11 @@ impl Leave<'_> {
             return;
         }
         // What has a volume stays with it: moving it would lose what is in it.
-        if group.volume.is_some()
-            || report.active == 0
-            || self.unavailable(job, &key.group) >= u64::from(group.max_unavailable.max(1))
-        {
+        let most = u64::from(rollouts::may_be_down(job, group).max(1));
+        let budget = most.saturating_sub(self.unavailable(job, &key.group));
+        if group.volume.is_some() || report.active == 0 || budget == 0 {
             return;
         }
-        let budget = u64::from(group.max_unavailable.max(1)) - self.unavailable(job, &key.group);
         let n = budget.min(self.drain_left);
         let Some(share) = place_elsewhere(
             demand,

@@ -201,7 +201,14 @@ fn in_order(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u
         }
     });
     let first = first.min();
-    first.map_or(u32::MAX, |n| n.saturating_add(group.max_unavailable.max(1)))
+    let all = u32::try_from(asked(job, group)).unwrap_or(u32::MAX);
+    first.map_or(u32::MAX, |n| n.saturating_add(group.most_unavailable(all).max(1)))
+}
+
+/// What a group's `max_unavailable` allows, of the instances that are asked for.
+#[must_use]
+pub fn may_be_down(job: &JobView, group: &GroupSpec) -> u32 {
+    group.most_unavailable(u32::try_from(asked(job, group)).unwrap_or(u32::MAX))
 }
 
 /// Most instances of a group that may be down at once, for any reason of ours. Who runs beyond its number while it is updated makes up for
@@ -209,7 +216,7 @@ fn in_order(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u
 #[must_use]
 pub fn most_down(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
     let least = u32::from(job.surge.get(&group.name).is_none());
-    let most = u64::from(group.max_unavailable.max(least));
+    let most = u64::from(may_be_down(job, group).max(least));
     let most = most.saturating_add(surplus(picture, id, job, group));
     let batch = under_way(job).and_then(|(_, spec)| spec.update.batch);
     let all = u32::try_from(asked(job, group)).unwrap_or(u32::MAX);

@@ -3,15 +3,14 @@
 
 use crate::Shard;
 use crate::event::Effect;
-use crate::peers::tell;
+use crate::given::Given;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::{self as hosts, Call, Launch, Need, TaskStatus};
 use echelon_core_jobs::{News, Told, Whom, hear};
+use echelon_core_model::gang::Peers;
 use echelon_core_model::instance::Run;
-use echelon_core_model::pod::Sidecar;
-use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{HostId, MemberId, Reason, ReasonCode, Resources, RunState, SidecarName, TaskId};
+use echelon_core_model::{HostId, JobId, Reason, ReasonCode, Resources, RunState};
+use std::collections::BTreeMap;
 
 impl Shard {
     /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
@@ -19,8 +18,7 @@ impl Shard {
         self.hosts.let_go(host);
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
         let peers = self.peers_of(&due);
-        let mut launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
-        launches.iter_mut().for_each(|launch| tell(launch, &peers));
+        let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r, &peers)).collect();
         let (launches, volumeless): (Vec<Launch>, Vec<Launch>) = launches
             .into_iter()
             .partition(|l| self.hosts.has_volume_for(host, l));
@@ -64,18 +62,30 @@ impl Shard {
         })
     }
 
-    fn launch_of(&self, run: RunAt) -> Option<Launch> {
+    fn launch_of(&self, run: RunAt, peers: &BTreeMap<JobId, Peers>) -> Option<Launch> {
         let (at, ..) = run;
         let found = self.picture.run(run).filter(|r| r.state == RunState::Launching)?;
         let group = self.picture.groups.get(&at.0)?;
         let spec = group.spec.as_ref()?;
         let of = self.picture.group_spec_of(group, found.spec_version)?;
         let task = self.picture.task(run)?;
+        let drives = spec.rules.driver.as_ref() == Some(&of.name);
+        let driver = drives.then(|| self.drivers.variables(group.job()));
+        let given = Given {
+            cluster: &self.config.name,
+            job: spec,
+            group: of,
+            run: found,
+            task: &task,
+            peers: peers.get(&group.job()),
+            driver: driver.as_ref(),
+        };
+        let (runtime, sidecars) = (given.runtime(&of.runtime_of(at.1), None), given.sidecars());
         Some(Launch {
             name: format!("{}.{}.{}", spec.name, group.name(), at.1),
             discovery: format!("{}.{}", group.name(), spec.name),
-            runtime: self.runtime((&of.runtime, None), spec, &task, (of, found)),
-            sidecars: self.sidecars(spec, &task, of, found),
+            runtime,
+            sidecars,
             ports: found.ports.clone(),
             resources: of.resources,
             revocable: found.revocable,
@@ -85,56 +95,6 @@ impl Shard {
             labels: spec.labels.clone(),
             task,
         })
-    }
-
-    /// What runs beside the main task, as the run's record names it.
-    fn sidecars(&self, job: &JobSpec, task: &TaskId, of: &GroupSpec, run: &Run) -> Vec<Sidecar> {
-        let named = |s: &&Sidecar| run.members.iter().any(|m| m.sidecar.as_ref() == Some(&s.name));
-        let whole = |s: &Sidecar| Sidecar {
-            runtime: self.runtime((&s.runtime, Some(&s.name)), job, task, (of, run)),
-            ..s.clone()
-        };
-        of.sidecars.iter().filter(named).map(whole).collect()
-    }
-
-    /// What one task of a run is made of, with all that it finds in its environment.
-    fn runtime(
-        &self,
-        (runtime, sidecar): (&Runtime, Option<&SidecarName>),
-        job: &JobSpec,
-        task: &TaskId,
-        (of, run): (&GroupSpec, &Run),
-    ) -> Runtime {
-        let mut runtime = runtime.clone();
-        let member = MemberId {
-            run: task.clone(),
-            sidecar: sidecar.cloned(),
-        };
-        let own = [
-            ("ECHELON_JOB", job.name.clone()),
-            ("ECHELON_JOB_ID", task.instance.job.to_string()),
-            ("ECHELON_GROUP", task.instance.group.to_string()),
-            ("ECHELON_INSTANCE", task.instance.number.to_string()),
-            ("ECHELON_INSTANCES", of.instances.to_string()),
-            ("ECHELON_RUN", task.run.to_string()),
-            ("ECHELON_CLUSTER", self.config.name.clone()),
-            ("ECHELON_HOST", run.hostname.to_string()),
-            ("ECHELON_TASK_ID", member.to_string()),
-        ];
-        runtime
-            .env
-            .extend(own.map(|(name, value)| (name.to_owned(), value)));
-        if job.rules.driver.as_ref() == Some(&of.name) {
-            let own = self.drivers.variables(task.instance.job);
-            runtime.env.extend(own);
-        }
-        if let Some(name) = sidecar {
-            let name = name.to_string();
-            runtime.env.insert("ECHELON_SIDECAR".to_owned(), name);
-        }
-        let ports = of.runtime.port_variables(&run.ports);
-        runtime.env.extend(ports);
-        runtime
     }
 
     /// An intent of which the cluster certainly has no task: the instance tries again.

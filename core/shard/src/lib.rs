@@ -29,6 +29,7 @@ mod effects;
 mod event;
 mod former;
 mod gangs;
+mod given;
 mod given_up;
 mod group;
 mod held;

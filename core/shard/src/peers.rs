@@ -3,7 +3,6 @@
 
 use crate::Shard;
 use crate::picture::RunAt;
-use echelon_core_hosts::Launch;
 use echelon_core_model::gang::{Peers, Place};
 use echelon_core_model::{GroupName, InstanceNumber, JobId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,15 +34,5 @@ impl Shard {
             (g.name.clone(), (0..g.instances).map(place).collect())
         });
         Some(Peers::new(&places.collect::<BTreeMap<GroupName, Vec<_>>>()))
-    }
-}
-
-/// Tells all tasks of a launch, if it is of a gang.
-pub(crate) fn tell(launch: &mut Launch, peers: &BTreeMap<JobId, Peers>) {
-    let of = &launch.task.instance;
-    let Some(peers) = peers.get(&of.job) else { return };
-    let sidecars = launch.sidecars.iter_mut().map(|s| &mut s.runtime.env);
-    for env in std::iter::once(&mut launch.runtime.env).chain(sidecars) {
-        env.extend(peers.variables(&of.group, of.number));
     }
 }

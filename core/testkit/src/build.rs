@@ -314,7 +314,13 @@ impl JobBuilder {
     /// With this many unavailable at once in a restart.
     #[must_use]
     pub fn max_unavailable(self, n: u32) -> Self {
-        self.group(|g| g.max_unavailable = n)
+        self.group(|g| g.max_unavailable = Amount::Count(n))
+    }
+
+    /// With this part of its instances that restarts may make unavailable.
+    #[must_use]
+    pub fn max_unavailable_of(self, part: Amount) -> Self {
+        self.group(|g| g.max_unavailable = part)
     }
 
     /// With this change of what its instances want of hosts and of each other.

@@ -8,4 +8,5 @@
 )]
 
 pub mod build;
+pub mod specs;
 pub mod store;

@@ -3,18 +3,20 @@
 use super::quantity::{duration, read_duration};
 use super::{Problems, at};
 use crate::echelon::v1;
-use echelon_core_model::Span;
+use echelon_core_model::overrides::Override;
 use echelon_core_model::runtime::{
     Container, Containerizer, HealthCheck, ImageFormat, Network, Port, PortReference, PortSpec, Probe,
     ProbeKind, Protocol, Runtime, SecretReference, Uri, Visibility, Volume, VolumeSource,
 };
 use echelon_core_model::spec::defaults;
+use echelon_core_model::{InstanceRange, RangeSet, Span};
 
 /// A group of the wire with the parts of its runtime and nothing else.
 pub fn runtime(r: &Runtime) -> v1::GroupSpec {
     let Runtime {
         command,
         args,
+        entrypoint,
         env,
         secrets,
         user,
@@ -27,7 +29,8 @@ pub fn runtime(r: &Runtime) -> v1::GroupSpec {
     } = r;
     v1::GroupSpec {
         command: command.clone(),
-        args: args.clone().map(|values| v1::Arguments { values }),
+        args: arguments(args.as_ref()),
+        entrypoint: arguments(entrypoint.as_ref()),
         env: env.clone(),
         secrets: secrets.iter().map(|(n, s)| (n.clone(), secret(s))).collect(),
         user: user.clone(),
@@ -43,6 +46,10 @@ pub fn runtime(r: &Runtime) -> v1::GroupSpec {
         readiness: readiness.as_ref().map(probe),
         ..v1::GroupSpec::default()
     }
+}
+
+fn arguments(values: Option<&Vec<String>>) -> Option<v1::Arguments> {
+    values.cloned().map(|values| v1::Arguments { values })
 }
 
 fn secret(s: &SecretReference) -> v1::SecretReference {
@@ -153,6 +160,7 @@ pub fn read_runtime(g: &mut v1::GroupSpec, path: &str, problems: &mut Problems) 
     Runtime {
         command: std::mem::take(&mut g.command),
         args: g.args.take().map(|a| a.values),
+        entrypoint: g.entrypoint.take().map(|a| a.values),
         env: std::mem::take(&mut g.env),
         secrets: secrets.into_iter().map(|(n, s)| (n, read_secret(s))).collect(),
         user: std::mem::take(&mut g.user),
@@ -162,6 +170,46 @@ pub fn read_runtime(g: &mut v1::GroupSpec, path: &str, problems: &mut Problems) 
         ports: r.each("ports", std::mem::take(&mut g.ports), |r, p| r.port_spec(p)),
         health: g.health.take().and_then(|h| r.within("health").health(h)),
         readiness: g.readiness.take().and_then(|p| r.within("readiness").probe(p)),
+    }
+}
+
+/// An override to the wire.
+pub fn own(o: &Override) -> v1::Override {
+    let range = |r: &InstanceRange| v1::r#override::Range {
+        first: r.first,
+        last: r.last,
+    };
+    v1::Override {
+        instances: o.instances.ranges().iter().map(range).collect(),
+        command: o.command.clone(),
+        args: arguments(o.args.as_ref()),
+        entrypoint: arguments(o.entrypoint.as_ref()),
+        env: o.env.clone(),
+        working_dir: o.working_dir.clone(),
+        uris: o.uris.iter().map(uri).collect(),
+    }
+}
+
+/// An override that stands at `path`.
+pub fn read_own(o: v1::Override, path: &str, problems: &mut Problems) -> Override {
+    let mut instances = RangeSet::new();
+    for (i, v1::r#override::Range { first, last }) in o.instances.into_iter().enumerate() {
+        match InstanceRange::new(first, last) {
+            Some(range) => instances.insert(range),
+            None => problems.add(
+                at(path, &format!("instances[{i}]")),
+                format!("must not end, with {last}, before it begins, with {first}"),
+            ),
+        }
+    }
+    Override {
+        instances,
+        command: o.command,
+        args: o.args.map(|a| a.values),
+        entrypoint: o.entrypoint.map(|a| a.values),
+        env: o.env,
+        working_dir: o.working_dir,
+        uris: o.uris.into_iter().map(read_uri).collect(),
     }
 }
 

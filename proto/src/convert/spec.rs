@@ -3,7 +3,7 @@
 
 use super::quantity::{duration, read_duration, read_resources, resources};
 use super::rules::{self, exit_codes, read_exit_codes, read_restart, restart};
-use super::runtime::{read_runtime, runtime};
+use super::runtime::{own, read_own, read_runtime, runtime};
 use super::{Problems, at, gang, rollout, schedule, siting};
 use crate::echelon::v1;
 use echelon_core_model::pod::Sidecar;
@@ -12,7 +12,7 @@ use echelon_core_model::spec::{
     ClusterChoice, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
 };
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
-use echelon_core_model::{GroupName, SidecarName, Span};
+use echelon_core_model::{Amount, GroupName, SidecarName, Span};
 
 /// To the wire, with all defaults spelt out.
 #[must_use]
@@ -99,7 +99,15 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
         grace: Some(duration(g.grace)),
         max_run: g.max_run.map(duration),
         max_start: g.max_start.map(duration),
-        max_unavailable: Some(g.max_unavailable),
+        overrides: g.overrides.iter().map(own).collect(),
+        max_unavailable: match g.max_unavailable {
+            Amount::Count(n) => Some(n),
+            Amount::Percent(_) => None,
+        },
+        max_unavailable_percent: match g.max_unavailable {
+            Amount::Count(_) => None,
+            Amount::Percent(p) => Some(p),
+        },
         volume: g.volume.as_ref().map(volume),
         revision: g.revision,
         ..runtime(&g.runtime)
@@ -113,6 +121,7 @@ fn sidecar(s: &Sidecar) -> v1::Sidecar {
         name: s.name.to_string(),
         command: r.command,
         args: r.args,
+        entrypoint: r.entrypoint,
         env: r.env,
         secrets: r.secrets,
         user: r.user,
@@ -234,6 +243,10 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
     let sidecars = std::mem::take(&mut g.sidecars).into_iter().enumerate();
     let sidecars = sidecars.map(|(i, s)| read_sidecar(s, &at(path, &format!("sidecars[{i}]")), problems));
     let sidecars = sidecars.collect();
+    let overrides = std::mem::take(&mut g.overrides).into_iter().enumerate();
+    let overrides = overrides.map(|(i, o)| read_own(o, &at(path, &format!("overrides[{i}]")), problems));
+    let overrides = overrides.collect();
+    let max_unavailable = read_unavailable(&g, path, problems);
     let siting = siting::read(&mut g, path, problems);
     let constraints = siting::read_constraints(std::mem::take(&mut g.constraints), path, problems);
     let mut span = |d: Option<prost_types::Duration>, field: &str| -> Option<Span> {
@@ -256,6 +269,7 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         instances: g.instances,
         max_running: g.max_running,
         runtime,
+        overrides,
         resources: read_resources(g.resources),
         volume: g.volume.map(|v| read_volume(v, &at(path, "volume"), problems)),
         sidecars,
@@ -267,8 +281,25 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
         grace,
         max_run,
         max_start,
-        max_unavailable: g.max_unavailable.unwrap_or(defaults::MAX_UNAVAILABLE),
+        max_unavailable,
         revision: g.revision,
+    }
+}
+
+fn read_unavailable(g: &v1::GroupSpec, path: &str, problems: &mut Problems) -> Amount {
+    match (g.max_unavailable, g.max_unavailable_percent) {
+        (None, None) => defaults::MAX_UNAVAILABLE,
+        (Some(n), None) => Amount::Count(n),
+        (None, Some(part @ 1..=100)) => Amount::Percent(part),
+        (None, Some(_)) => {
+            problems.add(at(path, "max_unavailable_percent"), "must be 1 to 100");
+            defaults::MAX_UNAVAILABLE
+        }
+        (Some(_), Some(_)) => {
+            let field = at(path, "max_unavailable_percent");
+            problems.add(field, "must be left out where there is a max_unavailable");
+            defaults::MAX_UNAVAILABLE
+        }
     }
 }
 
@@ -309,6 +340,7 @@ fn read_sidecar(s: v1::Sidecar, path: &str, problems: &mut Problems) -> Sidecar 
     let mut parts = v1::GroupSpec {
         command: s.command,
         args: s.args,
+        entrypoint: s.entrypoint,
         env: s.env,
         secrets: s.secrets,
         user: s.user,

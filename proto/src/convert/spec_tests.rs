@@ -1,13 +1,10 @@
 //! Specs on the wire: read back, with defaults, and refused.
 
-#[path = "spec_strategies.rs"]
-mod strategies;
-
 use super::*;
 use echelon_core_model::runtime::{Container, PortReference, ProbeKind, Visibility};
 use echelon_core_model::siting::Constraint;
+use echelon_core_testkit::specs::specs;
 use proptest::prelude::*;
-use strategies::specs;
 
 proptest! {
     #[test]

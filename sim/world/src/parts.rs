@@ -20,11 +20,12 @@ impl World {
         }
         let most = |job, group: &GroupName| {
             let Some((head, spec)) = self.head_and_spec(job) else {
-                return defaults::MAX_UNAVAILABLE;
+                return defaults::MAX_UNAVAILABLE.of(1);
             };
             // Who runs beyond the number of a group while it is updated makes up for as many, by any of the policies that were in force.
             let surge = if head.rollout.is_some() { MOST_SURGE } else { 0 };
-            spec.group(group).map_or(0, |g| g.max_unavailable + surge)
+            let group = spec.group(group);
+            group.map_or(0, |g| g.most_unavailable(g.instances) + surge)
         };
         let above = sums.iter().filter(|((job, group), n)| **n > most(*job, group));
         let found: Vec<Broken> = above

@@ -127,7 +127,7 @@ impl Shares {
 /// How many instances a job may lose at once: a service its `max_unavailable`.
 fn most_at_once(spec: &JobSpec) -> u64 {
     let group = spec.groups.first().filter(|_| spec.kind.runs_for_ever());
-    group.map_or(u64::MAX, |g| u64::from(g.max_unavailable))
+    group.map_or(u64::MAX, |g| u64::from(g.most_unavailable(g.instances)))
 }
 
 impl World {

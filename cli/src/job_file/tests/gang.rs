@@ -33,7 +33,7 @@ fn a_gang_is_read_with_its_defaults_and_with_all_that_can_be_said() {
 fn what_is_no_policy_is_told_with_those_that_are() {
     let wrong = gang("{on_failure: all}").unwrap_err();
     assert!(
-        wrong.contains("gang.on_failure: `all`") && wrong.contains("member (it is tried again by itself)"),
+        wrong.contains("gang.on_failure: `all`") && wrong.contains("use member, gang or job"),
         "{wrong}"
     );
     let unknown = gang("{on_fail: gang}").unwrap_err();

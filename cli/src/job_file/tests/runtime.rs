@@ -100,12 +100,12 @@ fn what_is_wrong_in_a_runtime_is_said_with_its_place() {
         (
             "type: docker",
             "type: dokcer",
-            "container.type: `dokcer` is none of mesos, docker; did you mean `docker`?",
+            "container.type: `dokcer` is not a containerizer: use mesos or docker; did you mean `docker`?",
         ),
         (
             "visibility: external",
             "visibility: all",
-            "ports[0].visibility: `all` is none of framework, cluster, external",
+            "ports[0].visibility: `all` is not a visibility: use framework, cluster or external",
         ),
         (
             "port: 53",

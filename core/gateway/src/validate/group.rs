@@ -1,7 +1,7 @@
 //! Rules of one group.
 
 use super::text::{LABEL_FORM, is_label, is_line};
-use super::{Violations, daemon, pod, rules, runtime, siting};
+use super::{Violations, daemon, overrides, pod, rules, runtime, siting};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, MAX_INSTANCES};
 use echelon_core_model::{GroupName, Resources, Span};
@@ -25,6 +25,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, least: u32, path: &str, out: &
         "must be 1 or more; leave it out to run all at once",
     );
     runtime::check(&g.runtime, path, out);
+    overrides::check(g, path, out);
     resources(g.resources, path, out);
     volume(g, kind, &at("volume"), out);
     pod::check(g, path, out);
@@ -32,11 +33,6 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, least: u32, path: &str, out: &
     daemon::of_group(g, kind, path, out);
     times(g, path, out);
     rules::of_group(g, kind, path, out);
-    out.check(
-        g.max_unavailable >= 1,
-        at("max_unavailable"),
-        "must be 1 or more, else nothing could ever be restarted",
-    );
 }
 
 /// Checks a changed number of instances.

@@ -6,9 +6,11 @@ mod container;
 mod daemon;
 mod gang;
 mod group;
+mod overrides;
 mod pod;
 pub mod pool;
 mod probes;
+mod references;
 mod rules;
 mod runtime;
 mod schedule;
@@ -18,6 +20,7 @@ pub mod text;
 
 pub use clusters::in_clusters;
 pub use group::instances;
+pub use references::references;
 pub use spec::{Purpose, in_pools, spec};
 
 use crate::error::{ApiError, Violation};
@@ -82,6 +85,7 @@ pub async fn planned<F: Facts>(
     let pools = ask::pools(facts).await?;
     wanted.priority = priority.unwrap_or_else(|| pools.priority_of(&wanted.pool).usual());
     spec(&wanted, bytes, Purpose::Create, "spec", &mut out);
+    references(&wanted, None, "spec", &mut out);
     in_pools(&wanted.pool, &pools, "spec", &mut out);
     bounds::check(&wanted, None, &pools, "spec", &mut out);
     in_clusters(facts, &wanted, "spec", &mut out).await?;

@@ -26,6 +26,7 @@ pub(super) fn check(r: &Runtime, path: &str, out: &mut Violations) {
 pub(super) fn check_sidecar(r: &Runtime, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");
     command(r, path, out);
+    entrypoint(r, &at("entrypoint"), out);
     env(r, &at("env"), out);
     secrets(r, &at("secrets"), out);
     user(r, &at("user"), out);
@@ -63,6 +64,29 @@ fn command(r: &Runtime, path: &str, out: &mut Violations) {
         fits && !args.clone().any(|a| a.contains('\0')),
         format!("{path}.args"),
         "must be at most 1024 arguments, 65536 bytes in all, without NUL",
+    );
+}
+
+/// Both containerizers can start something else than an image's entry point, Docker only one word of it in another place.
+fn entrypoint(r: &Runtime, field: &str, out: &mut Violations) {
+    let Some(words) = &r.entrypoint else { return };
+    let plain =
+        words.iter().map(String::len).sum::<usize>() <= COMMAND && !words.iter().any(|w| w.contains('\0'));
+    out.check(
+        plain && words.first().is_some_and(|w| !w.trim().is_empty()),
+        field,
+        "must be a program and its first arguments, at most 65536 bytes without NUL, for example [/bin/server, --verbose]",
+    );
+    out.check(
+        r.container.as_ref().is_some_and(|c| !c.image.is_empty()),
+        field,
+        "stands in place of an image's entry point, and there is no image: say the program as `command`, with `args`",
+    );
+    out.check(
+        r.command.is_empty(),
+        field,
+        "stands in place of `command`, which must be left out: say in `args` what follows, for a shell line `entrypoint: [/bin/sh, -c]` \
+         with the line as its only argument",
     );
 }
 

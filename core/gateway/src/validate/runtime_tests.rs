@@ -7,7 +7,7 @@ use echelon_core_model::runtime::{
 };
 
 /// What is wrong after a change to the runtime, as `field: problem` without the group's path.
-fn wrong(change: impl FnOnce(&mut Runtime)) -> Vec<String> {
+pub(super) fn wrong(change: impl FnOnce(&mut Runtime)) -> Vec<String> {
     let s = JobBuilder::batch("hello", 8).runtime(change).build();
     let mut out = Violations::default();
     spec(&s, 100, Purpose::Create, "spec", &mut out);
@@ -17,14 +17,14 @@ fn wrong(change: impl FnOnce(&mut Runtime)) -> Vec<String> {
 }
 
 /// Checks that a change makes exactly this field wrong, with these words.
-fn refused(field: &str, words: &str, change: impl FnOnce(&mut Runtime)) {
+pub(super) fn refused(field: &str, words: &str, change: impl FnOnce(&mut Runtime)) {
     let all = wrong(change);
     assert_eq!(all.len(), 1, "{field}: {all:?}");
     assert!(all[0].starts_with(&format!("{field}: ")), "{field}: {all:?}");
     assert!(all[0].contains(words), "{words}: {all:?}");
 }
 
-fn docker() -> Container {
+pub(super) fn docker() -> Container {
     Container {
         containerizer: Containerizer::Docker,
         image: "team/web:3".to_owned(),

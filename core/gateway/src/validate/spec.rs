@@ -66,6 +66,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
     );
     gang::gang(s, path, out);
     update(s, &at("update"), out);
+    max_unavailable(s, path, out);
     rules::of_job(s, path, out);
     daemon::of_job(s, path, out);
     schedule::check(s, path, out);
@@ -96,22 +97,46 @@ fn update(s: &JobSpec, path: &str, out: &mut Violations) {
         "must be 1 second to 365 days",
     );
     out.check(
-        !matches!(policy.batch, Some(Amount::Count(0) | Amount::Percent(0))),
+        !policy.batch.is_some_and(is_none),
         at("batch"),
         "must be more than none; left out, it is as many as `max_unavailable` and `max_surge` allow",
     );
-    let surges = !matches!(policy.max_surge, Amount::Count(0) | Amount::Percent(0));
+    let surges = !is_none(policy.max_surge);
     out.check(
         !surges || s.kind == JobKind::Service,
         at("max_surge"),
         format!("is for jobs of kind service; this one is of kind {}", s.kind),
     );
-    let canaries = !matches!(policy.canaries, Amount::Count(0) | Amount::Percent(0));
+    let canaries = !is_none(policy.canaries);
     out.check(
         !canaries || s.kind.runs_for_ever(),
         at("canaries"),
         format!("are for jobs that run for ever; this one is of kind {}", s.kind),
     );
+}
+
+const fn is_none(amount: Amount) -> bool {
+    matches!(amount, Amount::Count(0) | Amount::Percent(0))
+}
+
+/// None may be down only where others come first.
+fn max_unavailable(s: &JobSpec, path: &str, out: &mut Violations) {
+    let surges = s.kind == JobKind::Service && !is_none(s.update.max_surge);
+    for (i, g) in s.groups.iter().enumerate() {
+        let field = format!("{path}.groups[{i}].max_unavailable");
+        match g.max_unavailable {
+            Amount::Count(0) => out.check(
+                surges,
+                field,
+                "must be 1 or more, else nothing could ever be restarted; it may be 0 where `update.max_surge` of a service is not",
+            ),
+            Amount::Count(_) => {}
+            Amount::Percent(part) => {
+                let problem = "must be 1% to 100% (of few instances it is at least one)";
+                out.check((1..=100).contains(&part), field, problem);
+            }
+        }
+    }
 }
 
 fn labels(s: &JobSpec, path: &str, out: &mut Violations) {

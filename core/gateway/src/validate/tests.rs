@@ -177,10 +177,6 @@ fn each_rule_of_a_group_names_its_field() {
         |s| s.groups[0].max_run = Some(Span::ZERO),
         "spec.groups[0].max_run",
     );
-    check(
-        |s| s.groups[0].max_unavailable = 0,
-        "spec.groups[0].max_unavailable",
-    );
 }
 
 #[test]
@@ -235,12 +231,28 @@ fn each_rule_of_how_jobs_and_instances_end_names_its_field() {
     assert!(expected.iter().all(|f| wrong.iter().any(|w| w == f)), "{wrong:?}");
 }
 
+#[path = "entrypoint_tests.rs"]
+mod entrypoint;
 #[path = "pod_tests.rs"]
 mod pod;
 #[path = "runtime_tests.rs"]
 mod runtime;
 #[path = "siting_tests.rs"]
 mod siting;
+
+#[test]
+fn none_may_be_down_where_others_come_first() {
+    let mut s = JobBuilder::service("web", 8).build();
+    s.groups[0].max_unavailable = Amount::Count(0);
+    s.update.max_surge = Amount::Percent(25);
+    assert!(fields(&s, 1, Purpose::Create).is_empty());
+    for wrong in [Amount::Count(0), Amount::Percent(0), Amount::Percent(101)] {
+        check(
+            |s| s.groups[0].max_unavailable = wrong,
+            "spec.groups[0].max_unavailable",
+        );
+    }
+}
 
 #[test]
 fn only_a_service_may_be_scaled_to_nothing() {

@@ -6,7 +6,7 @@ use crate::parts::{Holder, Reach, divide};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::Restarts;
-use echelon_core_model::{GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
+use echelon_core_model::{Amount, GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
 use echelon_core_testkit::build::main_group;
 use proptest::prelude::*;
 
@@ -188,10 +188,31 @@ fn a_lowered_limit_takes_before_it_gives() {
         all.map(|s| s.part(job, &main_group()).1).collect()
     };
     assert_eq!(parts(&case).iter().sum::<u32>(), 4);
-    case.respec(job, |s| s.groups[0].max_unavailable = 1);
+    case.respec(job, |s| s.groups[0].max_unavailable = Amount::Count(1));
     case.run_for(Span::seconds(5));
     case.most_unavailable.insert(job, 1);
     assert_eq!(parts(&case).iter().sum::<u32>(), 1);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.all_outdated(job), [0, 0]);
+}
+
+#[test]
+fn a_part_of_all_is_of_the_instances_that_are_wanted_now() {
+    let mut case = Case::with(&[("a", 40), ("b", 40)]);
+    let part = Amount::Percent(40);
+    let job = case.store_job(1, service(10).spread().max_unavailable_of(part));
+    case.most_unavailable.insert(job, 4);
+    case.hint(job);
+    case.restart_job(job);
+    let sum = |case: &Case| -> u32 {
+        let all = case.shards.values();
+        all.map(|s| s.part(job, &main_group()).1).sum()
+    };
+    assert_eq!(sum(&case), 4);
+    case.respec(job, |s| s.groups[0].instances = 2);
+    case.run_for(Span::seconds(5));
+    case.most_unavailable.insert(job, 1);
+    assert_eq!(sum(&case), 1, "40% of two are rounded down, and at least one");
     case.run_for(Span::seconds(30));
     assert_eq!(case.all_outdated(job), [0, 0]);
 }

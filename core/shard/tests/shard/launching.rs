@@ -2,11 +2,13 @@
 
 use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::{Call, Event as Told, TaskState};
+use echelon_core_model::environment;
 use echelon_core_model::instance::Ended;
 use echelon_core_model::time::Span;
 use echelon_core_model::{ReasonCode, RunState};
 use echelon_core_shard::Event;
 use echelon_core_testkit::build::{JobBuilder, shape};
+use std::collections::BTreeSet;
 
 fn running(n: u32) -> World {
     let mut w = World::serving();
@@ -32,6 +34,29 @@ fn instances_run_once_each_and_find_their_environment() {
     assert_eq!(of("ECHELON_CLUSTER"), Some("east"));
     assert_eq!(of("ECHELON_HOST"), Some(host.as_str()));
     assert_eq!(of("ECHELON_TASK_ID"), Some(task(1, 1, 1).as_str()));
+    assert_eq!(of("ECHELON_GENERATION"), Some("1"));
+    let given: BTreeSet<String> = t.env.keys().cloned().collect();
+    let named = environment::names(&JobBuilder::batch("hello", 3).build().groups[0].runtime, false);
+    assert_eq!(given, named, "what is given is what may be referred to");
+}
+
+#[test]
+fn references_in_an_environment_are_put_in_for_each_instance() {
+    let mut w = World::serving();
+    let job = JobBuilder::batch("hello", 2)
+        .env(
+            "OUT",
+            "/srv/${ECHELON_JOB}/part-${ECHELON_INSTANCE}-of-${ECHELON_INSTANCES}",
+        )
+        .env("RAW", "$${ECHELON_RUN} ${HOME}");
+    w.store_job(&job.build());
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(2));
+    for n in 0..2 {
+        let env = &w.cluster.tasks[&task(n, 1, 1)].env;
+        assert_eq!(env["OUT"], format!("/srv/hello/part-{n}-of-2"));
+        assert_eq!(env["RAW"], "${ECHELON_RUN} ${HOME}");
+    }
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use crate::cluster::Task;
 use crate::world::{World, job, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState};
+use echelon_core_model::environment;
 use echelon_core_model::job::Desired;
 use echelon_core_model::pod::EXECUTOR;
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::{HostId, InstanceId, InstanceNumber, Resources, RunState, SidecarName};
 use echelon_core_shard::Alarm;
 use echelon_core_testkit::build::{JobBuilder, main_group, shape};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 fn pod(job: JobBuilder) -> JobBuilder {
     job.sidecar("log", Runtime::shell("log"))
@@ -50,6 +51,8 @@ fn a_pod_is_launched_as_one_and_takes_the_room_of_all() {
     assert_eq!(env["ECHELON_SIDECAR"], "log");
     assert_eq!(env["ECHELON_TASK_ID"], member(0, 1, "log"));
     assert_eq!(env["ECHELON_INSTANCE"], "0");
+    let given: BTreeSet<String> = env.keys().cloned().collect();
+    assert_eq!(given, environment::names(&launch.runtime, true));
     let told = w.shard.capacity().used;
     assert_eq!(told, host_of(&w, &task(0, 1, 1)).plus(EXECUTOR));
     assert!(w.cluster.tasks.values().all(|t| t.unacknowledged.is_empty()));

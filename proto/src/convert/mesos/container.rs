@@ -5,7 +5,9 @@ use crate::mesos::v1::container_info::{DockerInfo, MesosInfo, Type, docker_info}
 use crate::mesos::v1::image::{Appc, Docker};
 use crate::mesos::v1::volume::source::{self, SandboxPath, sandbox_path};
 use crate::mesos::v1::volume::{Mode, Source};
-use crate::mesos::v1::{ContainerInfo, Image, NetworkInfo, Volume as WireVolume, image, network_info};
+use crate::mesos::v1::{
+    ContainerInfo, Image, NetworkInfo, Parameter, Volume as WireVolume, image, network_info,
+};
 use echelon_core_model::runtime::{
     Container, Containerizer, ImageFormat, Network, Port, Runtime, Volume, VolumeSource,
 };
@@ -86,6 +88,7 @@ fn docker(c: &Container, runtime: &Runtime, ports: &[Port], common: ContainerInf
         Network::None => (Mode::None, None),
         Network::Named(name) => (Mode::User, Some(name.clone())),
     };
+    let program = runtime.entrypoint.as_ref().and_then(|words| words.first());
     let mappings = mapped(runtime, ports).filter(|_| c.network.maps_ports());
     ContainerInfo {
         r#type: i32::from(Type::Docker),
@@ -100,6 +103,14 @@ fn docker(c: &Container, runtime: &Runtime, ports: &[Port], common: ContainerInf
                 })
                 .collect(),
             force_pull_image: Some(c.force_pull),
+            // `docker run --entrypoint=PROGRAM`, in every version of Mesos that there is; it takes one word.
+            parameters: program
+                .map(|program| Parameter {
+                    key: "entrypoint".to_owned(),
+                    value: program.clone(),
+                })
+                .into_iter()
+                .collect(),
             ..DockerInfo::default()
         }),
         network_infos: named

@@ -51,6 +51,9 @@ fn command(runtime: &Runtime) -> CommandInfo {
         user: Some(runtime.user.clone()).filter(|u| !u.is_empty()),
         ..CommandInfo::default()
     };
+    if let Some(words) = &runtime.entrypoint {
+        return entrypoint(words, runtime, info);
+    }
     let program = Some(runtime.command.clone()).filter(|c| !c.is_empty());
     if runtime.args.is_none() && program.is_some() {
         return CommandInfo {
@@ -59,13 +62,9 @@ fn command(runtime: &Runtime) -> CommandInfo {
             ..info
         };
     }
-    let docker = runtime
-        .container
-        .as_ref()
-        .is_some_and(|c| c.containerizer == Containerizer::Docker);
     // Mesos starts a program with exactly these arguments, the first of which is its own name. Docker and what an image
     // starts by itself get them added.
-    let own_name = program.clone().filter(|_| !docker);
+    let own_name = program.clone().filter(|_| !by_docker(runtime));
     CommandInfo {
         shell: Some(false),
         value: program,
@@ -73,6 +72,25 @@ fn command(runtime: &Runtime) -> CommandInfo {
             .into_iter()
             .chain(runtime.args.iter().flatten().cloned())
             .collect(),
+        ..info
+    }
+}
+
+fn by_docker(runtime: &Runtime) -> bool {
+    let container = runtime.container.as_ref();
+    container.is_some_and(|c| c.containerizer == Containerizer::Docker)
+}
+
+/// What is started in place of an image's entry point. To Mesos' own containerizer that is a program without a shell, and neither entry
+/// point nor default arguments of the image are heeded. Docker takes the program as an option (`container.rs`), which also drops the
+/// image's default arguments, and gets the rest as arguments.
+fn entrypoint(words: &[String], runtime: &Runtime, info: CommandInfo) -> CommandInfo {
+    let docker = by_docker(runtime);
+    let words = words.iter().chain(runtime.args.iter().flatten());
+    CommandInfo {
+        shell: Some(false),
+        value: words.clone().next().filter(|_| !docker).cloned(),
+        arguments: words.skip(usize::from(docker)).cloned().collect(),
         ..info
     }
 }

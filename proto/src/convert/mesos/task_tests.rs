@@ -106,6 +106,37 @@ fn a_command_is_a_line_a_program_or_what_the_image_starts() {
 }
 
 #[test]
+fn an_entry_point_is_replaced_by_either_containerizer() {
+    let words = |a: &[&str]| Some(a.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>());
+    let runtime = |containerizer, args: Option<Vec<String>>| Runtime {
+        entrypoint: words(&["/bin/a", "x"]),
+        args,
+        container: Some(Container {
+            containerizer,
+            image: "i".to_owned(),
+            ..Container::default()
+        }),
+        ..Runtime::default()
+    };
+    let mesos = |args| said(runtime(Containerizer::Mesos, args));
+    let program = Some("/bin/a".to_owned());
+    assert_eq!(mesos(None), (false, program.clone(), "/bin/a x".to_owned()));
+    assert_eq!(mesos(words(&["y"])), (false, program, "/bin/a x y".to_owned()));
+    for (args, rest) in [(None, "x"), (words(&["y", "z"]), "x y z")] {
+        let runtime = runtime(Containerizer::Docker, args);
+        let task = launched(runtime.clone());
+        let docker = task.container.and_then(|c| c.docker).unwrap();
+        let options: Vec<_> = docker
+            .parameters
+            .iter()
+            .map(|p| (p.key.as_str(), p.value.as_str()))
+            .collect();
+        assert_eq!(options, [("entrypoint", "/bin/a")]);
+        assert_eq!(said(runtime), (false, None, rest.to_owned()));
+    }
+}
+
+#[test]
 fn a_shell_line_runs_in_its_folder() {
     let inside = |folder: &str| {
         let runtime = Runtime {

@@ -1,8 +1,9 @@
-//! Any spec, for tests.
+//! Any spec, for tests of what carries specs: nothing but the types holds of it.
 
-use super::super::*;
 use echelon_core_model::Amount;
 use echelon_core_model::gang::{Gang, OnMemberFailure, Topology};
+use echelon_core_model::overrides::Override;
+use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rollout::{OnFailure, UpdatePolicy};
 use echelon_core_model::rules::{After, Completion, Condition, Restart, Rules};
@@ -12,7 +13,9 @@ use echelon_core_model::runtime::{
 };
 use echelon_core_model::schedule::{CatchUp, Overlap, Schedule};
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Preference, Siting, Test};
-use echelon_core_model::{InstanceRange, JobId, RangeSet};
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread};
+use echelon_core_model::volume::{PersistentVolume, Reclaim};
+use echelon_core_model::{GroupName, InstanceRange, JobId, RangeSet, SidecarName, Span};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -69,9 +72,17 @@ fn containers() -> impl Strategy<Value = Container> {
     let kinds = (any::<bool>(), any::<bool>(), any::<bool>());
     (kinds, ".{0,4}", ".{0,4}", network, vec(volume, 0..3)).prop_map(
         |((docker, appc, force_pull), image, hostname, network, volumes)| Container {
-            containerizer: [Containerizer::Mesos, Containerizer::Docker][usize::from(docker)],
+            containerizer: if docker {
+                Containerizer::Docker
+            } else {
+                Containerizer::Mesos
+            },
             image,
-            image_format: [ImageFormat::Docker, ImageFormat::Appc][usize::from(appc)],
+            image_format: if appc {
+                ImageFormat::Appc
+            } else {
+                ImageFormat::Docker
+            },
             force_pull,
             network,
             hostname,
@@ -101,7 +112,7 @@ fn runtimes() -> impl Strategy<Value = Runtime> {
             name,
             fixed,
             container_port,
-            protocol: [Protocol::Tcp, Protocol::Udp][usize::from(udp)],
+            protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
             visibility,
         });
     let health = (probes(), spans(), any::<u32>()).prop_map(|(probe, grace, failures)| HealthCheck {
@@ -109,7 +120,8 @@ fn runtimes() -> impl Strategy<Value = Runtime> {
         grace,
         failures,
     });
-    let texts = (option::of(vec(".{0,3}", 0..3)), ".{0,4}", ".{0,4}");
+    let words = || option::of(vec(".{0,3}", 0..3));
+    let texts = (words(), ".{0,4}", ".{0,4}", words());
     let lists = (
         btree_map("[A-Z]{1,4}", secrets(), 0..2),
         vec(uri, 0..3),
@@ -118,6 +130,7 @@ fn runtimes() -> impl Strategy<Value = Runtime> {
     let parts = (option::of(containers()), option::of(health), option::of(probes()));
     (texts, lists, parts).prop_map(|(t, l, p)| Runtime {
         args: t.0,
+        entrypoint: t.3,
         user: t.1,
         working_dir: t.2,
         secrets: l.0,
@@ -130,8 +143,32 @@ fn runtimes() -> impl Strategy<Value = Runtime> {
     })
 }
 
+/// Such as give something, of instances that follow the first.
+fn overrides() -> impl Strategy<Value = Vec<Override>> {
+    let own = ("[a-z]{0,3}", btree_map("[A-Z]{1,4}", ".{0,4}", 0..3), runtimes());
+    vec((own, any::<u16>()), 0..3).prop_map(|all| {
+        let mut first = 0;
+        let all = all.into_iter().map(|((command, env, of), more)| {
+            let last = first + u32::from(more);
+            let instances = InstanceRange { first, last };
+            first = last + 2;
+            Override {
+                instances: [instances].into_iter().collect(),
+                command,
+                args: of.args,
+                entrypoint: of.entrypoint,
+                env,
+                working_dir: of.working_dir,
+                uris: of.uris,
+            }
+        });
+        all.collect()
+    })
+}
+
 fn sidecars() -> impl Strategy<Value = Sidecar> {
-    ("[a-z0-9-]{1,9}", runtimes(), any::<[u64; 2]>()).prop_map(|(name, runtime, n)| Sidecar {
+    let name = "[a-z0-9]([a-z0-9-]{0,7}[a-z0-9])?";
+    (name, runtimes(), any::<[u64; 4]>()).prop_map(|(name, runtime, n)| Sidecar {
         name: SidecarName::new(name),
         runtime: Runtime {
             ports: Vec::new(),
@@ -141,7 +178,8 @@ fn sidecars() -> impl Strategy<Value = Sidecar> {
         resources: Resources {
             cpus: n[0],
             memory: n[1],
-            ..Resources::ZERO
+            disk: n[2],
+            gpus: n[3],
         },
     })
 }
@@ -196,10 +234,18 @@ fn sitings() -> impl Strategy<Value = Siting> {
 
 fn groups() -> impl Strategy<Value = GroupSpec> {
     let texts = (
-        "[a-z0-9-]{1,9}",
+        "[a-z0-9]([a-z0-9-]{0,7}[a-z0-9])?",
         ".{0,20}",
         btree_map("[A-Z]{1,4}", ".{0,4}", 0..3),
         (vec(rules(), 0..3), sitings()),
+    );
+    let volume = ("[a-z/]{1,4}", any::<u64>(), any::<bool>(), option::of(spans())).prop_map(
+        |(path, size, keeps, after)| PersistentVolume {
+            path,
+            size,
+            reclaim: if keeps { Reclaim::Keep } else { Reclaim::Delete },
+            replace_after: after,
+        },
     );
     let numbers = (
         any::<u32>(),
@@ -209,22 +255,23 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
         any::<u32>(),
     );
     let times = (spans(), spans(), spans(), option::of(spans()));
-    let within = (runtimes(), vec(sidecars(), 0..3));
+    let within = (runtimes(), vec(sidecars(), 0..3), overrides());
     let rules = (
         select(Restart::ALL.to_vec()),
         vec(any::<u8>(), 0..4),
         option::of(spans()),
     );
-    let all = (texts, numbers, times, within, rules);
-    all.prop_map(|(t, n, s, (mut runtime, sidecars), r)| {
+    let all = (texts, numbers, times, within, rules, option::of(volume));
+    all.prop_map(|(t, n, s, (mut runtime, sidecars, overrides), r, v)| {
         (runtime.command, runtime.env) = (t.1, t.2);
         GroupSpec {
             runtime,
+            overrides,
             sidecars,
             name: GroupName::new(t.0),
             constraints: t.3.0,
             siting: t.3.1,
-            volume: None,
+            volume: v,
             instances: n.0,
             max_running: n.1,
             resources: Resources {
@@ -241,7 +288,11 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
             },
             restart: r.0,
             max_start: r.2,
-            max_unavailable: n.4,
+            max_unavailable: if n.4 % 2 == 0 {
+                Amount::Count(n.4)
+            } else {
+                Amount::Percent(1 + n.4 % 100)
+            },
             revision: n.4 / 2,
             drain: s.1,
             grace: s.2,
@@ -282,7 +333,11 @@ fn update(n: u32, part: bool) -> UpdatePolicy {
         canaries: amount(n / 5),
         auto_promote: part,
         max_failures: amount(n / 7),
-        on_failure: [OnFailure::RollBack, OnFailure::Pause, OnFailure::Continue][(n % 3) as usize],
+        on_failure: match n % 3 {
+            0 => OnFailure::RollBack,
+            1 => OnFailure::Pause,
+            _ => OnFailure::Continue,
+        },
     }
 }
 
@@ -305,7 +360,8 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     )
 }
 
-pub(super) fn specs() -> impl Strategy<Value = JobSpec> {
+/// Any spec.
+pub fn specs() -> impl Strategy<Value = JobSpec> {
     let texts = (
         "[a-z]{0,9}",
         "/[a-z]{1,9}",
@@ -351,7 +407,12 @@ pub(super) fn specs() -> impl Strategy<Value = JobSpec> {
         pool: t.1,
         owner: t.2,
         labels: t.3,
-        kind: if r.0[0] { JobKind::Batch } else { JobKind::Service },
+        kind: match r.1 % 4 {
+            0 => JobKind::Batch,
+            1 => JobKind::Service,
+            2 => JobKind::Stateful,
+            _ => JobKind::Daemon,
+        },
         clusters: ClusterChoice {
             only: t.4,
             spread: if r.0[1] { Spread::Even } else { Spread::None },
