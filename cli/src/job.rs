@@ -113,8 +113,8 @@ pub enum Command {
         #[command(flatten)]
         which: change::Which,
         /// Numbers and ranges: `3`, `7-9`
-        #[arg(required = true, value_name = "NUMBERS", value_parser = change::numbers)]
-        numbers: Vec<v1::NumberRange>,
+        #[arg(required = true, value_name = "NUMBERS", value_parser = restart::range)]
+        numbers: Vec<v1::InstanceRange>,
         /// Which group, where there are several
         #[arg(long, default_value = "")]
         group: String,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const SEEDS_IN_CI: u64 = 1000;
 const CONTESTED_IN_CI: u64 = 150;
+const WITH_DAEMONS_IN_CI: u64 = 150;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| {
@@ -83,6 +84,14 @@ fn storms_break_nothing() {
     let count = number("ECHELON_SEEDS").unwrap_or(SEEDS_IN_CI);
     if let Some((seed, outcome)) = chosen(count, Options::stormy()) {
         panic!("{}", told("storms", seed, &outcome));
+    }
+}
+
+#[test]
+fn daemons_are_on_every_host_in_the_end() {
+    let count = number("ECHELON_SEEDS").unwrap_or(WITH_DAEMONS_IN_CI);
+    if let Some((seed, outcome)) = chosen(count, Options::with_daemons()) {
+        panic!("{}", told("daemons", seed, &outcome));
     }
 }
 

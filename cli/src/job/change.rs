@@ -53,21 +53,12 @@ pub async fn stop(context: &Context, which: Which, wait: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// A number of an instance, or a range of them.
-pub fn numbers(text: &str) -> Result<v1::NumberRange, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (first.parse(), last.parse()) {
-        (Ok(first), Ok(last)) if first <= last => Ok(v1::NumberRange { first, last }),
-        _ => Err("write a number of an instance, such as 3, or a range, such as 7-9".to_owned()),
-    }
-}
-
 /// Ends instances by number.
 pub async fn end(
     context: &Context,
     which: Which,
     group: String,
-    numbers: Vec<v1::NumberRange>,
+    numbers: Vec<v1::InstanceRange>,
 ) -> Result<(), Failure> {
     let client = context.client().await?;
     let request = v1::EndInstancesRequest {
@@ -171,19 +162,4 @@ pub async fn delete(context: &Context, which: Which) -> Result<(), Failure> {
     });
     told(context, answer.await?.job);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn instances_are_named_by_number_or_range() {
-        let read = |text| numbers(text).map(|r| (r.first, r.last));
-        assert_eq!(read("3"), Ok((3, 3)));
-        assert_eq!(read("7-9"), Ok((7, 9)));
-        for wrong in ["", "-", "9-7", "a", "3-", "-3", "1-2-3"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
 }

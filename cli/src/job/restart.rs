@@ -29,7 +29,8 @@ pub struct Args {
     wait: bool,
 }
 
-fn range(text: &str) -> Result<v1::InstanceRange, String> {
+/// A number of an instance, or a range of them.
+pub fn range(text: &str) -> Result<v1::InstanceRange, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number = |part: &str| part.trim().parse::<u32>();
     match (number(first), number(last)) {
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(read("7-9"), Ok((7, 9)));
         for wrong in ["", "9-7", "-3", "a", "3-", "1-2-3", "4294967296"] {
             let told = read(wrong).unwrap_err();
-            assert!(told.contains("a range such as `7-9`"), "{told}");
+            assert!(told.contains("range such as `7-9`"), "{told}");
         }
     }
 

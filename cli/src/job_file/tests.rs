@@ -276,8 +276,8 @@ fn what_is_wrong_is_said_with_its_place() {
             "line 5: instances: `many` is not a whole number",
         ),
         (
-            HELLO.replace("kind: batch", "kind: daemon\ninstances: 3"),
-            "instances: a daemon has one instance on each host that its constraints let: leave it out",
+            HELLO.replace("kind: batch", "kind: daemon"),
+            "line 5: instances: a daemon has one instance on each host that its constraints let: leave it out",
         ),
         (
             "name: x\nresources: {}\n".to_owned(),

@@ -1,6 +1,6 @@
 //! A gang whose members find each other by their environment and sum over sockets, undisturbed and with one of them killed.
 
-use super::{Standalone, example};
+use super::{Standalone, example, ports};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -35,14 +35,9 @@ fn runs(standalone: &Standalone) -> Vec<u32> {
         .collect()
 }
 
-// One after the other: both would get the same ports of this machine. Those of other tests may be in the way, too, so a try may be lost.
 #[test]
-fn a_gang_sums_over_sockets_and_is_tried_again_as_a_whole_when_a_member_is_killed() {
-    sums_over_sockets_that_its_members_find_in_their_environment();
-    is_tried_again_as_a_whole_when_a_member_is_killed();
-}
-
-fn sums_over_sockets_that_its_members_find_in_their_environment() {
+fn a_gang_sums_over_sockets_that_its_members_find_in_their_environment() {
+    let _ports = ports();
     let folder = tempfile::tempdir().unwrap();
     let standalone = Standalone::start(folder.path());
     let file = changed(folder.path(), &[("limit: 3", "limit: 9")]);
@@ -58,7 +53,9 @@ fn sums_over_sockets_that_its_members_find_in_their_environment() {
     assert!(got.contains("when a member fails: all are tried again"), "{got}");
 }
 
-fn is_tried_again_as_a_whole_when_a_member_is_killed() {
+#[test]
+fn a_gang_is_tried_again_as_a_whole_when_a_member_is_killed() {
+    let _ports = ports();
     let folder = tempfile::tempdir().unwrap();
     let standalone = Standalone::start(folder.path());
     let longer = (r#"STEPS: "3", PAUSE: "0.05""#, r#"STEPS: "60", PAUSE: "0.2""#);

@@ -150,7 +150,8 @@ async fn wrong_requests_name_the_field_and_store_nothing() {
 #[tokio::test]
 async fn all_problems_are_told_at_once() {
     let world = World::start().await;
-    let body = r#"{"spec": {"name": "-", "kind": "demon", "pool": "/x", "groups": [{"instances": 0, "env": {"MESOS_X": ""}}]}}"#;
+    let body =
+        r#"{"spec": {"name": "-", "pool": "/x", "groups": [{"instances": 0, "env": {"MESOS_X": ""}}]}}"#;
     let refused = world.change("POST", "/v1/jobs", body).await;
     assert_eq!(
         refused.fields(),

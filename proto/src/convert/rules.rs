@@ -107,7 +107,7 @@ pub(super) fn read_driver(name: &str, path: &str, problems: &mut Problems) -> Op
 }
 
 pub(super) fn withdrawn(of: &BTreeMap<GroupName, RangeSet>) -> Vec<v1::Withdrawn> {
-    let range = |r: &InstanceRange| v1::NumberRange {
+    let range = |r: &InstanceRange| v1::InstanceRange {
         first: r.first,
         last: r.last,
     };
@@ -139,7 +139,7 @@ pub(super) fn read_withdrawn(
 
 /// Ranges of numbers, `None` when one ends before it begins.
 #[must_use]
-pub fn ranges(of: &[v1::NumberRange]) -> Option<RangeSet> {
+pub fn ranges(of: &[v1::InstanceRange]) -> Option<RangeSet> {
     let each = of.iter().map(|r| InstanceRange::new(r.first, r.last));
     each.collect::<Option<Vec<_>>>()
         .map(|all| all.into_iter().collect())

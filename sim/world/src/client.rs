@@ -115,7 +115,8 @@ impl World {
         let most = u64::from(self.options.instances).max(1);
         let instances = u32::try_from(1 + die.below(most)).unwrap_or(1);
         let name = format!("job{n}");
-        if !plain && !self.trees.bounded && die.chance(100) {
+        let daemons = self.options.daemons;
+        if daemons > 0 && !plain && !self.trees.bounded && die.chance(daemons) {
             return daemons::think(&name, &pool, die);
         }
         let is_service = die.chance(400);

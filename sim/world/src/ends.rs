@@ -5,6 +5,7 @@ use crate::drains::still_drained;
 use crate::invariants::Broken;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
+use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
@@ -199,6 +200,13 @@ impl World {
     }
 }
 
+/// Whether the first failure of a member is that of its gang.
+fn ends_at_once(spec: &JobSpec) -> bool {
+    spec.gang
+        .as_ref()
+        .is_some_and(|g| g.on_failure == OnMemberFailure::Job)
+}
+
 /// Whether a job may have come to such an end: nothing fails but by its command's own doing or its deadline, and nobody stops what is
 /// wanted.
 fn may_end(spec: &JobSpec, head: &Head, state: JobState) -> bool {
@@ -216,6 +224,8 @@ fn may_end(spec: &JobSpec, head: &Head, state: JobState) -> bool {
         JobState::Succeeded => is_batch && groups.all(|g| !fails(&g.runtime) && late(g) <= Some(ABOUT)),
         // Judged with the other rules.
         JobState::Failed if rule == Some(ReasonCode::DependencyFailed) => true,
+        // A host that comes back without its tasks says that they have failed, and one such is enough.
+        JobState::Failed if rule == Some(ReasonCode::GangFailed) && ends_at_once(spec) => true,
         JobState::Failed => {
             is_batch
                 && groups.any(|g| {

@@ -9,7 +9,7 @@ use echelon_core_model::{MemberId, SidecarName, Span, TaskId};
 use echelon_core_shard::{AskedTails, Event};
 
 /// The number of the invariant that is judged here.
-const INVARIANT: u8 = 27;
+const INVARIANT: u8 = 22;
 /// Of a thousand reads, so many find no agent while faults happen.
 const SILENT: u32 = 100;
 

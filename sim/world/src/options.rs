@@ -30,6 +30,8 @@ pub struct Options {
     pub lease: Span,
     /// Users' jobs.
     pub jobs: usize,
+    /// Of a thousand jobs so many are daemons, where pools are not compared.
+    pub daemons: u32,
     /// Most instances of a job.
     pub instances: u32,
     /// Faults happen until then.
@@ -90,6 +92,7 @@ impl Options {
             bounded: 0,
             lease: Span::minutes(10),
             jobs: 2,
+            daemons: 0,
             instances: 8,
             faulty: Span::seconds(60),
             settle: Span::minutes(4),
@@ -128,6 +131,7 @@ impl Options {
             bounded: 400,
             lease: Span::minutes(10),
             jobs: 4,
+            daemons: 0,
             instances: 8,
             faulty: Span::minutes(4),
             settle: Span::minutes(16),
@@ -147,6 +151,16 @@ impl Options {
                 calls: 20,
             },
             detailed: false,
+        }
+    }
+
+    /// The same with daemons among the jobs.
+    #[must_use]
+    pub const fn with_daemons() -> Self {
+        Self {
+            daemons: 400,
+            bounded: 0,
+            ..Self::stormy()
         }
     }
 

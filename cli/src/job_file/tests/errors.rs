@@ -107,7 +107,7 @@ fn a_word_that_is_none_is_told_with_the_nearest() {
     for (line, told) in [
         (
             "kind: srvice",
-            "`srvice` is not a kind of job: use batch, service or stateful; did you mean `service`?",
+            "`srvice` is not a kind of job: use batch, service, stateful or daemon; did you mean `service`?",
         ),
         (
             "restart: on_failure",

@@ -21,6 +21,7 @@ fn shapes() -> Vec<(&'static str, &'static [&'static str])> {
         file::SidecarFile,
         parts_file::ClustersFile,
         parts_file::GangFile,
+        parts_file::ScheduleFile,
         parts_file::AfterFile,
         parts_file::UpdateFile,
         parts_file::OverrideFile,

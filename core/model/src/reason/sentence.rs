@@ -14,25 +14,11 @@ impl ReasonCode {
             Self::RestartRequested => "a restart was asked for",
             Self::ScaledDown => "the group was scaled down",
             Self::Moved => "is being moved to another cluster",
-            Self::GangIncomplete => {
-                "a part of its gang did not run in time; all of it is stopped to begin anew"
-            }
-            Self::GangRestart => {
-                "a member of its gang failed or was lost; all of it is stopped to begin anew"
-            }
-            Self::GangFailed => "a member of its gang has failed for good",
-            Self::GangTopology => "no hosts that are together as its gang has to be have room for all of it",
-            Self::GangWaits => "waits to begin together with the rest of its gang",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",
             Self::ClusterSilent => "the chosen cluster has not reported",
             Self::ClusterCordoned => "the chosen cluster takes no new work",
             Self::AwaitingGrant => "the grant is on its way to the shard",
-            Self::GangTooLarge => "no cluster is large enough for its whole gang",
-            Self::GangKept => "room for its whole gang is being kept together",
-            Self::GangBlocked => {
-                "what is in the way of its whole gang has no deadline (max_run) and may not be stopped for it"
-            }
             Self::HostResources => "hosts have too little left",
             Self::HostConstraint => "hosts do not meet a constraint",
             Self::NoHosts => "the cluster has no hosts",
@@ -110,6 +96,26 @@ impl ReasonCode {
             Self::HostAntiAffinity => "all hosts are near to jobs that it is kept away from (anti_affinity)",
             Self::HostExclusive => {
                 "no host is free of other jobs where one of both wants it for itself (exclusive)"
+            }
+            _ => self.of_gangs(),
+        }
+    }
+
+    const fn of_gangs(self) -> &'static str {
+        match self {
+            Self::GangIncomplete => {
+                "a part of its gang did not run in time; all of it is stopped to begin anew"
+            }
+            Self::GangRestart => {
+                "a member of its gang failed or was lost; all of it is stopped to begin anew"
+            }
+            Self::GangFailed => "a member of its gang has failed for good",
+            Self::GangTopology => "no hosts that are together as its gang has to be have room for all of it",
+            Self::GangWaits => "waits to begin together with the rest of its gang",
+            Self::GangTooLarge => "no cluster is large enough for its whole gang",
+            Self::GangKept => "room for its whole gang is being kept together",
+            Self::GangBlocked => {
+                "what is in the way of its whole gang has no deadline (max_run) and may not be stopped for it"
             }
             _ => "",
         }
