@@ -31,14 +31,18 @@ pub fn give_up(record: &mut InstanceRecord, now: Timestamp) {
 /// The host of an instance that can be on no other one is gone: its place among the active ones is taken back. A run that is only silent is
 /// kept as an older one, to be stopped if its host is seen again.
 pub fn leave_host(record: &mut InstanceRecord, now: Timestamp) {
-    let Some(run) = &mut record.run else { return };
-    run.stopping = Some(Stopping {
+    let gone = Stopping {
         reason: ReasonCode::HostGone.into(),
         grace: Span::ZERO,
         since: now,
-    });
-    if run.may_have_task() {
+    };
+    if record.run.as_ref().is_some_and(Run::may_have_task) {
         give_up(record, now);
+    }
+    // Whatever they were to be stopped for when they fell silent.
+    let lost = record.older.iter_mut().filter(|run| run.state == RunState::Lost);
+    for run in lost.chain(&mut record.run) {
+        run.stopping = Some(gone.clone());
     }
 }
 

@@ -133,7 +133,9 @@ impl Leave<'_> {
                 continue;
             };
             let report = report.clone();
-            self.changed |= withdraw_idle(job, &key, &report);
+            if spec.kind != JobKind::Daemon {
+                self.changed |= withdraw_idle(job, &key, &report);
+            }
             let draining = self
                 .picture
                 .clusters

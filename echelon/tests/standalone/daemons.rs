@@ -81,4 +81,15 @@ fn a_daemon_is_on_every_host_and_on_one_that_joins_later() {
     let refused = standalone.echelon(&["job", "scale", "lookout", "3"]);
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && why.contains("on each host"), "{why}");
+    // Its tasks would outlive the test.
+    standalone.printed(&["job", "delete", "lookout"]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while standalone
+        .instances("lookout")
+        .iter()
+        .any(|i| i["state"] == "running")
+    {
+        assert!(Instant::now() < deadline, "it runs on");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }

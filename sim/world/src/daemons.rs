@@ -7,8 +7,8 @@ use crate::rollouts::updates;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
 use echelon_core_model::job::Head;
-use echelon_core_model::spec::{JobKind, JobSpec};
-use echelon_core_model::{JobId, MemberId, TaskId};
+use echelon_core_model::spec::{JobKind, JobSpec, OnSilence};
+use echelon_core_model::{JobId, MemberId, Span, TaskId};
 use echelon_core_testkit::build::JobBuilder;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,7 +27,10 @@ pub(crate) fn think(name: &str, pool: &str, die: &mut Die) -> (JobSpec, VecDeque
     if die.chance(200) {
         plans.push_back(Asked::Goal(Wish::Delete));
     }
-    (JobBuilder::daemon(name).pool(pool).build(), plans)
+    let mut spec = JobBuilder::daemon(name).pool(pool).build();
+    // No world lasts as long as a daemon waits for its host.
+    spec.on_unreachable = OnSilence::Replace(Span::minutes(5));
+    (spec, plans)
 }
 
 impl World {

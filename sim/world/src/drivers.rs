@@ -24,8 +24,9 @@ use echelon_core_shard::{self as shard, Shard};
 use echelon_core_testkit::store::ModelStore;
 use std::collections::BTreeMap;
 
-/// Lines of the trace that a failure shows.
+/// Lines of the trace that a failure shows, and that a replay in all detail does.
 const TAIL: usize = 400;
+const WHOLE: usize = 200_000;
 
 impl World {
     /// A world before its first moment.
@@ -35,7 +36,7 @@ impl World {
             now: BEGIN,
             dice: Dice::new(seed),
             queue: Queue::default(),
-            trace: Trace::new(TAIL),
+            trace: Trace::new(if options.detailed { WHOLE } else { TAIL }),
             store: ModelStore::new(),
             managers: Vec::new(),
             clusters: Vec::new(),

@@ -225,7 +225,7 @@ fn may_end(spec: &JobSpec, head: &Head, state: JobState) -> bool {
         // Judged with the other rules.
         JobState::Failed if rule == Some(ReasonCode::DependencyFailed) => true,
         // A host that comes back without its tasks says that they have failed, and one such is enough.
-        JobState::Failed if rule == Some(ReasonCode::GangFailed) && ends_at_once(spec) => true,
+        JobState::Failed if ends_at_once(spec) => true,
         JobState::Failed => {
             is_batch
                 && groups.any(|g| {

@@ -11,7 +11,7 @@ use echelon_core_gateway::update::Edit;
 use echelon_core_model::Amount;
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::rollout::{RolloutState, UpdatePolicy};
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{JobId, MemberId, Span};
 
 /// What a failing version does: it ends with status 1 after two seconds.
@@ -102,7 +102,12 @@ impl World {
                 what: format!("job {job}: {what}"),
             })
         };
-        let short = self.live_instances(job) < spec.instances();
+        let all = if spec.kind == JobKind::Daemon {
+            self.hosts()
+        } else {
+            spec.instances()
+        };
+        let short = self.live_instances(job) < all;
         if state == Some(RolloutState::Canary) || (short && state != Some(RolloutState::Done)) {
             return None;
         }

@@ -217,3 +217,24 @@ fn three_failures_in_a_row_are_a_crash_loop_that_running_well_for_long_enough_en
     assert_eq!((record.attempts, record.is_crash_looping()), (0, false));
     assert_eq!(record.failure, None);
 }
+
+#[test]
+fn an_instance_whose_host_is_gone_has_no_place_whatever_its_runs_were_to_be_stopped_for() {
+    let silent = record(RunState::Unreachable);
+    let mut stopping = record(RunState::Running);
+    stop_run(&mut stopping, ReasonCode::RolloutUpdate.into(), Span::ZERO, NOW);
+    echelon_core_jobs::give_up(&mut stopping, NOW);
+    let ended = record(RunState::Lost);
+    for mut record in [silent, stopping, ended] {
+        assert_eq!(
+            echelon_core_jobs::standing(&record),
+            echelon_core_jobs::Standing::Active
+        );
+        echelon_core_jobs::leave_host(&mut record, NOW);
+        assert_eq!(
+            echelon_core_jobs::standing(&record),
+            echelon_core_jobs::Standing::Unstarted
+        );
+        assert!(record.live_runs().next().is_none());
+    }
+}
