@@ -27,6 +27,7 @@ const BATCH: usize = 64;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// What reaches the loop from tasks.
+#[expect(clippy::large_enum_variant, reason = "one at a time, and taken apart at once")]
 pub(crate) enum Input {
     /// An operation on storage has a result.
     Storage(OpId, OpResult),

@@ -88,7 +88,7 @@ fn who_names_the_volume_that_is_lost_has_it_given_up() {
         number: InstanceNumber(0),
     };
     let wish = (VolumeId::new("v"), VolumeWish::GiveUp(instance));
-    assert_eq!(wishes(&store), [wish.clone()]);
+    assert_eq!(wishes(&store), std::slice::from_ref(&wish));
     replace(&mut store, 0, "v").unwrap();
     assert_eq!(wishes(&store), [wish], "saying it again changes nothing");
 }

@@ -303,16 +303,19 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
 
 /// Different in every field for different numbers.
 fn a_gang(n: u32) -> Gang {
-    let all = OnMemberFailure::ALL;
     Gang {
         start_within: Span(u64::from(n)),
-        on_failure: all[usize::try_from(n).unwrap() % all.len()],
+        on_failure: match n % 3 {
+            0 => OnMemberFailure::Member,
+            1 => OnMemberFailure::Gang,
+            _ => OnMemberFailure::Job,
+        },
         topology: Topology {
             levels: ["rack".to_owned()]
                 .into_iter()
-                .take(usize::from(n % 2 == 0))
+                .take(usize::from(n.is_multiple_of(2)))
                 .collect(),
-            required: n % 5 == 0,
+            required: n.is_multiple_of(5),
         },
     }
 }

@@ -27,20 +27,25 @@ fn racked(hosts: u32) -> World {
 }
 
 fn in_racks(racks: &[&str]) -> JobSpec {
-    let mut spec = JobBuilder::daemon("agent").build();
-    spec.groups[0].constraints.push(Constraint {
+    let rule = Constraint {
         attribute: "rack".to_owned(),
         test: Test::In(racks.iter().map(|r| (*r).to_owned()).collect()),
         negate: false,
-    });
+    };
+    let mut spec = JobBuilder::daemon("agent").build();
+    for group in &mut spec.groups {
+        group.constraints.push(rule.clone());
+    }
     spec
 }
 
 /// The daemon's live tasks by host.
 fn on_hosts(w: &World, of: JobId) -> BTreeMap<String, u32> {
     let mut out = BTreeMap::new();
-    for task in w.cluster.live().iter().filter(|t| t.starts_with(&of.to_string())) {
-        *out.entry(w.cluster.tasks[task].host.to_string()).or_default() += 1;
+    let live = w.cluster.live();
+    let tasks = live.iter().filter(|t| t.starts_with(&of.to_string()));
+    for task in tasks.filter_map(|t| w.cluster.tasks.get(t)) {
+        *out.entry(task.host.to_string()).or_default() += 1;
     }
     out
 }
