@@ -12,7 +12,7 @@ use echelon_core_model::resources::Resources;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
     Answer, Decided, Decision, Event, EventCursor, NameHolder, Op, OpFailure, OpResult, PlannedRequest,
-    Query, ShardRow,
+    Query, ShardRow, Stamp,
 };
 use echelon_core_model::{
     Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Timestamp,
@@ -158,7 +158,7 @@ impl Memory {
             Query::Request(id) => Answer::Request(self.requests.get(&id).cloned()),
             Query::Pools => Answer::Pools(self.pools.clone()),
             Query::Control => Answer::Control(self.control.clone()),
-            Query::Assignment(job) => Answer::Assignments(Epoch(1), some(&self.assignments, &job)),
+            Query::Assignment(job) => Answer::Assignments(Stamp::default(), some(&self.assignments, &job)),
             Query::Clusters => Answer::Clusters(self.clusters.values().cloned().collect()),
             Query::Progress(job) => Answer::Progress(some(&self.progress, &job)),
             Query::ClusterStates => Answer::ClusterStates(self.states.values().cloned().collect()),

@@ -26,8 +26,9 @@ pub enum Role {
     Shard(ClusterId),
 }
 
-/// When an owned write was made, in its owner's own order. The larger stamp wins, always.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// When an owned write was made, in its owner's own order: the larger stamp wins, always. Also which write of an assignment partition
+/// was the last: the next one has `next()`, and no other is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp {
     /// The owner's epoch.
     pub epoch: Epoch,
@@ -41,6 +42,15 @@ impl Stamp {
     pub fn packed(self) -> i64 {
         let sequence = self.sequence.min((1 << 40) - 1);
         i64::try_from(self.epoch.0.min(Epoch::END - 1) << 40 | sequence).unwrap_or(i64::MAX)
+    }
+
+    /// The one after it, of the same epoch.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self {
+            epoch: self.epoch,
+            sequence: self.sequence + 1,
+        }
     }
 
     /// The largest timestamp of all older epochs: what a seal of this write's epoch hides, up to and including it.

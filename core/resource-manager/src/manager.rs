@@ -76,6 +76,8 @@ pub struct ResourceManager {
     pub(crate) next_bucket: u16,
     /// Writes of assignments under way, by partition.
     pub(crate) putting: BTreeMap<u16, crate::store::Put>,
+    /// How many writes of this epoch each partition has taken.
+    pub(crate) written: BTreeMap<u16, u64>,
     /// Owned writes that wait for the next commit.
     pub(crate) writes: Vec<Write>,
     /// Jobs whose rows the commit under way writes.
@@ -182,6 +184,7 @@ impl ResourceManager {
             todo: VecDeque::new(),
             next_bucket: 0,
             putting: BTreeMap::new(),
+            written: BTreeMap::new(),
             writes: Vec::new(),
             committing: None,
             all_read: false,
@@ -342,6 +345,7 @@ impl ResourceManager {
         self.turns = AllTurns::default();
         self.todo.clear();
         self.putting.clear();
+        self.written.clear();
         self.writes.clear();
         self.committing = None;
         self.tombstones.clear();

@@ -98,14 +98,15 @@ impl ResourceManager {
                     job.progress = Some(Box::new(KnownProgress::of(&row)));
                 }
             }
-            (Purpose::ReadPartition(_), Answer::Assignments(epoch, rows)) => {
-                if epoch != self.epoch {
+            (Purpose::ReadPartition(partition), Answer::Assignments(at, rows)) => {
+                if at.epoch != self.epoch {
                     self.step_down(
-                        format!("assignments belong to resource manager epoch {epoch}"),
+                        format!("assignments belong to resource manager epoch {}", at.epoch),
                         out,
                     );
                     return;
                 }
+                self.written.insert(partition, at.sequence);
                 for row in rows {
                     for problem in row.problems() {
                         out.push(Effect::Alarm(Alarm::Broken(format!(

@@ -175,18 +175,18 @@ impl ResourceManager {
                 self.ops.start(Purpose::ReadPartition(partition), op, now, out);
             }
             Decided::Conflict(present) => match *present {
-                Answer::Assignments(expected, _) if expected < self.epoch => {
+                Answer::Assignments(there, _) if there.epoch < self.epoch => {
                     let raise = Decision::RaisePartition {
                         partition,
                         epoch: self.epoch,
-                        expected,
+                        expected: there.epoch,
                     };
                     self.ops
                         .start(Purpose::RaisePartition(partition), Op::Decide(raise), now, out);
                 }
                 Answer::Assignments(newer, _) => {
                     self.step_down(
-                        format!("assignments belong to resource manager epoch {newer}"),
+                        format!("assignments belong to resource manager epoch {}", newer.epoch),
                         out,
                     );
                 }

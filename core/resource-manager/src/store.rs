@@ -10,7 +10,7 @@ use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::directive::Order;
 use echelon_core_model::job::{JobState, Progress};
-use echelon_core_model::store::{Batch, Decided, Decision, Event, Op, Role, Write};
+use echelon_core_model::store::{Batch, Decided, Decision, Event, Op, Role, Stamp, Write};
 use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const COMMIT_ROWS: usize = 400;
 /// Most jobs that are looked at for it: of many nothing may be written yet.
 const WRITE_LOOKS: usize = 2_000;
 
-/// A write of assignments under way.
+/// A write of assignments under way. Its partition is written again only when its outcome is known.
 #[derive(Debug, Clone, Default)]
 pub struct Put {
     put: Vec<Arc<Assignment>>,
@@ -55,9 +55,13 @@ impl ResourceManager {
             }
         }
         for (partition, (batch, _)) in due {
+            let written = self.written.get(&partition).copied().unwrap_or_default();
             let decision = Decision::PutAssignments {
                 partition,
-                epoch: self.epoch,
+                stamp: Stamp {
+                    epoch: self.epoch,
+                    sequence: written + 1,
+                },
                 put: batch.put.iter().map(|a| Assignment::clone(a)).collect(),
                 remove: batch.remove.clone(),
             };
@@ -76,6 +80,7 @@ impl ResourceManager {
             self.step_down(why, out);
             return;
         }
+        *self.written.entry(partition).or_default() += 1;
         for row in batch.put {
             let id = row.job;
             if let Some(job) = self.picture.jobs.get_mut(&id) {

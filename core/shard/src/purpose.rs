@@ -76,16 +76,16 @@ impl Shard {
             (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.recovery.sealing.awaits(b) => {
                 self.on_bucket(b, blocks, rows);
             }
-            (Purpose::Partition(p), Answer::Assignments(epoch, all)) if self.is_recovering() => {
-                self.on_recovered_partition(p, epoch, all, since);
+            (Purpose::Partition(p), Answer::Assignments(at, all)) if self.is_recovering() => {
+                self.on_recovered_partition(p, at.epoch, all, since);
             }
-            (Purpose::Partition(p), Answer::Assignments(epoch, all)) => {
-                self.on_partition(p, epoch, &all, since)
+            (Purpose::Partition(p), Answer::Assignments(at, all)) => {
+                self.on_partition(p, at.epoch, &all, since)
             }
             (Purpose::Goal(group), Answer::Head(head)) => self.on_goal(group, head, since),
             (Purpose::Head(job), Answer::Head(head)) => self.on_head(job, head, since),
-            (Purpose::Refresh(job), Answer::Assignments(epoch, all)) => {
-                self.on_refresh(job, epoch, &all, since)
+            (Purpose::Refresh(job), Answer::Assignments(at, all)) => {
+                self.on_refresh(job, at.epoch, &all, since)
             }
             (Purpose::Spec(job, version), Answer::Spec(spec)) => self.on_spec(job, version, spec),
             (Purpose::Former(group, generation, range), Answer::Blocks(blocks, _)) => {

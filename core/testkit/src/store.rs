@@ -77,6 +77,13 @@ mod tests {
     use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp, Version};
     use std::collections::BTreeMap;
 
+    fn stamp(epoch: u64, sequence: u64) -> Stamp {
+        Stamp {
+            epoch: Epoch(epoch),
+            sequence,
+        }
+    }
+
     fn head(job: u128, version: u64) -> Head {
         Head {
             job: job_id(job),
@@ -178,19 +185,19 @@ mod tests {
                 expected: Epoch(expected),
             })
         };
-        let write = |epoch| {
+        let write = |epoch, sequence| {
             Op::Decide(Decision::PutAssignments {
                 partition: 3,
-                epoch: Epoch(epoch),
+                stamp: stamp(epoch, sequence),
                 put: Vec::new(),
                 remove: Vec::new(),
             })
         };
         assert_eq!(store.perform(raise(1, 0)), APPLIED);
-        assert_eq!(store.perform(write(1)), APPLIED);
+        assert_eq!(store.perform(write(1, 1)), APPLIED);
         assert_eq!(store.perform(raise(2, 1)), APPLIED);
         assert!(matches!(
-            store.perform(write(1)),
+            store.perform(write(1, 2)),
             OpResult::Decided(Decided::Conflict(_))
         ));
         assert!(matches!(

@@ -116,7 +116,7 @@ async fn place(world: &World, job: JobId, address: String) {
         },
         Decision::PutAssignments {
             partition,
-            epoch,
+            stamp: Stamp { epoch, sequence: 1 },
             put: vec![assignment],
             remove: vec![],
         },

@@ -4,8 +4,7 @@
 use crate::StoreError;
 use crate::layout::Table;
 use async_trait::async_trait;
-use echelon_core_model::Epoch;
-use echelon_core_model::store::Consistency;
+use echelon_core_model::store::{Consistency, Stamp};
 use std::fmt;
 
 /// A part of a row's key. Cells of one column are of one kind and order as the backends order them.
@@ -98,10 +97,10 @@ pub(crate) trait Rows: Sync {
     /// Rows in order.
     async fn scan(&self, scan: &Scan, consistency: Consistency) -> Result<Vec<Row>, StoreError>;
 
-    /// A partition of assignments with its epoch, as they were at one moment.
+    /// A partition of assignments with the stamp of its last write, as they were at one moment.
     async fn assignments(
         &self,
         partition: u16,
         consistency: Consistency,
-    ) -> Result<(Epoch, Vec<Row>), StoreError>;
+    ) -> Result<(Stamp, Vec<Row>), StoreError>;
 }

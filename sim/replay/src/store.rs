@@ -7,7 +7,7 @@ use echelon_core_model::drain::Drains;
 use echelon_core_model::job::Head;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Op, OpResult, Query};
+use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Op, OpResult, Query, Stamp};
 use echelon_core_model::{ClusterId, JobId, Version};
 use std::collections::BTreeMap;
 
@@ -55,6 +55,13 @@ impl<J: Jobs> Store<J> {
         }
     }
 
+    fn raised(&self) -> Stamp {
+        Stamp {
+            epoch: self.leadership.epoch,
+            sequence: 0,
+        }
+    }
+
     fn read(&self, query: &Query) -> Answer {
         match query {
             Query::Pools => Answer::Pools(self.tree.clone()),
@@ -62,7 +69,7 @@ impl<J: Jobs> Store<J> {
             Query::Control => Answer::Control(Control::default()),
             Query::ClusterStates => Answer::ClusterStates(Vec::new()),
             Query::Heartbeats => Answer::Heartbeats(Vec::new()),
-            Query::Assignments(_) => Answer::Assignments(self.leadership.epoch, Vec::new()),
+            Query::Assignments(_) => Answer::Assignments(self.raised(), Vec::new()),
             Query::ProgressBucket(_) => Answer::Progress(Vec::new()),
             Query::Heads(bucket) => Answer::Heads(self.jobs.heads(*bucket)),
             Query::Head(job) => Answer::Head(self.jobs.head(*job)),

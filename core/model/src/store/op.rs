@@ -29,7 +29,7 @@ pub enum Query {
     Pools,
     /// Decided: one assignment -> `Answer::Assignments` (none or one).
     Assignment(JobId),
-    /// Decided: a partition of assignments with its epoch -> `Answer::Assignments`.
+    /// Decided: a partition of assignments with the stamp of its last write -> `Answer::Assignments`.
     Assignments(u16),
     /// Decided: all clusters -> `Answer::Clusters`.
     Clusters,
@@ -121,8 +121,8 @@ pub enum Answer {
     Request(Option<PlannedRequest>),
     /// The pool tree; version 0 when none was ever written.
     Pools(PoolTree),
-    /// The partition's epoch and its assignments.
-    Assignments(Epoch, Vec<Assignment>),
+    /// The stamp of the partition's last write (sequence 0: none of that epoch yet) and its assignments.
+    Assignments(Stamp, Vec<Assignment>),
     /// All clusters.
     Clusters(Vec<Cluster>),
     /// The switches; version 0 when none was ever set.
@@ -224,7 +224,7 @@ pub enum Decision {
         /// The epoch that it replaces.
         expected: Epoch,
     },
-    /// Raises the epoch of an assignment partition.
+    /// Raises the epoch of an assignment partition: its stamp becomes the first of that epoch, of sequence 0.
     RaisePartition {
         /// The partition.
         partition: u16,
@@ -233,12 +233,13 @@ pub enum Decision {
         /// The epoch that it replaces (0: none yet).
         expected: Epoch,
     },
-    /// Writes assignments of one partition, if its epoch is still `epoch`. At most 1 MiB.
+    /// Writes assignments of one partition, if its stamp is still the one before: same epoch, sequence one less. The epoch alone
+    /// would let a late try of an older write of the same leader bring back what a newer one has replaced. At most 1 MiB.
     PutAssignments {
         /// The partition.
         partition: u16,
-        /// The writer's epoch.
-        epoch: Epoch,
+        /// The writer's epoch, and the number of this write to the partition within it, from 1.
+        stamp: Stamp,
         /// Written whole.
         put: Vec<Assignment>,
         /// Removed (their tombstones are gone).

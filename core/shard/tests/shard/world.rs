@@ -9,7 +9,9 @@ use echelon_core_model::log::{NoTail, Tail, Tails};
 use echelon_core_model::restart::Restarts;
 use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::store::{Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role};
+use echelon_core_model::store::{
+    Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role, Stamp,
+};
 use echelon_core_model::time::Span;
 use echelon_core_model::{
     AssignedRange, Assignment, ClusterId, Epoch, Generation, GroupName, InstanceNumber, InstanceRange, JobId,
@@ -286,20 +288,24 @@ impl World {
         }
         let partition = echelon_core_model::bucket::assignment_partition(job);
         let query = Query::Assignments(partition);
-        let Answer::Assignments(epoch, _) = self.store.read(&query) else {
+        let Answer::Assignments(mut last, _) = self.store.read(&query) else {
             panic!()
         };
-        if epoch < self.rm {
+        if last.epoch < self.rm {
             let raise = Decision::RaisePartition {
                 partition,
                 epoch: self.rm,
-                expected: epoch,
+                expected: last.epoch,
             };
             self.store.perform(Op::Decide(raise));
+            last = Stamp {
+                epoch: self.rm,
+                sequence: 0,
+            };
         }
         let put = Decision::PutAssignments {
             partition,
-            epoch: self.rm,
+            stamp: last.next(),
             put: vec![assignment],
             remove: Vec::new(),
         };

@@ -8,7 +8,7 @@ use echelon_core_model::job::{Head, JobFilter, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
+    Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role, Stamp,
 };
 use echelon_core_model::{ClusterId, Epoch, JobId, RequestId, Version};
 use std::collections::BTreeMap;
@@ -28,13 +28,13 @@ pub struct DecidedTables {
 
 #[derive(Debug, Clone, Default)]
 struct Partition {
-    epoch: Epoch,
+    stamp: Stamp,
     assignments: BTreeMap<JobId, Assignment>,
 }
 
 impl Partition {
     fn answer(&self) -> Answer {
-        Answer::Assignments(self.epoch, self.assignments.values().cloned().collect())
+        Answer::Assignments(self.stamp, self.assignments.values().cloned().collect())
     }
 }
 
@@ -88,9 +88,9 @@ impl DecidedTables {
             Query::Pools => Answer::Pools(self.pools.clone()),
             Query::Assignment(job) => {
                 let partition = self.partitions.get(&assignment_partition(*job));
-                let epoch = partition.map(|p| p.epoch).unwrap_or_default();
+                let stamp = partition.map(|p| p.stamp).unwrap_or_default();
                 let row = partition.and_then(|p| p.assignments.get(job)).cloned();
-                Answer::Assignments(epoch, row.into_iter().collect())
+                Answer::Assignments(stamp, row.into_iter().collect())
             }
             Query::Assignments(n) => self
                 .partitions
@@ -165,10 +165,10 @@ impl DecidedTables {
             } => self.raise(partition, epoch, expected),
             Decision::PutAssignments {
                 partition,
-                epoch,
+                stamp,
                 put,
                 remove,
-            } => self.put_assignments(partition, epoch, put, &remove),
+            } => self.put_assignments(partition, stamp, put, &remove),
         })
     }
 
@@ -219,24 +219,31 @@ impl DecidedTables {
 
     fn raise(&mut self, partition: u16, epoch: Epoch, expected: Epoch) -> Result<(), Box<Answer>> {
         let row = self.partitions.entry(partition).or_default();
-        if row.epoch != epoch && row.epoch != expected {
+        if row.stamp.epoch == epoch {
+            return Ok(());
+        }
+        if row.stamp.epoch != expected {
             return Err(Box::new(row.answer()));
         }
-        row.epoch = epoch;
+        row.stamp = Stamp { epoch, sequence: 0 };
         Ok(())
     }
 
     fn put_assignments(
         &mut self,
         partition: u16,
-        epoch: Epoch,
+        stamp: Stamp,
         put: Vec<Assignment>,
         remove: &[JobId],
     ) -> Result<(), Box<Answer>> {
         let row = self.partitions.entry(partition).or_default();
-        if row.epoch != epoch {
+        if row.stamp == stamp {
+            return Ok(());
+        }
+        if row.stamp.next() != stamp {
             return Err(Box::new(row.answer()));
         }
+        row.stamp = stamp;
         row.assignments.extend(put.into_iter().map(|a| (a.job, a)));
         row.assignments.retain(|job, _| !remove.contains(job));
         Ok(())

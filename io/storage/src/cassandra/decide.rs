@@ -58,14 +58,15 @@ async fn attempt(client: &Client, plan: &Plan) -> Result<bool, StoreError> {
             let mut values = vec![Some(CqlValue::BigInt(*epoch))];
             values.extend(bound_all(&partition.cells));
             values.push(expected.map(CqlValue::BigInt));
-            transaction(client, &statement::set_epoch(), values).await
+            transaction(client, &statement::raise_epoch(), values).await
         }
         Plan::Assign {
             partition,
             epoch,
+            number,
             put,
             remove,
-        } => assign(client, (partition, *epoch), put, remove).await,
+        } => assign(client, (partition, *epoch, *number), put, remove).await,
     }
 }
 
@@ -101,21 +102,22 @@ async fn set(client: &Client, change: &Change) -> Result<bool, StoreError> {
 
 async fn assign(
     client: &Client,
-    (partition, epoch): (&RowKey, i64),
+    (partition, epoch, number): (&RowKey, i64, i64),
     put: &[(RowKey, Vec<u8>)],
     remove: &[RowKey],
 ) -> Result<bool, StoreError> {
     let mut batch = Batch::new(BatchType::Unlogged);
     batch.set_is_idempotent(false);
-    let epoch = Some(CqlValue::BigInt(epoch));
     let mut values: Vec<Values> = Vec::with_capacity(1 + put.len() + remove.len());
     let mut add = async |text: String, bound: Values| -> Result<(), StoreError> {
         batch.append_statement(client.prepared(Kind::Transaction, &text).await?);
         values.push(bound);
         Ok(())
     };
+    let big = |n| Some(CqlValue::BigInt(n));
     let own = partition.cells.first().and_then(bound);
-    add(statement::set_epoch(), vec![epoch.clone(), own, epoch]).await?;
+    let counted = vec![big(number), own, big(epoch), big(number - 1)];
+    add(statement::count_write(), counted).await?;
     for (at, value) in put {
         let mut bound = bound_all(&at.cells);
         bound.push(Some(CqlValue::Blob(value.clone())));

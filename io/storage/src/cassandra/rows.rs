@@ -7,7 +7,7 @@ use crate::layout::{Table, keys};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
-use echelon_core_model::store::Consistency;
+use echelon_core_model::store::{Consistency, Stamp};
 use futures::TryStreamExt;
 use scylla::value::{CqlValue, Row as CqlRow};
 use std::error::Error;
@@ -104,18 +104,24 @@ impl Rows for Client {
         &self,
         partition: u16,
         consistency: Consistency,
-    ) -> Result<(Epoch, Vec<Row>), StoreError> {
+    ) -> Result<(Stamp, Vec<Row>), StoreError> {
         let values = bound_all(&[keys::bucket(partition)]);
         let text = select_assignments();
         let found = self.pages((kind(consistency), PAGE), &text, &values).await?;
-        let mut epoch = Epoch(0);
+        let mut stamp = Stamp::default();
         let rows = found.into_iter().filter_map(|mut columns| {
-            if let CqlValue::BigInt(n) = columns.first_mut()?.take()? {
-                epoch = Epoch(u64::try_from(n).unwrap_or_default());
-            }
-            row(columns.split_off(1))
+            let rest = columns.split_off(2);
+            let mut fixed = columns.into_iter().map(|column| match column {
+                Some(CqlValue::BigInt(n)) => u64::try_from(n).unwrap_or_default(),
+                _ => 0,
+            });
+            stamp = Stamp {
+                epoch: Epoch(fixed.next()?),
+                sequence: fixed.next()?,
+            };
+            row(rest)
         });
         let rows = rows.collect();
-        Ok((epoch, rows))
+        Ok((stamp, rows))
     }
 }

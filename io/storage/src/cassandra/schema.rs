@@ -9,7 +9,7 @@ pub(super) const BEFORE: [&str; 2] = [
 ];
 
 /// Migration n is at place n - 1.
-pub(super) const MIGRATIONS: [&[&str]; 3] = [&FIRST, &SECOND, &THIRD];
+pub(super) const MIGRATIONS: [&[&str]; 4] = [&FIRST, &SECOND, &THIRD, &FOURTH];
 
 /// Owned tables keep deletions for a day.
 const FIRST: [&str; 17] = [
@@ -57,6 +57,9 @@ const THIRD: [&str; 2] = [
     "CREATE TABLE IF NOT EXISTS {ks}.kept_runs (job blob, cluster text, value blob, \
      PRIMARY KEY (job, cluster)) WITH gc_grace_seconds = 86400 AND default_time_to_live = 604800",
 ];
+
+/// The number of the last write to a partition of assignments within its epoch.
+const FOURTH: [&str; 1] = ["ALTER TABLE {ks}.assignments ADD IF NOT EXISTS written bigint static"];
 
 #[cfg(test)]
 mod tests {

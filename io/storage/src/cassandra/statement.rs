@@ -82,10 +82,10 @@ pub(super) fn select_rows(scan: &Scan) -> (String, Values) {
     (text, values)
 }
 
-/// A partition of assignments with its epoch.
+/// A partition of assignments with the epoch and number of its last write.
 pub(super) fn select_assignments() -> String {
     let table = from(Table::Assignments);
-    format!("SELECT epoch, \"job\", value FROM {table} WHERE \"part\" = ?")
+    format!("SELECT epoch, written, \"job\", value FROM {table} WHERE \"part\" = ?")
 }
 
 /// An owned row: key, value, timestamp.
@@ -143,10 +143,16 @@ pub(super) fn delete_if_there(table: Table) -> String {
     format!("DELETE FROM {of} WHERE {key} IF EXISTS")
 }
 
-/// A partition's epoch: new, partition, old.
-pub(super) fn set_epoch() -> String {
+/// Raises a partition's epoch, with no write in it yet: new, partition, old.
+pub(super) fn raise_epoch() -> String {
     let table = from(Table::Assignments);
-    format!("UPDATE {table} SET epoch = ? WHERE \"part\" = ? IF epoch = ?")
+    format!("UPDATE {table} SET epoch = ?, written = 0 WHERE \"part\" = ? IF epoch = ?")
+}
+
+/// Counts a write of an epoch: its number, partition, epoch, the number before.
+pub(super) fn count_write() -> String {
+    let table = from(Table::Assignments);
+    format!("UPDATE {table} SET written = ? WHERE \"part\" = ? IF epoch = ? AND written = ?")
 }
 
 /// An assignment within a conditional batch: key, value.

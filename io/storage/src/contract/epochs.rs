@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::facts::{assignment, job, jobs_of_partition, shard};
-use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Query, Role};
+use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Query, Role, Stamp};
 use echelon_core_model::{Epoch, JobId};
 use std::sync::Arc;
 
@@ -73,6 +73,13 @@ pub async fn leaderships_do_not_mix(case: &Case) {
 
 const PARTITION: u16 = 5;
 
+fn stamp((epoch, sequence): (u64, u64)) -> Stamp {
+    Stamp {
+        epoch: Epoch(epoch),
+        sequence,
+    }
+}
+
 fn raise(epoch: u64, expected: u64) -> Decision {
     Decision::RaisePartition {
         partition: PARTITION,
@@ -81,10 +88,11 @@ fn raise(epoch: u64, expected: u64) -> Decision {
     }
 }
 
-fn assign(epoch: u64, cluster: &str, put: &[JobId], remove: &[JobId]) -> Decision {
+/// Write `at.1` of epoch `at.0`.
+fn assign(at: (u64, u64), cluster: &str, put: &[JobId], remove: &[JobId]) -> Decision {
     Decision::PutAssignments {
         partition: PARTITION,
-        epoch: Epoch(epoch),
+        stamp: stamp(at),
         put: put.iter().map(|job| assignment(*job, cluster)).collect(),
         remove: remove.to_vec(),
     }
@@ -96,33 +104,33 @@ pub async fn an_older_epoch_assigns_nothing(case: &Case) {
     // A conflict tells the epoch; whether it tells the rows too differs by backend.
     let beaten = async |decision, epoch| match case.decide(decision).await {
         Decided::Conflict(there) => assert!(
-            matches!(&*there, Answer::Assignments(at, _) if *at == Epoch(epoch)),
+            matches!(&*there, Answer::Assignments(at, _) if at.epoch == Epoch(epoch)),
             "{there:?}"
         ),
         Decided::Applied => panic!("it was applied at epoch {epoch}"),
     };
-    beaten(assign(1, "c1", &jobs, &[]), 0).await;
+    beaten(assign((1, 1), "c1", &jobs, &[]), 0).await;
     case.decides(raise(1, 0)).await;
-    case.decides(assign(1, "c1", &jobs[..1], &[])).await;
+    case.decides(assign((1, 1), "c1", &jobs[..1], &[])).await;
     case.decides(raise(4, 1)).await;
-    beaten(assign(1, "late", &jobs, &[]), 4).await;
-    beaten(assign(1, "late", &[], &jobs), 4).await;
-    beaten(assign(9, "early", &jobs, &[]), 4).await;
+    beaten(assign((1, 2), "late", &jobs, &[]), 4).await;
+    beaten(assign((1, 1), "late", &[], &jobs), 4).await;
+    beaten(assign((9, 1), "early", &jobs, &[]), 4).await;
     // An epoch never falls.
     beaten(raise(3, 1), 4).await;
-    let kept = Answer::Assignments(Epoch(4), vec![assignment(jobs[0], "c1")]);
+    let kept = Answer::Assignments(stamp((4, 0)), vec![assignment(jobs[0], "c1")]);
     assert_eq!(case.settled(Query::Assignments(PARTITION)).await, kept);
     let other = case.settled(Query::Assignments(PARTITION + 1)).await;
-    assert_eq!(other, Answer::Assignments(Epoch(0), Vec::new()));
+    assert_eq!(other, Answer::Assignments(Stamp::default(), Vec::new()));
 }
 
 /// Rows are written whole and removed; repeating a batch changes nothing.
 pub async fn a_partition_keeps_what_the_newest_epoch_wrote(case: &Case) {
     let jobs = jobs_of_partition(PARTITION, 40);
     case.decides(raise(2, 0)).await;
-    case.decides(assign(2, "c1", &jobs, &[])).await;
+    case.decides(assign((2, 1), "c1", &jobs, &[])).await;
     case.decides(raise(3, 2)).await;
-    let change = assign(3, "c2", &jobs[..10], &jobs[30..]);
+    let change = assign((3, 1), "c2", &jobs[..10], &jobs[30..]);
     case.decides(change.clone()).await;
     case.decides(change).await;
     let mut expected: Vec<_> = jobs[..10].iter().map(|j| assignment(*j, "c2")).collect();
@@ -132,15 +140,43 @@ pub async fn a_partition_keeps_what_the_newest_epoch_wrote(case: &Case) {
         case.settled(Query::Assignments(PARTITION)).await,
         case.read(Query::Assignments(PARTITION)).await,
     ] {
-        assert_eq!(answer, Answer::Assignments(Epoch(3), expected.clone()));
+        assert_eq!(answer, Answer::Assignments(stamp((3, 1)), expected.clone()));
     }
+}
+
+/// A try of an older write that its leader gave up and repeated comes late: it brings back nothing that a newer one has replaced.
+pub async fn a_late_write_of_the_same_epoch_changes_nothing(case: &Case) {
+    let jobs = jobs_of_partition(PARTITION, 1);
+    case.decides(raise(1, 0)).await;
+    let (old, new) = (assign((1, 1), "c1", &jobs, &[]), assign((1, 2), "c2", &jobs, &[]));
+    case.decides(old.clone()).await;
+    case.decides(new.clone()).await;
+    let ahead = assign((1, 4), "c4", &jobs, &[]);
+    for late in [old, ahead, assign((1, 1), "c1", &[], &jobs)] {
+        let Decided::Conflict(there) = case.decide(late).await else {
+            panic!("it was applied")
+        };
+        assert!(
+            matches!(*there, Answer::Assignments(at, _) if at == stamp((1, 2))),
+            "{there:?}"
+        );
+    }
+    // The last one may be repeated, and a raise that comes late counts nothing anew.
+    case.decides(new).await;
+    case.decides(raise(1, 0)).await;
+    let kept = Answer::Assignments(stamp((1, 2)), vec![assignment(jobs[0], "c2")]);
+    assert_eq!(case.settled(Query::Assignments(PARTITION)).await, kept);
+    case.decides(raise(2, 1)).await;
+    case.decides(assign((2, 1), "c1", &[], &jobs)).await;
+    let gone = Answer::Assignments(stamp((2, 1)), Vec::new());
+    assert_eq!(case.settled(Query::Assignments(PARTITION)).await, gone);
 }
 
 /// One job's assignment without its partition.
 pub async fn a_single_assignment_is_read_alone(case: &Case) {
     let jobs = jobs_of_partition(PARTITION, 2);
     case.decides(raise(1, 0)).await;
-    case.decides(assign(1, "c1", &jobs, &[])).await;
+    case.decides(assign((1, 1), "c1", &jobs, &[])).await;
     for (asked, found) in [
         (jobs[1], vec![assignment(jobs[1], "c1")]),
         (job(1 << 40), Vec::new()),

@@ -6,7 +6,7 @@ use super::{Case, batch};
 use crate::StoreError;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::job::JobState;
-use echelon_core_model::store::{Answer, Batch, Decision, Leadership, Query, Role, Write};
+use echelon_core_model::store::{Answer, Batch, Decision, Leadership, Query, Role, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, Timestamp, Version};
 
 async fn refuses(case: &Case, decision: Decision) {
@@ -68,7 +68,10 @@ pub async fn what_is_too_large_is_refused(case: &Case) {
     let jobs = jobs_of_partition(partition, 20);
     let sized = |n: usize, bytes: usize| Decision::PutAssignments {
         partition,
-        epoch: Epoch(1),
+        stamp: Stamp {
+            epoch: Epoch(1),
+            sequence: 1,
+        },
         put: jobs[..n]
             .iter()
             .map(|j| assignment(*j, &"c".repeat(bytes / 2)))
@@ -154,14 +157,22 @@ pub async fn numbers_out_of_range_are_refused(case: &Case) {
         refuses(case, Decision::PutHead { head, expected }).await;
     }
     let astray = jobs_of_partition(6, 1);
-    let assign = |put: &[_], remove: &[_]| Decision::PutAssignments {
-        partition: 5,
+    let first = Stamp {
         epoch: Epoch(1),
+        sequence: 1,
+    };
+    let assign = |stamp, put: &[_], remove: &[_]| Decision::PutAssignments {
+        partition: 5,
+        stamp,
         put: put.iter().map(|j| assignment(*j, "c1")).collect(),
         remove: remove.to_vec(),
     };
-    refuses(case, assign(&astray, &[])).await;
-    refuses(case, assign(&[], &astray)).await;
+    refuses(case, assign(first, &astray, &[])).await;
+    refuses(case, assign(first, &[], &astray)).await;
     let twice = jobs_of_partition(5, 1);
-    refuses(case, assign(&twice, &twice)).await;
+    refuses(case, assign(first, &twice, &twice)).await;
+    for (epoch, sequence) in [(0, 1), (Epoch::END, 1), (1, 0)] {
+        let epoch = Epoch(epoch);
+        refuses(case, assign(Stamp { epoch, sequence }, &twice, &[])).await;
+    }
 }

@@ -43,11 +43,13 @@ fn write<K: KvMut>(kv: &mut K, plan: &Plan, now: Timestamp) -> Result<(), StoreE
         }
         Plan::Raise { partition, epoch, .. } => put(kv, partition, *epoch, Some(&[])),
         Plan::Assign {
+            partition,
             epoch,
+            number,
             put: rows,
             remove,
-            ..
         } => {
+            put(kv, partition, *epoch, Some(&number.to_be_bytes()))?;
             for (at, value) in rows {
                 put(kv, at, *epoch, Some(value))?;
             }

@@ -3,6 +3,8 @@
 use crate::StoreError;
 use crate::layout::{CellKind, Column};
 use crate::rows::Cell;
+use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 
 /// Ends a text or bytes. A zero byte inside is written as `00 ff`, which is above the end of a shorter one.
 const END: [u8; 2] = [0, 0];
@@ -103,6 +105,16 @@ impl Stored {
             })
         });
         parsed.ok_or_else(|| StoreError::undone("reading a row", "it is shorter than its head"))
+    }
+}
+
+/// The stamp of a partition of assignments: its epoch is the number of the partition's own row, and the value says which write of that
+/// epoch was the last; nothing says that none was, or that an older build made it.
+pub(super) fn last_write(row: &Stored) -> Stamp {
+    let value = row.value.as_deref().unwrap_or_default();
+    Stamp {
+        epoch: Epoch(u64::try_from(row.number).unwrap_or_default()),
+        sequence: value.try_into().map_or(0, u64::from_be_bytes),
     }
 }
 

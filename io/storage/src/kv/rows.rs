@@ -1,13 +1,12 @@
 //! Rows read from ordered maps.
 
-use super::codec::{Stored, cells, key};
+use super::codec::{self, Stored, cells, key};
 use super::{Kv, Visit};
 use crate::StoreError;
 use crate::layout::{Table, keys};
 use crate::rows::{Row, RowKey, Rows, Scan};
 use async_trait::async_trait;
-use echelon_core_model::Epoch;
-use echelon_core_model::store::Consistency;
+use echelon_core_model::store::{Consistency, Stamp};
 use std::future::Future;
 use std::ops::Bound;
 use std::pin::pin;
@@ -122,11 +121,12 @@ impl<K: Kv> Rows for KvRows<'_, K> {
         self.rows(scan)
     }
 
-    async fn assignments(&self, partition: u16, _: Consistency) -> Result<(Epoch, Vec<Row>), StoreError> {
-        let epoch = self
-            .stored(&keys::assignments(partition))?
-            .map_or(0, |row| row.number);
+    async fn assignments(&self, partition: u16, _: Consistency) -> Result<(Stamp, Vec<Row>), StoreError> {
+        let last = self.stored(&keys::assignments(partition))?;
         let scan = Scan::partition(Table::Assignments, [keys::bucket(partition)]);
-        Ok((Epoch(u64::try_from(epoch).unwrap_or_default()), self.rows(&scan)?))
+        Ok((
+            last.map(|row| codec::last_write(&row)).unwrap_or_default(),
+            self.rows(&scan)?,
+        ))
     }
 }

@@ -105,11 +105,12 @@ fn check_numbers(decision: &Decision) -> Result<(), StoreError> {
         }
         Decision::PutAssignments {
             partition,
-            epoch: at,
+            stamp,
             put,
             remove,
         } => {
-            epoch(what, *at)?;
+            epoch(what, stamp.epoch)?;
+            grows(what, stamp.sequence, 0)?;
             let mut seen = BTreeSet::new();
             for job in put.iter().map(|a| a.job).chain(remove.iter().copied()) {
                 ensure(assignment_partition(job) == *partition, what, || {

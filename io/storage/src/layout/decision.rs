@@ -33,10 +33,11 @@ pub(crate) enum Plan {
         epoch: i64,
         expected: Option<i64>,
     },
-    /// Rows of an assignment partition, while its epoch is `epoch`.
+    /// Rows of an assignment partition, as write `number` of `epoch`: after `number - 1`, and no other.
     Assign {
         partition: RowKey,
         epoch: i64,
+        number: i64,
         put: Vec<(RowKey, Vec<u8>)>,
         remove: Vec<RowKey>,
     },
@@ -117,12 +118,13 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
         },
         Decision::PutAssignments {
             partition,
-            epoch,
+            stamp,
             put,
             remove,
         } => Plan::Assign {
             partition: keys::assignments(*partition),
-            epoch: number(epoch.0),
+            epoch: number(stamp.epoch.0),
+            number: number(stamp.sequence),
             put: put.iter().map(|a| (keys::assignment(a.job), encode(a))).collect(),
             remove: remove.iter().map(|job| keys::assignment(*job)).collect(),
         },
@@ -191,9 +193,11 @@ pub(crate) fn judge(decision: &Decision, present: &Answer) -> Verdict {
             (there == tree, there.version == *expected)
         }
         (Decision::RaisePartition { epoch, expected, .. }, Answer::Assignments(there, _)) => {
-            (there == epoch, there == expected)
+            (there.epoch == *epoch, there.epoch == *expected)
         }
-        (Decision::PutAssignments { epoch, .. }, Answer::Assignments(there, _)) => (false, there == epoch),
+        (Decision::PutAssignments { stamp, .. }, Answer::Assignments(there, _)) => {
+            (there == stamp, there.next() == *stamp)
+        }
         // `read::present` gives each decision its own kind of answer.
         _ => (false, false),
     };

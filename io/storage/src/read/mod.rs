@@ -9,8 +9,8 @@ use crate::StoreError;
 use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
 use echelon_core_model::control::Control;
-use echelon_core_model::store::{Answer, Consistency, Decision, Leadership, Query, ShardRow};
-use echelon_core_model::{ClusterId, Epoch, HostId};
+use echelon_core_model::store::{Answer, Consistency, Decision, Leadership, Query, ShardRow, Stamp};
+use echelon_core_model::{ClusterId, HostId};
 use echelon_proto::convert::{Wire, decode};
 
 /// Reads that are under way at the same time for one query.
@@ -55,7 +55,7 @@ pub(crate) async fn read<R: Rows>(
     }
 }
 
-/// What a decision compares with, in the answer of the query that reads it; of a partition of assignments the epoch alone.
+/// What a decision compares with, in the answer of the query that reads it; of a partition of assignments the stamp alone.
 pub(crate) async fn present<R: Rows>(
     rows: &R,
     decision: &Decision,
@@ -75,8 +75,8 @@ pub(crate) async fn present<R: Rows>(
             return Ok(Answer::Clusters(found.into_iter().collect()));
         }
         Decision::RaisePartition { partition, .. } | Decision::PutAssignments { partition, .. } => {
-            let (epoch, _) = rows.assignments(*partition, consistency).await?;
-            return Ok(Answer::Assignments(epoch, Vec::new()));
+            let (stamp, _) = rows.assignments(*partition, consistency).await?;
+            return Ok(Answer::Assignments(stamp, Vec::new()));
         }
     };
     read(rows, &query, consistency).await
@@ -94,12 +94,12 @@ async fn decided<R: Rows>(rows: &R, query: &Query, c: Consistency) -> Result<Ans
         Query::Request(id) => Answer::Request(one(rows, &keys::request(id), c).await?),
         Query::Assignment(job) => {
             let found = one(rows, &keys::assignment(*job), c).await?;
-            Answer::Assignments(Epoch(0), found.into_iter().collect())
+            Answer::Assignments(Stamp::default(), found.into_iter().collect())
         }
         Query::Assignments(partition) => {
-            let (epoch, found) = rows.assignments(*partition, c).await?;
+            let (stamp, found) = rows.assignments(*partition, c).await?;
             let of = [keys::bucket(*partition)];
-            Answer::Assignments(epoch, decoded(Table::Assignments, &of, &found)?)
+            Answer::Assignments(stamp, decoded(Table::Assignments, &of, &found)?)
         }
         Query::Clusters => Answer::Clusters(clusters(rows, c).await?),
         Query::Control => {
