@@ -11,7 +11,7 @@ use echelon_core_model::JobId;
 use echelon_core_model::job::Desired;
 
 /// Methods that a token may call, each of which asks for the job with [`check`].
-pub const METHODS: [&str; 8] = [
+pub const METHODS: [&str; 9] = [
     "JobService/GetJob",
     "JobService/WatchJob",
     "JobService/ExplainJob",
@@ -20,6 +20,7 @@ pub const METHODS: [&str; 8] = [
     "JobService/StopJob",
     "InstanceService/ListInstances",
     "InstanceService/ListEndpoints",
+    "InstanceService/WatchEndpoints",
 ];
 
 /// Whether a method may be called at all.

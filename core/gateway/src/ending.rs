@@ -8,7 +8,7 @@ use crate::port::Facts;
 use crate::update::update_job;
 use crate::view::JobView;
 use echelon_core_model::assignment::Releasing;
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{Assignment, GroupName, RangeSet, Timestamp};
 
 /// Most ranges of withdrawn numbers of a group: some KiB of its spec. Numbers that follow each other are one.
@@ -30,6 +30,7 @@ pub async fn end_instances<F: Facts>(
     let at = change::present(facts, &change).await?;
     change::check_alive(&at)?;
     let group = group_of(&at.spec, group)?;
+    check_kind(&at.spec)?;
     let assignment = ask::assignment(facts, at.head.job).await?;
     let here = staying(&assignment, &group);
     let edit = move |present: &JobSpec| {
@@ -39,6 +40,21 @@ pub async fn end_instances<F: Facts>(
         Ok((spec, 0))
     };
     update_job(facts, change, edit, now).await
+}
+
+/// A daemon has as many instances as there are hosts, and a gang its places from 0 on: neither can do without one of them.
+fn check_kind(spec: &JobSpec) -> Result<(), ApiError> {
+    let why = if spec.kind == JobKind::Daemon {
+        "a daemon has one instance on each host: drain the host, or change the constraints of the job"
+    } else if spec.gang.is_some() {
+        "a gang needs all its members: change its count, or restart the member"
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::field(
+        "numbers",
+        format!("cannot be ended one by one: {why}"),
+    ))
 }
 
 /// Numbers of a group that are assigned and are not being scaled away.
@@ -58,7 +74,7 @@ fn group_of(spec: &JobSpec, wanted: Option<GroupName>) -> Result<GroupName, ApiE
         .collect();
     let names = || {
         let names: Vec<&str> = others.iter().map(|g| g.as_str()).collect();
-        format!("must be one of {}", names.join(", "))
+        format!("must be named, one of {}", names.join(", "))
     };
     match (wanted, others.as_slice()) {
         (Some(group), _) if driver == Some(&group) => Err(ApiError::field(
@@ -118,8 +134,9 @@ fn withdraw(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use echelon_core_model::gang::Gang;
     use echelon_core_model::resources::Resources;
-    use echelon_core_model::{InstanceNumber, InstanceRange};
+    use echelon_core_model::{InstanceNumber, InstanceRange, Span};
     use echelon_core_testkit::build::JobBuilder;
 
     fn set(ranges: &[(u32, u32)]) -> RangeSet {
@@ -133,6 +150,19 @@ mod tests {
             .build();
         spec.rules.driver = Some(GroupName::new("driver"));
         (spec, GroupName::new(GroupName::DEFAULT))
+    }
+
+    #[test]
+    fn daemons_and_gangs_lose_none_of_theirs() {
+        let (mut spec, _) = driven();
+        assert!(check_kind(&spec).is_ok());
+        spec.gang = Some(Gang::new(Span::minutes(1)));
+        let told = check_kind(&spec).unwrap_err().to_string();
+        assert!(told.contains("a gang needs all its members"), "{told}");
+        spec.gang = None;
+        spec.kind = JobKind::Daemon;
+        let told = check_kind(&spec).unwrap_err().to_string();
+        assert!(told.contains("a daemon has one instance on each host"), "{told}");
     }
 
     #[test]

@@ -110,18 +110,19 @@ fn part(at: &Present, restart: &Restart) -> Result<Option<(GroupName, RangeSet)>
     };
     let numbers = match &restart.numbers {
         None => all_numbers(),
-        Some(numbers) => checked(group, numbers)?,
+        Some(numbers) => checked(group, &at.spec.numbers(group), numbers)?,
     };
     Ok(Some((group.name.clone(), numbers)))
 }
 
-fn checked(group: &GroupSpec, numbers: &RangeSet) -> Result<RangeSet, ApiError> {
-    let beyond = numbers.minus(&RangeSet::below(group.instances));
+/// Those that are named, if the group has them all.
+fn checked(group: &GroupSpec, all: &RangeSet, numbers: &RangeSet) -> Result<RangeSet, ApiError> {
+    let beyond = numbers.minus(all);
     if let Some(first) = beyond.ranges().first() {
-        let problem = match group.instances.checked_sub(1) {
+        let problem = match all.ranges().last() {
             Some(last) => format!(
-                "group {} has instances 0 to {last}, and no {}",
-                group.name, first.first
+                "group {} has instances 0 to {}, and no {}",
+                group.name, last.last, first.first
             ),
             None => format!("group {} has no instances", group.name),
         };

@@ -135,7 +135,8 @@ pub async fn adopt_volume<F: Facts>(
     let Some(asked) = of.and_then(|g| g.volume.as_ref()) else {
         return Err(refuse("its job asks for no volume"));
     };
-    if of.is_none_or(|g| number.0 >= g.instances) || head.goal.desired != Desired::Running {
+    let numbers = spec.as_ref().zip(of).map(|(s, g)| s.numbers(g));
+    if numbers.is_none_or(|n| !n.contains(number)) || head.goal.desired != Desired::Running {
         return Err(refuse("there is no such instance that is to run"));
     }
     if asked.size > found.volume.volume.size {
@@ -284,7 +285,7 @@ impl<'a, F: Facts> Reader<'a, F> {
             };
             let group = spec.group(&instance.group);
             let is_over = head.void || head.goal.desired != Desired::Running;
-            if is_over || group.is_none_or(|g| instance.number.0 >= g.instances) {
+            if is_over || group.is_none_or(|g| !spec.numbers(g).contains(instance.number)) {
                 continue;
             }
             let job_name = head.name.clone();

@@ -5,6 +5,7 @@ use crate::gang::Gang;
 use crate::id::{ClusterId, GroupName};
 use crate::overrides::Override;
 use crate::pod::Sidecar;
+use crate::range::RangeSet;
 use crate::resources::Resources;
 use crate::rollout::UpdatePolicy;
 use crate::rules::{ExitCodes, Restart, Rules};
@@ -231,6 +232,15 @@ impl JobSpec {
     pub fn least_instances(&self, group: &GroupName) -> u32 {
         let driven = self.rules.driver.as_ref().is_some_and(|d| d != group);
         u32::from(!(driven || self.kind.runs_for_ever()))
+    }
+
+    /// The numbers that a group's instances may have: the lowest, without those that were withdrawn.
+    #[must_use]
+    pub fn numbers(&self, group: &GroupSpec) -> RangeSet {
+        let withdrawn = self.rules.withdrawn(&group.name);
+        let more = u32::try_from(withdrawn.count()).unwrap_or(u32::MAX);
+        let all = RangeSet::below(group.instances.saturating_add(more));
+        all.minus(&withdrawn).lowest(group.instances.into())
     }
 
     /// Instances that the job waits for.

@@ -321,9 +321,7 @@ pub(crate) fn terms_in(picture: &Picture, pool: PoolIdx, spec: &JobSpec, lines: 
 
 /// Whether something of a job has begun, or may.
 fn has_begun(lines: &[Line]) -> bool {
-    lines
-        .iter()
-        .any(|l| l.allocated > 0 || l.count.active > 0 || l.count.ended > 0)
+    lines.iter().any(|l| l.allocated > 0 || l.count.begun)
 }
 
 /// Whether something of a job was found unable to run where it is, or is to leave.

@@ -280,6 +280,7 @@ impl ResourceManager {
         heard.jobs.iter().for_each(|id| self.picture.jobs.touch(*id));
         self.due |= heard.capacity || heard.claims || !heard.jobs.is_empty();
         self.after_ended(&cluster, &heard.jobs, now, out);
+        self.catch_up(&cluster, &heard.jobs, now, out);
         self.dirty.extend(heard.jobs);
     }
 

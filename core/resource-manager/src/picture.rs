@@ -18,7 +18,7 @@ use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Resources, Timestamp};
+use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::Hierarchy;
 use echelon_core_pools::tree::of_lent_room;
 use echelon_core_routing::Homes;
@@ -147,6 +147,12 @@ impl ClusterView {
         from.take_while(move |((of, ..), _)| *of == job)
     }
 
+    /// Whether its shard knows a newer head of a job than this version.
+    #[must_use]
+    pub fn knows_newer(&self, job: JobId, than: Version) -> bool {
+        self.reports_of(job).any(|(_, report)| report.head_version > than)
+    }
+
     /// Forgets what its shard said of a job.
     pub fn forget(&mut self, job: JobId) {
         let slices: Vec<_> = self.reports_of(job).map(|(key, _)| key.clone()).collect();
@@ -191,6 +197,8 @@ pub struct SliceCount {
     pub leaving_waiting: u64,
     /// Reported as succeeded, failed or stopped.
     pub ended: u64,
+    /// Whether something of it ever ran, or is about to. Numbers that were stopped while they waited have ended and never began.
+    pub begun: bool,
     /// Reported as begun and not ended.
     pub active: u64,
     /// Of these, reported as being stopped by preemption.
@@ -239,6 +247,7 @@ impl Picture {
         if let Some(report) = self.report(job, key) {
             out.reported = true;
             out.ended = report.succeeded + report.failed + report.stopped;
+            out.begun = report.active + report.succeeded + report.failed > 0 || report.last_begun.is_some();
             out.active = report.active;
             out.preempting = report.preempting;
         }

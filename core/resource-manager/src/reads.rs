@@ -12,7 +12,7 @@ use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::job::{Desired, Head, JobState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Op, Query};
-use echelon_core_model::{JobId, Timestamp};
+use echelon_core_model::{ClusterId, JobId, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -22,6 +22,26 @@ impl ResourceManager {
             let op = Op::Read(Query::Head(job), Consistency::Quorum);
             self.ops.start(Purpose::Head(job), op, now, out);
         }
+    }
+
+    /// Reads the heads of which a shard knows newer ones: whoever told the shard of a change was not heard here.
+    pub(crate) fn catch_up(
+        &mut self,
+        cluster: &ClusterId,
+        jobs: &BTreeSet<JobId>,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(view) = self.picture.clusters.get(cluster) else {
+            return;
+        };
+        let is_behind = |id: &&JobId| {
+            let head = self.picture.jobs.get(id).and_then(|job| job.head.as_ref());
+            head.is_some_and(|head| view.knows_newer(**id, head.version))
+                && !self.ops.has(&Purpose::Head(**id))
+        };
+        let behind: Vec<JobId> = jobs.iter().filter(is_behind).copied().collect();
+        behind.into_iter().for_each(|id| self.read_head(id, now, out));
     }
 
     /// Reads a head in a way that settles what became of it.

@@ -34,11 +34,9 @@ pub(crate) fn step(
 ) -> Step {
     let oldest = Timestamp(now.0.saturating_sub(schedule.within.0));
     let from = state.handled.max(oldest);
-    let due = match schedule.catch_up {
-        CatchUp::All => table.next(from).filter(|due| *due <= now),
-        CatchUp::None | CatchUp::One => table.latest(from, now),
+    let Some(due) = due(schedule, table, (from, now)) else {
+        return Step::Rest;
     };
-    let Some(due) = due else { return Step::Rest };
     let skips = schedule.overlap == Overlap::Skip && !live.is_empty();
     if !skips && live.len() >= schedule.overlap.most() {
         return Step::Wait;
@@ -64,6 +62,18 @@ pub(crate) fn step(
         });
     }
     Step::Decide(next)
+}
+
+/// The next due time to decide of those after `from`: each in its turn that is on time, and of what is late what is to be caught up with.
+fn due(schedule: &Schedule, table: &Timetable, (from, now): (Timestamp, Timestamp)) -> Option<Timestamp> {
+    let on_time = from.max(Timestamp(now.0.saturating_sub(Schedule::ON_TIME.0)));
+    let late = table.latest(from, on_time);
+    let next = |after| table.next(after).filter(|due| *due <= now);
+    match schedule.catch_up {
+        CatchUp::All => next(from),
+        CatchUp::One if late.is_some() => table.latest(from, now),
+        CatchUp::One | CatchUp::None => next(on_time).or(late),
+    }
 }
 
 /// How far a template has come; before anything of it was decided, to when it was made.

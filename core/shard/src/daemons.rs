@@ -232,9 +232,16 @@ impl Group {
         }
         let belongs: BTreeSet<&HostId> = by_name.into_values().collect();
         let count = belongs.union(&lives).count();
+        // It will never run where it does not fit, and takes no room from others there.
+        let small: BTreeSet<&HostId> = hosts
+            .iter()
+            .filter(|host| !spec.room().fits(host.capacity))
+            .map(|host| &host.id)
+            .collect();
+        let lacking = belongs.difference(&lives).filter(|host| !small.contains(*host));
         Some(Homes {
             count: u32::try_from(count).unwrap_or(u32::MAX),
-            lacking: belongs.difference(&lives).map(|host| (*host).clone()).collect(),
+            lacking: lacking.map(|host| (*host).clone()).collect(),
         })
     }
 

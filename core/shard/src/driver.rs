@@ -217,6 +217,7 @@ impl Shard {
         self.now = old.now;
         self.out = old.out;
         self.keeping.stats = old.keeping.stats;
+        self.drivers = old.drivers;
         self.ops = old.ops;
         self.ops.forget_all();
     }

@@ -37,10 +37,10 @@ impl Drivers {
 }
 
 impl Shard {
-    /// Whether a group begins later, because its job has a driver and the key that tokens are signed with was not read yet: a driver
-    /// without its token would fail.
-    pub(crate) fn awaits_key(&self, group: &Group) -> bool {
+    /// Whether a group begins later, because its job has a driver, and the key that tokens are signed with was not read yet or nobody
+    /// told where a gateway is: a driver without either would fail.
+    pub(crate) fn awaits_access(&self, group: &Group) -> bool {
         let driven = group.spec.as_ref().is_some_and(|s| s.rules.driver.is_some());
-        driven && self.drivers.key.is_none()
+        driven && (self.drivers.key.is_none() || self.drivers.gateway.is_none())
     }
 }

@@ -248,7 +248,7 @@ impl Shard {
                 self.refresh(job);
                 continue;
             }
-            if self.awaits_neighbours(group) || self.awaits_key(group) {
+            if self.awaits_neighbours(group) || self.awaits_access(group) {
                 self.placing.partial = true;
                 self.placing.hungrier(self.now, self.config.timing.storage_retry);
                 continue;

@@ -96,10 +96,12 @@ impl InstanceService for Gateway {
         &self,
         request: Request<v1::WatchEndpointsRequest>,
     ) -> Result<Response<Self::WatchEndpointsStream>, Status> {
-        self.call(
-            "InstanceService/WatchEndpoints",
-            endpoints::watch(self.clone(), request.into_inner()),
-        )
+        let caller = caller(&request);
+        self.call("InstanceService/WatchEndpoints", async {
+            let r = request.into_inner();
+            self.admit(caller, &r.parent).await?;
+            endpoints::watch(self.clone(), r).await
+        })
         .await
     }
 

@@ -7,6 +7,7 @@ use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::token::TokenKey;
 use echelon_proto::echelon::v1;
 use tonic::{Code, Request};
+use v1::instance_service_client::InstanceServiceClient;
 use v1::job_service_client::JobServiceClient;
 
 /// The key that the gateway has made.
@@ -108,4 +109,24 @@ async fn the_same_holds_over_grpc() {
         jobs.list_jobs(basic).await.unwrap_err().code(),
         Code::Unauthenticated
     );
+}
+
+#[tokio::test]
+async fn endpoints_are_watched_with_the_token_of_their_job() {
+    let world = World::start().await;
+    let token = submit(&world, "mine").await;
+    submit(&world, "other").await;
+    let mut instances = InstanceServiceClient::new(world.channel().await);
+    let shown = |job: &str| {
+        let mut request = Request::new(v1::WatchEndpointsRequest {
+            parent: format!("jobs/{job}"),
+            ..Default::default()
+        });
+        let header = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", header);
+        request
+    };
+    assert!(instances.watch_endpoints(shown("mine")).await.is_ok());
+    let refused = instances.watch_endpoints(shown("other")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
 }

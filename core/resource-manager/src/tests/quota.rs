@@ -3,10 +3,11 @@
 use super::case::{Case, batch, service};
 use crate::plan::plan;
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::directive::{ReportPart, SliceReport};
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::PoolKind;
 use echelon_core_model::resources::Kind;
-use echelon_core_model::{ReasonCode, Resources, RunState, Span};
+use echelon_core_model::{ClusterId, ReasonCode, Resources, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 #[test]
@@ -566,6 +567,43 @@ fn jobs_beyond_a_pools_number_wait_until_one_ends() {
     case.change_pool("/x", |p| p.max_jobs = 0);
     case.run_for(Span::seconds(10));
     assert_eq!(active(&case), [0, 0, 2, 1]);
+}
+
+#[test]
+fn a_job_of_which_a_waiting_number_was_stopped_has_not_begun() {
+    let mut case = Case::new().pool("/x", 100).cluster("a", 20);
+    case.change_pool("/x", |p| p.max_jobs = 1);
+    let first = case.store_job(1, batch(2).pool("/x"));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    let second = case.job(2, batch(2).pool("/x"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.waiting(second), [(ReasonCode::PoolJobs, 2)]);
+    // Its shard knows a newer head, by which one of the two was stopped before it began.
+    let a = ClusterId::new("a");
+    let (_, told) = case.rm.picture().clusters[&a].reports_of(second).next().unwrap();
+    let mut told = SliceReport::clone(told);
+    told.stopped = 1;
+    told.unstarted = 1;
+    case.at("a", |s, _| vec![s.report(ReportPart::Slices(vec![told]))]);
+    case.run_for(Span::seconds(2));
+    assert_eq!([first, second].map(|job| case.total_active(job)), [2, 0]);
+}
+
+#[test]
+fn a_head_that_a_shard_knows_first_is_read() {
+    let mut case = Case::new().pool("/x", 100).cluster("a", 20);
+    let job = case.store_job(1, service(2).pool("/x"));
+    case.elect();
+    case.run_for(Span::seconds(2));
+    case.change_head(job, |head| head.goal.desired = Desired::Stopped);
+    let a = ClusterId::new("a");
+    let (_, told) = case.rm.picture().clusters[&a].reports_of(job).next().unwrap();
+    let mut told = SliceReport::clone(told);
+    told.head_version = case.head(job).unwrap().version;
+    case.at("a", |s, _| vec![s.report(ReportPart::Slices(vec![told]))]);
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.total_active(job), 0);
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn a_driver_finds_a_token_for_its_job_and_a_gateway() {
     // Whichever leader launches it.
     w.crash();
     w.restart();
+    w.feed(Event::Gateway("http://10.0.0.1:7070".to_owned()));
     w.run(seconds(30));
     w.cluster.set(&first, echelon_core_hosts::TaskState::Failed);
     w.run(seconds(10));
@@ -74,13 +75,17 @@ fn other_runs_find_no_token() {
 }
 
 #[test]
-fn no_driver_begins_before_the_key_is_known() {
+fn no_driver_begins_before_the_key_and_a_gateway_are_known() {
     let mut w = World::serving();
     submit(&mut w, true);
     w.run(seconds(20));
-    assert_eq!(w.accepted(), Vec::<String>::new());
     make_key(&mut w);
-    w.run(seconds(60));
+    w.run(seconds(40));
+    assert_eq!(w.accepted(), Vec::<String>::new());
+    w.feed(Event::Gateway("http://10.0.0.1:7070".to_owned()));
+    // A grant of long ago begins nothing any more.
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(10));
     assert_eq!(w.states(1), [RunState::Running]);
     assert_eq!(w.accepted().len(), 1);
 }
