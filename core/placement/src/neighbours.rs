@@ -40,7 +40,7 @@ struct Other<'a> {
 }
 
 /// What the question tells of other jobs, and who has been seated.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Others<'a> {
     told: &'a [Neighbour],
     /// Hosts by group, in the order in which groups were served.
@@ -61,6 +61,16 @@ impl<'a> Others<'a> {
         if !hosts.is_empty() {
             self.seated.push((wanted, hosts));
         }
+    }
+
+    /// Notes taken so far.
+    pub const fn noted(&self) -> usize {
+        self.seated.len()
+    }
+
+    /// Forgets what was noted after so many notes.
+    pub fn forget_after(&mut self, noted: usize) {
+        self.seated.truncate(noted);
     }
 
     /// Forgets all that was noted of a job.

@@ -246,13 +246,14 @@ impl<'a> Seating<'a, '_> {
         let regions = Regions::new(gang, &rules, &self.room);
         for level in levels {
             for region in regions.by(level, &self.room) {
-                let before = (self.room.clone(), self.others.clone());
+                let (before, noted) = (self.room.before(&region.hosts), self.others.noted());
                 let (choices, avoided) = (self.answer.choices.len(), self.report.avoided_used);
                 let mut all = gang.iter();
                 if all.all(|w| self.seat_some(w, Some(&region)).0.is_empty()) {
                     return true;
                 }
-                (self.room, self.others) = before;
+                self.room.put_back(before);
+                self.others.forget_after(noted);
                 self.answer.choices.truncate(choices);
                 self.report.avoided_used = avoided;
             }

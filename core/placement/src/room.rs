@@ -21,6 +21,13 @@ struct Seat<'a> {
     ports_taken: PortSet,
 }
 
+/// How some hosts stood before something was tried on them.
+#[derive(Debug)]
+pub struct Before<'a> {
+    hosts: Vec<(HostIdx, Option<Seat<'a>>)>,
+    seats: usize,
+}
+
 /// What hosts have left.
 #[derive(Debug, Clone)]
 pub struct Room<'a> {
@@ -54,6 +61,32 @@ impl<'a> Room<'a> {
     fn seat(&self, host: HostIdx) -> Option<&Seat<'a>> {
         let number = self.seat_of.get(host)?.checked_sub(1)?;
         self.seats.get(usize::try_from(number).ok()?)
+    }
+
+    /// How these hosts stand. `O(hosts)`.
+    pub fn before(&self, hosts: &[HostIdx]) -> Before<'a> {
+        Before {
+            hosts: hosts.iter().map(|h| (*h, self.seat(*h).cloned())).collect(),
+            seats: self.seats.len(),
+        }
+    }
+
+    /// Puts them back as they were; nothing was taken on others meanwhile. `O(hosts)`.
+    pub fn put_back(&mut self, before: Before<'a>) {
+        self.seats.truncate(before.seats);
+        for (host, was) in before.hosts {
+            let Some(number) = self.seat_of.get_mut(host) else {
+                continue;
+            };
+            let Some(was) = was else {
+                *number = 0;
+                continue;
+            };
+            let place = number.checked_sub(1).and_then(|n| usize::try_from(n).ok());
+            if let Some(seat) = place.and_then(|n| self.seats.get_mut(n)) {
+                *seat = was;
+            }
+        }
     }
 
     fn sit(&mut self, host: HostIdx, view: &'a HostView) {

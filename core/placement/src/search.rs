@@ -131,7 +131,9 @@ impl<'s, 'a> Search<'s, 'a> {
         within: Option<&Region>,
     ) -> Self {
         let n = classes.as_ref().map_or(1, |c| c.len());
-        let draw = Draw::new(strategy.draws(), rules.wanted(), room);
+        // Within a region all hosts are known at once, and none is drawn.
+        let draws = within.map_or_else(|| strategy.draws(), |_| Draws::ById);
+        let draw = Draw::new(draws, rules.wanted(), room);
         let mut out = Self {
             known: vec![BinaryHeap::new(); n],
             best: BinaryHeap::new(),

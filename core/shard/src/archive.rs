@@ -33,10 +33,9 @@ impl Shard {
             return;
         };
         self.archiving.insert(number);
-        let copies = group
-            .blocks
-            .values()
-            .map(|c| (c.lane, Write::Archive(c.block.clone())));
+        // Nothing is told by a block that holds nothing, and what is in the archive under its number would be lost.
+        let told = group.blocks.values().filter(|c| !c.block.instances.is_empty());
+        let copies = told.map(|c| (c.lane, Write::Archive(c.block.clone())));
         let copies: Vec<_> = copies.collect();
         let points = self.write_all(copies);
         self.journal.when_durable(points, Then::Archived(number));

@@ -1,5 +1,6 @@
 //! The driver itself: its state, and the loop of one step. Each event has its own file; here is only the order.
 
+use crate::adopt::Adopting;
 use crate::alone::Alone;
 use crate::claims::Claims;
 use crate::config::Config;
@@ -130,6 +131,7 @@ pub struct Shard {
     pub(crate) archiving: BTreeSet<u32>,
     /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
     pub(crate) archived: BTreeSet<JobId>,
+    pub(crate) adopting: Adopting,
     pub(crate) beat_at: Timestamp,
     pub(crate) reread_at: Timestamp,
     pub(crate) host_rows_at: Timestamp,
@@ -198,6 +200,7 @@ impl Shard {
             keeping: Keeping::default(),
             archiving: BTreeSet::new(),
             archived: BTreeSet::new(),
+            adopting: Adopting::default(),
             beat_at: Timestamp(0),
             reread_at: Timestamp(0),
             host_rows_at: Timestamp(0),

@@ -3,6 +3,7 @@
 
 use crate::Shard;
 use crate::event::{Alarm, Effect, LinkId};
+use crate::group::Group;
 use echelon_core_hosts::{self as hosts, Call};
 use echelon_core_model::directive::{Order, SliceOrder};
 use echelon_core_model::{Epoch, GroupName, JobId, MemberId, Timestamp};
@@ -41,6 +42,11 @@ impl Held {
     pub(crate) fn last_ordered(&self, job: JobId, group: &GroupName) -> Option<u32> {
         let heard = self.orders.get(&(job, group.clone()))?;
         heard.order.ranges.iter().map(|r| r.range.last).max()
+    }
+
+    /// Whether an order about a group is held.
+    pub(crate) fn is_ordered(&self, group: &Group) -> bool {
+        self.orders.contains_key(&(group.job(), group.name().clone()))
     }
 
     pub(crate) fn forget_link(&mut self, link: LinkId) {

@@ -10,6 +10,7 @@
     clippy::disallowed_macros
 )]
 
+mod adopt;
 mod agents;
 mod alone;
 mod archive;

@@ -26,6 +26,10 @@ pub(crate) enum Purpose {
     Partition(u16),
     /// The goal of a group whose buckets are sealed.
     Goal(u32),
+    /// Whether the job of a group of which nothing is stored here has ended.
+    Standing(u32),
+    /// The same of a job of which an assignment names something unknown.
+    Adopt(JobId),
     /// A job's goal.
     Head(JobId),
     /// A job's assignment, read again before a run of it begins.
@@ -83,6 +87,8 @@ impl Shard {
                 self.on_partition(p, at.epoch, &all, since)
             }
             (Purpose::Goal(group), Answer::Head(head)) => self.on_goal(group, head, since),
+            (Purpose::Standing(group), Answer::Progress(rows)) => self.on_standing(group, &rows),
+            (Purpose::Adopt(job), Answer::Progress(rows)) => self.on_adopt(job, &rows),
             (Purpose::Head(job), Answer::Head(head)) => self.on_head(job, head, since),
             (Purpose::Refresh(job), Answer::Assignments(at, all)) => {
                 self.on_refresh(job, at.epoch, &all, since)

@@ -34,7 +34,7 @@ pub(crate) struct Assigned {
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     /// Reads not yet asked for.
-    queue: VecDeque<(Query, Purpose)>,
+    pub(crate) queue: VecDeque<(Query, Purpose)>,
     /// Reads under way.
     under_way: usize,
     /// Partitions of assignments that are not read yet.
@@ -113,7 +113,7 @@ impl Shard {
     }
 
     /// One read of the recovery is done: the next is asked for.
-    fn recovery_read_done(&mut self) {
+    pub(crate) fn recovery_read_done(&mut self) {
         self.recovery.under_way = self.recovery.under_way.saturating_sub(1);
         self.read_on();
         self.finish_recovery();
@@ -187,11 +187,16 @@ impl Shard {
 
     /// All buckets of a group are sealed: its goal is asked for, before further buckets.
     pub(crate) fn read_goal(&mut self, number: u32) {
-        let Some(job) = self.picture.groups.get(&number).map(crate::group::Group::job) else {
+        let Some(group) = self.picture.groups.get(&number) else {
             return;
         };
         if self.recovery.goals.insert(number) {
-            let read = (Query::Head(job), Purpose::Goal(number));
+            let job = group.job();
+            let read = if group.is_stored() {
+                (Query::Head(job), Purpose::Goal(number))
+            } else {
+                (Query::Progress(job), Purpose::Standing(number))
+            };
             self.recovery.queue.push_front(read);
             self.read_on();
         }

@@ -59,12 +59,16 @@ impl Shard {
     }
 
     fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) {
+        let mut may_adopt = None;
         for (group, ranges) in &assignment.groups {
             let ours = ranges_at(ranges, &self.config.cluster);
             let known = self.picture.number_of(assignment.job, group).is_some();
             let done = ours.is_empty() || self.archived.contains(&assignment.job);
             // A group that came up while others are still read is found at the next look.
             if !known && (done || self.is_recovering()) {
+                continue;
+            }
+            if !known && !*may_adopt.get_or_insert_with(|| self.may_adopt(assignment.job)) {
                 continue;
             }
             let number = self.picture.number_or_new(assignment.job, group);

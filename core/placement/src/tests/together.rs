@@ -100,6 +100,29 @@ fn hosts_without_the_attribute_are_together_with_nobody() {
 }
 
 /// One gang alone, which is to be together by some attributes.
+#[test]
+fn what_was_tried_and_failed_is_not_taken() {
+    let groups = gang(2);
+    let views = hosts(RACKS);
+    let kept = crate::Hosts::new(views.clone());
+    let mut room = crate::room::Room::new(&kept, &views[1..2]);
+    let of = |room: &crate::room::Room<'_>| {
+        (0..5)
+            .map(|h| (room.offered(h), room.size(h)))
+            .collect::<Vec<_>>()
+    };
+    room.take(0, &groups[0]);
+    let first = of(&room);
+    let before = room.before(&[0, 1, 2]);
+    for host in [0, 1, 1, 2] {
+        room.take(host, &groups[0]);
+    }
+    assert_ne!(of(&room), first);
+    room.put_back(before);
+    assert_eq!(of(&room), first);
+    assert!(room.is_as_kept(2) && !room.is_as_kept(1));
+}
+
 fn one_gang() -> impl Strategy<Value = Problem> {
     let levels = [
         &["hostname"][..],

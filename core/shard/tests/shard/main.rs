@@ -2,6 +2,7 @@
 //! and the checker asked after every step.
 
 #[cfg(test)]
+mod adopt;
 mod agents;
 #[cfg(test)]
 mod alone;
