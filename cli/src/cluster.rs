@@ -22,7 +22,7 @@ pub enum Command {
         /// Name or id
         cluster: String,
     },
-    /// Move work off, as far as it may run elsewhere
+    /// Move work off, as far as it may run elsewhere; daemons stay on its hosts
     Drain {
         /// Name or id
         cluster: String,

@@ -30,6 +30,7 @@ use crate::replace::Replacing;
 use crate::report::Telling;
 use crate::stranger::Strangers;
 use echelon_core_hosts::{Drain, Hosts};
+use echelon_core_model::gang::Peers;
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceRange, JobId, Timestamp};
@@ -121,6 +122,8 @@ pub struct Shard {
     pub(crate) alone: Alone,
     pub(crate) claims: Claims,
     pub(crate) gangs: Gangs,
+    /// What members of gangs that are launched in this step are told of each other.
+    pub(crate) peers: BTreeMap<JobId, Peers>,
     pub(crate) loners: Loners,
     pub(crate) daemons: Daemons,
     /// The hosts as placement was asked about them last.
@@ -193,6 +196,7 @@ impl Shard {
             alone: Alone::default(),
             claims: Claims::default(),
             gangs: Gangs::default(),
+            peers: BTreeMap::new(),
             loners: Loners::default(),
             daemons: Daemons::default(),
             snapshot: Arc::default(),
@@ -235,6 +239,7 @@ impl Shard {
         }
         self.keep_time();
         self.settle();
+        self.peers.clear();
         std::mem::swap(&mut self.out, out);
     }
 

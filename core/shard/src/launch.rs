@@ -7,18 +7,16 @@ use crate::given::Given;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::{self as hosts, Call, Launch, Need, TaskStatus};
 use echelon_core_jobs::{News, Told, Whom, hear};
-use echelon_core_model::gang::Peers;
 use echelon_core_model::instance::Run;
-use echelon_core_model::{HostId, JobId, Reason, ReasonCode, Resources, RunState};
-use std::collections::BTreeMap;
+use echelon_core_model::{HostId, Reason, ReasonCode, Resources, RunState};
 
 impl Shard {
     /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
     pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
         self.hosts.let_go(host);
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
-        let peers = self.peers_of(&due);
-        let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r, &peers)).collect();
+        self.make_peers(&due);
+        let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
         let (launches, volumeless): (Vec<Launch>, Vec<Launch>) = launches
             .into_iter()
             .partition(|l| self.hosts.has_volume_for(host, l));
@@ -62,7 +60,7 @@ impl Shard {
         })
     }
 
-    fn launch_of(&self, run: RunAt, peers: &BTreeMap<JobId, Peers>) -> Option<Launch> {
+    fn launch_of(&self, run: RunAt) -> Option<Launch> {
         let (at, ..) = run;
         let found = self.picture.run(run).filter(|r| r.state == RunState::Launching)?;
         let group = self.picture.groups.get(&at.0)?;
@@ -77,7 +75,7 @@ impl Shard {
             group: of,
             run: found,
             task: &task,
-            peers: peers.get(&group.job()),
+            peers: self.peers.get(&group.job()),
             driver: driver.as_ref(),
         };
         let (runtime, sidecars) = (given.runtime(&of.runtime_of(at.1), None), given.sidecars());

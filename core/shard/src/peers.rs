@@ -8,13 +8,19 @@ use echelon_core_model::{GroupName, InstanceNumber, JobId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Shard {
-    /// What these runs are told of their gangs, by job. `O(members)` for each gang.
-    pub(crate) fn peers_of(&self, runs: &[RunAt]) -> BTreeMap<JobId, Peers> {
+    /// Makes what these runs are told of their gangs, unless it was made in this step: a gang is launched host by host, and all of it at
+    /// once. `O(members)` for each gang.
+    pub(crate) fn make_peers(&mut self, runs: &[RunAt]) {
         let groups = runs.iter().filter_map(|(at, ..)| self.picture.groups.get(&at.0));
         let of_gangs = groups.filter(|g| g.spec.as_ref().is_some_and(|s| s.gang.is_some()));
         let jobs: BTreeSet<JobId> = of_gangs.map(|g| g.job()).collect();
-        let told = |job: JobId| Some((job, self.peers(job)?));
-        jobs.into_iter().filter_map(told).collect()
+        for job in jobs {
+            if !self.peers.contains_key(&job)
+                && let Some(peers) = self.peers(job)
+            {
+                self.peers.insert(job, peers);
+            }
+        }
     }
 
     fn peers(&self, job: JobId) -> Option<Peers> {

@@ -61,13 +61,8 @@ impl World {
                 | ReasonCode::GangBlocked
         );
         reached
-            || (self.is_bound_to_hosts(spec, code) && self.is_some_host_full(spec))
+            || (is_bound_to_hosts(spec, code, is_for_room) && self.is_some_host_full(spec))
             || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room(spec, n))
-    }
-
-    /// Whether instances can be on one host only: those with volumes, and daemons, which have no other one left.
-    fn is_bound_to_hosts(&self, spec: &JobSpec, code: ReasonCode) -> bool {
-        code == ReasonCode::HostVolume || (spec.kind == JobKind::Daemon && code.layer() == Layer::Placement)
     }
 
     /// Whether a cluster has room for so many instances: each takes a core, so that what a cluster has left some host has.
@@ -114,4 +109,10 @@ impl World {
         };
         self.clusters.iter().map(of_cluster).collect()
     }
+}
+
+/// Whether instances can be on one host only: those with volumes, and daemons, which have no other one left.
+fn is_bound_to_hosts(spec: &JobSpec, code: ReasonCode, is_for_room: bool) -> bool {
+    let is_of_daemon = spec.kind == JobKind::Daemon && (is_for_room || code.layer() == Layer::Placement);
+    code == ReasonCode::HostVolume || is_of_daemon
 }

@@ -137,7 +137,9 @@ impl ReasonCode {
             Self::OnSchedule => "runs nothing itself: jobs are made of it at the times of its schedule",
             Self::DriverEnded => "the group that drives the job has ended, and the job with it",
             Self::ScheduleReplaced => "a later job of its schedule takes its place (overlap is replace)",
-            Self::PoolClusterHeld => "its pool is entitled to room that others have, and have as their own",
+            Self::PoolClusterHeld => {
+                "its pool is entitled to room that is in use, and who has it has no more than his own"
+            }
             Self::PoolReservation => "is not preemptible; such work has all of its pool's reservation",
             Self::PoolControllers => "is a controller, and controllers have all that its pool allows them",
             Self::PoolJobs => "its pool has as many jobs that have begun as it may have",
