@@ -1,4 +1,4 @@
-//! Changes the wish of a job: stop, restart, delete, and what `update` and `scale` share. One compare-and-set on the head;
+//! Changes the wish of a job: stop, delete, and what `restart`, `update` and `scale` share. One compare-and-set on the head;
 //! without an etag it is tried again on what another change left.
 
 use crate::ask;
@@ -8,7 +8,6 @@ use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::view::{Federation, JobView, state};
 use echelon_core_model::job::{Desired, Goal, Head, Progress};
-use echelon_core_model::restart::Restarts;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Decided, Decision};
 use echelon_core_model::{Timestamp, Version};
@@ -21,8 +20,6 @@ const TRIES: u32 = 16;
 pub enum Wish {
     /// Stop it; its record stays.
     Stop,
-    /// Replace every run.
-    Restart,
     /// Stop it and remove its record.
     Delete,
 }
@@ -102,7 +99,7 @@ pub fn check_alive(at: &Present) -> Result<(), ApiError> {
     Err(ApiError::new(reason, message))
 }
 
-/// Stops, restarts or deletes.
+/// Stops or deletes.
 ///
 /// # Errors
 /// No such job, an old etag, a state that does not allow it, or storage.
@@ -117,13 +114,10 @@ pub async fn change_goal<F: Facts>(
         let Some(goal) = next_goal(&at, wish)? else {
             return view(facts, at).await;
         };
-        let mut head = Head {
+        let head = Head {
             goal,
             ..at.head.clone()
         };
-        if wish == Wish::Restart {
-            head.restarts = Some(Box::new(Restarts::of_all(head.version.next(), now, None)));
-        }
         if let Some(done) = put(facts, &change, at, head, now).await? {
             return view(facts, done).await;
         }
@@ -141,12 +135,6 @@ fn next_goal(at: &Present, wish: Wish) -> Result<Option<Goal>, ApiError> {
         // To stop what is being stopped is no conflict; to stop what has ended is.
         Wish::Stop if goal.desired == Desired::Stopped && !state(at.progress.as_ref()).is_ended() => Ok(None),
         Wish::Stop => check_alive(at).and_then(|()| to(Desired::Stopped)),
-        Wish::Restart => check_alive(at).map(|()| {
-            Some(Goal {
-                restarts: goal.restarts.saturating_add(1),
-                ..goal
-            })
-        }),
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::error::Code;
+use crate::restart::{Restart, restart_job};
 use crate::testing::{Memory, NOW, Running, run, web};
 use crate::update::{scale_job, update_job};
 use echelon_core_model::Span;
@@ -23,6 +24,14 @@ fn wish(store: &mut Memory, wish: Wish, etag: &str) -> Result<JobView, ErrorReas
     .map_err(|e| e.reason)
 }
 
+fn restart(store: &mut Memory, etag: &str) -> Result<JobView, ErrorReason> {
+    let change = by_name(etag);
+    run(store, move |facts| async move {
+        restart_job(&facts, change, &Restart::default(), LATER).await
+    })
+    .map_err(|e| e.reason)
+}
+
 fn scale(store: &mut Memory, instances: u32) -> Result<JobView, ErrorReason> {
     run(store, move |facts| async move {
         scale_job(&facts, by_name(""), None, instances, LATER).await
@@ -33,7 +42,7 @@ fn scale(store: &mut Memory, instances: u32) -> Result<JobView, ErrorReason> {
 #[test]
 fn wishes_change_the_goal_and_the_etag() {
     let (mut store, job) = web();
-    let head = wish(&mut store, Wish::Restart, "1").unwrap().head;
+    let head = restart(&mut store, "1").unwrap().head;
     assert_eq!(
         (head.goal.restarts, head.version.0, head.updated_at),
         (1, 2, LATER)
@@ -52,10 +61,7 @@ fn wishes_change_the_goal_and_the_etag() {
         3,
         "stopping twice is one wish"
     );
-    for refused in [
-        wish(&mut store, Wish::Restart, "").map(drop),
-        scale(&mut store, 5).map(drop),
-    ] {
+    for refused in [restart(&mut store, "").map(drop), scale(&mut store, 5).map(drop)] {
         assert_eq!(refused, Err(ErrorReason::JobStopping));
     }
     assert_eq!(wish(&mut store, Wish::Delete, "").unwrap().head.version.0, 4);
@@ -72,7 +78,7 @@ fn an_ended_job_takes_no_wish_but_delete() {
         let (mut store, job) = web();
         store.ended(job, state);
         for refused in [
-            wish(&mut store, Wish::Restart, "").map(drop),
+            restart(&mut store, "").map(drop),
             wish(&mut store, Wish::Stop, "").map(drop),
             scale(&mut store, 1).map(drop),
         ] {
@@ -86,7 +92,7 @@ fn an_ended_job_takes_no_wish_but_delete() {
 #[test]
 fn a_wish_that_lost_its_race_with_the_end_is_told_as_too_late() {
     let (mut store, job) = web();
-    wish(&mut store, Wish::Restart, "").unwrap();
+    restart(&mut store, "").unwrap();
     store.ended(job, JobState::Stopped);
     store.progress.get_mut(&job).unwrap().ended_version = Some(Version(1));
     let view = run(&mut store, |facts| async move {
@@ -159,7 +165,7 @@ fn two_changes_at_once_both_count_unless_one_has_an_etag() {
     // At the same moment the same wish would be the same change.
     let start = |etag: &'static str, now: u64| {
         Running::start(move |facts| async move {
-            change_goal(&facts, by_name(etag), Wish::Restart, Timestamp(now)).await
+            restart_job(&facts, by_name(etag), &Restart::default(), Timestamp(now)).await
         })
     };
     for first_steps in 0..8 {
@@ -193,7 +199,9 @@ fn two_changes_at_once_both_count_unless_one_has_an_etag() {
 fn a_lost_answer_is_settled_by_the_same_decision() {
     let (mut store, job) = web();
     let mut call =
-        Running::start(|facts| async move { change_goal(&facts, by_name(""), Wish::Restart, LATER).await });
+        Running::start(
+            |facts| async move { restart_job(&facts, by_name(""), &Restart::default(), LATER).await },
+        );
     let mut losses = 0;
     while !call.is_done() {
         let before = store.heads[&job].version;

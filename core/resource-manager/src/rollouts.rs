@@ -86,11 +86,14 @@ const fn is_about(report: &SliceReport, group: &GroupSpec) -> bool {
     group.revision != 0 && report.revision == group.revision
 }
 
-/// Whether as many instances of a group as are asked for are of the version that is wanted, and available, and no run is of another.
+/// Whether as many instances of a group as are asked for are of the version that is wanted, and available, and no run is of another. While
+/// a rollout is held nothing is due to be replaced, so that runs of another version are known by not being counted as updated: one beyond
+/// the number may be of the new version while one within it is not.
 fn is_whole(picture: &Picture, id: JobId, job: &JobView, (group, told): (&GroupSpec, Told)) -> bool {
     let clusters = job.durable.holders.keys();
     let mut said = clusters.flat_map(|c| reports(picture, id, c, &group.name));
-    told.updated >= asked(job, group) && said.all(|r| r.live == 0 || (is_about(r, group) && r.outdated == 0))
+    let is_new = |r: &SliceReport| is_about(r, group) && r.outdated == 0 && r.live <= r.updated;
+    told.updated >= asked(job, group) && said.all(|r| r.live == 0 || is_new(r))
 }
 
 /// What became of a job's rollout, with what is over as it was at its end.

@@ -7,6 +7,7 @@ use crate::gangs::as_gang;
 use crate::homes::homes;
 use crate::invariants::Broken;
 use crate::pods::with_sidecars;
+use crate::restarts::{Restarted, only, restarts};
 use crate::rollouts::{NewVersion, edit, updates};
 use crate::rules::with_rules;
 use crate::storage::Asker;
@@ -15,7 +16,9 @@ use echelon_core_gateway::ApiError;
 use echelon_core_gateway::call::{Call, Next};
 use echelon_core_gateway::change::{Change, Wish, change_goal};
 use echelon_core_gateway::create::{CreateJob, create_job};
+use echelon_core_gateway::ending::end_instances;
 use echelon_core_gateway::resource::JobRef;
+use echelon_core_gateway::restart::restart_job;
 use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
 use echelon_core_gateway::update::{scale_job, update_job};
 use echelon_core_model::bucket::fnv1a;
@@ -46,6 +49,10 @@ pub enum Asked {
     Steer(Steer),
     /// What ran before the last rollout.
     RollBack,
+    /// Restarts of all instances, or of some.
+    Restart(Restarted),
+    /// The end of one instance, by its number.
+    End(u32),
     /// Another goal.
     Goal(Wish),
 }
@@ -160,9 +167,7 @@ impl World {
         if is_service && die.chance(600) {
             plans.extend(updates(die));
         }
-        if die.chance(200) {
-            plans.push_back(Asked::Goal(Wish::Restart));
-        }
+        plans.extend(restarts(instances, !is_gang, die));
         if die.chance(300) {
             plans.push_back(Asked::Goal(Wish::Stop));
         }
@@ -226,6 +231,8 @@ impl World {
                 Asked::Update(version) => update_job(&facts, change, edit(version), now).await,
                 Asked::Steer(steer_to) => steer(&facts, change, steer_to, now).await,
                 Asked::RollBack => roll_back_job(&facts, change, None, now).await,
+                Asked::Restart(some) => restart_job(&facts, change, &some.wish(), now).await,
+                Asked::End(number) => end_instances(&facts, change, (None, only(number)), now).await,
                 Asked::Goal(wish) => change_goal(&facts, change, wish, now).await,
             }
             .map(|view| view.head.job)

@@ -3,6 +3,7 @@
 use crate::client::Asked;
 use crate::dice::Die;
 use crate::invariants::Broken;
+use crate::restarts::Restarted;
 use crate::rollouts::updates;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
@@ -19,7 +20,7 @@ pub(crate) fn think(name: &str, pool: &str, die: &mut Die) -> (JobSpec, VecDeque
         plans.extend(updates(die));
     }
     if die.chance(300) {
-        plans.push_back(Asked::Goal(Wish::Restart));
+        plans.push_back(Asked::Restart(Restarted::ALL));
     }
     if die.chance(300) {
         plans.push_back(Asked::Goal(Wish::Stop));

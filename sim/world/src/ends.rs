@@ -92,6 +92,9 @@ impl World {
         if let Some(broken) = self.judge_rollout(job, &head) {
             return Some(broken);
         }
+        if let Some(broken) = self.judge_restarts(job, &head) {
+            return Some(broken);
+        }
         if let Some(broken) = state.and_then(|s| self.judge_rules(job, &head, s)) {
             return Some(broken);
         }

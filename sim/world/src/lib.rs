@@ -34,6 +34,7 @@ mod parts;
 mod pods;
 mod process;
 mod queue;
+mod restarts;
 mod rollouts;
 mod rules;
 mod shares;

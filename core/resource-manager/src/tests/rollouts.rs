@@ -338,6 +338,31 @@ fn who_runs_beyond_the_number_makes_up_for_who_is_down() {
 }
 
 #[test]
+fn a_held_rollout_is_not_over_while_one_within_the_number_is_of_another_version() {
+    let (mut case, job) = two();
+    let policy = UpdatePolicy {
+        max_surge: Amount::Count(1),
+        ..usual()
+    };
+    case.most_unavailable.insert(job, 2);
+    case.update(job, "b", policy);
+    case.run_for(Span::seconds(3));
+    let rollout = |held| move |head: &mut Head| head.rollout.as_mut().unwrap().held = held;
+    case.change_head(job, rollout(Some(ReasonCode::RolloutPaused)));
+    case.hint(job);
+    let active = case.active(job);
+    let (most, others) = if active[0].1 == 4 { ("a", "b") } else { ("b", "a") };
+    // Of four one is old, which nobody is to replace now; the one beyond the number is new.
+    case.tell(others, job, 2, (3, 0));
+    case.tell(most, job, 2, (3, 0));
+    assert_eq!(case.rollout(job).state, RolloutState::Paused);
+    case.change_head(job, rollout(None));
+    case.hint(job);
+    case.tell(most, job, 2, (4, 0));
+    assert_eq!(case.rollout(job).state, RolloutState::Done);
+}
+
+#[test]
 fn stateful_instances_are_updated_in_the_order_of_their_numbers_over_clusters() {
     let (mut case, job) = two();
     case.respec(job, |s| s.kind = JobKind::Stateful);
