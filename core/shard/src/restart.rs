@@ -64,9 +64,19 @@ impl Group {
         self.wish.as_ref().is_some_and(before)
     }
 
+    /// Instances that are being replaced, or were and are not good yet. One that has ended meanwhile, or that this cluster no longer
+    /// holds, is nobody's to wait for.
+    pub(crate) fn being_replaced(&self) -> impl Iterator<Item = InstanceNumber> {
+        let counts = |n: &InstanceNumber| {
+            let record = self.record(*n);
+            record.is_some_and(|r| standing(r) == Standing::Active && self.holds(*n, r.generation))
+        };
+        self.restarting.iter().copied().filter(counts)
+    }
+
     /// Instances that are still to be restarted, or were replaced and are not good yet.
     pub(crate) fn under_restart(&self) -> u64 {
-        let others = self.restarting.iter().filter(|n| !self.unrestarted.contains(n));
+        let others = self.being_replaced().filter(|n| !self.unrestarted.contains(n));
         u64::try_from(self.unrestarted.len() + others.count()).unwrap_or(u64::MAX)
     }
 
@@ -100,11 +110,7 @@ impl Group {
     /// The part of `max_unavailable` in force: the one given, or more while restarts that began under a larger one go on. What
     /// this cluster no longer holds is another's to count.
     pub(crate) fn part_in_force(&self) -> u32 {
-        let counts = |n: &&InstanceNumber| {
-            let record = self.record(**n);
-            record.is_some_and(|r| standing(r) == Standing::Active && self.holds(**n, r.generation))
-        };
-        let restarting = self.restarting.iter().filter(counts).count();
+        let restarting = self.being_replaced().count();
         self.max_unavailable
             .max(u32::try_from(restarting).unwrap_or(u32::MAX))
     }

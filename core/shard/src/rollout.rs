@@ -63,7 +63,7 @@ impl Group {
 
     /// The lowest number that is not brought to the version wanted, or not good yet.
     pub(crate) fn first_behind(&self) -> Option<u32> {
-        let numbers = [self.behind.first(), self.restarting.first()];
+        let numbers = [self.behind.first().copied(), self.being_replaced().next()];
         let ordered = self.spec.as_ref().is_some_and(|s| s.kind == JobKind::Stateful);
         let first = numbers.into_iter().flatten().min();
         first.filter(|_| ordered).map(|n| n.0)
@@ -86,7 +86,7 @@ impl Group {
     /// How many more may begin to be updated.
     fn turns(&self) -> usize {
         let most = usize::try_from(self.max_unavailable).unwrap_or(usize::MAX);
-        most.saturating_sub(self.restarting.len())
+        most.saturating_sub(self.being_replaced().count())
     }
 
     /// When the latest run has failed for the rollout, unless it is available by then.

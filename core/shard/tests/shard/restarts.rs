@@ -143,6 +143,23 @@ fn a_restart_takes_one_at_a_time_and_ends_with_all_renewed() {
 }
 
 #[test]
+fn a_restart_does_not_wait_for_what_was_scaled_away_under_it() {
+    let mut w = web(2);
+    let spec = JobBuilder::service("web", 2).max_unavailable(2).build();
+    w.wish(&spec, Desired::Running, 1);
+    w.send_order(&[range(0, 1)], &[(1, 2)], 2);
+    while w.kills().len() < 2 {
+        w.run(Span::millis(10));
+    }
+    // The second is stopped for the restart, and not wanted before it comes back.
+    w.store_job(&JobBuilder::service("web", 1).build());
+    w.order(&[range(0, 0), marked(range(1, 1), None, None)], 1);
+    w.run(seconds(60));
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.active, slice.restarting), (1, 0));
+}
+
+#[test]
 fn a_restart_waits_while_something_else_is_down() {
     let mut w = web(3);
     w.cluster.starts = false;
