@@ -69,7 +69,7 @@ impl World {
     /// In the end nothing runs of what was ended by its number, and no run of a job that runs is older than its restart.
     pub(crate) fn judge_restarts(&self, job: JobId, head: &Head) -> Option<Broken> {
         let (_, spec) = self.head_and_spec(job)?;
-        let lost = |what: String| Broken { invariant: 22, what };
+        let lost = |what: String| Broken { invariant: 23, what };
         let tasks = self.clusters.iter().flat_map(|c| c.mesos.live_tasks());
         let runs = tasks.filter_map(|(_, t)| t.as_str().parse::<MemberId>().ok().map(|m| m.run));
         for run in runs.filter(|run| run.instance.job == job) {
