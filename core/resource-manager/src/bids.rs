@@ -6,7 +6,7 @@ use crate::effect::Effect;
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use crate::picture::JobView;
-use crate::rollouts::on_failures;
+use crate::rollouts;
 use echelon_core_model::job::{Desired, Head, Verdict};
 use echelon_core_model::schedule::ScheduleState;
 use echelon_core_model::spec::JobSpec;
@@ -30,6 +30,8 @@ pub(crate) enum Bid {
     Delete,
     /// Its rollout is to update nothing more.
     Hold,
+    /// Its rollout is over and was held meanwhile: what begins later is to be of the version that it came to.
+    LetGo,
     /// It is to go back to this spec version.
     RollBack(u32),
     /// Its schedule has come so far.
@@ -59,7 +61,7 @@ impl ResourceManager {
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
             let by_rule = self.follow_rules(id, now);
-            let wanted = by_rule.or_else(|| self.on_failures(id)).is_some();
+            let wanted = by_rule.or_else(|| self.follow_rollout(id)).is_some();
             let wanted = wanted && !self.bids.contains_key(&id);
             if wanted && self.bids.len() >= AT_ONCE {
                 self.bid_later(id, now);
@@ -71,8 +73,10 @@ impl ResourceManager {
         }
     }
 
-    fn on_failures(&self, id: JobId) -> Option<Bid> {
-        on_failures(&self.picture, id, self.picture.jobs.get(&id)?)
+    fn follow_rollout(&self, id: JobId) -> Option<Bid> {
+        let job = self.picture.jobs.get(&id)?;
+        let failed = || rollouts::on_failures(&self.picture, id, job);
+        rollouts::on_end(job).or_else(failed)
     }
 
     fn bid_later(&mut self, id: JobId, now: Timestamp) {
@@ -103,7 +107,7 @@ impl ResourceManager {
             return;
         }
         let by_rule = self.follow_rules(id, now);
-        let Some(bid) = by_rule.or_else(|| self.on_failures(id)) else {
+        let Some(bid) = by_rule.or_else(|| self.follow_rollout(id)) else {
             return;
         };
         self.bids.insert(id, None);
@@ -117,6 +121,11 @@ impl ResourceManager {
             Bid::Hold => {
                 if let Some(rollout) = &mut head.rollout {
                     rollout.held = Some(ReasonCode::RolloutFailures);
+                }
+            }
+            Bid::LetGo => {
+                if let Some(rollout) = &mut head.rollout {
+                    rollout.held = None;
                 }
             }
             Bid::Schedule(state) => head.schedule = Some(state),

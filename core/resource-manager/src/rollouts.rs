@@ -227,6 +227,18 @@ pub fn most_down(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec)
     restarts::batch(job).map_or(most, |b| most.min(b.max(1).into()))
 }
 
+/// A rollout that is over holds nobody back, also when it was paused in the moment in which it ended.
+pub(crate) fn on_end(job: &JobView) -> Option<Bid> {
+    let head = job
+        .head
+        .as_ref()
+        .filter(|_| job.is_live() && job.next_head.is_none())?;
+    let wish = head.rollout.as_deref().filter(|wish| wish.held.is_some())?;
+    let known = job.progress.as_ref()?.rollout.as_deref();
+    let over = known.is_some_and(|p| p.number == wish.number && p.state.is_over());
+    (over && head.goal.desired == Desired::Running).then_some(Bid::LetGo)
+}
+
 /// What follows when more instances have failed with the new version than may. A newer head that waits for its spec decides first.
 pub(crate) fn on_failures(picture: &Picture, id: JobId, job: &JobView) -> Option<Bid> {
     let (wish, spec) = under_way(job).filter(|_| job.is_live() && job.next_head.is_none())?;

@@ -338,6 +338,22 @@ fn who_runs_beyond_the_number_makes_up_for_who_is_down() {
 }
 
 #[test]
+fn a_rollout_that_was_paused_as_it_ended_holds_nobody_back() {
+    let (mut case, job) = two();
+    case.update(job, "b", usual());
+    case.tell("a", job, 2, (3, 0));
+    case.tell("b", job, 2, (3, 0));
+    assert_eq!(case.rollout(job).state, RolloutState::Done);
+    let held = |case: &Case| case.head(job).unwrap().rollout.unwrap().held;
+    case.change_head(job, |h| {
+        h.rollout.as_mut().unwrap().held = Some(ReasonCode::RolloutPaused)
+    });
+    case.hint(job);
+    case.run_for(Span::seconds(3));
+    assert_eq!((held(&case), case.rollout(job).state), (None, RolloutState::Done));
+}
+
+#[test]
 fn a_held_rollout_is_not_over_while_one_within_the_number_is_of_another_version() {
     let (mut case, job) = two();
     let policy = UpdatePolicy {
