@@ -10,7 +10,7 @@ use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
 use echelon_core_model::reason::Layer;
 use echelon_core_model::store::{Answer, Decision, Op, Query};
-use echelon_core_model::{PoolId, ReasonCode, Resources, Version};
+use echelon_core_model::{JobId, PoolId, ReasonCode, Resources, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The paths that jobs are submitted to.
@@ -129,6 +129,14 @@ impl World {
         })
     }
 
+    fn is_anybody_leaving(&self, job: JobId) -> bool {
+        let Answer::Assignments(_, found) = self.store.read(&Query::Assignment(job)) else {
+            return false;
+        };
+        let mut ranges = found.iter().filter(|a| a.job == job).flat_map(|a| a.groups.values().flatten());
+        ranges.any(|range| range.releasing.is_some())
+    }
+
     /// A job whose pool is missing waits, and says so.
     fn judge_missing(&self) -> Vec<Broken> {
         let tree = self.tree();
@@ -142,7 +150,9 @@ impl World {
             let untrue = waiting.into_iter().find(|w| {
                 let code = w.reason.code;
                 let of_pool = code.layer() == Layer::Pool && code != ReasonCode::PoolNotFound;
-                of_pool || matches!(code, ReasonCode::Accepted | ReasonCode::AwaitingGrant)
+                // What is granted is in use as long as somebody leaves who has it.
+                let granted = code == ReasonCode::AwaitingGrant && !self.is_anybody_leaving(head.job);
+                of_pool || granted || code == ReasonCode::Accepted
             })?;
             Some(Broken {
                 invariant: 17,
