@@ -43,6 +43,7 @@ mod kill;
 mod launch;
 mod leadership;
 mod left;
+mod left_behind;
 mod loss;
 mod neighbours;
 mod ops;

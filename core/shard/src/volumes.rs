@@ -268,6 +268,7 @@ impl Shard {
                     continue;
                 }
                 self.picture.agenda.insert(at);
+                self.reclaim_left_behind(at, id);
                 for run in self.runs_elsewhere(at, id, host) {
                     let news = News {
                         of: Whom::All,

@@ -339,6 +339,43 @@ fn a_volume_that_shows_up_after_its_job_went_to_the_archive_is_reclaimed() {
 }
 
 #[test]
+fn a_volume_that_a_lost_launch_made_after_all_goes_where_its_job_says_so() {
+    for (spec, left) in [(database().reclaimed(), 0), (database(), 1)] {
+        let spec = spec.build();
+        let mut w = with_disk();
+        w.cluster.drops_accepts = true;
+        w.store_job(&spec);
+        w.order(&[range(0, 0)], 1);
+        w.run(seconds(2));
+        let (id, host) = volume(&w, 0);
+        w.cluster.drops_accepts = false;
+        w.hear(&task(0, 1, 1), TaskState::Gone, host.as_str());
+        w.cluster.offer();
+        w.run(seconds(60));
+        assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
+        let (second, _) = volume(&w, 0);
+        assert_ne!(
+            second, id,
+            "a new one, and no run is known to have reached the first"
+        );
+        let made = TaskVolume {
+            id: id.clone(),
+            path: "data".to_owned(),
+            size: GIB,
+            used: false,
+            offered: None,
+        };
+        w.cluster.make(&host, &made);
+        w.cluster.offer();
+        w.run(seconds(600));
+        let there = w.cluster.volumes(&host);
+        assert_eq!(there.iter().filter(|v| **v == id).count(), left);
+        assert_eq!(volume(&w, 0).0, second);
+        assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
+    }
+}
+
+#[test]
 fn scaling_away_reclaims_what_its_job_says() {
     let spec = JobBuilder::stateful("db", 2, GIB).reclaimed().build();
     let mut w = one(&spec);
