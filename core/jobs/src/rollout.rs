@@ -65,10 +65,21 @@ impl Course {
         if began || (more && self.reaches(n)) {
             return wanted(!began);
         }
+        if record.is_some_and(|r| self.is_given_up(r, run)) {
+            return wanted(false);
+        }
         NextVersion {
             version: run.spec_version,
             updates: false,
         }
+    }
+
+    /// Whether an instance fails again and again with a version that nobody wants any more: neither where this rollout goes nor where it came
+    /// from. It would be down until its turn comes, which may never be: it is what those before it have to wait for.
+    const fn is_given_up(&self, record: &InstanceRecord, run: &Run) -> bool {
+        let known = self.base != 0 && run.spec_version != self.base;
+        let goes_on = self.below > 0;
+        known && goes_on && record.is_crash_looping()
     }
 
     /// Whether a run counts as available only when it has been so for long enough: one that replaces another, and each of the

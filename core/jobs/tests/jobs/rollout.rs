@@ -65,6 +65,24 @@ fn a_turn_that_has_begun_goes_on_whatever_is_allowed_by_now() {
 }
 
 #[test]
+fn what_fails_again_and_again_with_a_version_of_the_past_need_not_wait_for_its_turn() {
+    let looping = |version| {
+        let mut record = of_version(RunState::Failed, version);
+        record.attempts = 3;
+        record
+    };
+    assert_eq!(next(7, &looping(2), false), (3, false));
+    assert_eq!(
+        next(7, &looping(1), false),
+        (1, false),
+        "the base may be good yet"
+    );
+    let held = Course { below: 0, ..COURSE };
+    let next = held.next(InstanceNumber(7), Some(&looping(2)), false);
+    assert_eq!(next.version, 2, "nothing is updated while the rollout is held");
+}
+
+#[test]
 fn what_never_ran_begins_with_what_its_place_has() {
     assert_eq!(COURSE.next(InstanceNumber(3), None, false).version, 3);
     assert_eq!(COURSE.next(InstanceNumber(4), None, true).version, 1);
