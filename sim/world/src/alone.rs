@@ -10,7 +10,7 @@ use crate::process::Who;
 use crate::shares::{pool_of, reservation};
 use crate::world::{BEGIN, Item, Outcome, World};
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::store::{Answer, Query};
+use echelon_core_model::store::{Answer, Query, Role};
 use echelon_core_model::{JobId, Resources, Span, Timestamp};
 use echelon_core_resource_manager as rm;
 use echelon_core_shard::Shard;
@@ -44,12 +44,17 @@ const OTHERS_RUN: Span = Span::seconds(150);
 const MANAGERS_AWAY: Span = Span::minutes(5);
 const END: Span = Span::minutes(14);
 
-fn leader(cluster: &ClusterWorld) -> Option<&Shard> {
-    let shards = cluster.shards.iter().filter_map(|p| p.driver.as_ref());
-    shards.max_by_key(|s| s.epoch())
-}
-
 impl World {
+    /// The shard that leads a cluster: whose epoch is stored.
+    fn leader<'a>(&self, cluster: &'a ClusterWorld) -> Option<&'a Shard> {
+        let query = Query::Leadership(Role::Shard(cluster.id.clone()));
+        let Answer::Leadership(stored) = self.store.read(&query) else {
+            return None;
+        };
+        let mut shards = cluster.shards.iter().filter_map(|p| p.driver.as_ref());
+        shards.find(|s| s.epoch() == stored.epoch)
+    }
+
     pub(crate) fn judge_reservations(&mut self) {
         if self.options.reserved == 0 {
             return;
@@ -70,7 +75,7 @@ impl World {
             }
         }
         for (at, cluster) in self.clusters.iter().enumerate() {
-            let Some(leader) = leader(cluster) else {
+            let Some(leader) = self.leader(cluster) else {
                 continue;
             };
             let key = (at, leader.epoch().0);
@@ -108,7 +113,7 @@ impl World {
             Answer::Shard(row) => row.parts.of(path),
             _ => Resources::ZERO,
         };
-        let held = leader(cluster).map(|s| s.pool_parts().of(path));
+        let held = self.leader(cluster).map(|s| s.pool_parts().of(path));
         stored.max_each(held.unwrap_or_default())
     }
 
