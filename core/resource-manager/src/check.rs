@@ -280,7 +280,12 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
             u64::from(group.instances).saturating_sub(begun.sum())
         })
         .sum();
-    (told != waiting).then_some(Broken::Unexplained {
+    // Active ones that are to begin again and find no host are told beside them.
+    let slices = job.slices();
+    let reports = slices.keys().filter_map(|k| picture.report(id, k));
+    let again: u64 = reports.map(|r| r.active.saturating_sub(r.live)).sum();
+    let explained = (waiting..=waiting.saturating_add(again)).contains(&told);
+    (!explained).then_some(Broken::Unexplained {
         job: id,
         told,
         waiting,

@@ -1,5 +1,5 @@
 //! Why instances wait: every wanted instance that is neither active nor ended is counted under exactly one reason, with the time
-//! since when it holds; beside them, the active ones whose replacement waits for an operator.
+//! since when it holds; beside them, the active ones whose replacement waits for an operator, or finds no host.
 
 use crate::after;
 use crate::entry::{Line, lines};
@@ -80,10 +80,18 @@ fn of_slice(
     }
     let mut at_shard = waits - n;
     let report = picture.report(id, key);
-    for (reason, n, since) in report.into_iter().flat_map(shard_reasons) {
-        let n = (*n).min(at_shard);
-        out.add(cluster, homeless(picture, id, key, reason), n, *since);
+    let mut retries = report.map_or(0, |r| r.active.saturating_sub(r.live));
+    for (reason, told, since) in report.into_iter().flat_map(shard_reasons) {
+        let reason = homeless(picture, id, key, reason);
+        let n = (*told).min(at_shard);
         at_shard -= n;
+        // The others that find no host have run before, and hold their grant.
+        let again = (told - n).min(retries);
+        if again > 0 && reason.code.layer() == Layer::Placement {
+            retries -= again;
+            out.withheld(&key.cluster, reason.clone(), again, *since);
+        }
+        out.add(cluster, reason, n, *since);
     }
     let lost = report.into_iter().flat_map(|r| &r.waiting);
     for (reason, n, since) in lost.filter(|(r, ..)| r.code.withholds()) {
@@ -153,21 +161,19 @@ struct Tally<'a> {
 impl Tally<'_> {
     /// Active instances that are not replaced at the moment: they wait, too, beside those that are counted out.
     fn withheld(&mut self, cluster: &ClusterId, reason: Reason, count: u64, since: Timestamp) {
-        self.out.push(Waiting {
-            group: self.group.clone(),
-            cluster: Some(cluster.clone()),
-            reason,
-            count,
-            since,
-        });
+        self.tell(Some(cluster), reason, count, since);
     }
 
     fn add(&mut self, cluster: Option<&ClusterId>, reason: Reason, n: u64, since: Timestamp) {
         let count = n.min(self.left);
+        self.left -= count;
+        self.tell(cluster, reason, count, since);
+    }
+
+    fn tell(&mut self, cluster: Option<&ClusterId>, reason: Reason, count: u64, since: Timestamp) {
         if count == 0 {
             return;
         }
-        self.left -= count;
         let same = |w: &&mut Waiting| w.cluster.as_ref() == cluster && w.reason == reason;
         if let Some(w) = self.out.iter_mut().find(same) {
             w.count += count;

@@ -133,7 +133,10 @@ impl World {
         let Answer::Assignments(_, found) = self.store.read(&Query::Assignment(job)) else {
             return false;
         };
-        let mut ranges = found.iter().filter(|a| a.job == job).flat_map(|a| a.groups.values().flatten());
+        let mut ranges = found
+            .iter()
+            .filter(|a| a.job == job)
+            .flat_map(|a| a.groups.values().flatten());
         ranges.any(|range| range.releasing.is_some())
     }
 

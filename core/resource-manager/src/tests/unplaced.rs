@@ -1,7 +1,8 @@
 //! Granted, and on no host: there is room in sum, but no host has enough of it.
 
-use super::case::{Case, batch};
-use echelon_core_model::{JobId, ReasonCode, RunState, Span};
+use super::case::{Case, batch, service};
+use echelon_core_model::directive::{ReportPart, SliceReport};
+use echelon_core_model::{ClusterId, JobId, ReasonCode, RunState, Span};
 
 /// Two clusters of ten cores, and three pools.
 fn pools() -> Case {
@@ -98,4 +99,24 @@ fn a_gang_that_is_granted_and_finds_no_hosts_gets_them_all_or_takes_nobody() {
     case.job(4, batch(5).pool("/z").only(&["b"]));
     case.run_for(Span::minutes(2));
     assert_eq!((case.total_active(x), case.total_active(y)), (6, 2));
+}
+
+#[test]
+fn a_retry_that_finds_no_host_waits_beside_those_that_never_began() {
+    let mut case = Case::with(&[("a", 2)]);
+    let job = case.job(1, service(3).only(&["a"]));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.active(job), [("a", 2)]);
+    let a = ClusterId::new("a");
+    let (_, told) = case.rm.picture().clusters[&a].reports_of(job).next().unwrap();
+    let mut told = SliceReport::clone(told);
+    told.live = 1;
+    told.waiting = vec![(ReasonCode::HostResources.into(), 1, case.now)];
+    case.at("a", |s, _| vec![s.report(ReportPart::Slices(vec![told]))]);
+    case.run_for(Span::millis(200));
+    let mut waiting = case.waiting(job);
+    waiting.sort();
+    let mut wanted = [(ReasonCode::NoClusterCapacity, 1), (ReasonCode::HostResources, 1)];
+    wanted.sort();
+    assert_eq!(waiting, wanted);
 }
