@@ -15,6 +15,10 @@ impl Strategy for FirstFit {
         Draws::ById
     }
 
+    fn minds_count(&self) -> bool {
+        false
+    }
+
     fn cost(&self, of: Candidate) -> Cost {
         [number(of.host), 0, 0]
     }

@@ -4,7 +4,7 @@
 
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::{HostId, Kind, Resources};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Index of a host in the order of ids.
@@ -12,6 +12,24 @@ pub type HostIdx = usize;
 
 /// Place of a host in the order: how much it has left, then its index.
 pub type Rank = (u64, HostIdx);
+
+/// What tells of most hosts that have no room that they have none, without a look at all that is known of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brief {
+    /// Room that may be used.
+    pub free: Resources,
+    /// It is kept for work with GPUs.
+    pub kept: bool,
+}
+
+impl Brief {
+    const fn of(view: &HostView) -> Self {
+        Self {
+            free: view.free,
+            kept: view.kept,
+        }
+    }
+}
 
 /// Millionths: fine enough to tell 0.001 cpus of a 1,000-core host from nothing.
 const PARTS: u64 = 1_000_000;
@@ -23,7 +41,7 @@ pub struct Hosts {
     views: Vec<HostView>,
     /// Where an id is, by a number that is made of it: ids are long and begin alike, so that comparing them takes longer.
     index: Vec<(u64, HostIdx)>,
-    order: BTreeSet<Rank>,
+    order: BTreeMap<Rank, Brief>,
     sizes: Vec<u64>,
     /// How many hosts have so much of each kind: the most of them is the unit of sizes.
     most: [BTreeMap<u64, u32>; 4],
@@ -139,7 +157,7 @@ impl Hosts {
         };
         let before = std::mem::replace(at, view);
         let (was, now) = (span(&before), span(at));
-        let moved = before.free != at.free;
+        let moved = Brief::of(&before) != Brief::of(at);
         let described = Arc::ptr_eq(&before.attributes, &at.attributes) || before.attributes == at.attributes;
         if !described {
             for name in before.attributes.keys() {
@@ -192,7 +210,7 @@ impl Hosts {
     }
 
     /// All hosts from the fullest to the roomiest.
-    pub(crate) const fn order(&self) -> &BTreeSet<Rank> {
+    pub(crate) const fn order(&self) -> &BTreeMap<Rank, Brief> {
         &self.order
     }
 
@@ -254,22 +272,23 @@ impl Hosts {
     }
 
     fn rank(&mut self, host: HostIdx) {
-        let Some(free) = self.views.get(host).map(|v| v.free) else {
+        let Some(brief) = self.views.get(host).map(Brief::of) else {
             return;
         };
-        let size = self.size_of(free);
-        if let Some(at) = self.sizes.get_mut(host)
-            && *at != size
-        {
-            self.order.remove(&(*at, host));
-            *at = size;
-            self.order.insert((size, host));
+        let size = self.size_of(brief.free);
+        if let Some(at) = self.sizes.get_mut(host) {
+            if *at != size {
+                self.order.remove(&(*at, host));
+                *at = size;
+            }
+            self.order.insert((size, host), brief);
         }
     }
 
     fn rank_all(&mut self) {
         self.sizes = self.views.iter().map(|v| self.size_of(v.free)).collect();
-        self.order = self.sizes.iter().copied().zip(0..).collect();
+        let ranks = self.sizes.iter().copied().zip(0..);
+        self.order = ranks.zip(self.views.iter().map(Brief::of)).collect();
     }
 }
 

@@ -16,6 +16,10 @@ impl Strategy for Pack {
         Draws::Fullest
     }
 
+    fn minds_count(&self) -> bool {
+        false
+    }
+
     fn cost(&self, of: Candidate) -> Cost {
         [of.size, number(of.host), 0]
     }

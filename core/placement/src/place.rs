@@ -112,9 +112,9 @@ impl<'a> Seating<'a, '_> {
         }
         let items = items_in_order(wanted, &mut Vec::new());
         let items: Vec<&Item> = items.into_iter().filter(of).collect();
-        let rules = Rules::new(wanted, &self.others, &self.room);
-        let classes = self.classes_of(&rules);
         let strategy = strategy::of(wanted, self.table);
+        let rules = self.rules_for(wanted, strategy);
+        let classes = self.classes_of(&rules);
         let seated = Search::new(rules, classes, strategy, &mut self.room, None).seat_back(&items);
         let numbers = seated.iter().map(|s| (wanted.job, &wanted.group, s.item.number));
         self.back.extend(numbers);
@@ -154,14 +154,22 @@ impl<'a> Seating<'a, '_> {
         if items.is_empty() {
             return (Vec::new(), false);
         }
-        let rules = Rules::new(wanted, &self.others, &self.room);
+        let strategy = strategy::of(wanted, self.table);
+        let rules = self.rules_for(wanted, strategy);
         let all_alike = rules.are_of_hosts_alone();
         let classes = self.classes_of(&rules);
-        let strategy = strategy::of(wanted, self.table);
         let seated = Search::new(rules, classes, strategy, &mut self.room, within).seat(&items);
         self.note(wanted, &seated);
         let rest = items.iter().skip(seated.len());
         (rest.map(|i| i.number).collect(), all_alike)
+    }
+
+    fn rules_for(&self, wanted: &'a Wanted, strategy: &dyn Strategy) -> Rules<'a> {
+        let mut rules = Rules::new(wanted, &self.others, &self.room);
+        if strategy.minds_count() {
+            rules.count_present(&self.others, &self.room);
+        }
+        rules
     }
 
     /// What of the group's wishes depends on other jobs is its own; the rest it may share.

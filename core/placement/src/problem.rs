@@ -145,7 +145,17 @@ impl Wanted {
     /// Whether a host is set aside for others: one with GPUs, when this asks for none and does not belong on every host.
     #[must_use]
     pub fn is_kept_out(&self, host: &HostView) -> bool {
-        host.kept && self.resources.gpus == 0 && self.kind != JobKind::Daemon
+        self.is_set_aside(host.kept)
+    }
+
+    fn is_set_aside(&self, kept: bool) -> bool {
+        kept && self.resources.gpus == 0 && self.kind != JobKind::Daemon
+    }
+
+    /// Whether a host with so much ordinary room may have a place for one, as far as that tells.
+    #[must_use]
+    pub(crate) fn may_fit(&self, free: Resources, kept: bool) -> bool {
+        !self.is_set_aside(kept) && (self.revocable || self.resources.fits(free))
     }
 
     /// Room that a bound instance needs beside its volume.

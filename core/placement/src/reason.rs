@@ -8,6 +8,7 @@ use crate::neighbours::Others;
 use crate::problem::Wanted;
 use crate::room::Room;
 use crate::rules::{Rule, Rules};
+use echelon_core_model::cluster::HostView;
 use echelon_core_model::ports::choose;
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::siting::Constraint;
@@ -26,36 +27,44 @@ enum Obstacle {
     Offer,
 }
 
+impl Obstacle {
+    /// Whether the host is closed to the group, whatever room it has.
+    const fn closes(self) -> bool {
+        matches!(self, Self::Rule(_) | Self::Kept | Self::Maintenance)
+    }
+}
+
 /// The reason and the obstacles, host by host. `O(hosts)`, and as much again for each rule and kind that could be changed.
 pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reason, Obstacles) {
     let wanted = rules.wanted();
-    let found: Vec<Obstacle> = (0..room.hosts().len())
-        .map(|host| obstacle(rules, host, room))
-        .collect();
+    let n = room.hosts().len();
     let mut obstacles = Obstacles {
-        hosts: u32::try_from(found.len()).unwrap_or(u32::MAX),
+        hosts: u32::try_from(n).unwrap_or(u32::MAX),
         ..Obstacles::default()
     };
-    found.iter().for_each(|o| *counter(&mut obstacles, *o) += 1);
-    let open = || {
-        let of = |o: &Obstacle| {
-            matches!(
-                o,
-                Obstacle::Slack | Obstacle::Capacity | Obstacle::Room | Obstacle::Ports | Obstacle::Offer
-            )
-        };
-        let hosts = found.iter().enumerate().filter(move |(_, o)| of(o));
-        hosts.map(|(host, _)| host)
-    };
+    let mut counted = Lacking::default();
+    let mut is_any_open = false;
+    for host in 0..n {
+        let (found, left) = obstacle(rules, host, room);
+        *counter(&mut obstacles, found) += 1;
+        if !found.closes() {
+            is_any_open = true;
+            counted.note(wanted.resources, left);
+        }
+    }
     let reason = if obstacles.hosts == 0 {
         ReasonCode::NoHosts.into()
     } else if obstacles.constraint == obstacles.hosts {
         Reason::new(ReasonCode::HostConstraint).at(broken_rule(&wanted.constraints, room))
-    } else if open().next().is_none() {
+    } else if !is_any_open {
         Reason::new(closed(&obstacles)).at(obstacles.to_string())
     } else if obstacles.offer > 0 {
-        let offered: Vec<Resources> = open().map(|h| at(wanted, h, room.offered(h), room)).collect();
-        short(ReasonCode::AwaitingOffer, wanted.resources, &offered).at(obstacles.to_string())
+        let mut offered = Lacking::default();
+        let open = (0..n).filter(|host| !obstacle(rules, *host, room).0.closes());
+        open.for_each(|h| offered.note(wanted.resources, at(wanted, h, room.offered(h), room)));
+        offered
+            .told(ReasonCode::AwaitingOffer, wanted.resources)
+            .at(obstacles.to_string())
     } else if obstacles.ports > 0 {
         Reason::new(ReasonCode::HostPorts).at(format!("{}; {obstacles}", ports_in_words(&wanted.ports)))
     } else {
@@ -64,8 +73,7 @@ pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reas
         } else {
             ReasonCode::HostResources
         };
-        let counted: Vec<Resources> = open().map(|h| at(wanted, h, left(h, room), room)).collect();
-        short(code, wanted.resources, &counted).at(obstacles.to_string())
+        counted.told(code, wanted.resources).at(obstacles.to_string())
     };
     (with_hint(reason, rules, (others, room)), obstacles)
 }
@@ -114,26 +122,43 @@ fn counter(of: &mut Obstacles, o: Obstacle) -> &mut u32 {
     }
 }
 
-fn obstacle(rules: &Rules<'_>, host: HostIdx, room: &Room<'_>) -> Obstacle {
+/// The first obstacle on a host, and what is left of one that is open, as the shape finds it.
+fn obstacle(rules: &Rules<'_>, host: HostIdx, room: &Room<'_>) -> (Obstacle, Resources) {
     let wanted = rules.wanted();
     let Some(view) = room.view(host) else {
-        return Obstacle::Offer;
+        return (Obstacle::Offer, Resources::ZERO);
     };
     let broken = rules.broken(host, room);
-    if broken == Some(Rule::Constraint) {
-        return Obstacle::Rule(Rule::Constraint);
+    let closed = if broken == Some(Rule::Constraint) {
+        Some(Obstacle::Rule(Rule::Constraint))
+    } else if wanted.is_kept_out(view) {
+        Some(Obstacle::Kept)
+    } else if view.draining {
+        Some(Obstacle::Maintenance)
+    } else {
+        broken.map(Obstacle::Rule)
+    };
+    match closed {
+        Some(closed) => (closed, Resources::ZERO),
+        None => {
+            let left = left(host, room);
+            (
+                lack(wanted, (host, view), left, room),
+                at(wanted, host, left, room),
+            )
+        }
     }
-    if wanted.is_kept_out(view) {
-        return Obstacle::Kept;
-    }
-    if view.draining {
-        return Obstacle::Maintenance;
-    }
-    if let Some(rule) = broken {
-        return Obstacle::Rule(rule);
-    }
+}
+
+/// What keeps an instance from a host that is open to it.
+fn lack(
+    wanted: &Wanted,
+    (host, view): (HostIdx, &HostView),
+    (left, slack_left): (Resources, Resources),
+    room: &Room<'_>,
+) -> Obstacle {
     let (need, lent) = wanted.parts(view);
-    let ((all, slack), (left, slack_left)) = (capacity(host, room), left(host, room));
+    let (all, slack) = capacity(view);
     if !lent.fits(slack) {
         Obstacle::Slack
     } else if !need.fits(all) {
@@ -166,23 +191,23 @@ fn ports_in_words(wishes: &[Option<u16>]) -> String {
 }
 
 /// All that a host has, and all that it lends. What is known of both may lag behind what it offers.
-fn capacity(host: HostIdx, room: &Room<'_>) -> (Resources, Resources) {
-    let known = room.view(host).map(|v| {
-        let all = v.capacity.max_each(v.free.plus(v.used));
-        let lent = v.slack.capacity.max_each(v.slack.free.plus(v.slack.used));
-        (all, lent)
-    });
-    known.unwrap_or_default()
+fn capacity(view: &HostView) -> (Resources, Resources) {
+    let lent = view.slack.free.plus(view.slack.used);
+    (
+        view.capacity.max_each(view.free.plus(view.used)),
+        view.slack.capacity.max_each(lent),
+    )
 }
 
 /// What our tasks, and the instances placed just now, leave of a host and of what it lends, offered or not.
 pub fn left(host: HostIdx, room: &Room<'_>) -> (Resources, Resources) {
-    let used = room.view(host).map(|v| (v.used, v.slack.used));
-    let ((all, lent), (used, lent_used)) = (capacity(host, room), used.unwrap_or_default());
-    let (taken, slack_taken) = room.taken(host);
+    let Some(view) = room.view(host) else {
+        return Default::default();
+    };
+    let ((all, lent), (taken, slack_taken)) = (capacity(view), room.taken(host));
     (
-        all.minus(used).minus(taken),
-        lent.minus(lent_used).minus(slack_taken),
+        all.minus(view.used).minus(taken),
+        lent.minus(view.slack.used).minus(slack_taken),
     )
 }
 
@@ -201,24 +226,34 @@ fn at(
     }
 }
 
-/// The scarcest kind: the one that most hosts lack, and the most that any of these has of it, so that `have` is always less
-/// than `need`. Ties go to the earlier kind.
-fn short(code: ReasonCode, shape: Resources, rooms: &[Resources]) -> Reason {
-    let lacking = |kind: Kind| {
-        let have = rooms.iter().map(move |r| r.get(kind));
-        have.filter(move |have| *have < shape.get(kind))
-    };
-    let scarce = Kind::ALL
-        .into_iter()
-        .rev()
-        .max_by_key(|kind| lacking(*kind).count());
-    match scarce.and_then(|kind| Some((kind, lacking(kind).max()?))) {
-        Some((kind, have)) => Reason::new(code).short(Shortfall {
-            kind,
-            have,
-            need: shape.get(kind),
-        }),
-        None => code.into(),
+/// Of each kind how many hosts have too little, and the most that any of these has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lacking([(u32, u64); 4]);
+
+impl Lacking {
+    fn note(&mut self, shape: Resources, room: Resources) {
+        for (kind, (hosts, most)) in Kind::ALL.into_iter().zip(&mut self.0) {
+            let have = room.get(kind);
+            if have < shape.get(kind) {
+                *hosts += 1;
+                *most = have.max(*most);
+            }
+        }
+    }
+
+    /// The scarcest kind: the one that most hosts lack, and the most that any of these has of it, so that `have` is always less
+    /// than `need`. Ties go to the earlier kind.
+    fn told(self, code: ReasonCode, shape: Resources) -> Reason {
+        let kinds = Kind::ALL.into_iter().zip(self.0).rev();
+        let scarce = kinds.max_by_key(|(_, (hosts, _))| *hosts);
+        match scarce.filter(|(_, (hosts, _))| *hosts > 0) {
+            Some((kind, (_, have))) => Reason::new(code).short(Shortfall {
+                kind,
+                have,
+                need: shape.get(kind),
+            }),
+            None => code.into(),
+        }
     }
 }
 

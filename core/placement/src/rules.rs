@@ -107,8 +107,9 @@ pub struct Rules<'a> {
     constraints: Vec<Verdicts<'a>>,
     caps: Vec<Tally<'a>>,
     around: Around<'a>,
-    /// How many of the group hosts have.
+    /// How many of the group hosts have; of those that had any before only once they are counted.
     counts: BTreeMap<HostIdx, u32>,
+    is_counted: bool,
     /// How many of it are where, by each attribute that it is spread over, but for names.
     spread: Vec<Tally<'a>>,
     by_host: bool,
@@ -136,6 +137,7 @@ impl<'a> Rules<'a> {
                 .collect(),
             around: others.around(wanted, hosts),
             counts: BTreeMap::new(),
+            is_counted: false,
             spread: over
                 .clone()
                 .filter(|a| *a != HOSTNAME)
@@ -146,13 +148,23 @@ impl<'a> Rules<'a> {
                 .map(|p| (Verdicts::new(&p.rule, hosts), p.weight.into()))
                 .collect(),
         };
-        for (id, n) in wanted.present.iter().filter(|(_, n)| **n > 0) {
+        if out.by_host || !out.caps.is_empty() || !out.spread.is_empty() {
+            out.count_present(others, room);
+        }
+        out
+    }
+
+    /// Counts where the group is: its rules may not need that, when its strategy does. A large group is on many hosts.
+    pub fn count_present(&mut self, others: &Others<'a>, room: &Room<'a>) {
+        if std::mem::replace(&mut self.is_counted, true) {
+            return;
+        }
+        for (id, n) in self.wanted.present.iter().filter(|(_, n)| **n > 0) {
             if let Some(host) = room.find(id) {
-                out.add(host, *n);
+                self.add(host, *n);
             }
         }
-        others.of(wanted).for_each(|host| out.add(host, 1));
-        out
+        others.of(self.wanted).for_each(|host| self.add(host, 1));
     }
 
     fn add(&mut self, host: HostIdx, n: u32) {

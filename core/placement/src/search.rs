@@ -2,14 +2,14 @@
 //! rules, and among those to the one that its strategy takes.
 
 use crate::classes::Classes;
-use crate::hosts::{HostIdx, Rank};
+use crate::hosts::{Brief, HostIdx, Rank};
 use crate::problem::{Item, Wanted};
 use crate::room::Room;
 use crate::rules::Rules;
 use crate::strategy::{Candidate, Cost, Draws, Strategy};
 use crate::together::Region;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, btree_set};
+use std::collections::{BinaryHeap, btree_map};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -35,7 +35,9 @@ type ClassIdx = usize;
 struct Draw<'a> {
     how: Draws,
     /// What is as it is kept, and the next of these.
-    order: btree_set::Range<'a, Rank>,
+    order: btree_map::Range<'a, Rank, Brief>,
+    /// Who asks.
+    wanted: &'a Wanted,
     kept: Option<Rank>,
     /// What was moved before the group's turn, the last one first. What the group itself moves was drawn already.
     moved: Vec<Rank>,
@@ -44,7 +46,7 @@ struct Draw<'a> {
 
 impl<'a> Draw<'a> {
     /// Hosts with less room in sum than an instance takes are left out.
-    fn new(how: Draws, wanted: &Wanted, room: &Room<'a>) -> Self {
+    fn new(how: Draws, wanted: &'a Wanted, room: &Room<'a>) -> Self {
         let hosts = room.hosts();
         let least = if wanted.revocable {
             0
@@ -62,6 +64,7 @@ impl<'a> Draw<'a> {
         Self {
             how,
             order: hosts.order().range((least, 0)..),
+            wanted,
             kept: None,
             moved,
             indexes: 0..hosts.len(),
@@ -69,14 +72,18 @@ impl<'a> Draw<'a> {
     }
 
     fn next(&mut self, room: &Room<'_>) -> Option<HostIdx> {
-        let as_kept = |rank: &&Rank| room.is_as_kept(rank.1);
+        let wanted = self.wanted;
+        let as_kept = |(rank, brief): (&Rank, &Brief)| {
+            let open = wanted.may_fit(brief.free, brief.kept) && room.is_as_kept(rank.1);
+            open.then_some(*rank)
+        };
         let before: fn(Rank, Rank) -> bool = match self.how {
             Draws::Fullest => {
-                self.kept = self.kept.or_else(|| self.order.find(as_kept).copied());
+                self.kept = self.kept.or_else(|| self.order.find_map(as_kept));
                 |a, b| a < b
             }
             Draws::Roomiest => {
-                self.kept = self.kept.or_else(|| self.order.rfind(as_kept).copied());
+                self.kept = self.kept.or_else(|| self.order.by_ref().rev().find_map(as_kept));
                 |a, b| a > b
             }
             Draws::ById | Draws::All => return self.indexes.next(),

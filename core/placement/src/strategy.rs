@@ -53,6 +53,11 @@ pub trait Strategy: Sync + fmt::Debug {
         false
     }
 
+    /// Whether the number of the group on a host tells in its cost: where it does not, nobody has to know where the group is.
+    fn minds_count(&self) -> bool {
+        true
+    }
+
     /// What a host costs.
     fn cost(&self, of: Candidate) -> Cost;
 }
