@@ -89,7 +89,7 @@ mod tests {
             number,
         };
         let run = Run {
-            ports: vec![port("http", 31_000), port("admin", 31_001)],
+            ports: vec![port("http", 31_000), port("admin", 31_001)].into(),
             ..Run::first(RunState::Running, HostId::new("h"), "host-1", Timestamp(1))
         };
         InstanceView {

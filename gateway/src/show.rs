@@ -134,7 +134,7 @@ pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
         not_before: record
             .filter(|r| r.not_before.0 > 0)
             .map(|r| timestamp(r.not_before)),
-        volume: record.and_then(|r| r.volume.as_ref()).map(instance::volume),
+        volume: record.and_then(|r| r.volume.as_deref()).map(instance::volume),
         crash_loop: view.crash_loops.then(|| record.map(show_crash_loop)).flatten(),
         ended: view.ended,
         stale: view.state.is_none() || view.cluster.as_ref().is_some_and(Part::is_stale),

@@ -123,7 +123,7 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
 
 /// What would help against a reason.
 fn advice(reason: &Reason, pool: &str) -> String {
-    let short = reason.shortfall.map_or(String::new(), |s| {
+    let short = reason.shortfall.as_ref().map_or(String::new(), |s| {
         let more = s.need.saturating_sub(s.have);
         format!(" ({} more {})", s.kind.show(more), s.kind)
     });
@@ -163,7 +163,7 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::GangBlocked => format!(
             "give what runs in pool {limited} a `max_run`, raise the pool's reservation or share{short}, or wait until others of it end"
         ),
-        ReasonCode::NoClusterCapacity | ReasonCode::HostResources => match reason.shortfall {
+        ReasonCode::NoClusterCapacity | ReasonCode::HostResources => match &reason.shortfall {
             Some(s) if s.have == 0 => format!(
                 "wait until running instances end, or add hosts that have {} {}",
                 s.kind.show(s.need),
@@ -277,11 +277,11 @@ mod tests {
     #[test]
     fn a_gang_is_told_what_would_help_all_of_it() {
         let mut reason = Reason::new(ReasonCode::GangTooLarge).at("a: all its hosts together are too small");
-        reason.shortfall = Some(Shortfall {
+        reason.shortfall = Some(Box::new(Shortfall {
             kind: Kind::Cpus,
             need: 9000,
             have: 4000,
-        });
+        }));
         let told = advice(&reason, "/x");
         assert!(
             told.ends_with(": make the gang smaller, or add hosts to a cluster (5 more cpus)"),
@@ -297,11 +297,11 @@ mod tests {
     #[test]
     fn who_has_a_cluster_is_told_with_what_would_help() {
         let mut reason = Reason::new(ReasonCode::PoolClusterHeld).at("a: /y has 2 cpus");
-        reason.shortfall = Some(Shortfall {
+        reason.shortfall = Some(Box::new(Shortfall {
             kind: Kind::Cpus,
             need: 1000,
             have: 250,
-        });
+        }));
         let told = advice(&reason, "/x");
         let help = "(a: /y has 2 cpus): let the job use other clusters, add hosts to this one (0.75 more cpus), or wait until work there ends";
         assert!(told.ends_with(help), "{told}");
@@ -341,11 +341,11 @@ mod tests {
     fn nobody_is_told_to_ask_for_nothing() {
         let short = |have| {
             let mut reason = Reason::new(ReasonCode::HostResources);
-            reason.shortfall = Some(Shortfall {
+            reason.shortfall = Some(Box::new(Shortfall {
                 kind: Kind::Cpus,
                 need: 200,
                 have,
-            });
+            }));
             advice(&reason, "/default")
         };
         let wait = "wait until running instances end, or add hosts that have 0.2 cpus";

@@ -50,13 +50,13 @@ fn db(state: RunState) -> Memory {
     let record = InstanceRecord {
         generation: Generation(1),
         run: Some(Run::first(state, HostId::new("h"), "h.example", NOW)),
-        volume: Some(HeldVolume {
+        volume: Some(Box::new(HeldVolume {
             id: VolumeId::new("v"),
             host: HostId::new("h"),
             hostname: "h.example".into(),
             size: 100,
             used: true,
-        }),
+        })),
         ..InstanceRecord::default()
     };
     let records = [(InstanceNumber(0), record)].into();

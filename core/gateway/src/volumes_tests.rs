@@ -88,13 +88,13 @@ fn two() -> Memory {
     };
     store.hosts.insert(cluster.clone(), vec![host]);
     let record = |n: u32| InstanceRecord {
-        volume: Some(HeldVolume {
+        volume: Some(Box::new(HeldVolume {
             id: id(n),
             host: HostId::new("h"),
             hostname: "h.example".into(),
             size: 100,
             used: true,
-        }),
+        })),
         ..InstanceRecord::default()
     };
     let records = [0, 1].map(|n| (InstanceNumber(n), record(n))).into();

@@ -16,6 +16,7 @@ use echelon_core_model::cluster::{GpuHosts, Host, HostView, Maintenance, Slack};
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How often it is looked for hosts to forget.
 const SWEEP: Span = Span::minutes(1);
@@ -108,6 +109,14 @@ impl Hosts {
                 .entry(id.clone())
                 .or_insert_with(|| Record::restored(row));
             self.drains.named(&id, &hostname);
+        }
+    }
+
+    /// Has a run name its host by the texts that are here already: there are many runs, and far fewer hosts.
+    pub fn share_texts(&self, id: &mut HostId, hostname: &mut Arc<str>) {
+        if let Some((known, record)) = self.records.get_key_value(id) {
+            id.clone_from(known);
+            record.share_hostname(hostname);
         }
     }
 

@@ -1,13 +1,51 @@
 //! Our tasks and the room that they take: launched, or told by storage, and not known to have ended.
 
 use echelon_core_model::runtime::Port;
-use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, TaskId};
+use echelon_core_model::{
+    Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, PortSet, Resources, RunNumber, TaskId,
+};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+/// What a task takes, and where. Most tasks of a group take the same, which is there once.
 #[derive(Debug, Clone)]
 struct Taken {
     host: HostId,
-    need: Need,
+    need: Arc<Need>,
+}
+
+/// A task within its group.
+type Member = (InstanceNumber, Generation, RunNumber);
+
+/// The tasks of a group.
+#[derive(Debug, Clone, Default)]
+struct OfGroup {
+    tasks: BTreeMap<Member, Taken>,
+    hosts: BTreeMap<HostId, u32>,
+    /// What the task takes that was counted last.
+    need: Arc<Need>,
+}
+
+impl OfGroup {
+    fn count(&mut self, member: Member, host: HostId, need: &Need) {
+        if *self.need != *need {
+            self.need = Arc::new(need.clone());
+        }
+        *self.hosts.entry(host.clone()).or_default() += 1;
+        let need = Arc::clone(&self.need);
+        self.tasks.insert(member, Taken { host, need });
+    }
+
+    fn discount(&mut self, member: Member) -> Option<Taken> {
+        let taken = self.tasks.remove(&member)?;
+        if let Some(n) = self.hosts.get_mut(&taken.host) {
+            *n = n.saturating_sub(1);
+            if *n == 0 {
+                self.hosts.remove(&taken.host);
+            }
+        }
+        Some(taken)
+    }
 }
 
 /// What one run takes of its host.
@@ -56,48 +94,45 @@ pub struct Used {
 /// Tasks with their hosts.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    tasks: BTreeMap<TaskId, Taken>,
+    groups: BTreeMap<(JobId, GroupName), OfGroup>,
     hosts: BTreeMap<HostId, Used>,
-    groups: BTreeMap<(JobId, GroupName), BTreeMap<HostId, u32>>,
     /// How many tasks have each port; only hosts where a task has any. An ended task may be told after its port was used again
     /// (R97), so there may be two.
     ports: BTreeMap<HostId, BTreeMap<u16, u32>>,
 }
 
 impl Ledger {
+    fn find(&self, task: &TaskId) -> Option<&Taken> {
+        self.groups.get(&group_of(task))?.tasks.get(&member_of(task))
+    }
+
     /// Whether a task is counted.
     pub fn holds(&self, task: &TaskId) -> bool {
-        self.tasks.contains_key(task)
+        self.find(task).is_some()
     }
 
     /// Whether a task is counted with just this.
     pub fn is_counted(&self, task: &TaskId, host: &HostId, need: &Need) -> bool {
-        self.tasks
-            .get(task)
-            .is_some_and(|taken| taken.host == *host && taken.need == *need)
+        self.find(task)
+            .is_some_and(|taken| taken.host == *host && *taken.need == *need)
     }
 
     /// Whether a task is counted as the main one of a pod.
     pub fn is_pod(&self, task: &TaskId) -> bool {
-        self.tasks.get(task).is_some_and(|taken| taken.need.pod)
+        self.find(task).is_some_and(|taken| taken.need.pod)
     }
 
     /// Counts a task; false when it is counted already.
     pub fn add(&mut self, task: &TaskId, host: &HostId, need: &Need) -> bool {
-        if self.holds(task) {
+        let group = self.groups.entry(group_of(task)).or_default();
+        if group.tasks.contains_key(&member_of(task)) {
             return false;
         }
-        let taken = Taken {
-            host: host.clone(),
-            need: need.clone(),
-        };
-        self.tasks.insert(task.clone(), taken);
+        group.count(member_of(task), host.clone(), need);
         let used = self.hosts.entry(host.clone()).or_default();
         used.resources = used.resources.plus(need.resources);
         used.revocable = used.revocable.plus(need.revocable);
         used.tasks = used.tasks.saturating_add(1);
-        let count = self.groups.entry(group_of(task)).or_default();
-        *count.entry(host.clone()).or_default() += 1;
         if !need.ports.is_empty() {
             let held = self.ports.entry(host.clone()).or_default();
             need.ports
@@ -109,7 +144,12 @@ impl Ledger {
 
     /// Stops counting a task; its host and its ordinary room, if it was counted.
     pub fn remove(&mut self, task: &TaskId) -> Option<(HostId, Resources)> {
-        let Taken { host, need } = self.tasks.remove(task)?;
+        let key = group_of(task);
+        let group = self.groups.get_mut(&key)?;
+        let Taken { host, need } = group.discount(member_of(task))?;
+        if group.tasks.is_empty() {
+            self.groups.remove(&key);
+        }
         if !need.ports.is_empty()
             && let Some(held) = self.ports.get_mut(&host)
         {
@@ -131,16 +171,6 @@ impl Ledger {
                 self.hosts.remove(&host);
             }
         }
-        let key = group_of(task);
-        if let Some(counts) = self.groups.get_mut(&key) {
-            if let Some(n) = counts.get_mut(&host) {
-                *n = n.saturating_sub(1);
-            }
-            counts.retain(|_, n| *n > 0);
-            if counts.is_empty() {
-                self.groups.remove(&key);
-            }
-        }
         Some((host, need.resources))
     }
 
@@ -151,8 +181,12 @@ impl Ledger {
 
     /// Our tasks on some hosts. `O(tasks)`.
     pub fn tasks_on(&self, hosts: &BTreeSet<HostId>) -> Vec<TaskId> {
-        let there = self.tasks.iter().filter(|(_, taken)| hosts.contains(&taken.host));
-        there.map(|(task, _)| task.clone()).collect()
+        let all = self
+            .groups
+            .iter()
+            .flat_map(|(group, of)| of.tasks.iter().map(move |(member, taken)| (group, member, taken)));
+        let there = all.filter(|(_, _, taken)| hosts.contains(&taken.host));
+        there.map(|(group, member, _)| task_of(group, *member)).collect()
     }
 
     /// The ports that our tasks have on a host.
@@ -167,13 +201,27 @@ impl Ledger {
 
     /// How many tasks of a group each host has.
     pub fn of_group(&self, job: JobId, group: &GroupName) -> BTreeMap<HostId, u32> {
-        self.groups
-            .get(&(job, group.clone()))
-            .cloned()
-            .unwrap_or_default()
+        let of = self.groups.get(&(job, group.clone()));
+        of.map(|of| of.hosts.clone()).unwrap_or_default()
     }
 }
 
 fn group_of(task: &TaskId) -> (JobId, GroupName) {
     (task.instance.job, task.instance.group.clone())
+}
+
+const fn member_of(task: &TaskId) -> Member {
+    (task.instance.number, task.generation, task.run)
+}
+
+fn task_of((job, group): &(JobId, GroupName), (number, generation, run): Member) -> TaskId {
+    TaskId {
+        instance: InstanceId {
+            job: *job,
+            group: group.clone(),
+            number,
+        },
+        generation,
+        run,
+    }
 }

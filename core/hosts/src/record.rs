@@ -166,6 +166,13 @@ impl Record {
         &self.hostname
     }
 
+    /// Makes the same name the same text.
+    pub fn share_hostname(&self, name: &mut Arc<str>) {
+        if *self.hostname == **name {
+            name.clone_from(&self.hostname);
+        }
+    }
+
     /// All that it is known to have.
     pub const fn capacity(&self) -> Resources {
         self.capacity

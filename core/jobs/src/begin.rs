@@ -8,7 +8,7 @@ use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
 use echelon_core_model::{
     Generation, HostId, InstanceId, ReasonCode, Resources, RunNumber, RunState, SidecarName, Span, TaskId,
-    Timestamp, Version, VolumeId,
+    ThinVec, Timestamp, Version, VolumeId,
 };
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         ended_at: None,
         exit_code: None,
         stopping: None,
-        ports: start.ports,
-        revocable: start.revocable,
+        ports: start.ports.into(),
+        revocable: (!start.revocable.is_zero()).then(|| Box::new(start.revocable)),
         healthy: None,
         ready: None,
         probes: start.probes,
@@ -117,19 +117,19 @@ fn volume(
     start: &Start,
     instance: &InstanceId,
     number: RunNumber,
-) -> Option<HeldVolume> {
+) -> Option<Box<HeldVolume>> {
     let (host, hostname) = (start.host.clone(), Arc::clone(&start.hostname));
     let Some(wanted) = &start.volume else {
         return record.volume.clone();
     };
     match (wanted, &record.volume) {
-        (VolumeStart::Held, Some(held)) => Some(HeldVolume {
+        (VolumeStart::Held, Some(held)) => Some(Box::new(HeldVolume {
             host,
             hostname,
-            ..held.clone()
-        }),
+            ..(**held).clone()
+        })),
         (VolumeStart::Held, None) => None,
-        (VolumeStart::New(size), _) => Some(HeldVolume {
+        (VolumeStart::New(size), _) => Some(Box::new(HeldVolume {
             id: VolumeId::of(&TaskId {
                 instance: instance.clone(),
                 generation: start.generation,
@@ -139,14 +139,14 @@ fn volume(
             hostname,
             size: *size,
             used: false,
-        }),
+        })),
     }
 }
 
 /// Of a pod only: a run of one task is that task.
-fn members(sidecars: Vec<SidecarName>) -> Vec<Member> {
+fn members(sidecars: Vec<SidecarName>) -> ThinVec<Member> {
     if sidecars.is_empty() {
-        return Vec::new();
+        return ThinVec::new();
     }
     let all = std::iter::once(None).chain(sidecars.into_iter().map(Some));
     all.map(Member::new).collect()

@@ -42,7 +42,7 @@ pub fn leave_host(record: &mut InstanceRecord, now: Timestamp) {
     // Whatever they were to be stopped for when they fell silent.
     let lost = record.older.iter_mut().filter(|run| run.state == RunState::Lost);
     for run in lost.chain(&mut record.run) {
-        run.stopping = Some(gone.clone());
+        run.stopping = Some(Box::new(gone.clone()));
     }
 }
 

@@ -122,7 +122,7 @@ fn bring(run: &mut Run, member: &Member, end: Ending) {
         Some(_) => false,
     };
     if outweighs {
-        run.ending = Some(end);
+        run.ending = Some(Box::new(end));
     }
 }
 

@@ -13,11 +13,11 @@ fn stop(run: &mut Run, reason: Reason, grace: Span, now: Timestamp) -> bool {
     run.state = RunState::Stopping;
     run.since = now;
     run.reason = reason.clone();
-    run.stopping = Some(Stopping {
+    run.stopping = Some(Box::new(Stopping {
         reason,
         grace,
         since: now,
-    });
+    }));
     true
 }
 
@@ -33,11 +33,11 @@ pub fn stop_run(record: &mut InstanceRecord, reason: Reason, grace: Span, now: T
 pub fn give_back(record: &mut InstanceRecord, reason: Reason, now: Timestamp) -> bool {
     let ended = record.run.as_mut().filter(|r| r.state.is_ended());
     let Some(run) = ended else { return false };
-    run.stopping = Some(Stopping {
+    run.stopping = Some(Box::new(Stopping {
         reason,
         grace: Span::ZERO,
         since: now,
-    });
+    }));
     true
 }
 

@@ -18,6 +18,7 @@ use crate::time::{Span, Timestamp};
 use crate::volume::HeldVolume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use thin_vec::ThinVec;
 
 /// How an instance's goal was met, or given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +42,7 @@ pub struct Stopping {
     pub since: Timestamp,
 }
 
-/// A run: one attempt of an instance on one host.
+/// A run: one attempt of an instance on one host. A shard holds a million of them: what only few have is behind a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// The generation of the instance's range when it began.
@@ -73,11 +74,11 @@ pub struct Run {
     /// Exit status of the command, when it is known.
     pub exit_code: Option<i32>,
     /// The wish to end it.
-    pub stopping: Option<Stopping>,
+    pub stopping: Option<Box<Stopping>>,
     /// Its ports on the host, chosen with the host.
-    pub ports: Vec<Port>,
-    /// The part of its room that its host only lends.
-    pub revocable: Resources,
+    pub ports: ThinVec<Port>,
+    /// The part of its room that its host only lends; `None`: nothing.
+    pub revocable: Option<Box<Resources>>,
     /// What its health check said last; `None`: nothing yet, or it has none.
     pub healthy: Option<bool>,
     /// What its readiness probe said last; `None`: nothing yet, or it has none.
@@ -88,9 +89,9 @@ pub struct Run {
     /// as it was last.
     pub available_at: Option<Timestamp>,
     /// The tasks of a pod, the main one first; empty: the run is one task, whose state is the run's.
-    pub members: Vec<Member>,
+    pub members: ThinVec<Member>,
     /// How a pod's run ends once nothing of it is left: as the member that ended it.
-    pub ending: Option<Ending>,
+    pub ending: Option<Box<Ending>>,
     /// Of a gang that is tried again as a whole: to which of its tries it belongs, from 1; 0: to none.
     pub gang_try: u32,
 }
@@ -124,16 +125,22 @@ impl Run {
             ended_at: None,
             exit_code: None,
             stopping: None,
-            ports: Vec::new(),
-            revocable: Resources::ZERO,
+            ports: ThinVec::new(),
+            revocable: None,
             healthy: None,
             ready: None,
             probes: Probes::default(),
             available_at: None,
-            members: Vec::new(),
+            members: ThinVec::new(),
             ending: None,
             gang_try: 0,
         }
+    }
+
+    /// The part of its room that its host only lends.
+    #[must_use]
+    pub fn revocable_room(&self) -> Resources {
+        self.revocable.as_deref().copied().unwrap_or(Resources::ZERO)
     }
 
     /// Whether others can rely on it at this moment.
@@ -218,7 +225,7 @@ pub struct InstanceRecord {
     /// Its latest run; `None` before the first.
     pub run: Option<Run>,
     /// Older runs that are not known dead: given up as lost while their host is silent.
-    pub older: Vec<Run>,
+    pub older: ThinVec<Run>,
     /// Failed runs that count against `retry.limit`.
     pub attempts: u32,
     /// The next run may not begin before (a stored backoff).
@@ -226,9 +233,9 @@ pub struct InstanceRecord {
     /// How its goal was met.
     pub ended: Option<Ended>,
     /// Hosts to avoid after failures there, latest last.
-    pub avoid: Vec<HostId>,
+    pub avoid: ThinVec<HostId>,
     /// Its volume, where its group asks for one, from the first run on.
-    pub volume: Option<HeldVolume>,
+    pub volume: Option<Box<HeldVolume>>,
     /// The latest version, in the words of a run's, of which a run has failed; 0: none has.
     pub failed_version: u32,
     /// How the latest of the runs ended that `attempts` counts.
@@ -389,5 +396,21 @@ impl Counts {
             .filter(|s| s.may_have_task())
             .map(|s| self.get(s))
             .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shard holds a million of them, each with its key in a map (docs/performance.md).
+    #[test]
+    fn what_is_held_of_an_instance_stays_small() {
+        assert!(size_of::<Run>() <= 208, "{}", size_of::<Run>());
+        assert!(
+            size_of::<InstanceRecord>() <= 264,
+            "{}",
+            size_of::<InstanceRecord>()
+        );
     }
 }

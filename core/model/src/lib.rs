@@ -64,4 +64,6 @@ pub use range::{InstanceRange, RangeSet};
 pub use reason::{Reason, ReasonCode};
 pub use resources::{Kind, Resources};
 pub use run::RunState;
+/// A list that is mostly empty: no more than a pointer while it is.
+pub use thin_vec::ThinVec;
 pub use time::{Span, Timestamp};

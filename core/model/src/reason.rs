@@ -26,7 +26,7 @@ pub struct Reason {
     /// The code.
     pub code: ReasonCode,
     /// Asked against largest free, where the code is about quantities.
-    pub shortfall: Option<Shortfall>,
+    pub shortfall: Option<Box<Shortfall>>,
     /// Where: a pool, cluster or host, or the message that Mesos or the command gave. Not trusted, escaped by whoever shows it.
     pub detail: Option<Box<str>>,
 }
@@ -51,8 +51,8 @@ impl Reason {
 
     /// The same with what was asked and what there is.
     #[must_use]
-    pub const fn short(mut self, shortfall: Shortfall) -> Self {
-        self.shortfall = Some(shortfall);
+    pub fn short(mut self, shortfall: Shortfall) -> Self {
+        self.shortfall = Some(Box::new(shortfall));
         self
     }
 }
@@ -71,7 +71,7 @@ impl fmt::Display for Reason {
             detail,
         } = self;
         f.write_str(code.sentence())?;
-        if let Some(Shortfall { kind, have, need }) = shortfall {
+        if let Some(Shortfall { kind, have, need }) = shortfall.as_deref() {
             write!(
                 f,
                 ": {kind} needs {}, has at most {}",

@@ -330,6 +330,7 @@ impl<'a> Judge<'a> {
             let real = u
                 .reason
                 .shortfall
+                .as_ref()
                 .is_none_or(|s| s.have < s.need && shape.is_some_and(|r| r.get(s.kind) == s.need));
             let o = &u.hosts;
             let counted = [

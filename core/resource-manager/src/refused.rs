@@ -73,8 +73,8 @@ pub(crate) fn refused(
 /// A gang for which room is kept says by when, one in whose pool nothing is certain to end says that.
 fn of_gang(picture: &Picture, job: JobId, refusal: Reason) -> Reason {
     let division = &picture.division;
-    let short = |reason: Reason| match refusal.shortfall {
-        Some(short) => reason.short(short),
+    let short = |reason: Reason| match &refusal.shortfall {
+        Some(short) => reason.short(**short),
         None => reason,
     };
     if let Some(hold) = division.holds.all.iter().find(|h| h.turn.job == job) {

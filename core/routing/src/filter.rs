@@ -120,7 +120,10 @@ pub fn nobody(dropped: &[Dropped]) -> Reason {
 }
 
 fn shortage(reason: &Reason) -> u64 {
-    reason.shortfall.map_or(0, |s| s.need.saturating_sub(s.have))
+    reason
+        .shortfall
+        .as_ref()
+        .map_or(0, |s| s.need.saturating_sub(s.have))
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ fn add_used(
         if let Some(shape) = spec.map(|g| g.room_left(run)) {
             let at = used.entry(run.host.clone()).or_default();
             // What a host lends may be less at any moment than what was taken of it: only its own room is never given out twice.
-            *at = at.plus(shape.minus(run.revocable));
+            *at = at.plus(shape.minus(run.revocable_room()));
         }
     }
 }

@@ -155,16 +155,17 @@ impl Shard {
         self.picture.unreported.insert(number);
     }
 
-    /// Takes in what is wanted of a group, as heard at `heard_at`; what is older than what we know changes nothing.
+    /// Takes in what is wanted of a group, as heard at `heard_at`, and whether that is new; what is older than what we know changes
+    /// nothing.
     pub(crate) fn want(
         &mut self,
         number: u32,
         wish: Wish,
         ranges: Option<Vec<AssignedRange>>,
         heard_at: Timestamp,
-    ) {
+    ) -> bool {
         let Some(group) = self.picture.groups.get_mut(&number) else {
-            return;
+            return false;
         };
         group.heard_at = group.heard_at.max(heard_at);
         let known = group.wish.as_ref();
@@ -188,6 +189,7 @@ impl Shard {
             self.inquire_lost(number);
             self.judge_again(job);
         }
+        changed
     }
 
     /// Takes a grant in. A smaller one of the current epoch takes back what is too much; an expired one takes nothing.
@@ -251,11 +253,11 @@ impl Shard {
             let now = self.now;
             self.edit(at, |record| {
                 if let Some(run) = &mut record.run {
-                    run.stopping = Some(Stopping {
+                    run.stopping = Some(Box::new(Stopping {
                         reason: ReasonCode::PoolEntitlement.into(),
                         grace: Span::ZERO,
                         since: now,
-                    });
+                    }));
                 }
             });
         }

@@ -58,7 +58,7 @@ impl Shard {
         let need = group.group_spec()?.room();
         // Of a host that is out of reach nothing can be expected.
         let view = self.hosts.views_of([&run.host], self.now).pop()?;
-        let fits = need.minus(run.revocable).fits(view.free);
+        let fits = need.minus(run.revocable_room()).fits(view.free);
         (due > self.now && !fits).then_some(due)
     }
 
@@ -79,7 +79,7 @@ impl Shard {
             };
             let need = group.group_spec().map_or(Resources::ZERO, |g| g.room());
             let sum = aside.entry(run.host.clone()).or_default();
-            *sum = sum.plus(need.minus(run.revocable));
+            *sum = sum.plus(need.minus(run.revocable_room()));
         }
     }
 }

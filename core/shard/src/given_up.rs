@@ -102,7 +102,7 @@ impl Shard {
         let wish = VolumeWish::GiveUp(group.instance(at.1));
         let (id, _) = self.own.volumes.iter().find(|(_, w)| **w == wish)?;
         let held = group.record(at.1).and_then(|r| r.volume.as_ref());
-        Some((id.clone(), held.filter(|v| v.id == *id).cloned()))
+        Some((id.clone(), held.filter(|v| v.id == *id).map(|v| (**v).clone())))
     }
 
     /// Its instance has another volume: it goes as the job says.

@@ -141,13 +141,17 @@ impl Shard {
 
     /// A group was read or its wish or ranges have changed: everything of it is looked at.
     pub(crate) fn adopt_group(&mut self, number: u32) {
-        let now = self.now;
+        let (now, waits) = (self.now, self.awaits_spec(number));
         let Some(group) = self.picture.groups.get_mut(&number) else {
             return;
         };
         group.recount();
-        group.refresh_all_restarts(&self.draining, now);
-        self.picture.look_at_all(number);
+        self.picture.restless.insert(number);
+        self.picture.unreported.insert(number);
+        if !waits {
+            group.refresh_all_restarts(&self.draining, now);
+            self.picture.look_at_all(number);
+        }
         self.placing.hungrier(now, self.config.timing.commit_delay);
         self.start_takeovers(number);
         self.release_unbegun(number);

@@ -84,9 +84,9 @@ impl Shard {
             discovery: format!("{}.{}", group.name(), spec.name),
             runtime,
             sidecars,
-            ports: found.ports.clone(),
+            ports: found.ports.to_vec(),
             resources: of.resources,
-            revocable: found.revocable,
+            revocable: found.revocable_room(),
             volume: self.task_volume(at, of),
             grace: of.grace,
             max_run: of.max_run,
@@ -212,7 +212,11 @@ impl Shard {
             return;
         }
         let (host, version) = (found.host.clone(), found.spec_version);
-        let (revocable, ports, pod) = (found.revocable, found.ports.clone(), !found.members.is_empty());
+        let (revocable, ports, pod) = (
+            found.revocable_room(),
+            found.ports.clone(),
+            !found.members.is_empty(),
+        );
         let shape = self.shape(run.0, found);
         self.note_volume_in_use(run);
         match shape {

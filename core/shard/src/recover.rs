@@ -17,6 +17,8 @@ use echelon_core_model::store::{Consistency, Op, Query, ShardRow};
 use echelon_core_model::{Assignment, Epoch, HostId, JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// Buckets that are read and not written back yet: what is written is there twice meanwhile, so reading does not run far ahead.
+const TO_SEAL: usize = 32;
 /// Host rows a read: about 1 MiB.
 const HOSTS_A_PAGE: u32 = 1_000;
 
@@ -43,6 +45,8 @@ pub(crate) struct Recovery {
     pub(crate) assigned: BTreeMap<JobId, Assigned>,
     /// Which groups wait for which buckets.
     pub(crate) sealing: Sealing,
+    /// Buckets that are read and not sealed yet.
+    pub(crate) to_seal: usize,
     /// Groups whose buckets are sealed and whose goal is being read.
     pub(crate) goals: BTreeSet<u32>,
     /// What was told meanwhile.
@@ -98,11 +102,14 @@ impl Shard {
         self.release_held_events();
     }
 
-    fn read_on(&mut self) {
+    pub(crate) fn read_on(&mut self) {
         while self.recovery.under_way < self.config.timing.parallel_reads.max(1) {
-            let Some((query, purpose)) = self.recovery.queue.pop_front() else {
-                return;
-            };
+            let ahead = self.recovery.to_seal >= TO_SEAL;
+            let next = self
+                .recovery
+                .queue
+                .pop_front_if(|(query, _)| !(ahead && matches!(query, Query::BlockBucket(..))));
+            let Some((query, purpose)) = next else { return };
             self.recovery.under_way += 1;
             let consistency = match query {
                 Query::BlockBucket(..) => Consistency::Quorum,
@@ -166,7 +173,8 @@ impl Shard {
                 self.journal.touch(lane, self.now, delay).rows.insert(number);
             }
         }
-        for block in blocks {
+        for mut block in blocks {
+            self.share_texts(&mut block);
             let number = self.picture.number_or_new(block.key.job, &block.key.group);
             let at = (number, block.key.number);
             if let Some(group) = self.picture.groups.get_mut(&number) {
@@ -180,9 +188,18 @@ impl Shard {
         // A slice row may tell of numbers that the assignment has forgotten.
         touched.into_iter().for_each(|number| self.enlist(number));
         self.journal.touch(lane, self.now, delay).seal = true;
+        self.recovery.to_seal += 1;
         let point = self.journal.point(lane);
         self.journal.when_durable([point], Then::Sealed(bucket));
         self.recovery_read_done();
+    }
+
+    /// Each block that is read brings texts of its own for the same hosts.
+    fn share_texts(&self, block: &mut Block) {
+        let records = block.instances.values_mut();
+        for run in records.flat_map(|r| r.run.iter_mut().chain(&mut r.older)) {
+            self.hosts.share_texts(&mut run.host, &mut run.hostname);
+        }
     }
 
     /// All buckets of a group are sealed: its goal is asked for, before further buckets.
@@ -224,8 +241,9 @@ impl Shard {
                 self.set_ranges(number, ours);
             }
         }
-        self.adopt_group(number);
-        self.take_head(number, head.as_ref(), since);
+        if !self.take_head(number, head.as_ref(), since) {
+            self.adopt_group(number);
+        }
         self.reconcile_group(number);
         self.release_held(job, &name);
         self.inquire_lost(number);

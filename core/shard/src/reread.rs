@@ -90,7 +90,9 @@ impl Shard {
         }
         group.assigned_at = since;
         match group.wish.clone() {
-            Some(wish) => self.want(number, wish, Some(ours), Timestamp(0)),
+            Some(wish) => {
+                self.want(number, wish, Some(ours), Timestamp(0));
+            }
             None if group.row.ranges != ours => self.set_ranges(number, ours),
             None => {}
         }
@@ -162,19 +164,20 @@ impl Shard {
         }
     }
 
-    /// Takes in what a job's head wants of a group.
-    pub(crate) fn take_head(&mut self, number: u32, head: Option<&Head>, since: Timestamp) {
+    /// Takes in what a job's head wants of a group; whether that is new.
+    pub(crate) fn take_head(&mut self, number: u32, head: Option<&Head>, since: Timestamp) -> bool {
         let Some(head) = head.filter(|h| !h.void) else {
-            return;
+            return false;
         };
         let Some(group) = self.picture.groups.get(&number) else {
-            return;
+            return false;
         };
         let wish = Wish::of(head, group.name());
         let assigned = group.assigned_at;
         // Both must be fresh before a run is begun by them.
-        self.want(number, wish, None, since.min(assigned));
+        let new = self.want(number, wish, None, since.min(assigned));
         self.placing.hungrier(self.now, self.config.timing.commit_delay);
+        new
     }
 
     /// Gives a group the spec of its wish, or asks for it.
@@ -210,7 +213,10 @@ impl Shard {
     /// A spec version was read. When it is not there yet, it is asked for again with the next wish.
     pub(crate) fn on_spec(&mut self, job: JobId, version: u32, spec: Option<JobSpec>) {
         self.reading_specs.remove(&(job, version));
-        let Some(spec) = spec else { return };
+        let Some(spec) = spec else {
+            self.go_on_without_spec(job, version);
+            return;
+        };
         let spec = Arc::new(spec);
         self.picture.specs.insert((job, version), Arc::clone(&spec));
         for number in self.picture.groups_of(job) {
@@ -231,10 +237,34 @@ impl Shard {
             let runs = self.picture.groups.get(&number).and_then(|g| g.group_spec());
             let runs = runs.map_or(version, |g| g.runs_of(version));
             self.account_group(number, version);
-            self.account_group(number, runs);
+            if runs != version {
+                self.account_group(number, runs);
+            }
             self.picture.restless.insert(number);
         }
         self.picture.prune_specs(job);
         self.placing.hungrier(self.now, self.config.timing.commit_delay);
+    }
+
+    /// Whether the spec of a group's wish is being read: what depends on it is looked at when it is there.
+    pub(crate) fn awaits_spec(&self, number: u32) -> bool {
+        let group = self.picture.groups.get(&number).filter(|g| g.spec.is_none());
+        let wanted = group.and_then(|g| Some((g.job(), g.wish.as_ref()?.spec_version)));
+        wanted.is_some_and(|spec| self.reading_specs.contains(&spec))
+    }
+
+    /// What waited for a spec that is not there is looked at as far as that goes.
+    fn go_on_without_spec(&mut self, job: JobId, version: u32) {
+        for number in self.picture.groups_of(job) {
+            let group = self.picture.groups.get_mut(&number);
+            let waits = |g: &&mut crate::group::Group| {
+                let wanted = g.wish.as_ref().map(|w| w.spec_version);
+                g.served && g.spec.is_none() && wanted == Some(version)
+            };
+            if let Some(group) = group.filter(waits) {
+                group.refresh_all_restarts(&self.draining, self.now);
+                self.picture.look_at_all(number);
+            }
+        }
     }
 }

@@ -137,6 +137,8 @@ impl Shard {
     pub(crate) fn on_sealed(&mut self, bucket: u16) {
         let ready = self.recovery.sealing.seal(bucket);
         ready.into_iter().for_each(|group| self.read_goal(group));
+        self.recovery.to_seal = self.recovery.to_seal.saturating_sub(1);
+        self.read_on();
         self.obey_ready();
         self.finish_recovery();
     }

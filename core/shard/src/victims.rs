@@ -226,7 +226,7 @@ impl Shard {
             .picture
             .group_spec_of(group, run.spec_version)?
             .room_left(run);
-        Some(room.minus(run.revocable))
+        Some(room.minus(run.revocable_room()))
     }
 
     /// Room that is about to be left, by host.

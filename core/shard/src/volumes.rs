@@ -366,7 +366,7 @@ impl Shard {
         };
         self.edit(at, |r| {
             r.generation = r.generation.max(generation);
-            r.volume = Some(taken);
+            r.volume = Some(Box::new(taken));
         });
     }
 

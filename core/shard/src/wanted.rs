@@ -54,7 +54,7 @@ impl Shard {
             .partition(|(_, b)| b.is_some());
         let item = |n: InstanceNumber| placement::Item {
             number: n,
-            avoid: group.record(n).map(|r| r.avoid.clone()).unwrap_or_default(),
+            avoid: group.record(n).map(|r| r.avoid.to_vec()).unwrap_or_default(),
             former: self.former(group, n).map(|r| r.host.clone()),
         };
         let served = self.config.reserves || spec.volume.is_none();

@@ -12,7 +12,7 @@ pub fn reason(r: &Reason) -> v1::Reason {
         number: r.code.number().into(),
         layer: layer(r.code.layer()).into(),
         message: r.to_string(),
-        shortfall: r.shortfall.map(shortfall),
+        shortfall: r.shortfall.as_deref().copied().map(shortfall),
         detail: r.detail.as_deref().unwrap_or_default().to_owned(),
     }
 }

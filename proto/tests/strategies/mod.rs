@@ -113,7 +113,7 @@ pub fn reason() -> impl Strategy<Value = Reason> {
         .prop_map(|(kind, have, need)| Shortfall { kind, have, need });
     (code(), of(shortfall), of(text())).prop_map(|(code, shortfall, detail)| Reason {
         code,
-        shortfall,
+        shortfall: shortfall.map(Box::new),
         detail: detail.map(String::into_boxed_str),
     })
 }
@@ -437,9 +437,9 @@ fn run() -> impl Strategy<Value = Run> {
             started_at,
             ended_at,
             exit_code,
-            stopping,
-            ports,
-            revocable: probes.2,
+            stopping: stopping.map(Box::new),
+            ports: ports.into(),
+            revocable: (!probes.2.is_zero()).then(|| Box::new(probes.2)),
             healthy: probes.0,
             ready: probes.1,
             probes: Probes {
@@ -447,8 +447,8 @@ fn run() -> impl Strategy<Value = Run> {
                 readiness: probes.1.is_some(),
             },
             available_at: started_at.filter(|_| replaces),
-            members,
-            ending,
+            members: members.into(),
+            ending: ending.map(Box::new),
             gang_try: spec_version / 2,
         }
     })
@@ -472,12 +472,12 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
             InstanceRecord {
                 generation,
                 run,
-                older,
+                older: older.into(),
                 attempts,
                 not_before,
                 ended,
-                avoid,
-                volume,
+                avoid: avoid.into(),
+                volume: volume.map(Box::new),
                 failed_version,
                 failure: failure.map(Box::new),
             }

@@ -289,3 +289,22 @@ fn a_pod_takes_the_room_of_all_its_tasks_until_the_last_is_dead() {
     hosts.release(&task(1), at(4));
     assert_eq!(hosts.capacity(at(4)).used, Resources::ZERO);
 }
+
+/// A new leader reads a million runs, each with texts of its own for one of a few hosts.
+#[test]
+fn runs_name_their_hosts_by_texts_that_are_there_once() {
+    let hosts = with_offers(vec![offer("o1", "a", shape(1, 1))]);
+    let known = hosts.host(&a()).unwrap().hostname;
+    let (mut names, mut strange): (Vec<Arc<str>>, Arc<str>) = (Vec::new(), Arc::from("another"));
+    for _ in 0..2 {
+        let mut name = Arc::from(known.as_str());
+        hosts.share_texts(&mut a(), &mut name);
+        names.push(name);
+    }
+    assert!(names.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1])));
+    hosts.share_texts(&mut a(), &mut strange);
+    assert_eq!(&*strange, "another", "what the run was told of its host stays");
+    let mut gone = HostId::new("gone");
+    hosts.share_texts(&mut gone, &mut strange);
+    assert_eq!(gone, HostId::new("gone"));
+}

@@ -60,7 +60,7 @@ fn a_volume_is_used_once_its_run_may_have_been_there() {
     for from in [RunState::Launching, RunState::Stopping] {
         for told in ALL_TOLD {
             let mut r = record(from);
-            r.volume = Some(unused());
+            r.volume = Some(Box::new(unused()));
             hear(&mut r, FIRST, &news(told), &policy(JobKind::Stateful), NOW);
             let never_was = matches!(told, Told::Invalid | Told::Dropped | Told::Gone);
             let silent = from == RunState::Stopping && told == Told::Silent;

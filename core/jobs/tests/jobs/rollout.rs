@@ -27,11 +27,11 @@ fn edit(record: &mut InstanceRecord, change: impl FnOnce(&mut Run)) {
 fn stopped(version: u32, code: ReasonCode) -> InstanceRecord {
     let mut record = of_version(RunState::Killed, version);
     edit(&mut record, |run| {
-        run.stopping = Some(Stopping {
+        run.stopping = Some(Box::new(Stopping {
             reason: code.into(),
             grace: Span::ZERO,
             since: NOW,
-        });
+        }));
     });
     record
 }

@@ -23,7 +23,7 @@ fn nothing_known_is_nothing_stored() {
 fn attempts_waits_hosts_and_ends_come_along() {
     let mut former = record(RunState::Failed);
     former.attempts = 2;
-    former.avoid = vec![HostId::new("bad")];
+    former.avoid = [HostId::new("bad")].into_iter().collect();
     let taken = take(None, Some(&former)).unwrap();
     assert_eq!(
         (taken.generation, taken.run, taken.attempts),

@@ -5,8 +5,8 @@ use echelon_core_hosts::TaskState;
 use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run};
 use echelon_core_model::store::{Batch, Decision, Leadership, Op, Role, Stamp, Write};
 use echelon_core_model::{
-    AssignedRange, ClusterId, Epoch, Generation, HostId, InstanceNumber, ReasonCode, Resources, RunNumber,
-    RunState, Timestamp, Version,
+    AssignedRange, ClusterId, Epoch, Generation, HostId, InstanceNumber, ReasonCode, RunNumber, RunState,
+    Timestamp, Version,
 };
 use echelon_core_testkit::build::{JobBuilder, main_group};
 use std::sync::Arc;
@@ -69,11 +69,11 @@ fn run_at(generation: u32, state: RunState) -> Run {
         ended_at: None,
         exit_code: None,
         stopping: None,
-        ports: Vec::new(),
-        revocable: Resources::ZERO,
+        ports: Default::default(),
+        revocable: None,
         healthy: None,
         ready: None,
-        members: Vec::new(),
+        members: Default::default(),
         ending: None,
         available_at: None,
         probes: Default::default(),

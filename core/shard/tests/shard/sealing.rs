@@ -1,12 +1,12 @@
 //! A recovery in which a bucket is slow: groups that do not lie in it are served, the others wait; and what a seal needs.
 
-use crate::world::{World, c1, job, range, seconds, task};
+use crate::world::{Storage, World, c1, job, range, seconds, task};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::bucket::{BLOCK_BUCKETS, BLOCK_SIZE, block_bucket};
 use echelon_core_model::directive::ReportPart;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, SliceRow};
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{Batch, Op, Stamp, Write};
+use echelon_core_model::store::{Batch, Op, Query, Stamp, Write};
 use echelon_core_model::{
     AssignedRange, ClusterId, Epoch, Generation, InstanceNumber, InstanceRange, RunState,
 };
@@ -259,4 +259,22 @@ fn every_bucket_is_sealed_after_all_that_it_holds_is_written_back() {
         }
     }
     assert_eq!(seals.len(), usize::from(BLOCK_BUCKETS));
+}
+
+/// What is read is written back before much more is read: meanwhile it is in memory twice.
+#[test]
+fn reading_runs_not_far_ahead_of_what_is_written_back() {
+    let mut w = web(2);
+    w.crash();
+    w.ops.clear();
+    w.elect();
+    w.storage = Storage::StallsCommits;
+    w.run(seconds(2));
+    let read = |w: &World| w.count_reads(|q| matches!(q, Query::BlockBucket(..)));
+    assert_eq!(w.shard.mode(), Mode::Recovering);
+    assert!((1..=48).contains(&read(&w)), "{}", read(&w));
+    w.storage = Storage::Works;
+    w.unstall();
+    w.run(seconds(2));
+    assert_eq!((w.shard.mode(), read(&w)), (Mode::Serving, 256));
 }

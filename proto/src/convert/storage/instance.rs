@@ -269,13 +269,13 @@ impl<'a> HostsOut<'a> {
             started_at_ms: started_at.map(|t| t.0),
             ended_at_ms: ended_at.map(|t| t.0),
             exit_code: *exit_code,
-            stopping: stopping.as_ref().map(Wire::to_wire),
+            stopping: stopping.as_deref().map(Wire::to_wire),
             ports: messages(ports),
-            revocable: (!revocable.is_zero()).then(|| revocable.to_wire()),
+            revocable: revocable.as_deref().map(Wire::to_wire),
             healthy: *healthy,
             ready: *ready,
             members: messages(members),
-            ending: ending.as_ref().map(Wire::to_wire),
+            ending: ending.as_deref().map(Wire::to_wire),
             health: probes.health,
             readiness: probes.readiness,
             available_at_ms: available_at.map(|t| t.0),
@@ -358,9 +358,11 @@ impl HostsIn {
             started_at: moment(message.started_at_ms),
             ended_at: moment(message.ended_at_ms),
             exit_code: message.exit_code,
-            stopping: optional("stopping", message.stopping)?,
-            ports: list("ports", message.ports)?,
-            revocable: optional("revocable", message.revocable)?.unwrap_or(Resources::ZERO),
+            stopping: optional("stopping", message.stopping)?.map(Box::new),
+            ports: list("ports", message.ports)?.into(),
+            revocable: optional("revocable", message.revocable)?
+                .filter(|r: &Resources| !r.is_zero())
+                .map(Box::new),
             healthy: message.healthy,
             ready: message.ready,
             probes: Probes {
@@ -368,8 +370,8 @@ impl HostsIn {
                 readiness: message.readiness,
             },
             available_at: moment(message.available_at_ms),
-            members: list("members", message.members)?,
-            ending: optional("ending", message.ending)?,
+            members: list("members", message.members)?.into(),
+            ending: optional("ending", message.ending)?.map(Box::new),
             gang_try: message.gang_try,
         })
     }
@@ -401,7 +403,7 @@ impl HostsIn {
             not_before: Timestamp(message.not_before_ms),
             ended: ended.transpose()?,
             avoid: avoid.collect::<Result<_, _>>()?,
-            volume: volume.transpose()?,
+            volume: volume.transpose()?.map(Box::new),
             failed_version: message.failed_version,
             failure: optional("failure", message.failure)?.map(Box::new),
         })
@@ -431,15 +433,24 @@ impl Wire for Block {
             ids: message.host_ids.iter().map(HostId::new).collect(),
             names: message.hostnames.into_iter().map(Arc::from).collect(),
         };
-        let mut instances = BTreeMap::new();
+        let mut records = Vec::with_capacity(message.instances.len());
         for (i, record) in message.instances.into_iter().enumerate() {
             let number = InstanceNumber(record.number);
-            let record = hosts.record(record).map_err(|e| e.within_item("instances", i))?;
-            if instances.insert(number, record).is_some() {
-                let twice = FieldProblem::Repeated(number.to_string());
-                return Err(FieldError::new("instances", twice));
-            }
+            records.push((
+                number,
+                hosts.record(record).map_err(|e| e.within_item("instances", i))?,
+            ));
         }
+        records.sort_by_key(|(number, _)| *number);
+        if let Some(number) = records.windows(2).find_map(|pair| match pair {
+            [(a, _), (b, _)] if a == b => Some(*a),
+            _ => None,
+        }) {
+            let twice = FieldProblem::Repeated(number.to_string());
+            return Err(FieldError::new("instances", twice));
+        }
+        // Made of all at once a map takes half the room of one to which they come one by one.
+        let instances = records.into_iter().collect();
         Ok(Self {
             key: BlockKey {
                 job: job_id("job", &message.job)?,

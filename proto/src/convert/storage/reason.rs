@@ -42,7 +42,7 @@ impl Wire for Reason {
         } = self;
         wire::Reason {
             code: code.number().into(),
-            shortfall: shortfall.as_ref().map(Wire::to_wire),
+            shortfall: shortfall.as_deref().map(Wire::to_wire),
             detail: detail.as_deref().map(str::to_owned),
         }
     }
@@ -55,7 +55,7 @@ impl Wire for Reason {
         } = message;
         Ok(Self {
             code: reason_code("code", code)?,
-            shortfall: optional("shortfall", shortfall)?,
+            shortfall: optional("shortfall", shortfall)?.map(Box::new),
             detail: detail.map(String::into_boxed_str),
         })
     }
