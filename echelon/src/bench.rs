@@ -1,8 +1,10 @@
 //! `echelon bench ...`: measurements as commands. Each prints a table for people and ends with one line of JSON.
 
 mod mesos;
+mod packing;
 mod placement;
 mod pools;
+mod shard;
 
 use crate::{heard, standalone};
 use anyhow::{Context, Result, bail};
@@ -23,10 +25,14 @@ pub enum Bench {
     E2e(E2e),
     /// What a shard gets through with a simulated master over HTTP: launches, updates, a reconciliation
     Mesos(mesos::Flags),
+    /// How well tasks are packed on the shape of a published trace, by the engine and by heuristics that know all of them beforehand
+    Packing(packing::Flags),
     /// How many instances find a host in a second, by the engine and by a scan over all hosts
     Placement(placement::Flags),
     /// Entitlement, and what the resource manager's core needs for a cycle over many pools and jobs
     Pools(pools::Flags),
+    /// What a shard of many running instances takes in memory, at a restart, and while nothing happens
+    Shard(shard::Flags),
 }
 
 /// Flags.
@@ -50,8 +56,13 @@ pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
     match bench {
         Bench::E2e(flags) => e2e(flags, shutdown).await,
         Bench::Mesos(flags) => mesos::run(flags, shutdown).await,
+        Bench::Packing(flags) => {
+            packing::run(&flags);
+            Ok(())
+        }
         Bench::Placement(flags) => placement::run(&flags),
         Bench::Pools(flags) => pools::run(&flags),
+        Bench::Shard(flags) => shard::run(&flags).await,
     }
 }
 
@@ -161,8 +172,13 @@ fn wall_ms() -> u64 {
 
 /// Resident memory of this process; 0 where the system does not tell.
 fn resident_bytes() -> u64 {
+    status_bytes("VmRSS:")
+}
+
+/// Memory of this process by the system's name for it.
+fn status_bytes(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let line = text.lines().find_map(|l| l.strip_prefix(name));
     let kib = line
         .and_then(|l| l.split_whitespace().next())
         .and_then(|n| n.parse::<u64>().ok());

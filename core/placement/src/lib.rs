@@ -20,6 +20,7 @@ mod hint;
 pub mod hosts;
 mod neighbours;
 mod pack;
+pub mod packing;
 mod place;
 pub mod problem;
 mod reason;

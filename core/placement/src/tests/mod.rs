@@ -5,6 +5,7 @@ mod example;
 mod former;
 mod gangs;
 mod model;
+mod packing;
 mod properties;
 mod rules;
 mod size;
