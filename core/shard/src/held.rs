@@ -7,7 +7,7 @@ use crate::group::Group;
 use echelon_core_hosts::{self as hosts, Call};
 use echelon_core_model::directive::{Order, SliceOrder};
 use echelon_core_model::{Epoch, GroupName, JobId, MemberId, Timestamp};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Orders about a whole job or shard that wait for the end of the recovery. More are dropped: they are repeated.
 const POSTPONED: usize = 4096;
@@ -31,6 +31,8 @@ pub(crate) struct Held {
     n_updates: usize,
     /// The last order about each group.
     orders: BTreeMap<(JobId, GroupName), Heard<SliceOrder>>,
+    /// Of these, those of groups that are served: they reach into a bucket that is not sealed.
+    reaching: BTreeSet<(JobId, GroupName)>,
     /// Orders for when everything is served.
     postponed: VecDeque<Heard<Order>>,
     /// Whether the alarm about a full queue was given.
@@ -157,6 +159,9 @@ impl Shard {
             return;
         }
         let key = (heard.order.job, heard.order.group.clone());
+        if self.picture.groups.get(&number).is_some_and(|g| g.served) {
+            self.recovery.held.reaching.insert(key.clone());
+        }
         self.recovery.held.orders.insert(key, heard);
         self.enlist(number);
     }
@@ -168,16 +173,15 @@ impl Shard {
 
     /// Obeys held orders that wait for nothing any more.
     pub(crate) fn obey_ready(&mut self) {
-        let ready = |(job, group): &(JobId, GroupName), heard: &Heard<SliceOrder>| {
-            let number = self.picture.number_of(*job, group);
-            number.is_some_and(|n| self.may_obey(n, &heard.order))
+        let held = &mut self.recovery.held;
+        let reaching = std::mem::take(&mut held.reaching);
+        // Those of groups that are not served follow when these are.
+        let waiting: Vec<(JobId, GroupName)> = if self.picture.complete {
+            held.orders.keys().cloned().collect()
+        } else {
+            reaching.into_iter().collect()
         };
-        let orders = self.recovery.held.orders.iter();
-        let keys: Vec<(JobId, GroupName)> = orders
-            .filter(|(key, heard)| ready(key, heard))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in keys {
+        for key in waiting {
             if let Some(heard) = self.recovery.held.orders.remove(&key) {
                 self.obey_or_hold(heard);
             }
