@@ -110,7 +110,8 @@ struct Count {
     failed_of_all: u64,
 }
 
-/// On the word of every holder of now: what a shard has told once is stored there, and never less later.
+/// On the word of every holder of now: what a shard has told once is stored there, and never less later, but where a gang begins anew as
+/// a whole. Then so many had not succeeded as the job needs, and all of it is at one shard, which tells of it in order.
 fn count(picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
     let mut out = Count::default();
     for key in job.slices().into_keys() {
