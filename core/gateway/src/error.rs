@@ -79,6 +79,8 @@ pub enum ErrorReason {
     NoRollout,
     /// The job has no schedule.
     NotATemplate,
+    /// The job runs nothing itself: its schedule makes jobs of it.
+    IsATemplate,
     /// Nothing of the cluster waits for a loss to be accepted.
     NoLossToAccept,
     /// Another create took the name meanwhile.
@@ -131,6 +133,7 @@ impl ErrorReason {
             | Self::VolumeUnfit
             | Self::NoRollout
             | Self::NotATemplate
+            | Self::IsATemplate
             | Self::NoLossToAccept => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {

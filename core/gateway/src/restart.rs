@@ -50,6 +50,16 @@ pub async fn restart_job<F: Facts>(
 
 /// The head after a restart.
 fn restarted(at: &Present, restart: &Restart, now: Timestamp) -> Result<Head, ApiError> {
+    if at.spec.is_template() {
+        return Err(ApiError::new(
+            ErrorReason::IsATemplate,
+            format!(
+                "job `{name}` runs nothing itself: jobs are made of it by its schedule; restart one of these (`echelon job list`), or make one \
+                 now (`echelon job trigger {name}`)",
+                name = at.head.name
+            ),
+        ));
+    }
     let version = at.head.version.next();
     let Some((group, numbers)) = part(at, restart)? else {
         let goal = Goal {

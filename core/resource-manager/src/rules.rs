@@ -161,6 +161,12 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
         let words = format!("{} of {of}, max_failed is {said}", count.failed);
         return Some(failed(Reason::new(ReasonCode::TooManyFailed).at(words)));
     }
+    let needed = spec.rules.completion.needed(of);
+    let asked = matches!(spec.rules.completion, Completion::Successes(_));
+    if asked && open > 0 && of.saturating_sub(count.failed) < needed {
+        let words = format!("{} of {of}, completion needs {needed}", count.failed);
+        return Some(failed(Reason::new(ReasonCode::TooManyFailed).at(words)));
+    }
     (open == 0).then(|| failed(Reason::new(ReasonCode::RetriesExhausted)))
 }
 
@@ -257,7 +263,11 @@ mod tests {
             ("too few", with(some, None), 3, 5, None),
             ("enough", with(some, None), 4, 5, MET),
             ("enough, and none left", with(some, None), 5, 5, None),
+            ("it can just be reached", with(some, None), 0, 6, None),
+            ("it cannot be any more", with(some, None), 2, 7, TOO_MANY),
+            ("nor could it, and all have ended", with(some, None), 3, 7, None),
             ("any", with(any, None), 1, 0, MET),
+            ("any still may", with(any, None), 0, 9, None),
             ("within the budget", with(Completion::All, budget(2)), 0, 2, None),
             ("beyond it", with(Completion::All, budget(2)), 0, 3, TOO_MANY),
             ("none may", with(Completion::All, budget(0)), 0, 1, TOO_MANY),
