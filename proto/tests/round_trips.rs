@@ -192,6 +192,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             update_failures,
             hosts: (max_unavailable % 3 > 0).then_some(max_unavailable / 3),
             restarting,
+            crash_looping: restarting / 2,
             first_behind: last_begun.map(|_| max_unavailable),
         }
     })

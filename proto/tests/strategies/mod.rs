@@ -316,6 +316,7 @@ pub fn progress() -> impl Strategy<Value = Progress> {
             released,
             keep_until,
             restart,
+            crash_looping: since.0 % 7,
         }
     })
 }
@@ -799,15 +800,16 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
 }
 
 pub fn control() -> impl Strategy<Value = Control> {
-    let key = of(any::<[u128; 2]>());
-    let fields = (version(), any::<bool>(), text(), text(), at(), key);
-    fields.prop_map(|(version, kills_off, by, why, at, key)| Control {
+    let keys = (of(any::<[u128; 2]>()), of(any::<[u128; 2]>()));
+    let fields = (version(), any::<bool>(), text(), text(), at(), keys);
+    fields.prop_map(|(version, kills_off, by, why, at, (key, former))| Control {
         version,
         kills_off,
         by,
         why,
         at,
         token_key: key.map(TokenKey::new),
+        former_token_key: former.map(TokenKey::new),
     })
 }
 

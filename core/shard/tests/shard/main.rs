@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod adopt;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod alone;
