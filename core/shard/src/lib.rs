@@ -38,6 +38,7 @@ mod instances;
 mod intend;
 mod journal;
 mod keep;
+mod keep_read;
 mod keep_store;
 mod kill;
 mod launch;

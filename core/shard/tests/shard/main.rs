@@ -48,6 +48,8 @@ mod leadership;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod logs_stored;
+#[cfg(test)]
 mod losses;
 #[cfg(test)]
 mod moves;
