@@ -49,6 +49,8 @@ pub enum ErrorReason {
     VolumeNotFound,
     /// As many hosts of the cluster as may be are to be empty.
     TooManyDrains,
+    /// More wishes about volumes of a cluster than may wait for its shard.
+    TooManyWishes,
     /// An instance holds the volume.
     VolumeHeld,
     /// The volume is to be destroyed.
@@ -128,6 +130,7 @@ impl ErrorReason {
             | Self::InstanceNotBegun
             | Self::ClusterLeft
             | Self::TooManyDrains
+            | Self::TooManyWishes
             | Self::VolumeHeld
             | Self::VolumeDestroying
             | Self::VolumeUnfit

@@ -73,6 +73,7 @@ mod view;
 mod volumes;
 mod waiting;
 mod wanted;
+mod wishes;
 
 pub use alone::PoolHere;
 pub use check::{Broken, check};

@@ -79,4 +79,6 @@ mod volumes;
 #[cfg(test)]
 mod wakes;
 #[cfg(test)]
+mod wishes;
+#[cfg(test)]
 mod world;
