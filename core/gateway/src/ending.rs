@@ -5,7 +5,7 @@ use crate::ask;
 use crate::change::{self, Change};
 use crate::error::{ApiError, ErrorReason};
 use crate::port::Facts;
-use crate::update::update_job;
+use crate::update::{update_job, wrong_group};
 use crate::view::JobView;
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::spec::{JobKind, JobSpec};
@@ -85,10 +85,6 @@ fn group_of(spec: &JobSpec, wanted: Option<GroupName>) -> Result<GroupName, ApiE
         .map(|g| &g.name)
         .filter(|g| driver != Some(g))
         .collect();
-    let names = || {
-        let names: Vec<&str> = others.iter().map(|g| g.as_str()).collect();
-        format!("must be named, one of {}", names.join(", "))
-    };
     match (wanted, others.as_slice()) {
         (Some(group), _) if driver == Some(&group) => Err(ApiError::field(
             "group",
@@ -96,7 +92,7 @@ fn group_of(spec: &JobSpec, wanted: Option<GroupName>) -> Result<GroupName, ApiE
         )),
         (Some(group), others) if others.contains(&&group) => Ok(group),
         (None, [only]) => Ok(GroupName::clone(only)),
-        _ => Err(ApiError::field("group", names())),
+        (wanted, others) => Err(wrong_group(wanted.as_ref(), others.iter().copied())),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::token::TokenKey;
 /// All switches, in one row, with what else is one for the whole system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Control {
-    /// Counts the writes of this row, from 1; 0: nobody ever set a switch.
+    /// Counts the writes of this row, from 1, those of keys included; 0: nobody ever wrote it.
     pub version: Version,
     /// No shard kills anything.
     pub kills_off: bool,
