@@ -22,6 +22,11 @@ pub enum Command {
         #[arg(long, env = "USER", value_name = "NAME", default_value = "")]
         by: String,
     },
+    /// Make a new key that tokens of drivers are signed with
+    ///
+    /// Tokens that runs have are good until it is done again: begin all drivers anew in between, and then nothing signed before the first time is
+    /// good any more.
+    RotateTokenKey,
 }
 
 /// How a switch stands.
@@ -38,6 +43,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     let control = match command {
         Command::Show => get(context).await?,
         Command::Kills { kills, why, by } => update(context, (kills, why, by)).await?,
+        Command::RotateTokenKey => return rotate(context).await,
     };
     show(context, &control);
     Ok(())
@@ -74,6 +80,23 @@ async fn update(
         async move { service.update_control(request).await }
     });
     Ok(updated.await?.control.unwrap_or_default())
+}
+
+/// Names the row that it has read, so that a request that is repeated makes one new key and not two.
+async fn rotate(context: &Context) -> Result<(), Failure> {
+    let request = v1::RotateTokenKeyRequest {
+        etag: get(context).await?.etag,
+    };
+    let client = context.client().await?;
+    let rotated = client.repeat(|| {
+        let (mut service, request) = (client.control_service(), request.clone());
+        async move { service.rotate_token_key(request).await }
+    });
+    let control = rotated.await?.control.unwrap_or_default();
+    let people = "runs of drivers that begin from now on get tokens of a new key; tokens of before are good until it is changed again\n";
+    let value = output::message("Control", &control);
+    print!("{}", output::one(&value, "control", people, context.format()));
+    Ok(())
 }
 
 fn show(context: &Context, control: &v1::Control) {

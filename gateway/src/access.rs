@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use echelon_core_gateway::access::{check, check_method};
-use echelon_core_gateway::{ApiError, ErrorReason, resource};
+use echelon_core_gateway::{ApiError, ErrorReason, ask, resource};
 use echelon_core_model::JobId;
 use http::{HeaderMap, header};
 
@@ -16,7 +16,7 @@ use http::{HeaderMap, header};
 pub(crate) struct Driver(pub(crate) JobId);
 
 /// Who asks: `None` when no token is shown.
-pub(crate) fn driver(gateway: &Gateway, headers: &HeaderMap) -> Result<Option<Driver>, ApiError> {
+pub(crate) async fn driver(gateway: &Gateway, headers: &HeaderMap) -> Result<Option<Driver>, ApiError> {
     let Some(shown) = headers.get(header::AUTHORIZATION) else {
         return Ok(None);
     };
@@ -25,16 +25,23 @@ pub(crate) fn driver(gateway: &Gateway, headers: &HeaderMap) -> Result<Option<Dr
     let Some(token) = token else {
         return wrong("the header `authorization` must be `Bearer` and the token of a job's driver");
     };
-    let Some(key) = gateway.switches.token_key() else {
-        return Err(ApiError::new(
+    let known = gateway.switches.job_of(token.trim());
+    // Another gateway may have made a new key since the last look, and a shard signed with it.
+    let known = match known {
+        None if gateway.switches.may_look() => {
+            gateway.switches.know(&ask::control(&gateway.facts).await?);
+            gateway.switches.job_of(token.trim())
+        }
+        known => known,
+    };
+    match known {
+        Some(job) => Ok(Some(Driver(job))),
+        None if !gateway.switches.has_token_key() => Err(ApiError::new(
             ErrorReason::StorageUnavailable,
             "this gateway has not read the key of tokens yet; try again",
-        ));
-    };
-    match key.verify(token.trim()) {
-        Some(job) => Ok(Some(Driver(job))),
+        )),
         None => wrong(
-            "this is no token of a job's driver; leave it out (ECHELON_TOKEN, --token) to call as yourself",
+            "this is no token of a job's driver, or its key was changed twice since (`echelon control rotate-token-key`); leave it out (ECHELON_TOKEN, --token) to call as yourself",
         ),
     }
 }

@@ -165,7 +165,7 @@ async fn answered(app: App, mut request: Request) -> Response {
     if let Err(refusal) = checked {
         return refused(&app, &refusal);
     }
-    let driver = match access::driver(&app.gateway, request.headers()) {
+    let driver = match access::driver(&app.gateway, request.headers()).await {
         Ok(driver) => driver,
         Err(wrong) => return unknown_caller(&request, &wrong),
     };

@@ -54,6 +54,7 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
             let of = progress.and_then(|p| p.restart.as_ref());
             restart::restart(wish, of)
         }),
+        crash_looping: view.crash_looping(),
     }
 }
 

@@ -4,28 +4,37 @@ use crate::context::Gateway;
 use axum::response::Response;
 use echelon_core_gateway::ask;
 use echelon_core_gateway::control::ensure_token_key;
+use echelon_core_model::JobId;
 use echelon_core_model::control::Control;
-use echelon_core_model::token::TokenKey;
 use echelon_proto::convert::control::KILLS_OFF;
 use http::{HeaderName, HeaderValue};
 use maud::{Markup, html};
 use prometheus::IntGauge;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How often they are read: another gateway may have set them.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two looks because of tokens that nobody knows.
+const LOOKS: Duration = Duration::from_secs(1);
 
 /// The switches as they were last read.
 pub(crate) struct Switches {
     known: watch::Sender<Control>,
     off: IntGauge,
+    /// When a token that nobody knows made us look for a newer key.
+    looked: Mutex<Option<Instant>>,
 }
 
 impl Switches {
     pub(crate) fn new(off: IntGauge) -> Self {
         let known = watch::Sender::new(Control::default());
-        Self { known, off }
+        Self {
+            known,
+            off,
+            looked: Mutex::new(None),
+        }
     }
 
     /// Takes in how they stand, unless something newer is known.
@@ -40,9 +49,24 @@ impl Switches {
         });
     }
 
-    /// What tokens are signed with, once it was read.
-    pub(crate) fn token_key(&self) -> Option<TokenKey> {
-        self.known.borrow().token_key
+    /// The job that a token is for, by the keys that were read last.
+    pub(crate) fn job_of(&self, token: &str) -> Option<JobId> {
+        self.known.borrow().verify(token)
+    }
+
+    /// Whether any key was read.
+    pub(crate) fn has_token_key(&self) -> bool {
+        self.known.borrow().token_key.is_some()
+    }
+
+    /// Whether it is time to look for a newer key because of a token that nobody knows: whoever sends many of them must not make many reads.
+    pub(crate) fn may_look(&self) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = looked.is_none_or(|at| at.elapsed() >= LOOKS);
+        if due {
+            *looked = Some(Instant::now());
+        }
+        due
     }
 
     /// Says on an answer that kills are off.

@@ -9,6 +9,7 @@ use echelon_core_model::directive::{
 };
 use echelon_core_model::instance::Block;
 use echelon_core_model::restart::GroupRestarts;
+use echelon_core_model::store::ShardRow;
 use echelon_core_model::{Generation, JobId};
 use echelon_core_testkit::build::{JobBuilder, main_group};
 use echelon_proto::convert::shard::Changed;
@@ -192,6 +193,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             update_failures,
             hosts: (max_unavailable % 3 > 0).then_some(max_unavailable / 3),
             restarting,
+            crash_looping: restarting / 2,
             first_behind: last_begun.map(|_| max_unavailable),
         }
     })
@@ -252,7 +254,29 @@ fn report() -> impl Strategy<Value = Report> {
     )
 }
 
+/// What is bounded by estimated sizes is not larger than these.
+fn is_within(sizes: usize, row: &[u8], beside: usize) -> Result<(), TestCaseError> {
+    prop_assert!(
+        row.len() <= sizes + beside,
+        "{} bytes, {sizes} estimated",
+        row.len()
+    );
+    Ok(())
+}
+
 proptest! {
+    #[test]
+    fn wishes_about_volumes_take_no_more_than_is_estimated(volumes in any_of::volume_wishes()) {
+        let sizes = volumes.iter().map(|(id, wish)| wish.stored_size(id)).sum();
+        let row = ShardRow { volumes, ..ShardRow::default() };
+        is_within(sizes, &encode(&row), 16)?;
+    }
+
+    #[test]
+    fn lists_of_kept_runs_take_no_more_than_is_estimated(list in any_of::kept_runs()) {
+        is_within(usize::try_from(list.stored_size()).unwrap(), &encode(&list), 0)?;
+    }
+
     #[test]
     fn decided_rows_return(
         head in any_of::head(),

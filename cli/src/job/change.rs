@@ -1,5 +1,5 @@
-//! `echelon job update|rollback|stop|scale|delete`: changes of what is wanted. They answer at once; `job watch` shows what becomes
-//! of them.
+//! `echelon job update|rollback|stop|end|trigger|scale|delete`: changes of what is wanted. They answer at once, or with `--wait` when what was
+//! asked for has come about; `job watch` shows what becomes of them.
 
 use super::{show, watch};
 use crate::context::Context;

@@ -30,9 +30,7 @@ pub async fn dry_run(context: &Context, file: &Path) -> Result<(), Failure> {
         let message = format!("the gateway answers with what this version cannot read: {why}");
         Failure::new(Exit::Failed, message)
     })?;
-    let text = job_file::write(&spec, context.format())
-        .map_err(|why| Failure::new(Exit::Failed, why.to_string()))?;
-    print!("{text}");
+    print!("{}", job_file::write(&spec, context.format()));
     Ok(())
 }
 
@@ -88,6 +86,10 @@ fn people(told: &v1::PlanJobResponse) -> String {
         lines.push("hosts:     all that may be placed on are counted; which of them its constraints let, shards find out".to_owned());
     }
     lines.extend(told.waiting.iter().map(show::waiting));
+    lines.extend(show::after(&spec));
+    if !spec.after.is_empty() {
+        lines.push("           until then it waits; above is what could start if it need not".to_owned());
+    }
     if let Some(of) = &spec.schedule {
         lines.extend(schedule::due("next:", of, &told.next_times));
     }

@@ -68,6 +68,18 @@ fn people(job: &v1::Job) -> String {
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }
+    if job.crash_looping > 0 {
+        let fail = if job.crash_looping == 1 {
+            "instance fails"
+        } else {
+            "instances fail"
+        };
+        lines.push(format!(
+            "crashing:  {} {fail} again and again (`echelon job instances {}`)",
+            job.crash_looping,
+            output::escape(&job.display_name)
+        ));
+    }
     if !job.awaited_clusters.is_empty() {
         lines.push(format!(
             "awaits:    {}",
@@ -102,16 +114,18 @@ fn gang_policy(gang: &v1::Gang) -> String {
     format!("{fails}{together}")
 }
 
+/// What it waits for of other jobs.
+pub(super) fn after(spec: &v1::JobSpec) -> Vec<String> {
+    let told = |after: &v1::After| {
+        let condition = shape::word(after.condition().as_str_name(), "CONDITION_");
+        format!("after:     {} has {condition}", output::escape(&after.job))
+    };
+    spec.after.iter().map(told).collect()
+}
+
 /// What it waits for, and how it ends, where that is not as usual.
 fn rules(spec: &v1::JobSpec) -> Vec<String> {
-    let mut lines = Vec::new();
-    for after in &spec.after {
-        let condition = shape::word(after.condition().as_str_name(), "CONDITION_");
-        lines.push(format!(
-            "after:     {} has {condition}",
-            output::escape(&after.job)
-        ));
-    }
+    let mut lines = after(spec);
     if !spec.driver.is_empty() {
         lines.push(format!(
             "driver:    group {}: the job ends with it",

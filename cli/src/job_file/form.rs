@@ -15,7 +15,7 @@ pub trait Form {
     fn schema() -> Value;
 }
 
-/// Numbers of up to nine digits, at most three of them behind the point, as patterns know them.
+/// Decimal numbers as patterns know them; how large and how exact they may be is judged where they are read.
 const DECIMAL: &str = r"([0-9]+\.?[0-9]*|\.[0-9]+)";
 
 fn one_of<T>(description: &str, words: &[(&str, T)]) -> Value {

@@ -24,7 +24,6 @@ mod write;
 pub use refused::Wanted;
 pub use scalar::Scalar;
 pub use schema::text as schema_text;
-pub use write::NoForm;
 
 use crate::exit::Failure;
 use crate::output::{self, Format};
@@ -146,16 +145,13 @@ pub fn read(file: &Path) -> Result<Wanted, Failure> {
 }
 
 /// The job file of a specification, with every default written out: as YAML, unless JSON or the name alone is asked for.
-///
-/// # Errors
-/// What no job file can say.
-pub fn write(spec: &JobSpec, format: Format) -> Result<String, NoForm> {
-    let file = write::file(spec)?;
-    Ok(match format {
+pub fn write(spec: &JobSpec, format: Format) -> String {
+    let file = write::file(spec);
+    match format {
         Format::Json => as_yaml(&serde_json::to_string_pretty(&file).unwrap_or_default()) + "\n",
         Format::Name => format!("{}\n", output::escape(&spec.name)),
         Format::Table | Format::Wide | Format::Yaml => serde_saphyr::to_string(&file).unwrap_or_default(),
-    })
+    }
 }
 
 /// JSON as YAML takes it: a few characters that it allows inside texts have to be escaped there.

@@ -83,7 +83,8 @@ fn in_file(path: &str) -> String {
     let mut out = path.to_owned();
     for (api, file) in [
         (".health.probe", ".health"),
-        (".replace_after", ""),
+        (".on_unreachable.replace_after", ".on_unreachable"),
+        (".on_cluster_loss.replace_after", ".on_cluster_loss"),
         ("max_unavailable_percent", "max_unavailable"),
         (".percent", ""),
         ("cpus_milli", "cpus"),
@@ -169,5 +170,8 @@ mod tests {
             ),
             ["line 8: groups.a.resources.cpus", "line 4: groups.b.volume.size"]
         );
+        let volume = "name: x\nkind: stateful\ncommand: y\nvolume:\n  path: data\n  size: 1GiB\n  replace_after: 1h\nresources: {cpus: 1, memory: 1MiB}\n";
+        let of_volume = ["spec.groups[0].volume.replace_after"];
+        assert_eq!(places(volume, &of_volume), ["line 7: volume.replace_after"]);
     }
 }

@@ -76,22 +76,26 @@ fn constraint(r: &mut Reader, path: &str, file: ConstraintFile) -> Option<Constr
         asked.push((Test::Exists, !exists));
     }
     let compared = [
-        (Comparison::Less, "less", &file.less),
-        (Comparison::AtMost, "at_most", &file.at_most),
-        (Comparison::More, "more", &file.more),
-        (Comparison::AtLeast, "at_least", &file.at_least),
+        (Comparison::Less, false, "less", &file.less),
+        (Comparison::AtMost, false, "at_most", &file.at_most),
+        (Comparison::More, false, "more", &file.more),
+        (Comparison::AtLeast, false, "at_least", &file.at_least),
+        (Comparison::Less, true, "not_less", &file.not_less),
+        (Comparison::AtMost, true, "not_at_most", &file.not_at_most),
+        (Comparison::More, true, "not_more", &file.not_more),
+        (Comparison::AtLeast, true, "not_at_least", &file.not_at_least),
     ];
-    for (how, field, text) in compared {
+    for (how, negate, field, text) in compared {
         if text.is_some() {
             let n = r.value(&format!("{path}.{field}"), text.as_ref(), number, Number(0));
-            asked.push((Test::Compares(how, n), false));
+            asked.push((Test::Compares(how, n), negate));
         }
     }
     let (Some((test, negate)), true) = (asked.pop(), asked.is_empty()) else {
         r.wrong(
             path,
             "needs exactly one of `in`, `not_in`, `equals`, `not_equals`, `exists`, `less`, `at_most`, `more`, `at_least`, \
-             `matches` and `not_matches`",
+             `not_less`, `not_at_most`, `not_more`, `not_at_least`, `matches` and `not_matches`",
         );
         return None;
     };

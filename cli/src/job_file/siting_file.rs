@@ -29,6 +29,14 @@ shapes! {
         more: Option<Scalar<Decimal>>,
         /// It is a number, and not less.
         at_least: Option<Scalar<Decimal>>,
+        /// It is no number, or not less: hosts without it pass, too.
+        not_less: Option<Scalar<Decimal>>,
+        /// It is no number, or more: hosts without it pass, too.
+        not_at_most: Option<Scalar<Decimal>>,
+        /// It is no number, or not more: hosts without it pass, too.
+        not_more: Option<Scalar<Decimal>>,
+        /// It is no number, or less: hosts without it pass, too.
+        not_at_least: Option<Scalar<Decimal>>,
         /// All of it matches this regular expression.
         matches: Option<Scalar>,
         /// It does not match this regular expression.

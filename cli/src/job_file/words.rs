@@ -1,4 +1,4 @@
-//! Words of job files, each list once: for what reads them and for what writes them.
+//! Words of job files that are a choice, for what reads, writes and describes them. Names of strategies and of runtime variables are where these are.
 
 use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::nearest;

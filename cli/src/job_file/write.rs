@@ -24,18 +24,9 @@ use echelon_core_model::volume::PersistentVolume;
 use echelon_core_model::{GroupName, Kind, Resources, Span};
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use thiserror::Error;
-
-/// A rule about hosts that only the API can say: not being a number that compares so.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the rule `{0}` has no form in a job file; it was made by another program")]
-pub struct NoForm(String);
 
 /// The job file that says the same.
-///
-/// # Errors
-/// What no job file can say.
-pub fn file(spec: &JobSpec) -> Result<JobFile, NoForm> {
+pub fn file(spec: &JobSpec) -> JobFile {
     let rules = &spec.rules;
     let file = JobFile {
         name: some(&spec.name),
@@ -69,24 +60,21 @@ pub fn file(spec: &JobSpec) -> Result<JobFile, NoForm> {
         ..JobFile::default()
     };
     match spec.groups.as_slice() {
-        [only] if only.name.as_str() == GroupName::DEFAULT => Ok(file.with_group(group(only, spec.kind)?)),
+        [only] if only.name.as_str() == GroupName::DEFAULT => file.with_group(group(only, spec.kind)),
         groups => {
-            let groups = groups
-                .iter()
-                .map(|g| Ok((g.name.to_string(), group(g, spec.kind)?)));
-            let groups = groups.collect::<Result<BTreeMap<_, _>, _>>()?;
-            Ok(JobFile {
-                groups: Some(groups),
+            let groups = groups.iter().map(|g| (g.name.to_string(), group(g, spec.kind)));
+            JobFile {
+                groups: Some(groups.collect()),
                 ..file
-            })
+            }
         }
     }
 }
 
-fn group(g: &GroupSpec, kind: JobKind) -> Result<GroupFile, NoForm> {
+fn group(g: &GroupSpec, kind: JobKind) -> GroupFile {
     let task = task::task(&g.runtime);
-    let sited = siting::siting(g)?;
-    Ok(GroupFile {
+    let sited = siting::siting(g);
+    GroupFile {
         // Those of a daemon are counted.
         instances: some(g.instances).filter(|_| kind != JobKind::Daemon),
         max_running: g.max_running.and_then(some),
@@ -114,7 +102,7 @@ fn group(g: &GroupSpec, kind: JobKind) -> Result<GroupFile, NoForm> {
         health: task.health,
         resources: Some(resources(g.resources)),
         ..sited
-    })
+    }
 }
 
 fn gang(g: &Gang) -> GangFile {

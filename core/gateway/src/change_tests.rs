@@ -213,3 +213,54 @@ fn a_lost_answer_is_settled_by_the_same_decision() {
     assert!(call.answer().unwrap().is_ok());
     assert_eq!(store.heads[&job].goal.restarts, 1, "asked once, done once");
 }
+
+#[test]
+fn what_cannot_be_changed_is_told_with_what_it_must_stay() {
+    let (mut store, _) = web();
+    let mut told = |edit: fn(&mut JobSpec)| {
+        let done = run(&mut store, move |facts| async move {
+            let edit = |present: &JobSpec| {
+                let mut spec = present.clone();
+                edit(&mut spec);
+                Ok((spec, 0))
+            };
+            update_job(&facts, by_name(""), edit, LATER).await
+        });
+        let violation = done.unwrap_err().violations.remove(0);
+        format!("{} {}", violation.field, violation.problem)
+    };
+    let driver = told(|spec| spec.rules.driver = spec.groups.first().map(|g| g.name.clone()));
+    assert_eq!(driver, "job.spec.driver cannot be changed and must stay away");
+    let revocable = told(|spec| spec.revocable = true);
+    assert_eq!(
+        revocable,
+        "job.spec.revocable cannot be changed and must stay `false`"
+    );
+    let clusters = told(|spec| spec.clusters.only = vec!["east".to_owned()]);
+    assert_eq!(
+        clusters,
+        "job.spec.clusters cannot be changed and must stay as it was"
+    );
+}
+
+#[test]
+fn a_group_that_is_not_there_or_not_named_is_told_with_those_that_are() {
+    let (mut store, job) = web();
+    let spec = JobBuilder::service("web", 2)
+        .with_group("db", 1, echelon_core_model::Resources::ZERO)
+        .build();
+    store.specs.insert((job, 1), spec);
+    let mut told = |group: Option<&'static str>| {
+        let done = run(&mut store, move |facts| async move {
+            let group = group.map(echelon_core_model::GroupName::new);
+            scale_job(&facts, by_name(""), group, 3, LATER).await
+        });
+        let violation = done.unwrap_err().violations.remove(0);
+        format!("{} {}", violation.field, violation.problem)
+    };
+    assert_eq!(told(Some("dbb")), "group `dbb` is none of main, db");
+    assert_eq!(
+        told(None),
+        "group has to be named, since the job has several: main, db"
+    );
+}

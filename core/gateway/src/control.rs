@@ -68,6 +68,7 @@ pub async fn update_control<F: Facts>(
             why: wanted.why.clone(),
             at: now,
             token_key: before.token_key,
+            former_token_key: before.former_token_key,
         };
         let same = Control {
             version: before.version,
@@ -85,10 +86,44 @@ pub async fn update_control<F: Facts>(
             return Ok(after);
         }
     }
-    Err(ApiError::new(
+    Err(contention())
+}
+
+fn contention() -> ApiError {
+    ApiError::new(
         ErrorReason::Contention,
         "others set the switches all the time; nothing was changed, try again",
-    ))
+    )
+}
+
+/// Makes another key that tokens are signed with. The one before is good until this is done again; who set the switches last stays.
+///
+/// # Errors
+/// An old etag, or storage.
+pub async fn rotate_token_key<F: Facts>(
+    facts: &F,
+    etag: &str,
+    chance: [u128; 2],
+) -> Result<Control, ApiError> {
+    for _ in 0..TRIES {
+        let before = ask::settled_control(facts).await?;
+        check_etag(etag, before.version, "the row of switches")?;
+        let expected = before.version;
+        let control = Control {
+            version: expected.next(),
+            token_key: Some(TokenKey::new(chance)),
+            former_token_key: before.token_key,
+            ..before
+        };
+        let decision = Decision::PutControl {
+            control: control.clone(),
+            expected,
+        };
+        if ask::decide(facts, decision, "the key of tokens").await? == Decided::Applied {
+            return Ok(control);
+        }
+    }
+    Err(contention())
 }
 
 /// Makes the key that tokens are signed with, where there is none.

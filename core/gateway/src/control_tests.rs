@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{Memory, NOW, Running, run};
-use echelon_core_model::Version;
+use echelon_core_model::{JobId, Version};
 
 fn wanted(off: bool, why: &str) -> Switches {
     Switches {
@@ -123,4 +123,41 @@ fn the_key_of_tokens_is_made_once_and_outlives_every_switch() {
     assert_eq!(ensure(&mut store, 9), key);
     update(&mut store, wanted(false, "")).unwrap();
     assert_eq!(store.control.token_key, key);
+}
+
+#[test]
+fn a_token_outlives_one_change_of_the_key_and_not_two() {
+    let mut store = Memory::new();
+    let rotate = |store: &mut Memory, etag: &'static str, chance: u128| {
+        run(store, move |facts| async move {
+            rotate_token_key(&facts, etag, [chance, 2]).await
+        })
+    };
+    update(&mut store, wanted(true, "a bad release")).unwrap();
+    run(&mut store, |facts| async move {
+        ensure_token_key(&facts, [1, 2]).await
+    })
+    .unwrap();
+    let job = JobId(7);
+    let token = store.control.token_key.unwrap().sign(job).unwrap();
+    assert_eq!(store.control.verify(&token), Some(job));
+    let after = rotate(&mut store, "2", 3).unwrap();
+    assert_eq!(
+        (after.version, after.kills_off, after.by.as_str()),
+        (Version(3), true, "ann")
+    );
+    let newer = after.token_key.unwrap().sign(job).unwrap();
+    assert_ne!(newer, token);
+    // Repeated, as after a lost answer, it does nothing.
+    assert_eq!(
+        rotate(&mut store, "2", 4).unwrap_err().reason,
+        ErrorReason::EtagStale
+    );
+    update(&mut store, wanted(false, "")).unwrap();
+    assert_eq!([&token, &newer].map(|t| store.control.verify(t)), [Some(job); 2]);
+    rotate(&mut store, "", 5).unwrap();
+    assert_eq!(
+        [&token, &newer].map(|t| store.control.verify(t)),
+        [None, Some(job)]
+    );
 }

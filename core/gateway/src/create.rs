@@ -125,15 +125,20 @@ async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<Option<Po
     validate::in_pools(&request.spec.pool, &pools, "job.spec", &mut out);
     bounds::check(&request.spec, None, &pools, "job.spec", &mut out);
     validate::in_clusters(facts, &request.spec, "job.spec", &mut out).await?;
-    find_awaited(facts, &mut request.spec, &mut out).await?;
+    find_awaited(facts, &mut request.spec, "job.spec", &mut out).await?;
     out.done()?;
     Ok(pools.pools.get(&request.spec.pool).map(|p| p.id.clone()))
 }
 
 /// Finds the jobs that this one is to wait for: they have to be there now, so that no two can wait for each other.
-async fn find_awaited<F: Facts>(facts: &F, spec: &mut JobSpec, out: &mut Violations) -> Result<(), ApiError> {
+pub(crate) async fn find_awaited<F: Facts>(
+    facts: &F,
+    spec: &mut JobSpec,
+    path: &str,
+    out: &mut Violations,
+) -> Result<(), ApiError> {
     for (i, after) in spec.rules.after.iter_mut().enumerate() {
-        let field = format!("job.spec.after[{i}].job");
+        let field = format!("{path}.after[{i}].job");
         let Some(wanted) = job_ref(&after.job) else {
             out.check(false, field, "must be the name or id of a job");
             continue;

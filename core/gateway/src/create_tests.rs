@@ -316,3 +316,18 @@ fn a_job_that_is_to_be_waited_for_is_found_at_the_submit_or_refused() {
     create(&mut store, "r2", 1, 4).unwrap();
     assert_eq!(submit(&mut store, "hello", 5).unwrap().head, later.head);
 }
+
+#[test]
+fn a_plan_of_a_job_that_waits_for_one_that_is_not_there_is_refused_as_a_submit_is() {
+    let mut store = Memory::new();
+    let plan = |store: &mut Memory| {
+        let CreateJob { spec, .. } = waiting_for("hello");
+        run(store, move |facts| async move {
+            validate::planned(&facts, spec, None, Vec::new(), 1).await
+        })
+    };
+    let early = plan(&mut store).unwrap_err();
+    assert_eq!(early.violations[0].field, "spec.after[0].job");
+    let hello = create(&mut store, "r1", 1, 2).unwrap().head.job;
+    assert_eq!(plan(&mut store).unwrap().rules.after[0].id, Some(hello));
+}

@@ -3,14 +3,16 @@
 
 use crate::ask;
 use crate::change::{self, Change};
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorReason};
 use crate::port::Facts;
-use crate::update::update_job;
+use crate::update::{update_job, wrong_group};
 use crate::view::JobView;
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{Assignment, GroupName, RangeSet, Timestamp};
 
+/// How often others may come first before the caller is told.
+const TRIES: u32 = 16;
 /// Most ranges of withdrawn numbers of a group: some KiB of its spec. Numbers that follow each other are one.
 const RANGES: usize = 2_000;
 
@@ -27,19 +29,30 @@ pub async fn end_instances<F: Facts>(
     if numbers.is_empty() {
         return Err(ApiError::field("numbers", "must name instances"));
     }
-    let at = change::present(facts, &change).await?;
-    change::check_alive(&at)?;
-    let group = group_of(&at.spec, group)?;
-    check_kind(&at.spec)?;
-    let assignment = ask::assignment(facts, at.head.job).await?;
-    let here = staying(&assignment, &group);
-    let edit = move |present: &JobSpec| {
-        let mut spec = present.clone();
-        withdraw(&mut spec, &group, &numbers, &here)?;
-        // Some bytes for each range, of which there are not many.
-        Ok((spec, 0))
-    };
-    update_job(facts, change, edit, now).await
+    for _ in 0..TRIES {
+        let at = change::present(facts, &change).await?;
+        change::check_alive(&at)?;
+        let group = group_of(&at.spec, group.clone())?;
+        check_kind(&at.spec)?;
+        // Read after the head, and of use with this one only: which numbers there are, and how many of them are wanted, go together.
+        let assignment = ask::assignment(facts, at.head.job).await?;
+        let here = staying(&assignment, &group);
+        let edit = |present: &JobSpec| {
+            let mut spec = present.clone();
+            withdraw(&mut spec, &group, &numbers, &here)?;
+            // Some bytes for each range, of which there are not many.
+            Ok((spec, 0))
+        };
+        let exact = Change {
+            etag: at.head.version.to_string(),
+            ..change.clone()
+        };
+        match update_job(facts, exact, edit, now).await {
+            Err(wrong) if wrong.reason == ErrorReason::EtagStale && change.etag.is_empty() => {}
+            done => return done,
+        }
+    }
+    Err(change::contention(&change.job))
 }
 
 /// A daemon has as many instances as there are hosts, and a gang its places from 0 on: neither can do without one of them.
@@ -72,10 +85,6 @@ fn group_of(spec: &JobSpec, wanted: Option<GroupName>) -> Result<GroupName, ApiE
         .map(|g| &g.name)
         .filter(|g| driver != Some(g))
         .collect();
-    let names = || {
-        let names: Vec<&str> = others.iter().map(|g| g.as_str()).collect();
-        format!("must be named, one of {}", names.join(", "))
-    };
     match (wanted, others.as_slice()) {
         (Some(group), _) if driver == Some(&group) => Err(ApiError::field(
             "group",
@@ -83,11 +92,12 @@ fn group_of(spec: &JobSpec, wanted: Option<GroupName>) -> Result<GroupName, ApiE
         )),
         (Some(group), others) if others.contains(&&group) => Ok(group),
         (None, [only]) => Ok(GroupName::clone(only)),
-        _ => Err(ApiError::field("group", names())),
+        (wanted, others) => Err(wrong_group(wanted.as_ref(), others.iter().copied())),
     }
 }
 
-/// Takes numbers out of a group, `here` being those that it has.
+/// Takes numbers out of a group, `here` being those that it has. The count is lowered by as many, but for those that an earlier lowering of
+/// the count has still to take away: which ones these are nobody has decided yet, so the named ones are.
 fn withdraw(
     spec: &mut JobSpec,
     group: &GroupName,
@@ -111,7 +121,9 @@ fn withdraw(
     let Some(found) = spec.groups.iter_mut().find(|g| g.name == *group) else {
         return Err(ApiError::field("group", "is not one of the job's"));
     };
-    let left = u64::from(found.instances).saturating_sub(new.count());
+    let wanted = u64::from(found.instances);
+    let going = here.minus(&before).count().saturating_sub(wanted);
+    let left = wanted.saturating_sub(new.count().saturating_sub(going));
     if left < least {
         return Err(ApiError::field(
             "numbers",
@@ -134,14 +146,24 @@ fn withdraw(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::JobRef;
+    use crate::testing::{Memory, NOW, Running, run, web};
+    use crate::update::scale_job;
     use echelon_core_model::gang::Gang;
     use echelon_core_model::resources::Resources;
-    use echelon_core_model::{InstanceNumber, InstanceRange, Span};
+    use echelon_core_model::{AssignedRange, ClusterId, Generation, InstanceNumber, InstanceRange, Span};
     use echelon_core_testkit::build::JobBuilder;
 
     fn set(ranges: &[(u32, u32)]) -> RangeSet {
         let ranges = ranges.iter().map(|(a, b)| InstanceRange::new(*a, *b).unwrap());
         ranges.collect()
+    }
+
+    fn named() -> Change {
+        Change {
+            job: JobRef::Name("web".into()),
+            etag: String::new(),
+        }
     }
 
     fn driven() -> (JobSpec, GroupName) {
@@ -179,6 +201,84 @@ mod tests {
         // All of them may go: a driver may need none for a while.
         withdraw(&mut spec, &group, &here, &here).unwrap();
         assert_eq!(spec.group(&group).unwrap().instances, 0);
+    }
+
+    #[test]
+    fn what_is_ended_while_a_lowered_count_waits_is_among_those_that_it_takes_away() {
+        let group = GroupName::new(GroupName::DEFAULT);
+        let (spec, _) = driven();
+        let counted = |instances: u32, numbers: &RangeSet| {
+            let mut spec = spec.clone();
+            spec.groups
+                .iter_mut()
+                .filter(|g| g.name == group)
+                .for_each(|g| g.instances = instances);
+            withdraw(&mut spec, &group, numbers, &set(&[(0, 9)])).unwrap();
+            // Again, as after a lost answer: nothing changes.
+            let once = spec.clone();
+            withdraw(&mut spec, &group, numbers, &set(&[(0, 9)])).unwrap();
+            assert_eq!(spec, once);
+            spec.group(&group).unwrap().instances
+        };
+        assert_eq!(counted(10, &set(&[(9, 9)])), 9);
+        assert_eq!(counted(8, &set(&[(9, 9)])), 8, "one of two that were to go");
+        assert_eq!(counted(8, &set(&[(3, 3), (9, 9)])), 8);
+        assert_eq!(
+            counted(8, &set(&[(7, 9)])),
+            7,
+            "two of them were to go, the third is one more"
+        );
+        assert_eq!(
+            counted(12, &set(&[(9, 9)])),
+            11,
+            "a raised count is lowered by those that are named"
+        );
+    }
+
+    #[test]
+    fn an_end_that_a_lowered_count_overtakes_is_decided_anew() {
+        let (mut store, job) = web();
+        let group = GroupName::new(GroupName::DEFAULT);
+        let ranges = |last| {
+            let mut assignment = Assignment::new(job);
+            let range = AssignedRange {
+                range: InstanceRange::new(0, last).unwrap(),
+                cluster: ClusterId::new("a"),
+                generation: Generation(1),
+                former: None,
+                releasing: None,
+            };
+            assignment.groups.insert(group.clone(), vec![range]);
+            assignment
+        };
+        let count = |store: &mut Memory, n: u32| {
+            let done = run(store, move |facts| async move {
+                scale_job(&facts, named(), None, n, NOW).await
+            });
+            done.unwrap();
+        };
+        count(&mut store, 10);
+        store.assignments.insert(job, ranges(9));
+        let mut end = Running::start(|facts| async move {
+            let numbers = std::iter::once(InstanceNumber(9)).collect();
+            end_instances(&facts, named(), (None, numbers), NOW).await
+        });
+        // It has read the job and its ten numbers when the count is lowered.
+        for _ in 0..6 {
+            end.step(&mut store, false);
+        }
+        count(&mut store, 9);
+        while !end.is_done() {
+            end.step(&mut store, false);
+        }
+        let head = end.answer().unwrap().unwrap().head;
+        let spec = &store.specs[&(job, head.spec_version)];
+        assert_eq!(
+            spec.group(&group).unwrap().instances,
+            9,
+            "the ninth is the one that goes"
+        );
+        assert!(spec.rules.withdrawn(&group).contains(InstanceNumber(9)));
     }
 
     #[test]

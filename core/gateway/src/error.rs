@@ -49,6 +49,8 @@ pub enum ErrorReason {
     VolumeNotFound,
     /// As many hosts of the cluster as may be are to be empty.
     TooManyDrains,
+    /// More wishes about volumes of a cluster than may wait for its shard.
+    TooManyWishes,
     /// An instance holds the volume.
     VolumeHeld,
     /// The volume is to be destroyed.
@@ -79,6 +81,8 @@ pub enum ErrorReason {
     NoRollout,
     /// The job has no schedule.
     NotATemplate,
+    /// The job runs nothing itself: its schedule makes jobs of it.
+    IsATemplate,
     /// Nothing of the cluster waits for a loss to be accepted.
     NoLossToAccept,
     /// Another create took the name meanwhile.
@@ -126,11 +130,13 @@ impl ErrorReason {
             | Self::InstanceNotBegun
             | Self::ClusterLeft
             | Self::TooManyDrains
+            | Self::TooManyWishes
             | Self::VolumeHeld
             | Self::VolumeDestroying
             | Self::VolumeUnfit
             | Self::NoRollout
             | Self::NotATemplate
+            | Self::IsATemplate
             | Self::NoLossToAccept => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {

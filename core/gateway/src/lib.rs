@@ -42,6 +42,7 @@ pub mod update;
 pub mod validate;
 pub mod view;
 pub mod volumes;
+mod wishes;
 
 pub use error::{ApiError, Code, ErrorReason, Violation};
 pub use port::Facts;

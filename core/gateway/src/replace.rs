@@ -1,26 +1,24 @@
 //! Replaces an instance whose host is gone for good, and with it its volume: it begins anew with an empty one. What is in the volume is lost
-//! to it, so the caller has to name the volume that is given up. The wish is stored with the cluster and carried out by its shard,
-//! which leaves it out when the host is heard again before.
+//! to it, so the caller has to name the volume that is given up. The wish is stored with the cluster and carried out by its shard, once: it
+//! is void when the host is heard again before, and has to be said anew when the host is away another time.
 
 use crate::clusters;
 use crate::error::{ApiError, ErrorReason};
 use crate::instances::{self, InstanceSeen};
 use crate::port::Facts;
 use crate::resource::JobRef;
+use crate::{volumes, wishes};
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{
     ClusterId, GroupName, InstanceId, InstanceNumber, ReasonCode, RunState, Timestamp, VolumeId,
 };
-use std::collections::BTreeMap;
-
-/// Most volumes that may be given up at a cluster and not replaced yet: a wish is small, and a cluster's row has to stay so, too.
-const MOST_GIVEN_UP: usize = 1000;
 
 /// Has an instance begin anew with an empty volume in place of the one that it holds, which is named.
 ///
 /// # Errors
-/// No such job or instance; one without a volume, or with another one; one of which something is heard; or storage.
+/// No such job or instance; one without a volume, or with another one; one of which something is heard; too many wishes of which the
+/// shard has not heard; or storage.
 pub async fn replace_instance<F: Facts>(
     facts: &F,
     (job, group, number): (&JobRef, &GroupName, InstanceNumber),
@@ -55,12 +53,12 @@ pub async fn replace_instance<F: Facts>(
     let Some(cluster) = seen.instance.cluster.as_ref().map(|part| part.id.clone()) else {
         return Err(refuse("it belongs to no cluster".to_owned()));
     };
-    let wish = VolumeWish::GiveUp(InstanceId {
+    let instance = InstanceId {
         job: seen.job,
         group: group.clone(),
         number,
-    });
-    put(facts, &cluster, volume, &wish).await?;
+    };
+    put(facts, &cluster, (volume, &instance), now).await?;
     Ok(seen)
 }
 
@@ -76,34 +74,31 @@ fn heard(record: &InstanceRecord) -> Option<&Run> {
 async fn put<F: Facts>(
     facts: &F,
     cluster: &ClusterId,
-    volume: &VolumeId,
-    wish: &VolumeWish,
+    (volume, instance): (&VolumeId, &InstanceId),
+    now: Timestamp,
 ) -> Result<(), ApiError> {
+    let own = volumes::own(facts, cluster).await?;
     clusters::put(facts, cluster.as_str(), |before, _| {
         let mut after = before.clone();
-        // An instance has one volume: what it gave up before, it has another for.
-        after.volumes.retain(|_, w| w != wish);
-        if given_up(&after.volumes) >= MOST_GIVEN_UP {
-            drop_oldest(&mut after.volumes);
+        let asked = before
+            .volumes
+            .get(volume)
+            .filter(|wish| wishes::waits(&own, volume, wish));
+        let waits = [asked, own.volumes.get(volume)].into_iter().flatten();
+        if waits.filter_map(VolumeWish::given_up_by).any(|by| by == instance) {
+            return Ok(after);
         }
-        after.volumes.insert(volume.clone(), wish.clone());
+        let wish = VolumeWish::GiveUp {
+            instance: instance.clone(),
+            asked_at: wishes::next_moment(&before.volumes, &own, now),
+        };
+        wishes::drop_heard(&mut after.volumes, &own);
+        after.volumes.insert(volume.clone(), wish);
+        wishes::check_room(&before.name, &after.volumes)?;
         Ok(after)
     })
     .await?;
     Ok(())
-}
-
-fn given_up(wishes: &BTreeMap<VolumeId, VolumeWish>) -> usize {
-    let is = |w: &&VolumeWish| matches!(w, VolumeWish::GiveUp(_));
-    wishes.values().filter(is).count()
-}
-
-/// Volumes are named after the jobs that they were made for, and these in order of time.
-fn drop_oldest(wishes: &mut BTreeMap<VolumeId, VolumeWish>) {
-    let oldest = wishes.iter().find(|(_, w)| matches!(w, VolumeWish::GiveUp(_)));
-    if let Some(id) = oldest.map(|(id, _)| id.clone()) {
-        wishes.remove(&id);
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::{Goal, Head};
 use echelon_core_model::volume::HeldVolume;
-use echelon_core_model::{Generation, HostId, InstanceRange, JobId, Version};
+use echelon_core_model::{Generation, HostId, InstanceRange, JobId, Span, Version};
 use echelon_core_testkit::build::{JobBuilder, main_group};
+use std::collections::BTreeMap;
 
 const JOB: JobId = JobId(7);
 
@@ -65,12 +66,34 @@ fn db(state: RunState) -> Memory {
 }
 
 fn replace(store: &mut Memory, number: u32, volume: &str) -> Result<(), ApiError> {
+    replace_at(store, number, volume, NOW)
+}
+
+fn replace_at(store: &mut Memory, number: u32, volume: &str, now: Timestamp) -> Result<(), ApiError> {
     let volume = VolumeId::new(volume);
     let done = run(store, move |facts| async move {
         let of = (&JobRef::Id(JOB), &main_group(), InstanceNumber(number));
-        replace_instance(&facts, of, &volume, NOW).await
+        replace_instance(&facts, of, &volume, now).await
     });
     done.map(drop)
+}
+
+fn wish(job: JobId, number: u32, asked_at: u64) -> VolumeWish {
+    let instance = InstanceId {
+        job,
+        group: main_group(),
+        number: InstanceNumber(number),
+    };
+    VolumeWish::GiveUp {
+        instance,
+        asked_at: Timestamp(asked_at),
+    }
+}
+
+/// The shard has taken in all that was asked up to then.
+fn heard(store: &mut Memory, at: u64) {
+    let cluster = store.clusters.keys().next().unwrap().clone();
+    store.shards.entry(cluster).or_default().wishes_heard = Timestamp(at);
 }
 
 fn wishes(store: &Memory) -> Vec<(VolumeId, VolumeWish)> {
@@ -82,15 +105,35 @@ fn wishes(store: &Memory) -> Vec<(VolumeId, VolumeWish)> {
 fn who_names_the_volume_that_is_lost_has_it_given_up() {
     let mut store = db(RunState::Unreachable);
     replace(&mut store, 0, "v").unwrap();
-    let instance = InstanceId {
-        job: JOB,
-        group: main_group(),
-        number: InstanceNumber(0),
-    };
-    let wish = (VolumeId::new("v"), VolumeWish::GiveUp(instance));
-    assert_eq!(wishes(&store), std::slice::from_ref(&wish));
+    let asked = [(VolumeId::new("v"), wish(JOB, 0, NOW.0))];
+    assert_eq!(wishes(&store), asked);
+    replace_at(&mut store, 0, "v", NOW.plus(Span::seconds(1))).unwrap();
+    assert_eq!(wishes(&store), asked, "saying it again changes nothing");
+}
+
+#[test]
+fn what_the_shard_has_heard_is_void_and_may_be_asked_anew() {
+    let mut store = db(RunState::Unreachable);
     replace(&mut store, 0, "v").unwrap();
-    assert_eq!(wishes(&store), [wish], "saying it again changes nothing");
+    heard(&mut store, NOW.0);
+    // It is not carried out yet: no instance has found room.
+    let own = store.shards.values_mut().next().unwrap();
+    own.volumes.insert(VolumeId::new("v"), wish(JOB, 0, NOW.0));
+    replace_at(&mut store, 0, "v", NOW.plus(Span::seconds(1))).unwrap();
+    assert_eq!(wishes(&store), [(VolumeId::new("v"), wish(JOB, 0, NOW.0))]);
+    // The host was back, and is away again. This gateway's clock is behind that of the other one.
+    store.shards.values_mut().next().unwrap().volumes.clear();
+    replace_at(&mut store, 0, "v", Timestamp(3)).unwrap();
+    assert_eq!(wishes(&store), [(VolumeId::new("v"), wish(JOB, 0, NOW.0 + 1))]);
+}
+
+#[test]
+fn a_wish_of_an_older_gateway_is_asked_anew_with_its_time() {
+    let mut store = db(RunState::Unreachable);
+    let row = store.clusters.values_mut().next().unwrap();
+    row.volumes.insert(VolumeId::new("v"), wish(JOB, 0, 0));
+    replace(&mut store, 0, "v").unwrap();
+    assert_eq!(wishes(&store), [(VolumeId::new("v"), wish(JOB, 0, NOW.0))]);
 }
 
 #[test]
@@ -128,19 +171,33 @@ fn nothing_is_given_up_by_mistake() {
 }
 
 #[test]
-fn the_row_of_a_cluster_stays_small() {
+fn a_full_row_refuses_and_loses_nothing_and_what_was_heard_leaves_it() {
     let mut store = db(RunState::Lost);
     let row = store.clusters.values_mut().next().unwrap();
-    for n in 0..1000u32 {
-        let instance = InstanceId {
-            job: JobId(1),
-            group: main_group(),
-            number: InstanceNumber(n),
-        };
-        row.volumes
-            .insert(VolumeId::new(format!("a{n:04}")), VolumeWish::GiveUp(instance));
+    for n in 0..267u32 {
+        let id = VolumeId::new(format!("a{n:031}"));
+        row.volumes.insert(id, wish(JobId(1), n, u64::from(n) + 1));
     }
+    let before = wishes(&store);
+    let refused = replace(&mut store, 0, "v").unwrap_err();
+    assert_eq!(refused.reason, ErrorReason::TooManyWishes);
+    assert!(
+        refused
+            .message
+            .contains("267 wishes about volumes of cluster `east`")
+            && refused.message.contains("nothing was changed"),
+        "{}",
+        refused.message
+    );
+    assert_eq!(wishes(&store), before);
+    heard(&mut store, 200);
     replace(&mut store, 0, "v").unwrap();
     let left = wishes(&store);
-    assert_eq!((left.len(), left[0].0.as_str()), (1000, "a0001"));
+    assert_eq!(left.len(), 68, "those that nobody has heard, and the new one");
+    assert_eq!(left[0].1, wish(JobId(1), 200, 201));
+    // All are heard: the latest stays, so that every later one is later.
+    heard(&mut store, NOW.0);
+    store.shards.values_mut().next().unwrap().volumes.clear();
+    replace_at(&mut store, 0, "v", Timestamp(3)).unwrap();
+    assert_eq!(wishes(&store), [(VolumeId::new("v"), wish(JOB, 0, NOW.0 + 1))]);
 }

@@ -4,6 +4,7 @@
 use crate::change::{self, Change, Present};
 use crate::error::{ApiError, ErrorReason};
 use crate::port::Facts;
+use crate::update::wrong_group;
 use crate::view::JobView;
 use echelon_core_model::job::{Goal, Head};
 use echelon_core_model::restart::{RESTART_RANGES, RestartPart, Restarts, all_numbers};
@@ -50,6 +51,16 @@ pub async fn restart_job<F: Facts>(
 
 /// The head after a restart.
 fn restarted(at: &Present, restart: &Restart, now: Timestamp) -> Result<Head, ApiError> {
+    if at.spec.is_template() {
+        return Err(ApiError::new(
+            ErrorReason::IsATemplate,
+            format!(
+                "job `{name}` runs nothing itself: jobs are made of it by its schedule; restart one of these (`echelon job list`), or make one \
+                 now (`echelon job trigger {name}`)",
+                name = at.head.name
+            ),
+        ));
+    }
     let version = at.head.version.next();
     let Some((group, numbers)) = part(at, restart)? else {
         let goal = Goal {
@@ -98,15 +109,12 @@ fn open(at: &Present) -> Restarts {
 /// The part of a job that is meant; `None`: all of it.
 fn part(at: &Present, restart: &Restart) -> Result<Option<(GroupName, RangeSet)>, ApiError> {
     let groups = at.spec.groups.as_slice();
-    let names = || {
-        let names: Vec<&str> = groups.iter().map(|g| g.name.as_str()).collect();
-        ApiError::field("group", format!("must be one of {}", names.join(", ")))
-    };
+    let wrong = || wrong_group(restart.group.as_ref(), groups.iter().map(|g| &g.name));
     let group = match (&restart.group, &restart.numbers, groups) {
         (None, None, _) => return Ok(None),
         (None, Some(_), [only]) => only,
-        (None, Some(_), _) => return Err(names()),
-        (Some(name), ..) => groups.iter().find(|g| g.name == *name).ok_or_else(names)?,
+        (None, Some(_), _) => return Err(wrong()),
+        (Some(name), ..) => groups.iter().find(|g| g.name == *name).ok_or_else(wrong)?,
     };
     let numbers = match &restart.numbers {
         None => all_numbers(),

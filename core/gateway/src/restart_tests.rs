@@ -125,7 +125,7 @@ fn what_is_not_there_is_refused_with_what_is() {
         group: Some(GroupName::new("db")),
         ..Restart::default()
     };
-    assert_eq!(told(&mut store, other), "group: must be one of main");
+    assert_eq!(told(&mut store, other), "group: `db` is none of main");
     let none = Restart {
         batch: Some(0),
         ..Restart::default()

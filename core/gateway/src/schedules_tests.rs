@@ -1,6 +1,7 @@
 use super::*;
 use crate::jobs::get_job;
 use crate::resource::JobRef;
+use crate::restart::{Restart, restart_job};
 use crate::testing::{Memory, NOW, run};
 use crate::update::update_job;
 use echelon_core_model::Span;
@@ -202,4 +203,16 @@ fn what_is_wrong_with_a_schedule_is_told_with_its_field() {
             "{field}: {wrong}"
         );
     }
+}
+
+#[test]
+fn a_template_has_nothing_that_could_be_restarted() {
+    let (mut store, id) = template();
+    let done = run(&mut store, |facts| async move {
+        restart_job(&facts, named(), &Restart::default(), LATER).await
+    });
+    let wrong = done.unwrap_err();
+    assert_eq!(wrong.reason, ErrorReason::IsATemplate);
+    assert!(wrong.message.contains("echelon job trigger backup"), "{wrong}");
+    assert_eq!(store.heads[&id].version.0, 1, "nothing was written");
 }

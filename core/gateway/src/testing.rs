@@ -121,6 +121,7 @@ impl Memory {
             released: None,
             keep_until: None,
             restart: None,
+            crash_looping: 0,
         };
         self.progress.insert(job, progress);
     }

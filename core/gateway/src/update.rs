@@ -15,6 +15,7 @@ use echelon_core_model::store::{Decided, Decision};
 use echelon_core_model::volume::PersistentVolume;
 use echelon_core_model::{GroupName, Timestamp};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 16;
@@ -105,6 +106,20 @@ fn in_tree(at: Present, pools: &PoolTree) -> Present {
     Present { head, progress, spec }
 }
 
+/// That a group is not one of those that are meant, or that one has to be named.
+pub(crate) fn wrong_group<'a>(
+    wanted: Option<&GroupName>,
+    known: impl Iterator<Item = &'a GroupName>,
+) -> ApiError {
+    let known: Vec<&str> = known.map(GroupName::as_str).collect();
+    let known = known.join(", ");
+    let problem = match wanted {
+        Some(name) => format!("`{name}` is none of {known}"),
+        None => format!("has to be named, since the job has several: {known}"),
+    };
+    ApiError::field("group", problem)
+}
+
 /// Changes the number of instances of a group; the only one when none is named.
 ///
 /// # Errors
@@ -118,14 +133,13 @@ pub async fn scale_job<F: Facts>(
 ) -> Result<JobView, ApiError> {
     let edit = move |present: &JobSpec| {
         let mut spec = present.clone();
-        let names: Vec<String> = spec.groups.iter().map(|g| g.name.to_string()).collect();
+        let wrong = wrong_group(group.as_ref(), spec.groups.iter().map(|g| &g.name));
         let found = match (&group, spec.groups.as_mut_slice()) {
             (None, [only]) => Some(only),
             (None, _) => None,
             (Some(name), groups) => groups.iter_mut().find(|g| g.name == *name),
         };
-        let found =
-            found.ok_or_else(|| ApiError::field("group", format!("must be one of {}", names.join(", "))))?;
+        let found = found.ok_or(wrong)?;
         found.instances = instances;
         let name = found.name.clone();
         let mut out = Violations::default();
@@ -165,30 +179,26 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
         names
     };
     let rules = [
-        ("name", before.name == after.name, before.name.clone()),
-        ("pool", before.pool == after.pool, before.pool.clone()),
-        ("kind", before.kind == after.kind, before.kind.to_string()),
+        ("name", before.name == after.name, stay(&before.name)),
+        ("pool", before.pool == after.pool, stay(&before.pool)),
+        ("kind", before.kind == after.kind, stay(&before.kind)),
         (
             "revocable",
             before.revocable == after.revocable,
-            before.revocable.to_string(),
+            stay(&before.revocable),
         ),
         (
             "preemptible",
             before.preemptible == after.preemptible,
-            before.preemptible.to_string(),
+            stay(&before.preemptible),
         ),
         (
             "controller",
             before.controller == after.controller,
-            before.controller.to_string(),
+            stay(&before.controller),
         ),
-        ("gang", before.gang == after.gang, "as it was".to_owned()),
-        (
-            "after",
-            before.rules.after == after.rules.after,
-            "as it was".to_owned(),
-        ),
+        ("gang", before.gang == after.gang, stay_so()),
+        ("after", before.rules.after == after.rules.after, stay_so()),
         (
             "driver",
             before.rules.driver == after.rules.driver,
@@ -197,17 +207,17 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
         (
             "schedule",
             before.is_template() == after.is_template(),
-            "there, or not there, as it was".to_owned(),
+            if before.is_template() {
+                "must stay: without it this is no template".to_owned()
+            } else {
+                "must stay away: only a job that was made with one is a template".to_owned()
+            },
         ),
-        (
-            "clusters",
-            before.clusters == after.clusters,
-            "as it was".to_owned(),
-        ),
+        ("clusters", before.clusters == after.clusters, stay_so()),
         (
             "groups",
             groups(before) == groups(after),
-            "the same set of groups".to_owned(),
+            "must stay the same groups".to_owned(),
         ),
     ];
     let volumes = |s: &JobSpec| -> BTreeMap<GroupName, Option<PersistentVolume>> {
@@ -216,25 +226,29 @@ fn immutable(before: &JobSpec, after: &JobSpec) -> Vec<Violation> {
             .map(|g| (g.name.clone(), g.volume.clone().map(unmoved)))
             .collect()
     };
-    let volumes = (
-        "groups.volume",
-        volumes(before) == volumes(after),
-        "as it was".to_owned(),
-    );
+    let volumes = ("groups.volume", volumes(before) == volumes(after), stay_so());
     rules
         .into_iter()
         .chain([volumes])
         .filter(|(_, same, _)| !same)
         .map(|(field, _, was)| Violation {
             field: format!("job.spec.{field}"),
-            problem: format!("cannot be changed and must stay `{was}`"),
+            problem: format!("cannot be changed and {was}"),
         })
         .collect()
 }
 
 fn driver(s: &JobSpec) -> String {
     let driver = s.rules.driver.as_ref();
-    driver.map(ToString::to_string).unwrap_or_default()
+    driver.map_or_else(|| "must stay away".to_owned(), stay)
+}
+
+fn stay(was: &impl Display) -> String {
+    format!("must stay `{was}`")
+}
+
+fn stay_so() -> String {
+    "must stay as it was".to_owned()
 }
 
 /// A volume without what may change.

@@ -9,7 +9,7 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::spec::{JobKind, JobSpec};
-use echelon_core_model::{ClusterId, Span, Timestamp};
+use echelon_core_model::{ClusterId, ReasonCode, Span, Timestamp};
 use std::collections::BTreeMap;
 
 /// A sign of life older than this makes what its shard wrote old: ten heartbeats.
@@ -136,6 +136,15 @@ impl JobView {
     #[must_use]
     pub fn state(&self) -> JobState {
         state(self.progress.as_ref())
+    }
+
+    /// Instances that fail again and again. Of those that run at the moment an older shard says nothing.
+    #[must_use]
+    pub fn crash_looping(&self) -> u64 {
+        let Some(progress) = &self.progress else { return 0 };
+        let waiting = progress.waiting.iter();
+        let looping = waiting.filter(|w| w.reason.code == ReasonCode::CrashLooping);
+        progress.crash_looping.max(looping.map(|w| w.count).sum())
     }
 
     /// Whether its last wish came after it had ended, and so has no effect.

@@ -9,6 +9,7 @@ use crate::lookup;
 use crate::page::{Page, PageRequest};
 use crate::port::Facts;
 use crate::resource::JobRef;
+use crate::wishes;
 use echelon_core_model::cluster::{Cluster, Host};
 use echelon_core_model::instance::{BlockKey, InstanceRecord};
 use echelon_core_model::job::{Desired, Head};
@@ -203,7 +204,7 @@ fn refuse_held(found: &VolumeView) -> Result<(), ApiError> {
     ))
 }
 
-/// Stores a wish; wishes about volumes that are gone are forgotten by the way.
+/// Stores a wish; those that the shard has heard, and those about volumes that are gone, are forgotten by the way.
 async fn wish<F: Facts>(
     facts: &F,
     wanted: &str,
@@ -211,15 +212,18 @@ async fn wish<F: Facts>(
     wish: VolumeWish,
 ) -> Result<VolumeView, ApiError> {
     let id = &found.volume.volume.id;
+    let own = own(facts, &found.volume.cluster).await?;
     clusters::put(facts, wanted, |before, _| {
         let mut after = before.clone();
         // An instance has one volume: a newer wish takes the place of an older one.
         let replaced = |w: &VolumeWish| matches!(w, VolumeWish::Adopt(_)) && *w == wish;
         let stays = |v: &VolumeId, w: &VolumeWish| {
-            matches!(w, VolumeWish::GiveUp(_)) || (found.all.contains(v) && !replaced(w))
+            w.given_up_by().is_some() || (found.all.contains(v) && !replaced(w))
         };
+        wishes::drop_heard(&mut after.volumes, &own);
         after.volumes.retain(|v, w| stays(v, w));
         after.volumes.insert(id.clone(), wish.clone());
+        wishes::check_room(&before.name, &after.volumes)?;
         Ok(after)
     })
     .await?;
@@ -253,7 +257,11 @@ impl<'a, F: Facts> Reader<'a, F> {
 
     async fn view(&mut self, host: &Host, volume: &HostVolume) -> Result<VolumeView, ApiError> {
         let stored = self.own.volumes.get(&volume.id).cloned();
-        let told = self.cluster.volumes.get(&volume.id).cloned();
+        let told = self.cluster.volumes.get(&volume.id);
+        // One that was heard is carried out, or void, unless the shard has it still.
+        let told = told
+            .filter(|w| w.given_up_by().is_none() || !wishes::is_heard(&self.own, &volume.id, w))
+            .cloned();
         // Operators' newest word counts, but nothing brings back what is being destroyed.
         let wish = match &stored {
             Some(VolumeWish::Destroy) => stored.clone(),
@@ -275,9 +283,9 @@ impl<'a, F: Facts> Reader<'a, F> {
     /// good and has no other.
     async fn holder(&mut self, id: &VolumeId) -> Result<Option<Holder>, ApiError> {
         let adopted = match self.own.volumes.get(id) {
-            Some(VolumeWish::Adopt(instance)) => Some(instance.clone()),
+            Some(VolumeWish::Adopt(instance) | VolumeWish::GiveUp { instance, .. }) => Some(instance.clone()),
             Some(VolumeWish::Destroy) => return Ok(None),
-            Some(VolumeWish::GiveUp(_)) | None => None,
+            None => None,
         };
         for instance in adopted.into_iter().chain(id.maker()) {
             let Some((head, spec)) = self.job(instance.job).await? else {
@@ -335,7 +343,11 @@ impl<'a, F: Facts> Reader<'a, F> {
     }
 }
 
-async fn own<F: Facts>(facts: &F, cluster: &ClusterId) -> Result<ShardRow, ApiError> {
+/// What the cluster's shard remembers.
+///
+/// # Errors
+/// Storage.
+pub(crate) async fn own<F: Facts>(facts: &F, cluster: &ClusterId) -> Result<ShardRow, ApiError> {
     let query = Query::Shard(cluster.clone());
     match ask::read(facts, query, Consistency::Quorum, "what the shard remembers").await? {
         Answer::Shard(row) => Ok(row),

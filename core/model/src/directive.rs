@@ -243,6 +243,8 @@ pub struct SliceReport {
     pub hosts: Option<u32>,
     /// Instances of the whole group that are still to be restarted, as that was asked for last, or were and are not good yet.
     pub restarting: u64,
+    /// Instances of the whole group here that fail again and again, those that run at the moment included.
+    pub crash_looping: u64,
     /// The lowest number of the whole group here that is not brought to the version which is wanted, or not good yet.
     pub first_behind: Option<u32>,
 }

@@ -295,6 +295,8 @@ pub struct Progress {
     pub keep_until: Option<Timestamp>,
     /// What became of its latest restart.
     pub restart: Option<RestartProgress>,
+    /// Instances that fail again and again, those that run at the moment included.
+    pub crash_looping: u64,
 }
 
 /// Filters of a job list; all that are given must hold.

@@ -14,6 +14,12 @@ pub const LOGS_KEPT: Span = Span::minutes(7 * 24 * 60);
 /// Most bytes of one output that can be kept: a row has two of them, and storage takes rows of 512 KiB.
 pub const MAX_TAIL: u64 = 192 * 1024;
 
+/// Most bytes of the list of a job's kept runs: storage takes rows of 512 KiB, and it is written whole with what was read.
+const MAX_LIST: u64 = 256 * 1024;
+
+/// Most runs that make room for one: each is removed with the same batch.
+const MOST_DISPLACED: usize = 64;
+
 /// Why the end of an output is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -224,6 +230,14 @@ impl KeptRun {
             sidecar,
         })
     }
+
+    /// Bytes that it takes in the list where that is stored, about: never less than it really does.
+    #[must_use]
+    pub fn stored_size(&self) -> u64 {
+        let sidecars: usize = self.sidecars.iter().map(|s| s.as_str().len() + 3).sum();
+        let size = self.run.instance.group.as_str().len() + sidecars + 70;
+        u64::try_from(size).unwrap_or(u64::MAX)
+    }
 }
 
 /// The runs of a job at a cluster of which something is kept, in the order in which they were.
@@ -257,17 +271,29 @@ impl KeptRuns {
         self.runs.iter().any(|kept| kept.run == *run)
     }
 
-    /// Adds a run and takes out who goes for it, where there are more than `most`: who succeeded goes before who did not, and else
-    /// the one that was kept first.
+    /// Bytes that it takes where it is stored, about: never less than it really does.
+    #[must_use]
+    pub fn stored_size(&self) -> u64 {
+        let runs: u64 = self.runs.iter().map(KeptRun::stored_size).sum();
+        runs.saturating_add(200)
+    }
+
+    /// Adds a run and takes out who goes for it, where there are more than `most` or the list becomes too large to be stored: who succeeded
+    /// goes before who did not, and else the one that was kept first.
     pub fn add(&mut self, run: KeptRun, most: usize) -> Vec<KeptRun> {
         self.runs.retain(|kept| kept.run != run.run);
         self.runs.push(run);
         let mut gone = Vec::new();
-        while self.runs.len() > most.max(1) {
+        let mut size = self.stored_size();
+        let is_full = |len: usize, size: u64| len > most.max(1) || (size > MAX_LIST && len > 1);
+        // Of a list that was longer under other settings, some go with each.
+        while is_full(self.runs.len(), size) && gone.len() < MOST_DISPLACED {
             // Never the newest: it would be read in vain.
             let older = self.runs.len() - 1;
             let succeeded = self.runs.iter().take(older).position(|kept| !kept.failed);
-            gone.push(self.runs.remove(succeeded.unwrap_or(0)));
+            let run = self.runs.remove(succeeded.unwrap_or(0));
+            size = size.saturating_sub(run.stored_size());
+            gone.push(run);
             self.displaced += 1;
         }
         gone
@@ -362,6 +388,40 @@ mod tests {
         assert_eq!(numbers(&kept.add(run(6, true), 3)), [5]);
         assert_eq!((numbers(&kept.runs), kept.displaced), (vec![3, 4, 6], 4));
         assert!(kept.has(&run(3, true).run) && !kept.has(&run(5, true).run));
+    }
+
+    #[test]
+    fn a_list_stays_small_enough_to_be_stored_however_long_the_names_of_sidecars_are() {
+        let mut kept = KeptRuns::new(JobId(7), ClusterId::new("c1"));
+        let long = |n: u32| KeptRun {
+            sidecars: (0..8).map(|s| SidecarName::new(format!("{s:063}"))).collect(),
+            ..run(n, false)
+        };
+        let gone: Vec<u32> = (0..2_000)
+            .flat_map(|n| numbers(&kept.add(long(n), 2_000)))
+            .collect();
+        assert!(kept.stored_size() <= MAX_LIST, "{}", kept.stored_size());
+        assert_eq!(
+            gone,
+            (0..kept.displaced)
+                .map(|n| u32::try_from(n).unwrap())
+                .collect::<Vec<_>>()
+        );
+        assert_eq!(kept.runs.len() + gone.len(), 2_000);
+        assert!(kept.runs.len() > 400, "{}", kept.runs.len());
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_under_new_settings_shrinks_in_steps() {
+        let mut kept = KeptRuns::new(JobId(7), ClusterId::new("c1"));
+        for n in 0..500 {
+            kept.add(run(n, false), 1_000);
+        }
+        assert_eq!(kept.add(run(500, false), 10).len(), MOST_DISPLACED);
+        for n in 501..600 {
+            kept.add(run(n, false), 10);
+        }
+        assert_eq!(numbers(&kept.runs), (590..600).collect::<Vec<_>>());
     }
 
     #[test]

@@ -104,8 +104,11 @@ pub struct ShardRow {
     pub last_loss: u64,
     /// The mass loss for which replacements wait.
     pub loss: Option<MassLoss>,
-    /// What is wanted of volumes: those to be destroyed until they are, and those that were adopted.
+    /// What is wanted of volumes: those to be destroyed until they are, those that were adopted, and those that were given up until there
+    /// is another.
     pub volumes: BTreeMap<VolumeId, VolumeWish>,
+    /// What was asked up to then of volumes to give up was heard, and holds no second time.
+    pub wishes_heard: Timestamp,
     /// Hosts that are to be empty, as last heard.
     pub drains: Drains,
     /// Agents that Mesos was asked to drain and not yet to offer again.

@@ -81,8 +81,35 @@ pub enum VolumeWish {
     Destroy,
     /// An instance is to have it in place of its own.
     Adopt(InstanceId),
-    /// The instance that holds it is to have a new one in its place, since its host is gone for good.
-    GiveUp(InstanceId),
+    /// The instance that holds it is to have a new one in its place, since its host is gone for good. That holds once: when the host is back
+    /// before there is a new one, it is void, however long the host is away the next time.
+    GiveUp {
+        /// The instance.
+        instance: InstanceId,
+        /// When it was asked: later than all that was asked before of the cluster's volumes. 0: nobody said.
+        asked_at: Timestamp,
+    },
+}
+
+impl VolumeWish {
+    /// The instance that is to give a volume up.
+    #[must_use]
+    pub const fn given_up_by(&self) -> Option<&InstanceId> {
+        match self {
+            Self::GiveUp { instance, .. } => Some(instance),
+            Self::Destroy | Self::Adopt(_) => None,
+        }
+    }
+
+    /// Bytes that it takes with its volume's id where it is stored, about: never less than it really does.
+    #[must_use]
+    pub fn stored_size(&self, id: &VolumeId) -> usize {
+        let group = match self {
+            Self::Destroy => None,
+            Self::Adopt(instance) | Self::GiveUp { instance, .. } => Some(instance.group.as_str().len() + 40),
+        };
+        id.as_str().len() + 16 + group.unwrap_or_default()
+    }
 }
 
 impl VolumeId {

@@ -39,7 +39,7 @@ impl ResourceManager {
     }
 }
 
-/// What shards are told of the switches; nothing before one was ever set.
+/// What shards are told of the switches; nothing before the row was ever written.
 pub(crate) fn kills(control: &Control) -> Option<Order> {
     (control.version > Version(0)).then_some(Order::Kills {
         version: control.version,

@@ -2,11 +2,12 @@
 //! to another.
 
 use crate::manager::ResourceManager;
-use crate::moves::assign;
+use crate::moves::{assign, give};
 use crate::picture::{ClusterView, JobView, Picture, SliceKey};
+use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
-use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet};
+use echelon_core_model::{AssignedRange, ClusterId, GroupName, InstanceRange, JobId, RangeSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -53,11 +54,37 @@ pub(crate) fn assign_missing(picture: &Picture, id: JobId, job: &mut JobView, sp
             (c, more)
         });
         let shares: Vec<(ClusterId, u64)> = shares.filter(|(_, more)| *more > 0).collect();
-        if !shares.is_empty() {
-            let decided = Arc::make_mut(&mut job.decided);
-            assign(decided, &group.name, &RangeSet::new(), &shares);
+        // One after the other: each sees which blocks those before have begun.
+        for (cluster, more) in shares {
+            let numbers = numbers_of_its_own(job.decided.ranges(&group.name), &cluster, more);
+            give(
+                Arc::make_mut(&mut job.decided),
+                &group.name,
+                &[(cluster, numbers)],
+            );
         }
     }
+}
+
+/// The lowest free numbers in blocks of 256 that no other cluster has a number in: those of a cluster stay together although hosts join one by
+/// one at several, or its assignment would have a range for each host.
+fn numbers_of_its_own(ranges: &[AssignedRange], cluster: &ClusterId, n: u64) -> RangeSet {
+    let first_of = |number: u32| number / BLOCK_SIZE * BLOCK_SIZE;
+    let block_of = |r: &AssignedRange| InstanceRange {
+        first: first_of(r.range.first),
+        last: first_of(r.range.last).saturating_add(BLOCK_SIZE - 1),
+    };
+    let others: RangeSet = ranges
+        .iter()
+        .filter(|r| r.cluster != *cluster)
+        .map(block_of)
+        .collect();
+    let all: RangeSet = ranges.iter().map(|r| r.range).collect();
+    let taken = others.union(&all);
+    let end = taken.count().saturating_add(n);
+    RangeSet::below(u32::try_from(end).unwrap_or(u32::MAX))
+        .minus(&taken)
+        .lowest(n)
 }
 
 /// A daemon's spec as a plan sees it: with one instance on each host that may be placed on, whatever its constraints say of hosts, which

@@ -185,8 +185,7 @@ pub fn mark(ranges: &mut Vec<AssignedRange>, numbers: &RangeSet, with: &Releasin
     });
 }
 
-/// Assigns the lowest free numbers of a group that were not withdrawn: each cluster of `shares` gets the next ones, at the generation
-/// after their last.
+/// Assigns the lowest free numbers of a group that were not withdrawn: each cluster of `shares` gets the next ones.
 pub fn assign(
     decided: &mut Assignment,
     group: &GroupName,
@@ -197,14 +196,23 @@ pub fn assign(
     let n: u64 = shares.iter().map(|(_, n)| n).sum();
     let end = taken.count().saturating_add(n);
     let mut free = RangeSet::below(u32::try_from(end).unwrap_or(u32::MAX)).minus(&taken);
+    let shares = shares.iter().map(|(cluster, n)| {
+        let part = free.lowest(*n);
+        free = free.minus(&part);
+        (cluster.clone(), part)
+    });
+    let shares: Vec<(ClusterId, RangeSet)> = shares.collect();
+    give(decided, group, &shares);
+}
+
+/// Gives clusters free numbers of a group, at the generation after their last.
+pub fn give(decided: &mut Assignment, group: &GroupName, shares: &[(ClusterId, RangeSet)]) {
     let removed = decided.removed.remove(group).unwrap_or_default();
     let mut new = decided.groups.remove(group).unwrap_or_default();
     let mut used = RangeSet::new();
-    for (cluster, n) in shares {
-        let part = free.lowest(*n);
-        free = free.minus(&part);
-        used = used.union(&part);
-        for (generation, set) in next_generations(&part, &removed) {
+    for (cluster, part) in shares {
+        used = used.union(part);
+        for (generation, set) in next_generations(part, &removed) {
             new.extend(set.ranges().iter().map(|range| AssignedRange {
                 range: *range,
                 cluster: cluster.clone(),

@@ -77,6 +77,8 @@ pub struct GroupWord {
     pub outdated: u64,
     /// Instances that are still to be restarted, or were and are not good yet.
     pub restarting: u64,
+    /// Instances that fail again and again.
+    pub crash_looping: u64,
     /// The version that its runs are to be of.
     pub revision: u32,
     /// The lowest number that is not brought to it, or not good yet.

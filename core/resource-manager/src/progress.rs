@@ -134,7 +134,19 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         restart: restarts::progress(picture, id, job, now),
         released: job.release.at(),
         keep_until: kept.or(keep.map(|span| now.plus(span))),
+        crash_looping: crash_looping(picture, id, job),
     })
+}
+
+/// Instances of a job that is to run that fail again and again, whether they wait or run at this moment.
+fn crash_looping(picture: &Picture, id: JobId, job: &JobView) -> u64 {
+    if job.desired() != Desired::Running {
+        return 0;
+    }
+    let groups = job.groups();
+    let views = job.durable.holders.keys().filter_map(|c| picture.clusters.get(c));
+    let words = views.flat_map(|v| groups.iter().filter_map(move |g| v.words.get(&(id, g.clone()))));
+    words.map(|w| w.crash_looping).sum()
 }
 
 /// Whether any instance has ever begun: between two runs, or just before its end, a job is not waiting.

@@ -150,6 +150,7 @@ fn take_slice(view: &mut ClusterView, slice: SliceReport) {
     *word = GroupWord {
         outdated: slice.outdated,
         restarting: slice.restarting,
+        crash_looping: slice.crash_looping,
         revision: slice.revision,
         first_behind: slice.first_behind,
         part: u64::from(slice.max_unavailable),

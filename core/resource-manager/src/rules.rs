@@ -110,7 +110,8 @@ struct Count {
     failed_of_all: u64,
 }
 
-/// On the word of every holder of now: what a shard has told once is stored there, and never less later.
+/// On the word of every holder of now: what a shard has told once is stored there, and never less later, but where a gang begins anew as
+/// a whole. Then so many had not succeeded as the job needs, and all of it is at one shard, which tells of it in order.
 fn count(picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
     let mut out = Count::default();
     for key in job.slices().into_keys() {
@@ -158,6 +159,12 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
     let most = spec.rules.max_failed.map(|m| (m, m.of_many(of)));
     if let Some((said, _)) = most.filter(|(_, most)| count.failed > *most) {
         let words = format!("{} of {of}, max_failed is {said}", count.failed);
+        return Some(failed(Reason::new(ReasonCode::TooManyFailed).at(words)));
+    }
+    let needed = spec.rules.completion.needed(of);
+    let asked = matches!(spec.rules.completion, Completion::Successes(_));
+    if asked && open > 0 && of.saturating_sub(count.failed) < needed {
+        let words = format!("{} of {of}, completion needs {needed}", count.failed);
         return Some(failed(Reason::new(ReasonCode::TooManyFailed).at(words)));
     }
     (open == 0).then(|| failed(Reason::new(ReasonCode::RetriesExhausted)))
@@ -256,7 +263,11 @@ mod tests {
             ("too few", with(some, None), 3, 5, None),
             ("enough", with(some, None), 4, 5, MET),
             ("enough, and none left", with(some, None), 5, 5, None),
+            ("it can just be reached", with(some, None), 0, 6, None),
+            ("it cannot be any more", with(some, None), 2, 7, TOO_MANY),
+            ("nor could it, and all have ended", with(some, None), 3, 7, None),
             ("any", with(any, None), 1, 0, MET),
+            ("any still may", with(any, None), 0, 9, None),
             ("within the budget", with(Completion::All, budget(2)), 0, 2, None),
             ("beyond it", with(Completion::All, budget(2)), 0, 3, TOO_MANY),
             ("none may", with(Completion::All, budget(0)), 0, 1, TOO_MANY),

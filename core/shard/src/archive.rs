@@ -17,7 +17,9 @@ impl Shard {
         if !group.archive || self.archiving.contains(&number) || group.has_loose_ends() {
             return;
         }
-        self.reclaim_unseen(number);
+        if !self.reclaim_unseen(number) {
+            return;
+        }
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };

@@ -132,6 +132,8 @@ pub struct Shard {
     /// Logs of ended runs on their way into storage.
     pub(crate) keeping: Keeping,
     pub(crate) archiving: BTreeSet<u32>,
+    /// Groups that leave volumes behind of which the row cannot note yet that they are to be destroyed.
+    pub(crate) crowded: BTreeSet<u32>,
     /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
     pub(crate) archived: BTreeSet<JobId>,
     pub(crate) adopting: Adopting,
@@ -203,6 +205,7 @@ impl Shard {
             telling: Telling::default(),
             keeping: Keeping::default(),
             archiving: BTreeSet::new(),
+            crowded: BTreeSet::new(),
             archived: BTreeSet::new(),
             adopting: Adopting::default(),
             beat_at: Timestamp(0),

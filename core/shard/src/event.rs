@@ -5,7 +5,7 @@ use echelon_core_hosts as hosts;
 use echelon_core_model::directive::{Directive, Report};
 use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{Epoch, HostId, SidecarName, TaskId};
+use echelon_core_model::{Epoch, HostId, SidecarName, TaskId, VolumeId};
 use echelon_core_placement as placement;
 use std::fmt;
 
@@ -119,6 +119,8 @@ pub enum Alarm {
     },
     /// A task of our naming runs that no record explains. It is left alone and counts as used.
     Quarantined(TaskId),
+    /// A volume that was to be destroyed is not awaited any more: its host does not come back, and too many others are awaited.
+    VolumeLeft(VolumeId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
     HeldQueueFull,
     /// Too many running tasks were answered gone or unknown at once: replacements wait.
@@ -164,6 +166,10 @@ impl fmt::Display for Alarm {
             Self::MassLoss { lost, running } => write!(
                 f,
                 "Mesos does not know {lost} of {running} running tasks any more, within a minute; nothing is replaced until they come back or `echelon cluster accept-loss`: check the Mesos address of this cluster, its masters and its agents first"
+            ),
+            Self::VolumeLeft(id) => write!(
+                f,
+                "volume {id} was to be destroyed and its host does not come back; too many like it are awaited, and this one is not any more: should its host return, `echelon volume list` shows it and `echelon volume destroy` destroys it"
             ),
             Self::HeldQueueFull => f.write_str(
                 "too many updates came while state was read; they were dropped unacknowledged and Mesos sends them again",

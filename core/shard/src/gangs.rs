@@ -1,6 +1,6 @@
 //! Gangs at this cluster: whether all of one may begin together now, what of it wants hosts, and those that are stopped whole: since they
 //! have been incomplete for too long, or since a member has fallen out of one that is tried as a whole. All of that follows from the
-//! records of instances, so it outlives leaders, and a stop of which a half is stored when its leader dies is ended by the next.
+//! records of instances, so it outlives leaders, and what is half stored when its leader dies is ended by the next.
 
 use crate::Shard;
 use crate::group::Group;
@@ -55,6 +55,12 @@ fn is_tried_whole(spec: &JobSpec) -> bool {
     spec.gang.as_ref().is_some_and(|g| g.on_failure.is_of_all())
 }
 
+/// A member that has succeeded waits for its gang's next try; what its place was granted for has ended.
+fn begin_anew(record: &mut InstanceRecord, now: Timestamp) {
+    record.ended = None;
+    give_back(record, ReasonCode::GangIncomplete.into(), now);
+}
+
 /// Whether a run may be doing its work, or is about to.
 const fn is_up(run: &Run) -> bool {
     matches!(
@@ -88,6 +94,11 @@ impl Group {
             .as_ref()
             .is_some_and(|w| w.goal.desired == Desired::Running);
         self.served && runs && stays && known && held == u64::from(instances)
+    }
+
+    /// The records of numbers that are its members now.
+    fn members(&self) -> impl Iterator<Item = (InstanceNumber, &InstanceRecord)> {
+        self.records().filter(|(n, _)| self.range_of(*n).is_some())
     }
 
     /// Numbers that want a host.
@@ -132,15 +143,15 @@ impl Shard {
         groups.map(|groups| (spec, groups))
     }
 
-    /// What of a gang wants hosts, by group, if it may be given any: all of it that has not ended, together, or what has fallen out of
-    /// one that runs.
+    /// What of a gang wants hosts, by group, if it may be given any: all of it together, but for what has ended of one whose members are
+    /// tried by themselves; of such a one also what has fallen out of it while it runs.
     pub(crate) fn gang_hunger(&self, job: JobId) -> Option<Vec<Hungry>> {
         let (spec, groups) = self.gang(job)?;
         let tried_whole = is_tried_whole(&spec);
         if !groups.iter().all(|(_, g)| self.is_fresh(g)) {
             return None;
         }
-        let records = || groups.iter().flat_map(|(_, g)| g.records().map(|(_, r)| r));
+        let records = || groups.iter().flat_map(|(_, g)| g.members().map(|(_, r)| r));
         let runs = || records().filter_map(|r| r.run.as_ref());
         if runs().any(is_going_down) {
             return None;
@@ -163,8 +174,7 @@ impl Shard {
         if !all_granted || hunger.iter().zip(&groups).any(blocked) {
             return None;
         }
-        let ended = records().filter_map(|r| r.ended);
-        let (ended, failed) = ended.fold((0, false), |(n, failed), e| (n + 1, failed || e == Ended::Failed));
+        let ended = records().filter(|r| r.ended.is_some()).count();
         let wants: usize = hunger.iter().map(|h| h.numbers.len()).sum();
         let all: u64 = groups
             .iter()
@@ -172,7 +182,7 @@ impl Shard {
             .sum();
         let complete = u64::try_from(wants + ended).is_ok_and(|n| n == all);
         let may = if tried_whole {
-            complete && !failed
+            complete && ended == 0
         } else {
             complete || runs().any(is_up)
         };
@@ -208,10 +218,13 @@ impl Shard {
             for at in self.members_left(*job) {
                 self.stop(at, ReasonCode::GangRestart.into());
             }
+            let now = self.now;
+            for at in self.members_begun_anew(*job) {
+                self.edit(at, |r| begin_anew(r, now));
+            }
             for at in self.overdue_members(*job) {
                 self.stop(at, ReasonCode::GangIncomplete.into());
             }
-            let now = self.now;
             for at in self.stranded_members(*job) {
                 self.edit(at, |r| give_back(r, ReasonCode::GangIncomplete.into(), now));
             }
@@ -253,6 +266,38 @@ impl Shard {
         }
         left.retain(|at| fallen && self.is_observed(*at));
         left
+    }
+
+    /// Members that have succeeded of a gang that is tried as a whole, and that is about to begin anew since not all others go on: they
+    /// begin again, too, or the others would miss them. Nobody does where a member has failed for good, or enough have succeeded: the
+    /// resource manager ends the job.
+    fn members_begun_anew(&self, job: JobId) -> Vec<At> {
+        let Some((spec, groups)) = self.gang(job).filter(|(spec, _)| is_tried_whole(spec)) else {
+            return Vec::new();
+        };
+        let mut done: Vec<At> = Vec::new();
+        let (mut counted, mut going): (u64, u64) = (0, 0);
+        for (number, group) in &groups {
+            let counts = group.group_spec().is_some_and(|g| spec.waits_for(g));
+            for (n, record) in group.members() {
+                match record.ended {
+                    Some(Ended::Failed) => return Vec::new(),
+                    Some(Ended::Succeeded) => {
+                        done.push((*number, n));
+                        counted += u64::from(counts);
+                    }
+                    Some(Ended::Stopped) | None => {
+                        going += u64::from(record.may_have_task() && !group.ready.contains(&n));
+                    }
+                }
+            }
+        }
+        let met = counted >= spec.rules.completion.needed(spec.counted());
+        let ended = u64::try_from(done.len()).unwrap_or(u64::MAX);
+        if met || going.saturating_add(ended) == spec.instances() {
+            done.clear();
+        }
+        done
     }
 
     /// Members of a gang that is tried as a whole, and that has found no room together for too long: it gives back what it was granted, to

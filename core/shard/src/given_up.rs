@@ -5,11 +5,10 @@
 
 use crate::Shard;
 use crate::group::Group;
-use crate::journal::Lane;
 use crate::picture::At;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::volume::{HeldVolume, Reclaim, VolumeWish};
-use echelon_core_model::{InstanceId, InstanceNumber, ReasonCode, RunState, Timestamp, VolumeId};
+use echelon_core_model::{InstanceNumber, ReasonCode, RunState, Timestamp, VolumeId};
 
 /// Whether nobody hears of a run, so that its host may be gone.
 fn is_silent(run: &Run) -> bool {
@@ -20,7 +19,10 @@ fn is_silent(run: &Run) -> bool {
 impl Shard {
     /// Whether a volume was given up, and its instance has no other yet.
     pub(crate) fn is_given_up(&self, id: &VolumeId) -> bool {
-        matches!(self.own.volumes.get(id), Some(VolumeWish::GiveUp(_)))
+        self.own
+            .volumes
+            .get(id)
+            .is_some_and(|w| w.given_up_by().is_some())
     }
 
     /// Whether the volume that an instance holds was given up.
@@ -30,24 +32,26 @@ impl Shard {
     }
 
     /// Takes in that an instance is to have another volume in place of this one. While its host is heard that is left out: nothing has to
-    /// be given up.
-    pub(crate) fn give_up_volume(&mut self, id: &VolumeId, instance: &InstanceId) {
+    /// be given up. Where it has another one already, what becomes of this one is left to say; of a group that is not served yet nothing
+    /// can be said.
+    pub(crate) fn give_up_volume(&mut self, id: &VolumeId, wish: VolumeWish) {
+        let Some(instance) = wish.given_up_by() else {
+            return;
+        };
         let number = self.picture.number_of(instance.job, &instance.group);
         let Some(at) = number.map(|number| (number, instance.number)) else {
             return;
         };
         let group = self.picture.groups.get(&at.0).filter(|g| g.served);
-        let Some(held) = group.and_then(|g| g.record(at.1)?.volume.clone()) else {
-            return;
+        let held = group.and_then(|g| g.record(at.1)?.volume.as_ref());
+        let is_heard = held.is_some_and(|held| held.id == *id && !self.may_be_gone(at, held));
+        let stands = match self.own.volumes.get(id) {
+            Some(VolumeWish::Adopt(adopter)) => adopter != instance,
+            Some(VolumeWish::Destroy | VolumeWish::GiveUp { .. }) => true,
+            None => false,
         };
-        if held.id != *id {
-            // It has another one: what becomes of this one may be left to say, when its host is back.
-            let lies_there = self.hosts.volume(id).is_some();
-            if lies_there && !self.own.volumes.contains_key(id) && !self.is_held(id) {
-                self.settle_given_up(id.clone(), at);
-            }
-        } else if !self.is_given_up(id) && self.may_be_gone(at, &held) {
-            self.want_of_volume(id.clone(), VolumeWish::GiveUp(instance.clone()));
+        if !is_heard && !stands {
+            self.want_of_volume(id.clone(), wish);
             self.picture.agenda.insert(at);
         }
     }
@@ -69,8 +73,15 @@ impl Shard {
             let held = group.and_then(|g| Some((g.instance(at.1), g.record(at.1)?.volume.clone()?)));
             match held {
                 Some((instance, held)) if due <= self.now && !self.withholds() => {
-                    if !self.is_given_up(&held.id) && self.may_be_gone(at, &held) {
-                        self.want_of_volume(held.id, VolumeWish::GiveUp(instance));
+                    let wish = VolumeWish::GiveUp {
+                        instance,
+                        asked_at: self.now,
+                    };
+                    let gone = !self.is_given_up(&held.id) && self.may_be_gone(at, &held);
+                    if gone && self.makes_room(&held.id, &wish) {
+                        self.want_of_volume(held.id, wish);
+                    } else if gone {
+                        self.crowded.insert(at.0);
                     }
                 }
                 _ => {
@@ -80,29 +91,29 @@ impl Shard {
                 }
             }
         }
-        let Some((id, held)) = self.given_up_by(at) else {
-            return;
-        };
-        match held {
-            Some(held) if self.may_be_gone(at, &held) => {}
-            // Its host is back before it had another one.
-            Some(_) => self.forget_given_up(&id),
-            None => self.settle_given_up(id, at),
+        for (id, held) in self.given_up_by(at) {
+            match held {
+                Some(held) if self.may_be_gone(at, &held) => {}
+                // Its host is back before it had another one.
+                Some(_) => self.leave_with(id, at),
+                None => self.settle_given_up(id, at),
+            }
         }
     }
 
-    /// The volume that an instance has given up, with what it holds of it still.
-    fn given_up_by(&self, at: At) -> Option<(VolumeId, Option<HeldVolume>)> {
-        let any = self
-            .own
-            .volumes
-            .values()
-            .any(|w| matches!(w, VolumeWish::GiveUp(_)));
-        let group = self.picture.groups.get(&at.0).filter(|g| any && g.served)?;
-        let wish = VolumeWish::GiveUp(group.instance(at.1));
-        let (id, _) = self.own.volumes.iter().find(|(_, w)| **w == wish)?;
+    /// The volumes that an instance has given up, with what it holds of them still.
+    fn given_up_by(&self, at: At) -> Vec<(VolumeId, Option<HeldVolume>)> {
+        let wishes = || self.own.volumes.iter();
+        let any = wishes().any(|(_, wish)| wish.given_up_by().is_some());
+        let Some(group) = self.picture.groups.get(&at.0).filter(|g| any && g.served) else {
+            return Vec::new();
+        };
+        let instance = group.instance(at.1);
         let held = group.record(at.1).and_then(|r| r.volume.as_ref());
-        Some((id.clone(), held.filter(|v| v.id == *id).map(|v| (**v).clone())))
+        wishes()
+            .filter(|(_, wish)| wish.given_up_by() == Some(&instance))
+            .map(|(id, _)| (id.clone(), held.filter(|v| v.id == *id).map(|v| (**v).clone())))
+            .collect()
     }
 
     /// Its instance has another volume: it goes as the job says.
@@ -111,23 +122,20 @@ impl Shard {
         let Some(reclaim) = group.and_then(|g| Some(g.volume.as_ref()?.reclaim)) else {
             return;
         };
-        match reclaim {
-            Reclaim::Delete => self.want_of_volume(id, VolumeWish::Destroy),
-            Reclaim::Keep => self.forget_given_up(&id),
+        // Another instance may have adopted it meanwhile.
+        if reclaim == Reclaim::Delete && !self.is_held(&id) {
+            self.want_of_volume(id, VolumeWish::Destroy);
+        } else {
+            self.drop_wish(&id);
         }
     }
 
-    fn forget_given_up(&mut self, id: &VolumeId) {
-        if self.is_given_up(id) {
-            self.drop_wish(id);
-        }
-    }
-
-    /// Nothing is wanted of a volume any more.
-    pub(crate) fn drop_wish(&mut self, id: &VolumeId) {
-        if self.own.volumes.remove(id).is_some() {
-            self.journal
-                .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
+    /// A volume is not given up after all; that its instance has adopted it is to be remembered.
+    fn leave_with(&mut self, id: VolumeId, at: At) {
+        let instance = self.picture.groups.get(&at.0).map(|g| g.instance(at.1));
+        match instance.filter(|i| id.maker().as_ref() != Some(i)) {
+            Some(adopter) => self.want_of_volume(id, VolumeWish::Adopt(adopter)),
+            None => self.drop_wish(&id),
         }
     }
 

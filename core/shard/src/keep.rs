@@ -7,32 +7,19 @@
 use crate::Shard;
 use crate::config::LogLimits;
 use crate::effects::Then;
-use crate::event::{AskedTails, Effect};
+use crate::group::Wish;
+use crate::keep_read::Budget;
 use crate::picture::At;
-use crate::purpose::Purpose;
 use echelon_core_model::instance::Run;
 use echelon_core_model::job::Desired;
 use echelon_core_model::log::{KeptRun, KeptRuns, LogGap, NoTail, Tails};
-use echelon_core_model::store::{Consistency, Op, Query};
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, JobId, RunState, SidecarName, TaskId, Timestamp};
+use echelon_core_model::{ClusterId, HostId, JobId, RunState, SidecarName, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Runs that may wait. With full outputs and the usual rate that is four minutes, and sandboxes stay for longer.
 const WAITING: usize = 2_000;
-/// What a run counts for at least: each costs two questions and a row.
-const LEAST: u64 = 4 * 1024;
-/// Lists of jobs that are read at a time.
-const READS: usize = 16;
-/// So often an agent that does not answer is asked for a run.
-const TRIES: u32 = 3;
-/// Between two such tries.
-const RETRY: Span = Span::seconds(5);
-/// A read that nobody answers for so long is lost.
-const ANSWER: Span = Span::minutes(1);
-/// What was read is gathered for so long before it is stored, since each time the job's list is written whole.
-const GATHER: Span = Span::millis(500);
 /// Runs in the lists that are kept in memory beyond those that are needed now: about 10 MiB.
 const LISTED: usize = 50_000;
 /// A new leader tries again to keep what ended so recently.
@@ -52,12 +39,12 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    const fn job(&self) -> JobId {
+    pub(crate) const fn job(&self) -> JobId {
         self.run.instance.job
     }
 
     /// Each of its tasks; the first is the main one.
-    fn members(&self) -> impl Iterator<Item = Option<SidecarName>> + '_ {
+    pub(crate) fn members(&self) -> impl Iterator<Item = Option<SidecarName>> + '_ {
         std::iter::once(None).chain(self.sidecars.iter().cloned().map(Some))
     }
 
@@ -72,9 +59,9 @@ impl Ended {
 
 /// A run on its way, and how often its agent was asked in vain.
 #[derive(Debug)]
-struct Trying {
-    ended: Ended,
-    tries: u32,
+pub(crate) struct Trying {
+    pub(crate) ended: Ended,
+    pub(crate) tries: u32,
 }
 
 /// What was read and is not stored yet.
@@ -82,6 +69,9 @@ struct Trying {
 pub(crate) struct Gathered {
     pub(crate) ended: Ended,
     pub(crate) at: Timestamp,
+    /// Something was read.
+    pub(crate) any: bool,
+    /// Those of its tasks that are not stored yet.
     pub(crate) tails: Vec<Tails>,
 }
 
@@ -103,15 +93,15 @@ pub struct LogStats {
 pub(crate) struct Keeping {
     pub(crate) stats: LogStats,
     /// Every run in one of the stages below.
-    known: BTreeSet<TaskId>,
+    pub(crate) known: BTreeSet<TaskId>,
     /// Runs of jobs whose list is not read yet.
-    unread: BTreeMap<JobId, Vec<Trying>>,
-    reading: BTreeSet<JobId>,
+    pub(crate) unread: BTreeMap<JobId, Vec<Trying>>,
+    pub(crate) reading: BTreeSet<JobId>,
     /// In order of their turn; those that succeeded come last.
-    waiting: BTreeMap<(bool, u64), Trying>,
+    pub(crate) waiting: BTreeMap<(bool, u64), Trying>,
     /// Whose agent did not answer, by when it is asked again.
-    later: BTreeMap<(Timestamp, u64), Trying>,
-    flying: BTreeMap<TaskId, (Timestamp, Trying)>,
+    pub(crate) later: BTreeMap<(Timestamp, u64), Trying>,
+    pub(crate) flying: BTreeMap<TaskId, (Timestamp, Trying)>,
     pub(crate) gathered: VecDeque<Gathered>,
     pub(crate) store_at: Option<Timestamp>,
     /// Runs and bytes that are being stored.
@@ -120,13 +110,13 @@ pub(crate) struct Keeping {
     pub(crate) lists: BTreeMap<JobId, KeptRuns>,
     /// Deleted jobs: nothing is kept of them.
     pub(crate) leaving: BTreeSet<JobId>,
-    turn: u64,
-    budget: Budget,
+    pub(crate) turn: u64,
+    pub(crate) budget: Budget,
     gaps_at: Option<Timestamp>,
 }
 
 impl Keeping {
-    fn enqueue(&mut self, trying: Trying) {
+    pub(crate) fn enqueue(&mut self, trying: Trying) {
         self.turn += 1;
         self.waiting.insert((!trying.ended.failed, self.turn), trying);
     }
@@ -143,6 +133,27 @@ impl Keeping {
     /// The run is stored, or is not to be.
     pub(crate) fn over(&mut self, run: &TaskId) {
         self.known.remove(run);
+    }
+
+    /// Takes all runs of a job off their way. What was stored of one that is stored in part is listed, so that it is found again.
+    pub(crate) fn drop_job(&mut self, job: JobId, cluster: &ClusterId) {
+        let other = |trying: &Trying| trying.ended.job() != job;
+        self.unread.remove(&job);
+        self.waiting.retain(|_, trying| other(trying));
+        self.later.retain(|_, trying| other(trying));
+        self.flying.retain(|_, (_, trying)| other(trying));
+        self.known.retain(|run| run.instance.job != job);
+        let (gone, stay) = std::mem::take(&mut self.gathered)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|gathered| gathered.ended.job() == job);
+        self.gathered = stay;
+        if gone.is_empty() {
+            return;
+        }
+        let list = self.lists.entry(job);
+        let list = list.or_insert_with(|| KeptRuns::new(job, cluster.clone()));
+        list.runs
+            .extend(gone.iter().map(|gathered| gathered.ended.kept()));
     }
 
     /// Forgets lists that nobody needs now, where there are too many.
@@ -169,47 +180,12 @@ impl Keeping {
                 self.flying.len()
             ));
         }
-        if let Some(list) = self.lists.values().find(|l| l.runs.len() > limits.runs_per_job) {
+        let stays = |l: &&KeptRuns| !self.leaving.contains(&l.job);
+        let mut lists = self.lists.values().filter(stays);
+        if let Some(list) = lists.find(|l| l.runs.len() > limits.runs_per_job) {
             out.push(format!("{} runs kept of job {}", list.runs.len(), list.job));
         }
         out
-    }
-}
-
-/// Bytes that may be read now: a second's worth at most; what was taken beyond is made up for.
-#[derive(Debug, Default)]
-struct Budget {
-    left: u64,
-    debt: u64,
-    at: Timestamp,
-}
-
-impl Budget {
-    fn earn(&mut self, rate: u64, now: Timestamp) {
-        let earned = rate.saturating_mul(now.since(self.at).0) / 1000;
-        if earned > 0 {
-            self.at = now;
-            let paid = earned.min(self.debt);
-            self.debt -= paid;
-            self.left = (self.left + (earned - paid)).min(rate);
-        }
-    }
-
-    fn spend(&mut self, bytes: u64) {
-        let taken = bytes.min(self.left);
-        self.left -= taken;
-        self.debt += bytes - taken;
-    }
-
-    const fn is_free(&self) -> bool {
-        self.left > 0 && self.debt == 0
-    }
-
-    /// When something may be read again.
-    fn free_at(&self, rate: u64) -> Timestamp {
-        let lacking = if self.is_free() { 0 } else { self.debt + 1 };
-        self.at
-            .plus(Span(lacking.saturating_mul(1000).div_ceil(rate.max(1))))
     }
 }
 
@@ -236,12 +212,12 @@ impl Shard {
 
     /// The end is stored: the run gets in line.
     pub(crate) fn line_up(&mut self, ended: Ended) {
-        let is_deleted = |g: &crate::group::Group| {
-            let wish = g.wish.as_ref();
-            wish.is_some_and(|w| w.goal.desired == Desired::Deleted)
-        };
+        // Of a group that is gone nothing is kept any more: the rest of its job was, or was removed.
         let group = self.picture.group(ended.job(), &ended.run.instance.group);
-        if group.is_some_and(is_deleted) || self.keeping.known.contains(&ended.run) {
+        let is_deleted = |wish: &Wish| wish.goal.desired == Desired::Deleted;
+        if group.is_none_or(|g| g.wish.as_ref().is_some_and(is_deleted))
+            || self.keeping.known.contains(&ended.run)
+        {
             return;
         }
         if self.keeping.known.len() >= WAITING {
@@ -313,114 +289,6 @@ impl Shard {
             self.keeping.gaps_at = None;
             self.write_own();
         }
-    }
-
-    fn read_lists(&mut self) {
-        let keeping = &self.keeping;
-        let wanted = keeping.unread.keys().chain(&keeping.leaving);
-        let unasked = wanted.filter(|job| !keeping.reading.contains(job) && !keeping.lists.contains_key(job));
-        let room = READS.saturating_sub(keeping.reading.len());
-        let jobs: Vec<JobId> = unasked.take(room).copied().collect();
-        for job in jobs {
-            if self.keeping.reading.insert(job) {
-                let read = Op::Read(Query::KeptRuns(job), Consistency::Quorum);
-                self.ask(read, Purpose::KeptRuns(job));
-            }
-        }
-    }
-
-    /// What is kept of a job is known: its runs may be read, but for those that are in it.
-    pub(crate) fn on_kept_runs(&mut self, job: JobId, lists: Vec<KeptRuns>) {
-        self.keeping.reading.remove(&job);
-        self.keeping.forget_lists();
-        let ours = lists.into_iter().find(|list| list.cluster == self.config.cluster);
-        let list = ours.unwrap_or_else(|| KeptRuns::new(job, self.config.cluster.clone()));
-        for trying in self.keeping.unread.remove(&job).unwrap_or_default() {
-            if list.has(&trying.ended.run) {
-                self.keeping.over(&trying.ended.run);
-            } else {
-                self.keeping.enqueue(trying);
-            }
-        }
-        self.keeping.lists.insert(job, list);
-        if self.keeping.leaving.contains(&job) {
-            self.keeping.store_at.get_or_insert(self.now);
-        }
-    }
-
-    fn start_reads(&mut self) {
-        let limits = self.config.timing.logs;
-        let Some(framework) = self.own.framework.clone() else {
-            return;
-        };
-        self.keeping.budget.earn(limits.bytes_per_second, self.now);
-        while self.keeping.flying.len() < limits.parallel
-            && self.keeping.budget.is_free()
-            && let Some((_, trying)) = self.keeping.waiting.pop_first()
-        {
-            self.keeping.budget.spend(LEAST);
-            self.out.push(Effect::FetchTails(AskedTails {
-                run: trying.ended.run.clone(),
-                sidecars: trying.ended.sidecars.clone(),
-                host: trying.ended.host.clone(),
-                framework: framework.clone(),
-                bytes: limits.keep_bytes,
-            }));
-            let until = self.now.plus(ANSWER);
-            let run = trying.ended.run.clone();
-            self.keeping.flying.insert(run, (until, trying));
-        }
-    }
-
-    /// Reads of which nothing was heard for long count as those of an agent that is silent.
-    fn give_up_reads(&mut self) {
-        let late = self
-            .keeping
-            .flying
-            .iter()
-            .filter(|(_, (until, _))| *until <= self.now);
-        let late: Vec<TaskId> = late.map(|(run, _)| run.clone()).collect();
-        for run in late {
-            self.on_tails(&run, Vec::new());
-        }
-    }
-
-    /// The logs of a run were read, or could not be.
-    pub(crate) fn on_tails(&mut self, run: &TaskId, tails: Vec<Tails>) {
-        let Some((_, mut trying)) = self.keeping.flying.remove(run) else {
-            return;
-        };
-        let keep = self.config.timing.logs.keep_bytes;
-        let mut of = |sidecar: Option<SidecarName>| {
-            let told = tails.iter().find(|t| t.sidecar == sidecar).cloned();
-            told.map_or_else(
-                || Tails::missing(sidecar, NoTail::AgentSilent),
-                |t| t.within(keep),
-            )
-        };
-        let tails: Vec<Tails> = trying.ended.members().map(&mut of).collect();
-        let all = || tails.iter().flat_map(|t| [&t.stdout, &t.stderr]);
-        let in_vain = all().all(|tail| tail.missing().is_some_and(NoTail::may_pass));
-        trying.tries += 1;
-        if in_vain && trying.tries < TRIES {
-            self.keeping.turn += 1;
-            let at = self.now.plus(RETRY);
-            self.keeping.later.insert((at, self.keeping.turn), trying);
-            return;
-        }
-        let bytes: u64 = tails.iter().map(Tails::len).sum();
-        self.keeping.budget.spend(bytes.saturating_sub(LEAST));
-        let stats = &mut self.keeping.stats;
-        for why in all().filter_map(|tail| tail.missing()) {
-            *stats.missing.entry(why).or_default() += 1;
-        }
-        self.keeping.gathered.push_back(Gathered {
-            ended: trying.ended,
-            at: self.now,
-            tails,
-        });
-        let due = self.now.plus(GATHER);
-        self.keeping.store_at.get_or_insert(due);
     }
 
     /// When something of this is to be done.

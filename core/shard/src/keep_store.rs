@@ -4,16 +4,56 @@ use crate::Shard;
 use crate::keep::Gathered;
 use crate::purpose::Purpose;
 use echelon_core_model::JobId;
-use echelon_core_model::log::{KeptLog, KeptRuns, Tails};
+use echelon_core_model::log::{KeptLog, KeptRun, KeptRuns};
 use echelon_core_model::store::{Batch, Op, Stamp, Write};
 use std::collections::BTreeSet;
 
-/// Bytes of one batch, about: below what Cassandra takes as one mutation, lists included.
+/// Bytes of one batch, about: storage takes 1 MiB. Only what is larger by itself makes a larger one: a list, or the outputs of one task.
 const BATCH: u64 = 512 * 1024;
-/// What a run takes in its job's list, about.
-const LISTED: u64 = 100;
-/// Deleted jobs of which everything is taken out in one batch.
-const LEAVING: usize = 16;
+/// What a row takes beside what was read, about; and so does a removal.
+const ROW: u64 = 200;
+
+/// A batch that is being filled.
+#[derive(Default)]
+struct Filling {
+    writes: Vec<Write>,
+    /// Jobs whose lists go with it.
+    jobs: BTreeSet<JobId>,
+    /// What all of it takes, about.
+    size: u64,
+    /// Runs of which all is stored with it, and something was read.
+    runs: u64,
+    /// Bytes that were read.
+    read: u64,
+}
+
+impl Filling {
+    const fn takes(&self, more: u64) -> bool {
+        self.size == 0 || self.size.saturating_add(more) <= BATCH
+    }
+
+    fn log(&mut self, log: KeptLog) {
+        self.read += log.tails.len();
+        self.size += log.tails.len() + ROW;
+        self.writes.push(Write::Log(log));
+    }
+
+    fn remove(&mut self, run: &KeptRun) {
+        self.size += removal(run);
+        self.writes.extend(run.tasks().map(Write::RemoveLog));
+    }
+
+    /// What a job's list adds that goes with it.
+    fn list_size(&self, list: Option<&KeptRuns>, job: JobId) -> u64 {
+        let whole = list.filter(|_| !self.jobs.contains(&job));
+        whole.map_or(0, KeptRuns::stored_size)
+    }
+}
+
+fn removal(run: &KeptRun) -> u64 {
+    let tasks = run.sidecars.len() + 1;
+    u64::try_from(tasks).unwrap_or(u64::MAX).saturating_mul(ROW)
+}
 
 impl Shard {
     /// Stores what was gathered, one batch at a time.
@@ -23,10 +63,11 @@ impl Shard {
             return;
         }
         keeping.store_at = None;
-        let writes = self.log_writes();
-        if writes.is_empty() {
+        let batch = self.fill();
+        if batch.writes.is_empty() {
             return;
         }
+        self.keeping.storing = Some((batch.runs, batch.read));
         self.sequence += 1;
         let batch = Batch {
             owner: self.role(),
@@ -34,9 +75,8 @@ impl Shard {
                 epoch: self.epoch,
                 sequence: self.sequence,
             },
-            writes,
+            writes: batch.writes,
         };
-        self.keeping.storing = Some(read_in(&batch.writes));
         self.ask(Op::Commit(batch), Purpose::Logs);
     }
 
@@ -50,89 +90,77 @@ impl Shard {
         }
     }
 
-    fn log_writes(&mut self) -> Vec<Write> {
-        let (mut writes, mut bytes) = (Vec::new(), 0);
-        let mut jobs: BTreeSet<JobId> = BTreeSet::new();
-        while bytes < BATCH
-            && let Some(gathered) = self.keeping.gathered.pop_front()
-        {
-            bytes += gathered.tails.iter().map(Tails::len).sum::<u64>() + LISTED;
-            let job = gathered.ended.run.instance.job;
-            if jobs.insert(job) {
-                let listed = self.keeping.lists.get(&job).map_or(0, |list| list.runs.len());
-                bytes += u64::try_from(listed).unwrap_or(u64::MAX).saturating_mul(LISTED);
+    fn fill(&mut self) -> Filling {
+        let mut batch = Filling::default();
+        while let Some(next) = self.keeping.gathered.front_mut() {
+            let job = next.ended.job();
+            if let Some(tails) = next.tails.pop_if(|tails| batch.takes(tails.len() + ROW)) {
+                batch.log(KeptLog {
+                    run: next.ended.run.clone(),
+                    at: next.at,
+                    hostname: next.ended.hostname.clone(),
+                    tails,
+                });
+                continue;
             }
-            self.keep(gathered, &mut writes);
+            let list = batch.list_size(self.keeping.lists.get(&job), job) + next.ended.kept().stored_size();
+            if !next.tails.is_empty() || !batch.takes(list) {
+                break;
+            }
+            if let Some(gathered) = self.keeping.gathered.pop_front() {
+                batch.size += list;
+                self.list(&gathered, &mut batch);
+            }
         }
-        self.forget_deleted(&mut jobs, &mut writes);
-        let lists = jobs.iter().filter_map(|job| self.keeping.lists.get(job));
-        writes.extend(lists.cloned().map(Write::KeptRuns));
-        writes
+        self.forget_deleted(&mut batch);
+        let lists = batch.jobs.iter().filter_map(|job| self.keeping.lists.get(job));
+        batch.writes.extend(lists.cloned().map(Write::KeptRuns));
+        batch
     }
 
-    /// Adds a run to its job's list, in place of others where that is full.
-    fn keep(&mut self, gathered: Gathered, writes: &mut Vec<Write>) {
-        let Gathered { ended, at, tails } = gathered;
-        self.keeping.over(&ended.run);
-        let job = ended.run.instance.job;
+    /// All of a run is stored: it is listed, in place of others where the list is full.
+    fn list(&mut self, gathered: &Gathered, batch: &mut Filling) {
+        let job = gathered.ended.job();
+        self.keeping.over(&gathered.ended.run);
         let cluster = &self.config.cluster;
-        let lists = &mut self.keeping.lists;
-        let list = lists
-            .entry(job)
-            .or_insert_with(|| KeptRuns::new(job, cluster.clone()));
-        let displaced = list.add(ended.kept(), self.config.timing.logs.runs_per_job);
-        writes.extend(tails.into_iter().map(|tails| {
-            Write::Log(KeptLog {
-                run: ended.run.clone(),
-                at,
-                hostname: ended.hostname.clone(),
-                tails,
-            })
-        }));
-        let gone = displaced.iter().flat_map(|run| run.tasks());
-        writes.extend(gone.map(Write::RemoveLog));
+        let list = self.keeping.lists.entry(job);
+        let list = list.or_insert_with(|| KeptRuns::new(job, cluster.clone()));
+        let displaced = list.add(gathered.ended.kept(), self.config.timing.logs.runs_per_job);
+        displaced.iter().for_each(|run| batch.remove(run));
+        batch.jobs.insert(job);
+        batch.runs += u64::from(gathered.any);
     }
 
-    /// Of a job that is deleted nothing is kept.
+    /// A deleted job leaves: what is on its way is dropped, and what was kept is removed as soon as it is known what that is.
     pub(crate) fn forget_logs(&mut self, job: JobId) {
-        if self.config.timing.logs.keep_bytes > 0 && self.keeping.leaving.insert(job) {
+        if self.config.timing.logs.keep_bytes > 0 {
+            self.keeping.drop_job(job, &self.config.cluster);
+            self.keeping.leaving.insert(job);
             self.keeping.store_at.get_or_insert(self.now);
         }
     }
 
-    fn forget_deleted(&mut self, jobs: &mut BTreeSet<JobId>, writes: &mut Vec<Write>) {
+    fn forget_deleted(&mut self, batch: &mut Filling) {
         let keeping = &mut self.keeping;
-        let known = keeping
-            .leaving
-            .iter()
-            .filter(|job| keeping.lists.contains_key(job));
-        let known: Vec<JobId> = known.take(LEAVING).copied().collect();
+        let known = keeping.leaving.iter().copied();
+        let known: Vec<JobId> = known.filter(|job| keeping.lists.contains_key(job)).collect();
         for job in known {
-            keeping.leaving.remove(&job);
             let Some(list) = keeping.lists.get_mut(&job).filter(|list| !list.runs.is_empty()) else {
+                keeping.leaving.remove(&job);
                 continue;
             };
-            for run in std::mem::take(&mut list.runs) {
-                writes.extend(run.tasks().map(Write::RemoveLog));
+            let size = batch.list_size(Some(list), job);
+            if !batch.takes(size) {
+                return;
             }
-            jobs.insert(job);
+            batch.size += size;
+            batch.jobs.insert(job);
+            while let Some(run) = list.runs.pop_if(|run| batch.takes(removal(run))) {
+                batch.remove(&run);
+            }
+            if list.runs.is_empty() {
+                keeping.leaving.remove(&job);
+            }
         }
     }
-}
-
-/// Runs of which something was read, and bytes, of what is written.
-fn read_in(writes: &[Write]) -> (u64, u64) {
-    let logs = writes.iter().filter_map(|write| match write {
-        Write::Log(log) => Some(log),
-        _ => None,
-    });
-    let (mut runs, mut bytes) = (BTreeSet::new(), 0);
-    for log in logs {
-        bytes += log.tails.len();
-        let tails = [&log.tails.stdout, &log.tails.stderr];
-        if tails.iter().any(|tail| tail.missing().is_none()) {
-            runs.insert(&log.run);
-        }
-    }
-    (u64::try_from(runs.len()).unwrap_or(u64::MAX), bytes)
 }

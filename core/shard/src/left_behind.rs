@@ -3,14 +3,14 @@
 
 use crate::Shard;
 use crate::picture::At;
-use echelon_core_model::volume::{Reclaim, VolumeWish};
+use echelon_core_model::volume::Reclaim;
 use echelon_core_model::{TaskId, VolumeId};
 
 impl Shard {
     /// A volume that its maker counts on, or did, is offered: nothing is in use of it.
     pub(crate) fn reclaim_left_behind(&mut self, at: At, id: &VolumeId) {
         if self.is_left_behind(at, id) && !self.own.volumes.contains_key(id) {
-            self.want_of_volume(id.clone(), VolumeWish::Destroy);
+            self.want_destroyed(id.clone(), at.0);
         }
     }
 

@@ -38,6 +38,7 @@ mod instances;
 mod intend;
 mod journal;
 mod keep;
+mod keep_read;
 mod keep_store;
 mod kill;
 mod launch;
@@ -72,6 +73,7 @@ mod view;
 mod volumes;
 mod waiting;
 mod wanted;
+mod wishes;
 
 pub use alone::PoolHere;
 pub use check::{Broken, check};

@@ -292,6 +292,7 @@ impl Group {
             update_failures: tally.update_failures,
             hosts: self.homes.as_ref().map(|homes| homes.count),
             restarting: self.under_restart(),
+            crash_looping: u64::try_from(self.crash_looping.len()).unwrap_or(u64::MAX),
             first_behind: self.first_behind(),
             held,
         }

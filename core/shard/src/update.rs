@@ -104,12 +104,12 @@ impl Shard {
         }
     }
 
-    /// A run that was given up lives: it is adopted when the newer one is a mere intent, else stopped.
+    /// A run that was given up lives: it is adopted when the newer one is a mere intent and the instance has no volume, else stopped.
     fn on_older_alive(&mut self, run: RunAt) {
         let (at, generation, number) = run;
         let newest = self.picture.record(at).and_then(|r| r.run.as_ref());
         let newest = newest.map(|r| (at, r.generation, r.number));
-        // A newer run that has another volume is no mere intent: the one that was given up is not taken back.
+        // What an instance with a volume has a newer run for was given up with its volume, and the newer run makes another one.
         let holds = self.picture.record(at).is_some_and(|r| r.volume.is_some());
         let unsent = !holds && newest.is_some_and(|n| self.unsent.contains(&n));
         let (grace, now) = (self.grace(at.0), self.now);

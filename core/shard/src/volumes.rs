@@ -204,10 +204,9 @@ impl Shard {
 
     /// An instance that is over for good, and whose job says so, leaves no volume behind.
     pub(crate) fn reclaim_volume(&mut self, at: At) {
-        let Some(id) = self.volume_to_reclaim(at) else {
-            return;
-        };
-        self.want_of_volume(id, VolumeWish::Destroy);
+        if let Some(id) = self.volume_to_reclaim(at) {
+            self.want_destroyed(id, at.0);
+        }
     }
 
     fn volume_to_reclaim(&self, at: At) -> Option<VolumeId> {
@@ -229,17 +228,15 @@ impl Shard {
     }
 
     /// A group goes to the archive: what its hosts have not offered since they came back, or since a launch whose outcome was lost, may
-    /// be there all the same, and nobody will be asked about it later.
-    pub(crate) fn reclaim_unseen(&mut self, number: u32) {
+    /// be there all the same, and nobody will be asked about it later. `false`: not all of that could be noted yet.
+    pub(crate) fn reclaim_unseen(&mut self, number: u32) -> bool {
         let Some(group) = self.picture.groups.get(&number) else {
-            return;
+            return true;
         };
         let volumes = group.records().filter_map(|(n, _)| self.reclaimable((number, n)));
         let unseen = volumes.filter(|v| self.hosts.host(&v.host).is_some());
         let unseen: Vec<VolumeId> = unseen.map(|v| v.id.clone()).collect();
-        for id in unseen {
-            self.want_of_volume(id, VolumeWish::Destroy);
-        }
+        unseen.into_iter().all(|id| self.want_destroyed(id, number))
     }
 
     /// A volume is gone: its instance has it no more. Of a group that is not served yet nothing may change.
@@ -285,10 +282,10 @@ impl Shard {
         }
     }
 
-    /// The instances that may count on a volume: the one it was made for, and the one that adopted it.
+    /// The instances that may count on a volume: the one it was made for, and the one that adopted it, also while that is to give it up.
     fn counting_on(&self, id: &VolumeId) -> Vec<At> {
         let adopter = match self.own.volumes.get(id) {
-            Some(VolumeWish::Adopt(instance)) => Some(instance.clone()),
+            Some(VolumeWish::Adopt(instance) | VolumeWish::GiveUp { instance, .. }) => Some(instance.clone()),
             _ => None,
         };
         let at = |i: InstanceId| Some((self.picture.number_of(i.job, &i.group)?, i.number));
@@ -303,37 +300,6 @@ impl Shard {
         live.filter(|run| run.host != *host)
             .map(|run| (at, run.generation, run.number))
             .collect()
-    }
-
-    pub(crate) fn want_of_volume(&mut self, id: VolumeId, wish: VolumeWish) {
-        self.own.volumes.insert(id, wish);
-        self.journal
-            .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
-    }
-
-    /// Takes in what operators want of volumes. What contradicts how things are by now is left out: a volume that an instance holds
-    /// is neither destroyed nor given to another.
-    pub(crate) fn wish_volumes(&mut self, wishes: BTreeMap<VolumeId, VolumeWish>) {
-        for (id, wish) in wishes {
-            if let VolumeWish::GiveUp(instance) = &wish {
-                self.give_up_volume(&id, instance);
-                continue;
-            }
-            let same = self.own.volumes.get(&id) == Some(&wish);
-            if same || self.hosts.volume(&id).is_none() || self.is_held(&id) || self.is_to_be_destroyed(&id) {
-                continue;
-            }
-            if let VolumeWish::Adopt(instance) = &wish {
-                // An instance has one volume: a newer wish takes the place of an older one.
-                self.own
-                    .volumes
-                    .retain(|_, w| *w != VolumeWish::Adopt(instance.clone()));
-                let number = self.picture.number_of(instance.job, &instance.group);
-                let at = number.map(|number| (number, instance.number));
-                self.picture.agenda.extend(at);
-            }
-            self.want_of_volume(id, wish);
-        }
     }
 
     /// Whether an instance that is not over counts on this volume.

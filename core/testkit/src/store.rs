@@ -291,6 +291,7 @@ mod tests {
             released: None,
             keep_until: None,
             restart: None,
+            crash_looping: 0,
         };
         store.perform(Op::Commit(Batch {
             owner: Role::ResourceManager,

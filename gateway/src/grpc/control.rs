@@ -3,7 +3,7 @@
 use crate::context::Gateway;
 use crate::error::missing;
 use echelon_core_gateway::ApiError;
-use echelon_core_gateway::control::{Switches, get_control, update_control};
+use echelon_core_gateway::control::{Switches, get_control, rotate_token_key, update_control};
 use echelon_proto::convert::control::{control, read_kills};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
@@ -36,6 +36,21 @@ impl ControlService for Gateway {
             self.switches.know(&after);
             self.links.hint(Changed::Pools);
             Ok(v1::UpdateControlResponse {
+                control: Some(control(&after)),
+            })
+        })
+        .await
+    }
+
+    async fn rotate_token_key(
+        &self,
+        request: Request<v1::RotateTokenKeyRequest>,
+    ) -> Result<Response<v1::RotateTokenKeyResponse>, Status> {
+        self.call("ControlService/RotateTokenKey", async {
+            let etag = request.into_inner().etag;
+            let after = rotate_token_key(&self.facts, &etag, [Self::chance(), Self::chance()]).await?;
+            self.switches.know(&after);
+            Ok(v1::RotateTokenKeyResponse {
                 control: Some(control(&after)),
             })
         })

@@ -122,7 +122,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 49] = [
+pub(super) static ROUTES: [Route; 50] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -224,6 +224,15 @@ pub(super) static ROUTES: [Route; 49] = [
         field: None,
         method: "ControlService/UpdateControl",
         body: Body::Field("control"),
+        answer: Some("control"),
+    },
+    Route {
+        verb: Method::POST,
+        resource: "",
+        rest: "control:rotateTokenKey",
+        field: None,
+        method: "ControlService/RotateTokenKey",
+        body: Body::All,
         answer: Some("control"),
     },
     list("clusters", "ClusterService/ListClusters"),
@@ -347,6 +356,11 @@ mod tests {
             (Method::GET, "/v1/control", "ControlService/GetControl "),
             (Method::PATCH, "/v1/control", "ControlService/UpdateControl "),
             (Method::DELETE, "/v1/control", "[GET, PATCH]"),
+            (
+                Method::POST,
+                "/v1/control:rotateTokenKey",
+                "ControlService/RotateTokenKey ",
+            ),
             (Method::GET, "/v1/jobs/hello", "JobService/GetJob jobs/hello"),
             (Method::HEAD, "/v1/jobs/hello", "JobService/GetJob jobs/hello"),
             (

@@ -6,7 +6,7 @@ use crate::show::show_job;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::instances::{InstancePage, InstanceView};
 use echelon_core_gateway::view::JobView;
-use echelon_core_model::{ReasonCode, Timestamp};
+use echelon_core_model::Timestamp;
 use echelon_proto::echelon::v1;
 use maud::{Markup, html};
 
@@ -132,12 +132,10 @@ fn restarted(restart: &v1::JobRestart) -> Markup {
 
 /// How many instances fail again and again, where any does.
 fn crash_loops(view: &JobView) -> Markup {
-    let waiting = view.progress.iter().flat_map(|p| &p.waiting);
-    let looping = waiting.filter(|w| w.reason.code == ReasonCode::CrashLooping);
-    let n: u64 = looping.map(|w| w.count).sum();
+    let n = view.crash_looping();
     html! {
         @if n > 0 {
-            p.bad #crash-loops role="alert" { (n) @if n == 1 { " instance fails" } @else { " instances fail" } " again and again; the reasons are below" }
+            p.bad #crash-loops role="alert" { (n) @if n == 1 { " instance fails" } @else { " instances fail" } " again and again; how is told with each of them" }
         }
     }
 }

@@ -130,3 +130,32 @@ async fn endpoints_are_watched_with_the_token_of_their_job() {
     let refused = instances.watch_endpoints(shown("other")).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
 }
+
+#[tokio::test]
+async fn a_token_of_before_the_key_was_changed_is_good_until_it_is_changed_again() {
+    let world = World::start().await;
+    let token = submit(&world, "mine").await;
+    let looks = async |token: &str| with(&world, token, "GET", "/v1/jobs/mine", "").await.status;
+    let etag = world.get("/v1/control").await.json()["etag"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let rotate = format!(r#"{{"etag": "{etag}"}}"#);
+    let done = world.change("POST", "/v1/control:rotateTokenKey", &rotate).await;
+    assert_eq!(done.status, 200, "{}", done.body);
+    assert!(!done.body.contains("oken"), "the key is not shown: {}", done.body);
+    let again = world.change("POST", "/v1/control:rotateTokenKey", &rotate).await;
+    assert_eq!(
+        again.status, 409,
+        "a repeated request does it once: {}",
+        again.body
+    );
+    let job = token.split('.').nth(1).unwrap().parse().unwrap();
+    let newer = key(&world).await.sign(job).unwrap();
+    assert_ne!(newer, token);
+    assert_eq!((looks(&token).await, looks(&newer).await), (200, 200));
+    let denied = with(&world, &newer, "POST", "/v1/control:rotateTokenKey", "{}").await;
+    assert_eq!(denied.status, 403, "{}", denied.body);
+    world.change("POST", "/v1/control:rotateTokenKey", "{}").await;
+    assert_eq!((looks(&token).await, looks(&newer).await), (401, 200));
+}

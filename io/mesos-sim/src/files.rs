@@ -8,8 +8,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// One answer carries at most this much; readers ask again from where it ended.
-const MAX_READ: u64 = 1 << 20;
+/// One answer carries at most this much, whatever was asked for, as those of real agents (16 pages of memory); readers ask again from where it
+/// ended.
+const MAX_READ: u64 = 64 << 10;
 
 /// A piece of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,11 +122,17 @@ mod tests {
         ] {
             assert!(read(&root, bad, 0, None).is_err(), "{bad}");
         }
+        fs::write(root.join("runs/1/long"), vec![b'x'; 100_000]).unwrap();
+        let piece = read(&root, "/runs/latest/long", 0, Some(90_000)).unwrap();
+        assert_eq!((piece.data.len(), piece.size), (65_536, 100_000));
         let names: Vec<String> = list(&root, "/runs/latest")
             .unwrap()
             .into_iter()
             .map(|entry| entry.path)
             .collect();
-        assert_eq!(names, ["/runs/latest/link", "/runs/latest/stdout"]);
+        assert_eq!(
+            names,
+            ["/runs/latest/link", "/runs/latest/long", "/runs/latest/stdout"]
+        );
     }
 }

@@ -316,6 +316,7 @@ pub fn progress() -> impl Strategy<Value = Progress> {
             released,
             keep_until,
             restart,
+            crash_looping: since.0 % 7,
         }
     })
 }
@@ -549,7 +550,11 @@ pub fn volume_wishes() -> impl Strategy<Value = BTreeMap<VolumeId, VolumeWish>> 
         group,
         number: InstanceNumber(n),
     });
-    let wish = of(instance).prop_map(|i| i.map_or(VolumeWish::Destroy, VolumeWish::Adopt));
+    let wish = (of(instance), of(at())).prop_map(|(instance, asked_at)| match (instance, asked_at) {
+        (None, _) => VolumeWish::Destroy,
+        (Some(instance), None) => VolumeWish::Adopt(instance),
+        (Some(instance), Some(asked_at)) => VolumeWish::GiveUp { instance, asked_at },
+    });
     btree_map(volume_id(), wish, 0..3)
 }
 
@@ -717,19 +722,20 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         volume_wishes(),
         drains(),
         btree_set(text().prop_map(HostId::new), 0..3),
-        (pool_parts(), logs::log_gaps()),
+        (pool_parts(), logs::log_gaps(), at()),
     );
     fields.prop_map(
-        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, (parts, log_gaps))| ShardRow {
+        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, rest)| ShardRow {
             framework,
             obeyed,
             last_loss,
             loss,
             volumes,
+            wishes_heard: rest.2,
             drains,
             drained_agents,
-            parts,
-            log_gaps,
+            parts: rest.0,
+            log_gaps: rest.1,
         },
     )
 }
@@ -799,15 +805,16 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
 }
 
 pub fn control() -> impl Strategy<Value = Control> {
-    let key = of(any::<[u128; 2]>());
-    let fields = (version(), any::<bool>(), text(), text(), at(), key);
-    fields.prop_map(|(version, kills_off, by, why, at, key)| Control {
+    let keys = (of(any::<[u128; 2]>()), of(any::<[u128; 2]>()));
+    let fields = (version(), any::<bool>(), text(), text(), at(), keys);
+    fields.prop_map(|(version, kills_off, by, why, at, (key, former))| Control {
         version,
         kills_off,
         by,
         why,
         at,
         token_key: key.map(TokenKey::new),
+        former_token_key: former.map(TokenKey::new),
     })
 }
 

@@ -332,6 +332,7 @@ impl Slice {
             revision: 0,
             update_failures: 0,
             restarting: 0,
+            crash_looping: 0,
             first_behind: None,
             updated: 0,
             hosts: None,

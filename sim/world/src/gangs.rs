@@ -4,7 +4,7 @@ use crate::dice::Die;
 use crate::invariants::{Broken, stored};
 use crate::world::World;
 use echelon_core_model::gang::{Gang, OnMemberFailure};
-use echelon_core_model::instance::Run;
+use echelon_core_model::instance::{Ended, Run};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{ClusterId, InstanceId, InstanceNumber, ReasonCode, Resources, Span, TaskId};
 use echelon_core_testkit::build::JobBuilder;
@@ -66,9 +66,16 @@ pub(crate) fn launched_without_its_gang(world: &World, cluster: &ClusterId, task
         };
         run.is_some_and(|r| r.may_have_task() && stops(&r))
     };
-    let left = members
-        .clone()
-        .find(|id| gang.on_failure.is_of_all() && of_another_try(id))?;
+    let is_of_all = gang.on_failure.is_of_all();
+    let succeeded =
+        |id: &InstanceId| stored(world, cluster, id).is_some_and(|r| r.ended == Some(Ended::Succeeded));
+    if let Some(done) = members.clone().find(|id| is_of_all && succeeded(id)) {
+        return Some(Broken {
+            invariant: 16,
+            what: format!("ACCEPT of {task} without {done}, which has succeeded in an earlier try"),
+        });
+    }
+    let left = members.clone().find(|id| is_of_all && of_another_try(id))?;
     Some(Broken {
         invariant: 16,
         what: format!("ACCEPT of {task} while a run of {left} is stopped for another to begin with it"),

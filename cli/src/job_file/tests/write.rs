@@ -6,7 +6,7 @@ use echelon_core_model::GroupName;
 use echelon_core_model::range::InstanceRange;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::siting::{Constraint, Test};
+use echelon_core_model::siting::{Comparison, Number, Test};
 use echelon_core_model::spec::{GroupSpec, JobSpec, MAX_INSTANCES};
 use echelon_core_testkit::specs::specs;
 
@@ -32,9 +32,6 @@ pub fn writable(mut spec: JobSpec) -> JobSpec {
 fn writable_group(g: &mut GroupSpec) {
     g.revision = 0;
     g.instances = g.instances % MAX_INSTANCES + 1;
-    let no_form = |c: &Constraint| matches!(c.test, Test::Compares(..)) && c.negate;
-    g.constraints.retain(|c| !no_form(c));
-    g.siting.preferences.retain(|p| !no_form(&p.rule));
     g.resources = bounded(g.resources);
     g.volume.iter_mut().for_each(|v| v.size %= 1_000_000_000);
     writable_task(&mut g.runtime);
@@ -71,7 +68,7 @@ proptest! {
     fn what_is_written_reads_back(spec in specs()) {
         let spec = writable(spec);
         for format in [Format::Yaml, Format::Json] {
-            let text = write(&spec, format).unwrap();
+            let text = write(&spec, format);
             let read = parse(text.as_bytes());
             prop_assert!(read.is_ok(), "{}\n{}", read.unwrap_err(), text);
             prop_assert_eq!(read.unwrap(), spec.clone(), "{}", text);
@@ -86,7 +83,7 @@ proptest! {
         spec.groups[0].runtime.env.insert("A".to_owned(), value);
         spec.labels.insert(key, "null".to_owned());
         for format in [Format::Yaml, Format::Json] {
-            let text = write(&spec, format).unwrap();
+            let text = write(&spec, format);
             prop_assert_eq!(parse(text.as_bytes()).ok(), Some(spec.clone()), "{}", text);
         }
     }
@@ -94,7 +91,7 @@ proptest! {
 
 #[test]
 fn every_default_is_written_out() {
-    let text = write(&parse(HELLO.as_bytes()).unwrap(), Format::Yaml).unwrap();
+    let text = write(&parse(HELLO.as_bytes()).unwrap(), Format::Yaml);
     insta::assert_snapshot!(text, @r#"
     name: hello
     pool: /default
@@ -138,8 +135,8 @@ fn every_default_is_written_out() {
 
 #[test]
 fn what_was_written_is_written_the_same_again() {
-    let text = write(&parse(HELLO.as_bytes()).unwrap(), Format::Yaml).unwrap();
-    let again = write(&parse(text.as_bytes()).unwrap(), Format::Yaml).unwrap();
+    let text = write(&parse(HELLO.as_bytes()).unwrap(), Format::Yaml);
+    let again = write(&parse(text.as_bytes()).unwrap(), Format::Yaml);
     assert_eq!(text, again);
 }
 
@@ -151,15 +148,33 @@ fn overrides_are_written_as_ranges() {
         command: "lead".to_owned(),
         ..Default::default()
     }];
-    let text = write(&spec, Format::Yaml).unwrap();
+    let text = write(&spec, Format::Yaml);
     assert!(text.contains("instances: 0-3"), "{text}");
 }
 
 #[test]
-fn what_has_no_form_is_told() {
-    let mut spec =
-        parse(format!("{HELLO}constraints: [{{attribute: cores, less: 8}}]\n").as_bytes()).unwrap();
-    spec.groups[0].constraints[0].negate = true;
-    let told = write(&spec, Format::Yaml).unwrap_err().to_string();
-    assert!(told.contains("has no form in a job file"), "{told}");
+fn a_comparison_that_is_turned_round_has_a_field_of_its_own() {
+    for (field, test) in [
+        ("not_less", Comparison::Less),
+        ("not_at_most", Comparison::AtMost),
+        ("not_more", Comparison::More),
+        ("not_at_least", Comparison::AtLeast),
+    ] {
+        let rule = format!("{HELLO}constraints: [{{attribute: cores, {field}: 2.5}}]\n");
+        let spec = parse(rule.as_bytes()).unwrap();
+        let read = &spec.groups[0].constraints[0];
+        assert_eq!(
+            (&read.test, read.negate),
+            (&Test::Compares(test, Number(2_500_000)), true)
+        );
+        let text = write(&spec, Format::Yaml);
+        assert!(text.contains(&format!("{field}: 2.5")), "{text}");
+    }
+    let both = said(&format!(
+        "{HELLO}constraints: [{{attribute: cores, less: 2, not_more: 1}}]\n"
+    ));
+    assert!(
+        both.contains("needs exactly one of") && both.contains("`not_at_least`"),
+        "{both}"
+    );
 }

@@ -23,6 +23,7 @@ pub use group::instances;
 pub use references::references;
 pub use spec::{Purpose, in_pools, spec};
 
+use crate::create::find_awaited;
 use crate::error::{ApiError, Violation};
 use crate::port::Facts;
 use crate::{ask, bounds};
@@ -89,6 +90,7 @@ pub async fn planned<F: Facts>(
     in_pools(&wanted.pool, &pools, "spec", &mut out);
     bounds::check(&wanted, None, &pools, "spec", &mut out);
     in_clusters(facts, &wanted, "spec", &mut out).await?;
+    find_awaited(facts, &mut wanted, "spec", &mut out).await?;
     out.done()?;
     Ok(wanted)
 }

@@ -132,3 +132,22 @@ fn a_full_pool_bounds_it_and_it_goes_before_the_others_of_its_pool() {
     case.run_for(Span::seconds(3));
     assert_eq!((case.total_active(job), case.total_active(third)), (3, 0));
 }
+
+fn ranges(case: &Case, job: JobId) -> usize {
+    let job = case.rm.picture().jobs.get(&job).unwrap();
+    job.durable.groups.values().map(Vec::len).sum()
+}
+
+#[test]
+fn hosts_that_join_one_by_one_at_two_clusters_cut_the_assignment_into_few_ranges() {
+    let (mut case, job) = case();
+    for hosts in 4..=300 {
+        for name in ["a", "b"] {
+            case.at(name, |s, now| s.count_hosts(hosts, now));
+            case.run_for(Span::millis(100));
+        }
+    }
+    case.run_for(Span::seconds(2));
+    assert_eq!((assigned(&case, job, "a"), assigned(&case, job, "b")), (300, 300));
+    assert_eq!(ranges(&case, job), 4, "two blocks of 256 each");
+}

@@ -331,3 +331,20 @@ fn a_batch_bounds_what_is_down_while_its_restart_is_under_way() {
     case.run_for(Span::seconds(60));
     assert_eq!((told(&case, job), parts(&case)), (Some((0, true)), 4));
 }
+
+#[test]
+fn instances_that_fail_again_and_again_are_summed_over_clusters_while_the_job_is_to_run() {
+    let (mut case, job) = three();
+    assert_eq!(case.progress(job).unwrap().crash_looping, 0);
+    for (name, n) in [("a", 2), ("b", 1)] {
+        case.at(name, |s, now| {
+            s.crash_looping = n;
+            s.work(now)
+        });
+    }
+    case.run_for(Span::seconds(3));
+    assert_eq!(case.progress(job).unwrap().crash_looping, 3);
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::seconds(3));
+    assert_eq!(case.progress(job).unwrap().crash_looping, 0);
+}

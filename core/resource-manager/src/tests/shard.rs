@@ -95,6 +95,8 @@ pub struct ModelShard {
     pub holds_back: u64,
     /// Hosts on which daemons belong, as it tells.
     pub hosts_of_daemons: Option<u32>,
+    /// Instances of each group that it says fail again and again.
+    pub crash_looping: u64,
     /// It says that it kills nothing.
     pub kills_off: bool,
     /// What it tells of the version that instances of a job run.
@@ -144,6 +146,7 @@ impl ModelShard {
             holds_back: 0,
             kills_off: false,
             hosts_of_daemons: None,
+            crash_looping: 0,
             versions: BTreeMap::new(),
             told_active: 0,
             sequence: 0,
@@ -515,6 +518,7 @@ impl ModelShard {
             updated: self.versions.get(&key.0).map_or(0, |v| v.updated),
             update_failures: self.versions.get(&key.0).map_or(0, |v| v.failed),
             hosts: self.hosts_of_daemons,
+            crash_looping: self.crash_looping,
             first_behind: self.versions.get(&key.0).and_then(|v| v.behind),
             restarting: self.outdated(key.0, &key.1) + u64::from(self.stopped_by_restart(key.0, &key.1)),
         }

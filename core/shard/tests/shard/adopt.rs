@@ -29,6 +29,7 @@ fn progress(w: &mut World, state: JobState) {
         released: None,
         keep_until: None,
         restart: None,
+        crash_looping: 0,
     };
     w.store.perform(Op::Commit(Batch {
         owner: Role::ResourceManager,

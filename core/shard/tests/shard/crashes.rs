@@ -50,6 +50,8 @@ fn a_crash_loop_is_over_when_the_instance_has_run_well_for_long_enough_over_lead
     w.run(seconds(30));
     assert_eq!(w.state(0), RunState::Running);
     assert_eq!(w.shard.crash_looping(), 1, "not for long enough yet");
+    assert_eq!(told(&w), [], "it waits for nothing");
+    assert_eq!(w.slice(1).unwrap().crash_looping, 1);
     let since = w.record(0).unwrap().run.unwrap().available_at.unwrap();
     w.run(seconds(120));
     w.restart();
@@ -61,6 +63,8 @@ fn a_crash_loop_is_over_when_the_instance_has_run_well_for_long_enough_over_lead
     }
     w.run(seconds(1));
     assert_eq!(w.shard.crash_looping(), 0, "counted from what is stored");
+    w.run(seconds(1));
+    assert_eq!(w.slice(1).unwrap().crash_looping, 0);
     let record = w.stored(0).unwrap();
     assert_eq!(
         (record.attempts, record.failure, record.avoid.len()),

@@ -15,6 +15,11 @@ fn grant(w: &mut World) {
     let mut order = w.slice_order(&[range(0, 0)], &[(1, 1)], 1);
     order.group = GroupName::new("ps");
     w.direct(Order::Slices(vec![order]));
+    let groups = [
+        (main_group(), &[range(0, 1)][..]),
+        (GroupName::new("ps"), &[range(0, 0)][..]),
+    ];
+    w.assign_groups(&groups);
 }
 
 /// Two of `main` and one of `ps` run, each on one of four cores; incomplete the gang may be for 20 seconds.
@@ -31,11 +36,6 @@ fn running(on_failure: OnMemberFailure) -> World {
     let builder = JobBuilder::batch("train", 2).shape(shape(1, 64)).gang_of(gang);
     w.store_job(&builder.with_group("ps", 1, shape(1, 64)).build());
     grant(&mut w);
-    let groups = [
-        (main_group(), &[range(0, 1)][..]),
-        (GroupName::new("ps"), &[range(0, 0)][..]),
-    ];
-    w.assign_groups(&groups);
     w.run(seconds(3));
     assert_eq!(live(&w), tries(1));
     w
@@ -195,12 +195,101 @@ fn active(w: &World, group: &str) -> u64 {
 }
 
 #[test]
-fn what_has_succeeded_is_not_begun_again() {
-    let mut w = running(OnMemberFailure::Gang);
+fn where_members_are_tried_by_themselves_what_has_succeeded_is_not_begun_again() {
+    let mut w = running(OnMemberFailure::Member);
     w.cluster.set(&task("main", 0, 1), TaskState::Finished);
     w.run(seconds(10));
     fail(&mut w, "main", 1, 1);
     w.run(seconds(10));
-    assert_eq!(live(&w), tries(2)[1..]);
+    assert_eq!(live(&w), [task("main", 1, 2), task("ps", 0, 1)]);
     assert_eq!(w.record(0).unwrap().ended, Some(Ended::Succeeded));
+}
+
+#[test]
+fn what_has_succeeded_begins_again_with_its_gang() {
+    for (on_failure, end) in [
+        (OnMemberFailure::Gang, TaskState::Failed),
+        (OnMemberFailure::Gang, TaskState::Gone),
+        (OnMemberFailure::Job, TaskState::Gone),
+    ] {
+        let mut w = running(on_failure);
+        w.cluster.set(&task("main", 0, 1), TaskState::Finished);
+        w.run(seconds(10));
+        assert_eq!(w.record(0).unwrap().ended, Some(Ended::Succeeded));
+        w.cluster.set(&task("main", 1, 1), end);
+        w.run(seconds(10));
+        assert_eq!(live(&w), tries(2), "{on_failure}, {end:?}");
+        assert_eq!(
+            (w.record(0).unwrap().ended, w.record(0).unwrap().attempts),
+            (None, 0)
+        );
+        for n in [0, 1] {
+            w.cluster.set(&task("main", n, 2), TaskState::Finished);
+        }
+        w.run(seconds(10));
+        assert_eq!(live(&w), [task("ps", 0, 2)], "{on_failure}, {end:?}");
+    }
+}
+
+#[test]
+fn what_has_succeeded_begins_again_only_when_it_is_granted_anew() {
+    let mut w = running(OnMemberFailure::Gang);
+    w.cluster.set(&task("main", 0, 1), TaskState::Finished);
+    w.run(seconds(10));
+    w.order(&[range(0, 1)], 1);
+    w.run(seconds(1));
+    fail(&mut w, "main", 1, 1);
+    w.run(seconds(15));
+    assert_eq!(
+        live(&w),
+        Vec::<String>::new(),
+        "the rest does not begin without it"
+    );
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(10));
+    assert_eq!(live(&w), tries(2));
+}
+
+#[test]
+fn nobody_begins_again_where_enough_have_succeeded_or_one_has_failed_for_good() {
+    let mut w = running(OnMemberFailure::Gang);
+    w.cluster.set(&task("main", 0, 1), TaskState::Finished);
+    w.cluster.set(&task("ps", 0, 1), TaskState::Finished);
+    w.run(seconds(10));
+    assert_eq!(live(&w), [task("main", 1, 1)]);
+    w.cluster.set(&task("main", 1, 1), TaskState::Finished);
+    w.run(seconds(30));
+    assert_eq!(live(&w), Vec::<String>::new());
+
+    let mut w = running(OnMemberFailure::Job);
+    w.cluster.set(&task("main", 0, 1), TaskState::Finished);
+    w.run(seconds(10));
+    fail(&mut w, "main", 1, 1);
+    w.run(seconds(30));
+    assert_eq!(live(&w), [task("ps", 0, 1)], "the resource manager ends the job");
+    assert_eq!(w.record(0).unwrap().ended, Some(Ended::Succeeded));
+}
+
+#[test]
+fn a_new_leader_begins_again_what_had_succeeded_and_does_it_once() {
+    let mut w = running(OnMemberFailure::Gang);
+    w.cluster.lingers = true;
+    w.cluster.set(&task("main", 0, 1), TaskState::Finished);
+    w.run(seconds(10));
+    fail(&mut w, "main", 1, 1);
+    w.run(seconds(5));
+    w.crash();
+    w.restart();
+    w.run(seconds(10));
+    assert_eq!(live(&w), [task("ps", 0, 1)], "one of them has not ended");
+    w.cluster.lingers = false;
+    // That it succeeds while it is being stopped changes nothing.
+    w.cluster.set(&task("ps", 0, 1), TaskState::Finished);
+    w.run(seconds(10));
+    assert_eq!(live(&w), Vec::<String>::new());
+    w.connect();
+    grant(&mut w);
+    w.run(seconds(10));
+    assert_eq!(live(&w), tries(2));
+    assert_eq!((counted(&w, 0), counted(&w, 1)), ((2, 0), (2, 1)));
 }

@@ -13,7 +13,7 @@ use echelon_core_shard::{Event, LogLimits, Shard};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 impl World {
-    fn kept(&self, task: &str) -> Option<KeptLog> {
+    pub fn kept(&self, task: &str) -> Option<KeptLog> {
         let id: MemberId = task.parse().unwrap();
         match self.store.read(&Query::KeptLog(c1(), id)) {
             Answer::KeptLog(kept) => kept,
@@ -21,7 +21,7 @@ impl World {
         }
     }
 
-    fn list(&self) -> Option<KeptRuns> {
+    pub fn list(&self) -> Option<KeptRuns> {
         match self.store.read(&Query::KeptRuns(job())) {
             Answer::KeptRuns(lists) => lists.into_iter().next(),
             other => panic!("{other:?}"),
@@ -53,7 +53,7 @@ fn running(job: JobBuilder, n: u32, logs: LogLimits) -> World {
     w
 }
 
-fn usual(n: u32) -> World {
+pub fn usual(n: u32) -> World {
     running(JobBuilder::batch("hello", n), n, LogLimits::default())
 }
 

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod adopt;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod alone;
@@ -47,6 +48,8 @@ mod leadership;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod logs_stored;
+#[cfg(test)]
 mod losses;
 #[cfg(test)]
 mod moves;
@@ -75,5 +78,7 @@ mod trace;
 mod volumes;
 #[cfg(test)]
 mod wakes;
+#[cfg(test)]
+mod wishes;
 #[cfg(test)]
 mod world;

@@ -207,6 +207,7 @@ fn control(version: u64, kills_off: bool) -> Control {
         why: "größer \u{1f44b}".to_owned(),
         at: Timestamp(version),
         token_key: (version > 1).then(|| TokenKey::new([u128::MAX, 1])),
+        former_token_key: (version > 1).then(|| TokenKey::new([0, 7])),
     }
 }
 

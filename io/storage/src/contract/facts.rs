@@ -98,6 +98,7 @@ pub const fn progress(job: JobId, state: JobState) -> Progress {
         released: Some(Timestamp(4)),
         keep_until: None,
         restart: None,
+        crash_looping: 2,
     }
 }
 

@@ -209,6 +209,7 @@ pub async fn owned_facts_read_back(case: &Case) {
         obeyed: Epoch(5),
         last_loss: 4,
         loss: None,
+        wishes_heard: Timestamp(9),
         drained_agents: [echelon_core_model::HostId::new("a")].into(),
         parts: PoolParts {
             number: 6,

@@ -191,6 +191,7 @@ impl Wire for SliceReport {
             update_failures,
             hosts,
             restarting,
+            crash_looping,
             first_behind,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
@@ -230,6 +231,7 @@ impl Wire for SliceReport {
             update_failures: *update_failures,
             hosts: *hosts,
             restarting: *restarting,
+            crash_looping: *crash_looping,
             first_behind: *first_behind,
         }
     }
@@ -264,6 +266,7 @@ impl Wire for SliceReport {
             update_failures: message.update_failures,
             hosts: message.hosts,
             restarting: message.restarting,
+            crash_looping: message.crash_looping,
             first_behind: message.first_behind,
         })
     }

@@ -269,7 +269,7 @@ impl Wire for VolumeWish {
     fn to_wire(&self) -> Self::Message {
         let adopt = match self {
             Self::Destroy => None,
-            Self::Adopt(instance) | Self::GiveUp(instance) => Some(wire::Instance {
+            Self::Adopt(instance) | Self::GiveUp { instance, .. } => Some(wire::Instance {
                 job: job_bytes(instance.job),
                 group: instance.group.to_string(),
                 number: instance.number.0,
@@ -277,7 +277,11 @@ impl Wire for VolumeWish {
         };
         wire::VolumeWish {
             adopt,
-            give_up: matches!(self, Self::GiveUp(_)),
+            give_up: self.given_up_by().is_some(),
+            asked_at_ms: match self {
+                Self::GiveUp { asked_at, .. } => asked_at.0,
+                Self::Destroy | Self::Adopt(_) => 0,
+            },
         }
     }
 
@@ -291,7 +295,10 @@ impl Wire for VolumeWish {
             number: InstanceNumber(instance.number),
         };
         Ok(if message.give_up {
-            Self::GiveUp(instance)
+            Self::GiveUp {
+                instance,
+                asked_at: Timestamp(message.asked_at_ms),
+            }
         } else {
             Self::Adopt(instance)
         })
@@ -308,6 +315,7 @@ impl Wire for ShardRow {
             last_loss,
             loss,
             volumes,
+            wishes_heard,
             drains,
             drained_agents,
             parts,
@@ -323,6 +331,7 @@ impl Wire for ShardRow {
             drained_agents: drained_agents.iter().map(HostId::to_string).collect(),
             parts: (*parts != PoolParts::default()).then(|| parts.to_wire()),
             log_gaps: messages(log_gaps),
+            wishes_heard_ms: wishes_heard.0,
         }
     }
 
@@ -337,6 +346,7 @@ impl Wire for ShardRow {
             drained_agents: message.drained_agents.into_iter().map(HostId::new).collect(),
             parts: optional("parts", message.parts)?.unwrap_or_default(),
             log_gaps: list("log_gaps", message.log_gaps)?,
+            wishes_heard: Timestamp(message.wishes_heard_ms),
         })
     }
 }

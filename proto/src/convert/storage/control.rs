@@ -17,14 +17,17 @@ impl Wire for Control {
             why,
             at,
             token_key,
+            former_token_key,
         } = self;
+        let bytes = |key: &Option<TokenKey>| key.map(|key| key.bytes().to_vec()).unwrap_or_default();
         wire::Control {
             version: version.0,
             kills_off: *kills_off,
             by: by.clone(),
             why: why.clone(),
             at_ms: at.0,
-            token_key: token_key.map(|key| key.bytes().to_vec()).unwrap_or_default(),
+            token_key: bytes(token_key),
+            former_token_key: bytes(former_token_key),
         }
     }
 
@@ -36,6 +39,7 @@ impl Wire for Control {
             why: message.why,
             at: Timestamp(message.at_ms),
             token_key: TokenKey::from_bytes(&message.token_key),
+            former_token_key: TokenKey::from_bytes(&message.former_token_key),
         })
     }
 }

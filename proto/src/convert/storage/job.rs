@@ -239,6 +239,7 @@ impl Wire for Progress {
             released,
             keep_until,
             restart,
+            crash_looping,
         } = self;
         let groups = groups.iter().map(|(g, counts)| (g.to_string(), counts.to_wire()));
         wire::Progress {
@@ -256,6 +257,7 @@ impl Wire for Progress {
             released_ms: released.map(|at| at.0),
             keep_until_ms: keep_until.map(|at| at.0),
             restart: restart.as_ref().map(Wire::to_wire),
+            crash_looping: *crash_looping,
         }
     }
 
@@ -278,6 +280,7 @@ impl Wire for Progress {
             released: moment(message.released_ms),
             keep_until: moment(message.keep_until_ms),
             restart: optional("restart", message.restart)?,
+            crash_looping: message.crash_looping,
         })
     }
 }
