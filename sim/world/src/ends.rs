@@ -86,17 +86,12 @@ impl World {
         if stopped && head.goal.desired != Desired::Stopped {
             return lost(2, format!("the stop of {job} was acknowledged and is lost"));
         }
-        if let Some(broken) = self.judge_daemon(job, &head) {
-            return Some(broken);
-        }
-        if let Some(broken) = self.judge_rollout(job, &head) {
-            return Some(broken);
-        }
-        if let Some(broken) = self.judge_restarts(job, &head) {
-            return Some(broken);
-        }
-        if let Some(broken) = state.and_then(|s| self.judge_rules(job, &head, s)) {
-            return Some(broken);
+        let of_kind = self.judge_daemon(job, &head);
+        let of_kind = of_kind.or_else(|| self.judge_rollout(job, &head));
+        let of_kind = of_kind.or_else(|| self.judge_restarts(job, &head));
+        let of_kind = of_kind.or_else(|| self.judge_rules(job, &head, state?));
+        if of_kind.is_some() {
+            return of_kind;
         }
         let live = self.live_instances(job);
         let wanted = self.wanted(job, head.spec_version);
