@@ -33,6 +33,7 @@ impl World {
             .filter_map(|c| self.judge_members(c).or_else(|| still_drained(c)))
             .collect();
         self.broken.extend(wrong);
+        self.broken.extend(self.judge_host_pools());
         let unfair = self.judge_shares();
         self.broken.extend(unfair);
         let left = self.judge_tree();
@@ -75,28 +76,19 @@ impl World {
             return self.judge_reclaimed(&user.spec, job);
         }
         if deleted {
-            return lost(
-                3,
-                format!(
-                    "job {job} was deleted and is still {state:?}; awaited {:?}",
-                    progress.as_ref().map(|p| p.awaited.clone())
-                ),
-            );
+            let awaited = progress.map(|p| p.awaited);
+            let what = format!("job {job} was deleted and is still {state:?}; awaited {awaited:?}");
+            return lost(3, what);
         }
         if stopped && head.goal.desired != Desired::Stopped {
             return lost(2, format!("the stop of {job} was acknowledged and is lost"));
         }
-        if let Some(broken) = self.judge_daemon(job, &head) {
-            return Some(broken);
-        }
-        if let Some(broken) = self.judge_rollout(job, &head) {
-            return Some(broken);
-        }
-        if let Some(broken) = self.judge_restarts(job, &head) {
-            return Some(broken);
-        }
-        if let Some(broken) = state.and_then(|s| self.judge_rules(job, &head, s)) {
-            return Some(broken);
+        let broken = self.judge_daemon(job, &head);
+        let broken = broken.or_else(|| self.judge_rollout(job, &head));
+        let broken = broken.or_else(|| self.judge_restarts(job, &head));
+        let broken = broken.or_else(|| self.judge_rules(job, &head, state?));
+        if broken.is_some() {
+            return broken;
         }
         let live = self.live_instances(job);
         let wanted = self.wanted(job, head.spec_version);
