@@ -1,6 +1,6 @@
 //! `echelon host ...`
 
-mod set;
+pub mod set;
 
 use crate::cluster;
 use crate::context::Context;
@@ -12,7 +12,7 @@ use echelon_clients_rust::{self as client, Client, v1};
 use echelon_proto::convert::quantity::duration;
 use std::time::Duration;
 
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Verbs.
 #[derive(Debug, Subcommand)]
@@ -99,11 +99,12 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
             "REACHABLE",
             "SEEN",
             "DRAIN",
+            "HOST POOL",
             "MAINTENANCE",
             "ID",
             "ADDRESS",
         ],
-        narrow: 8,
+        narrow: 9,
         rows: all.iter().map(row).collect(),
         names: all
             .iter()
@@ -125,6 +126,7 @@ fn row(h: &v1::Host) -> Vec<String> {
         if h.reachable { "yes" } else { "no" }.to_owned(),
         shape::ago(h.seen_time.as_ref()),
         state(h),
+        pool(h),
         maintenance(h),
         h.host_id.clone(),
         h.address.clone(),
@@ -140,6 +142,15 @@ fn maintenance(h: &v1::Host) -> String {
     match &m.end_time {
         Some(end) => format!("{start} to {}", shape::time(Some(end))),
         None => format!("from {start}"),
+    }
+}
+
+/// Its host pool, and where it is going.
+pub(crate) fn pool(h: &v1::Host) -> String {
+    match &h.r#move {
+        Some(m) if m.ending => format!("{}, stays there", h.host_pool),
+        Some(m) => format!("{}, goes to {}", h.host_pool, m.to),
+        None => h.host_pool.clone(),
     }
 }
 
@@ -165,7 +176,7 @@ fn name_of(host: &str) -> Result<String, Failure> {
 }
 
 /// The cluster and the host that are named.
-fn parts_of(host: &str) -> Result<(&str, &str), Failure> {
+pub(crate) fn parts_of(host: &str) -> Result<(&str, &str), Failure> {
     match host.split_once('/') {
         Some((cluster, id)) if !cluster.is_empty() && !id.is_empty() => Ok((cluster, id)),
         _ => Err(Failure::wrong(format!(
@@ -274,7 +285,7 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
     let h = fetch(&client, name_of(host)?).await?;
     let attributes: Vec<String> = h.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let people = format!(
-        "host:        {}\ncluster:     {}\nid:          {}\naddress:     {}\ncapacity:    {}\nused:        {}\ntasks:       {}\nreachable:   {}\nseen:        {} ago\ndrain:       {}\nmaintenance: {}\nattributes:  {}\n",
+        "host:        {}\ncluster:     {}\nid:          {}\naddress:     {}\ncapacity:    {}\nused:        {}\ntasks:       {}\nreachable:   {}\nseen:        {} ago\ndrain:       {}\nhost pool:   {}\nmaintenance: {}\nattributes:  {}\n",
         output::escape(&h.hostname),
         output::escape(&h.cluster),
         output::escape(&h.host_id),
@@ -285,6 +296,7 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
         if h.reachable { "yes" } else { "no" },
         shape::ago(h.seen_time.as_ref()),
         state(&h),
+        output::escape(&pool(&h)),
         maintenance(&h),
         output::escape(&attributes.join(" ")),
     );

@@ -10,6 +10,7 @@ mod cluster;
 mod context;
 mod control;
 mod host;
+mod host_pool;
 mod job;
 mod pool;
 mod rollout;
@@ -43,6 +44,9 @@ pub enum Command {
     /// Look at hosts
     #[command(subcommand)]
     Host(host::Command),
+    /// Look at host pools; move hosts from one to another by plan
+    #[command(subcommand)]
+    HostPool(host_pool::Command),
     /// Switches for the whole system: stop all kills
     #[command(subcommand)]
     Control(control::Command),
@@ -63,6 +67,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Pool(command) => pool::run(command, context).await,
         Command::Cluster(command) => cluster::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,
+        Command::HostPool(command) => host_pool::run(command, context).await,
         Command::Control(command) => control::run(command, context).await,
         Command::Volume(command) => volume::run(command, context).await,
     }

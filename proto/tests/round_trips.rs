@@ -119,6 +119,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any::<u64>().prop_map(Order::AcceptLoss),
         any_of::volume_wishes().prop_map(Order::Volumes),
         any_of::drains().prop_map(Order::Drains),
+        any_of::host_moves().prop_map(Order::HostMoves),
         any_of::pool_parts().prop_map(Order::Parts),
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
         (vec(claim(), 0..3), any_of::span()).prop_map(|(claims, lease)| Order::Claims { claims, lease }),
@@ -218,10 +219,19 @@ fn report() -> impl Strategy<Value = Report> {
         any::<u32>(),
         of(any_of::at()),
         of(any::<u64>()),
-        (part(), part()),
+        (part(), part(), any_of::by_host_pool(part())),
     );
     let capacity = capacity.prop_map(
-        |(total, used, largest_free, largest_host, hosts, mesos_contact, loss, (without_gpus, slack))| {
+        |(
+            total,
+            used,
+            largest_free,
+            largest_host,
+            hosts,
+            mesos_contact,
+            loss,
+            (without_gpus, slack, host_pools),
+        )| {
             ReportPart::Capacity(Box::new(Capacity {
                 total,
                 used,
@@ -229,6 +239,7 @@ fn report() -> impl Strategy<Value = Report> {
                 largest_host,
                 without_gpus,
                 slack,
+                host_pools,
                 hosts,
                 mesos_contact,
                 loss,

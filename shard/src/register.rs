@@ -3,6 +3,7 @@
 
 use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::drain::Drains;
+use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{ClusterId, Version};
 use echelon_io_process::Backoff;
@@ -144,6 +145,7 @@ fn row(
                 accepted_loss: 0,
                 volumes: BTreeMap::new(),
                 drains: Drains::default(),
+                host_pools: HostPoolWishes::default(),
             };
             Some((added, None))
         }
@@ -177,6 +179,7 @@ mod tests {
             accepted_loss: 0,
             volumes: BTreeMap::new(),
             drains: Drains::default(),
+            host_pools: HostPoolWishes::default(),
         }
     }
 

@@ -73,7 +73,7 @@ async fn sets(client: &Client, which: &Which) -> Result<BTreeMap<String, Set>, F
     Ok(out)
 }
 
-fn pair(text: &str) -> Result<(String, String), Failure> {
+pub(crate) fn pair(text: &str) -> Result<(String, String), Failure> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => {
             Ok((name.to_owned(), value.to_owned()))
@@ -181,7 +181,7 @@ pub async fn drains(context: &Context, cluster: Option<String>) -> Result<(), Fa
     Ok(())
 }
 
-async fn hosts_of(client: &Client, cluster: &str) -> Result<Vec<v1::Host>, Failure> {
+pub(crate) async fn hosts_of(client: &Client, cluster: &str) -> Result<Vec<v1::Host>, Failure> {
     let request = v1::ListHostsRequest {
         parent: format!("clusters/{cluster}"),
         ..v1::ListHostsRequest::default()
@@ -245,11 +245,15 @@ const fn why(why: v1::HostLeftWhy) -> &'static str {
     }
 }
 
+/// Why instances that are left on a host are there.
+pub(crate) fn told(left: &[v1::HostLeft]) -> String {
+    let one = |l: &v1::HostLeft| format!("{}/{} {} {}", l.job, l.group, l.instances, why(l.why()));
+    left.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
 /// Of one host: `web/main 2 wait for their job's max_unavailable`.
 pub(super) fn left(h: &v1::Host) -> String {
-    let all = h.drain.iter().flat_map(|d| &d.left);
-    let one = |l: &v1::HostLeft| format!("{}/{} {} {}", l.job, l.group, l.instances, why(l.why()));
-    all.map(one).collect::<Vec<_>>().join("; ")
+    told(h.drain.as_ref().map_or(&[][..], |d| &d.left))
 }
 
 fn show(context: &Context, all: &[v1::Host]) {

@@ -1,7 +1,7 @@
 //! The shape of a job file. Fields that stand in several places are named once: those of a group also stand at the top of a file with one
 //! group, those of a task in groups and sidecars. Values keep their text and are judged in `spec.rs` and its neighbours.
 
-use super::form::{Completion, Kind, Part, Restart, Silence, Time, Truth, Whole};
+use super::form::{Completion, HostPool, Kind, Part, Restart, Silence, Time, Truth, Whole};
 use super::parts_file::{
     AfterFile, ClustersFile, GangFile, OverrideFile, PersistentVolumeFile, ResourcesFile, RetryFile,
     ScheduleFile, UpdateFile,
@@ -141,6 +141,9 @@ with_shared_fields! {
         readiness: Option<ProbeFile>,
         /// The volume that each instance keeps from run to run; for kind stateful, which needs it. Cannot change.
         volume: Option<PersistentVolumeFile>,
+        /// The hosts that it may use: those of this host pool, or `*` for those of every one; when it is left out, `default`, and of a
+        /// daemon every one.
+        host_pool: Option<Scalar<HostPool>>,
         /// Rules about hosts; all of them hold.
         constraints: Option<Vec<ConstraintFile>>,
         /// Rules about hosts that had better hold.

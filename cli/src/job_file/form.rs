@@ -62,6 +62,20 @@ impl Form for Text {
     }
 }
 
+/// The name of a host pool, which may look like a number, or all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostPool;
+
+impl Form for HostPool {
+    const NAME: &'static str = "HostPool";
+    const BARE: bool = false;
+
+    fn schema() -> Value {
+        let description = "the name of a host pool (a-z, 0-9 and `-`), or `*`";
+        json!({"description": description, "type": ["string", "integer"], "pattern": r"^([a-z0-9-]{1,63}|\*)$"})
+    }
+}
+
 forms! {
     /// True or false.
     Truth = json!({"description": "true or false", "enum": [true, false, "true", "false"]});

@@ -5,14 +5,24 @@ use super::runtime::truth;
 use super::scalar::Scalar;
 use super::siting_file::{AffinityFile, ConstraintFile, PreferenceFile};
 use super::spec::{Reader, texts, whole};
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Preference, Siting, Test};
+use echelon_core_model::spec::{JobKind, defaults};
 
 /// Reads and takes what a group says about it; its constraints are read by `constraints`.
-pub(super) fn siting(r: &mut Reader, path: &str, file: &mut GroupFile) -> Siting {
+pub(super) fn siting(r: &mut Reader, path: &str, kind: JobKind, file: &mut GroupFile) -> Siting {
     let at = |field: &str| format!("{path}{field}");
     let texts_of = |list: Option<Vec<Scalar>>| list.unwrap_or_default().into_iter().map(|s| s.0).collect();
     let max_per = file.max_per.take().unwrap_or_default().into_iter();
+    let pool =
+        |text: &str| HostPoolChoice::parse(text).map_err(|wrong| format!("{wrong}, or `*` for all of them"));
     Siting {
+        host_pool: r.value(
+            &at("host_pool"),
+            file.host_pool.as_ref(),
+            pool,
+            defaults::host_pool(kind),
+        ),
         preferences: preferences(r, &at("preferences"), file.preferences.take().unwrap_or_default()),
         max_per: max_per
             .map(|(attribute, most)| {

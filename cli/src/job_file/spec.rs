@@ -201,7 +201,7 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
     }
     let runtime = runtime(r, path, &mut file);
     let overrides = overrides::read(r, &at("overrides"), file.overrides.take().unwrap_or_default());
-    let siting = siting(r, path, &mut file);
+    let siting = siting(r, path, kind, &mut file);
     let sidecars = file.sidecars.take().unwrap_or_default().into_iter().enumerate();
     let sidecars = sidecars.map(|(i, file)| sidecar(r, &at(&format!("sidecars[{i}].")), file));
     let sidecars = sidecars.collect();

@@ -23,6 +23,7 @@ use tonic::transport::{Channel, Endpoint};
 use v1::cluster_service_client::ClusterServiceClient;
 use v1::control_service_client::ControlServiceClient;
 use v1::event_service_client::EventServiceClient;
+use v1::host_pool_service_client::HostPoolServiceClient;
 use v1::host_service_client::HostServiceClient;
 use v1::instance_service_client::InstanceServiceClient;
 use v1::job_service_client::JobServiceClient;
@@ -122,6 +123,12 @@ impl Client {
     #[must_use]
     pub fn host_service(&self) -> HostServiceClient<Wire> {
         HostServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// Host pools.
+    #[must_use]
+    pub fn host_pool_service(&self) -> HostPoolServiceClient<Wire> {
+        HostPoolServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// Switches.

@@ -21,6 +21,7 @@ fn one() -> Memory {
         maintenance: None,
         volumes: Vec::new(),
         drain: None,
+        place: echelon_core_model::host_pool::HostPlace::default(),
     };
     store.hosts.insert(cluster, vec![host]);
     store

@@ -51,6 +51,18 @@ pub enum ErrorReason {
     TooManyDrains,
     /// More wishes about volumes of a cluster than may wait for its shard.
     TooManyWishes,
+    /// No such host pool.
+    HostPoolNotFound,
+    /// Hosts are in the host pool, or on their way to it.
+    HostPoolInUse,
+    /// The host pool has fewer hosts that could be moved than are asked for.
+    HostPoolTooSmall,
+    /// The cluster has as many host pools as it may have.
+    TooManyHostPools,
+    /// As many hosts of the cluster as may be are on their way to another host pool.
+    TooManyHostMoves,
+    /// The host is drained, on its way already, or in another host pool.
+    HostNotMovable,
     /// An instance holds the volume.
     VolumeHeld,
     /// The volume is to be destroyed.
@@ -118,6 +130,7 @@ impl ErrorReason {
             | Self::PoolNotFound
             | Self::ClusterNotFound
             | Self::HostNotFound
+            | Self::HostPoolNotFound
             | Self::VolumeNotFound
             | Self::LogNotFound => Code::NotFound,
             Self::JobNameTaken | Self::PoolExists => Code::AlreadyExists,
@@ -131,6 +144,11 @@ impl ErrorReason {
             | Self::ClusterLeft
             | Self::TooManyDrains
             | Self::TooManyWishes
+            | Self::HostPoolInUse
+            | Self::HostPoolTooSmall
+            | Self::TooManyHostPools
+            | Self::TooManyHostMoves
+            | Self::HostNotMovable
             | Self::VolumeHeld
             | Self::VolumeDestroying
             | Self::VolumeUnfit

@@ -212,6 +212,9 @@ const fn about_rules(code: ReasonCode) -> &'static str {
         ReasonCode::CrashLooping => {
             "see what its runs say (`echelon job logs`), and bring a mended version (`echelon job update`)"
         }
+        ReasonCode::HostPool => {
+            "name another `host_pool`, or move hosts into this one (`echelon host-pool list`, `echelon host-pool move`)"
+        }
         ReasonCode::HostMaxPer => "raise max_per, ask for fewer instances, or add hosts elsewhere",
         ReasonCode::HostAffinity => {
             "start the jobs that it has to be near to, give the affinity a weight, or make room beside them"

@@ -22,7 +22,7 @@ pub struct HostSet {
 }
 
 impl HostSet {
-    fn check(&self) -> Result<(), ApiError> {
+    pub(crate) fn check(&self) -> Result<(), ApiError> {
         if self.hosts.is_empty() && self.attributes.is_empty() {
             return Err(ApiError::field(
                 "hosts",
@@ -42,7 +42,7 @@ impl HostSet {
     }
 
     /// Those of some hosts, with the names that are none of them.
-    fn of(&self, all: Vec<Host>) -> (Vec<Host>, Vec<&str>) {
+    pub(crate) fn of(&self, all: Vec<Host>) -> (Vec<Host>, Vec<&str>) {
         let known: BTreeSet<&str> = all
             .iter()
             .flat_map(|h| [h.hostname.as_str(), h.id.as_str()])
@@ -138,7 +138,7 @@ fn views(cluster: &Cluster, found: Vec<Host>) -> Vec<HostView> {
     found.into_iter().map(|h| hosts::view(cluster, h)).collect()
 }
 
-fn not_there(cluster: &str, missing: &[&str]) -> ApiError {
+pub(crate) fn not_there(cluster: &str, missing: &[&str]) -> ApiError {
     let mut named: Vec<String> = missing
         .iter()
         .take(LISTED)
@@ -156,7 +156,7 @@ fn not_there(cluster: &str, missing: &[&str]) -> ApiError {
     )
 }
 
-fn nothing(cluster: &str, set: &HostSet) -> ApiError {
+pub(crate) fn nothing(cluster: &str, set: &HostSet) -> ApiError {
     let pairs: Vec<String> = set.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
     ApiError::new(
         ErrorReason::HostNotFound,

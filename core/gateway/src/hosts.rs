@@ -8,6 +8,7 @@ use crate::port::Facts;
 use crate::view::Federation;
 use echelon_core_model::cluster::{Cluster, Host};
 use echelon_core_model::drain::HostDrain;
+use echelon_core_model::host_pool::HostMove;
 use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{ClusterId, HostId};
 
@@ -22,6 +23,8 @@ pub struct HostView {
     pub cluster_name: String,
     /// Operators want it empty.
     pub drain: Option<HostDrain>,
+    /// Operators want it in a certain host pool.
+    pub to: Option<HostMove>,
 }
 
 /// The cluster that is meant.
@@ -68,9 +71,12 @@ pub(crate) async fn all<F: Facts>(facts: &F, cluster: &ClusterId) -> Result<Vec<
     }
 }
 
-pub(crate) fn view(cluster: &Cluster, host: Host) -> HostView {
+/// A host with its cluster, and what is wanted of it.
+#[must_use]
+pub fn view(cluster: &Cluster, host: Host) -> HostView {
     HostView {
         drain: cluster.drains.hosts.get(&host.hostname).cloned(),
+        to: cluster.host_pools.moves.hosts.get(&host.hostname).cloned(),
         host,
         cluster: cluster.id.clone(),
         cluster_name: cluster.name.clone(),

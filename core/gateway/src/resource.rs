@@ -123,6 +123,20 @@ pub fn host<'a>(name: &'a str, field: &str) -> Result<(&'a str, &'a str), ApiErr
     }
 }
 
+/// `clusters/{id or name}/hostPools/{host pool}`.
+///
+/// # Errors
+/// When it does not look so.
+pub fn host_pool<'a>(name: &'a str, field: &str) -> Result<(&'a str, &'a str), ApiError> {
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts.as_slice() {
+        ["clusters", cluster, "hostPools", pool] if !cluster.is_empty() && !pool.is_empty() => {
+            Ok((cluster, pool))
+        }
+        _ => Err(wrong(field, "clusters/{id or name}/hostPools/{host pool}", name)),
+    }
+}
+
 /// `clusters/{id or name}/volumes/{volume id}`.
 ///
 /// # Errors

@@ -75,6 +75,7 @@ impl Memory {
             accepted_loss: 0,
             volumes: std::collections::BTreeMap::new(),
             drains: echelon_core_model::drain::Drains::default(),
+            host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
         };
         self.clusters.insert(id.clone(), cluster);
         self.contact(&id, Contact::Fresh, NOW);

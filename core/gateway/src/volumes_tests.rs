@@ -85,6 +85,7 @@ fn two() -> Memory {
         maintenance: None,
         volumes: vec![volume(0), volume(1)],
         drain: None,
+        place: echelon_core_model::host_pool::HostPlace::default(),
     };
     store.hosts.insert(cluster.clone(), vec![host]);
     let record = |n: u32| InstanceRecord {

@@ -190,7 +190,7 @@ impl Hosts {
         }
         let changed = record.listed(agent, ours) || offered != record.offerable;
         let back = agent.active && !lost && record.seen(now);
-        let drain = self.drains.named(host, &agent.hostname);
+        let drain = self.is_named(host, &agent.hostname);
         if new || changed || back || drain {
             self.note(host.clone());
         }

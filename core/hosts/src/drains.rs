@@ -100,8 +100,15 @@ impl Hosts {
         }
     }
 
+    /// Notes the name of an agent's host; whether operators want something else of it than was known.
+    pub(crate) fn is_named(&mut self, host: &HostId, hostname: &str) -> bool {
+        let drain = self.drains.named(host, hostname);
+        self.pools.named(host, hostname) || drain
+    }
+
     /// Notes what of our work is still on hosts that operators want empty; nothing on those that are not named.
     pub fn note_left(&mut self, mut left: BTreeMap<HostId, Vec<Left>>) {
+        self.changed.extend(self.pools.note_left(&left));
         for (host, state) in &mut self.drains.agents {
             let left = left.remove(host).unwrap_or_default();
             if state.left != left {

@@ -7,13 +7,13 @@ use crate::call::{Call, Launch};
 use crate::config::Config;
 use crate::drains::Drains;
 use crate::event::OfferId;
-use crate::ledger::{Ledger, Need, Used};
+use crate::ledger::{Ledger, Need};
+use crate::pools::Pools;
 use crate::record::Record;
 use crate::stock::Stock;
 use crate::tally::{End, Tally};
 use crate::volumes::Volumes;
 use echelon_core_model::cluster::{GpuHosts, Host, HostView, Maintenance, Slack};
-use echelon_core_model::directive::Capacity;
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub struct Hosts {
     pub(crate) planned: BTreeMap<HostId, Maintenance>,
     /// Hosts that operators want empty.
     pub(crate) drains: Drains,
+    /// In which host pools hosts are.
+    pub(crate) pools: Pools,
     /// Inverse offers without an answer.
     pub(crate) asked: BTreeMap<OfferId, HostId>,
     /// Offers that were closed since nothing that waits fits into them; to be declined with the next calls.
@@ -82,6 +84,7 @@ impl Hosts {
             give_back: BTreeMap::new(),
             planned: BTreeMap::new(),
             drains: Drains::default(),
+            pools: Pools::default(),
             asked: BTreeMap::new(),
             misfits: Vec::new(),
             volumes: Volumes::default(),
@@ -108,7 +111,7 @@ impl Hosts {
             self.records
                 .entry(id.clone())
                 .or_insert_with(|| Record::restored(row));
-            self.drains.named(&id, &hostname);
+            self.is_named(&id, &hostname);
         }
     }
 
@@ -226,7 +229,12 @@ impl Hosts {
     fn view(&self, id: &HostId, record: &Record, now: Timestamp) -> HostView {
         let view = HostView {
             kept: self.is_kept(record),
-            ..record.view(id, self.stock.unspoken(id), self.ledger.used(id))
+            ..record.view(
+                id,
+                self.pools.of(id),
+                self.stock.unspoken(id),
+                self.ledger.used(id),
+            )
         };
         if self.drain_of(id, now).is_some() {
             HostView {
@@ -244,7 +252,7 @@ impl Hosts {
     }
 
     /// Whether a host is kept for work that asks for GPUs.
-    fn is_kept(&self, record: &Record) -> bool {
+    pub(crate) fn is_kept(&self, record: &Record) -> bool {
         self.config.gpu_hosts == GpuHosts::Kept && record.capacity().gpus > 0
     }
 
@@ -280,54 +288,9 @@ impl Hosts {
             maintenance,
             volumes,
             drain,
+            place: self.pools.place(id),
             ..row
         })
-    }
-
-    /// The hosts that can be reached in sum, without those that are to be left. What others hold is no room of ours, so that nothing
-    /// is granted into it; but it is no reason to call anything too large for a host. `largest_free` is room minus our tasks: an
-    /// idle shard holds no offers.
-    #[must_use]
-    pub fn capacity(&self, now: Timestamp) -> Capacity {
-        let draining = self.draining(now);
-        let mut out = Capacity {
-            mesos_contact: self.heard_at,
-            ..Capacity::default()
-        };
-        for (id, record) in self.reachable() {
-            let Used {
-                resources: used,
-                revocable,
-                ..
-            } = self.ledger.used(id);
-            let capacity = record.capacity();
-            let kept = self.is_kept(record);
-            out.used = out.used.plus(used);
-            if !kept {
-                out.without_gpus.used = out.without_gpus.used.plus(used);
-                out.slack.used = out.slack.used.plus(revocable);
-            }
-            if draining.contains_key(id) {
-                continue;
-            }
-            let room = record.room(used);
-            out.total = out.total.plus(room);
-            if !kept {
-                out.without_gpus.total = out.without_gpus.total.plus(room);
-            }
-            if !record.offerable {
-                continue;
-            }
-            if !kept {
-                let largest = &mut out.without_gpus.largest_host;
-                *largest = largest.max_each(capacity);
-                out.slack.add(record.lent);
-            }
-            out.largest_free = out.largest_free.max_each(room.minus(used));
-            out.largest_host = out.largest_host.max_each(capacity);
-            out.hosts = out.hosts.saturating_add(1);
-        }
-        out
     }
 
     /// What a host has for us beside our tasks, offered at the moment or not; nothing where nothing is to be placed.
@@ -382,7 +345,7 @@ impl Hosts {
         views.filter(|view| !view.draining).collect()
     }
 
-    fn reachable(&self) -> impl Iterator<Item = (&HostId, &Record)> {
+    pub(crate) fn reachable(&self) -> impl Iterator<Item = (&HostId, &Record)> {
         self.records.iter().filter(|(_, r)| r.reachable)
     }
 
@@ -418,6 +381,7 @@ impl Hosts {
             self.records.remove(&id);
             self.planned.remove(&id);
             self.drains.forget(&id);
+            self.pools.forget(&id);
             self.volumes.forget(&id);
             self.changed.remove(&id);
             self.news += 1;

@@ -12,6 +12,7 @@
 mod agents;
 mod appetite;
 pub mod call;
+mod capacity;
 pub mod config;
 mod drains;
 pub mod event;
@@ -21,6 +22,7 @@ mod maintenance;
 pub mod manners;
 pub mod meaning;
 mod observe;
+mod pools;
 mod record;
 mod stock;
 pub mod tally;

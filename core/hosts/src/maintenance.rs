@@ -23,7 +23,8 @@ impl Hosts {
     /// The hosts that are to be left. Nothing is placed there.
     #[must_use]
     pub fn draining(&self, now: Timestamp) -> BTreeMap<HostId, Drain> {
-        let named = self.planned.keys().chain(self.drains.hosts());
+        let moving = self.pools.moving().map(|(host, _)| host);
+        let named = self.planned.keys().chain(self.drains.hosts()).chain(moving);
         named
             .filter_map(|host| Some((host.clone(), self.drain_of(host, now)?)))
             .collect()
@@ -32,7 +33,9 @@ impl Hosts {
     /// What is to leave a host, by its planned maintenance or at an operator's wish.
     pub(crate) fn drain_of(&self, host: &HostId, now: Timestamp) -> Option<Drain> {
         let planned = self.planned.get(host).and_then(|m| self.drain(*m, now));
-        planned.max(self.drains.of(host, now))
+        planned
+            .max(self.drains.of(host, now))
+            .max(self.pools.drain(host, now))
     }
 
     /// Our tasks on some hosts. `O(tasks)`.
@@ -124,6 +127,10 @@ impl Hosts {
             begins.into_iter().chain(m.until)
         });
         let planned = moments.filter(|at| *at > now).min();
-        planned.into_iter().chain(self.drains.wake(now)).min()
+        planned
+            .into_iter()
+            .chain(self.drains.wake(now))
+            .chain(self.pools.wake(now))
+            .min()
     }
 }

@@ -80,7 +80,7 @@ impl Hosts {
         let new = !self.records.contains_key(host);
         let record = self.record(host, now);
         let described = record.described_by(offer, now);
-        let drain = self.drains.named(host, &offer.hostname);
+        let drain = self.is_named(host, &offer.hostname);
         let record = self.record(host, now);
         let grew = record.sum_grew(free, used, now);
         // Mesos offers all that is free of a host: what is not among it is not lent any more, or lent to others.

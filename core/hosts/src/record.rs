@@ -5,7 +5,8 @@ use crate::agents::Agent;
 use crate::event::Offer;
 use crate::ledger::Used;
 use echelon_core_model::cluster::{Host, HostView, Slack};
-use echelon_core_model::{HostId, PortSet, Resources, Span, Timestamp};
+use echelon_core_model::host_pool::HostPlace;
+use echelon_core_model::{HostId, HostPoolName, PortSet, Resources, Span, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -195,11 +196,18 @@ impl Record {
     }
 
     /// As placement sees it.
-    pub fn view(&self, id: &HostId, (free, slack): (Resources, Resources), used: Used) -> HostView {
+    pub fn view(
+        &self,
+        id: &HostId,
+        host_pool: HostPoolName,
+        (free, slack): (Resources, Resources),
+        used: Used,
+    ) -> HostView {
         HostView {
             id: id.clone(),
             hostname: Arc::clone(&self.hostname),
             attributes: Arc::clone(&self.attributes),
+            host_pool,
             free,
             capacity: self.capacity,
             used: used.resources,
@@ -215,7 +223,7 @@ impl Record {
         }
     }
 
-    /// As it is stored, but for its maintenance and its volumes.
+    /// As it is stored, but for its maintenance, its volumes and its host pool.
     pub fn row(&self, id: &HostId, used: Used) -> Host {
         Host {
             id: id.clone(),
@@ -230,6 +238,7 @@ impl Record {
             maintenance: None,
             volumes: Vec::new(),
             drain: None,
+            place: HostPlace::default(),
         }
     }
 }

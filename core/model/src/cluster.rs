@@ -2,7 +2,8 @@
 //! hosts.
 
 use crate::drain::{DrainState, Drains};
-use crate::id::{ClusterId, Epoch, HostId, Version, VolumeId};
+use crate::host_pool::{HostPlace, HostPoolWishes};
+use crate::id::{ClusterId, Epoch, HostId, HostPoolName, Version, VolumeId};
 use crate::ports::PortSet;
 use crate::resources::Resources;
 use crate::time::Timestamp;
@@ -59,6 +60,8 @@ pub struct Cluster {
     pub volumes: BTreeMap<VolumeId, VolumeWish>,
     /// Hosts that are to be empty.
     pub drains: Drains,
+    /// Its host pools, and hosts that are to go to another.
+    pub host_pools: HostPoolWishes,
 }
 
 /// How a cluster's shard is heard.
@@ -184,6 +187,8 @@ pub struct Host {
     pub volumes: Vec<HostVolume>,
     /// How far it is emptied, if that is wanted.
     pub drain: Option<DrainState>,
+    /// Its host pool.
+    pub place: HostPlace,
 }
 
 /// Who may use hosts that have GPUs.
@@ -216,6 +221,8 @@ pub struct HostView {
     pub hostname: Arc<str>,
     /// Attributes as text; several values of one name are joined with commas.
     pub attributes: Arc<BTreeMap<String, String>>,
+    /// Its host pool.
+    pub host_pool: HostPoolName,
     /// Room that may be used right now: the sum of its open offers.
     pub free: Resources,
     /// All that it is known to have for us.

@@ -4,7 +4,8 @@
 use crate::assignment::AssignedRange;
 use crate::claim::{Claim, ClaimReport};
 use crate::drain::Drains;
-use crate::id::{ClusterId, Epoch, Generation, GroupName, JobId, Version, VolumeId};
+use crate::host_pool::HostMoves;
+use crate::id::{ClusterId, Epoch, Generation, GroupName, HostPoolName, JobId, Version, VolumeId};
 use crate::instance::Counts;
 use crate::job::Goal;
 use crate::part::PoolParts;
@@ -63,6 +64,8 @@ pub enum Order {
     Volumes(BTreeMap<VolumeId, VolumeWish>),
     /// The hosts that are to be empty: all of them, as of a version. An older one changes nothing.
     Drains(Drains),
+    /// The hosts that are to be in a certain host pool: all of them, as of a version. An older one changes nothing.
+    HostMoves(HostMoves),
     /// Whether kills are switched off, as of a version of the switches. An older one changes nothing.
     Kills {
         /// The version.
@@ -177,6 +180,8 @@ pub struct Capacity {
     pub without_gpus: Part,
     /// What these hosts lend beside that, for revocable work.
     pub slack: Part,
+    /// All hosts by their host pools; empty when all of them are in `default`.
+    pub host_pools: BTreeMap<HostPoolName, Part>,
     /// Hosts seen.
     pub hosts: u32,
     /// When Mesos was last heard.

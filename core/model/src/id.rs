@@ -19,6 +19,9 @@ pub enum IdError {
     /// Not a sidecar's name.
     #[error("`{0}` is not a sidecar's name: expected 1 to 63 characters of a-z, 0-9 and `-`")]
     Sidecar(String),
+    /// Not the name of a host pool.
+    #[error("`{0}` is not the name of a host pool: expected 1 to 63 characters of a-z, 0-9 and `-`")]
+    HostPool(String),
     /// Not a task id of ours.
     #[error("`{0}` is not an Echelon task id: expected <job id>.<group>.<instance>.<generation>.<run>")]
     Task(String),
@@ -105,6 +108,11 @@ text_id!(
     SidecarName
 );
 
+text_id!(
+    /// The name of a host pool within its cluster: formed as a group's name.
+    HostPoolName
+);
+
 number_id!(
     /// Number of an instance within its group, from 0.
     InstanceNumber,
@@ -164,6 +172,35 @@ impl SidecarName {
         } else {
             Err(IdError::Sidecar(text.to_owned()))
         }
+    }
+}
+
+impl HostPoolName {
+    /// The host pool of hosts that were never moved, and of work that names none.
+    pub const DEFAULT: &'static str = "default";
+
+    /// Checks the characters and the length.
+    ///
+    /// # Errors
+    /// `IdError::HostPool` when the text is not 1 to 63 characters of `[a-z0-9-]`.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        if is_part(text) {
+            Ok(Self::new(text))
+        } else {
+            Err(IdError::HostPool(text.to_owned()))
+        }
+    }
+
+    /// Whether it is that of hosts that were never moved.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.as_str() == Self::DEFAULT
+    }
+}
+
+impl Default for HostPoolName {
+    fn default() -> Self {
+        Self::new(Self::DEFAULT)
     }
 }
 

@@ -22,6 +22,7 @@ pub mod environment;
 pub mod failure;
 pub mod few;
 pub mod gang;
+pub mod host_pool;
 pub mod id;
 pub mod instance;
 pub mod job;
@@ -54,8 +55,8 @@ pub use amount::Amount;
 pub use assignment::{AssignedRange, Assignment, Releasing};
 pub use few::Few;
 pub use id::{
-    ClusterId, Epoch, Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, PoolId, RequestId,
-    RunNumber, SidecarName, TaskId, Version, VolumeId,
+    ClusterId, Epoch, Generation, GroupName, HostId, HostPoolName, InstanceId, InstanceNumber, JobId, PoolId,
+    RequestId, RunNumber, SidecarName, TaskId, Version, VolumeId,
 };
 pub use nearest::nearest;
 pub use pod::MemberId;

@@ -1,6 +1,7 @@
 //! Rules about where the instances of a group may be, and where they would best be: constraints, preferences, and what they want
 //! of each other and of other jobs.
 
+use crate::host_pool::HostPoolChoice;
 use regex::{Regex, RegexBuilder};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,6 +83,8 @@ pub struct Affinity {
 /// Where the instances of a group may be beside its constraints, and where they would best be.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Siting {
+    /// The hosts that they may use.
+    pub host_pool: HostPoolChoice,
     /// Rules that had better hold.
     pub preferences: Vec<Preference>,
     /// Most instances of the group on hosts with the same value of an attribute; hosts without it count as having one value.

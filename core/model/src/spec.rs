@@ -271,7 +271,7 @@ impl GroupSpec {
             volume: None,
             sidecars: Vec::new(),
             constraints: Vec::new(),
-            siting: Siting::default(),
+            siting: defaults::siting(kind),
             retry: defaults::retry(kind),
             restart: Restart::OnFailure,
             drain: Span::ZERO,
@@ -324,8 +324,9 @@ impl GroupSpec {
 
 /// Defaults of what a job file leaves out. One place, shown by `echelon job plan`.
 pub mod defaults {
-    use super::{OnSilence, Retry};
+    use super::{OnSilence, Retry, Siting};
     use crate::amount::Amount;
+    use crate::host_pool::HostPoolChoice;
     use crate::rules::ExitCodes;
     use crate::spec::JobKind;
     use crate::time::Span;
@@ -352,6 +353,24 @@ pub mod defaults {
             JobKind::Stateful => OnSilence::Wait,
             JobKind::Batch | JobKind::Service => ON_UNREACHABLE,
             JobKind::Daemon => DAEMON_UNREACHABLE,
+        }
+    }
+
+    /// The host pool of who names none; a daemon belongs on hosts of all of them.
+    #[must_use]
+    pub fn host_pool(kind: JobKind) -> HostPoolChoice {
+        match kind {
+            JobKind::Daemon => HostPoolChoice::Any,
+            JobKind::Batch | JobKind::Service | JobKind::Stateful => HostPoolChoice::default(),
+        }
+    }
+
+    /// No rules beside that.
+    #[must_use]
+    pub fn siting(kind: JobKind) -> Siting {
+        Siting {
+            host_pool: host_pool(kind),
+            ..Siting::default()
         }
     }
 

@@ -8,7 +8,8 @@ pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId,
 
 use crate::cluster::MassLoss;
 use crate::drain::Drains;
-use crate::id::{ClusterId, Epoch, GroupName, HostId, JobId, Version, VolumeId};
+use crate::host_pool::HostMoves;
+use crate::id::{ClusterId, Epoch, GroupName, HostId, HostPoolName, JobId, Version, VolumeId};
 use crate::log::LogGap;
 use crate::part::PoolParts;
 use crate::reason::Reason;
@@ -111,6 +112,10 @@ pub struct ShardRow {
     pub wishes_heard: Timestamp,
     /// Hosts that are to be empty, as last heard.
     pub drains: Drains,
+    /// Hosts that are to go to another host pool, as last heard.
+    pub moves: HostMoves,
+    /// The host pools of hosts, by name. Those that are left out are in `default`.
+    pub host_pools: BTreeMap<String, HostPoolName>,
     /// Agents that Mesos was asked to drain and not yet to offer again.
     pub drained_agents: BTreeSet<HostId>,
     /// The parts of pool reservations that it obeys.

@@ -47,6 +47,8 @@ pub struct Unplaced {
 pub struct Obstacles {
     /// All hosts.
     pub hosts: u32,
+    /// Hosts that are in another host pool.
+    pub host_pool: u32,
     /// Hosts that break a constraint.
     pub constraint: u32,
     /// Hosts that are kept for work with GPUs.
@@ -104,6 +106,7 @@ impl fmt::Display for Obstacles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             hosts,
+            host_pool,
             constraint,
             kept,
             maintenance,
@@ -119,6 +122,7 @@ impl fmt::Display for Obstacles {
         } = self;
         write!(f, "{hosts} {}", if *hosts == 1 { "host" } else { "hosts" })?;
         let parts = [
+            (host_pool, "in another host pool"),
             (constraint, "break a constraint"),
             (kept, "kept for work with GPUs"),
             (maintenance, "in maintenance"),

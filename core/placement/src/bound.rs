@@ -69,7 +69,9 @@ fn usable(rules: &Rules<'_>, b: &Bound, room: &Room<'_>) -> Result<HostIdx, (Rea
     let shape = wanted.beside_volume();
     let (free, _) = room.offered(host);
     let broken = rules.broken(host, room);
-    if broken == Some(Rule::Constraint) {
+    if broken == Some(Rule::HostPool) {
+        Err((because("is in another host pool"), one(|o| &mut o.host_pool)))
+    } else if broken == Some(Rule::Constraint) {
         Err((because("breaks a constraint"), one(|o| &mut o.constraint)))
     } else if view.draining {
         Err((because("is in planned maintenance"), one(|o| &mut o.maintenance)))
@@ -84,7 +86,9 @@ fn usable(rules: &Rules<'_>, b: &Bound, room: &Room<'_>) -> Result<HostIdx, (Rea
                 one(|o| &mut o.anti_affinity),
             ),
             Rule::Exclusive => ("would be shared with others", one(|o| &mut o.exclusive)),
-            Rule::MaxPer | Rule::Constraint => ("has as many of it as may be there", one(|o| &mut o.max_per)),
+            Rule::MaxPer | Rule::Constraint | Rule::HostPool => {
+                ("has as many of it as may be there", one(|o| &mut o.max_per))
+            }
         };
         Err((because(what), count))
     } else if !b.offered {

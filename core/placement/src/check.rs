@@ -333,19 +333,10 @@ impl<'a> Judge<'a> {
                 .as_ref()
                 .is_none_or(|s| s.have < s.need && shape.is_some_and(|r| r.get(s.kind) == s.need));
             let o = &u.hosts;
-            let counted = [
-                o.constraint,
-                o.kept,
-                o.maintenance,
-                o.affinity,
-                o.anti_affinity,
-                o.exclusive,
-                o.max_per,
-            ]
-            .into_iter()
-            .chain([o.slack, o.capacity, o.room, o.ports, o.offer])
-            .sum::<u32>()
-                == o.hosts;
+            let rules = [o.affinity, o.anti_affinity, o.exclusive, o.max_per];
+            let closed = [o.host_pool, o.constraint, o.kept, o.maintenance];
+            let room = [o.slack, o.capacity, o.room, o.ports, o.offer];
+            let counted = rules.iter().chain(&closed).chain(&room).sum::<u32>() == o.hosts;
             // It waits for another group, whose reason is judged.
             if matches!(u.reason.code, ReasonCode::GangWaits | ReasonCode::GangTopology) {
                 continue;
@@ -409,7 +400,9 @@ fn allowed(wanted: &Wanted, host: &HostView) -> bool {
 }
 
 fn meets(wanted: &Wanted, host: &HostView) -> bool {
-    wanted.constraints.iter().all(|rule| meets_rule(rule, host))
+    let pool = wanted.siting.host_pool.to_string();
+    let in_pool = pool == "*" || pool == host.host_pool.as_str();
+    in_pool && wanted.constraints.iter().all(|rule| meets_rule(rule, host))
 }
 
 fn meets_rule(rule: &Constraint, host: &HostView) -> bool {

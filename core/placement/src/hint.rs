@@ -1,4 +1,4 @@
-//! The smallest change that would let one more instance begin: one resource lowered, or one rule dropped. Each is put to the engine
+//! The smallest change that would let one more instance begin: one resource lowered, another host pool, or one rule dropped. Each is put to the engine
 //! again before it is told.
 
 use crate::hosts::HostIdx;
@@ -6,8 +6,10 @@ use crate::neighbours::Others;
 use crate::problem::Wanted;
 use crate::room::Room;
 use crate::rules::Rules;
-use echelon_core_model::Kind;
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::siting::Affinity;
+use echelon_core_model::{HostPoolName, Kind};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A change of what is asked for.
@@ -15,6 +17,8 @@ use std::fmt;
 pub enum Change {
     /// No more than this of a kind.
     Lower(Kind, u64),
+    /// On hosts of this host pool.
+    Pool(String),
     /// Without this rule, in words.
     Drop(String),
 }
@@ -23,19 +27,22 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lower(kind, to) => write!(f, "with {kind} {}", kind.show(*to)),
+            Self::Pool(name) => write!(f, "in host pool {name}"),
             Self::Drop(rule) => write!(f, "without {rule}"),
         }
     }
 }
 
-/// The smallest change: the kind that has to be lowered by the smallest part, where at least half of it is left; else the first rule
-/// whose absence is enough; else that kind. `None`: no single change is enough.
+/// The smallest change: the kind that has to be lowered by the smallest part, where at least half of it is left; else another host
+/// pool; else the first rule whose absence is enough; else that kind. `None`: no single change is enough.
 pub fn smallest_change(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> Option<Change> {
     let lowered = lowered(rules, others, room);
     let half = |kind: Kind, to: u64| to.saturating_mul(2) >= rules.wanted().resources.get(kind);
     match lowered {
         Some((kind, to)) if half(kind, to) => Some(Change::Lower(kind, to)),
-        _ => dropped(rules.wanted(), others, room).or(lowered.map(|(kind, to)| Change::Lower(kind, to))),
+        _ => other_pool(rules.wanted(), others, room)
+            .or_else(|| dropped(rules.wanted(), others, room))
+            .or(lowered.map(|(kind, to)| Change::Lower(kind, to))),
     }
 }
 
@@ -84,6 +91,20 @@ fn only_lack(rules: &Rules<'_>, host: HostIdx, room: &Room<'_>) -> Option<(Kind,
 fn fits(asked: &Wanted, others: &Others<'_>, room: &Room<'_>) -> bool {
     let rules = Rules::new(asked, others, room);
     (0..room.hosts().len()).any(|host| rules.may_use(host, room))
+}
+
+/// The first host pool, by name, in which an instance would find a host.
+fn other_pool(wanted: &Wanted, others: &Others<'_>, room: &Room<'_>) -> Option<Change> {
+    let HostPoolChoice::Only(_) = &wanted.siting.host_pool else {
+        return None;
+    };
+    let names: BTreeSet<&str> = room.hosts().pools().values().flatten().collect();
+    let found = names.into_iter().find(|name| {
+        let mut asked = wanted.clone();
+        asked.siting.host_pool = HostPoolChoice::Only(HostPoolName::new(name));
+        fits(&asked, others, room)
+    });
+    found.map(|name| Change::Pool(name.to_owned()))
 }
 
 /// The first rule without which an instance would find a host.

@@ -47,6 +47,7 @@ pub struct Hosts {
     most: [BTreeMap<u64, u32>; 4],
     unit: Resources,
     columns: BTreeMap<String, Column>,
+    pools: Column,
     /// Hosts that were listed twice; the later entry was dropped.
     twice: Vec<HostId>,
 }
@@ -63,6 +64,11 @@ impl Column {
     /// The number of a host's value.
     pub fn number(&self, host: HostIdx) -> u32 {
         self.of_host.get(host).copied().unwrap_or_default()
+    }
+
+    /// The number of a value; `None`: no host ever had it.
+    pub fn number_of(&self, text: &str) -> Option<u32> {
+        self.numbers.get(text).copied()
     }
 
     /// The values in the order of their numbers; the first is none.
@@ -159,12 +165,15 @@ impl Hosts {
         let (was, now) = (span(&before), span(at));
         let moved = Brief::of(&before) != Brief::of(at);
         let described = Arc::ptr_eq(&before.attributes, &at.attributes) || before.attributes == at.attributes;
+        let moved_over = before.host_pool != at.host_pool;
         if !described {
             for name in before.attributes.keys() {
                 if let Some(number) = self.columns.get_mut(name).and_then(|c| c.of_host.get_mut(host)) {
                     *number = 0;
                 }
             }
+        }
+        if !described || moved_over {
             self.describe(host);
         }
         if was != now {
@@ -219,6 +228,11 @@ impl Hosts {
         self.columns.get(attribute)
     }
 
+    /// The host pools.
+    pub(crate) const fn pools(&self) -> &Column {
+        &self.pools
+    }
+
     /// How much room is over all kinds, as a sum of parts of the largest host's.
     pub(crate) fn size_of(&self, room: Resources) -> u64 {
         let part = |kind: Kind| match (self.unit.get(kind), room.get(kind)) {
@@ -241,6 +255,8 @@ impl Hosts {
     fn describe(&mut self, host: HostIdx) {
         let n = self.views.len();
         let Some(view) = self.views.get(host) else { return };
+        self.pools.of_host.resize(n, 0);
+        self.pools.set(host, view.host_pool.as_str());
         for (name, text) in view.attributes.iter() {
             if !self.columns.contains_key(name) {
                 let column = Column {

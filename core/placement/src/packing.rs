@@ -10,7 +10,7 @@ use crate::{Choice, place};
 use echelon_core_model::cluster::{HostView, Slack};
 use echelon_core_model::siting::Siting;
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Kind, PortSet, Resources};
+use echelon_core_model::{GroupName, HostId, HostPoolName, InstanceNumber, JobId, Kind, PortSet, Resources};
 use offline::{Fit, Order};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -185,6 +185,7 @@ fn view(n: u32, room: Resources) -> HostView {
         id: HostId::new(format!("h{n:06}")),
         hostname: Arc::from(""),
         attributes: Arc::default(),
+        host_pool: HostPoolName::default(),
         free: room,
         capacity: room,
         used: Resources::ZERO,

@@ -13,6 +13,7 @@ use crate::rules::Rules;
 use crate::search::{Search, Seated};
 use crate::strategy::{self, Strategy};
 use crate::together::{Region, Regions};
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::siting::{Constraint, Preference};
 use echelon_core_model::{
     GroupName, InstanceId, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, Resources,
@@ -22,13 +23,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// What two groups share if one of them cannot be placed when the other cannot, where nothing depends on where runs are.
-type Class<'a> = (bool, Resources, &'a [Option<u16>], &'a [Constraint]);
+type Class<'a> = (
+    bool,
+    Resources,
+    &'a [Option<u16>],
+    &'a HostPoolChoice,
+    &'a [Constraint],
+);
 
 fn class_of(wanted: &Wanted) -> Class<'_> {
     (
         wanted.revocable,
         wanted.resources,
         &wanted.ports,
+        &wanted.siting.host_pool,
         &wanted.constraints,
     )
 }

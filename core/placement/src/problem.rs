@@ -158,6 +158,12 @@ impl Wanted {
         !self.is_set_aside(kept) && (self.revocable || self.resources.fits(free))
     }
 
+    /// Whether a host is in a host pool whose hosts this may use.
+    #[must_use]
+    pub fn may_use_pool_of(&self, host: &HostView) -> bool {
+        self.siting.host_pool.lets(&host.host_pool)
+    }
+
     /// Room that a bound instance needs beside its volume.
     #[must_use]
     pub fn beside_volume(&self) -> Resources {

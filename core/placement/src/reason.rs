@@ -54,6 +54,9 @@ pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reas
     }
     let reason = if obstacles.hosts == 0 {
         ReasonCode::NoHosts.into()
+    } else if obstacles.host_pool == obstacles.hosts {
+        let (n, pool) = (obstacles.hosts, &wanted.siting.host_pool);
+        Reason::new(ReasonCode::HostPool).at(format!("none of {n} hosts is in host pool {pool}"))
     } else if obstacles.constraint == obstacles.hosts {
         Reason::new(ReasonCode::HostConstraint).at(broken_rule(&wanted.constraints, room))
     } else if !is_any_open {
@@ -100,13 +103,15 @@ fn closed(o: &Obstacles) -> ReasonCode {
         (o.affinity, ReasonCode::HostAffinity),
         (o.maintenance, ReasonCode::HostMaintenance),
         (o.kept, ReasonCode::HostKept),
+        (o.constraint, ReasonCode::HostConstraint),
     ];
     let found = codes.into_iter().find(|(n, _)| *n > 0);
-    found.map_or(ReasonCode::HostConstraint, |(_, code)| code)
+    found.map_or(ReasonCode::HostPool, |(_, code)| code)
 }
 
 fn counter(of: &mut Obstacles, o: Obstacle) -> &mut u32 {
     match o {
+        Obstacle::Rule(Rule::HostPool) => &mut of.host_pool,
         Obstacle::Rule(Rule::Constraint) => &mut of.constraint,
         Obstacle::Rule(Rule::Affinity) => &mut of.affinity,
         Obstacle::Rule(Rule::AntiAffinity) => &mut of.anti_affinity,
@@ -129,8 +134,8 @@ fn obstacle(rules: &Rules<'_>, host: HostIdx, room: &Room<'_>) -> (Obstacle, Res
         return (Obstacle::Offer, Resources::ZERO);
     };
     let broken = rules.broken(host, room);
-    let closed = if broken == Some(Rule::Constraint) {
-        Some(Obstacle::Rule(Rule::Constraint))
+    let closed = if let Some(rule @ (Rule::HostPool | Rule::Constraint)) = broken {
+        Some(Obstacle::Rule(rule))
     } else if wanted.is_kept_out(view) {
         Some(Obstacle::Kept)
     } else if view.draining {

@@ -7,6 +7,7 @@ use crate::neighbours::{Around, Near, Others};
 use crate::problem::{Neighbour, Wanted};
 use crate::room::Room;
 use echelon_core_model::HostId;
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::siting::HOSTNAME;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,6 +53,8 @@ impl<'a> Domain<'a> {
 /// What keeps an instance from a host although there may be room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
+    /// The host is in another host pool.
+    HostPool,
     /// A constraint.
     Constraint,
     /// It is far from what the group wants to be near to.
@@ -104,6 +107,8 @@ impl<'a> Tally<'a> {
 #[derive(Debug, Clone)]
 pub struct Rules<'a> {
     wanted: &'a Wanted,
+    /// The number of the host pool that may be used; `Some(None)`: no host is in it, `None`: all of them may be.
+    pool: Option<Option<u32>>,
     constraints: Vec<Verdicts<'a>>,
     caps: Vec<Tally<'a>>,
     around: Around<'a>,
@@ -125,6 +130,10 @@ impl<'a> Rules<'a> {
         let preferences = siting.preferences.iter();
         let mut out = Self {
             wanted,
+            pool: match &siting.host_pool {
+                HostPoolChoice::Any => None,
+                HostPoolChoice::Only(name) => Some(hosts.pools().number_of(name.as_str())),
+            },
             constraints: wanted
                 .constraints
                 .iter()
@@ -199,6 +208,10 @@ impl<'a> Rules<'a> {
     /// The first rule that keeps the group from a host.
     pub fn broken(&self, host: HostIdx, room: &Room<'_>) -> Option<Rule> {
         let view = room.view(host)?;
+        let pool = room.hosts().pools().number(host);
+        if self.pool.is_some_and(|only| only != Some(pool)) {
+            return Some(Rule::HostPool);
+        }
         if !self.constraints.iter().all(|c| c.holds(host, view)) {
             return Some(Rule::Constraint);
         }

@@ -256,7 +256,7 @@ pub(crate) fn admit_one(request: &Request, most: u64, parts: u64, rooms: &mut Ro
         rooms.begin(request.pool, request.job, terms);
     }
     for (slice, n) in request.slices.iter().zip(&more) {
-        rooms.take_cluster(&slice.cluster, terms.side, unit.shape.times(*n));
+        rooms.take_cluster(&slice.cluster, terms.side, unit, *n);
     }
     let more = request.slices.iter().zip(more).filter(|(_, n)| *n > 0);
     Admission {
@@ -271,15 +271,13 @@ pub(crate) fn admit_one(request: &Request, most: u64, parts: u64, rooms: &mut Ro
 pub fn admit_held(request: &Request, cluster: &ClusterId, n: u64, rooms: &mut Rooms) -> u64 {
     let (unit, terms) = (request.unit, rooms.terms_now(request.job, request.terms));
     let n = n.min(request.room);
-    let there = unit
-        .shape
-        .count_in(rooms.cluster(cluster, terms.side, unit.shape));
+    let there = unit.shape.count_in(rooms.cluster(cluster, terms.side, unit));
     let now = n.min(there).min(rooms.pool_count(request.pool, terms, unit));
     rooms.take(request.pool, terms, unit, n);
     if n > 0 {
         rooms.begin(request.pool, request.job, terms);
     }
-    rooms.take_cluster(cluster, terms.side, unit.shape.times(n));
+    rooms.take_cluster(cluster, terms.side, unit, n);
     now
 }
 
@@ -294,7 +292,7 @@ fn spread_over(request: &Request, most: u64, parts: u64, rooms: &Rooms) -> Vec<u
         .map(|slice| {
             let room = left.entry(&slice.cluster).or_insert_with(|| {
                 let shape = request.unit.shape;
-                let room = rooms.cluster(&slice.cluster, request.terms.side, shape);
+                let room = rooms.cluster(&slice.cluster, request.terms.side, request.unit);
                 shape.count_in(room) / parts.max(1)
             });
             let n = slice.more.min(*room);

@@ -4,6 +4,7 @@
 use crate::hierarchy::PoolIdx;
 use crate::queue::{Likeness, Turn};
 use crate::rooms::{Kept, Rooms};
+use crate::terms::HostPoolIdx;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Span, Timestamp};
 
@@ -16,6 +17,8 @@ pub struct Hold {
     pub cluster: ClusterId,
     /// Of what the cluster has now, the part that it will need.
     pub in_cluster: Resources,
+    /// The host pool that it needs that of.
+    pub host_pool: Option<HostPoolIdx>,
     /// The same of its pool and those above.
     pub in_pools: Vec<(PoolIdx, Resources)>,
     /// When all of its room is there, at the latest.

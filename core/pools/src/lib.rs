@@ -32,5 +32,5 @@ pub use hold::{Hold, Holds, keep_all};
 pub use queue::{Likeness, Line, Lines, Queue, Turn};
 pub use rooms::{ClusterIdx, ClusterRoom, Kept, Left, Rooms, Side};
 pub use standing::Standing;
-pub use terms::{Held, Terms, Unit};
+pub use terms::{Held, HostPoolIdx, Terms, Unit};
 pub use tree::{TreeProblem, validate};

@@ -1,6 +1,8 @@
 //! What is left: in every pool by limit and by entitlement, and in every cluster; of ordinary room and of what hosts lend.
 
 mod left;
+#[cfg(test)]
+mod tests;
 mod why;
 
 pub use left::Left;
@@ -8,7 +10,7 @@ pub use left::Left;
 use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::hold::Hold;
-use crate::terms::{Held, Terms, Unit};
+use crate::terms::{Held, HostPoolIdx, Terms, Unit};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, JobId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,11 +50,12 @@ pub struct Kept {
     cluster: Option<ClusterId>,
     all: Resources,
     without_gpus: Resources,
+    in_host_pool: Option<(HostPoolIdx, Resources)>,
     pools: Vec<(PoolIdx, Resources)>,
 }
 
 /// What is left in one cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClusterRoom {
     /// On all hosts.
     pub all: Resources,
@@ -62,16 +65,22 @@ pub struct ClusterRoom {
     pub lent: Resources,
     /// What its hosts lend in all, which tells the kinds.
     pub lends: Resources,
+    /// On hosts of each host pool that it has. Not asked while everybody may use every host.
+    pub host_pools: BTreeMap<HostPoolIdx, Resources>,
 }
 
 impl ClusterRoom {
-    /// What is left for work of a shape.
+    /// What is left for units.
     #[must_use]
-    pub fn of(&self, side: Side, shape: Resources) -> Resources {
-        let ordinary = if shape.gpus > 0 {
+    pub fn of(&self, side: Side, unit: Unit) -> Resources {
+        let ordinary = if unit.shape.gpus > 0 {
             self.all
         } else {
             self.all.min_each(self.without_gpus)
+        };
+        let ordinary = match unit.host_pool {
+            Some(i) => ordinary.min_each(self.host_pools.get(&i).copied().unwrap_or_default()),
+            None => ordinary,
         };
         match side {
             Side::Ordinary => ordinary,
@@ -79,8 +88,9 @@ impl ClusterRoom {
         }
     }
 
-    /// Takes room of work, in sum.
-    pub fn take(&mut self, side: Side, taken: Resources) {
+    /// Takes room of so many units.
+    pub fn take(&mut self, side: Side, unit: Unit, n: u64) {
+        let taken = unit.shape.times(n);
         let lent = match side {
             Side::Ordinary => Resources::ZERO,
             Side::Revocable => taken.lent_part(self.lends),
@@ -90,6 +100,9 @@ impl ClusterRoom {
         self.all = self.all.minus(ordinary);
         if taken.gpus == 0 {
             self.without_gpus = self.without_gpus.minus(ordinary);
+        }
+        if let Some(room) = unit.host_pool.and_then(|i| self.host_pools.get_mut(&i)) {
+            *room = room.minus(ordinary);
         }
     }
 }
@@ -227,12 +240,12 @@ impl Rooms {
         *has = has.plus(room);
     }
 
-    /// Takes room of work, in sum, in a cluster.
-    pub fn take_cluster(&mut self, cluster: &ClusterId, side: Side, taken: Resources) {
+    /// Takes room of so many units in a cluster.
+    pub fn take_cluster(&mut self, cluster: &ClusterId, side: Side, unit: Unit, n: u64) {
         let at = self.clusters.binary_search_by(|(id, _)| id.cmp(cluster));
         let room = at.ok().and_then(|at| self.clusters.get_mut(at));
         if let Some((_, Some(room))) = room {
-            room.take(side, taken);
+            room.take(side, unit, n);
         }
     }
 
@@ -255,6 +268,14 @@ impl Rooms {
             kept.without_gpus = hold.in_cluster.min_each(room.without_gpus);
             room.all = room.all.minus(kept.all);
             room.without_gpus = room.without_gpus.minus(kept.without_gpus);
+            if let Some((i, left)) = hold
+                .host_pool
+                .and_then(|i| Some((i, room.host_pools.get_mut(&i)?)))
+            {
+                let part = hold.in_cluster.min_each(*left);
+                *left = left.minus(part);
+                kept.in_host_pool = Some((i, part));
+            }
         }
         kept
     }
@@ -273,6 +294,10 @@ impl Rooms {
         if let Some((_, Some(room))) = room {
             room.all = room.all.plus(kept.all);
             room.without_gpus = room.without_gpus.plus(kept.without_gpus);
+            if let Some((i, part)) = kept.in_host_pool {
+                let left = room.host_pools.entry(i).or_default();
+                *left = left.plus(part);
+            }
         }
     }
 
@@ -301,11 +326,11 @@ impl Rooms {
         left.count(terms, unit)
     }
 
-    /// What is left in a cluster for work of a shape.
+    /// What is left in a cluster for units.
     #[must_use]
-    pub fn cluster(&self, cluster: &ClusterId, side: Side, shape: Resources) -> Resources {
+    pub fn cluster(&self, cluster: &ClusterId, side: Side, unit: Unit) -> Resources {
         let at = self.clusters.binary_search_by(|(id, _)| id.cmp(cluster));
-        at.map_or(Resources::ZERO, |at| self.cluster_at(at, side, shape))
+        at.map_or(Resources::ZERO, |at| self.cluster_at(at, side, unit))
     }
 
     /// No unit that takes more of a side fits into any cluster.
@@ -321,9 +346,9 @@ impl Rooms {
         })
     }
 
-    fn cluster_at(&self, cluster: ClusterIdx, side: Side, shape: Resources) -> Resources {
+    fn cluster_at(&self, cluster: ClusterIdx, side: Side, unit: Unit) -> Resources {
         let room = self.clusters.get(cluster).and_then(|(_, room)| room.as_ref());
-        room.map_or(Resources::ZERO, |room| room.of(side, shape))
+        room.map_or(Resources::ZERO, |room| room.of(side, unit))
     }
 
     /// A pool and those above it, innermost first. The root has no limit and is entitled to all that there is.

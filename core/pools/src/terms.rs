@@ -29,6 +29,9 @@ impl Terms {
     }
 }
 
+/// The number of a host pool, as the caller counts them. One that no cluster has is as good as any number without a host.
+pub type HostPoolIdx = u16;
+
 /// What is admitted at once, or not at all: one instance, or all of a gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unit {
@@ -36,13 +39,25 @@ pub struct Unit {
     pub shape: Resources,
     /// How many instances it is.
     pub instances: u64,
+    /// The host pool whose hosts it needs; `None`: those of any are good enough.
+    pub host_pool: Option<HostPoolIdx>,
 }
 
 impl Unit {
-    /// A single instance.
+    /// A single instance, on any host.
     #[must_use]
     pub const fn one(shape: Resources) -> Self {
-        Self { shape, instances: 1 }
+        Self {
+            shape,
+            instances: 1,
+            host_pool: None,
+        }
+    }
+
+    /// The same on hosts of a host pool.
+    #[must_use]
+    pub const fn on(self, host_pool: Option<HostPoolIdx>) -> Self {
+        Self { host_pool, ..self }
     }
 }
 

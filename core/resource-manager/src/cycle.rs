@@ -3,6 +3,7 @@
 //! on average, and once a second in any case. It looks at what has changed, at those who wait and could get something, and at some
 //! others in their turn, never at all jobs. Deciding twice on the same picture changes nothing.
 
+use crate::candidates::Candidates;
 use crate::contact::{changed_state, contact};
 use crate::control::kills;
 use crate::division::divide;
@@ -13,7 +14,6 @@ use crate::orders::{digest, has_confirmed, listeners, orders};
 use crate::parts::parts;
 use crate::picture::{ClusterView, JobView, Sent};
 use crate::place::{Leave, route_missing};
-use crate::room::Candidates;
 use crate::{claimants, ledger, moves, ops};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
@@ -21,6 +21,7 @@ use echelon_core_model::directive::{Order, SliceOrder};
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::Write;
 use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
+use echelon_core_pools::HostPoolIdx;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most orders in one directive.
@@ -166,7 +167,7 @@ impl ResourceManager {
     /// Settles releases, scales and routes the jobs that changed.
     fn follow_goals(&mut self) {
         let ledger = &self.picture.ledger;
-        let mut clusters = Candidates::new(&self.picture, |c| ledger.spoken_for(c));
+        let mut clusters = Candidates::new(&self.picture, |c, on| ledger.use_on(c, on).spoken_for);
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
             let live = |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running);
@@ -223,9 +224,9 @@ impl ResourceManager {
 
     /// Marks what cannot run where it is, and what draining clusters are to give up.
     fn leave(&mut self, now: Timestamp) {
-        let taken = |id: &ClusterId| {
-            let taken = self.picture.ledger.taken(id);
-            let view = self.picture.clusters.get(id);
+        let taken = |id: &ClusterId, on: Option<HostPoolIdx>| {
+            let taken = self.picture.ledger.use_on(id, on).taken;
+            let view = self.picture.clusters.get(id).filter(|_| on.is_none());
             view.map_or(taken, |view| taken.or_used(view))
         };
         let mut room = Candidates::new(&self.picture, taken);
@@ -432,10 +433,12 @@ fn wishes_for(view: &ClusterView) -> impl Iterator<Item = Order> {
     let row = view.row.as_ref();
     let volumes = row.filter(|r| !r.volumes.is_empty());
     let drains = row.filter(|r| r.drains.version > 0);
+    let moves = row.map(|r| &r.host_pools.moves).filter(|m| m.version > 0);
     let volumes = volumes.map(|r| Order::Volumes(r.volumes.clone()));
     volumes
         .into_iter()
         .chain(drains.map(|r| Order::Drains(r.drains.clone())))
+        .chain(moves.map(|m| Order::HostMoves(m.clone())))
 }
 
 /// The mass loss for which a shard says that it waits, if an operator has accepted it.

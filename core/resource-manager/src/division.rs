@@ -17,8 +17,8 @@ use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, Entitlements, Held, Hold, Holds, Kept, Likeness, Line, Queue, Request, Rooms, SecondRound,
-    Side, Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
+    Admission, Entitlements, Held, Hold, Holds, HostPoolIdx, Kept, Likeness, Line, Queue, Request, Rooms,
+    SecondRound, Side, Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -220,7 +220,11 @@ impl Division {
 #[must_use]
 pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
     let clusters = picture.clusters.iter().map(|(id, c)| {
-        let room = takes_work(c).then(|| left(c, ledger.taken(id).or_used(c)));
+        let taken = |on: Option<HostPoolIdx>| {
+            let taken = ledger.use_on(id, on).taken;
+            if on.is_none() { taken.or_used(c) } else { taken }
+        };
+        let room = takes_work(c).then(|| left(c, &picture.host_pools, taken));
         (id.clone(), room)
     });
     let hierarchy = Arc::clone(&picture.hierarchy);

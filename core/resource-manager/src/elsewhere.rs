@@ -1,12 +1,13 @@
 //! Where else those could go for whom nobody may lose anything where they wait: to a cluster where somebody may, a gang as a whole to one
 //! where enough may be lost for all of it. For whom it is a pool that has no room, to a cluster that has some.
 
+use crate::candidates::Candidates;
 use crate::gangs;
 use crate::losers::{Lacking, Offered};
 use crate::picture::SliceKey;
 use crate::place::demand;
 use crate::preempt::Offer;
-use crate::room::{Asker, Candidates, Taken};
+use crate::room::Taken;
 use echelon_core_model::spec::GroupSpec;
 use echelon_core_model::{ClusterId, JobId, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -51,8 +52,8 @@ impl Offer<'_> {
         let (spec, group) = self.picture.group(request.job, &request.group)?;
         let count = request.slices.first()?.more.min(self.own_count(request));
         let here: Vec<ClusterId> = request.slices.iter().map(|s| s.cluster.clone()).collect();
-        let candidates = Candidates::new(self.picture, |_| Taken::default());
-        let others = candidates.of(Asker::of(spec, group)).iter();
+        let candidates = Candidates::new(self.picture, |_, _| Taken::default());
+        let others = candidates.of(candidates.asker(spec, group)).iter();
         for candidate in others.filter(|c| !here.contains(&c.id)) {
             let most = if below.is_some() && self.fits_there(request, &candidate.id) {
                 count
@@ -76,7 +77,7 @@ impl Offer<'_> {
 
     fn for_all(&mut self, request: &Request, below: Option<PoolIdx>) -> Option<ClusterId> {
         let (spec, _) = self.picture.group(request.job, &request.group)?;
-        let candidates = Candidates::new(self.picture, |_| Taken::default());
+        let candidates = Candidates::new(self.picture, |_, _| Taken::default());
         let count = |group: &GroupSpec| {
             let of_group = request.gang.iter().filter(|m| m.group == group.name);
             of_group.map(|m| m.more).sum()
@@ -85,7 +86,8 @@ impl Offer<'_> {
         let mut from: Vec<ClusterId> = request.slices.iter().map(|s| s.cluster.clone()).collect();
         while let Ok(whole) = route_whole(&parts, candidates.capacity(), &from, candidates.homes()) {
             let unit = request.unit.shape;
-            let lacking = unit.minus(self.rooms.cluster(&whole.cluster, Side::Ordinary, unit));
+            let there = self.rooms.cluster(&whole.cluster, Side::Ordinary, request.unit);
+            let lacking = unit.minus(there);
             let enough = lacking.is_zero() && below.is_some() || {
                 let offered = self.offered_there(request, &whole.cluster, lacking, below);
                 offered.enough.is_some()

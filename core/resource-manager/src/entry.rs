@@ -289,11 +289,16 @@ pub(crate) fn request(
         group: group.name.clone(),
         pool,
         terms,
-        unit: Unit::one(group.room()),
+        unit: unit_of(picture, group),
         room: u64::from(group.most_active()).saturating_sub(allocated),
         slices,
         gang: Vec::new(),
     })
+}
+
+/// One instance of a group.
+pub(crate) fn unit_of(picture: &Picture, group: &GroupSpec) -> Unit {
+    Unit::one(group.room()).on(picture.host_pools.index(&group.siting.host_pool))
 }
 
 /// On what terms a job runs.

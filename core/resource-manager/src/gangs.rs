@@ -1,10 +1,12 @@
 //! Gangs: all instances of a job, of all its groups, are at one cluster, are admitted together, and go elsewhere together.
 
+use crate::candidates::Candidates;
 use crate::entry::{Line, PoolRef, is_unplaced, lines, pool_of, terms_in};
+use crate::host_pools::HostPools;
 use crate::moves::{assign, mark, missing};
 use crate::picture::{JobView, Picture, SliceKey};
 use crate::place::{Leave, demand};
-use crate::room::{Asker, Candidates};
+use crate::room::Asker;
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::JobSpec;
@@ -25,18 +27,25 @@ pub(crate) fn members(lines: &[Line]) -> Vec<Member> {
 }
 
 /// All of these at once.
-pub(crate) fn unit(spec: &JobSpec, members: &[Member]) -> Unit {
+pub(crate) fn unit(host_pools: &HostPools, spec: &JobSpec, members: &[Member]) -> Unit {
     let none = Unit {
         shape: Resources::ZERO,
         instances: 0,
+        host_pool: None,
     };
-    members.iter().fold(none, |sum, m| {
-        let room = spec.group(&m.group).map(|g| g.room()).unwrap_or_default();
-        Unit {
-            shape: sum.shape.plus(room.times(m.more)),
-            instances: sum.instances.saturating_add(m.more),
-        }
-    })
+    let groups = members
+        .iter()
+        .filter_map(|m| Some((spec.group(&m.group)?, m.more)));
+    // Where its groups do not all need hosts of one host pool, it is only known what all hosts have.
+    let mut needed = groups.clone().map(|(g, _)| host_pools.index(&g.siting.host_pool));
+    let first = needed.next().flatten();
+    let host_pool = first.filter(|_| needed.all(|other| other == first));
+    let all = groups.fold(none, |sum, (group, more)| Unit {
+        shape: sum.shape.plus(group.room().times(more)),
+        instances: sum.instances.saturating_add(more),
+        ..sum
+    });
+    all.on(host_pool)
 }
 
 /// What a gang asks for; `None` when it waits nowhere, is on its way, or its pool is not there.
@@ -65,7 +74,7 @@ pub(crate) fn request(
         group: members.first()?.group.clone(),
         pool,
         terms: terms_in(picture, pool, spec, lines),
-        unit: unit(spec, &members),
+        unit: unit(&picture.host_pools, spec, &members),
         room: 1,
         slices: vec![SliceRequest {
             cluster: cluster.clone(),
@@ -88,7 +97,7 @@ pub(crate) fn parts<'a>(
     let parts = groups.map(|g| Part {
         demand: demand(id, spec, g),
         count: count(g),
-        clusters: clusters.of(Asker::of(spec, g)),
+        clusters: clusters.of(clusters.asker(spec, g)),
     });
     parts.collect()
 }
@@ -116,7 +125,7 @@ pub(crate) fn route_missing(id: JobId, job: &mut JobView, spec: &JobSpec, cluste
         }
     };
     for (group, n) in spec.groups.iter().zip(lacking).filter(|(_, n)| *n > 0) {
-        clusters.take(&cluster, Asker::of(spec, group), group.room().times(n));
+        clusters.take(&cluster, clusters.asker(spec, group), group.room().times(n));
         assign(
             Arc::make_mut(&mut job.decided),
             &group.name,
@@ -172,7 +181,7 @@ impl Leave<'_> {
             .groups
             .iter()
             .zip(&parts)
-            .map(|(g, p)| (Asker::of(spec, g), p.demand.shape.times(p.count)))
+            .map(|(g, p)| (self.clusters.asker(spec, g), p.demand.shape.times(p.count)))
             .collect();
         for (asker, need) in needs {
             self.clusters.take(&whole.cluster, asker, need);

@@ -46,7 +46,7 @@ fn told(
     request: &Request,
     cluster: &ClusterId,
 ) -> Option<Box<str>> {
-    let left = rooms.cluster(cluster, Side::Ordinary, request.unit.shape);
+    let left = rooms.cluster(cluster, Side::Ordinary, request.unit);
     let kind = request.unit.shape.first_lack(left)?;
     let there = held.range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
     let mut pools: Vec<(u64, &str)> = there

@@ -152,7 +152,7 @@ fn hold(
     (turn, request, cluster): (&Turn, &Request, &ClusterId),
 ) -> Found {
     let need = request.unit.shape;
-    let mut there = Lack::new(need, rooms.cluster(cluster, Side::Ordinary, need));
+    let mut there = Lack::new(need, rooms.cluster(cluster, Side::Ordinary, request.unit));
     let mut pools: BTreeMap<PoolIdx, Lack> = chain(picture, request.pool)
         .map(|i| {
             let limit = picture.hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit);
@@ -183,6 +183,7 @@ fn hold(
                 turn: turn.clone(),
                 cluster: cluster.clone(),
                 in_cluster: need,
+                host_pool: request.unit.host_pool,
                 in_pools: pools.into_iter().map(of_pool).collect(),
                 until: ending.at,
             });

@@ -5,12 +5,13 @@
 mod told;
 
 use crate::entry::{BothSums, Choice, Entry, PoolRef, Use, Uses, Wait, Worth, entry};
+use crate::host_pools::HostPools;
 use crate::picture::{ClusterView, Picture};
 use crate::room::{Taken, lends};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, Few, JobId, Resources, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Held, Likeness, Queue, Terms, Turn};
+use echelon_core_pools::{ClusterIdx, Held, HostPoolIdx, Likeness, Queue, Terms, Turn};
 use std::collections::btree_map::Entry::Occupied;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 pub(crate) struct Basis {
     tree: Version,
     lent: Resources,
+    host_pools: HostPools,
     clusters: BTreeMap<ClusterId, OfCluster>,
 }
 
@@ -39,6 +41,7 @@ impl Basis {
         Self {
             tree: picture.pools.version,
             lent: picture.lent_kinds(),
+            host_pools: picture.host_pools.clone(),
             clusters: clusters
                 .enumerate()
                 .map(|(i, (id, c))| (id.clone(), OfCluster::of(i, c)))
@@ -49,6 +52,11 @@ impl Basis {
     /// A cluster's place among all, in order of id.
     pub(crate) fn index(&self, cluster: &ClusterId) -> Option<ClusterIdx> {
         self.clusters.get(cluster).map(|c| c.index)
+    }
+
+    /// Host pools beside `default`.
+    pub(crate) const fn host_pools(&self) -> &HostPools {
+        &self.host_pools
     }
 
     /// 1 of each kind that a cluster lends.
@@ -109,6 +117,8 @@ pub struct Ledger {
     pools: BTreeMap<PoolRef, OfPool>,
     with_gpus: Resources,
     uses: Uses,
+    /// Of these, what is used by who needs hosts of a host pool.
+    uses_on: BTreeMap<(ClusterId, HostPoolIdx), Use>,
     /// What pools that take jobs have where.
     places: BTreeMap<(PoolIdx, ClusterId), Use>,
     queue: Queue,
@@ -127,6 +137,7 @@ pub struct Ledger {
 pub(crate) fn refresh(picture: &mut Picture) -> BTreeSet<JobId> {
     let mut ledger = std::mem::take(&mut picture.ledger);
     let mut changed = picture.jobs.take_changed();
+    picture.host_pools = HostPools::of(picture.clusters.values());
     let basis = Basis::of(picture);
     if basis != ledger.basis {
         changed.extend(ledger.rebase(basis));
@@ -162,7 +173,8 @@ impl Ledger {
     /// The jobs whose entries follow from what has changed since.
     fn concerned(&self, now: &Basis) -> BTreeSet<JobId> {
         let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());
-        if !same_clusters || (now.tree, now.lent) != (self.basis.tree, self.basis.lent) {
+        let of_all = |basis: &Basis| (basis.tree, basis.lent, basis.host_pools.clone());
+        if !same_clusters || of_all(now) != of_all(&self.basis) {
             return self.entries.keys().copied().collect();
         }
         let same = |c: &ClusterId| now.clusters.get(c) == self.basis.clusters.get(c);
@@ -192,6 +204,7 @@ impl Ledger {
             pools: self.pools.clone(),
             with_gpus: self.with_gpus,
             uses: self.uses.clone(),
+            uses_on: self.uses_on.clone(),
             queue: self.queue.clone(),
             ..Self::default()
         };
@@ -330,6 +343,14 @@ impl Ledger {
             }
             if *of_pool == OfPool::default() {
                 self.pools.remove(&entry.pool_ref());
+            }
+        }
+        for (on, used) in entry.uses_on(&self.basis) {
+            let there = self.uses_on.entry(on.clone()).or_default();
+            there.taken = taken(there.taken, used.taken);
+            there.spoken_for = taken(there.spoken_for, used.spoken_for);
+            if *there == Use::default() {
+                self.uses_on.remove(&on);
             }
         }
         for (cluster, used) in entry.uses(&self.basis) {

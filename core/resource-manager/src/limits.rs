@@ -106,7 +106,8 @@ impl Offer<'_> {
         let promised = request.unit.shape.times(count);
         self.rooms
             .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
-        self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
+        self.rooms
+            .take_cluster(&slice.cluster, Side::Ordinary, request.unit, count);
         let made = found.into_iter().map(|part| {
             let draft = Draft {
                 cluster: part.cluster,

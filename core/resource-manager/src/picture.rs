@@ -7,6 +7,7 @@ pub use self::job::{JobView, Sent};
 use crate::claims::Claims;
 use crate::division::Division;
 use crate::event::LinkId;
+use crate::host_pools::HostPools;
 use crate::jobs::Jobs;
 use crate::known::{KnownHead, Specs};
 use crate::ledger::Ledger;
@@ -55,6 +56,8 @@ pub struct Picture {
     pub specs: Specs,
     /// The ring of all clusters.
     pub homes: Arc<Homes>,
+    /// Host pools beside `default`, as the ledger knows them.
+    pub host_pools: HostPools,
     /// What jobs come to.
     pub ledger: Ledger,
     /// How room was divided last.

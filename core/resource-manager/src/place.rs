@@ -1,13 +1,13 @@
 //! Where new instances go (a cycle's routing step), and where those go that wait or must leave. Marks are decided here and stored
 //! before any shard hears of them.
 
+use crate::candidates::Candidates;
 use crate::entry::{is_unplaced, lines};
 use crate::moves::{assign, mark, missing};
 use crate::picture::{JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change};
 use crate::refused::refused;
 use crate::rollouts;
-use crate::room::{Asker, Candidates};
 use crate::{daemons, gangs};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
@@ -71,7 +71,7 @@ pub fn route_missing(
             &demand(id, &spec, group),
             n,
             &have,
-            clusters.of(Asker::of(&spec, group)),
+            clusters.of(clusters.asker(&spec, group)),
             clusters.homes(),
         );
         if let Some(reason) = routed.refused {
@@ -79,10 +79,11 @@ pub fn route_missing(
             continue;
         }
         let shares: Vec<(ClusterId, u64)> = routed.shares.into_iter().map(|s| (s.cluster, s.count)).collect();
+        let asker = clusters.asker(&spec, group);
         for (cluster, n) in &shares {
             clusters.take(
                 cluster,
-                Asker::of(&spec, group),
+                asker,
                 group.room().times((*n).min(u64::from(group.most_active()))),
             );
         }
@@ -207,7 +208,7 @@ impl Leave<'_> {
             demand,
             stuck,
             &from,
-            self.clusters.of(asker_of(job, key)),
+            self.clusters.of(self.clusters.asker_of(job, key)),
             self.clusters.homes(),
         );
         self.mark_waiting(demand.shape, (job, key), shares, report.unstarted);
@@ -262,7 +263,7 @@ impl Leave<'_> {
                 demand,
                 n,
                 &from,
-                self.clusters.of(asker_of(job, key)),
+                self.clusters.of(self.clusters.asker_of(job, key)),
                 self.clusters.homes(),
             );
             self.drain_left -= shares.iter().map(|s| s.count).sum::<u64>().min(self.drain_left);
@@ -280,7 +281,7 @@ impl Leave<'_> {
             demand,
             n,
             &from,
-            self.clusters.of(asker_of(job, key)),
+            self.clusters.of(self.clusters.asker_of(job, key)),
             self.clusters.homes(),
         )
         .into_iter()
@@ -304,7 +305,7 @@ impl Leave<'_> {
         mark(ranges, &numbers, &with);
         self.changed = true;
         self.drain_left -= numbers.count().min(self.drain_left);
-        let asker = asker_of(job, key);
+        let asker = self.clusters.asker_of(job, key);
         self.clusters
             .take(&share.cluster, asker, demand.shape.times(numbers.count()));
     }
@@ -333,7 +334,7 @@ impl Leave<'_> {
         shares: Vec<Share>,
         unstarted: u64,
     ) {
-        let asker = asker_of(job, key);
+        let asker = self.clusters.asker_of(job, key);
         let ranges = job.decided.ranges(&key.group).iter();
         let marked: u64 = ranges
             .filter(|r| is_of(r, key))
@@ -409,12 +410,6 @@ pub fn send_waiting(
     marked
 }
 
-fn asker_of(job: &JobView, key: &SliceKey) -> Asker {
-    let spec = job.spec.as_deref();
-    let group = spec.and_then(|s| Some((s, s.group(&key.group)?)));
-    group.map_or(Asker::Plain, |(spec, group)| Asker::of(spec, group))
-}
-
 fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {
     r.cluster == key.cluster && r.generation == key.generation
 }
@@ -439,6 +434,7 @@ fn is_rule(code: ReasonCode) -> bool {
     matches!(
         code,
         ReasonCode::HostConstraint
+            | ReasonCode::HostPool
             | ReasonCode::HostKept
             | ReasonCode::HostMaxPer
             | ReasonCode::HostAffinity

@@ -2,6 +2,7 @@
 //! nothing.
 
 use crate::after::Release;
+use crate::candidates::Candidates;
 use crate::daemons;
 use crate::division::{Entitled, admissions, ask, asked, entitled, rooms};
 use crate::entry::{PoolRef, entry, lines, pool_of};
@@ -10,7 +11,6 @@ use crate::ledger::Ledger;
 use crate::picture::{JobView, Picture};
 use crate::place::{demand, route_missing};
 use crate::refused::refused;
-use crate::room::{Asker, Candidates};
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
 use echelon_core_pools::{Admission, Rooms, Turn};
@@ -101,11 +101,11 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     job.spec = Some(Arc::new(spec.clone()));
     job.spec_version = 1;
     let pool_known = picture.hierarchy.leaf(&spec.pool).is_some();
-    let mut clusters = Candidates::new(picture, |c| picture.ledger.spoken_for(c));
+    let mut clusters = Candidates::new(picture, |c, on| picture.ledger.use_on(c, on).spoken_for);
     let dropped: Vec<Vec<Dropped>> = spec
         .groups
         .iter()
-        .map(|g| drops(&demand(id, spec, g), clusters.of(Asker::of(spec, g))))
+        .map(|g| drops(&demand(id, spec, g), clusters.of(clusters.asker(spec, g))))
         .collect();
     if spec.kind == JobKind::Daemon && pool_known {
         daemons::assign_planned(picture, &mut job, spec);

@@ -176,9 +176,7 @@ impl Offer<'_> {
             if !self.takes(&slice.cluster) {
                 continue;
             }
-            let there = self
-                .rooms
-                .cluster(&slice.cluster, Side::Ordinary, request.unit.shape);
+            let there = self.rooms.cluster(&slice.cluster, Side::Ordinary, request.unit);
             let count = slice.more.min(self.own_count(request));
             let lacking = request.unit.shape.times(count).minus(there);
             if count == 0 || self.fits_there(request, &slice.cluster) {
@@ -212,7 +210,8 @@ impl Offer<'_> {
             let promised = request.unit.shape.times(count);
             self.rooms
                 .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
-            self.rooms.take_cluster(&slice.cluster, Side::Ordinary, promised);
+            self.rooms
+                .take_cluster(&slice.cluster, Side::Ordinary, request.unit, count);
             let draft = Draft {
                 cluster: slice.cluster.clone(),
                 count,
@@ -233,8 +232,8 @@ impl Offer<'_> {
 
     /// Whether a cluster has room for one unit.
     pub(crate) fn fits_there(&self, request: &Request, cluster: &ClusterId) -> bool {
-        let shape = request.unit.shape;
-        shape.fits(self.rooms.cluster(cluster, Side::Ordinary, shape))
+        let there = self.rooms.cluster(cluster, Side::Ordinary, request.unit);
+        request.unit.shape.fits(there)
     }
 
     /// Whether one more claim may be made at a cluster now.

@@ -1,12 +1,12 @@
 //! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
 
-use crate::entry::{Line, PoolRef, pool_of, terms_in};
+use crate::entry::{Line, PoolRef, pool_of, terms_in, unit_of};
 use crate::gangs;
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{JobId, Reason, ReasonCode};
-use echelon_core_pools::{Rooms, Unit};
+use echelon_core_pools::Rooms;
 
 /// Instances of a slice that could start and are not admitted, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub(crate) fn refused(
     let room = u64::from(group.most_active()).saturating_sub(allocated);
     // A gang is refused as a whole.
     let unit = if spec.gang.is_some() {
-        gangs::unit(spec, &gangs::members(all))
+        gangs::unit(&picture.host_pools, spec, &gangs::members(all))
     } else {
-        Unit::one(group.room())
+        unit_of(picture, group)
     };
     let refused = lines.flat_map(|line| {
         let count = line.count.startable().saturating_sub(line.allocated);

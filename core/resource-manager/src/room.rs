@@ -1,15 +1,13 @@
 //! How much room clusters have, and for which work: hosts with GPUs may be kept for work that asks for some, so that the same
 //! cluster has less room for all other work; and what hosts lend is for revocable work only.
 
+use crate::host_pools::{HostPools, left_on};
 use crate::picture::{ClusterView, Picture};
-use echelon_core_model::cluster::{Contact, Wish};
+use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::Part;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, Kind, Resources};
-use echelon_core_pools::ClusterRoom;
-use echelon_core_routing::{Candidate, Homes};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use echelon_core_model::{Kind, Resources};
+use echelon_core_pools::{ClusterRoom, HostPoolIdx};
 
 /// What is taken of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,7 +22,16 @@ pub struct Taken {
 
 /// Who asks for room, which decides what there is for him.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asker {
+pub struct Asker {
+    /// What he does.
+    pub work: Work,
+    /// The host pool whose hosts he needs; `None`: every host is good enough.
+    pub host_pool: Option<HostPoolIdx>,
+}
+
+/// Kinds of work for which there is not the same room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
     /// Work that asks for GPUs.
     Gpus,
     /// Work that asks for none.
@@ -33,7 +40,7 @@ pub enum Asker {
     Revocable,
 }
 
-impl Asker {
+impl Work {
     /// A job's group.
     #[must_use]
     pub const fn of(job: &JobSpec, group: &GroupSpec) -> Self {
@@ -87,6 +94,17 @@ impl Taken {
         }
     }
 
+    /// Without what is more than there is where it has to be, as far as the cluster's own tasks do not take it.
+    fn without(self, excess: Resources, cluster: &ClusterView) -> Self {
+        let used = Self::default().or_used(cluster);
+        let less = |of: Resources, used: Resources| of.minus(excess).max_each(of.min_each(used));
+        Self {
+            all: less(self.all, used.all),
+            without_gpus: less(self.without_gpus, used.without_gpus),
+            slack: self.slack,
+        }
+    }
+
     /// At least what the cluster's own tasks take, by its shard's word.
     #[must_use]
     pub fn or_used(self, cluster: &ClusterView) -> Self {
@@ -116,7 +134,7 @@ pub fn total(cluster: &ClusterView) -> Resources {
 }
 
 /// The part of it that is for work that asks for no GPUs. Until its shard was heard nothing is known of kept hosts.
-fn without_gpus(cluster: &ClusterView) -> Part {
+pub(crate) fn without_gpus(cluster: &ClusterView) -> Part {
     let known = cluster.capacity.as_ref().map(|c| c.without_gpus);
     known.unwrap_or(Part {
         total: total(cluster),
@@ -138,10 +156,17 @@ pub fn lent(picture: &Picture) -> Resources {
     there.fold(Resources::ZERO, |sum, c| sum.plus(lends(c)))
 }
 
-/// What is left of a cluster.
+/// What is left of a cluster, where so much is taken of it, and of that by who needs hosts of a host pool.
 #[must_use]
-pub fn left(cluster: &ClusterView, taken: Taken) -> ClusterRoom {
+pub fn left(
+    cluster: &ClusterView,
+    host_pools: &HostPools,
+    taken: impl Fn(Option<HostPoolIdx>) -> Taken,
+) -> ClusterRoom {
+    let (on, excess) = left_on(host_pools.parts(cluster), |i| taken(Some(i)).all);
+    let taken = taken(None).without(excess, cluster);
     ClusterRoom {
+        host_pools: on,
         all: total(cluster).minus(taken.all),
         without_gpus: without_gpus(cluster).total.minus(taken.without_gpus),
         lent: lends(cluster).minus(taken.slack),
@@ -160,97 +185,4 @@ pub fn capacity(picture: &Picture, wanted_with_gpus: Resources) -> Resources {
     let kept = all.minus(open);
     open.plus(kept.min_each(wanted_with_gpus))
         .with(Kind::Gpus, all.gpus)
-}
-
-/// Clusters as routing sees them.
-#[derive(Debug, Clone, Default)]
-pub struct Candidates {
-    with_gpus: Vec<Candidate>,
-    without_gpus: Vec<Candidate>,
-    revocable: Vec<Candidate>,
-    capacity: BTreeMap<ClusterId, Resources>,
-    homes: Arc<Homes>,
-}
-
-impl Candidates {
-    /// The clusters with what `taken` leaves of each.
-    #[must_use]
-    pub fn new(picture: &Picture, taken: impl Fn(&ClusterId) -> Taken) -> Self {
-        let clusters = picture.clusters.iter();
-        let known = clusters.filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
-        let mut out = Self {
-            homes: Arc::clone(&picture.homes),
-            ..Self::default()
-        };
-        for (id, c, row) in known {
-            let left = left(c, taken(id));
-            let all = Candidate {
-                id: id.clone(),
-                name: row.name.clone(),
-                wish: row.wish,
-                contact: if c.capacity.is_some() {
-                    c.contact()
-                } else {
-                    Contact::Joining
-                },
-                hosts: c.capacity.as_ref().map_or(0, |c| c.hosts),
-                largest_host: c.capacity.as_ref().map(|c| c.largest_host).unwrap_or_default(),
-                room: left.all,
-            };
-            // What is lent changes from minute to minute: nothing is ever too large for it, only for a host.
-            let open = Candidate {
-                largest_host: without_gpus(c).largest_host,
-                room: left.all.min_each(left.without_gpus),
-                ..all.clone()
-            };
-            out.revocable.push(Candidate {
-                room: left.lent.where_lent(left.lends, open.room),
-                ..open.clone()
-            });
-            out.without_gpus.push(open);
-            out.with_gpus.push(all);
-            out.capacity.insert(id.clone(), total(c));
-        }
-        out
-    }
-
-    /// The clusters as somebody finds them.
-    #[must_use]
-    pub fn of(&self, asker: Asker) -> &[Candidate] {
-        match asker {
-            Asker::Gpus => &self.with_gpus,
-            Asker::Plain => &self.without_gpus,
-            Asker::Revocable => &self.revocable,
-        }
-    }
-
-    /// The ring of all clusters.
-    #[must_use]
-    pub fn homes(&self) -> &Homes {
-        &self.homes
-    }
-
-    /// What the hosts of each have together.
-    #[must_use]
-    pub const fn capacity(&self) -> &BTreeMap<ClusterId, Resources> {
-        &self.capacity
-    }
-
-    /// Takes somebody's room, in sum, out of a cluster. What revocable work takes of ordinary room is counted by the next cycle.
-    pub fn take(&mut self, cluster: &ClusterId, asker: Asker, taken: Resources) {
-        if asker == Asker::Revocable {
-            for lending in self.revocable.iter_mut().filter(|c| c.id == *cluster) {
-                lending.room = lending.room.minus(taken);
-            }
-            return;
-        }
-        let pairs = self.with_gpus.iter_mut().zip(&mut self.without_gpus);
-        for (all, open) in pairs.filter(|(all, _)| all.id == *cluster) {
-            all.room = all.room.minus(taken);
-            if asker == Asker::Plain {
-                open.room = open.room.minus(taken);
-            }
-            open.room = open.room.min_each(all.room);
-        }
-    }
 }

@@ -11,6 +11,7 @@ mod figures;
 mod gang_claims;
 mod gangs;
 mod goals;
+mod host_pools;
 mod leadership;
 mod limits;
 mod look;

@@ -1,7 +1,7 @@
 //! Granted, and on no host: pool and cluster have room in sum, but no host has enough of it. Where the pool is entitled to what it was
 //! granted, room is made on real hosts, and the grant stays until that has been tried; where it is not, the reason says so.
 
-use crate::entry::{Line, PoolRef, lines, pool_of, terms_in};
+use crate::entry::{Line, PoolRef, lines, pool_of, terms_in, unit_of};
 use crate::gangs;
 use crate::losers::Lacking;
 use crate::picture::{JobView, Picture};
@@ -93,7 +93,7 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
             .filter_map(|line| Some((line, waits(picture, of, line)?)));
         let singles = waiting.filter_map(|(line, (n, since))| {
             let (n, since) = (n, since?);
-            let unit = Unit::one(spec.group(&line.key.group)?.room());
+            let unit = unit_of(picture, spec.group(&line.key.group)?);
             let request = request(line, unit, n, Vec::new());
             Some(Unplaced { request, since })
         });
@@ -121,7 +121,12 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
         .map(member)
         .filter(|m| m.more > 0)
         .collect();
-    let request = request(first, gangs::unit(spec, &members), 1, members);
+    let request = request(
+        first,
+        gangs::unit(&picture.host_pools, spec, &members),
+        1,
+        members,
+    );
     vec![Unplaced { request, since }]
 }
 

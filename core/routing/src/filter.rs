@@ -22,6 +22,8 @@ pub struct Candidate {
     pub largest_host: Resources,
     /// What nobody has spoken for.
     pub room: Resources,
+    /// Whether it has hosts of the host pool that is asked for.
+    pub has_host_pool: bool,
 }
 
 /// What a group needs of a cluster.
@@ -74,6 +76,9 @@ fn refusal(demand: &Demand<'_>, cluster: &Candidate) -> Option<Reason> {
     if cluster.contact != Contact::Fresh {
         return Some(Reason::new(ReasonCode::ClusterSilent).at(cluster.contact.word()));
     }
+    if !cluster.has_host_pool {
+        return Some(Reason::new(ReasonCode::HostPool).at("no host is in its host pool"));
+    }
     never_fits(demand.shape, cluster)
 }
 
@@ -100,7 +105,8 @@ pub fn nobody(dropped: &[Dropped]) -> Reason {
         ReasonCode::ClusterSilent => 0,
         ReasonCode::ClusterCordoned => 1,
         ReasonCode::NoClusterCapacity | ReasonCode::GangTooLarge => 2,
-        _ => 3,
+        ReasonCode::HostPool => 3,
+        _ => 4,
     };
     let nearest = dropped
         .iter()
@@ -140,6 +146,7 @@ pub(crate) mod tests {
             hosts: 3,
             largest_host: shape(4, 4096),
             room: shape(12, 12288),
+            has_host_pool: true,
         }
     }
 
@@ -204,6 +211,18 @@ pub(crate) mod tests {
             shape(5, 64),
             candidate("a"),
             Some("no cluster has room for it: cpus needs 5, has at most 4 (no host is large enough)"),
+        );
+        let elsewhere = Candidate {
+            has_host_pool: false,
+            ..candidate("a")
+        };
+        check(
+            &any,
+            one,
+            elsewhere,
+            Some(
+                "hosts are in other host pools than the one that it may use (host_pool) (no host is in its host pool)",
+            ),
         );
         let unknown = Candidate {
             hosts: 0,

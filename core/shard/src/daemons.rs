@@ -223,6 +223,7 @@ impl Group {
         let mut by_name: BTreeMap<&str, &HostId> = BTreeMap::new();
         for host in hosts
             .iter()
+            .filter(|host| spec.siting.host_pool.lets(&host.host_pool))
             .filter(|host| rules.iter().all(|rule| rule.holds(host)))
         {
             let one = by_name.entry(&host.hostname).or_insert(&host.id);

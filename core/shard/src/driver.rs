@@ -308,6 +308,7 @@ impl Shard {
             if self.contact.subscribed && !self.suspended {
                 self.discard_volumes();
                 self.ask_about_agents();
+                self.change_host_pools();
                 self.ask_for_agents();
                 let calls = self.hosts.next_calls(self.demand(), self.now);
                 self.out.extend(calls.into_iter().map(Effect::Cluster));

@@ -7,7 +7,8 @@ use crate::keep::Ended;
 use crate::kill::Target;
 use crate::picture::RunAt;
 use echelon_core_hosts::Call;
-use echelon_core_model::{Generation, HostId, RangeSet, TaskId};
+use echelon_core_model::{Generation, HostId, HostPoolName, RangeSet, TaskId};
+use std::collections::BTreeMap;
 
 /// What waits for durability.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +37,8 @@ pub(crate) enum Then {
     Archived(u32),
     /// All rows of a group are removed: it may be forgotten.
     Forget(u32),
+    /// The new host pools of these hosts are stored: they may be used.
+    ChangeHostPools(BTreeMap<String, HostPoolName>),
     /// A run's end is stored: its logs may be kept.
     KeepLog(Box<Ended>),
 }
@@ -72,6 +75,7 @@ impl Shard {
             Then::Report => self.send_reports(),
             Then::Archived(group) => self.remove_archived(group),
             Then::Forget(group) => self.forget_group(group),
+            Then::ChangeHostPools(stored) => self.on_host_pools_changed(stored),
             Then::KeepLog(ended) => self.line_up(*ended),
         }
     }

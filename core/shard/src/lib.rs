@@ -34,6 +34,7 @@ mod given;
 mod given_up;
 mod group;
 mod held;
+mod host_moves;
 mod instances;
 mod intend;
 mod journal;

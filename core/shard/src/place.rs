@@ -65,6 +65,13 @@ impl Placing {
         self.round_at = Some(self.round_at.map_or(at, |was| was.min(at)));
     }
 
+    /// The answer to the question under way is of no use any more.
+    pub(crate) fn ask_anew(&mut self, now: Timestamp) {
+        if self.asked_at.take().is_some() {
+            self.hungrier(now, Span::ZERO);
+        }
+    }
+
     /// Notes whether a group wants hosts, for which spec version, and how often offers were revived so far.
     pub(crate) fn note_hunger(&mut self, group: u32, spec_version: Option<u32>, revivals: u64) {
         let Some(spec_version) = spec_version else {
@@ -140,8 +147,7 @@ impl Shard {
     /// Asks placement, when something is hungry and there is something new since it was last asked.
     pub(crate) fn ask_placement(&mut self) {
         if self.placing.asked_at.is_some_and(|at| self.now >= at.plus(LOST)) {
-            self.placing.asked_at = None;
-            self.placing.hungrier(self.now, Span::ZERO);
+            self.placing.ask_anew(self.now);
         }
         if !self.may_act() || !self.contact.subscribed || self.placing.asked_at.is_some() {
             return;

@@ -57,6 +57,8 @@ impl Shard {
     pub(crate) fn on_own(&mut self, row: ShardRow) {
         self.own = row;
         self.hosts.set_drains(self.own.drains.hosts.clone());
+        self.hosts.set_host_pools(self.own.host_pools.clone());
+        self.hosts.set_moves(self.own.moves.hosts.clone());
         self.read_hosts(None);
     }
 

@@ -44,7 +44,8 @@ impl Claimant {
     fn may_use(&self, view: &HostView) -> bool {
         let open = self.open.as_ref().is_none_or(|hosts| hosts.contains(&view.id));
         let rules = || self.wanted.constraints.iter().all(|r| holds(r, view));
-        open && !view.draining && !self.wanted.is_kept_out(view) && rules()
+        let pool = self.wanted.may_use_pool_of(view);
+        open && pool && !view.draining && !self.wanted.is_kept_out(view) && rules()
     }
 }
 

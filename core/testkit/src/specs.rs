@@ -2,6 +2,7 @@
 
 use echelon_core_model::Amount;
 use echelon_core_model::gang::{Gang, OnMemberFailure, Topology};
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::overrides::Override;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
@@ -217,10 +218,11 @@ fn sitings() -> impl Strategy<Value = Siting> {
         vec("[a-z]{1,4}", 0..3),
         (affinities(), affinities()),
         any::<bool>(),
-        option::of("[a-z]{1,4}"),
+        (option::of("[a-z]{1,4}"), select(vec!["*", "default", "web"])),
     )
         .prop_map(
-            |(preferences, max_per, spread_over, near, exclusive, strategy)| Siting {
+            |(preferences, max_per, spread_over, near, exclusive, (strategy, pool))| Siting {
+                host_pool: HostPoolChoice::parse(pool).unwrap_or_default(),
                 preferences,
                 max_per,
                 spread_over,

@@ -16,11 +16,12 @@ use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
 use v1::host_service_server::HostService;
 
-fn show(view: &HostView) -> v1::Host {
-    host(&view.host, view.drain.as_ref(), &view.cluster, &view.cluster_name)
+pub(super) fn show(view: &HostView) -> v1::Host {
+    let (drain, to) = (view.drain.as_ref(), view.to.as_ref());
+    host(&view.host, drain, to, &view.cluster, &view.cluster_name)
 }
 
-fn batch_for(sent: Option<&prost_types::Duration>) -> Result<Span, ApiError> {
+pub(super) fn batch_for(sent: Option<&prost_types::Duration>) -> Result<Span, ApiError> {
     let mut problems = Problems::default();
     let span = sent.map(|s| read_duration(s, || "batch_for".to_owned(), &mut problems));
     if problems.0.is_empty() {

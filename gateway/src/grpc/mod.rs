@@ -5,6 +5,7 @@ mod clusters;
 mod control;
 mod edit;
 mod events;
+mod host_pools;
 mod hosts;
 mod instances;
 mod jobs;
@@ -21,6 +22,7 @@ use echelon_proto::FILE_DESCRIPTOR_SET;
 use echelon_proto::echelon::v1::cluster_service_server::ClusterServiceServer;
 use echelon_proto::echelon::v1::control_service_server::ControlServiceServer;
 use echelon_proto::echelon::v1::event_service_server::EventServiceServer;
+use echelon_proto::echelon::v1::host_pool_service_server::HostPoolServiceServer;
 use echelon_proto::echelon::v1::host_service_server::HostServiceServer;
 use echelon_proto::echelon::v1::instance_service_server::InstanceServiceServer;
 use echelon_proto::echelon::v1::job_service_server::JobServiceServer;
@@ -39,6 +41,7 @@ pub(crate) fn api(gateway: &Gateway) -> Routes {
         .add_service(PoolServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ClusterServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(HostServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(HostPoolServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(VolumeServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ControlServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(EventServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
@@ -53,6 +56,7 @@ pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError>
             "echelon.v1.PoolService",
             "echelon.v1.ClusterService",
             "echelon.v1.HostService",
+            "echelon.v1.HostPoolService",
             "echelon.v1.VolumeService",
             "echelon.v1.ControlService",
             "echelon.v1.EventService",
@@ -72,6 +76,7 @@ pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError>
     health.set_serving::<PoolServiceServer<Gateway>>().await;
     health.set_serving::<ClusterServiceServer<Gateway>>().await;
     health.set_serving::<HostServiceServer<Gateway>>().await;
+    health.set_serving::<HostPoolServiceServer<Gateway>>().await;
     health.set_serving::<VolumeServiceServer<Gateway>>().await;
     health.set_serving::<ControlServiceServer<Gateway>>().await;
     health.set_serving::<EventServiceServer<Gateway>>().await;

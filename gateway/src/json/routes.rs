@@ -122,7 +122,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 50] = [
+pub(super) static ROUTES: [Route; 56] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -250,6 +250,17 @@ pub(super) static ROUTES: [Route; 50] = [
     post("clusters/*", "/hosts:undrain", "HostService/UndrainHosts").within(),
     post("clusters/*/hosts/*", ":drain", "HostService/DrainHost").showing("host"),
     post("clusters/*/hosts/*", ":undrain", "HostService/UndrainHost").showing("host"),
+    get(
+        "clusters/*",
+        "/hostPools",
+        "parent",
+        "HostPoolService/ListHostPools",
+    ),
+    post("clusters/*", "/hostPools", "HostPoolService/CreateHostPool").within(),
+    Route::delete("clusters/*/hostPools/*", "HostPoolService/DeleteHostPool", None),
+    post("clusters/*", "/hosts:planMoves", "HostPoolService/PlanHostMoves").within(),
+    post("clusters/*", "/hosts:move", "HostPoolService/MoveHosts").within(),
+    post("clusters/*", "/hosts:undoMoves", "HostPoolService/UndoHostMoves").within(),
     get("clusters/*", "/volumes", "parent", "VolumeService/ListVolumes"),
     post("clusters/*/volumes/*", ":destroy", "VolumeService/DestroyVolume").showing("volume"),
     post("clusters/*/volumes/*", ":adopt", "VolumeService/AdoptVolume").showing("volume"),

@@ -315,6 +315,7 @@ async fn a_mass_loss_is_shown_and_accepted() {
         accepted_loss: 0,
         volumes: std::collections::BTreeMap::new(),
         drains: echelon_core_model::drain::Drains::default(),
+        host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
     };
     let add = Decision::PutCluster {
         cluster: added,

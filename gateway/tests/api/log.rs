@@ -5,6 +5,7 @@ use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::drain::Drains;
+use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::log::{KeptLog, KeptRun, KeptRuns, NoTail, Tail, Tails};
 use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
@@ -92,6 +93,7 @@ async fn place(world: &World, job: JobId, address: String) {
         accepted_loss: 0,
         volumes: BTreeMap::new(),
         drains: Drains::default(),
+        host_pools: HostPoolWishes::default(),
     };
     let mut assignment = Assignment::new(job);
     let range = AssignedRange {

@@ -11,6 +11,7 @@
 mod access;
 mod control;
 mod grpc;
+mod host_pools;
 mod http;
 mod json;
 mod links;

@@ -5,10 +5,17 @@ use crate::echelon::v1;
 use echelon_core_model::ClusterId;
 use echelon_core_model::cluster::Host;
 use echelon_core_model::drain::{AgentDrain, HostDrain, Left, Stays};
+use echelon_core_model::host_pool::HostMove;
 
-/// To the wire. `wish` is what operators want by now; the host tells what its shard has heard.
+/// To the wire. `wish` and `to` are what operators want by now; the host tells what its shard has heard.
 #[must_use]
-pub fn host(h: &Host, wish: Option<&HostDrain>, cluster: &ClusterId, cluster_name: &str) -> v1::Host {
+pub fn host(
+    h: &Host,
+    wish: Option<&HostDrain>,
+    to: Option<&HostMove>,
+    cluster: &ClusterId,
+    cluster_name: &str,
+) -> v1::Host {
     v1::Host {
         name: format!("clusters/{cluster}/hosts/{}", h.id),
         host_id: h.id.to_string(),
@@ -27,7 +34,22 @@ pub fn host(h: &Host, wish: Option<&HostDrain>, cluster: &ClusterId, cluster_nam
             end_time: m.until.map(timestamp),
         }),
         drain: drain(h, wish),
+        host_pool: h.place.pool.to_string(),
+        r#move: moving(h, to),
     }
+}
+
+fn moving(h: &Host, wish: Option<&HostMove>) -> Option<v1::HostMove> {
+    let wish = wish.filter(|wish| wish.to != h.place.pool);
+    let heard = h.place.moving.as_ref();
+    let shown = wish.or(heard.map(|m| &m.wish))?;
+    Some(v1::HostMove {
+        to: shown.to.to_string(),
+        batch_until_time: Some(timestamp(shown.batch_until)),
+        heard: wish.is_some() && wish == heard.map(|m| &m.wish),
+        ending: wish.is_none(),
+        left: heard.map_or(&[][..], |m| &m.left).iter().map(left).collect(),
+    })
 }
 
 fn left(left: &Left) -> v1::HostLeft {

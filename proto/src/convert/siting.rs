@@ -2,7 +2,9 @@
 
 use super::{Problems, at};
 use crate::echelon::v1;
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Preference, Siting, Test};
+use echelon_core_model::spec::{JobKind, defaults};
 
 /// To the wire.
 pub(super) fn constraint(c: &Constraint) -> v1::Constraint {
@@ -49,10 +51,11 @@ pub(super) fn affinity(a: &Affinity) -> v1::Affinity {
 }
 
 /// A group's rules, taken out of it.
-pub(super) fn read(g: &mut v1::GroupSpec, path: &str, problems: &mut Problems) -> Siting {
+pub(super) fn read(g: &mut v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Problems) -> Siting {
     let strategy = std::mem::take(&mut g.strategy);
     let preferences = std::mem::take(&mut g.preferences).into_iter().enumerate();
     Siting {
+        host_pool: read_host_pool(&g.host_pool, kind, path, problems),
         preferences: preferences
             .map(|(i, p)| {
                 let path = at(path, &format!("preferences[{i}].rule"));
@@ -75,6 +78,18 @@ pub(super) fn read(g: &mut v1::GroupSpec, path: &str, problems: &mut Problems) -
         exclusive: g.exclusive,
         strategy: (!strategy.is_empty()).then_some(strategy),
     }
+}
+
+fn read_host_pool(text: &str, kind: JobKind, path: &str, problems: &mut Problems) -> HostPoolChoice {
+    if text.is_empty() {
+        return defaults::host_pool(kind);
+    }
+    HostPoolChoice::parse(text).unwrap_or_else(|_| {
+        let form =
+            "must be the name of a host pool, 1 to 63 characters of a-z, 0-9 and `-`, or `*` for all of them";
+        problems.add(at(path, "host_pool"), form);
+        defaults::host_pool(kind)
+    })
 }
 
 fn read_affinity(a: v1::Affinity) -> Affinity {

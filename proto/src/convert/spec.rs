@@ -88,6 +88,7 @@ fn group(g: &GroupSpec) -> v1::GroupSpec {
         anti_affinity: g.siting.anti_affinity.iter().map(siting::affinity).collect(),
         exclusive: g.siting.exclusive,
         strategy: g.siting.strategy.clone().unwrap_or_default(),
+        host_pool: g.siting.host_pool.to_string(),
         retry: Some(v1::Retry {
             limit: Some(g.retry.limit),
             backoff: Some(duration(g.retry.backoff)),
@@ -247,7 +248,7 @@ fn read_group(mut g: v1::GroupSpec, kind: JobKind, path: &str, problems: &mut Pr
     let overrides = overrides.map(|(i, o)| read_own(o, &at(path, &format!("overrides[{i}]")), problems));
     let overrides = overrides.collect();
     let max_unavailable = read_unavailable(&g, path, problems);
-    let siting = siting::read(&mut g, path, problems);
+    let siting = siting::read(&mut g, kind, path, problems);
     let constraints = siting::read_constraints(std::mem::take(&mut g.constraints), path, problems);
     let mut span = |d: Option<prost_types::Duration>, field: &str| -> Option<Span> {
         d.map(|d| read_duration(&d, || at(path, field), problems))

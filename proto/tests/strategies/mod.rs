@@ -1,7 +1,9 @@
 //! Any value of the stored and sent types, small but with every corner: absent, empty, largest.
 
+mod host_pools;
 mod logs;
 
+pub use host_pools::{by_host_pool, host_moves};
 pub use logs::{kept_log, kept_runs};
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
@@ -528,14 +530,17 @@ fn drain_state() -> impl Strategy<Value = DrainState> {
         Just(AgentDrain::Done),
         "[a-z]{1,9}".prop_map(AgentDrain::Refused),
     ];
+    (host_drain(), agent, vec(left(), 0..3)).prop_map(|(wish, agent, left)| DrainState { wish, agent, left })
+}
+
+fn left() -> impl Strategy<Value = Left> {
     let left = (select(Stays::ALL.to_vec()), job(), group(), any::<u32>());
-    let left = left.prop_map(|(why, job, group, runs)| Left {
+    left.prop_map(|(why, job, group, runs)| Left {
         why,
         job,
         group,
         runs,
-    });
-    (host_drain(), agent, vec(left, 0..3)).prop_map(|(wish, agent, left)| DrainState { wish, agent, left })
+    })
 }
 
 pub fn drains() -> impl Strategy<Value = Drains> {
@@ -605,9 +610,10 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
         any::<u64>(),
         volume_wishes(),
         drains(),
+        host_pools::host_pool_wishes(),
     );
     fields.prop_map(
-        |(id, name, version, wish, mesos, labels, accepted_loss, volumes, drains)| Cluster {
+        |(id, name, version, wish, mesos, labels, accepted_loss, volumes, drains, host_pools)| Cluster {
             id,
             name,
             version,
@@ -617,6 +623,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             accepted_loss,
             volumes,
             drains,
+            host_pools,
         },
     )
 }
@@ -693,9 +700,10 @@ pub fn host() -> impl Strategy<Value = Host> {
         of(maintenance),
         vec(host_volume(), 0..3),
         of(drain_state()),
+        host_pools::place(),
     );
     (first, rest).prop_map(|((id, hostname, address, capacity, used), rest)| {
-        let (tasks, attributes, reachable, seen_at, maintenance, volumes, drain) = rest;
+        let (tasks, attributes, reachable, seen_at, maintenance, volumes, drain, place) = rest;
         Host {
             id,
             hostname,
@@ -709,6 +717,7 @@ pub fn host() -> impl Strategy<Value = Host> {
             maintenance,
             volumes,
             drain,
+            place,
         }
     })
 }
@@ -723,9 +732,10 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         drains(),
         btree_set(text().prop_map(HostId::new), 0..3),
         (pool_parts(), logs::log_gaps(), at()),
+        (host_pools::host_moves(), host_pools::by_host()),
     );
     fields.prop_map(
-        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, rest)| ShardRow {
+        |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, rest, pools)| ShardRow {
             framework,
             obeyed,
             last_loss,
@@ -733,6 +743,8 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
             volumes,
             wishes_heard: rest.2,
             drains,
+            moves: pools.0,
+            host_pools: pools.1,
             drained_agents,
             parts: rest.0,
             log_gaps: rest.1,

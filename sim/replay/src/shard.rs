@@ -245,6 +245,7 @@ impl<'a> Shard<'a> {
                 largest_host: total,
             },
             slack: Part::default(),
+            host_pools: BTreeMap::new(),
             hosts: 1,
             mesos_contact: Some(now),
             loss: None,

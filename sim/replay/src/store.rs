@@ -4,6 +4,7 @@
 use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::control::Control;
 use echelon_core_model::drain::Drains;
+use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::job::Head;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
@@ -92,5 +93,6 @@ pub fn cluster(name: &str) -> Cluster {
         accepted_loss: 0,
         volumes: BTreeMap::new(),
         drains: Drains::default(),
+        host_pools: HostPoolWishes::default(),
     }
 }

@@ -22,6 +22,7 @@ use echelon_core_gateway::restart::restart_job;
 use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
 use echelon_core_gateway::update::{scale_job, update_job};
 use echelon_core_model::bucket::fnv1a;
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{OpId, OpResult};
 use echelon_core_model::{JobId, Span};
@@ -180,11 +181,15 @@ impl World {
         if self.trees.bounded {
             job = meets_bounds(job, &tree, die);
         }
-        let spec = if plain {
+        let mut spec = if plain {
             job.build()
         } else {
             with_rules(job.build(), n, die)
         };
+        if self.options.faults.moves > 0 && die.chance(300) {
+            let groups = spec.groups.iter_mut();
+            groups.for_each(|group| group.siting.host_pool = HostPoolChoice::Any);
+        }
         (spec, plans)
     }
 

@@ -16,6 +16,7 @@ use crate::trees::Trees;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::drain::Drains;
+use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::store::{Decision, Op, Role};
 use echelon_core_model::{ClusterId, Span, Timestamp, Version};
 use echelon_core_placement as placement;
@@ -50,6 +51,7 @@ impl World {
             broken: Vec::new(),
             judged: BTreeMap::new(),
             alone: BTreeMap::new(),
+            moved: 0,
             steps: 0,
             options,
         };
@@ -114,6 +116,7 @@ impl World {
             accepted_loss: 0,
             volumes: BTreeMap::new(),
             drains: Drains::default(),
+            host_pools: HostPoolWishes::default(),
         };
         self.store.perform(Op::Decide(Decision::PutCluster {
             cluster,

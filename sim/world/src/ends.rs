@@ -33,6 +33,7 @@ impl World {
             .filter_map(|c| self.judge_members(c).or_else(|| still_drained(c)))
             .collect();
         self.broken.extend(wrong);
+        self.broken.extend(self.judge_host_pools());
         let unfair = self.judge_shares();
         self.broken.extend(unfair);
         let left = self.judge_tree();
@@ -75,23 +76,19 @@ impl World {
             return self.judge_reclaimed(&user.spec, job);
         }
         if deleted {
-            return lost(
-                3,
-                format!(
-                    "job {job} was deleted and is still {state:?}; awaited {:?}",
-                    progress.as_ref().map(|p| p.awaited.clone())
-                ),
-            );
+            let awaited = progress.map(|p| p.awaited);
+            let what = format!("job {job} was deleted and is still {state:?}; awaited {awaited:?}");
+            return lost(3, what);
         }
         if stopped && head.goal.desired != Desired::Stopped {
             return lost(2, format!("the stop of {job} was acknowledged and is lost"));
         }
-        let of_kind = self.judge_daemon(job, &head);
-        let of_kind = of_kind.or_else(|| self.judge_rollout(job, &head));
-        let of_kind = of_kind.or_else(|| self.judge_restarts(job, &head));
-        let of_kind = of_kind.or_else(|| self.judge_rules(job, &head, state?));
-        if of_kind.is_some() {
-            return of_kind;
+        let broken = self.judge_daemon(job, &head);
+        let broken = broken.or_else(|| self.judge_rollout(job, &head));
+        let broken = broken.or_else(|| self.judge_restarts(job, &head));
+        let broken = broken.or_else(|| self.judge_rules(job, &head, state?));
+        if broken.is_some() {
+            return broken;
         }
         let live = self.live_instances(job);
         let wanted = self.wanted(job, head.spec_version);

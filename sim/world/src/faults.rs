@@ -49,6 +49,15 @@ pub enum Fault {
         /// How long.
         span: Span,
     },
+    /// An operator moves a host to another host pool for a while.
+    Move {
+        /// The cluster.
+        cluster: usize,
+        /// Which of its machines.
+        host: usize,
+        /// How long.
+        span: Span,
+    },
     /// An operator plans the maintenance of a machine, and does it.
     Maintain {
         /// The cluster.
@@ -125,6 +134,7 @@ impl World {
             };
             self.plan_fault(drain);
         }
+        self.plan_moves();
         self.plan_kills_on();
         for _ in 0..rates.switches {
             let span = self.dice.faults.span(Span::seconds(5), Span::minutes(2));
@@ -138,6 +148,17 @@ impl World {
                 away: self.dice.faults.span(Span::seconds(10), Span::minutes(2)),
             };
             self.plan_fault(maintain);
+        }
+    }
+
+    fn plan_moves(&mut self) {
+        for _ in 0..self.options.faults.moves {
+            let moved = Fault::Move {
+                cluster: self.dice.faults.index(self.options.clusters),
+                host: self.dice.faults.index(self.options.hosts),
+                span: self.dice.faults.span(Span::seconds(5), Span::minutes(3)),
+            };
+            self.plan_fault(moved);
         }
     }
 
@@ -192,6 +213,7 @@ impl World {
             }
             Fault::KillsOff(span) => self.switch_kills_off(span),
             Fault::Drain { cluster, host, span } => self.want_empty(cluster, host, span),
+            Fault::Move { cluster, host, span } => self.move_host(cluster, host, span),
             Fault::Maintain {
                 cluster,
                 host,

@@ -3,6 +3,7 @@
 
 use crate::drains::drained_too_early;
 use crate::gangs::launched_without_its_gang;
+use crate::host_pools::launched_in_other_pool;
 use crate::process::Who;
 use crate::rules::launched_too_early;
 use crate::world::World;
@@ -82,11 +83,12 @@ impl Facts {
     pub fn judge_call(world: &mut World, cluster: usize, call: &Call) {
         let id = world.cluster_id(cluster);
         let wrong = match call {
-            Call::Accept { launches, .. } => launches.iter().find_map(|l| {
+            Call::Accept { host, launches, .. } => launches.iter().find_map(|l| {
                 launched_without_intent(world, &id, &l.task)
                     .or_else(|| launched_without_its_gang(world, &id, &l.task))
                     .or_else(|| launched_too_early(world, &l.task))
                     .or_else(|| launched_on_wrong_room(world, l))
+                    .or_else(|| launched_in_other_pool(world, (&id, host), l))
                     .or_else(|| wrong_volume(world, &id, l))
             }),
             Call::Discard { reserved, .. } => reserved

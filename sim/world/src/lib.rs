@@ -21,6 +21,7 @@ mod ends;
 mod faults;
 mod gangs;
 mod homes;
+mod host_pools;
 mod invariants;
 mod links;
 mod logs;

@@ -63,6 +63,8 @@ pub struct FaultRates {
     pub maintenances: u32,
     /// Hosts that an operator wants empty for a while.
     pub drains: u32,
+    /// Hosts that an operator moves to another host pool for a while.
+    pub moves: u32,
     /// Times that an operator switches kills off for a while.
     pub switches: u32,
     /// Changes of the tree of pools.
@@ -105,6 +107,7 @@ impl Options {
                 masters: 0,
                 maintenances: 0,
                 drains: 0,
+                moves: 0,
                 switches: 0,
                 trees: 0,
                 estimates: 0,
@@ -144,6 +147,7 @@ impl Options {
                 masters: 1,
                 maintenances: 1,
                 drains: 1,
+                moves: 0,
                 switches: 1,
                 trees: 8,
                 estimates: 6,

@@ -99,6 +99,8 @@ pub enum Item {
     KillsOn,
     /// Nobody wants a host empty any more.
     EndDrain { cluster: usize, hostname: String },
+    /// A host that was moved to another host pool is to come back.
+    MoveBack { cluster: usize, hostname: String },
     /// An operator changes the pools.
     ChangePools(u32),
     /// The pools become as they were, as far as jobs need them.
@@ -133,6 +135,8 @@ pub struct World {
     pub(crate) judged: BTreeMap<usize, (u64, u64)>,
     /// What pools had when shards began to be alone.
     pub(crate) alone: AtFirst,
+    /// Hosts that were in another host pool when they were to come back.
+    pub(crate) moved: u64,
     pub(crate) steps: u64,
 }
 
@@ -151,6 +155,8 @@ pub struct Outcome {
     pub manners: Vec<Manners>,
     /// Looks of operators at which something that was to end lived on because kills were off.
     pub withheld: u64,
+    /// Times that a host was moved to another host pool and back.
+    pub moved: u64,
     /// The last lines of the trace.
     pub tail: Vec<String>,
 }
@@ -185,6 +191,7 @@ impl World {
             fulfilled: self.fulfilled(),
             manners: self.clusters.iter().filter_map(manners).collect(),
             withheld: self.switch.withheld,
+            moved: self.moved,
             tail: self.trace.lines().map(str::to_owned).collect(),
             broken: self.broken,
         }
@@ -256,6 +263,7 @@ impl World {
                 away,
             } => self.begin_maintenance(cluster, hostname, away),
             Item::EndDrain { cluster, hostname } => self.want_no_longer_empty(cluster, &hostname),
+            Item::MoveBack { cluster, hostname } => self.move_back(cluster, &hostname),
             Item::EndMaintenance { cluster, hostname } => self.end_maintenance(cluster, &hostname),
             Item::ChangePools(n) => self.change_pools(n),
             Item::SettlePools => self.settle_pools(),

@@ -115,6 +115,7 @@ fn every_default_is_written_out() {
       on_failure: roll_back
     instances: 8
     max_running: 6
+    host_pool: default
     exclusive: false
     retry:
       limit: 3

@@ -12,6 +12,7 @@ pub fn siting(g: &GroupSpec) -> GroupFile {
     let s = &g.siting;
     let max_per = s.max_per.iter().map(|(by, n)| (by.clone(), Scalar::new(n)));
     GroupFile {
+        host_pool: some(&s.host_pool),
         constraints: list(&g.constraints, constraint),
         preferences: list(&s.preferences, |p| PreferenceFile {
             rule: constraint(&p.rule),

@@ -221,6 +221,8 @@ pub enum ReasonCode {
     GangTopology = 220,
     /// It fails again and again.
     CrashLooping = 222,
+    /// Hosts are in another host pool than the one that it may use.
+    HostPool = 233,
 }
 
 impl ReasonCode {
@@ -325,6 +327,7 @@ impl ReasonCode {
         Self::GangFailed,
         Self::GangTopology,
         Self::CrashLooping,
+        Self::HostPool,
     ];
 
     /// The number that is stored and sent.
@@ -347,7 +350,7 @@ impl ReasonCode {
             // The first ten are used up.
             10..=19 | 90..=99 => Layer::Pool,
             20..=29 => Layer::Routing,
-            30..=39 | 100..=109 | 220 => Layer::Placement,
+            30..=39 | 100..=109 | 220 | 233 => Layer::Placement,
             40..=49 => Layer::Launch,
             50..=69 | 110 | 222 => Layer::Run,
             _ => Layer::System,

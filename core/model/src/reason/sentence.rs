@@ -92,6 +92,7 @@ impl ReasonCode {
     const fn of_rules(self) -> &'static str {
         match self {
             Self::HostMaxPer => "as many of its group as may be (max_per) are wherever it could run",
+            Self::HostPool => "hosts are in other host pools than the one that it may use (host_pool)",
             Self::HostAffinity => "no host is near to the jobs that it has to be near to (affinity)",
             Self::HostAntiAffinity => "all hosts are near to jobs that it is kept away from (anti_affinity)",
             Self::HostExclusive => {

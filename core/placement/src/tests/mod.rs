@@ -4,6 +4,7 @@ mod cases;
 mod example;
 mod former;
 mod gangs;
+mod host_pools;
 mod model;
 mod packing;
 mod properties;
@@ -16,7 +17,7 @@ use crate::{Answer, Item, Problem, Wanted, check, place};
 use echelon_core_model::cluster::{HostView, Slack};
 use echelon_core_model::siting::{Constraint, Siting};
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, PortSet, Resources};
+use echelon_core_model::{GroupName, HostId, HostPoolName, InstanceNumber, JobId, PortSet, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ pub fn host(name: &str, free: Resources) -> HostView {
         id: HostId::new(name),
         hostname: Arc::from(format!("{name}.example")),
         attributes: Arc::default(),
+        host_pool: HostPoolName::default(),
         free,
         capacity: free,
         used: Resources::ZERO,
@@ -38,6 +40,11 @@ pub fn host(name: &str, free: Resources) -> HostView {
 
 pub fn with_attribute(mut host: HostView, name: &str, value: &str) -> HostView {
     Arc::make_mut(&mut host.attributes).insert(name.to_owned(), value.to_owned());
+    host
+}
+
+pub fn in_pool(mut host: HostView, name: &str) -> HostView {
+    host.host_pool = HostPoolName::new(name);
     host
 }
 

@@ -1,12 +1,13 @@
 //! The plain model: a placer that looks at every host for every instance and judges each rule from its words. The engine finds hosts for
 //! the same instances, and for each the very host that is best by the documented order.
 
-use super::{group, host, judged, problem, rule, with_attribute};
+use super::{group, host, in_pool, judged, problem, rule, with_attribute};
 use crate::{Neighbour, Problem, Wanted, place};
 use echelon_core_model::cluster::HostView;
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Preference, Test};
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{GroupName, HostId, JobId, Kind, Resources};
+use echelon_core_model::{GroupName, HostId, HostPoolName, JobId, Kind, Resources};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +56,9 @@ fn a_host(dice: &mut Dice, n: u64) -> HostView {
         if !dice.one_in(4) {
             view = with_attribute(view, name, dice.of(values));
         }
+    }
+    if dice.one_in(4) {
+        view = in_pool(view, "batch");
     }
     view
 }
@@ -130,6 +134,12 @@ fn a_group(dice: &mut Dice, job: u64, hosts: u64) -> Wanted {
     if dice.one_in(4) {
         siting.anti_affinity.push(an_affinity(dice, false));
     }
+    siting.host_pool = match dice.below(6) {
+        0 => HostPoolChoice::Any,
+        1 => HostPoolChoice::Only(HostPoolName::new("batch")),
+        2 => HostPoolChoice::Only(HostPoolName::new("none")),
+        _ => HostPoolChoice::default(),
+    };
     siting.exclusive = dice.one_in(8);
     siting.strategy = [None, None, Some("pack"), Some("spread"), Some("first-fit")]
         [usize::try_from(dice.below(5)).unwrap()]
@@ -247,6 +257,8 @@ impl<'p> Model<'p> {
                 .collect::<Vec<_>>()
         };
         wanted.resources.fits(self.free[host])
+            && (siting.host_pool == HostPoolChoice::Any
+                || siting.host_pool.to_string() == view.host_pool.to_string())
             && wanted.constraints.iter().all(|c| crate::holds(c, view))
             && siting
                 .max_per
@@ -381,7 +393,7 @@ fn ten_thousand_small_cases_are_placed_as_the_plain_model_places_them() {
 /// What is said to be enough is put to the whole engine: one more instance of the group finds a host then.
 #[test]
 fn the_smallest_change_is_enough_in_ten_thousand_small_cases() {
-    let (mut lowered, mut dropped) = (0, 0);
+    let (mut lowered, mut dropped, mut moved) = (0, 0, 0);
     for seed in 0..CASES {
         let case = a_case(seed);
         let [wanted] = case.groups.as_slice() else {
@@ -403,6 +415,11 @@ fn the_smallest_change_is_enough_in_ten_thousand_small_cases() {
                 let kind = Kind::ALL.into_iter().find(|k| k.word() == kind).unwrap();
                 let to = (0..20).find(|n| kind.show(*n) == to).unwrap();
                 asked.resources = asked.resources.with(kind, to);
+            }
+            Some(("in", pool)) => {
+                moved += 1;
+                let name = pool.strip_prefix("host pool ").unwrap();
+                asked.siting.host_pool = HostPoolChoice::parse(name).unwrap();
             }
             _ => {
                 dropped += 1;
@@ -427,8 +444,8 @@ fn the_smallest_change_is_enough_in_ten_thousand_small_cases() {
         );
     }
     assert!(
-        lowered > 100 && dropped > 100,
-        "{lowered} lowered, {dropped} dropped"
+        lowered > 100 && dropped > 100 && moved > 100,
+        "{lowered} lowered, {dropped} dropped, {moved} in another host pool"
     );
 }
 

@@ -87,6 +87,7 @@ pub(crate) fn lending(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, 
                 without_gpus: cpus(*n),
                 lent: cpus(lent),
                 lends: cpus(lent),
+                host_pools: BTreeMap::new(),
             };
             (ClusterId::new(c), Some(room))
         })

@@ -11,8 +11,8 @@ use echelon_core_model::{ClusterId, Reason, ReasonCode};
 impl Rooms {
     /// Whether a cluster where they wait has room for one more of those who are alike.
     fn have_room(&self, like: &Likeness) -> bool {
-        let (side, shape) = (like.terms.side, like.unit.shape);
-        let has_room = |c: &ClusterIdx| shape.fits(self.cluster_at(*c, side, shape));
+        let (side, unit) = (like.terms.side, like.unit);
+        let has_room = |c: &ClusterIdx| unit.shape.fits(self.cluster_at(*c, side, unit));
         like.clusters.iter().any(has_room)
     }
 
@@ -59,9 +59,15 @@ impl Rooms {
             })
         };
         let in_cluster = || {
-            let left = self.cluster(cluster, terms.side, shape);
+            let left = self.cluster(cluster, terms.side, unit);
             let short = shortfall(left, shape)?;
-            let reason = Reason::new(ReasonCode::NoClusterCapacity).at(cluster.as_str());
+            let elsewhere = shape.fits(self.cluster(cluster, terms.side, unit.on(None)));
+            let reason = Reason::new(ReasonCode::NoClusterCapacity);
+            let reason = if elsewhere {
+                reason.at(format!("{cluster}: on hosts of its host pool; others have room"))
+            } else {
+                reason.at(cluster.as_str())
+            };
             Some(reason.short(short))
         };
         let entitlement = || {

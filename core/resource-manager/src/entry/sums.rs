@@ -1,13 +1,23 @@
 //! What an entry comes to: room in pools and clusters, by what bounds it. A pure function of the numbers, of what the job asks for, and
 //! of which kinds are lent.
 
-use super::{Entry, PoolRef, Use, terms_of};
+use super::{AtCluster, Entry, PoolRef, Use, terms_of};
 use crate::ledger::Basis;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Terms, Turn};
+use echelon_core_pools::{HostPoolIdx, Terms, Turn};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+impl Use {
+    /// Adds what a group has at a cluster that lends these kinds.
+    fn add(&mut self, spec: &JobSpec, group: &GroupSpec, there: &AtCluster, lends: Resources) {
+        let room = |n: u64| group.room().times(n);
+        self.taken.add_of(spec, room(there.allocated), lends);
+        self.spoken_for.add_of(spec, room(there.spoken_for), lends);
+    }
+}
 
 /// Sums of a pool's jobs on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -172,11 +182,25 @@ impl Entry {
                 out.push((cluster.clone(), Use::default()));
             }
             let Some((_, used)) = out.last_mut() else { continue };
-            let lends = basis.lends(cluster);
-            used.taken
-                .add_of(spec, group.room().times(there.allocated), lends);
-            used.spoken_for
-                .add_of(spec, group.room().times(there.spoken_for), lends);
+            used.add(spec, group, there, basis.lends(cluster));
+        }
+        out
+    }
+
+    /// Of that, what it takes of hosts of host pools that it needs.
+    pub(crate) fn uses_on(&self, basis: &Basis) -> BTreeMap<(ClusterId, HostPoolIdx), Use> {
+        let mut out: BTreeMap<(ClusterId, HostPoolIdx), Use> = BTreeMap::new();
+        let host_pools = basis.host_pools();
+        let Some(spec) = self.spec.as_deref().filter(|_| !host_pools.is_empty()) else {
+            return out;
+        };
+        for ((cluster, group), there) in &self.at {
+            let needed = spec.groups.get(*group);
+            let needed = needed.and_then(|g| Some((g, host_pools.index(&g.siting.host_pool)?)));
+            if let Some((group, i)) = needed {
+                let used = out.entry((cluster.clone(), i)).or_default();
+                used.add(spec, group, there, basis.lends(cluster));
+            }
         }
         out
     }

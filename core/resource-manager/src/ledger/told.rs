@@ -6,7 +6,7 @@ use crate::picture::Picture;
 use crate::room::Taken;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::{Hierarchy, PoolIdx};
-use echelon_core_pools::{Held, Queue};
+use echelon_core_pools::{Held, HostPoolIdx, Queue};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Ledger {
@@ -75,10 +75,14 @@ impl Ledger {
         self.uses.get(cluster).map(|u| u.taken).unwrap_or_default()
     }
 
-    /// What is assigned to a cluster.
+    /// What is used of a cluster, or of that by who needs hosts of a host pool.
     #[must_use]
-    pub fn spoken_for(&self, cluster: &ClusterId) -> Taken {
-        self.uses.get(cluster).map(|u| u.spoken_for).unwrap_or_default()
+    pub fn use_on(&self, cluster: &ClusterId, host_pool: Option<HostPoolIdx>) -> Use {
+        let used = match host_pool {
+            None => self.uses.get(cluster),
+            Some(i) => self.uses_on.get(&(cluster.clone(), i)),
+        };
+        used.copied().unwrap_or_default()
     }
 
     /// What a pool that takes jobs has at a cluster.

@@ -153,6 +153,7 @@ impl Case {
             accepted_loss: 0,
             volumes: std::collections::BTreeMap::new(),
             drains: echelon_core_model::drain::Drains::default(),
+            host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
         };
         self.decide(Decision::PutCluster {
             cluster,

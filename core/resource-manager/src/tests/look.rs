@@ -106,6 +106,7 @@ impl Case {
             Order::Slices(orders) if orders.is_empty() => {}
             Order::Archive(_) => self.trace.push(format!("{cluster}: archive")),
             Order::Drains(d) => self.trace.push(format!("{cluster}: drains {}", d.version)),
+            Order::HostMoves(m) => self.trace.push(format!("{cluster}: host moves {}", m.version)),
             Order::Claims { claims, .. } => self.trace.push(format!("{cluster}: claims {}", claims.len())),
             Order::Parts(p) => {
                 let of = |(path, room): (&String, &Resources)| format!("{path} {}", room.cpus / 1000);

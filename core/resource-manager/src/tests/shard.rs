@@ -10,8 +10,8 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, Resources,
-    RunState, Timestamp,
+    ClusterId, Epoch, Generation, GroupName, HostPoolName, InstanceNumber, JobId, RangeSet, Reason,
+    ReasonCode, Resources, RunState, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,6 +71,8 @@ pub struct ModelShard {
     /// Cores that its hosts lend beside these, and the jobs that run there.
     pub lent_cores: u64,
     pub revocable: BTreeSet<JobId>,
+    /// Its hosts by host pools, where they are not all in `default`.
+    pub host_pools: BTreeMap<HostPoolName, Part>,
     /// Jobs that are gangs.
     pub gangs: BTreeSet<JobId>,
     /// Places nothing, whatever room it has, for this reason; but for those for whom room was made.
@@ -130,6 +132,7 @@ impl ModelShard {
             cores,
             host_cores: cores.clamp(1, 4),
             kept_cores: 0,
+            host_pools: BTreeMap::new(),
             lent_cores: 0,
             revocable: BTreeSet::new(),
             gangs: BTreeSet::new(),
@@ -196,7 +199,7 @@ impl ModelShard {
                 self.reported.retain(|(j, _, _), _| *j != job);
                 Vec::new()
             }
-            Order::Volumes(_) | Order::Drains(_) | Order::Kills { .. } => Vec::new(),
+            Order::Volumes(_) | Order::Drains(_) | Order::HostMoves(_) | Order::Kills { .. } => Vec::new(),
             Order::Parts(parts) => {
                 self.obey_parts(parts);
                 self.parts_told().into_iter().collect()
@@ -313,6 +316,7 @@ impl ModelShard {
                 used: lent(self.active_of(true)),
                 largest_host: lent(self.lent_cores),
             },
+            host_pools: self.host_pools.clone(),
             hosts: u32::try_from(self.cores.div_ceil(self.host_cores)).unwrap(),
             mesos_contact: Some(now),
             loss: self.loss,

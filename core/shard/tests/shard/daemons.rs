@@ -267,3 +267,32 @@ fn on_a_host_that_is_to_be_empty_daemons_are_the_last() {
     let code = w.stored(0).unwrap().run.unwrap().reason.code;
     assert_ne!(code, ReasonCode::PoolEntitlement);
 }
+
+#[test]
+fn a_daemon_is_on_a_host_that_has_moved_unless_it_names_another_host_pool() {
+    use echelon_core_model::host_pool::{HostMove, HostMoves, HostPoolChoice};
+    for (choice, at_last) in [("*", vec!["host-0", "host-1"]), ("default", vec!["host-1"])] {
+        let mut w = racked(2);
+        let mut spec = JobBuilder::daemon("agent").build();
+        spec.groups[0].siting.host_pool = HostPoolChoice::parse(choice).unwrap();
+        w.store_job(&spec);
+        w.order(&[range(0, 1)], 2);
+        w.run(seconds(3));
+        assert_eq!(on_hosts(&w, job()).len(), 2);
+        let wish = HostMove {
+            to: echelon_core_model::HostPoolName::new("gpu"),
+            batch_until: w.now,
+        };
+        w.direct(Order::HostMoves(HostMoves {
+            version: 1,
+            hosts: [("host-0.example".to_owned(), wish)].into(),
+        }));
+        for _ in 0..6 {
+            w.order(&[range(0, 1)], 2);
+            w.run(seconds(10));
+        }
+        let there: Vec<String> = on_hosts(&w, job()).into_keys().collect();
+        assert_eq!(there, at_last, "{choice}");
+        assert_eq!(hosts(&w), u32::try_from(at_last.len()).ok(), "{choice}");
+    }
+}

@@ -40,6 +40,8 @@ mod grants;
 #[cfg(test)]
 mod host_drains;
 #[cfg(test)]
+mod host_moves;
+#[cfg(test)]
 mod kill_switch;
 #[cfg(test)]
 mod launching;

@@ -3,7 +3,7 @@
 use echelon_core_model::cluster::{HostView, Slack};
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Test};
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, PortSet, Resources};
+use echelon_core_model::{GroupName, HostId, HostPoolName, InstanceNumber, JobId, PortSet, Resources};
 use echelon_core_placement::{Hosts, Item, Neighbour, Together, Wanted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,6 +90,7 @@ fn host(n: u32, fill: Fill, dice: &mut Dice) -> HostView {
         id: id(n),
         hostname: Arc::from(format!("host-{n}.example")),
         attributes: Arc::new(attributes),
+        host_pool: HostPoolName::default(),
         free: capacity.minus(used),
         capacity,
         used,

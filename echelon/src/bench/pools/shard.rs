@@ -194,6 +194,7 @@ impl Shard {
                 largest_host,
             },
             slack: Part::default(),
+            host_pools: BTreeMap::new(),
             hosts: HOSTS,
             mesos_contact: Some(now),
             loss: None,

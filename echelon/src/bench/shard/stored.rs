@@ -300,6 +300,7 @@ fn host(size: Size, n: u32, now: Timestamp) -> Host {
         maintenance: None,
         volumes: Vec::new(),
         drain: None,
+        place: echelon_core_model::host_pool::HostPlace::default(),
     }
 }
 

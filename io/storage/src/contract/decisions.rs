@@ -294,6 +294,7 @@ pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
         accepted_loss: 0,
         volumes: std::collections::BTreeMap::new(),
         drains: echelon_core_model::drain::Drains::default(),
+        host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
     };
     vec![
         put_head(job(n), 1, None),

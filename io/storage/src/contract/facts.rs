@@ -192,6 +192,7 @@ pub fn host(id: &str, tasks: u32) -> Host {
         maintenance: None,
         volumes: Vec::new(),
         drain: None,
+        place: echelon_core_model::host_pool::HostPlace::default(),
     }
 }
 

@@ -103,6 +103,7 @@ impl Case {
                 accepted_loss: 0,
                 volumes: std::collections::BTreeMap::new(),
                 drains: echelon_core_model::drain::Drains::default(),
+                host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
             };
             let expected = None;
             self.decides(Decision::PutCluster { cluster, expected }).await;

@@ -7,6 +7,7 @@ use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
 use echelon_core_model::drain::Drains;
+use echelon_core_model::host_pool::HostMoves;
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::restart::GroupRestarts;
 use echelon_core_model::{Epoch, Generation, RangeSet, Span, Version};
@@ -29,6 +30,7 @@ impl Wire for Directive {
             Order::Archive(job) => Sent::Archive(job_bytes(*job)),
             Order::AcceptLoss(number) => Sent::AcceptLoss(*number),
             Order::Drains(drains) => Sent::Drains(drains.to_wire()),
+            Order::HostMoves(moves) => Sent::HostMoves(moves.to_wire()),
             Order::Kills { version, off } => Sent::Kills(wire::KillsOrder {
                 version: version.0,
                 off: *off,
@@ -59,6 +61,9 @@ impl Wire for Directive {
             Sent::AcceptLoss(number) => Order::AcceptLoss(number),
             Sent::Drains(sent) => {
                 Order::Drains(Drains::from_wire(sent).map_err(|e: FieldError| e.within("drains"))?)
+            }
+            Sent::HostMoves(sent) => {
+                Order::HostMoves(HostMoves::from_wire(sent).map_err(|e: FieldError| e.within("host_moves"))?)
             }
             Sent::Kills(wire::KillsOrder { version, off }) => Order::Kills {
                 version: Version(version),

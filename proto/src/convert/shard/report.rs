@@ -5,7 +5,8 @@ use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Capacity, Part, Report, ReportPart, SliceReport};
 use echelon_core_model::part::PoolParts;
-use echelon_core_model::{Epoch, Generation, Reason, Timestamp, Version};
+use echelon_core_model::{Epoch, Generation, HostPoolName, Reason, Timestamp, Version};
+use std::collections::BTreeMap;
 
 impl Wire for Report {
     type Message = wire::DirectResponse;
@@ -77,6 +78,7 @@ impl Wire for Capacity {
             largest_host,
             without_gpus,
             slack,
+            host_pools,
             hosts,
             mesos_contact,
             loss,
@@ -88,6 +90,7 @@ impl Wire for Capacity {
             largest_host: Some(largest_host.to_wire()),
             without_gpus: Some(without_gpus.to_wire()),
             slack: Some(slack.to_wire()),
+            host_pools: by_host_pool_to_wire(host_pools),
             hosts: *hosts,
             mesos_contact_ms: mesos_contact.map(|t| t.0),
             loss: *loss,
@@ -107,11 +110,31 @@ impl Wire for Capacity {
             largest_host: required("largest_host", message.largest_host)?,
             without_gpus: required("without_gpus", message.without_gpus.or(Some(all)))?,
             slack: optional("slack", message.slack)?.unwrap_or_default(),
+            host_pools: by_host_pool("host_pools", message.host_pools)?,
             hosts: message.hosts,
             mesos_contact: moment(message.mesos_contact_ms),
             loss: message.loss,
         })
     }
+}
+
+fn by_host_pool_to_wire(parts: &BTreeMap<HostPoolName, Part>) -> BTreeMap<String, wire::Part> {
+    let parts = parts.iter();
+    parts
+        .map(|(name, part)| (name.to_string(), part.to_wire()))
+        .collect()
+}
+
+fn by_host_pool(
+    field: &str,
+    parts: BTreeMap<String, wire::Part>,
+) -> Result<BTreeMap<HostPoolName, Part>, FieldError> {
+    let parts = parts.into_iter().map(|(name, part)| {
+        let of = HostPoolName::parse(&name).map_err(|e| FieldError::new(field, FieldProblem::Id(e)))?;
+        let part = Part::from_wire(part).map_err(|e| e.within(&name).within(field))?;
+        Ok((of, part))
+    });
+    parts.collect()
 }
 
 impl Wire for Part {

@@ -1,5 +1,6 @@
 //! Clusters, what is known of them, and hosts.
 
+use super::host_pool::{by_host, by_host_to_wire};
 use crate::convert::fields::{
     WireEnum as _, by_volume, by_volume_to_wire, cluster, group, job_bytes, job_id, list, messages, moment,
     optional, required, wire_enum, word,
@@ -10,6 +11,7 @@ use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::drain::DrainState;
+use echelon_core_model::host_pool::{HostMoves, HostPlace, HostPoolWishes};
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
@@ -32,6 +34,7 @@ impl Wire for Cluster {
             accepted_loss,
             volumes,
             drains,
+            host_pools,
         } = self;
         wire::Cluster {
             id: id.to_string(),
@@ -43,6 +46,7 @@ impl Wire for Cluster {
             accepted_loss: *accepted_loss,
             volumes: by_volume_to_wire(volumes),
             drains: Some(drains.to_wire()),
+            host_pools: (*host_pools != HostPoolWishes::default()).then(|| host_pools.to_wire()),
         }
     }
 
@@ -57,6 +61,7 @@ impl Wire for Cluster {
             accepted_loss,
             volumes,
             drains,
+            host_pools,
         } = message;
         Ok(Self {
             id: cluster("id", &id)?,
@@ -68,6 +73,7 @@ impl Wire for Cluster {
             accepted_loss,
             volumes: by_volume("volumes", volumes)?,
             drains: optional("drains", drains)?.unwrap_or_default(),
+            host_pools: optional("host_pools", host_pools)?.unwrap_or_default(),
         })
     }
 }
@@ -194,6 +200,7 @@ impl Wire for Host {
             maintenance,
             volumes,
             drain,
+            place,
         } = self;
         wire::Host {
             id: id.to_string(),
@@ -211,6 +218,7 @@ impl Wire for Host {
             }),
             volumes: messages(volumes),
             drain: drain.as_ref().map(DrainState::to_wire),
+            place: (*place != HostPlace::default()).then(|| place.to_wire()),
         }
     }
 
@@ -231,6 +239,7 @@ impl Wire for Host {
             }),
             volumes: list("volumes", message.volumes)?,
             drain: optional("drain", message.drain)?,
+            place: optional("place", message.place)?.unwrap_or_default(),
         })
     }
 }
@@ -317,6 +326,8 @@ impl Wire for ShardRow {
             volumes,
             wishes_heard,
             drains,
+            moves,
+            host_pools,
             drained_agents,
             parts,
             log_gaps,
@@ -328,6 +339,8 @@ impl Wire for ShardRow {
             loss: loss.as_ref().map(MassLoss::to_wire),
             volumes: by_volume_to_wire(volumes),
             drains: Some(drains.to_wire()),
+            moves: (*moves != HostMoves::default()).then(|| moves.to_wire()),
+            host_pools: by_host_to_wire(host_pools),
             drained_agents: drained_agents.iter().map(HostId::to_string).collect(),
             parts: (*parts != PoolParts::default()).then(|| parts.to_wire()),
             log_gaps: messages(log_gaps),
@@ -343,6 +356,8 @@ impl Wire for ShardRow {
             loss: optional("loss", message.loss)?,
             volumes: by_volume("volumes", message.volumes)?,
             drains: optional("drains", message.drains)?.unwrap_or_default(),
+            moves: optional("moves", message.moves)?.unwrap_or_default(),
+            host_pools: by_host("host_pools", message.host_pools)?,
             drained_agents: message.drained_agents.into_iter().map(HostId::new).collect(),
             parts: optional("parts", message.parts)?.unwrap_or_default(),
             log_gaps: list("log_gaps", message.log_gaps)?,

@@ -18,6 +18,7 @@ fn hold(job: u128, cluster: &str, amount: u64) -> Holds {
         },
         cluster: ClusterId::new(cluster),
         in_cluster: cpus(amount),
+        host_pool: None,
         in_pools: Vec::new(),
         until: Timestamp(100),
     };
@@ -48,9 +49,11 @@ fn who_comes_before_uses_it_and_who_comes_after_only_when_he_ends_in_time() {
         .collect();
     let of = |job| got.iter().find(|(j, _)| *j == job).map_or(0, |(_, n)| *n);
     assert_eq!([1, 6, 7, 8].map(of), [2, 2, 0, 3], "{got:?}");
-    let left = there
-        .rooms
-        .cluster(&ClusterId::new("c"), crate::Side::Ordinary, cpus(1));
+    let left = there.rooms.cluster(
+        &ClusterId::new("c"),
+        crate::Side::Ordinary,
+        crate::Unit::one(cpus(1)),
+    );
     assert_eq!(left, cpus(3), "what is kept is no use of it");
 }
 
@@ -101,7 +104,7 @@ proptest! {
                 behind += room;
             }
         }
-        let whole = |rooms: &crate::Rooms| rooms.cluster(&ClusterId::new("x"), crate::Side::Ordinary, cpus(1)).cpus;
+        let whole = |rooms: &crate::Rooms| rooms.cluster(&ClusterId::new("x"), crate::Side::Ordinary, crate::Unit::one(cpus(1))).cpus;
         // Those behind have what is left beside it.
         prop_assert!(behind <= (x - first).saturating_sub(kept), "{admitted:?}");
         prop_assert!(whole(&there.rooms) <= whole(&before));

@@ -1,0 +1,121 @@
+//! An operator who moves hosts to another host pool and, after a while, back: nothing is launched on a host whose host pool its job may not
+//! use, and in the end all hosts are where they are to be.
+
+use crate::invariants::Broken;
+use crate::mesos::hostname;
+use crate::world::{Item, World};
+use echelon_core_hosts::Launch;
+use echelon_core_model::cluster::{Cluster, Host};
+use echelon_core_model::host_pool::HostMove;
+use echelon_core_model::store::{Answer, Decision, Op, Query, ShardRow};
+use echelon_core_model::{ClusterId, HostId, HostPoolName, Span};
+
+/// Where hosts go for a while.
+const OTHER: &str = "other";
+
+impl World {
+    /// A host is to go elsewhere, and back after a while.
+    pub(crate) fn move_host(&mut self, cluster: usize, n: usize, span: Span) {
+        let id = self.cluster_id(cluster);
+        let name = hostname(&id, n);
+        let wish = HostMove {
+            to: HostPoolName::new(OTHER),
+            batch_until: self.now.plus(Span(span.0 / 4)),
+        };
+        self.change_moves(&id, &name, wish);
+        let back = Item::MoveBack {
+            cluster,
+            hostname: name,
+        };
+        self.queue.plan(self.now.plus(span), back);
+    }
+
+    /// It is to be where it was, whether it has gone or not.
+    pub(crate) fn move_back(&mut self, cluster: usize, hostname: &str) {
+        let id = self.cluster_id(cluster);
+        self.moved += u64::from(self.shard_row(&id).host_pools.contains_key(hostname));
+        let wish = HostMove {
+            to: HostPoolName::default(),
+            batch_until: self.now,
+        };
+        self.change_moves(&id, hostname, wish);
+    }
+
+    fn change_moves(&mut self, id: &ClusterId, hostname: &str, wish: HostMove) {
+        let Some(mut cluster) = self.cluster_row(id) else {
+            return;
+        };
+        let expected = Some(cluster.version);
+        cluster.version = cluster.version.next();
+        let moves = &mut cluster.host_pools.moves;
+        moves.version += 1;
+        moves.hosts.insert(hostname.to_owned(), wish);
+        self.trace
+            .line(self.now, &format!("operator moves hosts: {moves:?}"));
+        self.store
+            .perform(Op::Decide(Decision::PutCluster { cluster, expected }));
+    }
+
+    fn cluster_row(&self, id: &ClusterId) -> Option<Cluster> {
+        let Answer::Clusters(clusters) = self.store.read(&Query::Clusters) else {
+            return None;
+        };
+        clusters.into_iter().find(|c| c.id == *id)
+    }
+
+    fn shard_row(&self, id: &ClusterId) -> ShardRow {
+        match self.store.read(&Query::Shard(id.clone())) {
+            Answer::Shard(row) => row,
+            _ => ShardRow::default(),
+        }
+    }
+
+    /// In the end every host is where it is to be.
+    pub(crate) fn judge_host_pools(&self) -> Option<Broken> {
+        let ids = (0..self.options.clusters).map(|n| self.cluster_id(n));
+        ids.filter_map(|id| {
+            let row = self.shard_row(&id);
+            let moves = self.cluster_row(&id)?.host_pools.moves.hosts;
+            let is_elsewhere = |name: &String, wish: &HostMove| {
+                let there = row.host_pools.get(name).cloned().unwrap_or_default();
+                there != wish.to
+            };
+            let (name, wish) = moves.iter().find(|(name, wish)| is_elsewhere(name, wish))?;
+            Some(Broken {
+                invariant: 24,
+                what: format!("{name} is not in host pool {}: {:?}", wish.to, row.host_pools),
+            })
+        })
+        .next()
+    }
+}
+
+/// A launch has reached the master.
+pub(crate) fn launched_in_other_pool(
+    world: &World,
+    (cluster, host): (&ClusterId, &HostId),
+    launch: &Launch,
+) -> Option<Broken> {
+    // Without moves all hosts are in one.
+    if world.options.faults.moves == 0 {
+        return None;
+    }
+    let (_, spec) = world.head_and_spec(launch.task.instance.job)?;
+    let choice = &spec.group(&launch.task.instance.group)?.siting.host_pool;
+    let hosts = Query::Hosts {
+        cluster: cluster.clone(),
+        after: None,
+        limit: 1_000,
+    };
+    let Answer::Hosts(hosts) = world.store.read(&hosts) else {
+        return None;
+    };
+    let named = |h: Host| (h.id == *host).then_some(h.hostname);
+    let name = hosts.into_iter().find_map(named)?;
+    let row = world.shard_row(cluster);
+    let there = row.host_pools.get(&name).cloned().unwrap_or_default();
+    (!choice.lets(&there)).then(|| Broken {
+        invariant: 24,
+        what: format!("{} is launched on {name} of host pool {there}", launch.task),
+    })
+}
