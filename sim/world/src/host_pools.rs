@@ -8,7 +8,8 @@ use echelon_core_hosts::Launch;
 use echelon_core_model::cluster::{Cluster, Host};
 use echelon_core_model::host_pool::HostMove;
 use echelon_core_model::store::{Answer, Decision, Op, Query, ShardRow};
-use echelon_core_model::{ClusterId, HostId, HostPoolName, Span};
+use echelon_core_model::{ClusterId, HostId, HostPoolName, JobId, MemberId, ReasonCode, Span};
+use std::collections::BTreeSet;
 
 /// Where hosts go for a while.
 const OTHER: &str = "other";
@@ -70,6 +71,23 @@ impl World {
         }
     }
 
+    /// Whether somebody lives on a host whose job may lose nobody, since another one of it has left and waits for the host of its volume,
+    /// which may be the same: they wait for each other.
+    fn is_held_by_volumes(&self, hostname: &str) -> bool {
+        let waits = |job: JobId| {
+            let waiting = self.progress(job).map(|p| p.waiting).unwrap_or_default();
+            waiting.iter().any(|w| w.reason.code == ReasonCode::HostVolume)
+        };
+        let there = self.clusters.iter().flat_map(|c| {
+            let host = c.mesos.find_agent(hostname);
+            let live = c.mesos.live_tasks();
+            live.filter(move |(agent, _)| Some(*agent) == host.as_ref())
+        });
+        let jobs =
+            there.filter_map(|(_, task)| Some(task.as_str().parse::<MemberId>().ok()?.run.instance.job));
+        jobs.collect::<BTreeSet<JobId>>().into_iter().any(waits)
+    }
+
     /// In the end every host is where it is to be.
     pub(crate) fn judge_host_pools(&self) -> Option<Broken> {
         let ids = (0..self.options.clusters).map(|n| self.cluster_id(n));
@@ -80,7 +98,8 @@ impl World {
                 let there = row.host_pools.get(name).cloned().unwrap_or_default();
                 there != wish.to
             };
-            let (name, wish) = moves.iter().find(|(name, wish)| is_elsewhere(name, wish))?;
+            let mut elsewhere = moves.iter().filter(|(name, wish)| is_elsewhere(name, wish));
+            let (name, wish) = elsewhere.find(|(name, _)| !self.is_held_by_volumes(name))?;
             Some(Broken {
                 invariant: 24,
                 what: format!("{name} is not in host pool {}: {:?}", wish.to, row.host_pools),

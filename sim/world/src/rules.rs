@@ -105,9 +105,7 @@ impl World {
         let (of, rule) = (spec.counted(), head.verdict.as_ref().map(|v| v.reason.code));
         let needed = spec.rules.completion.needed(of);
         let enough = succeeded >= needed;
-        let beyond_reach = spec.rules.completion != Completion::All
-            && of.saturating_sub(failed) < needed
-            && succeeded + failed < of;
+        let beyond_reach = spec.rules.completion != Completion::All && of.saturating_sub(failed) < needed;
         let too_many = spec.rules.max_failed.is_some_and(|m| failed > m.of_many(of)) || beyond_reach;
         let of_all = spec.gang.as_ref().is_some_and(|g| g.on_failure.is_of_all());
         let fallen = of_all && failed > 0;

@@ -74,13 +74,11 @@ impl World {
         taken.any(|taken| there.saturating_sub(taken) >= n)
     }
 
-    /// Whether a host has room for no instance.
+    /// Whether a host has room for no instance, or may have none: what others hold is not looked at.
     fn is_some_host_full(&self, spec: &JobSpec) -> bool {
         let taken = self.taken(spec);
-        taken
-            .iter()
-            .flat_map(BTreeMap::values)
-            .any(|n| *n >= self.cores(spec))
+        let mut counts = taken.iter().flat_map(BTreeMap::values);
+        self.options.others > 0 || counts.any(|n| *n >= self.cores(spec))
     }
 
     /// What a host has for jobs like this one.
