@@ -192,7 +192,12 @@ impl ClaimView {
         match (&self.claim.quota, &self.report) {
             (_, None) => false,
             (None, Some(told)) => !told.holds_room(),
-            (Some(_), Some(told)) => told.taken == 0 || self.claim.parts.iter().all(|p| p.count == 0),
+            (Some(quota), Some(told)) => {
+                let open: u64 = self.claim.parts.iter().map(|p| p.count).sum();
+                // Whom to stop is chosen once: when as many were admitted as were stopped, no more room comes of it, and another claim is
+                // to be made for the others.
+                told.taken == 0 || open == 0 || quota.count.saturating_sub(open) >= told.taken
+            }
         }
     }
 }
