@@ -28,7 +28,7 @@ fn told(name: &str, seed: u64, outcome: &Outcome) -> String {
 }
 
 /// Plays seeds on every core and stops at the first that breaks something.
-fn play(first: u64, count: u64, options: &Options, known: &[u64]) -> Option<(u64, Outcome)> {
+fn play(first: u64, count: u64, options: &Options) -> Option<(u64, Outcome)> {
     let next = AtomicU64::new(first);
     let end = first + count;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -40,9 +40,6 @@ fn play(first: u64, count: u64, options: &Options, known: &[u64]) -> Option<(u64
                         let seed = next.fetch_add(1, Ordering::Relaxed);
                         if seed >= end {
                             return None;
-                        }
-                        if known.contains(&seed) && count > 1 {
-                            continue;
                         }
                         let outcome = World::play(seed, options.clone());
                         if !outcome.broken.is_empty() {
@@ -60,12 +57,8 @@ fn play(first: u64, count: u64, options: &Options, known: &[u64]) -> Option<(u64
     })
 }
 
-/// Seeds of storms that are known to break something which is not mended yet: docs/next.md says what. They have to break, so that nobody
-/// forgets them here.
-const KNOWN: [u64; 1] = [76];
-
 /// One seed in all detail where `ECHELON_SEED` asks for it, else `count` seeds.
-fn chosen(count: u64, options: Options, known: &[u64]) -> Option<(u64, Outcome)> {
+fn chosen(count: u64, options: Options) -> Option<(u64, Outcome)> {
     match number("ECHELON_SEED") {
         Some(seed) => play(
             seed,
@@ -74,15 +67,14 @@ fn chosen(count: u64, options: Options, known: &[u64]) -> Option<(u64, Outcome)>
                 detailed: true,
                 ..options
             },
-            &[],
         ),
-        None => play(1, count, &options, known),
+        None => play(1, count, &options),
     }
 }
 
 #[test]
 fn calm_worlds_come_to_a_good_end() {
-    if let Some((seed, outcome)) = chosen(20, Options::calm(), &[]) {
+    if let Some((seed, outcome)) = chosen(20, Options::calm()) {
         panic!("{}", told("calm", seed, &outcome));
     }
 }
@@ -90,26 +82,15 @@ fn calm_worlds_come_to_a_good_end() {
 #[test]
 fn storms_break_nothing() {
     let count = number("ECHELON_SEEDS").unwrap_or(SEEDS_IN_CI);
-    if let Some((seed, outcome)) = chosen(count, Options::stormy(), &KNOWN) {
+    if let Some((seed, outcome)) = chosen(count, Options::stormy()) {
         panic!("{}", told("storms", seed, &outcome));
-    }
-}
-
-#[test]
-fn what_is_known_to_break_still_does() {
-    for seed in KNOWN {
-        let outcome = World::play(seed, Options::stormy());
-        assert!(
-            !outcome.broken.is_empty(),
-            "seed {seed} is mended: take it out of KNOWN"
-        );
     }
 }
 
 #[test]
 fn daemons_are_on_every_host_in_the_end() {
     let count = number("ECHELON_SEEDS").unwrap_or(WITH_DAEMONS_IN_CI);
-    if let Some((seed, outcome)) = chosen(count, Options::with_daemons(), &[]) {
+    if let Some((seed, outcome)) = chosen(count, Options::with_daemons()) {
         panic!("{}", told("daemons", seed, &outcome));
     }
 }
@@ -117,7 +98,7 @@ fn daemons_are_on_every_host_in_the_end() {
 #[test]
 fn pools_that_want_more_than_there_is_have_their_parts_in_the_end() {
     let count = number("ECHELON_SEEDS").unwrap_or(CONTESTED_IN_CI);
-    if let Some((seed, outcome)) = chosen(count, Options::contested(), &[]) {
+    if let Some((seed, outcome)) = chosen(count, Options::contested()) {
         panic!("{}", told("pools_that_want", seed, &outcome));
     }
 }
