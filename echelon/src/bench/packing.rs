@@ -48,12 +48,14 @@ pub(super) fn run(flags: &Flags) {
         let rows = compared(flags.part, *seed);
         for ((name, row), worst) in MEASURES.iter().zip(&rows).zip(&mut worst) {
             *worst = (*worst).max(row.worse_by());
+            // GPUs are counted in thousandths.
+            let unit = if name.starts_with("gpus") { 1000 } else { 1 };
             println!(
                 "  {name:<20} engine {:>8}  best offline {:>8}  gradient {:>8}  bound {:>8}  worse by {:>6.2} %  ({})",
-                row.engine,
-                row.best,
-                row.gradient,
-                row.bound,
+                row.engine / unit,
+                row.best / unit,
+                row.gradient / unit,
+                row.bound / unit,
                 percent(row.worse_by()),
                 row.by
             );
