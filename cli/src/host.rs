@@ -89,22 +89,34 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
         };
         all.extend(client::hosts(&client, request, limit.saturating_sub(all.len())).await?);
     }
+    let columns = &[
+        "CLUSTER",
+        "HOST",
+        "TASKS",
+        "USED",
+        "CAPACITY",
+        "REACHABLE",
+        "SEEN",
+        "DRAIN",
+        "HOST POOL",
+        "MAINTENANCE",
+        "ID",
+        "ADDRESS",
+    ];
+    print_all(context, &all, columns, (9, row));
+    Ok(())
+}
+
+/// Prints hosts, so many of the columns where it is to be narrow.
+pub(crate) fn print_all(
+    context: &Context,
+    all: &[v1::Host],
+    columns: &'static [&'static str],
+    (narrow, row): (usize, impl Fn(&v1::Host) -> Vec<String>),
+) {
     let listing = Listing {
-        columns: &[
-            "CLUSTER",
-            "HOST",
-            "TASKS",
-            "USED",
-            "CAPACITY",
-            "REACHABLE",
-            "SEEN",
-            "DRAIN",
-            "HOST POOL",
-            "MAINTENANCE",
-            "ID",
-            "ADDRESS",
-        ],
-        narrow: 9,
+        columns,
+        narrow,
         rows: all.iter().map(row).collect(),
         names: all
             .iter()
@@ -113,7 +125,6 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
         values: all.iter().map(|h| output::message("Host", h)).collect(),
     };
     print!("{}", output::list(&listing, context.format()));
-    Ok(())
 }
 
 fn row(h: &v1::Host) -> Vec<String> {

@@ -4,7 +4,6 @@ use super::{LOOK_EVERY, is_over, state};
 use crate::cluster;
 use crate::context::Context;
 use crate::exit::Failure;
-use crate::output::{self, Listing};
 use clap::Args;
 use echelon_clients_rust::{self as client, Client, Error, v1};
 use echelon_core_model::Span;
@@ -171,14 +170,23 @@ pub async fn undrain(context: &Context, which: &Which) -> Result<(), Failure> {
 
 /// All hosts that are to be empty.
 pub async fn drains(context: &Context, cluster: Option<String>) -> Result<(), Failure> {
+    let mut all = hosts_of_all(context, cluster).await?;
+    all.retain(|h| h.drain.is_some());
+    show(context, &all);
+    Ok(())
+}
+
+/// The hosts of a cluster, or of all.
+pub(crate) async fn hosts_of_all(
+    context: &Context,
+    cluster: Option<String>,
+) -> Result<Vec<v1::Host>, Failure> {
     let client = context.client().await?;
     let mut all = Vec::new();
     for cluster in cluster::one_or_all(&client, cluster).await? {
         all.extend(hosts_of(&client, &cluster).await?);
     }
-    all.retain(|h| h.drain.is_some());
-    show(context, &all);
-    Ok(())
+    Ok(all)
 }
 
 pub(crate) async fn hosts_of(client: &Client, cluster: &str) -> Result<Vec<v1::Host>, Failure> {
@@ -266,17 +274,12 @@ fn show(context: &Context, all: &[v1::Host]) {
             left(h),
         ]
     };
-    let listing = Listing {
-        columns: &["CLUSTER", "HOST", "DRAIN", "TASKS", "LEFT"],
-        narrow: 5,
-        rows: all.iter().map(row).collect(),
-        names: all
-            .iter()
-            .map(|h| format!("{}/{}", h.cluster, h.host_id))
-            .collect(),
-        values: all.iter().map(|h| output::message("Host", h)).collect(),
-    };
-    print!("{}", output::list(&listing, context.format()));
+    super::print_all(
+        context,
+        all,
+        &["CLUSTER", "HOST", "DRAIN", "TASKS", "LEFT"],
+        (5, row),
+    );
 }
 
 #[cfg(test)]

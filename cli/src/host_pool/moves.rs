@@ -2,11 +2,10 @@
 //! a repeated request moves no others.
 
 use super::parts_of;
-use crate::cluster;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
-use crate::host::set::{hosts_of, pair, told};
-use crate::host::{LOOK_EVERY, pool};
+use crate::host::set::{hosts_of, hosts_of_all, pair, told};
+use crate::host::{LOOK_EVERY, pool, print_all};
 use crate::output::{self, Listing};
 use crate::shape;
 use clap::Args;
@@ -188,11 +187,7 @@ pub async fn undo(context: &Context, hosts: &[String], to: Option<&str>) -> Resu
 
 /// All hosts that are on their way.
 pub async fn moves(context: &Context, cluster: Option<String>) -> Result<(), Failure> {
-    let client = context.client().await?;
-    let mut all = Vec::new();
-    for cluster in cluster::one_or_all(&client, cluster).await? {
-        all.extend(hosts_of(&client, &cluster).await?);
-    }
+    let mut all = hosts_of_all(context, cluster).await?;
     all.retain(|h| h.r#move.is_some());
     show(context, &all);
     Ok(())
@@ -221,17 +216,8 @@ fn show(context: &Context, all: &[v1::Host]) {
             left(h),
         ]
     };
-    let listing = Listing {
-        columns: &["CLUSTER", "HOST", "HOST POOL", "MOVE", "TASKS", "LEFT"],
-        narrow: 6,
-        rows: all.iter().map(row).collect(),
-        names: all
-            .iter()
-            .map(|h| format!("{}/{}", h.cluster, h.host_id))
-            .collect(),
-        values: all.iter().map(|h| output::message("Host", h)).collect(),
-    };
-    print!("{}", output::list(&listing, context.format()));
+    const COLUMNS: &[&str] = &["CLUSTER", "HOST", "HOST POOL", "MOVE", "TASKS", "LEFT"];
+    print_all(context, all, COLUMNS, (6, row));
 }
 
 fn show_plan(context: &Context, which: &Which, plan: &v1::PlanHostMovesResponse) {

@@ -5,14 +5,12 @@ pub mod offline;
 mod trace;
 
 use crate::hosts::Hosts;
-use crate::problem::{Item, Problem, Together, Wanted};
+use crate::problem::{Problem, Wanted};
 use crate::{Choice, place};
 use echelon_core_model::cluster::{HostView, Slack};
-use echelon_core_model::siting::Siting;
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{GroupName, HostId, HostPoolName, InstanceNumber, JobId, Kind, PortSet, Resources};
+use echelon_core_model::{HostId, HostPoolName, JobId, Kind, PortSet, Resources};
 use offline::{Fit, Order};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// When placing ends.
@@ -198,29 +196,7 @@ fn view(n: u32, room: Resources) -> HostView {
 }
 
 fn wanted(resources: Resources) -> Wanted {
-    Wanted {
-        job: JobId(1),
-        group: GroupName::new(GroupName::DEFAULT),
-        version: 1,
-        kind: JobKind::Batch,
-        gang: false,
-        together: Together::default(),
-        priority: 0,
-        resources,
-        revocable: false,
-        ports: Vec::new(),
-        labels: Arc::default(),
-        constraints: Vec::new(),
-        siting: Siting::default(),
-        items: vec![Item {
-            number: InstanceNumber(0),
-            avoid: Vec::new(),
-            former: None,
-        }],
-        bound: Vec::new(),
-        held: Resources::ZERO,
-        present: BTreeMap::new(),
-    }
+    Wanted::plain(JobId(1), JobKind::Batch, 1, resources)
 }
 
 /// What the engine reached, and what the best of the others did.

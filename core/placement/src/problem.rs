@@ -125,6 +125,35 @@ pub struct Bound {
 }
 
 impl Wanted {
+    /// Instances of a job's only group, from 0 on, that ask for room and for nothing else.
+    #[must_use]
+    pub fn plain(job: JobId, kind: JobKind, instances: u32, resources: Resources) -> Self {
+        let items = (0..instances).map(|n| Item {
+            number: InstanceNumber(n),
+            avoid: Vec::new(),
+            former: None,
+        });
+        Self {
+            job,
+            group: GroupName::new(GroupName::DEFAULT),
+            version: 1,
+            kind,
+            gang: false,
+            together: Together::default(),
+            priority: 0,
+            resources,
+            revocable: false,
+            ports: Vec::new(),
+            labels: Arc::default(),
+            constraints: Vec::new(),
+            siting: Siting::default(),
+            items: items.collect(),
+            bound: Vec::new(),
+            held: Resources::ZERO,
+            present: BTreeMap::new(),
+        }
+    }
+
     /// Whether any instance is to be placed.
     #[must_use]
     pub const fn wants_any(&self) -> bool {

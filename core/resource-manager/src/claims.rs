@@ -9,7 +9,7 @@ use crate::manager::ResourceManager;
 use crate::picture::SliceKey;
 use crate::starved::{Starved, note};
 use crate::unplaced::Homeless;
-use crate::{gangs, place, preempt};
+use crate::{gangs, marks, preempt};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
 use echelon_core_model::directive::Order;
 use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
@@ -269,7 +269,7 @@ impl ResourceManager {
         let changed = if job.spec.as_ref().is_some_and(|s| s.gang.is_some()) {
             gangs::send_whole(&mut job, &going.to)
         } else {
-            place::send_waiting(&mut job, &going.key, (&going.to, going.count), when)
+            marks::send_waiting(&mut job, &going.key, (&going.to, going.count), when)
         };
         self.picture.jobs.give_back(going.job, job, changed);
         if changed {

@@ -39,6 +39,7 @@ pub mod ledger;
 mod limits;
 mod losers;
 mod manager;
+mod marks;
 mod moves;
 mod openings;
 mod ops;

@@ -34,6 +34,26 @@ pub fn messages<T: Wire>(values: &[T]) -> Vec<T::Message> {
     values.iter().map(Wire::to_wire).collect()
 }
 
+/// A map from names.
+pub fn by_name<T: Wire>(
+    field: &str,
+    map: BTreeMap<String, T::Message>,
+) -> Result<BTreeMap<String, T>, FieldError> {
+    map.into_iter()
+        .map(|(name, m)| {
+            let value = T::from_wire(m).map_err(|e| e.within(&format!("{field}[{name}]")))?;
+            Ok((name, value))
+        })
+        .collect()
+}
+
+/// The messages of a map from names.
+pub fn names<T: Wire>(map: &BTreeMap<String, T>) -> BTreeMap<String, T::Message> {
+    map.iter()
+        .map(|(name, value)| (name.clone(), value.to_wire()))
+        .collect()
+}
+
 /// A map from generations.
 pub fn by_generation<T: Wire>(
     field: &str,

@@ -18,4 +18,5 @@ mod reason;
 mod restart;
 mod rollout;
 mod schedule;
+mod slice;
 mod spec;

@@ -13,11 +13,11 @@ mod size;
 mod together;
 mod victims;
 
-use crate::{Answer, Item, Problem, Wanted, check, place};
+use crate::{Answer, Problem, Wanted, check, place};
 use echelon_core_model::cluster::{HostView, Slack};
-use echelon_core_model::siting::{Constraint, Siting};
+use echelon_core_model::siting::Constraint;
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{GroupName, HostId, HostPoolName, InstanceNumber, JobId, PortSet, Resources};
+use echelon_core_model::{HostId, HostPoolName, JobId, PortSet, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -68,31 +68,7 @@ pub fn with_ports(mut host: HostView, first: u16, last: u16) -> HostView {
 }
 
 pub fn group(job: u128, kind: JobKind, instances: u32, resources: Resources) -> Wanted {
-    Wanted {
-        version: 1,
-        job: JobId(job),
-        group: GroupName::new("main"),
-        kind,
-        gang: false,
-        together: crate::Together::default(),
-        priority: 0,
-        resources,
-        revocable: false,
-        ports: Vec::new(),
-        labels: Arc::default(),
-        constraints: Vec::new(),
-        siting: Siting::default(),
-        items: (0..instances)
-            .map(|n| Item {
-                number: InstanceNumber(n),
-                avoid: Vec::new(),
-                former: None,
-            })
-            .collect(),
-        bound: Vec::new(),
-        held: Resources::ZERO,
-        present: BTreeMap::new(),
-    }
+    Wanted::plain(JobId(job), kind, instances, resources)
 }
 
 pub fn rule(attribute: &str, values: &[&str], negate: bool) -> Constraint {

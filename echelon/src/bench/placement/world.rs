@@ -3,8 +3,8 @@
 use echelon_core_model::cluster::{HostView, Slack};
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Test};
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::{GroupName, HostId, HostPoolName, InstanceNumber, JobId, PortSet, Resources};
-use echelon_core_placement::{Hosts, Item, Neighbour, Together, Wanted};
+use echelon_core_model::{HostId, HostPoolName, JobId, PortSet, Resources};
+use echelon_core_placement::{Hosts, Neighbour, Wanted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -103,30 +103,7 @@ fn host(n: u32, fill: Fill, dice: &mut Dice) -> HostView {
 }
 
 fn group(kind: JobKind, instances: u32, resources: Resources) -> Wanted {
-    let items = (0..instances).map(|n| Item {
-        number: InstanceNumber(n),
-        avoid: Vec::new(),
-        former: None,
-    });
-    Wanted {
-        version: 1,
-        job: JobId(1),
-        group: GroupName::new(GroupName::DEFAULT),
-        kind,
-        gang: false,
-        together: Together::default(),
-        priority: 0,
-        resources,
-        revocable: false,
-        ports: Vec::new(),
-        labels: Arc::default(),
-        constraints: Vec::new(),
-        siting: Default::default(),
-        items: items.collect(),
-        bound: Vec::new(),
-        held: Resources::ZERO,
-        present: BTreeMap::new(),
-    }
+    Wanted::plain(JobId(1), kind, instances, resources)
 }
 
 /// Work of one shape.

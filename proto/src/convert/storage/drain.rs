@@ -1,6 +1,6 @@
 //! Hosts that are to be empty.
 
-use crate::convert::fields::{group as name, job_bytes, job_id, list, messages, required};
+use crate::convert::fields::{by_name, group as name, job_bytes, job_id, list, messages, names, required};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::Timestamp;
@@ -30,21 +30,16 @@ impl Wire for Drains {
 
     fn to_wire(&self) -> Self::Message {
         let Self { version, hosts } = self;
-        let hosts = hosts.iter().map(|(name, wish)| (name.clone(), wish.to_wire()));
         wire::Drains {
             version: *version,
-            hosts: hosts.collect(),
+            hosts: names(hosts),
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let hosts = message
-            .hosts
-            .into_iter()
-            .map(|(name, wish)| Ok((name, HostDrain::from_wire(wish)?)));
         Ok(Self {
             version: message.version,
-            hosts: hosts.collect::<Result<_, FieldError>>()?,
+            hosts: by_name("hosts", message.hosts)?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Host pools of a cluster, and hosts that are to go to another.
 
-use crate::convert::fields::{list, messages, optional, required};
+use crate::convert::fields::{by_name, list, messages, names, optional, required};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::host_pool::{HostMove, HostMoves, HostMoving, HostPlace, HostPoolWishes};
@@ -63,21 +63,16 @@ impl Wire for HostMoves {
 
     fn to_wire(&self) -> Self::Message {
         let Self { version, hosts } = self;
-        let hosts = hosts.iter().map(|(name, wish)| (name.clone(), wish.to_wire()));
         wire::HostMoves {
             version: *version,
-            hosts: hosts.collect(),
+            hosts: names(hosts),
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let hosts = message
-            .hosts
-            .into_iter()
-            .map(|(name, wish)| Ok((name, HostMove::from_wire(wish)?)));
         Ok(Self {
             version: message.version,
-            hosts: hosts.collect::<Result<_, FieldError>>()?,
+            hosts: by_name("hosts", message.hosts)?,
         })
     }
 }
