@@ -82,7 +82,12 @@ async fn update(
     Ok(updated.await?.control.unwrap_or_default())
 }
 
-/// Names the row that it has read, so that a request that is repeated makes one new key and not two.
+/// What else a row that has changed may mean when the key of tokens was to be changed.
+const MAYBE_DONE: &str = "\nthe key may have been changed by this very request, whose answer was lost; do not repeat it before drivers have begun \
+                          anew: a second change makes their tokens worthless";
+
+/// Names the row that it has read, so that a request that is repeated makes one new key and not two. An answer that got lost shows as a row
+/// that has changed: whoever then asks once more would make tokens of before worthless.
 async fn rotate(context: &Context) -> Result<(), Failure> {
     let request = v1::RotateTokenKeyRequest {
         etag: get(context).await?.etag,
@@ -92,7 +97,15 @@ async fn rotate(context: &Context) -> Result<(), Failure> {
         let (mut service, request) = (client.control_service(), request.clone());
         async move { service.rotate_token_key(request).await }
     });
-    let control = rotated.await?.control.unwrap_or_default();
+    let rotated = rotated.await.map_err(|error| {
+        let is_stale = error.reason().is_some_and(|reason| reason == "ETAG_STALE");
+        let mut failure = Failure::from(error);
+        if is_stale {
+            failure.message.push_str(MAYBE_DONE);
+        }
+        failure
+    });
+    let control = rotated?.control.unwrap_or_default();
     let people = "runs of drivers that begin from now on get tokens of a new key; tokens of before are good until it is changed again\n";
     let value = output::message("Control", &control);
     print!("{}", output::one(&value, "control", people, context.format()));

@@ -25,20 +25,20 @@ pub(crate) async fn driver(gateway: &Gateway, headers: &HeaderMap) -> Result<Opt
     let Some(token) = token else {
         return wrong("the header `authorization` must be `Bearer` and the token of a job's driver");
     };
-    let known = gateway.switches.job_of(token.trim());
-    // Another gateway may have made a new key since the last look, and a shard signed with it.
-    let known = match known {
-        None if gateway.switches.may_look() => {
-            gateway.switches.know(&ask::control(&gateway.facts).await?);
-            gateway.switches.job_of(token.trim())
-        }
-        known => known,
-    };
-    match known {
+    if let Some(job) = gateway.switches.job_of(token.trim()) {
+        return Ok(Some(Driver(job)));
+    }
+    // Another gateway may have made a new key since the last look, and a shard signed with it: no token is called wrong before a look
+    // that began after it came.
+    let looked = gateway.switches.may_look();
+    if looked {
+        gateway.switches.know(&ask::control(&gateway.facts).await?);
+    }
+    match gateway.switches.job_of(token.trim()) {
         Some(job) => Ok(Some(Driver(job))),
-        None if !gateway.switches.has_token_key() => Err(ApiError::new(
+        None if !looked || !gateway.switches.has_token_key() => Err(ApiError::new(
             ErrorReason::StorageUnavailable,
-            "this gateway has not read the key of tokens yet; try again",
+            "this gateway has not read the keys of tokens since this one came; try again",
         )),
         None => wrong(
             "this is no token of a job's driver, or its key was changed twice since (`echelon control rotate-token-key`); leave it out (ECHELON_TOKEN, --token) to call as yourself",
