@@ -56,6 +56,7 @@ mod losses;
 #[cfg(test)]
 mod moves;
 mod offers;
+mod openers;
 #[cfg(test)]
 mod peers;
 #[cfg(test)]
