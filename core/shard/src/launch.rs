@@ -112,7 +112,7 @@ impl Shard {
             .is_some_and(|r| matches!(r.state, RunState::Launching | RunState::Stopping));
         if launching {
             let (policy, now) = (self.policy(at.0), self.now);
-            self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
+            self.edit(at, |r| hear(r, (generation, number), &news, policy.as_ref(), now));
         }
         self.account(run);
     }
