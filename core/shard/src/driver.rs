@@ -29,6 +29,7 @@ use crate::recover::Recovery;
 use crate::release::Leaving;
 use crate::replace::Replacing;
 use crate::report::Telling;
+use crate::specs::UnreadSpec;
 use crate::stranger::Strangers;
 use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::gang::Peers;
@@ -117,7 +118,8 @@ pub struct Shard {
     /// Hosts that are to be empty, as last looked at.
     pub(crate) draining: BTreeMap<HostId, Drain>,
     pub(crate) taking: BTreeSet<(u32, Generation, InstanceRange)>,
-    pub(crate) reading_specs: BTreeSet<(JobId, u32)>,
+    /// Specs that were asked for and are not read.
+    pub(crate) unread_specs: BTreeMap<(JobId, u32), UnreadSpec>,
     pub(crate) refreshing: BTreeSet<JobId>,
     pub(crate) orders: Orders,
     pub(crate) proof: Proof,
@@ -196,7 +198,7 @@ impl Shard {
             leaving: Leaving::default(),
             draining: BTreeMap::new(),
             taking: BTreeSet::new(),
-            reading_specs: BTreeSet::new(),
+            unread_specs: BTreeMap::new(),
             refreshing: BTreeSet::new(),
             orders: Orders::default(),
             proof: Proof::default(),
@@ -284,6 +286,7 @@ impl Shard {
         }
         self.prove_streams();
         self.keep_reading();
+        self.tell_unread_specs();
         self.keep_control();
         self.chase_launches();
         self.chase_overdue();
@@ -311,7 +314,7 @@ impl Shard {
             self.ask_placement();
             self.send_kills();
             // A run whose spec is not read yet has no room that could be counted.
-            let counted = !self.is_recovering() && self.reading_specs.is_empty();
+            let counted = !self.is_recovering() && !self.reads_specs();
             self.hosts.set_complete(counted);
             if self.contact.subscribed && !self.suspended {
                 self.discard_volumes();
