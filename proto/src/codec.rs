@@ -1,5 +1,5 @@
-//! How messages of our services are read: every number is compared with its range, whoever sent it. A message with a number that is out
-//! of its range ends its call or stream with a status that names the field.
+//! How messages of our services are read: every number is compared with its range. A message with a number
+//! that is out of its range ends its call or stream with a status that names the field.
 
 use crate::convert::{FieldError, ranges};
 use prost::bytes::Buf;

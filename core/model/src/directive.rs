@@ -53,8 +53,8 @@ pub struct Directive {
 /// What a directive orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// The leadership that the stream's opener took, as it is stored: the first order of a stream. Before it is compared with storage
-    /// nothing of the stream is obeyed.
+    /// The leadership that the stream's opener took, as it is stored: the first order of a stream. Before it
+    /// is compared with storage nothing of the stream is obeyed.
     Hello(Leadership),
     /// Begin a full report now.
     Report,

@@ -39,7 +39,8 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of two stored numbers, if there can be one: an epoch below `Epoch::END` (0: none yet), a sequence below 2^40.
+    /// The stamp of two stored numbers, if there can be one: an epoch below `Epoch::END` (0: none yet), a
+    /// sequence below 2^40.
     #[must_use]
     pub fn of_stored(epoch: i64, sequence: i64) -> Option<Self> {
         let epoch = u64::try_from(epoch).ok().filter(|e| *e < Epoch::END)?;
@@ -81,12 +82,14 @@ pub struct Leadership {
     pub epoch: Epoch,
     /// A text unique to the process that took it.
     pub holder: String,
-    /// Drawn when it was taken: who says it can write this row, or was told it by who can. 0 before the first leader.
+    /// Drawn when it was taken: a process that says it took the leadership, or was told by the one that did. 0 before the
+    /// first leader.
     pub proof: u64,
 }
 
 impl Leadership {
-    /// The one that a process takes. The proof follows from the process' seed, which is drawn at its start; it tells nothing of the seed.
+    /// The one that a process takes. The proof follows from the process' seed, which is drawn at its start, and tells
+    /// nothing of it.
     #[must_use]
     pub fn taken(epoch: Epoch, holder: &str, seed: u64) -> Self {
         let mut hasher = DefaultHasher::new();

@@ -1,5 +1,6 @@
-//! Shards that say what cannot be: a number out of its range, another cluster's name, a newer resource manager than storage knows. Such a
-//! shard is set aside for a while, with an alarm, and the others go on. Neither a shard's word nor its silence ends a leadership.
+//! Shards that say what cannot be: a number out of its range, another cluster's name, a newer resource
+//! manager than storage knows. Such a shard is set aside for a while, with an alarm, and the others go on.
+//! Neither a shard's word nor its silence ends a leadership.
 
 use crate::effect::{Alarm, Effect};
 use crate::manager::{Phase, ResourceManager};

@@ -41,7 +41,7 @@ pub fn closed(picture: &mut Picture, link: LinkId) -> Option<ClusterId> {
     Some(id.clone())
 }
 
-/// Whose stream it is.
+/// The cluster of a stream.
 #[must_use]
 pub fn cluster_of(picture: &Picture, link: LinkId) -> Option<ClusterId> {
     let mut clusters = picture.clusters.iter();
@@ -50,7 +50,7 @@ pub fn cluster_of(picture: &Picture, link: LinkId) -> Option<ClusterId> {
         .map(|(id, _)| id.clone())
 }
 
-/// Whose stream a report came over that names another cluster.
+/// The cluster of a stream over which a report came that names another one.
 #[must_use]
 pub fn false_name(picture: &Picture, link: LinkId, report: &Report) -> Option<ClusterId> {
     let named = picture.clusters.get(&report.cluster);

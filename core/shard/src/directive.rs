@@ -166,8 +166,8 @@ impl Shard {
         self.picture.unreported.insert(number);
     }
 
-    /// Whether an order wants an end that is not known to be wanted. What ends work is confirmed by storage: such an order only has the
-    /// stored head read.
+    /// Whether an order wants an end that is not known to be wanted. What ends work is confirmed by storage:
+    /// such an order only has the stored head read.
     fn is_news_of_a_stop(&self, number: u32, wish: &Wish) -> bool {
         let group = self.picture.groups.get(&number);
         let known = group.and_then(|g| g.wish.as_ref());

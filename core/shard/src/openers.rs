@@ -1,5 +1,6 @@
-//! Which streams are obeyed: those whose opener says in its first message which leadership it took, as it is stored. The row is read at
-//! SERIAL, once for each epoch. Until then what comes over a stream waits, and nothing is told over it.
+//! Which streams are obeyed: those whose opener says in its first message which leadership it took, as it is
+//! stored. The row is read at SERIAL, once for each epoch. Until then what comes over a stream waits, and
+//! nothing is told over it.
 
 use crate::event::{Effect, LinkId};
 use crate::purpose::Purpose;
@@ -12,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Streams without proof that are kept open. One more closes the oldest of them.
 const MOST_UNPROVEN: usize = 16;
 
-/// Directives that wait for the proof of their stream. More are dropped: the resource manager repeats what it wants.
+/// Directives that wait for the proof of their stream. More are dropped: the resource manager repeats what it
+/// wants.
 const MOST_WAITING: usize = 256;
 
 /// What is known of a stream's opener.
@@ -26,7 +28,8 @@ enum Opener {
     Proven(Leadership),
 }
 
-/// All open streams. They stay when a leadership of ours ends; what is proven is proven again by the next one.
+/// All open streams. They stay when a leadership of ours ends; what is proven is proven again by the next
+/// one.
 #[derive(Debug, Default)]
 pub(crate) struct Openers(BTreeMap<LinkId, Opener>);
 

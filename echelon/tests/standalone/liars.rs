@@ -1,4 +1,5 @@
-//! Clients that lie to the ports of a shard and of the resource manager: nothing that they say is obeyed, and all goes on.
+//! Clients that lie to the ports of a shard and of the resource manager: nothing that they say is obeyed, and
+//! all goes on.
 
 use super::{Standalone, example};
 use echelon_core_model::JobId;

@@ -1,5 +1,5 @@
-//! The range of every number that is sent or stored, in one table. A number is compared in the bytes, before a message is made of them:
-//! a generated message would silently cut a number that is too long for its field.
+//! The range of every number that is sent or stored, in one table. A number is compared in the bytes, before
+//! a message is made of them: a generated message would silently cut a number that is too long for its field.
 
 use super::{FieldError, FieldProblem};
 use crate::FILE_DESCRIPTOR_SET;
@@ -66,8 +66,8 @@ const EXIT: Range = Range {
     last: i32::MAX as i128,
 };
 
-/// Numbers by `Message.field`, before those by their field alone. The packages of rows and of streams have no field of one name twice
-/// that needs another range, but for these.
+/// Numbers by `Message.field`, before those by their field alone. The packages of rows and of streams have no
+/// field of one name twice that needs another range, but for these.
 const BY_FIELD: &[(&str, Range)] = &[
     ("AssignedRange.generation", COUNTER),
     ("Block.number", INSTANCE),
@@ -200,8 +200,8 @@ const UNBOUNDED: &[&str] = &[
 const RESOURCES: &str = "echelon.storage.v1.Resources";
 const UNBOUNDED_RESOURCES: &str = "echelon.storage.v1.Resources without bounds";
 
-/// Packages whose numbers all stand in the tables above. What users send has the ranges of its types here, and narrower ones by the rules
-/// of specs and pools.
+/// Packages whose numbers all stand in the tables above. What users send has the ranges of its types here,
+/// and narrower ones by the rules of specs and pools.
 const CHECKED: [&str; 2] = ["echelon.storage.v1", "echelon.shard.v1"];
 
 /// How a number stands in the bytes.

@@ -1,4 +1,5 @@
-//! Every number of every message has a range, and is accepted or refused by it as it stands in the bytes, however long it is.
+//! Every number of every message has a range, and is accepted or refused by it as it stands in the bytes,
+//! however long it is.
 
 use crate::strategies as any_of;
 use echelon_core_model::Epoch;
