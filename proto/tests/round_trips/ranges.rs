@@ -24,10 +24,10 @@ fn every_number_of_rows_and_streams_has_a_range() {
 
 fn varint(mut n: u64, out: &mut Vec<u8>) {
     while n >= 0x80 {
-        out.push((n & 0x7f) as u8 | 0x80);
+        out.push(u8::try_from(n & 0x7f).unwrap() | 0x80);
         n >>= 7;
     }
-    out.push(n as u8);
+    out.push(u8::try_from(n).unwrap());
 }
 
 /// The bytes of a message that has one number; `None`: no bytes can say it.
@@ -157,6 +157,10 @@ fn set(message: &mut DynamicMessage, left: &mut usize, to: u64) -> bool {
     false
 }
 
+fn low(n: u64) -> u32 {
+    u32::try_from(n & u64::from(u32::MAX)).unwrap()
+}
+
 fn set_value(value: &mut Value, left: &mut usize, to: u64) -> bool {
     match value {
         Value::Message(inner) => return set(inner, left, to),
@@ -164,7 +168,7 @@ fn set_value(value: &mut Value, left: &mut usize, to: u64) -> bool {
         Value::Map(items) => return items.values_mut().any(|v| set_value(v, left, to)),
         Value::U32(_) | Value::U64(_) | Value::I32(_) | Value::I64(_) if *left > 0 => *left -= 1,
         Value::U32(n) => {
-            *n = to as u32;
+            *n = low(to);
             return true;
         }
         Value::U64(n) => {
@@ -172,7 +176,7 @@ fn set_value(value: &mut Value, left: &mut usize, to: u64) -> bool {
             return true;
         }
         Value::I32(n) => {
-            *n = to as i32;
+            *n = low(to).cast_signed();
             return true;
         }
         Value::I64(n) => {

@@ -58,6 +58,7 @@ mod losses;
 #[cfg(test)]
 mod moves;
 mod offers;
+#[cfg(test)]
 mod openers;
 #[cfg(test)]
 mod peers;
