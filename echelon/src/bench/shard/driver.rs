@@ -4,6 +4,7 @@ use super::cluster::Cluster;
 use super::stored::{self, Size};
 use crate::bench::wall_ms;
 use anyhow::{Result, bail};
+use echelon_cli::output;
 use echelon_core_model::directive::{Directive, Order, SliceOrder};
 use echelon_core_model::job::Goal;
 use echelon_core_model::restart::GroupRestarts;
@@ -177,8 +178,8 @@ impl Driver {
                 // The loop is gone only when the process ends.
                 tokio::task::spawn_blocking(move || drop(inbox.send(Input::Placed(placed(&problem)))));
             }
-            Effect::Alarm(alarm) => eprintln!("{alarm}"),
-            Effect::StepDown { why } => eprintln!("the shard gave up: {why}"),
+            Effect::Alarm(alarm) => output::remark(&alarm),
+            Effect::StepDown { why } => output::remark(format_args!("the shard gave up: {why}")),
             Effect::Report(..)
             | Effect::Admit(_)
             | Effect::Refuse { .. }
