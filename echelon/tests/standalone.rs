@@ -11,6 +11,8 @@ mod daemons;
 mod gangs;
 #[path = "standalone/logs.rs"]
 mod logs;
+#[path = "standalone/unread.rs"]
+mod unread;
 #[path = "standalone/updates.rs"]
 mod updates;
 

@@ -73,6 +73,7 @@ pub async fn list_events<F: Facts>(
     Ok(Page {
         items: cut.items.into_iter().map(|(_, event)| event).collect(),
         next: cut.next,
+        unread: Vec::new(),
     })
 }
 

@@ -82,7 +82,8 @@ pub async fn list_jobs<F: Facts>(
         after,
         limit: limit.saturating_add(1),
     };
-    let Answer::Jobs(rows) = ask::read(facts, query, Consistency::Quorum, "the jobs").await? else {
+    let read = ask::read_some(facts, query, Consistency::Quorum, "the jobs").await?;
+    let (Answer::Jobs(rows), unread) = read else {
         return Err(ask::broken_conflict("the jobs"));
     };
     let federation = Federation::read(facts).await?;
@@ -95,5 +96,6 @@ pub async fn list_jobs<F: Facts>(
     Ok(Page {
         items,
         next: cut.next,
+        unread: unread.iter().map(ToString::to_string).collect(),
     })
 }

@@ -25,6 +25,8 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// For the next page; `None`: this was the last.
     pub next: Option<String>,
+    /// Rows that would belong to it and cannot be understood, in words.
+    pub unread: Vec<String>,
 }
 
 impl PageRequest {
@@ -100,7 +102,11 @@ pub fn cut<T>(mut items: Vec<T>, limit: u32, asked: &str, position: impl Fn(&T) 
         .last()
         .filter(|_| more)
         .map(|last| seal(asked, &position(last)));
-    Page { items, next }
+    Page {
+        items,
+        next,
+        unread: Vec::new(),
+    }
 }
 
 #[cfg(test)]

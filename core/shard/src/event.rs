@@ -123,6 +123,8 @@ pub enum Alarm {
     VolumeLeft(VolumeId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
     HeldQueueFull,
+    /// A row cannot be understood. What it is about is set aside, or the read of it is made again.
+    Unread(String),
     /// Too many running tasks were answered gone or unknown at once: replacements wait.
     MassLoss {
         /// How many, so far.
@@ -170,6 +172,10 @@ impl fmt::Display for Alarm {
             Self::VolumeLeft(id) => write!(
                 f,
                 "volume {id} was to be destroyed and its host does not come back; too many like it are awaited, and this one is not any more: should its host return, `echelon volume list` shows it and `echelon volume destroy` destroys it"
+            ),
+            Self::Unread(row) => write!(
+                f,
+                "{row} It is kept as it is, and nothing of its group is started, stopped or moved by this build: use the build that wrote it, or delete the row if it is damaged"
             ),
             Self::HeldQueueFull => f.write_str(
                 "too many updates came while state was read; they were dropped unacknowledged and Mesos sends them again",

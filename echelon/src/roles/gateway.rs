@@ -1,10 +1,9 @@
 //! `echelon gateway`.
 
 use super::options::{self, Options};
-use crate::process::{Process, VERSION, membership};
+use crate::process::{Process, VERSION, membership, metrics_of};
 use anyhow::Result;
 use clap::Args;
-use echelon_io_process::Metrics;
 use echelon_io_process::config::Common;
 use echelon_io_process::http::Admin;
 use serde::Deserialize;
@@ -53,7 +52,7 @@ pub(super) async fn run(options: GatewayOptions) -> Result<()> {
     let storage_url = options::storage(options.storage)?;
     let membership = membership(&options::membership(options.membership)?)?;
     let process = Process::begin(&options.process)?;
-    let store_metrics = Metrics::new(&[("role", "gateway")], VERSION)?;
+    let store_metrics = metrics_of(&[("role", "gateway")])?;
     let store = process.storage(&storage_url, &store_metrics).await?;
     let config = echelon_gateway::Config {
         listen: options.process.listen,

@@ -1,6 +1,6 @@
 //! JobService.
 
-use super::{edit, page, schedules, shown, watch};
+use super::{edit, name_unread, page, schedules, shown, watch};
 use crate::access::caller;
 use crate::context::Gateway;
 use crate::error::{missing, violations};
@@ -70,17 +70,22 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
-        self.call("JobService/ListJobs", async {
-            let mut r = request.into_inner();
-            let asked = page(r.page_size, std::mem::take(&mut r.page_token));
-            let found = list_jobs(&self.facts, read_filter(r)?, asked).await?;
-            let (jobs, next_page_token) = shown(found, show_job);
-            Ok(v1::ListJobsResponse {
-                jobs,
-                next_page_token,
+        let mut unread = Vec::new();
+        let mut listed = self
+            .call("JobService/ListJobs", async {
+                let mut r = request.into_inner();
+                let asked = page(r.page_size, std::mem::take(&mut r.page_token));
+                let found = list_jobs(&self.facts, read_filter(r)?, asked).await?;
+                unread = found.unread.clone();
+                let (jobs, next_page_token) = shown(found, show_job);
+                Ok(v1::ListJobsResponse {
+                    jobs,
+                    next_page_token,
+                })
             })
-        })
-        .await
+            .await?;
+        name_unread(&mut listed, &unread);
+        Ok(listed)
     }
 
     async fn update_job(

@@ -1,6 +1,6 @@
 //! What can go wrong with a storage, told apart by what the caller may conclude.
 
-use echelon_proto::convert::DecodeError;
+use echelon_core_model::store::UnreadRow;
 use std::error::Error;
 use thiserror::Error;
 
@@ -16,29 +16,20 @@ pub enum StoreError {
         why: String,
     },
     /// A row is there but cannot be understood. Nothing may be concluded from it.
+    #[error("{0} Nothing is decided on it")]
+    Unread(Box<UnreadRow>),
+    /// The storage is of another level than this build works on.
     #[error(
-        "row {key} of table {table} cannot be read; was it written by a newer build? Nothing is decided on it"
+        "storage {place} is of level {found}, this build works on level {known}: {}",
+        crate::level::advice(*found, *known)
     )]
-    Corrupt {
-        /// The table.
-        table: &'static str,
-        /// The row.
-        key: String,
-        /// What is wrong with it.
-        #[source]
-        source: DecodeError,
-    },
-    /// The storage has another schema than this build works on.
-    #[error("storage {place} has schema {found}, this build needs {needed}: {advice}")]
-    Schema {
+    Level {
         /// Where.
         place: String,
-        /// The migration it has seen last; 0: none.
+        /// Its level; 0: it is not set up.
         found: u32,
-        /// The migration this build needs.
-        needed: u32,
-        /// What to do.
-        advice: &'static str,
+        /// The level this build works on.
+        known: u32,
     },
     /// The URL names no storage.
     #[error(
@@ -105,7 +96,7 @@ impl StoreError {
     /// Whether the same operation may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Schema { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Level { found: 0, .. })
     }
 
     /// The whole chain of causes in one line.

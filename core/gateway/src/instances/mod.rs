@@ -91,6 +91,7 @@ pub async fn list_instances<F: Facts>(
     let page = Page {
         items: walk.found,
         next: next.map(|position| page::seal(&asked, &position)),
+        unread: Vec::new(),
     };
     Ok(InstancePage {
         job: walk.scene.head.job,

@@ -77,6 +77,8 @@ mod siting;
 #[cfg(test)]
 mod trace;
 #[cfg(test)]
+mod unread;
+#[cfg(test)]
 mod volumes;
 #[cfg(test)]
 mod wakes;
