@@ -5,7 +5,7 @@ use echelon_core_hosts as hosts;
 use echelon_core_model::directive::{Directive, Report};
 use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{Epoch, HostId, SidecarName, TaskId, VolumeId};
+use echelon_core_model::{Epoch, HostId, JobId, SidecarName, TaskId, VolumeId};
 use echelon_core_placement as placement;
 use std::fmt;
 
@@ -67,6 +67,15 @@ pub enum Effect {
     Cluster(hosts::Call),
     /// Send to the resource manager at the other end of a stream.
     Report(LinkId, Report),
+    /// Read on from a stream: its opener is proven. Before, no more than its first message need be read.
+    Admit(LinkId),
+    /// End a stream, with what was sent over it before.
+    Refuse {
+        /// The stream.
+        link: LinkId,
+        /// Why, for people at both ends.
+        why: String,
+    },
     /// Choose hosts, on a worker thread, and answer with `Event::Placed`.
     Place(placement::Problem),
     /// Read the ends of the logs of a run that has ended and answer with `Event::Tails`.
@@ -125,6 +134,13 @@ pub enum Alarm {
     HeldQueueFull,
     /// A row cannot be understood. What it is about is set aside, or the read of it is made again.
     Unread(String),
+    /// A version of a job's spec is wanted and cannot be read: what depends on it waits.
+    SpecUnread {
+        /// The job.
+        job: JobId,
+        /// The version.
+        version: u32,
+    },
     /// Too many running tasks were answered gone or unknown at once: replacements wait.
     MassLoss {
         /// How many, so far.
@@ -176,6 +192,10 @@ impl fmt::Display for Alarm {
             Self::Unread(row) => write!(
                 f,
                 "{row} It is kept as it is, and nothing of its group is started, stopped or moved by this build: use the build that wrote it, or delete the row if it is damaged"
+            ),
+            Self::SpecUnread { job, version } => write!(
+                f,
+                "version {version} of the spec of job {job} cannot be read; nothing of the job is started, and what has ended is not settled, until it can: check storage"
             ),
             Self::HeldQueueFull => f.write_str(
                 "too many updates came while state was read; they were dropped unacknowledged and Mesos sends them again",

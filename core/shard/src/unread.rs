@@ -39,7 +39,7 @@ impl Shard {
             ),
             OpResult::Unread(row) => (
                 std::slice::from_ref(&**row),
-                matches!(purpose, Some(Purpose::Goal(_))),
+                matches!(purpose, Some(Purpose::Goal(_) | Purpose::Spec(..))),
             ),
             _ => return result,
         };

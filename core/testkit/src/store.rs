@@ -34,7 +34,7 @@ impl ModelStore {
         match op {
             Op::Read(query, _) => {
                 let unread = self.owned.unread(&query);
-                self.spoiled.result(self.read(&query), unread)
+                self.spoiled.result(&query, self.read(&query), unread)
             }
             Op::Decide(decision) => {
                 self.writes += 1;
@@ -227,6 +227,7 @@ mod tests {
                 next: Leadership {
                     epoch: Epoch(1),
                     holder: holder.to_owned(),
+                    proof: 1,
                 },
                 expected: Epoch(0),
             })

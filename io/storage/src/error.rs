@@ -1,6 +1,9 @@
 //! What can go wrong with a storage, told apart by what the caller may conclude.
 
-use echelon_core_model::store::UnreadRow;
+use crate::layout::Table;
+use echelon_core_model::Epoch;
+use echelon_core_model::store::{RowSubject, Stamp, UnreadRow};
+use echelon_proto::convert::{FieldError, FieldProblem};
 use std::error::Error;
 use thiserror::Error;
 
@@ -52,6 +55,31 @@ pub enum StoreError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+}
+
+/// The stamp of a partition of assignments, from its two stored numbers.
+pub(crate) fn stored_stamp(partition: u16, epoch: i64, sequence: i64) -> Result<Stamp, StoreError> {
+    let wrong = |field: &str, number: i64, end: u64| {
+        let problem = FieldProblem::OutOfRange {
+            number: number.into(),
+            first: 0,
+            last: i128::from(end) - 1,
+        };
+        StoreError::Unread(Box::new(UnreadRow {
+            table: Table::Assignments.name(),
+            key: partition.to_string(),
+            subject: RowSubject::Other,
+            bytes: Vec::new(),
+            why: FieldError::new(field, problem).to_string(),
+        }))
+    };
+    Stamp::of_stored(epoch, sequence).ok_or_else(|| {
+        if Stamp::of_stored(epoch, 0).is_some() {
+            wrong("sequence", sequence, 1 << 40)
+        } else {
+            wrong("epoch", epoch, Epoch::END)
+        }
+    })
 }
 
 impl StoreError {

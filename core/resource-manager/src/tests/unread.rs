@@ -10,7 +10,7 @@ fn running(case: &Case, job: JobId) -> usize {
 
 #[test]
 fn a_job_of_which_a_row_cannot_be_read_is_set_aside_and_the_rest_goes_on() {
-    for table in ["heads", "assignments", "progress"] {
+    for table in ["heads", "assignments", "progress", "specs"] {
         let mut case = Case::with(&[("a", 10), ("b", 10)]);
         let bad = case.job(1, service(4));
         let good = case.job(2, service(4));

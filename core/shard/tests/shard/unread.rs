@@ -190,3 +190,18 @@ fn an_assignment_that_cannot_be_read_ends_nothing() {
     assert!(w.told() > 0);
     assert_eq!(w.record(0).map(|r| r.state()), Some(RunState::Running));
 }
+
+#[test]
+fn a_spec_that_cannot_be_read_holds_no_recovery_up() {
+    let mut w = two_jobs();
+    let before = w.cluster.live();
+    w.crash();
+    w.store.spoil("specs", job());
+    w.elect();
+    w.run(seconds(2));
+    assert_eq!(w.shard.mode(), Mode::Serving, "the recovery completes");
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.run(seconds(60));
+    assert_eq!((w.cluster.live().len(), w.kills().len()), (before.len() - 1, 0));
+    assert!(w.told() > 0);
+}

@@ -1,7 +1,7 @@
 //! Rows that a test has made unreadable.
 
 use echelon_core_model::JobId;
-use echelon_core_model::store::{Answer, OpResult, RowSubject, UnreadRow};
+use echelon_core_model::store::{Answer, OpResult, Query, RowSubject, UnreadRow};
 use std::collections::BTreeSet;
 
 /// The unreadable rows of jobs, by table.
@@ -14,7 +14,12 @@ impl Spoiled {
     }
 
     /// An answer as a storage would give it that cannot read these rows.
-    pub fn result(&self, mut answer: Answer, mut unread: Vec<UnreadRow>) -> OpResult {
+    pub fn result(&self, query: &Query, mut answer: Answer, mut unread: Vec<UnreadRow>) -> OpResult {
+        if let Query::Spec(job, _) = query
+            && self.0.contains(&("specs", *job))
+        {
+            return OpResult::Unread(Box::new(row("specs", *job)));
+        }
         let mut keep = |table: &'static str, job: JobId| {
             let spoiled = self.0.contains(&(table, job));
             if spoiled {
