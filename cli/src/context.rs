@@ -2,9 +2,9 @@
 //! needed.
 
 use crate::exit::Failure;
-use crate::output::{self, Format};
+use crate::output::{self, Format, escape};
 use clap::Args;
-use echelon_clients_rust::{Client, Notice};
+use echelon_clients_rust::{Aside, Client, Notice};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -66,7 +66,13 @@ impl Context {
     /// When no gateway answers.
     pub async fn client(&self) -> Result<Client, Failure> {
         static TOLD: Once = Once::new();
-        let notice = Notice::new(|| TOLD.call_once(|| output::remark(KILLS_ARE_OFF)));
+        let notice = Notice::new(|aside| match aside {
+            Aside::KillsOff => TOLD.call_once(|| output::remark(KILLS_ARE_OFF)),
+            Aside::UnreadRows(rows) => output::remark(format_args!(
+                "warning: jobs are missing from this list: {}",
+                escape(&rows)
+            )),
+        });
         let client = Client::connect(&self.global.address, self.global.timeout).await?;
         let client = client.with_notice(notice);
         if self.global.token.is_empty() {

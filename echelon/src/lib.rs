@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod demo;
+pub mod doctor;
 pub mod examples;
 pub mod heard;
 pub mod process;

@@ -13,6 +13,8 @@ mod gangs;
 mod liars;
 #[path = "standalone/logs.rs"]
 mod logs;
+#[path = "standalone/unread.rs"]
+mod unread;
 #[path = "standalone/updates.rs"]
 mod updates;
 

@@ -105,7 +105,7 @@ pub async fn serve(
     // The caller's last set is the gateway's own, shared with its storage: two sets with one label would be told twice.
     let metrics = match admin.metrics.last() {
         Some(own) => own.clone(),
-        None => Metrics::new(&[("role", "gateway")], &config.version)?,
+        None => Metrics::new(&[("role", "gateway")], &config.version, "unknown")?,
     };
     if admin.metrics.is_empty() {
         admin.metrics.push(metrics.clone());

@@ -14,7 +14,7 @@ mod token;
 
 pub use echelon_proto::echelon::v1;
 pub use error::{Error, FieldViolation};
-pub use notice::Notice;
+pub use notice::{Aside, Notice};
 pub use pages::{Found, clusters, endpoints, events, hosts, instances, jobs, pools, volumes};
 pub use token::{Credential, Wire};
 
@@ -61,7 +61,7 @@ impl Client {
         })
     }
 
-    /// The same, which does something with each answer that says that kills are switched off.
+    /// The same, which does something with each answer that says something beside itself.
     #[must_use]
     pub fn with_notice(mut self, notice: Notice) -> Self {
         self.notice = Some(notice);

@@ -103,6 +103,8 @@ pub enum ErrorReason {
     CreateOvertaken,
     /// Others change the same thing all the time.
     Contention,
+    /// A stored row cannot be understood by this build.
+    RowUnread,
     /// Storage does not answer.
     StorageUnavailable,
     /// As many requests as may be are in hand.
@@ -159,7 +161,8 @@ impl ErrorReason {
             | Self::NoRollout
             | Self::NotATemplate
             | Self::IsATemplate
-            | Self::NoLossToAccept => Code::FailedPrecondition,
+            | Self::NoLossToAccept
+            | Self::RowUnread => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {
                 Code::Unavailable

@@ -78,6 +78,7 @@ pub async fn all_events<F: Facts>(
         items: cut.items.into_iter().map(|(_, event)| event).collect(),
         next: cut.next,
         total: None,
+        unread: Vec::new(),
     })
 }
 
@@ -114,6 +115,7 @@ pub async fn list_events<F: Facts>(
         items: cut.items.into_iter().map(|found| found.event).collect(),
         next: cut.next,
         total: cut.total,
+        unread: Vec::new(),
     })
 }
 

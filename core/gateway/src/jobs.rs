@@ -14,6 +14,7 @@ use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{JobId, Timestamp};
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// One job.
@@ -74,8 +75,9 @@ pub async fn all_jobs<F: Facts>(
     let asked = format!("all jobs {filter:?}");
     let after = page.place(&asked, |p| p.parse::<JobId>().ok())?;
     let (filter, paths) = placed(facts, filter).await?;
-    let rows = rows(facts, &filter, after, limit.saturating_add(1)).await?;
-    let cut = page::cut(rows, limit, &asked, |(head, _)| head.job.to_string());
+    let (rows, unread) = rows(facts, &filter, after, limit.saturating_add(1)).await?;
+    let mut cut = page::cut(rows, limit, &asked, |(head, _)| head.job.to_string());
+    cut.unread = unread.into_iter().collect();
     shown(facts, cut, &paths).await
 }
 
@@ -95,9 +97,10 @@ pub async fn list_jobs<F: Facts>(
     let from = page.place(&asked, Order::read)?;
     let (filter, paths) = placed(facts, filter).await?;
     let mut first = First::page(limit);
-    let mut after = None;
+    let (mut after, mut unread) = (None, BTreeSet::new());
     loop {
-        let rows = rows(facts, &filter, after, SCAN).await?;
+        let (rows, not_understood) = rows(facts, &filter, after, SCAN).await?;
+        unread.extend(not_understood);
         let is_last = rows.len() < usize::try_from(SCAN).unwrap_or(usize::MAX);
         after = rows.last().map(|(head, _)| head.job);
         for (head, progress) in rows {
@@ -120,6 +123,7 @@ pub async fn list_jobs<F: Facts>(
         items: cut.items.into_iter().map(|found| found.row).collect(),
         next: cut.next,
         total: cut.total,
+        unread: unread.into_iter().collect(),
     };
     shown(facts, cut, &paths).await
 }
@@ -199,16 +203,17 @@ async fn placed<F: Facts>(facts: &F, mut filter: JobFilter) -> Result<(JobFilter
     Ok((filter, paths))
 }
 
+/// Rows after a job, and those of their buckets that cannot be understood.
 async fn rows<F: Facts>(
     facts: &F,
     filter: &JobFilter,
     after: Option<JobId>,
     limit: u32,
-) -> Result<Vec<Row>, ApiError> {
+) -> Result<(Vec<Row>, BTreeSet<String>), ApiError> {
     let filter = filter.clone();
     let query = Query::Jobs { filter, after, limit };
-    match ask::read(facts, query, Consistency::Quorum, "the jobs").await? {
-        Answer::Jobs(rows) => Ok(rows),
+    match ask::read_some(facts, query, Consistency::Quorum, "the jobs").await? {
+        (Answer::Jobs(rows), unread) => Ok((rows, unread.iter().map(ToString::to_string).collect())),
         _ => Err(ask::broken_conflict("the jobs")),
     }
 }
@@ -220,6 +225,7 @@ async fn shown<F: Facts>(facts: &F, rows: Page<Row>, paths: &PoolPaths) -> Resul
         items: rows.items.into_iter().map(view).collect(),
         next: rows.next,
         total: rows.total,
+        unread: rows.unread,
     })
 }
 

@@ -28,6 +28,8 @@ pub struct Page<T> {
     pub next: Option<String>,
     /// How many there are on all pages, where that was counted.
     pub total: Option<u64>,
+    /// Rows that would belong to it and cannot be understood, in words.
+    pub unread: Vec<String>,
 }
 
 impl PageRequest {
@@ -163,6 +165,7 @@ pub fn cut<T>(mut items: Vec<T>, limit: u32, asked: &str, position: impl Fn(&T) 
         items,
         next,
         total: None,
+        unread: Vec::new(),
     }
 }
 

@@ -72,6 +72,7 @@ pub async fn list_volumes<F: Facts>(
         items,
         next: hosts.next,
         total: None,
+        unread: Vec::new(),
     })
 }
 

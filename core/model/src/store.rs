@@ -3,8 +3,10 @@
 //! compare-and-set, owned ones only by one leader, each write stamped `epoch << 40 | sequence`.
 
 mod op;
+mod unread;
 
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId, OpResult, Query, Write};
+pub use unread::{Reading, RowSubject, UnreadRow};
 
 use crate::cluster::MassLoss;
 use crate::drain::Drains;

@@ -67,6 +67,8 @@ pub enum Alarm {
     },
     /// A job's head is gone although nobody deleted it. The job is kept.
     HeadMissing(JobId),
+    /// A row cannot be understood. The job that it is about is set aside, or the read of it is made again.
+    Unread(String),
     /// The stored picture breaks a rule; what it touches is left alone.
     Broken(String),
 }
@@ -87,6 +89,10 @@ impl fmt::Display for Alarm {
             Self::HeadMissing(job) => write!(
                 f,
                 "the head of job {job} is gone from storage although nobody deleted it; what runs of it is kept"
+            ),
+            Self::Unread(row) => write!(
+                f,
+                "{row} Nothing of its job is assigned, granted or moved by this build, and what runs of it is kept: use the build that wrote it, or delete the row if it is damaged"
             ),
             Self::Broken(what) => write!(f, "the stored assignments break a rule: {what}"),
         }

@@ -67,6 +67,7 @@ mod starved;
 mod store;
 mod tombstones;
 mod unplaced;
+mod unread;
 mod waiting;
 
 pub use check::{Broken, check};

@@ -98,6 +98,10 @@ pub struct ResourceManager {
     /// Pools that are to go, and since when this leader has known it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
     pub(crate) numbers: Numbers,
+    /// Jobs of which a row cannot be understood.
+    pub(crate) aside: BTreeSet<JobId>,
+    /// Rows that cannot be understood and were told, by table and key.
+    pub(crate) told_rows: BTreeSet<(&'static str, String)>,
 }
 
 /// Whose turn it was, of those that are looked at some at a time.
@@ -196,6 +200,8 @@ impl ResourceManager {
             openings: Openings::new(),
             leaving_pools: BTreeMap::new(),
             numbers: Numbers::default(),
+            aside: BTreeSet::new(),
+            told_rows: BTreeSet::new(),
         }
     }
 
@@ -218,6 +224,7 @@ impl ResourceManager {
             Event::Elected { published } => self.elected(published, now, out),
             Event::Deposed => self.forget(),
             Event::Storage(id, result) => {
+                let result = self.tell_unread(id, result, out);
                 if let Some(asked) = self.ops.finish(id, &result, now) {
                     self.stored(asked, result, now, out);
                 }
@@ -385,6 +392,8 @@ impl ResourceManager {
         self.children.clear();
         self.openings.clear();
         self.leaving_pools.clear();
+        self.aside.clear();
+        self.told_rows.clear();
         self.due = false;
         self.all_read = false;
         self.numbers = Numbers::default();

@@ -118,6 +118,12 @@ impl Ops {
         self.pending.values().any(|p| p.purpose == *purpose)
     }
 
+    /// What one under way is for.
+    #[must_use]
+    pub fn purpose(&self, id: OpId) -> Option<&Purpose> {
+        self.pending.get(&id).map(|p| &p.purpose)
+    }
+
     /// Starts one.
     pub fn start(&mut self, purpose: Purpose, op: Op, now: Timestamp, out: &mut Vec<Effect>) {
         let id = OpId(self.next);

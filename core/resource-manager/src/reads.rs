@@ -177,7 +177,7 @@ impl ResourceManager {
     /// A head, from wherever it was read. Only a newer one says anything.
     pub(crate) fn head_read(&mut self, head: Head, now: Timestamp, out: &mut Vec<Effect>) {
         let id = head.job;
-        if self.is_tombstone(&head) {
+        if self.aside.contains(&id) || self.is_tombstone(&head) {
             return;
         }
         self.note_origin(&head);

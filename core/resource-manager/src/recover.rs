@@ -266,7 +266,9 @@ impl ResourceManager {
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
             (Purpose::PutBid(job), OpResult::Decided(d)) => self.bid_put((job, op), d, now, out),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
-            (purpose, OpResult::Answer(answer)) => self.read(purpose, answer, now, out),
+            (purpose, OpResult::Answer(answer) | OpResult::Partial(answer, _)) => {
+                self.read(purpose, answer, now, out);
+            }
             // An answer that does not belong to its question is no answer; the next re-read asks again.
             _ => {}
         }

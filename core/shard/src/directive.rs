@@ -118,10 +118,11 @@ impl Shard {
             Order::Archive(job) => {
                 self.archived.insert(job);
                 for number in self.picture.groups_of(job) {
-                    if let Some(group) = self.picture.groups.get_mut(&number) {
+                    let group = self.picture.groups.get_mut(&number);
+                    if let Some(group) = group.filter(|g| g.set_aside.is_none()) {
                         group.archive = true;
+                        self.picture.restless.insert(number);
                     }
-                    self.picture.restless.insert(number);
                 }
             }
         }

@@ -260,6 +260,7 @@ impl Shard {
             Event::Elected { published } => self.on_elected(published),
             Event::Deposed => self.reset(),
             Event::Storage(id, result) => {
+                let result = self.tell_unread(id, result);
                 let outcome = self.ops.answered(id, result, self.now);
                 self.on_storage(outcome);
             }

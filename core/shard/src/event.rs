@@ -132,6 +132,8 @@ pub enum Alarm {
     VolumeLeft(VolumeId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
     HeldQueueFull,
+    /// A row cannot be understood. What it is about is set aside, or the read of it is made again.
+    Unread(String),
     /// A version of a job's spec is wanted and cannot be read: what depends on it waits.
     SpecUnread {
         /// The job.
@@ -186,6 +188,10 @@ impl fmt::Display for Alarm {
             Self::VolumeLeft(id) => write!(
                 f,
                 "volume {id} was to be destroyed and its host does not come back; too many like it are awaited, and this one is not any more: should its host return, `echelon volume list` shows it and `echelon volume destroy` destroys it"
+            ),
+            Self::Unread(row) => write!(
+                f,
+                "{row} It is kept as it is, and nothing of its group is started, stopped or moved by this build: use the build that wrote it, or delete the row if it is damaged"
             ),
             Self::SpecUnread { job, version } => write!(
                 f,

@@ -69,6 +69,7 @@ mod sealing;
 mod specs;
 mod stranger;
 mod takeover;
+mod unread;
 mod update;
 mod victims;
 mod view;

@@ -178,7 +178,10 @@ impl Shard {
         let mut slices: Vec<SliceReport> = Vec::new();
         for number in numbers {
             if let Some(group) = picture.groups.get_mut(number) {
-                slices.extend(group.report(&hindrance, now));
+                match group.set_aside.clone() {
+                    Some(aside) => slices.extend(group.report_set_aside(&aside)),
+                    None => slices.extend(group.report(&hindrance, now)),
+                }
             }
         }
         let chunks = slices.chunks(SLICES_A_PART);

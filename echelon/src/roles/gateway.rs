@@ -1,10 +1,9 @@
 //! `echelon gateway`.
 
 use super::options::{self, Options, WrongOption};
-use crate::process::{Process, VERSION, membership};
+use crate::process::{Process, VERSION, membership, metrics_of};
 use anyhow::Result;
 use clap::Args;
-use echelon_io_process::Metrics;
 use echelon_io_process::config::Common;
 use echelon_io_process::http::Admin;
 use serde::Deserialize;
@@ -78,7 +77,7 @@ pub(super) async fn run(options: GatewayOptions) -> Result<()> {
         grace_s,
         ..options.process.clone()
     })?;
-    let store_metrics = Metrics::new(&[("role", "gateway")], VERSION)?;
+    let store_metrics = metrics_of(&[("role", "gateway")])?;
     let store = process.storage(&storage_url, &store_metrics).await?;
     let config = echelon_gateway::Config {
         listen: options.process.listen,

@@ -1,6 +1,6 @@
 //! JobService.
 
-use super::{edit, page, schedules, shown, total, watch};
+use super::{edit, name_unread, page, schedules, shown, total, watch};
 use crate::access::caller;
 use crate::context::Gateway;
 use crate::error::{missing, violations};
@@ -70,23 +70,28 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
-        self.call("JobService/ListJobs", async {
-            let mut r = request.into_inner();
-            let asked = page(r.page_size, std::mem::take(&mut r.page_token));
-            let found = if r.unordered {
-                all_jobs(&self.facts, read_filter(r)?, asked).await?
-            } else {
-                list_jobs(&self.facts, read_filter(r)?, asked).await?
-            };
-            let total_size = total(&found);
-            let (jobs, next_page_token) = shown(found, show_job);
-            Ok(v1::ListJobsResponse {
-                jobs,
-                next_page_token,
-                total_size,
+        let mut unread = Vec::new();
+        let mut listed = self
+            .call("JobService/ListJobs", async {
+                let mut r = request.into_inner();
+                let asked = page(r.page_size, std::mem::take(&mut r.page_token));
+                let found = if r.unordered {
+                    all_jobs(&self.facts, read_filter(r)?, asked).await?
+                } else {
+                    list_jobs(&self.facts, read_filter(r)?, asked).await?
+                };
+                unread.clone_from(&found.unread);
+                let total_size = total(&found);
+                let (jobs, next_page_token) = shown(found, show_job);
+                Ok(v1::ListJobsResponse {
+                    jobs,
+                    next_page_token,
+                    total_size,
+                })
             })
-        })
-        .await
+            .await?;
+        name_unread(&mut listed, &unread);
+        Ok(listed)
     }
 
     async fn update_job(

@@ -19,6 +19,7 @@ use crate::config::MAX_MESSAGE;
 use crate::context::Gateway;
 use echelon_core_gateway::page::{Page, PageRequest};
 use echelon_proto::FILE_DESCRIPTOR_SET;
+use echelon_proto::convert::control::UNREAD_ROWS;
 use echelon_proto::echelon::v1::cluster_service_server::ClusterServiceServer;
 use echelon_proto::echelon::v1::control_service_server::ControlServiceServer;
 use echelon_proto::echelon::v1::event_service_server::EventServiceServer;
@@ -28,6 +29,8 @@ use echelon_proto::echelon::v1::instance_service_server::InstanceServiceServer;
 use echelon_proto::echelon::v1::job_service_server::JobServiceServer;
 use echelon_proto::echelon::v1::pool_service_server::PoolServiceServer;
 use echelon_proto::echelon::v1::volume_service_server::VolumeServiceServer;
+use tonic::Response;
+use tonic::metadata::MetadataValue;
 use tonic::service::Routes;
 use tonic_health::server::HealthReporter;
 
@@ -89,6 +92,29 @@ fn total<T>(page: &Page<T>) -> Option<i64> {
 }
 
 /// A page's items shown, with the token of the next.
+/// Bytes of metadata that name rows: the rest is counted.
+const NAMES_BYTES: usize = 1024;
+
+/// Names the rows of a list that cannot be understood beside the answer.
+fn name_unread<T>(answer: &mut Response<T>, rows: &[String]) {
+    let mut said = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        if said.len() + row.len() > NAMES_BYTES && i > 0 {
+            said.push_str(&format!(" And {} more.", rows.len() - i));
+            break;
+        }
+        let space = if i == 0 { "" } else { " " };
+        let visible = row
+            .chars()
+            .map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' });
+        said.push_str(space);
+        said.extend(visible.take(NAMES_BYTES));
+    }
+    if let Some(value) = MetadataValue::try_from(said).ok().filter(|v| !v.is_empty()) {
+        answer.metadata_mut().insert(UNREAD_ROWS, value);
+    }
+}
+
 fn shown<T, W>(page: Page<T>, show: impl Fn(&T) -> W) -> (Vec<W>, String) {
     (
         page.items.iter().map(show).collect(),

@@ -3,10 +3,10 @@
 use crate::http::ask;
 use crate::world::World;
 use async_trait::async_trait;
-use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Query};
+use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query};
 use echelon_gateway::Config;
 use echelon_io_process::shutdown::End;
-use echelon_io_storage::{MemoryStore, Status, Store, StoreError};
+use echelon_io_storage::{Durability, MemoryStore, Reading, Status, Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -38,7 +38,7 @@ impl Hanging {
 
 #[async_trait]
 impl Store for Hanging {
-    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         // Each list of jobs begins with this read; the gateway itself reads pools to decide by.
         let lists = matches!(query, Query::Pools) && consistency == Consistency::Quorum;
         if lists && *self.hangs.borrow() {
@@ -64,6 +64,10 @@ impl Store for Hanging {
 
     async fn migrate(&self) -> Result<Status, StoreError> {
         self.inner.migrate().await
+    }
+
+    async fn durability(&self) -> Durability {
+        self.inner.durability().await
     }
 }
 

@@ -136,7 +136,10 @@ pub fn ranges() -> impl Strategy<Value = RangeSet> {
 }
 
 fn code() -> impl Strategy<Value = ReasonCode> {
-    select(ReasonCode::ALL)
+    prop_oneof![
+        9 => select(ReasonCode::ALL),
+        1 => (1..=u32::MAX).prop_map(ReasonCode::from_number),
+    ]
 }
 
 pub fn reason() -> impl Strategy<Value = Reason> {

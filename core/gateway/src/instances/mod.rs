@@ -92,6 +92,7 @@ pub async fn list_instances<F: Facts>(
         items: walk.found,
         next: next.map(|position| page::seal(&asked, &position)),
         total: None,
+        unread: Vec::new(),
     };
     Ok(InstancePage {
         job: walk.scene.head.job,

@@ -81,6 +81,8 @@ mod siting;
 #[cfg(test)]
 mod trace;
 #[cfg(test)]
+mod unread;
+#[cfg(test)]
 mod volumes;
 #[cfg(test)]
 mod wakes;
