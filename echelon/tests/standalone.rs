@@ -183,6 +183,18 @@ fn everything_outlives_the_process() {
 }
 
 #[test]
+fn what_was_scaled_away_comes_back_with_the_next_scale() {
+    let folder = tempfile::tempdir().unwrap();
+    let standalone = Standalone::start(folder.path());
+    standalone.printed(&["job", "run", &example("service")]);
+    standalone.running("ticker", 2);
+    for n in [4, 2, 4] {
+        standalone.printed(&["job", "scale", "ticker", &n.to_string()]);
+        standalone.running("ticker", n);
+    }
+}
+
+#[test]
 fn the_demo_runs_on_both_clusters() {
     let output = plain().arg("demo").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -7,13 +7,7 @@
 pub mod convert;
 pub mod recordio;
 
-#[expect(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::too_many_lines,
-    reason = "generated"
-)]
+#[expect(missing_docs, clippy::all, clippy::pedantic, reason = "generated")]
 mod packages {
     include!(concat!(env!("OUT_DIR"), "/packages.rs"));
 }

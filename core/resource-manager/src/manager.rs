@@ -9,7 +9,7 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::openings::Openings;
 use crate::ops::Ops;
-use crate::picture::Picture;
+use crate::picture::{ClusterView, JobView, Picture};
 use crate::tombstones::Tombstone;
 use crate::{figures, plan, reports};
 use echelon_core_model::claim::ClaimId;
@@ -264,9 +264,13 @@ impl ResourceManager {
         out: &mut Vec<Effect>,
     ) {
         let cluster = report.cluster.clone();
+        let known = self.is_heard(&cluster);
         let Some(heard) = reports::heard(&mut self.picture, link, report, now) else {
             return;
         };
+        if !known && self.is_heard(&cluster) {
+            self.write_held_by(&cluster);
+        }
         if let Some(newer) = heard.superseded.filter(|e| *e > self.epoch) {
             let why = format!("the shard of cluster {cluster} obeys resource manager epoch {newer}");
             self.step_down(why, out);
@@ -282,6 +286,19 @@ impl ResourceManager {
         self.after_ended(&cluster, &heard.jobs, now, out);
         self.catch_up(&cluster, &heard.jobs, now, out);
         self.dirty.extend(heard.jobs);
+    }
+
+    fn is_heard(&self, cluster: &ClusterId) -> bool {
+        let view = self.picture.clusters.get(cluster);
+        view.is_some_and(ClusterView::is_heard)
+    }
+
+    /// What a cluster has, or that it is silent, is known now: rows of jobs with a part there are looked at that stood until then.
+    pub(crate) fn write_held_by(&mut self, cluster: &ClusterId) {
+        let held = |job: &JobView| job.durable.holders.contains_key(cluster);
+        let jobs = self.picture.jobs.iter().filter(|(_, job)| held(job));
+        self.unwritten.extend(jobs.map(|(id, _)| *id));
+        self.due = true;
     }
 
     /// Asks a shard for a full report, if there is a stream to it.

@@ -167,6 +167,12 @@ impl ClusterView {
         }
     }
 
+    /// Whether its shard has told this leader all that it has.
+    #[must_use]
+    pub const fn is_heard(&self) -> bool {
+        self.settled || self.fulls > 0
+    }
+
     /// Whether grants may be raised there.
     #[must_use]
     pub fn takes_grants(&self) -> bool {

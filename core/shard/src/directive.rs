@@ -176,6 +176,7 @@ impl Shard {
         if rewish {
             if known.is_none_or(|k| k.spec_version != wish.spec_version) {
                 group.spec = None;
+                group.spec_since = self.now;
             }
             group.wish = Some(wish);
         }

@@ -28,6 +28,7 @@ use crate::recover::Recovery;
 use crate::release::Leaving;
 use crate::replace::Replacing;
 use crate::report::Telling;
+use crate::specs::UnreadSpec;
 use crate::stranger::Strangers;
 use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::gang::Peers;
@@ -116,7 +117,8 @@ pub struct Shard {
     /// Hosts that are to be empty, as last looked at.
     pub(crate) draining: BTreeMap<HostId, Drain>,
     pub(crate) taking: BTreeSet<(u32, Generation, InstanceRange)>,
-    pub(crate) reading_specs: BTreeSet<(JobId, u32)>,
+    /// Specs that were asked for and are not read.
+    pub(crate) unread_specs: BTreeMap<(JobId, u32), UnreadSpec>,
     pub(crate) refreshing: BTreeSet<JobId>,
     pub(crate) orders: Orders,
     pub(crate) alone: Alone,
@@ -192,7 +194,7 @@ impl Shard {
             leaving: Leaving::default(),
             draining: BTreeMap::new(),
             taking: BTreeSet::new(),
-            reading_specs: BTreeSet::new(),
+            unread_specs: BTreeMap::new(),
             refreshing: BTreeSet::new(),
             orders: Orders::default(),
             alone: Alone::default(),
@@ -276,6 +278,7 @@ impl Shard {
             self.keep_contact();
         }
         self.keep_reading();
+        self.tell_unread_specs();
         self.keep_control();
         self.chase_launches();
         self.chase_overdue();
@@ -303,7 +306,7 @@ impl Shard {
             self.ask_placement();
             self.send_kills();
             // A run whose spec is not read yet has no room that could be counted.
-            let counted = !self.is_recovering() && self.reading_specs.is_empty();
+            let counted = !self.is_recovering() && !self.reads_specs();
             self.hosts.set_complete(counted);
             if self.contact.subscribed && !self.suspended {
                 self.discard_volumes();

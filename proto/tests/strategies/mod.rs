@@ -467,11 +467,11 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
         at(),
         ended,
         vec(host_id(), 0..3),
-        (of(held_volume()), any::<u32>(), of(failure())),
+        (of(held_volume()), any::<u32>(), of(failure()), any::<bool>()),
     );
     fields.prop_map(
         |(generation, run, older, attempts, not_before, ended, avoid, rest)| {
-            let (volume, failed_version, failure) = rest;
+            let (volume, failed_version, failure, unsettled) = rest;
             InstanceRecord {
                 generation,
                 run,
@@ -479,6 +479,7 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
                 attempts,
                 not_before,
                 ended,
+                unsettled,
                 avoid: avoid.into(),
                 volume: volume.map(Box::new),
                 failed_version,

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::{Config, ResourceManager};
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};
+use echelon_core_model::job::JobState;
 use echelon_core_model::store::{Answer, Decision, Leadership, Op, OpFailure, OpResult, Query, Role};
 use echelon_core_model::{ClusterId, Epoch, ReasonCode, RunState, Span, Timestamp};
 
@@ -53,6 +54,42 @@ fn a_new_leader_rebuilds_and_changes_nothing() {
         case.trace
     );
     assert_eq!(case.rm.leading(), Some(Epoch(4)));
+}
+
+#[test]
+fn a_new_leader_tells_nothing_of_a_job_before_all_of_its_holders_were_heard() {
+    let mut case = Case::with(&[("a", 8), ("b", 4)]);
+    let job = case.job(1, service(9).spread());
+    case.run_for(Span::minutes(35));
+    let stands = case.progress(job).unwrap();
+    assert_eq!(stands.state, JobState::Running);
+    let events = case.events_of(job);
+    // Its first order to one of them is on its way for a while.
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    case.fail_over();
+    case.run_for(Span::seconds(8));
+    assert_eq!(case.progress(job).unwrap(), stands);
+    case.arrive();
+    case.run_for(Span::seconds(8));
+    let after = case.progress(job).unwrap();
+    assert_eq!((after.state, after.since), (stands.state, stands.since));
+    assert_eq!(after.created_at, stands.created_at);
+    assert_eq!(case.events_of(job), events);
+}
+
+#[test]
+fn a_job_on_a_cluster_that_stays_silent_has_not_gone_back_to_waiting() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, service(4));
+    case.run_for(Span::minutes(5));
+    let stands = case.progress(job).unwrap();
+    let events = case.events_of(job);
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    case.fail_over();
+    case.run_for(Span::minutes(10));
+    let silent = case.progress(job).unwrap();
+    assert_eq!((silent.state, silent.since), (stands.state, stands.since));
+    assert_eq!(case.events_of(job), events);
 }
 
 /// What stands in the end: active instances by cluster and what waits why, by job.

@@ -27,6 +27,8 @@ mod durability;
 #[cfg(test)]
 mod evidence;
 #[cfg(test)]
+mod facts;
+#[cfg(test)]
 mod framework;
 #[cfg(test)]
 mod gang_claims;

@@ -46,6 +46,8 @@ pub struct World {
     pub slow_bucket: Option<u16>,
     /// Reads of the switches stall.
     pub slow_control: bool,
+    /// Reads of specs stall.
+    pub slow_specs: bool,
     pub now: Timestamp,
     pub stalled: VecDeque<(OpId, Op)>,
     /// What agents say of logs; `None`: nothing.
@@ -141,6 +143,7 @@ impl World {
             storage: Storage::Works,
             slow_bucket: None,
             slow_control: false,
+            slow_specs: false,
             now: Timestamp(1_000_000),
             stalled: VecDeque::new(),
             logs: Some(wrote(b"hello\n")),
@@ -477,6 +480,7 @@ impl World {
         };
         let slow = matches!(&op, Op::Read(Query::BlockBucket(_, b), _) if Some(*b) == self.slow_bucket);
         let slow = slow || self.slow_control && matches!(op, Op::Read(Query::Control, _));
+        let slow = slow || self.slow_specs && matches!(op, Op::Read(Query::Spec(..), _));
         if stalls || slow {
             self.stalled.push_back((id, op));
             return;
@@ -503,6 +507,7 @@ impl World {
         self.storage = Storage::Works;
         self.slow_bucket = None;
         self.slow_control = false;
+        self.slow_specs = false;
         for (id, op) in std::mem::take(&mut self.stalled) {
             self.operate(id, op);
         }

@@ -222,6 +222,7 @@ impl<'a> HostsOut<'a> {
             attempts,
             not_before,
             ended,
+            unsettled,
             avoid,
             volume,
             failed_version,
@@ -238,6 +239,7 @@ impl<'a> HostsOut<'a> {
             avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
             volume: volume.as_ref().map(|v| self.volume(v)),
             failed_version: *failed_version,
+            unsettled: *unsettled,
             failure: failure.as_deref().map(Wire::to_wire),
         }
     }
@@ -316,6 +318,7 @@ impl HostsIn {
             attempts: message.attempts,
             not_before: Timestamp(message.not_before_ms),
             ended: ended.transpose()?,
+            unsettled: message.unsettled,
             avoid: avoid.collect::<Result<_, _>>()?,
             volume: volume.transpose()?.map(Box::new),
             failed_version: message.failed_version,
