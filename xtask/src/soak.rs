@@ -7,9 +7,9 @@ use echelon_tests::servers;
 
 use crate::phases::{cargo, command};
 
-/// What CI plays. It is the same on a busy machine: what it fails for is lost or doubled work, work that is not as wanted in
+/// What CI plays, and what is played when no option is given. It is the same on a busy machine: what it fails for is lost or doubled work, work that is not as wanted in
 /// the end, wrong answers, and a recovery that takes three times as long as promised.
-pub const CI: [&str; 8] = [
+const CI: [&str; 8] = [
     "--minutes",
     "5",
     "--faults",
@@ -29,23 +29,18 @@ pub const BUILD: [&str; 5] = [
     "--bins",
 ];
 
-/// Plays a soak with these options.
+/// Plays a soak with these options, or the one of CI.
 ///
 /// # Errors
 /// Something is missing, does not build, or a promise was broken.
 pub fn run(options: &[String]) -> Result<()> {
     servers::fetch_jars()?;
     cargo(&BUILD, &[])?;
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    play(&options)
-}
-
-/// Plays a soak with what is built.
-///
-/// # Errors
-/// The program is not there, or a promise was broken.
-pub fn play(options: &[&str]) -> Result<()> {
     let program = program()?;
+    let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+    if options.is_empty() {
+        options.extend(CI);
+    }
     let status = command(&program.to_string_lossy()).args(options).status();
     let status = status.with_context(|| format!("run {}", program.display()))?;
     if !status.success() {

@@ -9,6 +9,9 @@ use crate::{Broken, Rule, TOLERANCE_MS};
 /// Answers that say "not now"; any other refusal of what is valid is wrong.
 const NOT_NOW: [u16; 5] = [408, 429, 500, 503, 504];
 
+/// What another conflict than a lasting one says.
+const TRY_AGAIN: &str = "ABORTED";
+
 /// The state of a job of which each instance succeeded.
 const SUCCEEDED: &str = "JOB_STATE_SUCCEEDED";
 
@@ -74,7 +77,9 @@ fn refused(request: &Request<'_>, known: &BTreeMap<&str, Known>) -> Option<Broke
     match outcome {
         Outcome::Done => None,
         Outcome::Unknown { why } => Some(Broken::new(Rule::Error, at, format!("{:?}: {why}", request.what))),
-        Outcome::Refused { status, text } if NOT_NOW.contains(status) => {
+        Outcome::Refused { status, text }
+            if NOT_NOW.contains(status) || (*status == 409 && text.contains(TRY_AGAIN)) =>
+        {
             let text = format!("{:?}: {status} {text}", request.what);
             Some(Broken::new(Rule::Error, at, text))
         }

@@ -121,6 +121,17 @@ pub enum TaskEnd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
+    /// What is judged, said before anything else happens.
+    Started {
+        /// The day.
+        date: String,
+        /// What it runs on.
+        machine: String,
+        /// The commit that runs.
+        commit: String,
+        /// The processes: `federation` or `standalone`.
+        shape: String,
+    },
     /// A task began. It says so itself.
     Began {
         /// Its job's name.

@@ -164,10 +164,36 @@ pub(crate) fn late(history: &History, within: u64) -> Vec<Broken> {
     broken
 }
 
-/// A row for each fault with the rules broken from its beginning on, and one for what is wrong in the end. `of_run` has
-/// what all rows of the run share.
+/// What all rows of a run share; none of a history that does not say what it is about.
+fn of_run(history: &History) -> Option<Row> {
+    history.lines.iter().find_map(|line| match &line.event {
+        Event::Started {
+            date,
+            machine,
+            commit,
+            shape,
+        } => Some(Row {
+            date: date.clone(),
+            machine: machine.clone(),
+            commit: commit.clone(),
+            shape: shape.clone(),
+            fault: String::new(),
+            counts: Counts::default(),
+            acknowledged_ms: None,
+            recovery_ms: None,
+            lasted_ms: None,
+        }),
+        _ => None,
+    })
+}
+
+/// A row for each fault with the rules broken from its beginning on, and one for what is wrong in the end; none of a
+/// history that does not say what it is about.
 #[must_use]
-pub fn count_by_fault(history: &History, broken: &[Broken], of_run: &Row) -> Vec<Row> {
+pub fn count_by_fault(history: &History, broken: &[Broken]) -> Vec<Row> {
+    let Some(of_run) = of_run(history) else {
+        return Vec::new();
+    };
     let faults = faults(history);
     let mut rows: Vec<Row> = faults
         .iter()

@@ -1,8 +1,8 @@
 //! Histories that must pass, and one change to each that must fail.
 
 use crate::{
-    Broken, Counts, Event, GroupCounts, History, JobView, Kind, Line, Outcome, Row, Rule, TaskEnd, Wish,
-    count_by_fault, judge, markdown,
+    Broken, Event, GroupCounts, History, JobView, Kind, Line, Outcome, Rule, TaskEnd, Wish, count_by_fault,
+    judge, markdown,
 };
 
 #[derive(Default)]
@@ -469,30 +469,25 @@ fn a_history_is_read_as_it_was_written() {
 
 #[test]
 fn what_breaks_is_counted_with_the_fault_before_it() {
-    let of_run = Row {
+    let started = Event::Started {
         date: "2026-11-24".to_owned(),
         machine: "two cores".to_owned(),
         commit: "abc1234".to_owned(),
         shape: "federation".to_owned(),
-        fault: String::new(),
-        counts: Counts::default(),
-        acknowledged_ms: None,
-        recovery_ms: None,
-        lasted_ms: None,
     };
     let probed = |fault: u32, began: u64| Event::Probed {
         fault,
         acknowledged: Some(began - 100),
         began: Some(began),
     };
-    let play = fault(good(), 1, 2200, false).at(5200, probed(1, 5200));
+    let play = fault(good().at(0, started), 1, 2200, false).at(5200, probed(1, 5200));
     let play = fault(play, 2, 20_000, false)
         .at(29_000, probed(2, 29_000))
         .began(30_000, "batch", 0, "b.2")
         .gone(31_000, "b.2")
         .gone(32_000, "s.1");
     let play = over(play, 40_000);
-    let rows = count_by_fault(&play.history, &play.broken(), &of_run);
+    let rows = count_by_fault(&play.history, &play.broken());
     let told: Vec<(&str, usize, usize, Option<u64>)> = rows
         .iter()
         .map(|row| {
@@ -515,5 +510,9 @@ fn what_breaks_is_counted_with_the_fault_before_it() {
     let table = markdown(&rows);
     let line = table.lines().find(|line| line.contains("kill-shard")).unwrap();
     assert!(line.contains("| 2 | 0 | 1 | 0 | 0 |"), "{table}");
-    assert!(line.contains("9.0 s, 9.0 s"), "{table}");
+    assert!(
+        line.contains("9.0 s, 9.0 s") && line.contains("abc1234"),
+        "{table}"
+    );
+    assert_eq!(count_by_fault(&good().history, &[]), []);
 }

@@ -36,7 +36,7 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = Shape::Federation)]
     shape: Shape,
     /// Cassandra nodes, 1 to 3
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     cassandra: u8,
     /// Watchers of jobs
     #[arg(long, default_value_t = 100)]
@@ -85,7 +85,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         None => soak(arguments)?,
     };
     let within = Duration::from_secs(arguments.recover_within);
-    report::report(&history, arguments.shape, within, arguments.table.as_deref())
+    report::report(&history, within, arguments.table.as_deref())
 }
 
 fn soak(arguments: &Arguments) -> Result<History> {
@@ -107,6 +107,7 @@ fn soak(arguments: &Arguments) -> Result<History> {
         std::env::temp_dir().join(name)
     });
     let recorder = Arc::new(Recorder::new(&path)?);
+    recorder.tell(report::started(arguments.shape)?)?;
     println!("the history is written to {}", path.display());
     match arguments.shape {
         Shape::Federation => {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use echelon_tests_judge::{Broken, Counts, History, Row, Rule, count_by_fault, date_of, judge, markdown};
+use echelon_tests_judge::{Broken, Event, History, Row, Rule, count_by_fault, date_of, judge, markdown};
 
 use crate::clock;
 use crate::fault::Shape;
@@ -32,10 +32,10 @@ const HARD: [Rule; 7] = [
 ///
 /// # Errors
 /// The table cannot be written.
-pub fn report(history: &History, shape: Shape, within: Duration, table: Option<&Path>) -> Result<bool> {
+pub fn report(history: &History, within: Duration, table: Option<&Path>) -> Result<bool> {
     let broken = judge(history, u64::try_from(within.as_millis())?);
     show(&broken);
-    let rows = count_by_fault(history, &broken, &of_run(shape)?);
+    let rows = count_by_fault(history, &broken);
     println!("\n{}", markdown(&rows));
     if let Some(path) = table {
         let mut file = OpenOptions::new()
@@ -79,18 +79,16 @@ fn show(broken: &[Broken]) {
     }
 }
 
-/// What all rows of this run share.
-fn of_run(shape: Shape) -> Result<Row> {
-    Ok(Row {
+/// What is judged.
+///
+/// # Errors
+/// There is no clock.
+pub fn started(shape: Shape) -> Result<Event> {
+    Ok(Event::Started {
         date: date_of(clock::wall()?),
         machine: machine(),
         commit: commit(),
         shape: shape.name().to_owned(),
-        fault: String::new(),
-        counts: Counts::default(),
-        acknowledged_ms: None,
-        recovery_ms: None,
-        lasted_ms: None,
     })
 }
 
