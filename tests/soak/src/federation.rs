@@ -37,6 +37,8 @@ pub struct Federation {
     cassandra: Cassandra,
     zookeeper: ZooKeeper,
     n_cassandra: u8,
+    /// How often each fault came.
+    turns: BTreeMap<String, u32>,
     net: LoopbackNet,
     // last, so that the processes are gone before their files
     work: WorkFolder,
@@ -56,6 +58,7 @@ impl Federation {
             cassandra,
             zookeeper,
             n_cassandra,
+            turns: BTreeMap::new(),
             net: LoopbackNet::take()?,
             work: WorkFolder::new("soak")?,
         };
@@ -287,7 +290,10 @@ impl World for Federation {
         CLUSTERS.map(|cluster| self.agent_log(cluster)).into()
     }
 
-    fn target(&mut self, fault: Fault, turn: u32) -> Result<Target> {
+    fn target(&mut self, fault: Fault) -> Result<Target> {
+        let count = self.turns.entry(fault.to_string()).or_default();
+        let turn = *count;
+        *count += 1;
         let cluster = if turn.is_multiple_of(2) { "east" } else { "west" };
         let suffers = match fault.subject {
             Subject::Shard

@@ -136,7 +136,7 @@ impl Play<'_> {
         for fault in faults {
             let number = self.n_faults;
             self.n_faults += 1;
-            let target = self.world.target(*fault, number)?;
+            let target = self.world.target(*fault)?;
             let began = self.recorder.tell(Event::FaultBegan {
                 fault: number,
                 name: name_of(faults),

@@ -78,7 +78,7 @@ impl World for Standalone {
         Vec::new()
     }
 
-    fn target(&mut self, _fault: Fault, _turn: u32) -> Result<Target> {
+    fn target(&mut self, _fault: Fault) -> Result<Target> {
         Ok(Target {
             names: vec!["standalone".to_owned()],
             cluster: None,

@@ -30,11 +30,11 @@ pub trait World {
     /// Logs of the simulated agents.
     fn agent_logs(&self) -> Vec<PathBuf>;
 
-    /// Chooses what a fault hits now; `turn` counts the faults.
+    /// Chooses what a fault hits now: each time it comes, another one of those that are alike.
     ///
     /// # Errors
     /// There is nothing to hit.
-    fn target(&mut self, fault: Fault, turn: u32) -> Result<Target>;
+    fn target(&mut self, fault: Fault) -> Result<Target>;
 
     /// Begins a fault.
     ///
