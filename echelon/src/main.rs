@@ -1,9 +1,11 @@
 //! `echelon`: reads the command line, runs the one thing it asks for, and turns what became of it into an exit code.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use clap::{CommandFactory, Parser, Subcommand};
 use echelon::roles::Role;
 use echelon::{bench, demo, storage};
 use echelon_cli::exit::Exit;
+use echelon_cli::output;
 use echelon_cli::{Context, Failure, Global};
 use echelon_io_process::Shutdown;
 use echelon_io_process::logs::{self, LogFormat};
@@ -12,12 +14,7 @@ use std::time::Duration;
 
 /// One scheduler over many Mesos clusters
 #[derive(Debug, Parser)]
-#[command(
-    name = "echelon",
-    version,
-    propagate_version = true,
-    disable_help_subcommand = true
-)]
+#[command(name = "echelon", version, propagate_version = true)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -78,11 +75,13 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Bench(which) => until_done(async |shutdown| bench::run(which, shutdown).await).await,
         Command::Storage(verb) => storage::run(verb).await.map_err(|error| failure(&error)),
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "echelon", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "echelon", &mut script);
+            output::bytes(&script);
             Ok(())
         }
         Command::Version => {
-            println!("echelon {}", env!("CARGO_PKG_VERSION"));
+            output::line(format_args!("echelon {}", env!("CARGO_PKG_VERSION")));
             Ok(())
         }
     }
@@ -107,7 +106,7 @@ fn failure(error: &anyhow::Error) -> Failure {
 
 fn end(failure: &Failure) -> ExitCode {
     if !failure.message.is_empty() {
-        eprintln!("echelon: {failure}");
+        output::remark(format_args!("echelon: {failure}"));
     }
     ExitCode::from(failure.exit as u8)
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use echelon_cli::exit::Exit;
+use echelon_cli::output;
 use echelon_io_membership::{Membership, MembershipError};
 use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
@@ -156,7 +157,7 @@ pub fn watch_panics() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tell(panic);
-        eprintln!("echelon: a panic ends this process; please report it with the lines above");
+        output::remark("echelon: a panic ends this process; please report it with the lines above");
         std::process::abort();
     }));
 }

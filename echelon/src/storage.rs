@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use echelon_cli::output;
 
 /// What to do with a storage.
 #[derive(Debug, Subcommand)]
@@ -33,12 +34,15 @@ pub async fn run(storage: Storage) -> Result<()> {
         Storage::Migrate(_) => store.migrate().await.context("carry out the migrations")?,
         Storage::Status(_) => store.status().await.context("ask how the storage stands")?,
     };
-    println!(
+    output::line(format_args!(
         "storage:   {}\nmigration: {} of {}",
         status.place, status.version, status.latest
-    );
+    ));
     if status.version < status.latest {
-        println!("to do:     echelon storage migrate --storage {}", which.storage);
+        output::line(format_args!(
+            "to do:     echelon storage migrate --storage {}",
+            which.storage
+        ));
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ mod counter;
 mod daemons;
 #[path = "standalone/gangs.rs"]
 mod gangs;
+#[path = "standalone/liars.rs"]
+mod liars;
 #[path = "standalone/logs.rs"]
 mod logs;
 #[path = "standalone/updates.rs"]

@@ -4,6 +4,8 @@
 //! Nothing here decides or does I/O. Services are generated with the feature `grpc` only.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "grpc")]
+pub mod codec;
 pub mod convert;
 pub mod recordio;
 

@@ -71,6 +71,7 @@ pub async fn list_volumes<F: Facts>(
     Ok(Page {
         items,
         next: hosts.next,
+        total: None,
     })
 }
 

@@ -233,17 +233,25 @@ impl ResourceManager {
             }
             _ if self.phase == Phase::Follower => {}
             Event::ShardOpened { cluster, link } => {
-                reports::opened(&mut self.picture, &cluster, link, now);
-                self.ask(&cluster, now, out);
-                self.tell_control(&cluster, out);
-                self.due = true;
-                self.dirty.extend(self.picture.live().map(|(id, _)| id));
+                if !self.is_quarantined(&cluster, now) {
+                    reports::opened(&mut self.picture, &cluster, link, now);
+                    self.greet(&cluster, out);
+                    self.ask(&cluster, now, out);
+                    self.tell_control(&cluster, out);
+                    self.due = true;
+                    self.dirty.extend(self.picture.live().map(|(id, _)| id));
+                }
             }
             Event::ShardClosed { link } => {
                 reports::closed(&mut self.picture, link);
                 self.due = true;
             }
             Event::Report(link, report) => self.heard(link, report, now, out),
+            Event::Unreadable { link, why } => {
+                if let Some(cluster) = reports::cluster_of(&self.picture, link) {
+                    self.quarantine(&cluster, why, now, out);
+                }
+            }
             Event::Hint(job) => self.read_head(job, now, out),
             Event::PoolsHint => {
                 self.read_pools(now, out);
@@ -264,6 +272,11 @@ impl ResourceManager {
         out: &mut Vec<Effect>,
     ) {
         let cluster = report.cluster.clone();
+        if let Some(of) = reports::false_name(&self.picture, link, &report) {
+            let why = format!("it reports as the shard of cluster {cluster}");
+            self.quarantine(&of, why, now, out);
+            return;
+        }
         let known = self.is_heard(&cluster);
         let Some(heard) = reports::heard(&mut self.picture, link, report, now) else {
             return;
@@ -272,8 +285,7 @@ impl ResourceManager {
             self.write_held_by(&cluster);
         }
         if let Some(newer) = heard.superseded.filter(|e| *e > self.epoch) {
-            let why = format!("the shard of cluster {cluster} obeys resource manager epoch {newer}");
-            self.step_down(why, out);
+            self.check_epoch(&cluster, newer, now, out);
             return;
         }
         if heard.ask {

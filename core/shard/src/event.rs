@@ -67,6 +67,15 @@ pub enum Effect {
     Cluster(hosts::Call),
     /// Send to the resource manager at the other end of a stream.
     Report(LinkId, Report),
+    /// Read on from a stream: its opener is proven. Before, no more than its first message need be read.
+    Admit(LinkId),
+    /// End a stream, with what was sent over it before.
+    Refuse {
+        /// The stream.
+        link: LinkId,
+        /// Why, for people at both ends.
+        why: String,
+    },
     /// Choose hosts, on a worker thread, and answer with `Event::Placed`.
     Place(placement::Problem),
     /// Read the ends of the logs of a run that has ended and answer with `Event::Tails`.

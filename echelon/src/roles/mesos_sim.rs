@@ -5,6 +5,7 @@ use super::shard::cluster_name;
 use crate::process::Process;
 use anyhow::{Context, Result};
 use clap::Args;
+use echelon_cli::output;
 use echelon_core_model::Span;
 use echelon_io_mesos_sim::{AgentShape, Bundle, Config, Exec, Mode, Virtual, serve};
 use echelon_io_process::config::Common;
@@ -132,6 +133,9 @@ pub(super) async fn run(options: MesosSimOptions) -> Result<()> {
         config.listen.set_port(port);
     }
     let running = serve(config, &process.shutdown).await?;
-    println!("echelon mesos-sim: master at http://{}", running.address);
+    output::line(format_args!(
+        "echelon mesos-sim: master at http://{}",
+        running.address
+    ));
     process.ended().await
 }

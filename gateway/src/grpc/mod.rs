@@ -29,6 +29,7 @@ use echelon_proto::echelon::v1::job_service_server::JobServiceServer;
 use echelon_proto::echelon::v1::pool_service_server::PoolServiceServer;
 use echelon_proto::echelon::v1::volume_service_server::VolumeServiceServer;
 use tonic::service::Routes;
+use tonic_health::server::HealthReporter;
 
 /// Why the services cannot be made: a mistake in the build.
 pub(crate) type ReflectionError = tonic_reflection::server::Error;
@@ -47,23 +48,23 @@ pub(crate) fn api(gateway: &Gateway) -> Routes {
         .add_service(EventServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
 }
 
-/// All services with reflection of both versions and health.
-pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError> {
+/// The services of the public API.
+pub(crate) const SERVICES: [&str; 9] = [
+    "echelon.v1.JobService",
+    "echelon.v1.InstanceService",
+    "echelon.v1.PoolService",
+    "echelon.v1.ClusterService",
+    "echelon.v1.HostService",
+    "echelon.v1.HostPoolService",
+    "echelon.v1.VolumeService",
+    "echelon.v1.ControlService",
+    "echelon.v1.EventService",
+];
+
+/// All services with reflection of both versions and health, and what sets the health.
+pub(crate) fn routes(gateway: &Gateway) -> Result<(Routes, HealthReporter), ReflectionError> {
     let reflection = || {
-        [
-            "echelon.v1.JobService",
-            "echelon.v1.InstanceService",
-            "echelon.v1.PoolService",
-            "echelon.v1.ClusterService",
-            "echelon.v1.HostService",
-            "echelon.v1.HostPoolService",
-            "echelon.v1.VolumeService",
-            "echelon.v1.ControlService",
-            "echelon.v1.EventService",
-            "grpc.health.v1.Health",
-        ]
-        .into_iter()
-        .fold(
+        SERVICES.into_iter().chain(["grpc.health.v1.Health"]).fold(
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET),
@@ -71,23 +72,20 @@ pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError>
         )
     };
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<JobServiceServer<Gateway>>().await;
-    health.set_serving::<InstanceServiceServer<Gateway>>().await;
-    health.set_serving::<PoolServiceServer<Gateway>>().await;
-    health.set_serving::<ClusterServiceServer<Gateway>>().await;
-    health.set_serving::<HostServiceServer<Gateway>>().await;
-    health.set_serving::<HostPoolServiceServer<Gateway>>().await;
-    health.set_serving::<VolumeServiceServer<Gateway>>().await;
-    health.set_serving::<ControlServiceServer<Gateway>>().await;
-    health.set_serving::<EventServiceServer<Gateway>>().await;
-    Ok(api(gateway)
+    let routes = api(gateway)
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?))
+        .add_service(reflection().build_v1alpha()?);
+    Ok((routes, health))
 }
 
 fn page(size: i32, token: String) -> PageRequest {
     PageRequest { size, token }
+}
+
+/// How many there are on all pages, where that was counted.
+fn total<T>(page: &Page<T>) -> Option<i64> {
+    page.total.map(|n| i64::try_from(n).unwrap_or(i64::MAX))
 }
 
 /// A page's items shown, with the token of the next.

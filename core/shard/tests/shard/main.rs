@@ -59,6 +59,8 @@ mod losses;
 mod moves;
 mod offers;
 #[cfg(test)]
+mod openers;
+#[cfg(test)]
 mod peers;
 #[cfg(test)]
 mod pods;
