@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::phases::{self, Phases};
 use crate::{deny, seed_of_properties, setup, soak};
 
-/// Binaries without tests of their own, and what each test of seeds is named by.
+/// The worlds of the simulation.
 const SIMULATION: [&str; 7] = [
     "test",
     "--workspace",
@@ -18,7 +18,7 @@ const SIMULATION: [&str; 7] = [
     "--no-fail-fast",
 ];
 
-/// All tests but those of the simulation.
+/// Every test.
 const TESTS: [&str; 5] = [
     "test",
     "--workspace",

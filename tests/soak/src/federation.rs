@@ -155,6 +155,7 @@ impl Federation {
             "work_dir".into(),
             text(self.work.folder(&format!("agents-{cluster}"))?.display()),
         );
+        config.insert("run_log".into(), text(self.agent_log(cluster).display()));
         self.start_process(&format!("master-{cluster}"), "mesos-sim", &config, None)
     }
 

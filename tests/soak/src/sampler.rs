@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use echelon_tests_judge::{Event, Line, TaskEnd};
 use serde_json::Value;
 
@@ -87,7 +87,7 @@ impl Sampler {
                 let is_last = stopped.load(Ordering::SeqCst);
                 eye.look()?;
                 if is_last {
-                    return Ok(());
+                    return eye.check_logs();
                 }
                 thread::sleep(LOOK_EVERY);
             }
@@ -129,7 +129,7 @@ impl Sampler {
         self.stop.store(true, Ordering::SeqCst);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(done)) => done,
-            Some(Err(_)) => anyhow::bail!("the sampler panicked"),
+            Some(Err(_)) => bail!("the sampler panicked"),
             None => Ok(()),
         }
     }
@@ -142,6 +142,15 @@ impl Drop for Sampler {
 }
 
 impl Eye {
+    /// A log that was never written would let every comparison with it pass.
+    fn check_logs(&self) -> Result<()> {
+        let unwritten = self.logs.iter().find(|log| log.reader.is_none());
+        match unwritten {
+            Some(log) => bail!("no agent has written its log {}", log.path.display()),
+            None => Ok(()),
+        }
+    }
+
     fn look(&mut self) -> Result<()> {
         for line in self.marks.lines()? {
             self.mark(serde_json::from_str(&line).with_context(|| format!("a mark: {line}"))?)?;

@@ -58,8 +58,15 @@ fn run(sandbox: &Sandbox) -> io::Result<()> {
 
 /// Notes the end, then tells it: what is told was noted.
 fn told(sandbox: &Sandbox, order: &Order, ended: &Ended) -> io::Result<()> {
-    order.log.iter().try_for_each(|log| log.ended(Some(ended)))?;
+    noted(order.log.as_ref().map(|log| log.ended(Some(ended))));
     sandbox.tell_ended(ended)
+}
+
+/// A log that cannot be written costs no task: the standard error of a supervisor says so.
+fn noted(written: Option<io::Result<()>>) {
+    if let Some(Err(error)) = written {
+        eprintln!("mesos-sim-supervise: cannot write the log of runs: {error}");
+    }
 }
 
 fn start(sandbox: &Sandbox, order: &Order) -> io::Result<Child> {
@@ -100,7 +107,7 @@ async fn watch(
             started: "ended at once".to_owned(),
         })
     };
-    order.log.iter().try_for_each(|log| log.began(pid))?;
+    noted(order.log.as_ref().map(|log| log.began(pid)));
     sandbox.tell_started(&Started {
         supervisor: known(std::process::id()),
         task: known(pid),
