@@ -189,7 +189,7 @@ async fn simulate(
     shutdown: &Shutdown,
 ) -> Result<sim::Running> {
     let mode = match tasks {
-        Tasks::Processes => mesos_sim::exec(folder.mesos(name))?,
+        Tasks::Processes => mesos_sim::exec(folder.mesos(name), None)?,
         Tasks::Virtual => mesos_sim::virtual_tasks(),
     };
     let free = mesos_sim::cluster(name.to_owned(), hosts, mode);
