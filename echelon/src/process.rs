@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use echelon_cli::exit::Exit;
-use echelon_io_membership::{Membership, MembershipError};
+use echelon_io_membership::{Membership, MembershipError, Timeouts};
 use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
@@ -15,9 +15,6 @@ use std::time::Duration;
 
 /// This build's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// A leader that ZooKeeper does not hear for this long is replaced.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a storage that does not answer yet is asked again at the start.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -122,8 +119,8 @@ pub fn told(end: End) -> Result<()> {
 ///
 /// # Errors
 /// The URL is wrong.
-pub fn membership(url: &str) -> Result<Arc<dyn Membership>> {
-    Ok(echelon_io_membership::open(url, SESSION_TIMEOUT)?)
+pub fn membership(url: &str, timeouts: Timeouts) -> Result<Arc<dyn Membership>> {
+    Ok(echelon_io_membership::open(url, timeouts)?)
 }
 
 /// A store that tells a role's metrics about each operation.

@@ -8,6 +8,7 @@ mod preemption;
 mod resource_manager;
 pub(crate) mod shard;
 mod standalone;
+mod timeouts;
 
 pub use gateway::GatewayOptions;
 pub use mesos_sim::MesosSimOptions;

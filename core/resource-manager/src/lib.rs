@@ -64,6 +64,7 @@ mod rules;
 mod schedules;
 mod starved;
 mod store;
+mod tenure;
 mod tombstones;
 mod unplaced;
 mod waiting;

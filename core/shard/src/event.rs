@@ -21,7 +21,11 @@ pub enum Event {
         /// The highest epoch that membership has ever seen for this shard; 0 when it has seen none.
         published: Epoch,
     },
-    /// Membership took the leadership away, or may have. Everything that is pending is dropped.
+    /// Membership cannot tell whether this process still leads. Nothing is done until it can.
+    Suspended,
+    /// It still leads, in the same term.
+    Resumed,
+    /// Membership took the leadership away. Everything that is pending is dropped.
     Deposed,
     /// What became of an operation on storage.
     Storage(OpId, OpResult),

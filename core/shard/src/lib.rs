@@ -68,6 +68,7 @@ mod sealing;
 mod specs;
 mod stranger;
 mod takeover;
+mod tenure;
 mod update;
 mod victims;
 mod view;

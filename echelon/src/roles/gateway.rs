@@ -1,6 +1,7 @@
 //! `echelon gateway`.
 
 use super::options::{self, Options};
+use super::timeouts::TimeoutOptions;
 use crate::process::{Process, VERSION, membership};
 use anyhow::Result;
 use clap::Args;
@@ -25,6 +26,8 @@ pub struct GatewayOptions {
     /// Where processes meet: zookeeper://h1:2181,h2:2181/echelon
     #[arg(long, value_name = "URL", env = "ECHELON_MEMBERSHIP")]
     membership: Option<String>,
+    #[command(flatten)]
+    timeouts: TimeoutOptions,
     /// host:port by which others reach it, where that is not the address it listens on
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
@@ -39,6 +42,7 @@ impl Options for GatewayOptions {
             process: file.process,
             storage: self.storage.or(file.storage),
             membership: self.membership.or(file.membership),
+            timeouts: self.timeouts.over(file.timeouts),
             advertise: self.advertise.or(file.advertise),
             allowed_hosts: self.allowed_hosts.or(file.allowed_hosts),
         }
@@ -51,7 +55,10 @@ impl Options for GatewayOptions {
 
 pub(super) async fn run(options: GatewayOptions) -> Result<()> {
     let storage_url = options::storage(options.storage)?;
-    let membership = membership(&options::membership(options.membership)?)?;
+    let membership = membership(
+        &options::membership(options.membership)?,
+        options.timeouts.timeouts()?,
+    )?;
     let process = Process::begin(&options.process)?;
     let store_metrics = Metrics::new(&[("role", "gateway")], VERSION)?;
     let store = process.storage(&storage_url, &store_metrics).await?;

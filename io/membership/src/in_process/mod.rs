@@ -8,9 +8,10 @@ mod tests;
 mod world;
 
 use crate::candidacy::Seat;
-use crate::standing::{StandingCell, lease};
+use crate::standing::StandingCell;
 use crate::{
     Candidacy, LeaderRecord, Member, Membership, MembershipError, Registration, Role, Sighting, Term,
+    Timeouts,
 };
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
@@ -23,16 +24,16 @@ use world::{SeatId, World};
 #[derive(Debug, Clone)]
 pub struct Hub {
     world: Arc<Mutex<World>>,
-    session_timeout: Duration,
+    timeouts: Timeouts,
 }
 
 impl Hub {
     /// An empty world.
     #[must_use]
-    pub fn new(session_timeout: Duration) -> Self {
+    pub fn new(timeouts: Timeouts) -> Self {
         Self {
             world: Arc::default(),
-            session_timeout,
+            timeouts,
         }
     }
 
@@ -51,10 +52,10 @@ impl Hub {
         let Some(cut) = self.world().cut(name) else { return };
         let (hub, name) = (self.clone(), name.to_owned());
         tokio::spawn(async move {
-            let lease = lease(hub.session_timeout);
+            let lease = hub.timeouts.lease();
             tokio::time::sleep(lease).await;
             hub.world().give_up(&name, cut);
-            tokio::time::sleep(hub.session_timeout.saturating_sub(lease)).await;
+            tokio::time::sleep(hub.timeouts.session().saturating_sub(lease)).await;
             hub.world().forget(&name, cut);
         });
     }
@@ -136,6 +137,11 @@ impl Membership for InProcess {
 
     async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError> {
         Ok(self.reach("read the highest epoch")?.highest_epoch(role))
+    }
+
+    async fn granted_session(&self) -> Result<Duration, MembershipError> {
+        drop(self.reach("ask for the session")?);
+        Ok(self.hub.timeouts.session())
     }
 }
 

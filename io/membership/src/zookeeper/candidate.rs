@@ -1,13 +1,13 @@
 //! A candidate: one session after the other, in each one numbered node in the queue; the smallest number leads.
 //!
-//! A leader proves every sixth of the session timeout that its node exists. Each proof gives it a lease counted from the
+//! A leader proves every third of its lease that its node exists. Each proof gives it a new lease, counted from the
 //! sending of the question; without one it stops by itself before the servers can elect another.
 
 use super::paths::{Paths, encode, sequence};
 use super::publish::{Place, publish};
 use super::session::{Servers, ephemeral_sequential, persistent};
 use crate::candidacy::Seat;
-use crate::standing::{StandingCell, lease};
+use crate::standing::StandingCell;
 use crate::{LeaderRecord, Member, MembershipError, Term};
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -183,7 +183,7 @@ impl Candidate {
                 _ = changed => {}
                 now = node.state.changed() => if now.is_terminated() { return Ok(None) },
                 // Also notices that the own node is gone.
-                () = sleep(self.servers.session_timeout) => {}
+                () = sleep(self.servers.timeouts.session()) => {}
             }
         }
     }
@@ -210,8 +210,8 @@ impl Candidate {
 
     /// Leads until the lease is over, the node is gone, the session is, or the candidate resigns.
     async fn lead(&self, node: &mut Node, mut proven: Instant) {
-        let granted = node.client.session_timeout();
-        let (lease, pause) = (lease(granted), granted / 6);
+        let timeouts = self.servers.timeouts.granted(node.client.session_timeout());
+        let (lease, pause) = (timeouts.lease(), timeouts.confirm());
         let place = Place {
             client: node.client.clone(),
             path: node.path.clone(),

@@ -83,7 +83,7 @@ async fn attempt(
         write.add_create(&leader_path, &record, &ephemeral())
     })();
     filled.map_err(|error| unreachable(what, error))?;
-    match tokio::time::timeout(servers.session_timeout, write.commit()).await {
+    match tokio::time::timeout(servers.timeouts.session(), write.commit()).await {
         Ok(Ok(_)) => Ok(Outcome::Done),
         Ok(Err(MultiWriteError::OperationFailed { index: 0, .. })) => Err(MembershipError::NotLeader {
             role: paths.role.clone(),
