@@ -6,6 +6,7 @@ use crate::links::Links;
 use crate::log::Logs;
 use crate::measure::Measures;
 use crate::placement_engine;
+use crate::probing;
 use crate::serve::Parts;
 use crate::tails;
 use echelon_core_hosts as hosts;
@@ -91,6 +92,8 @@ impl JobManager {
     pub(crate) async fn run(mut self, role: Role, mut office: Office, mut inputs: mpsc::Receiver<Input>) {
         let stop = self.parts.shutdown.token();
         let mut sightings = self.parts.membership.watch(&role);
+        let mut answers = probing::begin(self.hosts.probe(), &self.parts.shutdown);
+        office.need_contact();
         let (mut batch, mut heard) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut events = Vec::new();
         loop {
@@ -106,12 +109,25 @@ impl JobManager {
                 }
                 () = tokio::time::sleep(time_to_wake(&self.driver, &self.parts)) => events.push(Event::Wake),
                 Ok(()) = sightings.changed() => continue,
+                Some(()) = answers.recv() => {
+                    self.note_contact(&office);
+                    continue;
+                }
             }
             self.turn(&mut events, &mut office);
         }
         self.links.clear();
         self.hosts.close();
         office.resign().await;
+    }
+
+    /// A master answers. For a leader that is not enough: it must be subscribed. Whom Mesos refuses keeps the lead, since another
+    /// process would say the same words.
+    fn note_contact(&self, office: &Office) {
+        let leads = self.driver.mode() != Mode::Follower;
+        if !leads || self.driver.is_subscribed() || self.driver.refused().is_some() {
+            office.has_contact();
+        }
     }
 
     fn note_leader(&self, sighting: &Sighting) {

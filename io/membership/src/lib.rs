@@ -8,6 +8,7 @@ pub mod contract;
 
 mod candidacy;
 mod error;
+mod handover;
 pub mod in_process;
 mod office;
 mod role;
@@ -18,7 +19,7 @@ pub mod zookeeper;
 pub use candidacy::{Candidacy, Registration};
 pub use error::MembershipError;
 pub use office::{Office, Verdict};
-pub use role::{LeaderRecord, Member, Role, Sighting};
+pub use role::{CandidateRecord, LeaderRecord, Member, Role, Sighting};
 pub use standing::{Standing, Term};
 pub use timeouts::{TimeoutError, Timeouts};
 
@@ -44,6 +45,12 @@ pub trait Membership: Send + Sync {
     /// # Errors
     /// [`MembershipError::Unreachable`] when nobody can tell: that is not the same as nobody there.
     async fn members(&self, role: &Role) -> Result<Vec<Member>, MembershipError>;
+
+    /// The living candidates of a role, the leader among them.
+    ///
+    /// # Errors
+    /// [`MembershipError::Unreachable`] when nobody can tell.
+    async fn candidates(&self, role: &Role) -> Result<Vec<CandidateRecord>, MembershipError>;
 
     /// What the living leader of a role has published.
     ///

@@ -4,15 +4,20 @@
 //! What a loop hears here may be late; [`Office::may_act`] is not. A leader that cannot tell whether it still leads is
 //! suspended: it acts no more and forgets nothing. It is resumed in the same term, or deposed.
 
-use crate::{Candidacy, Member, Membership, MembershipError, Role, Standing, Term};
+use crate::handover::{Handover, PATIENCE};
+use crate::{Candidacy, CandidateRecord, Member, Membership, MembershipError, Role, Standing, Term};
 use echelon_core_model::Epoch;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// How often a deadline that passed in silence is looked for, and an unfinished publication tried again.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How often others are told of the contact, and able ones are looked for.
+const TELL_EVERY: Duration = Duration::from_secs(2);
 
 /// A queue of a few words: verdicts and orders come once in a leadership.
 const QUEUE: usize = 64;
@@ -43,7 +48,19 @@ enum Told {
 enum Order {
     Publish(Epoch),
     Doubt(Term),
+    /// The last contact with what the role needs; none yet.
+    Contact(Option<Instant>),
     StepDown,
+}
+
+/// Contact with what a role needs.
+#[derive(Debug, Clone, Copy)]
+enum Contact {
+    /// The role needs nothing: it never gives way.
+    NotNeeded,
+    Needed {
+        last: Option<Instant>,
+    },
 }
 
 /// The leadership that was told of.
@@ -84,6 +101,9 @@ impl Office {
             ordered,
             serving: None,
             unpublished: None,
+            contact: Contact::NotNeeded,
+            told_at: None,
+            handover: Handover::default(),
         };
         Self {
             served: None,
@@ -146,6 +166,16 @@ impl Office {
         }
     }
 
+    /// The role needs contact with something. A leader without it gives way to a candidate that has it.
+    pub fn need_contact(&self) {
+        self.order(Order::Contact(None));
+    }
+
+    /// The process has contact with what its role needs, now. Repeat it.
+    pub fn has_contact(&self) {
+        self.order(Order::Contact(Some(Instant::now())));
+    }
+
     /// Publishes the epoch that was taken in storage, again and again until that is done or the leadership ends.
     pub fn publish(&self, epoch: Epoch) {
         self.order(Order::Publish(epoch));
@@ -184,6 +214,10 @@ struct Clerk {
     ordered: mpsc::Receiver<Order>,
     serving: Option<Served>,
     unpublished: Option<Epoch>,
+    contact: Contact,
+    /// When others were last told of it.
+    told_at: Option<Instant>,
+    handover: Handover,
 }
 
 /// Why a candidacy is over.
@@ -203,6 +237,7 @@ impl Clerk {
             {
                 Ok(candidacy) => {
                     *self.lock() = Some(Arc::new(candidacy));
+                    self.told_at = None;
                     let over = self.stand().await;
                     (self.serving, self.unpublished) = (None, None);
                     let candidacy = self.lock().take();
@@ -240,6 +275,11 @@ impl Clerk {
             if self.look().await.is_err() {
                 return Over::Resigned;
             }
+            match self.keep_able().await {
+                Ok(false) => {}
+                Ok(true) => return Over::SteppedDown,
+                Err(_) => return Over::Resigned,
+            }
             let mut changes = self.lock().as_ref().map(|candidacy| candidacy.watch());
             let changed = async {
                 match &mut changes {
@@ -255,6 +295,7 @@ impl Clerk {
                     None => return Over::Resigned,
                     Some(Order::StepDown) => return Over::SteppedDown,
                     Some(Order::Publish(epoch)) => self.unpublished = Some(epoch),
+                    Some(Order::Contact(last)) => self.contact = Contact::Needed { last },
                     Some(Order::Doubt(term)) => {
                         if let Some(served) = self.serving.as_mut().filter(|served| served.term == term) {
                             served.suspended = true;
@@ -263,6 +304,54 @@ impl Clerk {
                 },
                 () = changed => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    /// Tells others of the contact. A leader that had none for long looks for one that has; true when it gave way.
+    async fn keep_able(&mut self) -> Result<bool, mpsc::error::SendError<Told>> {
+        let Contact::Needed { last } = self.contact else {
+            return Ok(false);
+        };
+        let now = Instant::now();
+        if self.told_at.is_some_and(|at| now < at + TELL_EVERY) {
+            return Ok(false);
+        }
+        self.told_at = Some(now);
+        let age = last.map(|last| now - last);
+        let able = age.is_some_and(|age| age < PATIENCE);
+        self.describe(able, age).await;
+        let leads = self.serving.is_some_and(|served| !served.suspended);
+        if !self.handover.is_due(leads, able, now) || !self.is_other_able().await {
+            return Ok(false);
+        }
+        tracing::warn!(role = %self.role, "gives way to a candidate that has the contact that this one lacks");
+        self.handover.gave_way(now);
+        (self.serving, self.unpublished) = (None, None);
+        self.tell.send(Told::Deposed).await?;
+        Ok(true)
+    }
+
+    async fn describe(&self, able: bool, age: Option<Duration>) {
+        let Some(candidacy) = self.lock().clone() else {
+            return;
+        };
+        let record = CandidateRecord {
+            member: self.member.clone(),
+            able,
+            contact_age_ms: age.and_then(|age| u64::try_from(age.as_millis()).ok()),
+        };
+        if let Err(error) = candidacy.describe(record).await {
+            tracing::debug!(role = %self.role, %error, "cannot tell others of the contact; trying again");
+        }
+    }
+
+    async fn is_other_able(&self) -> bool {
+        match self.membership.candidates(&self.role).await {
+            Ok(all) => all.iter().any(|c| c.able && c.member.id != self.member.id),
+            Err(error) => {
+                tracing::debug!(role = %self.role, %error, "cannot read the other candidates");
+                false
             }
         }
     }

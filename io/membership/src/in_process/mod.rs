@@ -10,8 +10,8 @@ mod world;
 use crate::candidacy::Seat;
 use crate::standing::StandingCell;
 use crate::{
-    Candidacy, LeaderRecord, Member, Membership, MembershipError, Registration, Role, Sighting, Term,
-    Timeouts,
+    Candidacy, CandidateRecord, LeaderRecord, Member, Membership, MembershipError, Registration, Role,
+    Sighting, Term, Timeouts,
 };
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
@@ -100,7 +100,11 @@ impl InProcess {
 impl Membership for InProcess {
     async fn campaign(&self, role: Role, member: Member) -> Result<Candidacy, MembershipError> {
         let standing = Arc::new(StandingCell::new());
-        let id = self.hub.world().join(&role, &self.name, standing.clone());
+        let record = CandidateRecord::from(member.clone());
+        let id = self
+            .hub
+            .world()
+            .join(&role, &self.name, (standing.clone(), record));
         let seat = Held {
             hub: self.hub.clone(),
             role: role.clone(),
@@ -120,6 +124,10 @@ impl Membership for InProcess {
 
     async fn members(&self, role: &Role) -> Result<Vec<Member>, MembershipError> {
         Ok(self.reach("list members")?.members(role))
+    }
+
+    async fn candidates(&self, role: &Role) -> Result<Vec<CandidateRecord>, MembershipError> {
+        Ok(self.reach("list candidates")?.candidates(role))
     }
 
     async fn leader(&self, role: &Role) -> Result<Option<LeaderRecord>, MembershipError> {
@@ -156,6 +164,11 @@ struct Held {
 impl Seat for Held {
     async fn publish(&self, term: Term, record: LeaderRecord) -> Result<(), MembershipError> {
         self.hub.world().publish(&self.role, self.id, term, record)
+    }
+
+    async fn describe(&self, record: CandidateRecord) -> Result<(), MembershipError> {
+        self.hub.world().describe(&self.role, self.id, record);
+        Ok(())
     }
 
     async fn leave(self: Box<Self>) {}

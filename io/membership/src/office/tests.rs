@@ -158,3 +158,50 @@ async fn an_epoch_that_was_published_before_deposes() {
         "its driver sees that storage is behind"
     );
 }
+
+/// Says again and again that it has contact, until the answer is dropped.
+fn keep_contact(office: Office) -> (tokio::task::JoinHandle<()>, mpsc::Receiver<Verdict>) {
+    let (tell, told) = mpsc::channel(8);
+    let keeping = tokio::spawn(async move {
+        let mut office = office;
+        loop {
+            office.has_contact();
+            tokio::select! {
+                verdict = office.verdict() => tell.send(verdict).await.unwrap(),
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            }
+        }
+    });
+    (keeping, told)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_contact_gives_way_once_to_one_that_has_it() {
+    let hub = hub();
+    let mut office = stand(&hub, "a");
+    office.need_contact();
+    verdict(&mut office).await;
+    let mut other = stand(&hub, "b");
+    other.need_contact();
+    // The other one has no contact either: nothing is won.
+    nothing_for(&mut office, Duration::from_secs(60)).await;
+    let (keeping, mut told) = keep_contact(other);
+    assert_eq!(verdict(&mut office).await, Verdict::Deposed);
+    assert_eq!(told.recv().await, Some(elected(0)));
+    // The first one is back in the queue and leads when the other is gone. It gives way again only after its recess.
+    keeping.abort();
+    assert_eq!(verdict(&mut office).await, elected(0));
+    let (_keeping, mut told) = keep_contact(stand(&hub, "c"));
+    nothing_for(&mut office, Duration::from_secs(30)).await;
+    assert_eq!(verdict(&mut office).await, Verdict::Deposed);
+    assert_eq!(told.recv().await, Some(elected(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_needs_no_contact_never_gives_way() {
+    let hub = hub();
+    let mut office = stand(&hub, "a");
+    verdict(&mut office).await;
+    let (_keeping, _told) = keep_contact(stand(&hub, "b"));
+    nothing_for(&mut office, Duration::from_secs(300)).await;
+}

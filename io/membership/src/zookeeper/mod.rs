@@ -12,7 +12,8 @@ mod sight;
 
 use crate::standing::StandingCell;
 use crate::{
-    Candidacy, LeaderRecord, Member, Membership, MembershipError, Registration, Role, Sighting, Timeouts,
+    Candidacy, CandidateRecord, LeaderRecord, Member, Membership, MembershipError, Registration, Role,
+    Sighting, Timeouts,
 };
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
@@ -73,6 +74,10 @@ impl Membership for ZooKeeper {
 
     async fn members(&self, role: &Role) -> Result<Vec<Member>, MembershipError> {
         sight::members(&self.shared, &self.paths(role)).await
+    }
+
+    async fn candidates(&self, role: &Role) -> Result<Vec<CandidateRecord>, MembershipError> {
+        sight::candidates(&self.shared, &self.paths(role)).await
     }
 
     async fn leader(&self, role: &Role) -> Result<Option<LeaderRecord>, MembershipError> {
