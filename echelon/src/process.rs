@@ -40,6 +40,8 @@ impl Process {
         logs::init(&common.log, common.log_format)?;
         let process = Self::within(Shutdown::new(Duration::from_secs(common.grace_s.into())));
         process.shutdown.on_signals()?;
+        let watching = process.clock.clone().watch(process.shutdown.token());
+        process.shutdown.spawn(watching);
         Ok(process)
     }
 
