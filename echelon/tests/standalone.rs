@@ -11,6 +11,8 @@ mod counter;
 mod daemons;
 #[path = "standalone/gangs.rs"]
 mod gangs;
+#[path = "standalone/liars.rs"]
+mod liars;
 #[path = "standalone/logs.rs"]
 mod logs;
 #[path = "standalone/updates.rs"]
@@ -188,6 +190,18 @@ fn everything_outlives_the_process() {
 
     again.printed(&["job", "stop", "ticker", "--wait"]);
     assert_eq!(again.interrupt(), Some(0), "Ctrl-C ends it cleanly");
+}
+
+#[test]
+fn what_was_scaled_away_comes_back_with_the_next_scale() {
+    let folder = tempfile::tempdir().unwrap();
+    let standalone = Standalone::start(folder.path());
+    standalone.printed(&["job", "run", &example("service")]);
+    standalone.running("ticker", 2);
+    for n in [4, 2, 4] {
+        standalone.printed(&["job", "scale", "ticker", &n.to_string()]);
+        standalone.running("ticker", n);
+    }
 }
 
 #[test]

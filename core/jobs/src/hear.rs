@@ -99,12 +99,13 @@ pub enum Heard {
     Unknown,
 }
 
-/// Applies news of run (`generation`, `number`) to the record, and what its end means for the instance.
+/// Applies news of run (`generation`, `number`) to the record, and what its end means for the instance. Without a policy the end is
+/// noted as unsettled: what it means is decided when the policy is known.
 pub fn hear(
     record: &mut InstanceRecord,
     of: (Generation, RunNumber),
     news: &News,
-    policy: &Policy,
+    policy: Option<&Policy>,
     now: Timestamp,
 ) -> Heard {
     let is_it = |r: &Run| (r.generation, r.number) == of;
@@ -122,8 +123,9 @@ pub fn hear(
         if !applied {
             return bound.map_or(Heard::Nothing, |()| Heard::Latest);
         }
-        if record.run.as_ref().is_some_and(|r| r.state.is_ended()) {
-            settle(record, policy, now);
+        record.unsettled = record.run.as_ref().is_some_and(|r| r.state.is_ended());
+        if let Some(policy) = policy {
+            settle(record, policy);
         }
         return Heard::Latest;
     }

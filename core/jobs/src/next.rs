@@ -153,7 +153,7 @@ fn of_done(record: &InstanceRecord, run: Option<&Run>, wanted: &Wanted<'_>, now:
         None => {}
     }
     let older_lives = record.older.iter().any(Run::may_have_task);
-    if !wanted.held || older_lives || run.is_some_and(is_given_back) {
+    if record.unsettled || !wanted.held || older_lives || run.is_some_and(is_given_back) {
         return Next::Rest;
     }
     if record.not_before > now {

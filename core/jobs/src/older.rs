@@ -56,7 +56,8 @@ pub fn give_up_stopping(record: &mut InstanceRecord, policy: &Policy, now: Times
     if let Some((end, run)) = brought {
         run.state = end.state;
         run.ended_at = Some(now);
-        settle(record, policy, now);
+        record.unsettled = true;
+        settle(record, policy);
     }
     give_up(record, now);
 }

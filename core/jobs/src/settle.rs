@@ -57,11 +57,15 @@ impl Policy {
     }
 }
 
-/// Draws the consequence of the latest run's end.
-pub(crate) fn settle(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
+/// Draws the consequence of the latest run's end, if that is still to be done. Waits count from that end, however late it is settled.
+pub fn settle(record: &mut InstanceRecord, policy: &Policy) {
+    if !std::mem::take(&mut record.unsettled) {
+        return;
+    }
     let Some(run) = record.run.as_ref().filter(|r| r.state.is_ended()) else {
         return;
     };
+    let now = run.ended_at.unwrap_or(run.since);
     let met = run.state == RunState::Succeeded && !policy.runs_for_ever();
     let failed = match run.state {
         RunState::Failed => true,

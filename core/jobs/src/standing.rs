@@ -41,7 +41,8 @@ pub fn standing(record: &InstanceRecord) -> Standing {
         return Standing::Ended(ended);
     }
     match &record.run {
-        Some(run) if is_given_back(run) => Standing::Unstarted,
+        // What its end means may be that nothing more begins.
+        Some(run) if is_given_back(run) && !record.unsettled => Standing::Unstarted,
         Some(_) => Standing::Active,
         None if record.older.iter().any(keeps_its_place) => Standing::Active,
         None => Standing::Unstarted,

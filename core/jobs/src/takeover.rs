@@ -15,8 +15,8 @@ pub struct Takeover<'a> {
 }
 
 /// The record to store, or `None` when there is nothing to remember. A live run of our own goes on as the run of the new
-/// generation; attempts, waits, hosts to avoid and how it ended come from the former holder. What was merely stopped there
-/// begins anew here.
+/// generation, and one that has ended and is not settled still counts; attempts, waits, hosts to avoid and how it ended come from the
+/// former holder. What was merely stopped there begins anew here.
 #[must_use]
 pub fn take_over(of: &Takeover<'_>) -> Option<InstanceRecord> {
     let mut record = of.own.cloned().unwrap_or_default();
@@ -42,7 +42,8 @@ pub fn take_over(of: &Takeover<'_>) -> Option<InstanceRecord> {
             record.avoid.push(host);
         }
     }
-    record.run = record.run.filter(|r| r.may_have_task() || record.ended.is_some());
+    let counts = record.unsettled || record.ended.is_some();
+    record.run = record.run.filter(|r| counts || r.may_have_task());
     let blank = InstanceRecord {
         generation: record.generation,
         ..InstanceRecord::default()

@@ -232,6 +232,8 @@ pub struct InstanceRecord {
     pub not_before: Timestamp,
     /// How its goal was met.
     pub ended: Option<Ended>,
+    /// Its latest run has ended, and what follows from that is not decided: the job's spec was not read then.
+    pub unsettled: bool,
     /// Hosts to avoid after failures there, latest last.
     pub avoid: ThinVec<HostId>,
     /// Its volume, where its group asks for one, from the first run on.

@@ -380,7 +380,7 @@ impl ResourceManager {
     fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let third = Span(self.config.silent_after.0 / 3);
         let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut claimed = Vec::new();
+        let (mut claimed, mut changed) = (Vec::new(), Vec::new());
         let rested = now.since(self.timers.numbers) >= self.config.reread;
         if rested {
             self.timers.numbers = now;
@@ -391,6 +391,9 @@ impl ResourceManager {
             if let Some(next) = changed_state(id, view, contact, now) {
                 // Numbers alone are worth a write now and then; a contact that changes is worth one at once.
                 if (contact != Contact::Joining || view.state.is_some()) && (!capacity_only || rested) {
+                    if !capacity_only && !view.is_heard() {
+                        changed.push(id.clone());
+                    }
                     view.state = Some(next.clone());
                     self.writes.push(Write::ClusterState(next));
                 }
@@ -411,6 +414,7 @@ impl ResourceManager {
         for id in quiet {
             self.ask(&id, now, out);
         }
+        changed.iter().for_each(|id| self.write_held_by(id));
         // Repeated until the shard says that nothing waits for it any more.
         for (id, number) in accepted {
             self.send(&id, Order::AcceptLoss(number), out);

@@ -58,6 +58,13 @@ pub enum Alarm {
         /// The epoch in the membership.
         published: Epoch,
     },
+    /// A shard said what cannot be. Nothing that it says is heard for a while; the other clusters go on.
+    ShardSetAside {
+        /// Its cluster.
+        cluster: ClusterId,
+        /// What it said.
+        why: String,
+    },
     /// A job's head is gone although nobody deleted it. The job is kept.
     HeadMissing(JobId),
     /// The stored picture breaks a rule; what it touches is left alone.
@@ -71,6 +78,11 @@ impl fmt::Display for Alarm {
                 f,
                 "storage was rolled back: it knows resource manager epoch {stored}, the membership has seen {published}; \
                  nothing is assigned or granted until `echelon storage resume`"
+            ),
+            Self::ShardSetAside { cluster, why } => write!(
+                f,
+                "the shard of cluster {cluster} is set aside: {why}; what runs there is kept, nothing new is granted there, and its shard is \
+                 asked again in a minute: look at the log and the build of the process that leads it, and end it if another one should lead"
             ),
             Self::HeadMissing(job) => write!(
                 f,

@@ -51,6 +51,7 @@ mod plan;
 mod pools;
 mod preempt;
 mod progress;
+mod quarantine;
 mod ranges;
 mod reads;
 mod recover;

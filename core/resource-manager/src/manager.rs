@@ -9,7 +9,7 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::openings::Openings;
 use crate::ops::Ops;
-use crate::picture::Picture;
+use crate::picture::{ClusterView, JobView, Picture};
 use crate::tenure::Tenure;
 use crate::tombstones::Tombstone;
 use crate::{figures, plan, reports};
@@ -249,17 +249,25 @@ impl ResourceManager {
             }
             _ if self.phase == Phase::Follower => {}
             Event::ShardOpened { cluster, link } => {
-                reports::opened(&mut self.picture, &cluster, link, now);
-                self.ask(&cluster, now, out);
-                self.tell_control(&cluster, out);
-                self.due = true;
-                self.dirty.extend(self.picture.live().map(|(id, _)| id));
+                if !self.is_quarantined(&cluster, now) {
+                    reports::opened(&mut self.picture, &cluster, link, now);
+                    self.greet(&cluster, out);
+                    self.ask(&cluster, now, out);
+                    self.tell_control(&cluster, out);
+                    self.due = true;
+                    self.dirty.extend(self.picture.live().map(|(id, _)| id));
+                }
             }
             Event::ShardClosed { link } => {
                 reports::closed(&mut self.picture, link);
                 self.due = true;
             }
             Event::Report(link, report) => self.heard(link, report, now, out),
+            Event::Unreadable { link, why } => {
+                if let Some(cluster) = reports::cluster_of(&self.picture, link) {
+                    self.quarantine(&cluster, why, now, out);
+                }
+            }
             Event::Hint(job) => self.read_head(job, now, out),
             Event::PoolsHint => {
                 self.read_pools(now, out);
@@ -280,12 +288,20 @@ impl ResourceManager {
         out: &mut Vec<Effect>,
     ) {
         let cluster = report.cluster.clone();
+        if let Some(of) = reports::false_name(&self.picture, link, &report) {
+            let why = format!("it reports as the shard of cluster {cluster}");
+            self.quarantine(&of, why, now, out);
+            return;
+        }
+        let known = self.is_heard(&cluster);
         let Some(heard) = reports::heard(&mut self.picture, link, report, now) else {
             return;
         };
+        if !known && self.is_heard(&cluster) {
+            self.write_held_by(&cluster);
+        }
         if let Some(newer) = heard.superseded.filter(|e| *e > self.epoch) {
-            let why = format!("the shard of cluster {cluster} obeys resource manager epoch {newer}");
-            self.step_down(why, out);
+            self.check_epoch(&cluster, newer, now, out);
             return;
         }
         if heard.ask {
@@ -298,6 +314,19 @@ impl ResourceManager {
         self.after_ended(&cluster, &heard.jobs, now, out);
         self.catch_up(&cluster, &heard.jobs, now, out);
         self.dirty.extend(heard.jobs);
+    }
+
+    fn is_heard(&self, cluster: &ClusterId) -> bool {
+        let view = self.picture.clusters.get(cluster);
+        view.is_some_and(ClusterView::is_heard)
+    }
+
+    /// What a cluster has, or that it is silent, is known now: rows of jobs with a part there are looked at that stood until then.
+    pub(crate) fn write_held_by(&mut self, cluster: &ClusterId) {
+        let held = |job: &JobView| job.durable.holders.contains_key(cluster);
+        let jobs = self.picture.jobs.iter().filter(|(_, job)| held(job));
+        self.unwritten.extend(jobs.map(|(id, _)| *id));
+        self.due = true;
     }
 
     /// Asks a shard for a full report, if there is a stream to it.

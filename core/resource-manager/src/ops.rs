@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::effect::Effect;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{JobId, Span, Timestamp};
+use echelon_core_model::{ClusterId, Epoch, JobId, Span, Timestamp};
 use std::collections::BTreeMap;
 
 /// What an operation is for.
@@ -15,6 +15,8 @@ pub enum Purpose {
     TakeEpoch,
     /// Reads the own epoch again.
     ConfirmEpoch,
+    /// Reads the own epoch because a shard says that it obeys a newer one.
+    CheckEpoch(ClusterId, Epoch),
     /// Raises a partition's epoch.
     RaisePartition(u16),
     /// Reads a partition.

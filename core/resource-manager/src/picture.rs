@@ -127,6 +127,8 @@ pub struct ClusterView {
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
     /// Its parts of pool reservations.
     pub parts: GivenParts,
+    /// Until when its shard is set aside, since it said what cannot be.
+    pub quarantine: Option<Timestamp>,
 }
 
 impl ClusterView {
@@ -165,6 +167,12 @@ impl ClusterView {
             self.words.remove(&(job, key.1.clone()));
             self.reports.remove(&key);
         }
+    }
+
+    /// Whether its shard has told this leader all that it has.
+    #[must_use]
+    pub const fn is_heard(&self) -> bool {
+        self.settled || self.fulls > 0
     }
 
     /// Whether grants may be raised there.

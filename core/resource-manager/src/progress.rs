@@ -3,9 +3,10 @@
 
 use crate::control::withheld;
 use crate::orders::has_confirmed;
-use crate::picture::{JobView, Picture};
+use crate::picture::{ClusterView, JobView, Picture};
 use crate::waiting::waiting;
 use crate::{restarts, rollouts};
+use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
 use echelon_core_model::spec::JobKind;
@@ -90,6 +91,24 @@ fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
     })
 }
 
+/// Clusters that hold a part of a job and have not told this leader what they have of it.
+fn unheard<'a>(picture: &'a Picture, job: &'a JobView) -> impl Iterator<Item = Option<&'a ClusterView>> {
+    let views = job.durable.holders.keys().map(|c| picture.clusters.get(c));
+    views.filter(|view| view.is_none_or(|v| !v.is_heard()))
+}
+
+/// Whether a job's stored row stands for now: an earlier leader has written it, and a holder that is about to tell what it has was not
+/// heard by this one. One that is silent is not waited for.
+#[must_use]
+pub fn row_stands(picture: &Picture, job: &JobView) -> bool {
+    let is_awaited = |view: Option<&ClusterView>| {
+        let contact = view.map_or(Contact::Joining, ClusterView::contact);
+        matches!(contact, Contact::Joining | Contact::Fresh)
+    };
+    let is_theirs = job.progress.is_some() && job.written_at == Timestamp(0);
+    is_theirs && unheard(picture, job).any(is_awaited)
+}
+
 /// The progress row as it should be now.
 #[must_use]
 pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Option<Progress> {
@@ -98,7 +117,9 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
     let confirmed = job.confirmed == Some(head.version) && job.next_head.is_none();
     let end = outcome(picture, id, job).filter(|_| confirmed);
     let live: u64 = groups.values().map(Counts::live).sum();
-    let begun = has_begun(picture, id, job);
+    // What a silent holder has of it was begun, if anything was.
+    let stands = job.progress.as_deref().map(|p| p.state) == Some(JobState::Running);
+    let begun = has_begun(picture, id, job) || (stands && unheard(picture, job).next().is_some());
     let state = match (&end, head.goal.desired) {
         (Some((state, _)), _) => *state,
         (None, Desired::Stopped | Desired::Deleted) => JobState::Stopping,

@@ -5,7 +5,7 @@ use crate::effect::Effect;
 use crate::known::{KnownProgress, digest};
 use crate::manager::{ResourceManager, Turns};
 use crate::ops::Purpose;
-use crate::progress::progress;
+use crate::progress::{progress, row_stands};
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::directive::Order;
@@ -163,7 +163,8 @@ impl ResourceManager {
             .progress
             .as_ref()
             .is_some_and(|p| p.state == JobState::Deleted);
-        let row = progress(&self.picture, id, job, now).filter(|_| job.is_live() && !written);
+        let writes = job.is_live() && !written && !row_stands(&self.picture, job);
+        let row = progress(&self.picture, id, job, now).filter(|_| writes);
         let row = row.filter(|row| {
             job.progress
                 .as_ref()

@@ -9,13 +9,14 @@ use crate::control::Switch;
 use crate::daemons::Daemons;
 use crate::directive::Orders;
 use crate::drivers::Drivers;
-use crate::event::{Effect, Event, LinkId};
+use crate::event::{Effect, Event};
 use crate::gangs::Gangs;
 use crate::journal::Journal;
 use crate::keep::Keeping;
 use crate::kill::Kills;
 use crate::loss::Losses;
 use crate::neighbours::Loners;
+use crate::openers::{Openers, Proof};
 use crate::ops::Ops;
 use crate::overdue::Overdue;
 use crate::pace::{Action, Paces};
@@ -28,6 +29,7 @@ use crate::recover::Recovery;
 use crate::release::Leaving;
 use crate::replace::Replacing;
 use crate::report::Telling;
+use crate::specs::UnreadSpec;
 use crate::stranger::Strangers;
 use crate::tenure::Tenure;
 use echelon_core_hosts::{Drain, Hosts};
@@ -72,7 +74,7 @@ pub struct Shard {
     pub(crate) random: Random,
     pub(crate) ops: Ops<Purpose>,
     /// Streams of resource managers; they stay when a leadership ends.
-    pub(crate) links: BTreeMap<LinkId, ()>,
+    pub(crate) links: Openers,
     /// What came while the leadership was in doubt, to be taken in when it is certain again, or over.
     pub(crate) came_meanwhile: Vec<Event>,
     pub(crate) published: Epoch,
@@ -120,9 +122,13 @@ pub struct Shard {
     /// Hosts that are to be empty, as last looked at.
     pub(crate) draining: BTreeMap<HostId, Drain>,
     pub(crate) taking: BTreeSet<(u32, Generation, InstanceRange)>,
-    pub(crate) reading_specs: BTreeSet<(JobId, u32)>,
+    /// Specs that were asked for and are not read.
+    pub(crate) unread_specs: BTreeMap<(JobId, u32), UnreadSpec>,
     pub(crate) refreshing: BTreeSet<JobId>,
     pub(crate) orders: Orders,
+    pub(crate) proof: Proof,
+    /// Jobs of which an order wants a stop that the stored head must confirm.
+    pub(crate) confirming: BTreeSet<JobId>,
     pub(crate) alone: Alone,
     pub(crate) claims: Claims,
     pub(crate) gangs: Gangs,
@@ -158,7 +164,7 @@ impl Shard {
         Self {
             random: Random::new(config.seed),
             ops,
-            links: BTreeMap::new(),
+            links: Openers::default(),
             came_meanwhile: Vec::new(),
             published: Epoch(0),
             paces: Paces::new(timing.rates),
@@ -198,9 +204,11 @@ impl Shard {
             leaving: Leaving::default(),
             draining: BTreeMap::new(),
             taking: BTreeSet::new(),
-            reading_specs: BTreeSet::new(),
+            unread_specs: BTreeMap::new(),
             refreshing: BTreeSet::new(),
             orders: Orders::default(),
+            proof: Proof::default(),
+            confirming: BTreeSet::new(),
             alone: Alone::default(),
             claims: Claims::default(),
             gangs: Gangs::default(),
@@ -228,6 +236,7 @@ impl Shard {
         let old = std::mem::replace(self, fresh);
         self.random = old.random;
         self.links = old.links;
+        self.links.forget_proofs();
         self.came_meanwhile = old.came_meanwhile;
         self.published = old.published;
         self.paces = old.paces;
@@ -294,7 +303,9 @@ impl Shard {
         if self.phase >= Phase::Subscribing {
             self.keep_contact();
         }
+        self.prove_streams();
         self.keep_reading();
+        self.tell_unread_specs();
         self.keep_control();
         self.chase_launches();
         self.chase_overdue();
@@ -322,7 +333,7 @@ impl Shard {
             self.ask_placement();
             self.send_kills();
             // A run whose spec is not read yet has no room that could be counted.
-            let counted = !self.is_recovering() && self.reading_specs.is_empty();
+            let counted = !self.is_recovering() && !self.reads_specs();
             self.hosts.set_complete(counted);
             if self.contact.subscribed && !self.suspended {
                 self.discard_volumes();

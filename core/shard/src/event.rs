@@ -5,7 +5,7 @@ use echelon_core_hosts as hosts;
 use echelon_core_model::directive::{Directive, Report};
 use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{Epoch, HostId, SidecarName, TaskId, VolumeId};
+use echelon_core_model::{Epoch, HostId, JobId, SidecarName, TaskId, VolumeId};
 use echelon_core_placement as placement;
 use std::fmt;
 
@@ -71,6 +71,15 @@ pub enum Effect {
     Cluster(hosts::Call),
     /// Send to the resource manager at the other end of a stream.
     Report(LinkId, Report),
+    /// Read on from a stream: its opener is proven. Before, no more than its first message need be read.
+    Admit(LinkId),
+    /// End a stream, with what was sent over it before.
+    Refuse {
+        /// The stream.
+        link: LinkId,
+        /// Why, for people at both ends.
+        why: String,
+    },
     /// Choose hosts, on a worker thread, and answer with `Event::Placed`.
     Place(placement::Problem),
     /// Read the ends of the logs of a run that has ended and answer with `Event::Tails`.
@@ -127,6 +136,13 @@ pub enum Alarm {
     VolumeLeft(VolumeId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
     HeldQueueFull,
+    /// A version of a job's spec is wanted and cannot be read: what depends on it waits.
+    SpecUnread {
+        /// The job.
+        job: JobId,
+        /// The version.
+        version: u32,
+    },
     /// Too many running tasks were answered gone or unknown at once: replacements wait.
     MassLoss {
         /// How many, so far.
@@ -174,6 +190,10 @@ impl fmt::Display for Alarm {
             Self::VolumeLeft(id) => write!(
                 f,
                 "volume {id} was to be destroyed and its host does not come back; too many like it are awaited, and this one is not any more: should its host return, `echelon volume list` shows it and `echelon volume destroy` destroys it"
+            ),
+            Self::SpecUnread { job, version } => write!(
+                f,
+                "version {version} of the spec of job {job} cannot be read; nothing of the job is started, and what has ended is not settled, until it can: check storage"
             ),
             Self::HeldQueueFull => f.write_str(
                 "too many updates came while state was read; they were dropped unacknowledged and Mesos sends them again",

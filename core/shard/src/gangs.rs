@@ -93,7 +93,8 @@ impl Group {
             .wish
             .as_ref()
             .is_some_and(|w| w.goal.desired == Desired::Running);
-        self.served && runs && stays && known && held == u64::from(instances)
+        let settled = || self.records().all(|(_, r)| !r.unsettled);
+        self.served && runs && stays && known && held == u64::from(instances) && settled()
     }
 
     /// The records of numbers that are its members now.

@@ -67,8 +67,10 @@ pub(crate) struct Group {
     pub(crate) served: bool,
     pub(crate) blocks: BTreeMap<u32, Cell>,
     pub(crate) wish: Option<Wish>,
-    /// The spec of the wish, once it is read.
+    /// The spec of the wish, once it is read. Before, nothing is decided that depends on it.
     pub(crate) spec: Option<Arc<JobSpec>>,
+    /// Since when that spec is awaited, or was.
+    pub(crate) spec_since: Timestamp,
     /// When goal and ranges were last heard: from a directive, or a read that began then.
     pub(crate) heard_at: Timestamp,
     /// When the read of its assignment began that gave its ranges.
@@ -129,6 +131,7 @@ impl Group {
             blocks: BTreeMap::new(),
             wish: None,
             spec: None,
+            spec_since: Timestamp(0),
             heard_at: Timestamp(0),
             assigned_at: Timestamp(0),
             max_unavailable: 0,

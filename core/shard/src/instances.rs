@@ -35,6 +35,7 @@ impl Shard {
 
     /// Decides about one instance.
     fn decide(&mut self, at: At) {
+        self.settle_end(at);
         self.adopt_volume(at);
         self.tend_given_up(at);
         self.watch_rollout(at);
@@ -77,9 +78,12 @@ impl Shard {
         match what {
             Next::Stop(reason) if observed => self.stop(at, reason.into()),
             Next::GiveUp if observed => {
-                let (policy, now) = (self.policy(at.0), self.now);
-                self.edit(at, |r| give_up_stopping(r, &policy, now));
-                self.account_all(at);
+                // What a member of a pod has brought is settled with it.
+                if let Some(policy) = self.policy(at.0) {
+                    let now = self.now;
+                    self.edit(at, |r| give_up_stopping(r, &policy, now));
+                    self.account_all(at);
+                }
             }
             Next::End(ended) => {
                 self.edit(at, |r| r.ended = Some(ended));

@@ -8,11 +8,16 @@ use crate::pace::Action;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::Call;
 use echelon_core_jobs::stop_run;
-use echelon_core_model::spec::defaults;
+use echelon_core_model::instance::Run;
+use echelon_core_model::spec::{GroupSpec, defaults};
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, Reason, RunState, TaskId, Timestamp};
+use echelon_core_model::{HostId, InstanceNumber, Reason, RunState, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// So long a stop waits for the job's spec, which says how much time its runs have to end.
+const SPEC_PATIENCE: Span = Span::seconds(30);
+/// The longest grace that a spec may ask for: what a run has whose spec cannot be read.
+const LONGEST_GRACE: Span = Span::minutes(24 * 60);
 /// Longest wait between two kills of one task.
 const LONGEST: Span = Span::minutes(1);
 
@@ -58,6 +63,15 @@ impl Kills {
         }
     }
 
+    /// Sends the first kill of a target at another moment.
+    fn postpone(&mut self, target: &Target, at: Timestamp) {
+        if let Some((0, due)) = self.tries.get_mut(target) {
+            self.due.remove(&(*due, target.clone()));
+            *due = at;
+            self.due.insert((at, target.clone()));
+        }
+    }
+
     fn again(&mut self, target: Target, first: Span, now: Timestamp) {
         let (tries, due) = self.tries.entry(target.clone()).or_default();
         let wait = first.0.saturating_mul(1 << (*tries).min(8)).min(LONGEST.0);
@@ -68,9 +82,14 @@ impl Kills {
 }
 
 impl Shard {
-    /// Marks the latest run as stopping, and kills it once that is durable.
+    /// Marks the latest run as stopping, and kills it once that is durable. While its grace is not known nothing is marked: it is looked
+    /// at again when the spec is read, or has been awaited for too long.
     pub(crate) fn stop(&mut self, at: At, reason: Reason) {
-        let (grace, now) = (self.grace(at.0), self.now);
+        let now = self.now;
+        let Some(grace) = self.grace(at) else {
+            self.picture.timers.insert((self.spec_due(at.0), at));
+            return;
+        };
         let stopped = self.edit(at, |r| stop_run(r, reason, grace, now));
         let run = self.picture.record(at).and_then(|r| r.run.as_ref());
         let run = run.map(|r| (at, r.generation, r.number));
@@ -79,21 +98,63 @@ impl Shard {
         }
     }
 
-    /// From SIGTERM to SIGKILL for a group.
-    pub(crate) fn grace(&self, group: u32) -> Span {
-        let group = self.picture.groups.get(&group);
-        group
-            .and_then(|g| g.group_spec())
-            .map_or(defaults::GRACE, |s| s.grace)
+    /// Until when a stop waits for a group's spec.
+    fn spec_due(&self, number: u32) -> Timestamp {
+        let group = self.picture.groups.get(&number);
+        group.map_or(self.now, |g| g.spec_since.plus(SPEC_PATIENCE))
     }
 
-    /// When a stopping run gets its first kill: who found it among the endpoints is given time to leave.
+    /// What says how an instance ends: its group in the spec in force, or else in the one that its run was made of; `None`: neither is
+    /// read.
+    fn ending_spec(&self, at: At) -> Option<&GroupSpec> {
+        let group = self.picture.groups.get(&at.0)?;
+        group.group_spec().or_else(|| {
+            let run = group.record(at.1)?.run.as_ref()?;
+            let spec = self.picture.specs.get(&(group.job(), run.spec_version))?;
+            spec.group(group.name())
+        })
+    }
+
+    /// From SIGTERM to SIGKILL for an instance; `None` while that is not known. When it was awaited for too long it is the longest.
+    pub(crate) fn grace(&self, at: At) -> Option<Span> {
+        let known = self.ending_spec(at).map(|s| s.grace);
+        known.or_else(|| (self.now >= self.spec_due(at.0)).then_some(LONGEST_GRACE))
+    }
+
+    /// When a stopping run gets its first kill: who found it among the endpoints is given time to leave. How much is awaited for a while
+    /// where the spec is not read.
     pub(crate) fn kill_at(&self, run: RunAt) -> Timestamp {
-        let group = self.picture.groups.get(&run.0.0);
-        let drain = group.and_then(|g| g.group_spec()).map_or(Span::ZERO, |s| s.drain);
         let found = self.picture.run(run).filter(|r| r.available_at.is_some());
-        let since = found.and_then(|r| r.stopping.as_ref()).map(|s| s.since);
-        since.map_or(self.now, |since| since.plus(drain).max(self.now))
+        let Some(stopping) = found.and_then(|r| r.stopping.as_ref()) else {
+            return self.now;
+        };
+        let drained = match self.ending_spec(run.0) {
+            Some(spec) => stopping.since.plus(spec.drain),
+            None => self.spec_due(run.0.0),
+        };
+        drained.max(self.now)
+    }
+
+    /// The spec of a group is read: first kills come when it says, and runs that were given up are asked about, which may have been
+    /// found alive while it was not known how to end them.
+    pub(crate) fn end_by_spec(&mut self, number: u32) {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        let at = |n: InstanceNumber, run: &Run| ((number, n), run.generation, run.number);
+        let mut stopping: Vec<RunAt> = Vec::new();
+        let mut lost: Vec<RunAt> = Vec::new();
+        for (n, record) in group.records() {
+            let latest = record.run.iter().filter(|r| r.state == RunState::Stopping);
+            stopping.extend(latest.map(|run| at(n, run)));
+            let older = record.older.iter().filter(|r| r.state == RunState::Lost);
+            lost.extend(older.map(|run| at(n, run)));
+        }
+        for run in stopping {
+            let at = self.kill_at(run);
+            self.kills.postpone(&Target::Run(run), at);
+        }
+        lost.into_iter().for_each(|run| self.reconcile_soon(run));
     }
 
     /// Kills a stopping run as soon as everything written about its instance is durable.
@@ -147,7 +208,10 @@ impl Shard {
         let run = self.picture.run(at).filter(|r| r.state == RunState::Stopping)?;
         let wished = run.stopping.as_ref().map(|wish| wish.grace);
         // A member has brought its pod's end.
-        let grace = wished.or_else(|| run.ending.as_ref().map(|_| self.grace(at.0.0)))?;
+        let grace = wished.or_else(|| {
+            run.ending.as_ref()?;
+            Some(self.grace(at.0).unwrap_or(LONGEST_GRACE))
+        })?;
         let tasks = run.tasks(self.picture.task(at)?.instance);
         let main = tasks.iter().any(|t| t.sidecar.is_none());
         let first = tasks.into_iter().filter(|t| !main || t.sidecar.is_none());

@@ -112,7 +112,7 @@ impl Shard {
             .is_some_and(|r| matches!(r.state, RunState::Launching | RunState::Stopping));
         if launching {
             let (policy, now) = (self.policy(at.0), self.now);
-            self.edit(at, |r| hear(r, (generation, number), &news, &policy, now));
+            self.edit(at, |r| hear(r, (generation, number), &news, policy.as_ref(), now));
         }
         self.account(run);
     }
@@ -173,6 +173,7 @@ impl Shard {
         if let hosts::Event::Agents { agents, .. } = event {
             // Nothing else announces an agent that came back to a new master while offers are suppressed.
             for agent in agents.iter().filter(|a| a.active) {
+                self.losses.note_there(&agent.hostname, self.now);
                 for run in self.silent.remove(&agent.host).unwrap_or_default() {
                     self.reconcile_soon(run);
                 }
@@ -181,6 +182,7 @@ impl Shard {
         if let hosts::Event::Offers(offers) = event {
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
             for offer in offers {
+                self.losses.note_there(&offer.hostname, self.now);
                 self.note_volumes_seen(&offer.host, &offer.reserved);
                 for run in self.silent.remove(&offer.host).unwrap_or_default() {
                     self.reconcile_soon(run);
@@ -204,6 +206,9 @@ impl Shard {
             return;
         };
         let away = matches!(found.state, RunState::Unreachable | RunState::Lost);
+        if found.may_have_task() && found.reason.code == ReasonCode::HostUnreachable {
+            self.losses.note_silent(&found.hostname);
+        }
         if away || found.has_silent_member() {
             self.silent.entry(found.host.clone()).or_default().insert(run);
         }

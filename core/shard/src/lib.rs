@@ -48,6 +48,7 @@ mod left;
 mod left_behind;
 mod loss;
 mod neighbours;
+mod openers;
 mod ops;
 mod overdue;
 mod pace;

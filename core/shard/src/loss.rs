@@ -4,7 +4,8 @@
 //! operator's command. What is lost before the limit is reached is replaced as usual.
 //!
 //! Counted is what was known to run and of which Mesos said no more than that it is gone, or that it knows it not; a silent or
-//! removed agent is told in other words and has a patience of its own.
+//! removed agent is told in other words and has a patience of its own. What never ran was not lost. A host that was silent and is back
+//! explains all that it has lost: that counts as one. The wait is judged by what is missing now, so it ends when its evidence is gone.
 
 use crate::Shard;
 use crate::event::{Alarm, Effect};
@@ -15,14 +16,19 @@ use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::time::Span;
 use echelon_core_model::{ReasonCode, RunState, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What was lost and is not back.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
-    /// Instances whose task is gone or unknown, and that have no further run.
-    missing: BTreeSet<At>,
-    /// How many were lost lately, by second.
-    lately: BTreeMap<u64, u64>,
+    /// Instances whose task is gone or unknown, and that have no further run, with their hosts' names.
+    missing: BTreeMap<At, Arc<str>>,
+    /// How many were lost lately, by second and host.
+    lately: BTreeMap<u64, BTreeMap<Arc<str>, u64>>,
+    /// Hosts of which Mesos said that they are silent.
+    silent: BTreeSet<Arc<str>>,
+    /// Hosts that were silent and are back, and when that was seen.
+    returned: BTreeMap<Arc<str>, Timestamp>,
     /// Tasks known to run or lost lately, and in which second they were counted: counting walks over all groups.
     running: (u64, u64),
     /// Something was lost since it was last judged.
@@ -37,12 +43,61 @@ impl Losses {
         self.running = (0, 0);
     }
 
-    fn count(&mut self, at: Timestamp, within: Span, now: Timestamp) {
-        if now.since(at) < within {
-            *self.lately.entry(at.0 / 1000).or_default() += 1;
+    fn count(&mut self, lost: Lost, within: Span, now: Timestamp) {
+        if now.since(lost.at) < within {
+            let hosts = self.lately.entry(lost.at.0 / 1000).or_default();
+            *hosts.entry(lost.host).or_default() += 1;
             self.grew = true;
         }
     }
+
+    /// Mesos says that a host is silent.
+    pub(crate) fn note_silent(&mut self, host: &Arc<str>) {
+        if !self.silent.contains(host) {
+            self.silent.insert(Arc::clone(host));
+        }
+    }
+
+    /// A host is there, under whatever id of its agent.
+    pub(crate) fn note_there(&mut self, host: &Arc<str>, now: Timestamp) {
+        if self.silent.remove(host) {
+            self.returned.insert(Arc::clone(host), now);
+        }
+    }
+
+    /// The sum of losses by host, in which a host that is back counts as one.
+    fn weigh(&self, by_host: &BTreeMap<&Arc<str>, u64>) -> u64 {
+        let weight = |(host, n): (&&Arc<str>, &u64)| {
+            if self.returned.contains_key(*host) {
+                1.min(*n)
+            } else {
+                *n
+            }
+        };
+        by_host.iter().map(weight).sum()
+    }
+
+    /// What is missing, as far as no returned host explains it.
+    fn unexplained(&self) -> u64 {
+        let mut by_host: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+        for host in self.missing.values() {
+            *by_host.entry(host).or_default() += 1;
+        }
+        self.weigh(&by_host)
+    }
+
+    /// Forgets hosts that returned long ago and of which nothing is missing.
+    fn forget_returned(&mut self, within: Span, now: Timestamp) {
+        let missing: BTreeSet<&Arc<str>> = self.missing.values().collect();
+        self.returned
+            .retain(|host, at| now.since(*at) < within || missing.contains(host));
+    }
+}
+
+/// A run that was lost.
+struct Lost {
+    at: Timestamp,
+    host: Arc<str>,
 }
 
 /// When the latest run was lost without a better explanation than that Mesos does not know it any more.
@@ -51,6 +106,14 @@ pub(crate) fn lost_at(record: &InstanceRecord) -> Option<Timestamp> {
     let said = matches!(run.reason.code, ReasonCode::TaskGone | ReasonCode::TaskUnknown);
     let away = matches!(run.state, RunState::Lost | RunState::Unreachable);
     (said && away).then_some(run.since)
+}
+
+/// The same of a run that is known to have run: what never did was not lost.
+fn lost(record: &InstanceRecord) -> Option<Lost> {
+    let at = lost_at(record)?;
+    let run = record.run.as_ref().filter(|r| r.started_at.is_some())?;
+    let host = Arc::clone(&run.hostname);
+    Some(Lost { at, host })
 }
 
 impl Shard {
@@ -77,10 +140,11 @@ impl Shard {
             let record = g.record(at.1)?;
             g.holds(at.1, record.generation).then_some(record)
         });
-        match record.and_then(lost_at) {
-            Some(since) => {
-                if self.losses.missing.insert(at) {
-                    self.losses.count(since, self.config.timing.loss.within, self.now);
+        match record.and_then(lost) {
+            Some(lost) => {
+                let host = Arc::clone(&lost.host);
+                if self.losses.missing.insert(at, host).is_none() {
+                    self.losses.count(lost, self.config.timing.loss.within, self.now);
                 }
             }
             None => {
@@ -92,7 +156,7 @@ impl Shard {
     /// Begins or ends the wait when there is reason to. True when instances are to be looked at again.
     pub(crate) fn judge_losses(&mut self) -> bool {
         if let Some(loss) = self.own.loss {
-            let missing = u64::try_from(self.losses.missing.len()).unwrap_or(u64::MAX);
+            let missing = self.losses.unexplained();
             let back = !self.is_recovering() && !self.config.timing.loss.is_exceeded(missing, loss.running);
             if back {
                 self.end_loss();
@@ -105,6 +169,8 @@ impl Shard {
             return false;
         }
         self.losses.grew = false;
+        self.losses
+            .forget_returned(self.config.timing.loss.within, self.now);
         let (lost, running) = self.lost_lately();
         let limit = self.config.timing.loss;
         let mass = lost >= limit.least && limit.is_exceeded(lost, running);
@@ -128,12 +194,17 @@ impl Shard {
             let first = self.now.0.saturating_sub(self.config.timing.loss.within.0) / 1000;
             self.losses.lately.retain(|second, _| *second > first);
         }
-        let lost = self.losses.lately.values().sum::<u64>();
+        let mut by_host: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+        for (host, n) in self.losses.lately.values().flatten() {
+            *by_host.entry(host).or_default() += n;
+        }
+        let all: u64 = by_host.values().sum();
+        let lost = self.losses.weigh(&by_host);
         let second = self.now.0 / 1000;
         if self.losses.running.0 != second {
             let tallies = self.picture.groups.values().flat_map(|g| g.tallies.values());
             let running: u64 = tallies.map(|t| t.counts.get(RunState::Running)).sum();
-            self.losses.running = (second, running.saturating_add(lost));
+            self.losses.running = (second, running.saturating_add(all));
         }
         (lost, self.losses.running.1)
     }

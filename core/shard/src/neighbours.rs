@@ -60,6 +60,26 @@ impl Shard {
         out
     }
 
+    /// Hosts of live runs of which it is not read what they mind: the jobs with the hosts. They are taken for exclusive.
+    fn unread_neighbours(&self) -> BTreeMap<JobId, BTreeSet<HostId>> {
+        let numbers: Vec<u32> = if self.is_recovering() {
+            self.picture.groups.keys().copied().collect()
+        } else {
+            let jobs = self.unread_specs.keys().map(|(job, _)| *job);
+            jobs.flat_map(|job| self.picture.groups_of(job)).collect()
+        };
+        let mut out: BTreeMap<JobId, BTreeSet<HostId>> = BTreeMap::new();
+        let groups = numbers.iter().filter_map(|n| self.picture.groups.get(n));
+        for group in groups.filter(|g| g.spec.is_none()) {
+            let live = group.records().flat_map(|(_, r)| r.live_runs());
+            let hosts: BTreeSet<HostId> = live.map(|run| run.host.clone()).collect();
+            if !hosts.is_empty() {
+                out.entry(group.job()).or_default().extend(hosts);
+            }
+        }
+        out
+    }
+
     /// Whether a group minds what is on hosts, and not all of that is read yet.
     pub(crate) fn awaits_neighbours(&self, group: &Group) -> bool {
         let minds = group
@@ -72,8 +92,17 @@ impl Shard {
     /// What is on hosts of groups that these mind, or that mind others.
     pub(crate) fn neighbours<'a>(&self, groups: impl Iterator<Item = &'a Wanted> + Clone) -> Vec<Neighbour> {
         let minding = || groups.clone().filter(|w| w.siting.minds_others());
+        let unread = self.unread_neighbours().into_iter();
+        let unread = unread.map(|(job, hosts)| Neighbour {
+            job,
+            labels: Arc::default(),
+            exclusive: true,
+            away_from: Vec::new(),
+            hosts: hosts.into_iter().collect(),
+        });
+        let mut out: Vec<Neighbour> = unread.collect();
         if minding().next().is_none() && self.loners.0.is_empty() {
-            return Vec::new();
+            return out;
         }
         let minded = |group: &Group, labels: &BTreeMap<String, String>| {
             minding().filter(|w| w.job != group.job()).any(|w| {
@@ -82,7 +111,6 @@ impl Shard {
             })
         };
         let mut labels: BTreeMap<JobId, Arc<BTreeMap<String, String>>> = BTreeMap::new();
-        let mut out = Vec::new();
         for group in self.picture.groups.values() {
             let (Some(job), Some(spec)) = (group.spec.as_ref(), group.group_spec()) else {
                 continue;
@@ -109,11 +137,11 @@ impl Shard {
 
     /// The hosts on which rules about runs let one more of a group be; `None`: it has no such rules.
     pub(crate) fn let_by_runs(&self, wanted: &Wanted) -> Option<BTreeSet<HostId>> {
-        if !wanted.siting.depends_on_runs() && self.loners.0.is_empty() {
+        let others = self.neighbours(std::iter::once(wanted));
+        if !wanted.siting.depends_on_runs() && self.loners.0.is_empty() && others.is_empty() {
             return None;
         }
         let hosts = Hosts::new(self.hosts.views(self.now));
-        let others = self.neighbours(std::iter::once(wanted));
         Some(rules_let(wanted, &others, &hosts))
     }
 }

@@ -32,6 +32,10 @@ pub(crate) enum Purpose {
     Adopt(JobId),
     /// A job's goal.
     Head(JobId),
+    /// The goal of a job that an order wants to end.
+    ConfirmStop(JobId),
+    /// What openers of streams must have taken.
+    Proof,
     /// A job's assignment, read again before a run of it begins.
     Refresh(JobId),
     /// A spec version.
@@ -90,6 +94,8 @@ impl Shard {
             (Purpose::Standing(group), Answer::Progress(rows)) => self.on_standing(group, &rows),
             (Purpose::Adopt(job), Answer::Progress(rows)) => self.on_adopt(job, &rows),
             (Purpose::Head(job), Answer::Head(head)) => self.on_head(job, head, since),
+            (Purpose::ConfirmStop(job), Answer::Head(head)) => self.on_confirmed_head(job, head, since),
+            (Purpose::Proof, Answer::Leadership(row)) => self.on_proof(row),
             (Purpose::Refresh(job), Answer::Assignments(at, all)) => {
                 self.on_refresh(job, at.epoch, &all, since)
             }

@@ -234,6 +234,7 @@ impl Shard {
             return;
         };
         group.served = true;
+        group.spec_since = self.now;
         let (job, name) = (group.job(), group.name().clone());
         if let Some(of) = self.recovery.assigned.get(&job).filter(|a| a.current) {
             let since = of.since;
@@ -251,7 +252,7 @@ impl Shard {
         self.inquire_lost(number);
     }
 
-    /// Ends the recovery when nothing is left to be read, sealed or served: what belongs to no group is judged, strangers are
+    /// Ends the recovery when nothing is left to be read, sealed or served, the specs of what runs included: what belongs to no group is judged, strangers are
     /// looked for, and everything is reported.
     pub(crate) fn finish_recovery(&mut self) {
         let recovery = &self.recovery;
@@ -260,6 +261,7 @@ impl Shard {
             || !recovery.queue.is_empty()
             || !recovery.goals.is_empty()
             || !recovery.sealing.is_done()
+            || self.reads_specs()
         {
             return;
         }

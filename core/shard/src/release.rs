@@ -6,17 +6,23 @@ use crate::effects::Then;
 use crate::group::Group;
 use crate::picture::At;
 use echelon_core_jobs::Tally;
+use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::{Generation, InstanceNumber, InstanceRange, RangeSet};
 use std::collections::BTreeMap;
 
 /// Numbers that may be given back as soon as what became of them is durable.
 pub(crate) type Leaving = BTreeMap<(u32, Generation), RangeSet>;
 
+/// Whether a run of it may live, or its end is still to be settled: another cluster would begin it again.
+fn is_loose(record: &InstanceRecord) -> bool {
+    record.may_have_task() || (record.unsettled && record.ended.is_none())
+}
+
 impl Group {
-    /// Numbers, among some, that have a live run.
+    /// Numbers, among some, that have a live run, or of which it is not known what their end means.
     fn live_in(&self, numbers: &RangeSet) -> RangeSet {
         let live = numbers.ranges().iter().flat_map(|r| self.records_in(*r));
-        live.filter(|(_, r)| r.may_have_task()).map(|(n, _)| n).collect()
+        live.filter(|(_, r)| is_loose(r)).map(|(n, _)| n).collect()
     }
 
     /// Numbers of ranges that are marked as a whole, at a generation, and need no taking over first.
@@ -57,7 +63,7 @@ impl Shard {
         let Some(range) = group.range_of(at.1) else { return };
         let marked = range.releasing.as_ref().is_some_and(|m| m.count.is_none());
         let generation = range.generation;
-        let busy = group.record(at.1).is_some_and(|r| r.may_have_task());
+        let busy = group.record(at.1).is_some_and(is_loose);
         if marked && !busy && group.holds(at.1, generation) && !group.awaits_takeover(at.1, range) {
             let one = InstanceRange::one(at.1);
             self.leaving.entry((at.0, generation)).or_default().insert(one);

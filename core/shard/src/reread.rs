@@ -3,6 +3,7 @@
 
 use crate::group::{Wish, ranges_at};
 use crate::purpose::Purpose;
+use crate::specs::UnreadSpec;
 use crate::{Phase, Shard};
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, assignment_partition};
 use echelon_core_model::job::Head;
@@ -25,7 +26,7 @@ impl Shard {
             .orders
             .heard_at
             .is_some_and(|at| self.now < at.plus(patience))
-            && !self.links.is_empty()
+            && self.links.any_proven()
         {
             return;
         }
@@ -204,19 +205,27 @@ impl Shard {
 
     /// Asks for a spec version, unless that is under way.
     pub(crate) fn read_spec(&mut self, job: JobId, version: u32) {
-        if self.reading_specs.insert((job, version)) {
+        let unread = self
+            .unread_specs
+            .entry((job, version))
+            .or_insert(UnreadSpec::new(self.now));
+        if !std::mem::replace(&mut unread.is_asked, true) {
             let query = Query::Spec(job, version);
             self.ask(Op::Read(query, Consistency::Quorum), Purpose::Spec(job, version));
         }
     }
 
-    /// A spec version was read. When it is not there yet, it is asked for again with the next wish.
+    /// A spec version was read. When it is not there, it is asked for again with the next wish, and its group waits.
     pub(crate) fn on_spec(&mut self, job: JobId, version: u32, spec: Option<JobSpec>) {
-        self.reading_specs.remove(&(job, version));
         let Some(spec) = spec else {
+            if let Some(unread) = self.unread_specs.get_mut(&(job, version)) {
+                unread.is_asked = false;
+            }
             self.go_on_without_spec(job, version);
+            self.finish_recovery();
             return;
         };
+        self.unread_specs.remove(&(job, version));
         let spec = Arc::new(spec);
         self.picture.specs.insert((job, version), Arc::clone(&spec));
         for number in self.picture.groups_of(job) {
@@ -233,6 +242,8 @@ impl Shard {
                 group.refresh_all_restarts(&self.draining, self.now);
                 self.picture.look_at_all(number);
                 self.placing.hungrier(self.now, self.config.timing.commit_delay);
+                self.end_by_spec(number);
+                self.inquire_lost(number);
             }
             let runs = self.picture.groups.get(&number).and_then(|g| g.group_spec());
             let runs = runs.map_or(version, |g| g.runs_of(version));
@@ -244,16 +255,17 @@ impl Shard {
         }
         self.picture.prune_specs(job);
         self.placing.hungrier(self.now, self.config.timing.commit_delay);
+        self.finish_recovery();
     }
 
     /// Whether the spec of a group's wish is being read: what depends on it is looked at when it is there.
     pub(crate) fn awaits_spec(&self, number: u32) -> bool {
         let group = self.picture.groups.get(&number).filter(|g| g.spec.is_none());
         let wanted = group.and_then(|g| Some((g.job(), g.wish.as_ref()?.spec_version)));
-        wanted.is_some_and(|spec| self.reading_specs.contains(&spec))
+        wanted.is_some_and(|spec| self.unread_specs.get(&spec).is_some_and(|s| s.is_asked))
     }
 
-    /// What waited for a spec that is not there is looked at as far as that goes.
+    /// What waited for a spec that is not there is looked at, as far as nothing depends on it.
     fn go_on_without_spec(&mut self, job: JobId, version: u32) {
         for number in self.picture.groups_of(job) {
             let group = self.picture.groups.get_mut(&number);

@@ -44,7 +44,8 @@ impl Shard {
     fn first_outdated(&self, group: &Group, number: u32, budget: u64) -> Option<InstanceNumber> {
         let batch = group.kind() == Some(JobKind::Batch);
         let none_may = budget == 0 && group.max_unavailable == 0 && !batch;
-        if self.frozen || group.outdated.is_empty() || none_may {
+        // Without the spec it is not known what is good enough to count as up.
+        if self.frozen || group.spec.is_none() || group.outdated.is_empty() || none_may {
             return None;
         }
         let may = |n: &InstanceNumber| {
@@ -141,7 +142,7 @@ impl Group {
             let live = r.may_have_task() && r.stopping.is_none();
             live && (self.is_before_restart(n, r) || other || drained(r))
         };
-        let settling = self.settles_at(n, now).is_some();
+        let settling = self.is_settling(n, now);
         let run = self.record(n).and_then(|r| r.run.as_ref());
         let (outdated, down) = (run.is_some_and(old), run.is_some_and(is_down_for_us));
         let unrestarted = run.is_some_and(|r| r.may_have_task() && self.is_before_restart(n, r));

@@ -7,7 +7,6 @@ use crate::picture::{At, Picture};
 use echelon_core_jobs::rollout::{fails_at, settles_at};
 use echelon_core_jobs::{Course, NextVersion};
 use echelon_core_model::spec::{GroupSpec, JobKind};
-use echelon_core_model::time::Span;
 use echelon_core_model::{InstanceNumber, RunState, Timestamp};
 
 /// Instances that begin, with the version that each is made from.
@@ -61,17 +60,15 @@ impl Group {
             .is_some_and(|(course, run)| run.spec_version != course.target)
     }
 
-    /// The lowest number that is not brought to the version wanted, or not good yet.
+    /// The lowest number that is not brought to the version wanted, or not good yet. While the spec is not read that may be any.
     pub(crate) fn first_behind(&self) -> Option<u32> {
+        if self.spec.is_none() && self.wish.as_ref().is_some_and(|w| w.rollout.is_some()) {
+            return self.row.ranges.first().map(|r| r.range.first);
+        }
         let numbers = [self.behind.first().copied(), self.being_replaced().next()];
         let ordered = self.spec.as_ref().is_some_and(|s| s.kind == JobKind::Stateful);
         let first = numbers.into_iter().flatten().min();
         first.filter(|_| ordered).map(|n| n.0)
-    }
-
-    /// Since when a replacement is good enough for the next one to follow.
-    fn min_healthy(&self) -> Span {
-        self.spec.as_ref().map_or(Span::ZERO, |s| s.update.min_healthy)
     }
 
     /// When the latest run, if it is watched, will have been available for long enough; `None`: it is not available, or has
@@ -79,8 +76,16 @@ impl Group {
     pub(crate) fn settles_at(&self, n: InstanceNumber, now: Timestamp) -> Option<Timestamp> {
         let run = self.record(n)?.run.as_ref()?;
         let watched = self.course(0).map_or(run.replaces, |course| course.watches(run));
-        let at = settles_at(run, self.min_healthy()).filter(|_| watched);
+        let min_healthy = self.spec.as_ref()?.update.min_healthy;
+        let at = settles_at(run, min_healthy).filter(|_| watched);
         at.filter(|at| *at > now)
+    }
+
+    /// Whether the latest run is available, and not for long enough. A replacement counts as such while the spec is not read.
+    pub(crate) fn is_settling(&self, n: InstanceNumber, now: Timestamp) -> bool {
+        let run = self.record(n).and_then(|r| r.run.as_ref());
+        let replacement = || run.is_some_and(|r| r.replaces && r.is_available());
+        self.settles_at(n, now).is_some() || (self.spec.is_none() && replacement())
     }
 
     /// How many more may begin to be updated.

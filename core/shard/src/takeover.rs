@@ -29,6 +29,7 @@ fn pieces(range: InstanceRange) -> impl Iterator<Item = InstanceRange> {
 impl Shard {
     /// Starts to take over every range that needs it.
     pub(crate) fn start_takeovers(&mut self, number: u32) {
+        self.renew_returned(number);
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };
@@ -56,6 +57,31 @@ impl Shard {
                     Purpose::Former(number, range.generation, piece),
                 );
             }
+        }
+    }
+
+    /// Numbers that were scaled away and are assigned again have no former holder: their own record, of an older generation, is
+    /// renewed. What was merely stopped begins again, and what has succeeded does not.
+    fn renew_returned(&mut self, number: u32) {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        let mut renewed: Vec<(InstanceNumber, InstanceRecord)> = Vec::new();
+        for r in group.row.ranges.iter().filter(|r| r.former.is_none()) {
+            let older = group
+                .records_in(r.range)
+                .filter(|(_, own)| own.generation < r.generation);
+            renewed.extend(older.filter_map(|(n, own)| {
+                let record = take_over(&Takeover {
+                    generation: r.generation,
+                    own: Some(own),
+                    former: None,
+                });
+                record.map(|record| (n, record))
+            }));
+        }
+        for (n, record) in renewed {
+            self.edit((number, n), |own| *own = record);
         }
     }
 

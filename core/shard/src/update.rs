@@ -4,12 +4,10 @@
 use crate::Shard;
 use crate::effects::Then;
 use crate::kill::Target;
-use crate::picture::RunAt;
+use crate::picture::{At, RunAt};
 use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
-use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, Whom, hear, settle_older};
+use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, Whom, hear, settle, settle_older};
 use echelon_core_model::gang::OnMemberFailure;
-use echelon_core_model::rules::Restart;
-use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::{MemberId, RunState, SidecarName};
 
 impl Shard {
@@ -65,10 +63,10 @@ impl Shard {
         // A look first: most repetitions change nothing, and then nothing is to be written.
         let tried = self.picture.record(at).cloned();
         let heard = tried.map_or(Heard::Nothing, |mut r| {
-            hear(&mut r, (generation, number), news, &policy, now)
+            hear(&mut r, (generation, number), news, policy.as_ref(), now)
         });
         if !matches!(heard, Heard::Nothing | Heard::Unknown) {
-            self.edit(at, |r| hear(r, (generation, number), news, &policy, now));
+            self.edit(at, |r| hear(r, (generation, number), news, policy.as_ref(), now));
         }
         match heard {
             Heard::OlderAlive => self.on_older_alive(run),
@@ -104,15 +102,19 @@ impl Shard {
         }
     }
 
-    /// A run that was given up lives: it is adopted when the newer one is a mere intent and the instance has no volume, else stopped.
+    /// A run that was given up lives: it is adopted when the newer one is a mere intent and the instance has no volume, else stopped. While
+    /// its grace is not known neither is done: it is asked about again when the spec is read.
     fn on_older_alive(&mut self, run: RunAt) {
         let (at, generation, number) = run;
+        let Some(grace) = self.grace(at) else {
+            return;
+        };
         let newest = self.picture.record(at).and_then(|r| r.run.as_ref());
         let newest = newest.map(|r| (at, r.generation, r.number));
         // What an instance with a volume has a newer run for was given up with its volume, and the newer run makes another one.
         let holds = self.picture.record(at).is_some_and(|r| r.volume.is_some());
         let unsent = !holds && newest.is_some_and(|n| self.unsent.contains(&n));
-        let (grace, now) = (self.grace(at.0), self.now);
+        let now = self.now;
         let fate = self.edit(at, |r| settle_older(r, (generation, number), unsent, grace, now));
         match fate {
             Some(OlderFate::Adopted) => {
@@ -145,23 +147,30 @@ impl Shard {
         self.journal.when_durable(point, Then::Call(call));
     }
 
-    /// How failed runs of a group are tried again; the usual policy while its spec is not known.
-    pub(crate) fn policy(&mut self, group: u32) -> Policy {
+    /// How failed runs of a group are tried again; `None` while its spec is not read.
+    pub(crate) fn policy(&mut self, group: u32) -> Option<Policy> {
         let jitter = self.random.next();
-        let group = self.picture.groups.get(&group);
-        let job = group.and_then(|g| g.spec.as_ref());
-        let kind = job.map_or(JobKind::Service, |s| s.kind);
-        let gang = job.and_then(|s| s.gang.as_ref());
-        let spec = group.and_then(|g| g.group_spec());
-        let retry = spec.map_or(defaults::RETRY, |s| s.retry);
-        let restart = spec.map_or_else(Restart::default, |s| s.restart);
-        Policy {
-            kind,
-            retry,
-            restart,
-            gang: gang.map_or(OnMemberFailure::Member, |g| g.on_failure),
+        let group = self.picture.groups.get(&group)?;
+        let (job, spec) = (group.spec.as_ref()?, group.group_spec()?);
+        Some(Policy {
+            kind: job.kind,
+            retry: spec.retry,
+            restart: spec.restart,
+            gang: job
+                .gang
+                .as_ref()
+                .map_or(OnMemberFailure::Member, |g| g.on_failure),
             healthy_after: self.config.timing.healthy_after,
             jitter,
+        })
+    }
+
+    /// Decides what the end of a run means that was stored before the job's spec was read.
+    pub(crate) fn settle_end(&mut self, at: At) {
+        if self.picture.record(at).is_some_and(|r| r.unsettled)
+            && let Some(policy) = self.policy(at.0)
+        {
+            self.edit(at, |r| settle(r, &policy));
         }
     }
 }

@@ -135,7 +135,7 @@ impl Shard {
             };
             let run = group.record(*n).and_then(|r| r.run.as_ref());
             let live = run.filter(|r| r.may_have_task());
-            let need = group.group_spec().map_or(Resources::ZERO, |g| {
+            let need = group.group_spec().map_or(Resources::MAX, |g| {
                 g.room()
                     .minus(live.map_or(g.volume_room(), |run| g.room_left(run)))
             });

@@ -68,6 +68,12 @@ impl Group {
             (Reason::new(ReasonCode::MassLoss), withheld),
         ];
         let mut hungry = ready + openings;
+        if self.spec.is_none() {
+            let unsettled = self.records().filter(|(n, r)| r.unsettled && here(&n));
+            let unsettled = count(unsettled.count());
+            out.push((Reason::new(ReasonCode::Recovering), hungry + unsettled));
+            hungry = 0;
+        }
         let of_volumes = hindrance.volumes.as_ref().filter(|_| self.asks_for_volumes());
         if let Some(reason) = hindrance.everything.as_ref().or(of_volumes) {
             out.push((reason.clone(), hungry));

@@ -215,6 +215,7 @@ mod tests {
                 next: Leadership {
                     epoch: Epoch(1),
                     holder: holder.to_owned(),
+                    proof: 1,
                 },
                 expected: Epoch(0),
             })

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 /// How often a deadline that passed in silence is looked for, and an unfinished publication tried again.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How often others are told of the contact, and able ones are looked for.
-const TELL_EVERY: Duration = Duration::from_secs(2);
+/// How often the contact is judged, and able candidates are looked for.
+const JUDGE_EVERY: Duration = Duration::from_secs(2);
 
 /// A queue of a few words: verdicts and orders come once in a leadership.
 const QUEUE: usize = 64;
@@ -102,7 +102,8 @@ impl Office {
             serving: None,
             unpublished: None,
             contact: Contact::NotNeeded,
-            told_at: None,
+            judged_at: None,
+            told_able: None,
             handover: Handover::default(),
         };
         Self {
@@ -215,8 +216,10 @@ struct Clerk {
     serving: Option<Served>,
     unpublished: Option<Epoch>,
     contact: Contact,
-    /// When others were last told of it.
-    told_at: Option<Instant>,
+    /// When it was last judged.
+    judged_at: Option<Instant>,
+    /// What others were told last; nothing yet of this candidacy.
+    told_able: Option<bool>,
     handover: Handover,
 }
 
@@ -237,7 +240,7 @@ impl Clerk {
             {
                 Ok(candidacy) => {
                     *self.lock() = Some(Arc::new(candidacy));
-                    self.told_at = None;
+                    self.told_able = None;
                     let over = self.stand().await;
                     (self.serving, self.unpublished) = (None, None);
                     let candidacy = self.lock().take();
@@ -314,13 +317,15 @@ impl Clerk {
             return Ok(false);
         };
         let now = Instant::now();
-        if self.told_at.is_some_and(|at| now < at + TELL_EVERY) {
+        if self.judged_at.is_some_and(|at| now < at + JUDGE_EVERY) {
             return Ok(false);
         }
-        self.told_at = Some(now);
+        self.judged_at = Some(now);
         let age = last.map(|last| now - last);
         let able = age.is_some_and(|age| age < PATIENCE);
-        self.describe(able, age).await;
+        if self.told_able != Some(able) {
+            self.describe(able, age).await;
+        }
         let leads = self.serving.is_some_and(|served| !served.suspended);
         if !self.handover.is_due(leads, able, now) || !self.is_other_able().await {
             return Ok(false);
@@ -332,7 +337,7 @@ impl Clerk {
         Ok(true)
     }
 
-    async fn describe(&self, able: bool, age: Option<Duration>) {
+    async fn describe(&mut self, able: bool, age: Option<Duration>) {
         let Some(candidacy) = self.lock().clone() else {
             return;
         };
@@ -341,8 +346,11 @@ impl Clerk {
             able,
             contact_age_ms: age.and_then(|age| u64::try_from(age.as_millis()).ok()),
         };
-        if let Err(error) = candidacy.describe(record).await {
-            tracing::debug!(role = %self.role, %error, "cannot tell others of the contact; trying again");
+        match candidacy.describe(record).await {
+            Ok(()) => self.told_able = Some(able),
+            Err(error) => {
+                tracing::debug!(role = %self.role, %error, "cannot tell others of the contact; trying again");
+            }
         }
     }
 

@@ -1,6 +1,9 @@
 //! What can go wrong with a storage, told apart by what the caller may conclude.
 
-use echelon_proto::convert::DecodeError;
+use crate::layout::Table;
+use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
+use echelon_proto::convert::{DecodeError, FieldError, FieldProblem};
 use std::error::Error;
 use thiserror::Error;
 
@@ -61,6 +64,29 @@ pub enum StoreError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+}
+
+/// The stamp of a partition of assignments, from its two stored numbers.
+pub(crate) fn stored_stamp(partition: u16, epoch: i64, sequence: i64) -> Result<Stamp, StoreError> {
+    let wrong = |field: &str, number: i64, end: u64| {
+        let problem = FieldProblem::OutOfRange {
+            number: number.into(),
+            first: 0,
+            last: i128::from(end) - 1,
+        };
+        StoreError::Corrupt {
+            table: Table::Assignments.name(),
+            key: partition.to_string(),
+            source: FieldError::new(field, problem).into(),
+        }
+    };
+    Stamp::of_stored(epoch, sequence).ok_or_else(|| {
+        if Stamp::of_stored(epoch, 0).is_some() {
+            wrong("sequence", sequence, 1 << 40)
+        } else {
+            wrong("epoch", epoch, Epoch::END)
+        }
+    })
 }
 
 impl StoreError {

@@ -101,9 +101,10 @@ impl Act {
             shard::Effect::Storage(id, op) => Some(stored(*id, op)),
             shard::Effect::Publish(_) => Some(Self::Publish),
             shard::Effect::StepDown { .. } => Some(Self::StepDown),
-            shard::Effect::Cluster(_) | shard::Effect::Report(..) => {
-                Some(Self::Leader(format!("{effect:?}")))
-            }
+            shard::Effect::Cluster(_)
+            | shard::Effect::Report(..)
+            | shard::Effect::Admit(_)
+            | shard::Effect::Refuse { .. } => Some(Self::Leader(format!("{effect:?}"))),
             shard::Effect::Place(_) | shard::Effect::FetchTails(_) | shard::Effect::Alarm(_) => None,
         }
     }

@@ -45,7 +45,7 @@ pub struct Process<D> {
 
 impl<D> Process<D> {
     /// One that lives.
-    pub const fn new(driver: D) -> Self {
+    pub fn new(driver: D) -> Self {
         Self {
             life: 1,
             driver: Some(driver),

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 fn heard(from: RunState, told: Told) -> RunState {
     let mut r = record(from);
-    hear(&mut r, FIRST, &news(told), &policy(JobKind::Batch), NOW);
+    hear(&mut r, FIRST, &news(told), Some(&policy(JobKind::Batch)), NOW);
     r.run.unwrap().state
 }
 
@@ -61,7 +61,7 @@ fn a_volume_is_used_once_its_run_may_have_been_there() {
         for told in ALL_TOLD {
             let mut r = record(from);
             r.volume = Some(Box::new(unused()));
-            hear(&mut r, FIRST, &news(told), &policy(JobKind::Stateful), NOW);
+            hear(&mut r, FIRST, &news(told), Some(&policy(JobKind::Stateful)), NOW);
             let never_was = matches!(told, Told::Invalid | Told::Dropped | Told::Gone);
             let silent = from == RunState::Stopping && told == Told::Silent;
             assert_eq!(
@@ -82,7 +82,7 @@ fn what_probes_say_is_kept_until_they_say_otherwise() {
             ready,
             ..news(told)
         };
-        let heard = hear(&mut r, FIRST, &news, &policy(JobKind::Service), NOW);
+        let heard = hear(&mut r, FIRST, &news, Some(&policy(JobKind::Service)), NOW);
         let run = r.run.as_ref().unwrap();
         (heard == Heard::Latest, run.healthy, run.ready)
     };
@@ -132,7 +132,7 @@ fn retries_are_counted_by_kind_and_cause() {
     ];
     for (kind, told, attempts, ended) in table {
         let mut r = record(RunState::Running);
-        hear(&mut r, FIRST, &news(told), &policy(kind), NOW);
+        hear(&mut r, FIRST, &news(told), Some(&policy(kind)), NOW);
         assert_eq!((r.attempts, r.ended), (attempts, ended), "{kind} {told:?}");
     }
 }
@@ -146,7 +146,7 @@ fn waits_double_up_to_the_longest() {
             &mut r,
             (Generation(1), RunNumber(n)),
             &news(Told::Failed),
-            &policy(JobKind::Service),
+            Some(&policy(JobKind::Service)),
             NOW,
         );
         r.not_before.since(NOW)
@@ -160,12 +160,12 @@ fn a_long_run_forgives_a_service_its_failures() {
     let mut r = record(RunState::Starting);
     r.attempts = 9;
     let policy = policy(JobKind::Service);
-    hear(&mut r, FIRST, &news(Told::Running), &policy, NOW);
+    hear(&mut r, FIRST, &news(Told::Running), Some(&policy), NOW);
     hear(
         &mut r,
         FIRST,
         &news(Told::Failed),
-        &policy,
+        Some(&policy),
         NOW.plus(Span::minutes(5)),
     );
     assert_eq!(r.attempts, 1);
@@ -192,7 +192,7 @@ fn an_older_run_that_lives_is_adopted_or_stopped() {
             &mut r,
             FIRST,
             &news(Told::Running),
-            &policy(JobKind::Service),
+            Some(&policy(JobKind::Service)),
             NOW,
         );
         assert_eq!(heard, Heard::OlderAlive);
@@ -222,9 +222,9 @@ proptest! {
         for (i, t) in tolds.iter().enumerate() {
             let now = Timestamp(NOW.0 + i as u64);
             let news = news(ALL_TOLD[*t]);
-            hear(&mut once, FIRST, &news, &policy, now);
-            hear(&mut twice, FIRST, &news, &policy, now);
-            prop_assert_eq!(hear(&mut twice, FIRST, &news, &policy, now), Heard::Nothing);
+            hear(&mut once, FIRST, &news, Some(&policy), now);
+            hear(&mut twice, FIRST, &news, Some(&policy), now);
+            prop_assert_eq!(hear(&mut twice, FIRST, &news, Some(&policy), now), Heard::Nothing);
         }
         prop_assert_eq!(once, twice);
     }
@@ -234,7 +234,13 @@ proptest! {
 fn a_run_number_is_never_given_out_again() {
     let mut r = record(RunState::Unreachable);
     give_up(&mut r, NOW);
-    hear(&mut r, FIRST, &news(Told::Gone), &policy(JobKind::Service), NOW);
+    hear(
+        &mut r,
+        FIRST,
+        &news(Told::Gone),
+        Some(&policy(JobKind::Service)),
+        NOW,
+    );
     assert!(r.older.is_empty());
     assert_eq!(next_number(&r, Generation(1)), RunNumber(2));
 }

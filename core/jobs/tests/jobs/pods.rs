@@ -44,7 +44,13 @@ fn pod_after(all: &[(Option<&str>, Told)]) -> InstanceRecord {
 }
 
 fn say(record: &mut InstanceRecord, member: Option<&str>, told: Told) -> Heard {
-    hear(record, FIRST, &of(member, told), &policy(JobKind::Batch), NOW)
+    hear(
+        record,
+        FIRST,
+        &of(member, told),
+        Some(&policy(JobKind::Batch)),
+        NOW,
+    )
 }
 
 fn state(record: &InstanceRecord) -> RunState {
@@ -147,7 +153,7 @@ fn the_reason_names_the_member_and_a_failure_counts_once() {
         reason: Reason::new(ReasonCode::Failed).at("Command exited with status 7"),
         ..of(LOG, Told::Failed)
     };
-    hear(&mut record, FIRST, &failed, &policy(JobKind::Batch), NOW);
+    hear(&mut record, FIRST, &failed, Some(&policy(JobKind::Batch)), NOW);
     assert_eq!(record.attempts, 0, "something of it may live");
     for member in [MAIN, PROXY] {
         say(&mut record, member, Told::Killed);
@@ -271,7 +277,7 @@ fn a_dropped_launch_is_dropped_whole() {
         of: Whom::All,
         ..news(Told::Dropped)
     };
-    hear(&mut record, FIRST, &dropped, &policy(JobKind::Batch), NOW);
+    hear(&mut record, FIRST, &dropped, Some(&policy(JobKind::Batch)), NOW);
     assert_eq!(state(&record), RunState::Rejected);
     // A launch of a group is refused as a whole (R71), which each of its tasks tells.
     let mut record = begun_pod(&["log"]);
@@ -292,9 +298,9 @@ proptest! {
         for (i, (member, told)) in tolds.iter().enumerate() {
             let now = Timestamp(NOW.0 + i as u64);
             let news = of([MAIN, LOG, PROXY][*member], ALL_TOLD[*told]);
-            hear(&mut once, FIRST, &news, &policy, now);
-            hear(&mut twice, FIRST, &news, &policy, now);
-            prop_assert_eq!(hear(&mut twice, FIRST, &news, &policy, now), Heard::Nothing);
+            hear(&mut once, FIRST, &news, Some(&policy), now);
+            hear(&mut twice, FIRST, &news, Some(&policy), now);
+            prop_assert_eq!(hear(&mut twice, FIRST, &news, Some(&policy), now), Heard::Nothing);
         }
         prop_assert_eq!(once, twice);
     }

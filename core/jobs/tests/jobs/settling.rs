@@ -30,7 +30,7 @@ fn with(restart: Restart) -> Policy {
 
 fn after(policy: &Policy, news: &News) -> InstanceRecord {
     let mut record = record(RunState::Running);
-    hear(&mut record, FIRST, news, policy, NOW);
+    hear(&mut record, FIRST, news, Some(policy), NOW);
     record
 }
 
@@ -113,7 +113,7 @@ fn a_run_that_does_not_start_in_time_is_stopped_and_has_failed() {
             &mut record,
             FIRST,
             &news(Told::Killed),
-            &with(Restart::OnFailure),
+            Some(&with(Restart::OnFailure)),
             due,
         );
         assert_eq!((record.attempts, record.ended), (1, None));
@@ -134,7 +134,7 @@ fn what_was_stopped_for_others_has_not_failed() {
         &mut record,
         FIRST,
         &news(Told::Killed),
-        &with(Restart::Never),
+        Some(&with(Restart::Never)),
         NOW,
     );
     assert_eq!((record.attempts, record.ended), (0, None));
@@ -158,7 +158,7 @@ fn a_failure_of_a_member_counts_its_gangs_try_and_not_its_own_failures() {
         let mut record = record(RunState::Running);
         record.attempts = 1;
         record.run.as_mut().unwrap().gang_try = gang_try;
-        hear(&mut record, FIRST, &exited(1), &of(on_failure), NOW);
+        hear(&mut record, FIRST, &exited(1), Some(&of(on_failure)), NOW);
         assert_eq!(
             (record.attempts, record.ended),
             expected,
@@ -187,8 +187,8 @@ fn three_failures_in_a_row_are_a_crash_loop_that_running_well_for_long_enough_en
     for n in 1..=3 {
         begun(&mut record);
         let of = record.run.as_ref().map(|r| (r.generation, r.number)).unwrap();
-        hear(&mut record, of, &news(Told::Running), &policy, NOW);
-        hear(&mut record, of, &exited(7), &policy, NOW);
+        hear(&mut record, of, &news(Told::Running), Some(&policy), NOW);
+        hear(&mut record, of, &exited(7), Some(&policy), NOW);
         assert_eq!((record.attempts, record.is_crash_looping()), (n, n == 3));
     }
     let told = record.crash_loop(NOW);

@@ -36,7 +36,7 @@ fn ways(from: RunState) -> Vec<InstanceRecord> {
     for told in ALL_TOLD {
         for kind in [JobKind::Batch, JobKind::Service] {
             one(&|of| {
-                hear(of, FIRST, &news(told), &policy(kind), NOW);
+                hear(of, FIRST, &news(told), Some(&policy(kind)), NOW);
             });
         }
     }

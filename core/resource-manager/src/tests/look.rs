@@ -17,6 +17,19 @@ impl Case {
         }
     }
 
+    /// Events of a job, as they are stored.
+    pub fn events_of(&self, job: JobId) -> Vec<ReasonCode> {
+        let query = Query::Events {
+            job,
+            after: None,
+            limit: 1000,
+        };
+        match self.store.read(&query) {
+            Answer::Events(events) => events.into_iter().map(|(_, e)| e.reason.code).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub fn progress(&self, job: JobId) -> Option<Progress> {
         match self.store.read(&Query::Progress(job)) {
             Answer::Progress(rows) => rows.into_iter().next(),
@@ -103,6 +116,9 @@ impl Case {
             .map_or("?", |(c, _)| c.as_str());
         match &directive.order {
             Order::Report => {}
+            Order::Hello(taken) => self
+                .trace
+                .push(format!("{cluster}: hello of epoch {}", taken.epoch)),
             Order::Slices(orders) if orders.is_empty() => {}
             Order::Archive(_) => self.trace.push(format!("{cluster}: archive")),
             Order::Drains(d) => self.trace.push(format!("{cluster}: drains {}", d.version)),

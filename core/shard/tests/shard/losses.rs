@@ -280,3 +280,60 @@ fn a_successor_that_reads_group_by_group_judges_by_all_of_them() {
     w.run(seconds(30));
     assert_eq!((losses(&w), running(&w)), (0, 50));
 }
+
+#[test]
+fn launches_that_never_began_are_no_loss() {
+    let mut w = web(22);
+    w.cluster.starts = false;
+    w.order(&[range(0, 46)], 47);
+    w.run(seconds(3));
+    assert_eq!(running(&w), 22);
+    answered(&mut w, 22..47, TaskState::Unknown);
+    w.run(seconds(2));
+    assert_eq!((losses(&w), w.shard.mass_loss()), (0, None));
+    // One that ran may be replaced as ever.
+    w.cluster.starts = true;
+    answered(&mut w, 0..1, TaskState::Gone);
+    w.run(seconds(5));
+    assert_eq!(w.state(0), RunState::Running);
+}
+
+/// Tells the same of all tasks of the first hosts, in one breath.
+fn told_of_hosts(w: &mut World, hosts: &[HostId], numbers: &[u32], state: TaskState) {
+    for n in numbers {
+        let id = task(*n, 1, 1);
+        let run = w.record(*n).unwrap().run.unwrap();
+        assert!(hosts.contains(&run.host));
+        if state == TaskState::Gone {
+            w.cluster.tasks.remove(&id);
+        }
+        let status = TaskStatus {
+            reconciliation: true,
+            ..crate::cluster::status(&id, state, Some(run.host))
+        };
+        w.events.push_back(Event::Cluster(Told::Update(status)));
+    }
+    w.step(Event::Wake);
+}
+
+#[test]
+fn what_returned_hosts_have_lost_counts_once_for_each() {
+    for offers_first in [true, false] {
+        let mut w = web(50);
+        let hosts: Vec<HostId> = w.cluster.hosts.keys().take(2).cloned().collect();
+        let on_them = |n: &u32| hosts.contains(&w.record(*n).unwrap().run.unwrap().host);
+        let numbers: Vec<u32> = (0..50).filter(on_them).collect();
+        assert!(numbers.len() > 11, "more than a fifth");
+        told_of_hosts(&mut w, &hosts, &numbers, TaskState::Unreachable);
+        if offers_first {
+            w.cluster.offers.clear();
+            w.run(seconds(2));
+        }
+        told_of_hosts(&mut w, &hosts, &numbers, TaskState::Gone);
+        assert_eq!(losses(&w), usize::from(!offers_first));
+        // Where it was taken for a mass loss, it is none any more when the hosts are seen.
+        w.cluster.offers.clear();
+        w.run(seconds(40));
+        assert_eq!((w.shard.mass_loss(), running(&w)), (None, 50), "{offers_first}");
+    }
+}

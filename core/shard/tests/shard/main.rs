@@ -27,6 +27,8 @@ mod durability;
 #[cfg(test)]
 mod evidence;
 #[cfg(test)]
+mod facts;
+#[cfg(test)]
 mod framework;
 #[cfg(test)]
 mod gang_claims;
@@ -56,6 +58,7 @@ mod losses;
 #[cfg(test)]
 mod moves;
 mod offers;
+mod openers;
 #[cfg(test)]
 mod peers;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use echelon_core_model::instance::Ended;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::RestartPart;
 use echelon_core_model::time::Span;
-use echelon_core_model::{InstanceNumber, RunState, Timestamp};
+use echelon_core_model::{AssignedRange, Generation, InstanceNumber, RunState, Timestamp};
 use echelon_core_shard::{Event, Shard};
 use echelon_core_testkit::build::{JobBuilder, main_group};
 
@@ -342,4 +342,58 @@ fn a_shard_that_reads_the_goal_by_itself_restarts_the_same_and_begins_no_run_twi
         [task(0, 1, 1)],
         "what began by this head is not before it"
     );
+}
+
+/// At a newer generation.
+fn at_generation(range: AssignedRange, generation: u32) -> AssignedRange {
+    AssignedRange {
+        generation: Generation(generation),
+        ..range
+    }
+}
+
+/// Scaled from four to two.
+fn scaled_down(w: &mut World) {
+    let leaves = marked(range(2, 3), None, None);
+    w.order(&[range(0, 1), leaves], 4);
+    w.run(seconds(5));
+    let released = w.slice(1).unwrap().released;
+    assert_eq!(released.count(), 2);
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(2));
+}
+
+#[test]
+fn what_was_scaled_away_begins_when_it_is_assigned_again() {
+    for restarts in [false, true] {
+        let mut w = web(4);
+        scaled_down(&mut w);
+        assert_eq!(w.cluster.live().len(), 2);
+        if restarts {
+            w.restart();
+            w.connect();
+        }
+        let back = at_generation(range(2, 3), 2);
+        w.order_at(&[range(0, 1), back], &[(1, 2), (2, 2)]);
+        w.run(seconds(5));
+        assert_eq!(w.states(4), [RunState::Running; 4]);
+        assert_eq!(w.accepted().len(), 6);
+    }
+}
+
+#[test]
+fn what_had_succeeded_before_it_was_scaled_away_does_not_run_again() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::batch("work", 4).build());
+    w.order(&[range(0, 3)], 4);
+    w.run(seconds(2));
+    w.cluster.set(&task(3, 1, 1), TaskState::Finished);
+    w.run(seconds(2));
+    scaled_down(&mut w);
+    let back = at_generation(range(2, 3), 2);
+    w.order_at(&[range(0, 1), back], &[(1, 2), (2, 2)]);
+    w.run(seconds(10));
+    let expected = [0, 1, 2, 3].map(|n| task(n, 1, 1)).into_iter();
+    assert_eq!(w.accepted(), expected.chain([task(2, 2, 1)]).collect::<Vec<_>>());
+    assert_eq!(w.stored(3).unwrap().ended, Some(Ended::Succeeded));
 }

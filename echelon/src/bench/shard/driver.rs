@@ -77,8 +77,9 @@ impl Driver {
             Event::Elected { published: Epoch(0) },
             Event::LinkOpened(LINK),
         ]);
+        self.direct(Order::Hello(stored::manager()));
         let order = self.slice_order(self.size.new_job());
-        self.direct(vec![order]);
+        self.direct(Order::Slices(vec![order]));
     }
 
     /// Runs until something holds.
@@ -178,7 +179,11 @@ impl Driver {
             }
             Effect::Alarm(alarm) => eprintln!("{alarm}"),
             Effect::StepDown { why } => eprintln!("the shard gave up: {why}"),
-            Effect::Report(..) | Effect::FetchTails(_) | Effect::Publish(_) => {}
+            Effect::Report(..)
+            | Effect::Admit(_)
+            | Effect::Refuse { .. }
+            | Effect::FetchTails(_)
+            | Effect::Publish(_) => {}
         }
     }
 
@@ -190,12 +195,12 @@ impl Driver {
         });
     }
 
-    fn direct(&mut self, orders: Vec<SliceOrder>) {
+    fn direct(&mut self, order: Order) {
         self.sequence += 1;
         let directive = Directive {
             epoch: stored::EPOCH,
             sequence: self.sequence,
-            order: Order::Slices(orders),
+            order,
         };
         self.turn(vec![Event::Directive(LINK, directive)]);
     }
@@ -207,7 +212,7 @@ impl Driver {
         let due: Vec<u32> = due.collect();
         for some in due.chunks(ORDERS) {
             let orders = some.iter().map(|n| self.slice_order(*n)).collect();
-            self.direct(orders);
+            self.direct(Order::Slices(orders));
         }
     }
 

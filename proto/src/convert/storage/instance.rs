@@ -52,7 +52,14 @@ impl Wire for Port {
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let wrong = |_| FieldError::new("number", FieldProblem::OutOfRange(message.number.into()));
+        let wrong = |_| {
+            let problem = FieldProblem::OutOfRange {
+                number: message.number.into(),
+                first: 0,
+                last: u16::MAX.into(),
+            };
+            FieldError::new("number", problem)
+        };
         Ok(Self {
             number: message.number.try_into().map_err(wrong)?,
             name: message.name,
@@ -222,6 +229,7 @@ impl<'a> HostsOut<'a> {
             attempts,
             not_before,
             ended,
+            unsettled,
             avoid,
             volume,
             failed_version,
@@ -238,6 +246,7 @@ impl<'a> HostsOut<'a> {
             avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
             volume: volume.as_ref().map(|v| self.volume(v)),
             failed_version: *failed_version,
+            unsettled: *unsettled,
             failure: failure.as_deref().map(Wire::to_wire),
         }
     }
@@ -250,9 +259,14 @@ struct HostsIn {
 
 fn pick<T: Clone>(field: &str, list: &[T], index: u32) -> Result<T, FieldError> {
     let found = usize::try_from(index).ok().and_then(|i| list.get(i));
-    found
-        .cloned()
-        .ok_or_else(|| FieldError::new(field, FieldProblem::OutOfRange(index.into())))
+    found.cloned().ok_or_else(|| {
+        let problem = FieldProblem::OutOfRange {
+            number: index.into(),
+            first: 0,
+            last: list.len() as i128 - 1,
+        };
+        FieldError::new(field, problem)
+    })
 }
 
 impl HostsIn {
@@ -316,6 +330,7 @@ impl HostsIn {
             attempts: message.attempts,
             not_before: Timestamp(message.not_before_ms),
             ended: ended.transpose()?,
+            unsettled: message.unsettled,
             avoid: avoid.collect::<Result<_, _>>()?,
             volume: volume.transpose()?.map(Box::new),
             failed_version: message.failed_version,
