@@ -5,7 +5,6 @@ use crate::link::{Keeper, Links};
 use crate::measure::Measures;
 use crate::serve::Parts;
 use echelon_core_model::ClusterId;
-use echelon_core_model::ClusterId;
 use echelon_core_model::directive::Report;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
