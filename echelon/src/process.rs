@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use echelon_cli::exit::Exit;
 use echelon_cli::output;
-use echelon_io_membership::{Membership, MembershipError};
+use echelon_io_membership::{Membership, MembershipError, Timeouts};
 use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
@@ -19,9 +19,6 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit that this build was made from; `unknown` outside git.
 pub const COMMIT: &str = env!("ECHELON_COMMIT");
-
-/// A leader that ZooKeeper does not hear for this long is replaced.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a storage that does not answer yet is asked again at the start.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -47,6 +44,8 @@ impl Process {
         logs::init(&common.log, common.log_format)?;
         let process = Self::within(Shutdown::new(Duration::from_secs(common.grace_s.into())));
         process.shutdown.on_signals()?;
+        let watching = process.clock.clone().watch(process.shutdown.token());
+        process.shutdown.spawn(watching);
         Ok(process)
     }
 
@@ -132,8 +131,8 @@ pub fn told(end: End) -> Result<()> {
 ///
 /// # Errors
 /// The URL is wrong.
-pub fn membership(url: &str) -> Result<Arc<dyn Membership>> {
-    Ok(echelon_io_membership::open(url, SESSION_TIMEOUT)?)
+pub fn membership(url: &str, timeouts: Timeouts) -> Result<Arc<dyn Membership>> {
+    Ok(echelon_io_membership::open(url, timeouts)?)
 }
 
 /// Logs what of a storage is not known to be durable.

@@ -1,6 +1,8 @@
 //! The roles as commands: flags over a configuration file, and what each starts.
 
 mod gateway;
+#[cfg(test)]
+mod handover_tests;
 mod kept_logs;
 pub(crate) mod mesos_sim;
 mod options;
@@ -8,6 +10,7 @@ mod preemption;
 mod resource_manager;
 pub(crate) mod shard;
 mod standalone;
+mod timeouts;
 
 pub use gateway::GatewayOptions;
 pub use mesos_sim::MesosSimOptions;

@@ -3,6 +3,8 @@
 
 #[path = "standalone/batch.rs"]
 mod batch;
+#[path = "standalone/clock.rs"]
+mod clock;
 #[path = "standalone/counter.rs"]
 mod counter;
 #[path = "standalone/daemons.rs"]
@@ -48,12 +50,18 @@ impl Standalone {
 
     /// The same with further options.
     fn start_with(folder: &Path, options: &[&str]) -> Self {
-        let mut child = plain()
+        Self::start_by(plain(), folder, (options, Stdio::null()))
+    }
+
+    /// The same by a command that says more, and what is told goes there.
+    fn start_by(mut command: Command, folder: &Path, told: (&[&str], Stdio)) -> Self {
+        let (options, stderr) = told;
+        let mut child = command
             .args(["standalone", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder)
             .args(options)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let mut line = String::new();

@@ -1,6 +1,5 @@
 //! Calls to the resource manager's leader and to the shards' leaders: hints, plans, figures of
-//! pools and logs. A hint is sent once, by one
-//! task, and may be lost; nothing waits for it.
+//! pools and logs. A hint is sent once, beside others, and may be lost; nothing waits for it.
 
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
@@ -12,10 +11,12 @@ use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::wire::Wire;
 use echelon_proto::echelon::shard::v1 as wire;
 use echelon_proto::echelon::v1;
+use futures::StreamExt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use wire::resource_manager_service_client::ResourceManagerServiceClient;
@@ -23,7 +24,9 @@ use wire::shard_service_client::ShardServiceClient;
 
 /// Hints that may wait to be sent; more are dropped.
 const WAITING_HINTS: usize = 1024;
-const HINT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Hints under way at once: one that hangs holds no other up.
+const HINTS_AT_ONCE: usize = 256;
+const HINT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Largest answer taken: the figures of the largest tree that can be stored.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,22 +65,21 @@ impl Links {
         }
     }
 
-    async fn send_hints(self, mut queue: mpsc::Receiver<Changed>, stop: CancellationToken) {
-        loop {
-            let changed = tokio::select! {
-                () = stop.cancelled() => return,
-                next = queue.recv() => match next {
-                    Some(changed) => changed,
-                    None => return,
-                },
-            };
-            let sent = tokio::time::timeout(HINT_TIMEOUT, self.send_hint(changed)).await;
-            self.telemetry.hint(match sent {
-                Ok(true) => "sent",
-                Ok(false) => "failed",
-                Err(_) => "timed_out",
-            });
-        }
+    async fn send_hints(self, queue: mpsc::Receiver<Changed>, stop: CancellationToken) {
+        let sending = ReceiverStream::new(queue).for_each_concurrent(HINTS_AT_ONCE, |changed| {
+            let links = self.clone();
+            async move { links.send_in_time(changed).await }
+        });
+        stop.run_until_cancelled(sending).await;
+    }
+
+    async fn send_in_time(&self, changed: Changed) {
+        let sent = tokio::time::timeout(HINT_TIMEOUT, self.send_hint(changed)).await;
+        self.telemetry.hint(match sent {
+            Ok(true) => "sent",
+            Ok(false) => "failed",
+            Err(_) => "timed_out",
+        });
     }
 
     async fn send_hint(&self, changed: Changed) -> bool {

@@ -160,14 +160,23 @@ impl Keeper {
         seen.ok().and_then(|sighting| sighting.record().cloned())
     }
 
+    /// Waits until another leader is seen.
+    async fn other_than(&mut self, leader: &LeaderRecord) {
+        let other = |sighting: &Sighting| sighting.record().is_some_and(|now| now != leader);
+        if self.sightings.wait_for(other).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     async fn stream(&mut self, leader: &LeaderRecord) -> Result<(), LinkEnd> {
         let (sender, directives) = mpsc::channel(DIRECTIVES);
         let stop = self.stop.clone();
-        let opening = open(&leader.address, directives);
-        let Some(opened) = stop.run_until_cancelled(opening).await else {
-            return Err(LinkEnd::Stopped);
+        // A leader that hangs is not waited for once another one has published.
+        let mut reports = tokio::select! {
+            () = stop.cancelled() => return Err(LinkEnd::Stopped),
+            () = self.other_than(leader) => return Err(LinkEnd::NewLeader),
+            opened = open(&leader.address, directives) => opened?,
         };
-        let mut reports = opened?;
         let link = LinkId(self.ids.fetch_add(1, Ordering::Relaxed) + 1);
         let opened = Input::Linked(link, self.cluster.clone(), sender);
         self.tell(opened).await?;
@@ -236,4 +245,44 @@ async fn open(
         .max_encoding_message_size(MAX_MESSAGE);
     let sent = ReceiverStream::new(directives).map(|directive| directive.to_wire());
     Ok(client.direct(sent).await?.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use echelon_core_model::Epoch;
+    use tokio::net::TcpListener;
+
+    fn record(listener: &TcpListener, epoch: u64) -> Sighting {
+        Sighting::Held(LeaderRecord {
+            address: format!("http://{}", listener.local_addr().unwrap()),
+            epoch: Epoch(epoch),
+        })
+    }
+
+    /// The old leader takes connections and says nothing, as a stopped process does.
+    #[tokio::test]
+    async fn a_new_leader_ends_the_wait_for_a_hung_one() {
+        let hung = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let new = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (seen, sightings) = watch::channel(record(&hung, 1));
+        let (inbox, _inputs) = mpsc::channel(8);
+        let stop = CancellationToken::new();
+        let keeper = Keeper {
+            cluster: ClusterId::new("c"),
+            sightings,
+            inbox,
+            ids: Arc::default(),
+            seed: 1,
+            stop: stop.clone(),
+        };
+        let keeping = tokio::spawn(keeper.keep());
+        let (_held, _) = hung.accept().await.unwrap();
+        seen.send_replace(record(&new, 2));
+        // A hung connection alone is given up after two keep-alives.
+        let reached = tokio::time::timeout(KEEP_ALIVE, new.accept()).await;
+        assert!(reached.is_ok(), "the new leader is not connected to");
+        stop.cancel();
+        keeping.await.unwrap();
+    }
 }

@@ -4,11 +4,11 @@
 use crate::link::{Keeper, Links};
 use crate::measure::Measures;
 use crate::serve::Parts;
+use echelon_core_model::ClusterId;
 use echelon_core_model::directive::Report;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{ClusterId, Timestamp};
 use echelon_core_resource_manager::{
     Alarm, Effect, Event, LinkId, Plan, PlanToken, PoolFigures, ResourceManager,
 };
@@ -61,6 +61,8 @@ pub(crate) struct Loop {
     last_token: u64,
     seed: u64,
     led: Condition,
+    /// What the driver decided just before its leadership came into doubt; done when it is certain again.
+    held: Vec<Effect>,
 }
 
 impl Loop {
@@ -84,6 +86,7 @@ impl Loop {
             last_token: 0,
             seed,
             led,
+            held: Vec::new(),
         }
     }
 
@@ -130,6 +133,16 @@ impl Loop {
                 tracing::info!(%published, "elected");
                 Event::Elected { published }
             }
+            Verdict::Suspended => {
+                tracing::warn!(
+                    "the membership servers do not answer; this leader does nothing until they do"
+                );
+                Event::Suspended
+            }
+            Verdict::Resumed => {
+                tracing::info!("still leads, in the same term");
+                Event::Resumed
+            }
             Verdict::Deposed => {
                 tracing::warn!("deposed");
                 self.follow();
@@ -142,6 +155,7 @@ impl Loop {
     fn follow(&mut self) {
         self.links.clear();
         self.measures.leads(None);
+        self.held.clear();
     }
 
     fn on_input(&mut self, input: Input) -> Event {
@@ -182,29 +196,29 @@ impl Loop {
         for event in events {
             self.driver.step(event, now, &mut effects);
         }
-        self.perform_all(effects, now, office);
+        if self.perform_all(effects, office) {
+            tracing::warn!("cannot tell whether this process still leads; it stops acting");
+            office.doubt();
+            self.driver.step(Event::Suspended, now, &mut Vec::new());
+        }
         self.measures.turn.observe(began.elapsed().as_secs_f64());
         self.measures.look(&self.driver, now);
     }
 
-    fn perform_all(&mut self, effects: Vec<Effect>, now: Timestamp, office: &mut Office) {
+    /// Does what was asked for, after what was held; what may not be done now is held. Tells whether the driver must know.
+    fn perform_all(&mut self, mut effects: Vec<Effect>, office: &mut Office) -> bool {
+        let leads = self.driver.is_elected();
+        if leads && !self.driver.is_suspended() {
+            effects.splice(0..0, self.held.drain(..));
+        }
         for effect in effects {
-            if is_act_of_a_leader(&effect) && !office.may_act() {
-                tracing::warn!("cannot tell whether this process still leads; it stops acting");
-                return self.renounce(now, office);
+            if !is_act_of_a_leader(&effect) || office.may_act() {
+                self.perform(effect, office);
+            } else if leads {
+                self.held.push(effect);
             }
-            self.perform(effect, office);
         }
-    }
-
-    fn renounce(&mut self, now: Timestamp, office: &mut Office) {
-        office.renounce();
-        self.follow();
-        let mut rest = Vec::new();
-        self.driver.step(Event::Deposed, now, &mut rest);
-        for effect in rest.into_iter().filter(|effect| !is_act_of_a_leader(effect)) {
-            self.perform(effect, office);
-        }
+        !self.held.is_empty() && !self.driver.is_suspended()
     }
 
     fn perform(&mut self, effect: Effect, office: &mut Office) {

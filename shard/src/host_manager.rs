@@ -3,7 +3,7 @@
 
 use echelon_core_hosts::{Call, Event};
 use echelon_core_model::HostId;
-use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Timing};
+use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Probe, Tcp, Timing};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
@@ -97,6 +97,11 @@ impl HostManager {
             addresses,
             open: None,
         }
+    }
+
+    /// What asks the same masters for a sign of life.
+    pub(crate) fn probe(&self) -> Probe {
+        Probe::new(&self.config, Arc::new(Tcp))
     }
 
     /// Hands a call over without waiting; what cannot be handed over comes back as an event. A subscription makes the

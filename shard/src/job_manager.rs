@@ -6,6 +6,7 @@ use crate::links::{Links, WayBack};
 use crate::log::Logs;
 use crate::measure::Measures;
 use crate::placement_engine;
+use crate::probing;
 use crate::serve::Parts;
 use crate::tails;
 use echelon_core_hosts as hosts;
@@ -14,7 +15,7 @@ use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
 use echelon_core_model::{TaskId, Timestamp};
 use echelon_core_placement::Answer;
-use echelon_core_shard::{Effect, Event, LinkId, Shard};
+use echelon_core_shard::{Effect, Event, LinkId, Mode, Shard};
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use std::time::{Duration, Instant};
@@ -61,6 +62,8 @@ pub(crate) struct JobManager {
     parts: Parts,
     links: Links,
     led: Condition,
+    /// What the driver decided just before its leadership came into doubt; done when it is certain again.
+    held: Vec<Effect>,
 }
 
 impl JobManager {
@@ -84,6 +87,7 @@ impl JobManager {
             parts,
             links: Links::default(),
             led,
+            held: Vec::new(),
         }
     }
 
@@ -91,6 +95,8 @@ impl JobManager {
     pub(crate) async fn run(mut self, role: Role, mut office: Office, mut inputs: mpsc::Receiver<Input>) {
         let stop = self.parts.shutdown.token();
         let mut sightings = self.parts.membership.watch(&role);
+        let mut answers = probing::begin(self.hosts.probe(), &self.parts.shutdown);
+        office.need_contact();
         let (mut batch, mut heard) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut events = Vec::new();
         loop {
@@ -106,12 +112,25 @@ impl JobManager {
                 }
                 () = tokio::time::sleep(time_to_wake(&self.driver, &self.parts)) => events.push(Event::Wake),
                 Ok(()) = sightings.changed() => continue,
+                Some(()) = answers.recv() => {
+                    self.note_contact(&office);
+                    continue;
+                }
             }
             self.turn(&mut events, &mut office);
         }
         self.links.clear();
         self.hosts.close();
         office.resign().await;
+    }
+
+    /// A master answers. For a leader that is not enough: it must be subscribed. Whom Mesos refuses keeps the lead, since another
+    /// process would say the same words.
+    fn note_contact(&self, office: &Office) {
+        let leads = self.driver.mode() != Mode::Follower;
+        if !leads || self.driver.is_subscribed() || self.driver.refused().is_some() {
+            office.has_contact();
+        }
     }
 
     fn note_leader(&self, sighting: &Sighting) {
@@ -128,6 +147,16 @@ impl JobManager {
                 tracing::info!(%published, "elected");
                 Event::Elected { published }
             }
+            Verdict::Suspended => {
+                tracing::warn!(
+                    "the membership servers do not answer; this leader does nothing until they do"
+                );
+                Event::Suspended
+            }
+            Verdict::Resumed => {
+                tracing::info!("still leads, in the same term");
+                Event::Resumed
+            }
             Verdict::Deposed => {
                 tracing::warn!("deposed");
                 self.follow();
@@ -140,6 +169,7 @@ impl JobManager {
     fn follow(&mut self) {
         self.hosts.close();
         self.measures.leads(None);
+        self.held.clear();
     }
 
     fn on_input(&mut self, input: Input) -> Event {
@@ -175,20 +205,30 @@ impl JobManager {
             for event in events.drain(..) {
                 self.driver.step(event, now, &mut effects);
             }
-            for effect in effects.drain(..) {
-                if is_act_of_a_leader(&effect) && !office.may_act() {
-                    tracing::warn!("cannot tell whether this process still leads; it stops acting");
-                    office.renounce();
-                    self.follow();
-                    events.clear();
-                    events.push(Event::Deposed);
-                    break;
-                }
-                events.extend(self.perform(effect, office));
-            }
+            self.perform_all(&mut effects, events, office);
         }
         self.measures.turn.observe(began.elapsed().as_secs_f64());
         self.measures.look(&self.driver, now);
+    }
+
+    /// Does what was asked for, after what was held; what may not be done now is held.
+    fn perform_all(&mut self, effects: &mut Vec<Effect>, events: &mut Vec<Event>, office: &mut Office) {
+        let leads = self.driver.mode() != Mode::Follower;
+        if leads && !self.driver.is_suspended() {
+            effects.splice(0..0, self.held.drain(..));
+        }
+        for effect in effects.drain(..) {
+            if !is_act_of_a_leader(&effect) || office.may_act() {
+                events.extend(self.perform(effect, office));
+            } else if leads {
+                self.held.push(effect);
+            }
+        }
+        if !self.held.is_empty() && !self.driver.is_suspended() {
+            tracing::warn!("cannot tell whether this process still leads; it stops acting");
+            office.doubt();
+            events.push(Event::Suspended);
+        }
     }
 
     /// Does one thing; what failed on the spot comes back.

@@ -11,6 +11,7 @@ mod links;
 mod log;
 mod measure;
 mod placement_engine;
+mod probing;
 mod register;
 mod serve;
 mod tails;

@@ -9,13 +9,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
 use echelon_io_membership::contract::{CASES, Ground, PATIENCE};
-use echelon_io_membership::{Candidacy, Member, Membership, MembershipError, Role, Standing, Term, open};
+use echelon_io_membership::{
+    Candidacy, Member, Membership, MembershipError, Role, Standing, Term, Timeouts, open,
+};
 use echelon_tests::proxy::{Mode, Proxy};
 use echelon_tests::servers::ZooKeeper;
 use zookeeper_client::Client;
 
 /// Long enough for a busy machine to answer within two fifths of it, short enough to wait for its end many times.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+fn timeouts() -> Timeouts {
+    Timeouts::new(Duration::from_secs(4), None).unwrap()
+}
 
 /// One case's node on the server; each named process reaches it through a proxy of its own.
 struct Node {
@@ -49,7 +53,7 @@ impl Ground for Node {
             .or_insert_with(|| Proxy::start(self.server).unwrap());
         open(
             &format!("zookeeper://{}/{}", proxy.address(), self.path),
-            SESSION_TIMEOUT,
+            timeouts(),
         )
         .unwrap()
     }
@@ -79,7 +83,7 @@ const ROLE: Role = Role::ResourceManager;
 async fn leader_and_operator() -> (Arc<dyn Membership>, Candidacy, Client, String) {
     let server = ZooKeeper::shared().unwrap().addresses()[0];
     let root = format!("/operator-{}", uuid::Uuid::new_v4());
-    let membership = open(&format!("zookeeper://{server}{root}"), SESSION_TIMEOUT).unwrap();
+    let membership = open(&format!("zookeeper://{server}{root}"), timeouts()).unwrap();
     let member = Member {
         id: "a".into(),
         address: "http://a:1".into(),
@@ -153,7 +157,7 @@ async fn a_restarted_server_keeps_the_term() {
     let mut zookeeper = ZooKeeper::start(1).unwrap();
     // Longer than a server takes to start on a busy machine: what is tested is the return, not the loss.
     let url = format!("zookeeper://{}/echelon", zookeeper.contact_points());
-    let membership = open(&url, Duration::from_secs(40)).unwrap();
+    let membership = open(&url, Timeouts::new(Duration::from_secs(40), None).unwrap()).unwrap();
     let member = |id: &str| Member {
         id: id.into(),
         address: format!("http://{id}:1"),
@@ -179,4 +183,74 @@ async fn a_restarted_server_keeps_the_term() {
     assert_eq!(back.leads(), term);
     assert!(!b_standing.has_changed().unwrap());
     a.publish(Epoch(1)).await.unwrap();
+}
+
+/// What an office was told so far.
+#[derive(Default)]
+struct Told {
+    elected: u32,
+    suspended: u32,
+    deposed: u32,
+    acts: bool,
+}
+
+/// Holds an office as a role's loop does, and counts.
+fn hold(mut office: Office) -> tokio::sync::watch::Receiver<Told> {
+    let (tell, told) = tokio::sync::watch::channel(Told::default());
+    tokio::spawn(async move {
+        loop {
+            let verdict = office.verdict().await;
+            tell.send_modify(|told| {
+                match verdict {
+                    Verdict::Elected { .. } => told.elected += 1,
+                    Verdict::Suspended => told.suspended += 1,
+                    Verdict::Deposed => told.deposed += 1,
+                    Verdict::Resumed => {}
+                }
+                told.acts = matches!(verdict, Verdict::Elected { .. } | Verdict::Resumed);
+            });
+        }
+    });
+    told
+}
+
+/// Every server is restarted in turn, the leading one among them: whoever leads stands still meanwhile and goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_of_the_servers_costs_no_leadership() {
+    let mut zookeeper = ZooKeeper::start(3).unwrap();
+    let url = format!("zookeeper://{}/echelon", zookeeper.contact_points());
+    // Longer than servers take to elect among themselves on a busy machine.
+    let timeouts = Timeouts::new(Duration::from_secs(40), None).unwrap();
+    let stand = |id: &str| {
+        let member = Member {
+            id: id.into(),
+            address: format!("http://{id}:1"),
+        };
+        let membership = open(&url, timeouts).unwrap();
+        hold(Office::stand(membership, ROLE, member, Duration::from_secs(1)))
+    };
+    let mut leader = stand("a");
+    leader.wait_for(|told| told.acts).await.unwrap();
+    let standby = stand("b");
+    for server in 0..3 {
+        zookeeper.member(server).unwrap().kill().unwrap();
+        zookeeper.start_again(server).unwrap();
+        let goes_on = leader.wait_for(|told| told.acts);
+        tokio::time::timeout(PATIENCE, goes_on)
+            .await
+            .expect("the leader goes on")
+            .unwrap();
+    }
+    let told = leader.borrow();
+    assert_eq!((told.elected, told.deposed), (1, 0));
+    assert!(told.suspended > 0, "its own server was among them");
+    assert_eq!(standby.borrow().elected, 0);
+}
+
+/// A process can tell what it was granted: of a server that grants no shorter session, more than it asked for.
+#[tokio::test]
+async fn the_granted_session_is_told() {
+    let server = ZooKeeper::shared().unwrap().addresses()[0];
+    let membership = open(&format!("zookeeper://{server}/granted"), timeouts()).unwrap();
+    assert_eq!(membership.granted_session().await.unwrap(), timeouts().session());
 }

@@ -116,7 +116,7 @@ async fn watch(context: &Context, request: v1::WatchEndpointsRequest) -> Result<
         if json {
             output::line(output::message("WatchEndpointsResponse", told));
         } else {
-            seen.lines(told).iter().for_each(|line| output::line(&line));
+            seen.lines(told).iter().for_each(output::line);
         }
         false
     });

@@ -68,6 +68,9 @@ impl ResourceManager {
     /// When `Event::Wake` is wanted next.
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
+        if self.is_suspended() {
+            return self.next_resumption();
+        }
         let mut at: Vec<Timestamp> = self.ops.next_due().into_iter().collect();
         match self.phase {
             Phase::Follower => return None,

@@ -19,6 +19,10 @@ pub enum Event {
         /// The highest epoch of resource managers that membership has ever seen.
         published: Epoch,
     },
+    /// Membership cannot tell whether this process still leads. Nothing is done until it can.
+    Suspended,
+    /// It still leads, in the same term.
+    Resumed,
     /// Membership took the leadership away.
     Deposed,
     /// An operation on storage has a result.

@@ -65,6 +65,7 @@ mod rules;
 mod schedules;
 mod starved;
 mod store;
+mod tenure;
 mod tombstones;
 mod unplaced;
 mod unread;

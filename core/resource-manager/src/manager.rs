@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::openings::Openings;
 use crate::ops::Ops;
 use crate::picture::{ClusterView, JobView, Picture};
+use crate::tenure::Tenure;
 use crate::tombstones::Tombstone;
 use crate::{figures, plan, reports};
 use echelon_core_model::claim::ClaimId;
@@ -55,6 +56,9 @@ pub(crate) struct Timers {
 pub struct ResourceManager {
     pub(crate) config: Config,
     pub(crate) phase: Phase,
+    pub(crate) tenure: Tenure,
+    /// What came while the leadership was in doubt, to be taken in when it is certain again.
+    pub(crate) came_meanwhile: Vec<Event>,
     pub(crate) epoch: Epoch,
     pub(crate) published: Epoch,
     pub(crate) ops: Ops,
@@ -175,6 +179,8 @@ impl ResourceManager {
             ops: Ops::new(&config),
             config,
             phase: Phase::Follower,
+            tenure: Tenure::Able,
+            came_meanwhile: Vec::new(),
             epoch: Epoch(0),
             published: Epoch(0),
             picture: Picture::default(),
@@ -219,8 +225,18 @@ impl ResourceManager {
 
     /// Takes one event in; `out` gets what is to be done, in order.
     pub fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
+        if self.is_suspended() {
+            self.wait(event, now, out);
+        } else {
+            self.act_on(event, now, out);
+        }
+    }
+
+    /// Takes one event in and does all that follows from it and from the time.
+    pub(crate) fn act_on(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
         self.picture.raised.clear();
         match event {
+            Event::Suspended => return self.suspend(),
             Event::Elected { published } => self.elected(published, now, out),
             Event::Deposed => self.forget(),
             Event::Storage(id, result) => {
@@ -265,7 +281,7 @@ impl ResourceManager {
                 self.read_clusters(now, out);
                 self.read_control(now, out);
             }
-            Event::Wake => {}
+            Event::Resumed | Event::Wake => {}
         }
         self.tick(now, out);
         self.refresh();
@@ -370,6 +386,8 @@ impl ResourceManager {
     /// Forgets all: what is known can be rebuilt, what is pending is void.
     pub(crate) fn forget(&mut self) {
         self.phase = Phase::Follower;
+        self.tenure = Tenure::Able;
+        self.came_meanwhile.clear();
         self.ops.clear();
         self.picture = Picture {
             revision: self.picture.revision + 1,

@@ -125,7 +125,7 @@ impl Ops {
     }
 
     /// Starts one.
-    pub fn start(&mut self, purpose: Purpose, op: Op, now: Timestamp, out: &mut Vec<Effect>) {
+    pub fn start(&mut self, purpose: Purpose, op: Op, now: Timestamp, out: &mut Vec<Effect>) -> OpId {
         let id = OpId(self.next);
         self.next += 1;
         out.push(Effect::Storage(id, op.clone()));
@@ -136,6 +136,7 @@ impl Ops {
             again_at: now.plus(self.patience),
         };
         self.pending.insert(id, pending);
+        id
     }
 
     /// Takes a result in: what it was for, and the operation. `None` when nobody waits for it, or when it failed and will be
@@ -162,6 +163,20 @@ impl Ops {
                 out.push(Effect::Storage(*id, pending.op.clone()));
             }
         }
+    }
+
+    /// Emits one again when it is due.
+    pub fn repeat_one(&mut self, id: OpId, now: Timestamp, out: &mut Vec<Effect>) {
+        if let Some(pending) = self.pending.get_mut(&id).filter(|p| p.again_at <= now) {
+            pending.again_at = now.plus(self.patience);
+            out.push(Effect::Storage(id, pending.op.clone()));
+        }
+    }
+
+    /// When this one is due.
+    #[must_use]
+    pub fn due_of(&self, id: OpId) -> Option<Timestamp> {
+        self.pending.get(&id).map(|p| p.again_at)
     }
 
     /// When something is due next.

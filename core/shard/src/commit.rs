@@ -7,7 +7,7 @@ use crate::ops::Outcome;
 use crate::purpose::Purpose;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::instance::Block;
-use echelon_core_model::store::{Batch, Op, Stamp, Write};
+use echelon_core_model::store::{Batch, Op, OpId, Stamp, Write};
 
 /// A batch stays below 1 MiB in every backend. A record is at most about 1 KiB as stored, the longest messages included.
 const RECORDS_A_COMMIT: usize = 768;
@@ -93,8 +93,8 @@ impl Shard {
     }
 
     /// Asks storage for something; the answer comes back with its purpose.
-    pub(crate) fn ask(&mut self, op: Op, purpose: Purpose) {
-        self.ops.start(op, purpose, self.now, &mut self.out);
+    pub(crate) fn ask(&mut self, op: Op, purpose: Purpose) -> OpId {
+        self.ops.start(op, purpose, self.now, &mut self.out)
     }
 
     /// Takes an answer of storage in.

@@ -31,6 +31,7 @@ use crate::replace::Replacing;
 use crate::report::Telling;
 use crate::specs::UnreadSpec;
 use crate::stranger::Strangers;
+use crate::tenure::Tenure;
 use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::gang::Peers;
 use echelon_core_model::store::ShardRow;
@@ -74,6 +75,8 @@ pub struct Shard {
     pub(crate) ops: Ops<Purpose>,
     /// Streams of resource managers; they stay when a leadership ends.
     pub(crate) links: Openers,
+    /// What came while the leadership was in doubt, to be taken in when it is certain again, or over.
+    pub(crate) came_meanwhile: Vec<Event>,
     pub(crate) published: Epoch,
     /// How fast mass actions go; over leaderships, too.
     pub(crate) paces: Paces,
@@ -82,6 +85,7 @@ pub struct Shard {
 
     // From here on everything belongs to one leadership and is dropped with it.
     pub(crate) phase: Phase,
+    pub(crate) tenure: Tenure,
     pub(crate) epoch: Epoch,
     pub(crate) sequence: u64,
     pub(crate) frozen: bool,
@@ -161,11 +165,13 @@ impl Shard {
             random: Random::new(config.seed),
             ops,
             links: Openers::default(),
+            came_meanwhile: Vec::new(),
             published: Epoch(0),
             paces: Paces::new(timing.rates),
             now: Timestamp(0),
             out: Vec::new(),
             phase: Phase::Follower,
+            tenure: Tenure::Able,
             epoch: Epoch(0),
             sequence: 0,
             frozen: false,
@@ -231,6 +237,7 @@ impl Shard {
         self.random = old.random;
         self.links = old.links;
         self.links.forget_proofs();
+        self.came_meanwhile = old.came_meanwhile;
         self.published = old.published;
         self.paces = old.paces;
         self.now = old.now;
@@ -245,6 +252,19 @@ impl Shard {
     pub fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         std::mem::swap(&mut self.out, out);
+        if self.is_suspended() {
+            self.wait(event);
+        } else {
+            self.act_on(event);
+        }
+        std::mem::swap(&mut self.out, out);
+    }
+
+    /// Takes one event in and does all that follows from it and from the time.
+    pub(crate) fn act_on(&mut self, event: Event) {
+        if matches!(event, Event::Suspended) {
+            return self.suspend();
+        }
         // A process that was stopped for a while must find that out before it acts.
         if !self.keep_lease() || matches!(event, Event::Elected { .. }) {
             self.take_in(event);
@@ -252,7 +272,6 @@ impl Shard {
         self.keep_time();
         self.settle();
         self.peers.clear();
-        std::mem::swap(&mut self.out, out);
     }
 
     fn take_in(&mut self, event: Event) {
@@ -271,7 +290,7 @@ impl Shard {
             Event::Placed(answer) => self.on_placed(&answer),
             Event::Tails(run, tails) => self.on_tails(&run, tails),
             Event::Gateway(address) => self.drivers.reach(address),
-            Event::Wake => {}
+            Event::Suspended | Event::Resumed | Event::Wake => {}
         }
     }
 
@@ -337,6 +356,10 @@ impl Shard {
     pub fn next_wake(&self) -> Option<Timestamp> {
         if self.phase == Phase::Follower {
             return None;
+        }
+        if self.is_suspended() {
+            let at = self.next_resumption();
+            return at.map(|at| at.max(Timestamp(self.now.0.saturating_add(1))));
         }
         let common = [
             self.ops.next_due(),

@@ -15,13 +15,21 @@ pub struct LinkId(pub u64);
 
 /// What happened. Any of them may come late, twice or never.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an event lives for one step; a box would be one more allocation for each answer of storage"
+)]
 pub enum Event {
     /// Membership chose this process to lead the shard.
     Elected {
         /// The highest epoch that membership has ever seen for this shard; 0 when it has seen none.
         published: Epoch,
     },
-    /// Membership took the leadership away, or may have. Everything that is pending is dropped.
+    /// Membership cannot tell whether this process still leads. Nothing is done until it can.
+    Suspended,
+    /// It still leads, in the same term.
+    Resumed,
+    /// Membership took the leadership away. Everything that is pending is dropped.
     Deposed,
     /// What became of an operation on storage.
     Storage(OpId, OpResult),

@@ -206,6 +206,20 @@ impl Journal {
         self.flying.first().map(|(since, _)| *since)
     }
 
+    /// Counts the commits under way from now on: what was in doubt meanwhile was not performed, or its answer was held.
+    pub(crate) fn restart_flights(&mut self, now: Timestamp) {
+        let lanes: Vec<Lane> = std::mem::take(&mut self.flying)
+            .into_iter()
+            .map(|(_, lane)| lane)
+            .collect();
+        for lane in lanes {
+            if let Some((_, since)) = self.lanes.get_mut(&lane).and_then(|of| of.flight.as_mut()) {
+                *since = now;
+                self.flying.insert((now, lane));
+            }
+        }
+    }
+
     /// What is wrong with the counters; empty when nothing is.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut out = Vec::new();

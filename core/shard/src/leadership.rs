@@ -5,7 +5,7 @@ use crate::event::{Alarm, Effect};
 use crate::purpose::Purpose;
 use crate::{Mode, Phase, Shard};
 use echelon_core_model::store::{
-    Answer, Consistency, Decided, Decision, Leadership, Op, OpResult, Query, Role,
+    Answer, Consistency, Decided, Decision, Leadership, Op, OpId, OpResult, Query, Role,
 };
 use echelon_core_model::{Epoch, Timestamp};
 
@@ -41,8 +41,13 @@ impl Shard {
     }
 
     fn read_epoch(&mut self, purpose: Purpose) {
+        self.ask_epoch(purpose);
+    }
+
+    /// Asks for the stored epoch; the question has this name.
+    pub(crate) fn ask_epoch(&mut self, purpose: Purpose) -> OpId {
         let query = Query::Leadership(self.role());
-        self.ask(Op::Read(query, Consistency::Serial), purpose);
+        self.ask(Op::Read(query, Consistency::Serial), purpose)
     }
 
     /// The epoch as stored, before we took one.

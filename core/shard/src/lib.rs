@@ -69,6 +69,7 @@ mod sealing;
 mod specs;
 mod stranger;
 mod takeover;
+mod tenure;
 mod unread;
 mod update;
 mod victims;

@@ -125,6 +125,21 @@ impl<P: Clone> Ops<P> {
         }
     }
 
+    /// Repeats one when it is due.
+    pub(crate) fn repeat_one(&mut self, id: OpId, now: Timestamp, out: &mut Vec<Effect>) {
+        if let Some(pending) = self.pending.get_mut(&id).filter(|pending| pending.due <= now) {
+            self.due.remove(&(pending.due, id));
+            pending.due = now.plus(self.timeout);
+            self.due.insert((pending.due, id));
+            out.push(Effect::Storage(id, pending.op.clone()));
+        }
+    }
+
+    /// When this one is to be repeated.
+    pub(crate) fn due_of(&self, id: OpId) -> Option<Timestamp> {
+        self.pending.get(&id).map(|pending| pending.due)
+    }
+
     /// When something is to be repeated.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|(due, _)| *due)

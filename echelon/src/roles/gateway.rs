@@ -1,6 +1,7 @@
 //! `echelon gateway`.
 
 use super::options::{self, Options, WrongOption};
+use super::timeouts::TimeoutOptions;
 use crate::process::{Process, VERSION, membership, metrics_of};
 use anyhow::Result;
 use clap::Args;
@@ -24,6 +25,8 @@ pub struct GatewayOptions {
     /// Where processes meet: zookeeper://h1:2181,h2:2181/echelon
     #[arg(long, value_name = "URL", env = "ECHELON_MEMBERSHIP")]
     membership: Option<String>,
+    #[command(flatten)]
+    timeouts: TimeoutOptions,
     /// host:port by which others reach it, where that is not the address it listens on
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
@@ -46,6 +49,7 @@ impl Options for GatewayOptions {
             process: file.process,
             storage: self.storage.or(file.storage),
             membership: self.membership.or(file.membership),
+            timeouts: self.timeouts.over(file.timeouts),
             advertise: self.advertise.or(file.advertise),
             allowed_hosts: self.allowed_hosts.or(file.allowed_hosts),
             drain_s: self.drain_s.or(file.drain_s),
@@ -69,7 +73,10 @@ fn drain(given: Option<u32>) -> Result<u32, WrongOption> {
 
 pub(super) async fn run(options: GatewayOptions) -> Result<()> {
     let storage_url = options::storage(options.storage)?;
-    let membership = membership(&options::membership(options.membership)?)?;
+    let membership = membership(
+        &options::membership(options.membership)?,
+        options.timeouts.timeouts()?,
+    )?;
     let drain_s = drain(options.drain_s)?;
     // What is under way when the port closes has the whole grace.
     let grace_s = options.process.grace_s.saturating_add(drain_s);

@@ -2,6 +2,7 @@
 
 use super::options::{self, Options};
 use super::preemption::PreemptionOptions;
+use super::timeouts::TimeoutOptions;
 use crate::process::{Process, membership, metrics_of, unique_name};
 use anyhow::Result;
 use clap::Args;
@@ -22,6 +23,8 @@ pub struct ResourceManagerOptions {
     /// Where processes meet: zookeeper://h1:2181,h2:2181/echelon
     #[arg(long, value_name = "URL", env = "ECHELON_MEMBERSHIP")]
     membership: Option<String>,
+    #[command(flatten)]
+    timeouts: TimeoutOptions,
     /// host:port by which others reach it, where that is not the address it listens on
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
@@ -38,6 +41,7 @@ impl Options for ResourceManagerOptions {
             process: file.process,
             storage: self.storage.or(file.storage),
             membership: self.membership.or(file.membership),
+            timeouts: self.timeouts.over(file.timeouts),
             advertise: self.advertise.or(file.advertise),
             admin: self.admin.or(file.admin),
             preemption: self.preemption.over(file.preemption),
@@ -51,7 +55,8 @@ impl Options for ResourceManagerOptions {
 
 pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
     let storage_url = options::storage(options.storage)?;
-    let membership = membership(&options::membership(options.membership)?)?;
+    let timeouts = options.timeouts.timeouts()?;
+    let membership = membership(&options::membership(options.membership)?, timeouts)?;
     let process = Process::begin(&options.process)?;
     let metrics = metrics_of(&[("role", "resource-manager")])?;
     process.serve_admin(options.admin, vec![metrics.clone()]).await?;
@@ -63,12 +68,14 @@ pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
         readiness: process.readiness.clone(),
         shutdown: process.shutdown.clone(),
     };
+    let driver = DriverConfig {
+        lease: super::timeouts::lease(timeouts),
+        ..DriverConfig::new(unique_name(), rand::random())
+    };
     let config = Config {
         listen: options.process.listen,
         advertise: options.advertise,
-        driver: options
-            .preemption
-            .apply(DriverConfig::new(unique_name(), rand::random()))?,
+        driver: options.preemption.apply(driver)?,
     };
     let running = serve(config, parts).await?;
     tracing::info!(address = %running.address, "the resource manager stands for election");

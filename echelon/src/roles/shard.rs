@@ -2,6 +2,7 @@
 
 use super::kept_logs::Kept;
 use super::options::{self, Options, WrongOption};
+use super::timeouts::{self, TimeoutOptions};
 use crate::process::{Process, membership, metrics_of, unique_name};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -44,6 +45,8 @@ pub struct ShardOptions {
     /// Where processes meet: zookeeper://h1:2181,h2:2181/echelon
     #[arg(long, value_name = "URL", env = "ECHELON_MEMBERSHIP")]
     membership: Option<String>,
+    #[command(flatten)]
+    timeouts: TimeoutOptions,
     /// host:port by which others reach it, where that is not the address it listens on
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
@@ -158,6 +161,7 @@ impl Options for ShardOptions {
             mesos: self.mesos.or(file.mesos),
             storage: self.storage.or(file.storage),
             membership: self.membership.or(file.membership),
+            timeouts: self.timeouts.over(file.timeouts),
             advertise: self.advertise.or(file.advertise),
             admin: self.admin.or(file.admin),
             user: self.user.or(file.user),
@@ -296,9 +300,13 @@ pub(super) async fn run(options: ShardOptions) -> Result<()> {
     let mut timing = options.limits.timing()?;
     timing.hosts.gpu_hosts = options.placement.gpu_hosts.into();
     timing.logs = options.logs.limits()?;
+    timing.lease = timeouts::lease(options.timeouts.timeouts()?);
     let cluster = cluster_name(options::required(options.cluster, "cluster", "east")?)?;
     let storage_url = options::storage(options.storage)?;
-    let membership = membership(&options::membership(options.membership)?)?;
+    let membership = membership(
+        &options::membership(options.membership)?,
+        options.timeouts.timeouts()?,
+    )?;
     let process = Process::begin(&options.process)?;
     let metrics = metrics_of(&[("role", "shard"), ("cluster", &cluster)])?;
     process.serve_admin(options.admin, vec![metrics.clone()]).await?;

@@ -5,8 +5,8 @@ use super::folder::Folder;
 use crate::process::{Process, VERSION, metrics_of, observed, tell_doubts, unique_name};
 use crate::roles::{mesos_sim, shard};
 use anyhow::{Context, Result, bail};
-use echelon_io_membership::Membership;
 use echelon_io_membership::in_process::Hub;
+use echelon_io_membership::{Membership, Timeouts};
 use echelon_io_mesos_sim as sim;
 use echelon_io_process::config::Common;
 use echelon_io_process::http::Admin;
@@ -20,9 +20,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// Nobody else is in this world, so nobody waits for a session to end.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reading a large storage takes its time; an empty one takes a tenth of a second.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -130,7 +127,7 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         .with_context(|| format!("open {url}"))?;
     tell_doubts(&opened.durability().await);
     let writes = Arc::new(AtomicU64::new(0));
-    let hub = Hub::new(SESSION_TIMEOUT);
+    let hub = Hub::new(Timeouts::default());
     let mut shared = Shared {
         store: counted(opened, writes.clone()),
         membership: Arc::new(hub.connect("standalone")),

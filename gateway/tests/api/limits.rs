@@ -3,10 +3,10 @@
 use crate::http::ask;
 use crate::world::World;
 use async_trait::async_trait;
+use echelon_core_model::store::Reading;
 use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query};
 use echelon_gateway::Config;
 use echelon_io_process::shutdown::End;
-use echelon_core_model::store::Reading;
 use echelon_io_storage::{Durability, MemoryStore, Status, Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;

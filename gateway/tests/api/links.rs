@@ -13,6 +13,8 @@ use wire::resource_manager_service_server::{ResourceManagerService, ResourceMana
 
 struct Manager {
     hints: mpsc::UnboundedSender<wire::HintRequest>,
+    /// Whether it takes hints and never answers.
+    hangs: bool,
 }
 
 #[tonic::async_trait]
@@ -22,6 +24,9 @@ impl ResourceManagerService for Manager {
         request: Request<wire::HintRequest>,
     ) -> Result<Response<wire::HintResponse>, Status> {
         self.hints.send(request.into_inner()).unwrap();
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
         Ok(Response::new(wire::HintResponse {}))
     }
 
@@ -68,11 +73,15 @@ impl ResourceManagerService for Manager {
 }
 
 async fn lead(world: &World) -> (mpsc::UnboundedReceiver<wire::HintRequest>, Candidacy) {
+    lead_as(world, false).await
+}
+
+async fn lead_as(world: &World, hangs: bool) -> (mpsc::UnboundedReceiver<wire::HintRequest>, Candidacy) {
     let (hints, told) = mpsc::unbounded_channel();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let serving = tonic::transport::Server::builder()
-        .add_service(ResourceManagerServiceServer::new(Manager { hints }))
+        .add_service(ResourceManagerServiceServer::new(Manager { hints, hangs }))
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(serving);
     let member = Member {
@@ -123,6 +132,28 @@ async fn plans_come_from_the_resource_manager_and_changes_are_hinted() {
         hint.changed,
         Some(wire::hint_request::Changed::Pools(_))
     ));
+}
+
+/// Sent one after the other, each would wait for the time-out of the one before it.
+#[tokio::test]
+async fn a_resource_manager_that_hangs_holds_no_hint_up() {
+    let world = World::start().await;
+    let (mut told, _candidacy) = lead_as(&world, true).await;
+    let changes = 12;
+    for n in 0..changes {
+        let pool = format!(r#"{{"path": "/p{n}"}}"#);
+        world.change("POST", "/v1/pools", &pool).await;
+    }
+    let all_told = async {
+        for _ in 0..changes {
+            told.recv().await.unwrap();
+        }
+    };
+    let within = std::time::Duration::from_secs(6);
+    assert!(
+        tokio::time::timeout(within, all_told).await.is_ok(),
+        "hints wait for each other"
+    );
 }
 
 #[tokio::test]

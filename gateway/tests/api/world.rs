@@ -2,7 +2,7 @@
 
 use crate::http::{Answer, ask};
 use echelon_gateway::{Config, serve};
-use echelon_io_membership::{Membership, in_process::Hub};
+use echelon_io_membership::{Membership, Timeouts, in_process::Hub};
 use echelon_io_process::Shutdown;
 use echelon_io_process::http::Admin;
 use echelon_io_storage::{MemoryStore, Store};
@@ -28,7 +28,7 @@ impl World {
 
     /// Over a storage of the test's, which may not answer yet.
     pub async fn over(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
-        let membership: Arc<dyn Membership> = Arc::new(Hub::new(Duration::from_secs(10)).connect("test"));
+        let membership: Arc<dyn Membership> = Arc::new(Hub::new(Timeouts::default()).connect("test"));
         let shutdown = Shutdown::new(Duration::from_secs(5));
         let mut config = Config::loopback(0, "test");
         config.watch_interval = Duration::from_millis(20);

@@ -1,7 +1,7 @@
 //! The handles that a process holds: its candidacy for a role, and its registration in one.
 
 use crate::standing::StandingCell;
-use crate::{LeaderRecord, Member, MembershipError, Role, Standing, Term};
+use crate::{CandidateRecord, LeaderRecord, Member, MembershipError, Role, Standing, Term};
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
 use std::any::Any;
@@ -13,6 +13,8 @@ use tokio::sync::watch;
 #[async_trait]
 pub(crate) trait Seat: Send + Sync {
     async fn publish(&self, term: Term, record: LeaderRecord) -> Result<(), MembershipError>;
+    /// Changes what others read of the candidate, now and after it joins again.
+    async fn describe(&self, record: CandidateRecord) -> Result<(), MembershipError>;
     /// Leaves the election; returns when another may lead, or when waiting longer has no use.
     async fn leave(self: Box<Self>);
 }
@@ -80,6 +82,14 @@ impl Candidacy {
                 },
             )
             .await
+    }
+
+    /// Tells the others whether this candidate is able.
+    ///
+    /// # Errors
+    /// [`MembershipError::Unreachable`] when the outcome is unknown: repeat.
+    pub async fn describe(&self, record: CandidateRecord) -> Result<(), MembershipError> {
+        self.seat.describe(record).await
     }
 
     /// Ends the candidacy. The caller has stopped acting before; another candidate may lead when this returns.

@@ -8,17 +8,20 @@ pub mod contract;
 
 mod candidacy;
 mod error;
+mod handover;
 pub mod in_process;
 mod office;
 mod role;
 mod standing;
+mod timeouts;
 pub mod zookeeper;
 
 pub use candidacy::{Candidacy, Registration};
 pub use error::MembershipError;
 pub use office::{Office, Verdict};
-pub use role::{LeaderRecord, Member, Role, Sighting};
+pub use role::{CandidateRecord, LeaderRecord, Member, Role, Sighting};
 pub use standing::{Standing, Term};
+pub use timeouts::{TimeoutError, Timeouts};
 
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
@@ -43,6 +46,12 @@ pub trait Membership: Send + Sync {
     /// [`MembershipError::Unreachable`] when nobody can tell: that is not the same as nobody there.
     async fn members(&self, role: &Role) -> Result<Vec<Member>, MembershipError>;
 
+    /// The living candidates of a role, the leader among them.
+    ///
+    /// # Errors
+    /// [`MembershipError::Unreachable`] when nobody can tell.
+    async fn candidates(&self, role: &Role) -> Result<Vec<CandidateRecord>, MembershipError>;
+
     /// What the living leader of a role has published.
     ///
     /// # Errors
@@ -58,18 +67,24 @@ pub trait Membership: Send + Sync {
     /// # Errors
     /// [`MembershipError::Unreachable`] when nobody can tell.
     async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError>;
+
+    /// The session time-out that the servers grant; it may differ from the one that was asked for.
+    ///
+    /// # Errors
+    /// [`MembershipError::Unreachable`] when nobody can tell.
+    async fn granted_session(&self) -> Result<Duration, MembershipError>;
 }
 
 /// Opens a backend: `in-process:` (a world of its own, so share the answer) or `zookeeper://h1:2181,h2:2181/path`.
-/// A silent holder is replaced after `session_timeout` (the server may bound it).
+/// A silent holder is replaced after the session's time-out; servers may grant another than is asked for.
 ///
 /// # Errors
 /// When the URL is not one of these. Servers are contacted later, at the first call.
-pub fn open(url: &str, session_timeout: Duration) -> Result<Arc<dyn Membership>, MembershipError> {
+pub fn open(url: &str, timeouts: Timeouts) -> Result<Arc<dyn Membership>, MembershipError> {
     if url == "in-process:" {
-        return Ok(Arc::new(in_process::Hub::new(session_timeout).connect("local")));
+        return Ok(Arc::new(in_process::Hub::new(timeouts).connect("local")));
     }
-    Ok(Arc::new(zookeeper::ZooKeeper::new(url.parse()?, session_timeout)))
+    Ok(Arc::new(zookeeper::ZooKeeper::new(url.parse()?, timeouts)))
 }
 
 #[cfg(test)]
@@ -78,7 +93,7 @@ mod tests {
 
     #[test]
     fn urls_choose_the_backend_and_bad_ones_are_explained() {
-        let t = Duration::from_secs(10);
+        let t = Timeouts::default();
         for url in [
             "in-process:",
             "zookeeper://a:2181/echelon",

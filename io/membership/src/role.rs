@@ -34,6 +34,29 @@ pub struct Member {
     pub address: String,
 }
 
+/// What a candidate tells the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CandidateRecord {
+    /// The process.
+    #[serde(flatten)]
+    pub member: Member,
+    /// Whether it can do what the role needs: a shard reaches its Mesos.
+    pub able: bool,
+    /// How old its last contact was when this was written, in milliseconds; none, if it never had any.
+    pub contact_age_ms: Option<u64>,
+}
+
+impl From<Member> for CandidateRecord {
+    /// Of one that has not told anything: nobody gives way to it.
+    fn from(member: Member) -> Self {
+        Self {
+            member,
+            able: false,
+            contact_age_ms: None,
+        }
+    }
+}
+
 /// What a leader tells the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderRecord {

@@ -5,15 +5,8 @@
 //! any of its tasks has run, no longer reads itself as leader.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-
-/// How long after the sending of its last answered request a leader may act: the session timeout less a fifth, for
-/// clocks that run at different speeds and for an act that is under way when the time is over.
-pub(crate) fn lease(session_timeout: Duration) -> Duration {
-    session_timeout * 4 / 5
-}
 
 /// Number of one candidate's leadership; a later leader of the role has a larger one. It tells two leaderships of the
 /// same process apart. It is no epoch: what a leader writes is fenced by the epoch from storage.
@@ -111,6 +104,7 @@ impl StandingCell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn a_leader_past_its_deadline_does_not_read_as_leader() {

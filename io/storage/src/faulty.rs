@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::MemoryStore;
     use crate::contract::facts;
-    use echelon_core_model::store::OpResult;
+    use echelon_core_model::store::{Answer, OpResult};
 
     fn put(n: u64) -> Op {
         let head = facts::head(facts::job(n), 1);
@@ -178,8 +178,8 @@ mod tests {
 
     async fn there(store: &FaultyStore<MemoryStore>, n: u64) -> bool {
         let query = Query::Head(facts::job(n));
-        let answer = store.inner().read(query, Consistency::Serial).await;
-        matches!(answer.unwrap(), Answer::Head(Some(_)))
+        let read = store.inner().read(query, Consistency::Serial).await.unwrap();
+        matches!(read.answer, Answer::Head(Some(_)))
     }
 
     #[tokio::test]

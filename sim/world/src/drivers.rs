@@ -1,10 +1,11 @@
 //! The processes: how they are made, hear, act, stand still, die and come back.
 
+use crate::blips::{Act, News};
 use crate::client::Users;
 use crate::dice::Dice;
 use crate::invariants::{Facts, Touched};
 use crate::links::Links;
-use crate::members::Election;
+use crate::members::{Election, LEASE};
 use crate::mesos::{self, ClusterWorld};
 use crate::options::Options;
 use crate::process::{Process, Who};
@@ -127,6 +128,7 @@ impl World {
     fn new_manager(&mut self, index: usize, life: u64) -> ResourceManager {
         let seed = self.dice.seeds.below(u64::MAX);
         ResourceManager::new(rm::Config {
+            lease: LEASE,
             grant_lease: self.options.lease,
             ..rm::Config::new(format!("rm{index}.{life}"), seed)
         })
@@ -139,7 +141,10 @@ impl World {
             holder: format!("{id}.{index}.{life}"),
             address: format!("{id}.{index}"),
             seed: self.dice.seeds.below(u64::MAX),
-            timing: shard::Timing::default(),
+            timing: shard::Timing {
+                lease: LEASE,
+                ..shard::Timing::default()
+            },
             reserves: true,
             replaced_framework: None,
             cluster: id,
@@ -161,18 +166,18 @@ impl World {
         }
     }
 
-    fn life_of(&self, who: Who) -> u64 {
+    pub(crate) fn life_of(&self, who: Who) -> u64 {
         match who {
             Who::Manager(i) => self.managers.get(i).map_or(0, |p| p.life),
             Who::Shard { cluster, index } => self.shard_process(cluster, index).map_or(0, |p| p.life),
         }
     }
 
-    fn shard_process(&self, cluster: usize, index: usize) -> Option<&Process<Shard>> {
+    pub(crate) fn shard_process(&self, cluster: usize, index: usize) -> Option<&Process<Shard>> {
         self.clusters.get(cluster)?.shards.get(index)
     }
 
-    fn shard_process_mut(&mut self, cluster: usize, index: usize) -> Option<&mut Process<Shard>> {
+    pub(crate) fn shard_process_mut(&mut self, cluster: usize, index: usize) -> Option<&mut Process<Shard>> {
         self.clusters.get_mut(cluster)?.shards.get_mut(index)
     }
 
@@ -197,8 +202,14 @@ impl World {
             return;
         };
         let deposed = matches!(event, rm::Event::Deposed);
+        let news = News::of_manager(&event);
         let mut effects = Vec::new();
+        let leads = driver.is_elected();
         driver.step(event, now, &mut effects);
+        if leads {
+            let acts: Vec<Act> = effects.iter().filter_map(Act::of_manager).collect();
+            self.judge_doubt(Who::Manager(index), news, &acts);
+        }
         self.touched.processes.insert(Who::Manager(index));
         if deposed {
             self.leave_links((index, life));
@@ -258,8 +269,14 @@ impl World {
         let Some(driver) = process.and_then(|p| p.driver.as_mut()) else {
             return;
         };
+        let news = News::of_shard(&event);
         let mut effects = Vec::new();
+        let leads = driver.mode() != shard::Mode::Follower;
         driver.step(event, now, &mut effects);
+        if leads {
+            let acts: Vec<Act> = effects.iter().filter_map(Act::of_shard).collect();
+            self.judge_doubt(Who::Shard { cluster, index }, news, &acts);
+        }
         self.touched.processes.insert(Who::Shard { cluster, index });
         for effect in effects {
             self.shard_acts((cluster, index, life), effect);

@@ -1,6 +1,6 @@
 //! What goes wrong, chosen by the seed before anything begins, and how it is done.
 
-use crate::members::SESSION;
+use crate::members::{LEASE, SESSION};
 use crate::process::Who;
 use crate::world::{Item, World};
 use echelon_core_model::Span;
@@ -12,6 +12,8 @@ pub enum Fault {
     Crash(Who, Span),
     /// A process stands still for this long.
     Pause(Who, Span),
+    /// A process loses its connection to the membership servers for this long.
+    Blip(Who, Span),
     /// The n-th open stream between resource manager and shard breaks.
     CutLink(usize),
     /// The n-th open stream is silent for this long.
@@ -89,6 +91,7 @@ impl World {
             );
             self.plan_fault(Fault::Pause(who, span));
         }
+        self.plan_blips();
         for i in 0..rates.links {
             let n = self.dice.faults.index(16);
             let silent = self.dice.faults.span(Span::seconds(5), Span::seconds(60));
@@ -151,6 +154,25 @@ impl World {
         }
     }
 
+    /// One of four is longer than a lease.
+    fn plan_blips(&mut self) {
+        for i in 0..self.options.faults.blips {
+            let all: Vec<Who> = self.everyone().collect();
+            let who = all.get(self.dice.blips.index(all.len())).copied();
+            let (least, most) = if i % 4 == 3 {
+                (LEASE, Span::seconds(12))
+            } else {
+                (Span::millis(50), LEASE)
+            };
+            let span = self.dice.blips.span(least, most);
+            let at = self.dice.blips.span(Span::seconds(1), self.options.faulty);
+            if let Some(who) = who {
+                let item = Item::Fault(Fault::Blip(who, span));
+                self.queue.plan(crate::world::BEGIN.plus(at), item);
+            }
+        }
+    }
+
     fn plan_moves(&mut self) {
         for _ in 0..self.options.faults.moves {
             let moved = Fault::Move {
@@ -182,6 +204,7 @@ impl World {
                 self.queue.plan(self.now.plus(span), Item::Start(who));
             }
             Fault::Pause(who, span) => self.pause(who, span),
+            Fault::Blip(who, span) => self.blip(who, span),
             Fault::CutLink(n) => {
                 if let Some(id) = self.nth_link(n) {
                     self.close_link(id);

@@ -11,6 +11,7 @@
 )]
 
 mod alone;
+mod blips;
 mod bounds;
 mod client;
 mod daemons;

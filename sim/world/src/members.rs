@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// A process silent for longer is no member any more.
 pub const SESSION: Span = Span::seconds(4);
+/// A process that hears no answer for longer takes its leadership as lost.
+pub const LEASE: Span = Span::millis(3200);
 
 /// A candidate's session.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +37,10 @@ pub struct Election {
 pub enum Told {
     /// It leads now.
     Elected(Who, u64),
+    /// It cannot tell whether it still leads.
+    Suspended(Who, u64),
+    /// It leads on.
+    Resumed(Who, u64),
     /// It leads no more.
     Deposed(Who, u64),
 }
@@ -42,7 +48,8 @@ pub enum Told {
 impl Told {
     /// Whom it is about, and who hears it.
     pub const fn who(self) -> Who {
-        let (Self::Elected(who, _) | Self::Deposed(who, _)) = self;
+        let (Self::Elected(who, _) | Self::Suspended(who, _) | Self::Resumed(who, _) | Self::Deposed(who, _)) =
+            self;
         who
     }
 }
@@ -58,13 +65,13 @@ impl Election {
     }
 
     /// A process joins, or joins again after a restart.
-    pub fn join(&mut self, who: Who, life: u64, now: Timestamp) {
+    pub fn join(&mut self, who: Who, life: u64, not_before: Timestamp) {
         self.sessions.insert(
             who,
             Session {
                 life,
                 silent_since: None,
-                not_before: now,
+                not_before,
             },
         );
     }
@@ -81,6 +88,20 @@ impl Election {
         if let Some(session) = self.sessions.get_mut(&who) {
             session.silent_since = None;
         }
+    }
+
+    /// Whether a process leads in this life.
+    pub fn is_led_by(&self, who: Who, life: u64) -> bool {
+        self.leader == Some((who, life))
+    }
+
+    /// A process whose connection was away for longer than its lease joins again, behind the others.
+    pub fn rejoin(&mut self, who: Who, life: u64, now: Timestamp) {
+        if self.leader.is_some_and(|(leader, _)| leader == who) {
+            self.leader = None;
+            self.found = None;
+        }
+        self.join(who, life, now.plus(Span::millis(500)));
     }
 
     /// The leader gives up and stays back for a while.

@@ -51,6 +51,8 @@ pub struct FaultRates {
     pub crashes: u32,
     /// Processes stopped for a while that go on as if nothing had been.
     pub pauses: u32,
+    /// Processes that lose their connections to the membership servers for a while, mostly for less than a lease.
+    pub blips: u32,
     /// Streams between resource manager and shard cut, or silent for a while.
     pub links: u32,
     /// Subscriptions to Mesos broken.
@@ -101,6 +103,7 @@ impl Options {
             faults: FaultRates {
                 crashes: 0,
                 pauses: 0,
+                blips: 0,
                 links: 0,
                 streams: 0,
                 agents: 0,
@@ -141,6 +144,7 @@ impl Options {
             faults: FaultRates {
                 crashes: 6,
                 pauses: 3,
+                blips: 6,
                 links: 3,
                 streams: 3,
                 agents: 2,

@@ -1,6 +1,7 @@
 //! A process of a role: its driver, whether it lives, and what is held back while it is paused. A process that was
 //! killed and started again is a new incarnation: nothing that was on its way to the old one reaches it.
 
+use crate::blips::Leading;
 use echelon_core_model::Timestamp;
 use std::fmt;
 
@@ -38,16 +39,19 @@ pub struct Process<D> {
     pub paused_until: Option<Timestamp>,
     /// The wake-up that is planned.
     pub wake_at: Option<Timestamp>,
+    /// What is known of its leadership.
+    pub leading: Leading,
 }
 
 impl<D> Process<D> {
     /// One that lives.
-    pub const fn new(driver: D) -> Self {
+    pub fn new(driver: D) -> Self {
         Self {
             life: 1,
             driver: Some(driver),
             paused_until: None,
             wake_at: None,
+            leading: Leading::default(),
         }
     }
 
@@ -56,6 +60,7 @@ impl<D> Process<D> {
         self.driver = None;
         self.paused_until = None;
         self.wake_at = None;
+        self.leading = Leading::default();
         self.life += 1;
     }
 

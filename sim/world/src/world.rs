@@ -83,6 +83,10 @@ pub enum Item {
     Fault(Fault),
     /// A paused process goes on.
     Resume(Who),
+    /// A process has heard nothing from the membership servers for its lease.
+    LeaseOver(Who, u64),
+    /// A process reaches the membership servers again, after this long.
+    Reconnect(Who, u64, Span),
     /// A killed process is started again.
     Start(Who),
     /// An agent comes back.
@@ -157,6 +161,8 @@ pub struct Outcome {
     pub withheld: u64,
     /// Times that a host was moved to another host pool and back.
     pub moved: u64,
+    /// Leaderships of all roles.
+    pub leaderships: u64,
     /// The last lines of the trace.
     pub tail: Vec<String>,
 }
@@ -192,6 +198,7 @@ impl World {
             manners: self.clusters.iter().filter_map(manners).collect(),
             withheld: self.switch.withheld,
             moved: self.moved,
+            leaderships: self.leaderships(),
             tail: self.trace.lines().map(str::to_owned).collect(),
             broken: self.broken,
         }
@@ -255,6 +262,8 @@ impl World {
             Item::KillsOn => self.switch_kills_on(),
             Item::Fault(fault) => self.fault(fault),
             Item::Resume(who) => self.resume(who),
+            Item::LeaseOver(who, life) => self.lease_over(who, life),
+            Item::Reconnect(who, life, away) => self.reconnect(who, life, away),
             Item::Start(who) => self.start(who),
             Item::ReturnAgent { cluster, agent } => self.return_agent(cluster, &agent),
             Item::BeginMaintenance {
@@ -303,7 +312,7 @@ impl World {
         self.queue.plan(self.now.plus(TEND), Item::Tend);
     }
 
-    fn spread_word(&mut self, role: &Role, told: Told) {
+    pub(crate) fn spread_word(&mut self, role: &Role, told: Told) {
         let published = self.election(role).map(Election::published).unwrap_or_default();
         let soon = self
             .now
@@ -314,6 +323,16 @@ impl World {
         match told {
             Told::Elected(Who::Manager(i), life) => {
                 self.tell_manager((i, life), soon, rm::Event::Elected { published })
+            }
+            Told::Suspended(Who::Manager(i), life) => {
+                self.tell_manager((i, life), soon, rm::Event::Suspended)
+            }
+            Told::Resumed(Who::Manager(i), life) => self.tell_manager((i, life), soon, rm::Event::Resumed),
+            Told::Suspended(Who::Shard { cluster, index }, life) => {
+                self.tell_shard((cluster, index, life), soon, shard::Event::Suspended);
+            }
+            Told::Resumed(Who::Shard { cluster, index }, life) => {
+                self.tell_shard((cluster, index, life), soon, shard::Event::Resumed);
             }
             Told::Deposed(Who::Manager(i), life) => self.tell_manager((i, life), soon, rm::Event::Deposed),
             Told::Elected(Who::Shard { cluster, index }, life) => {

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::history::{Event, History};
 use crate::{Broken, Rule};
 
+/// When a job's events were read from storage, and what they were, each with its time.
+type Stored<'a> = (u64, &'a Vec<(u64, String)>);
+
 pub(crate) fn judge(history: &History) -> Vec<Broken> {
     let mut began: BTreeMap<(u32, &str), u64> = BTreeMap::new();
     let mut seen: BTreeMap<(u32, &str), BTreeSet<&str>> = BTreeMap::new();
-    let mut stored: BTreeMap<&str, (u64, &Vec<(u64, String)>)> = BTreeMap::new();
+    let mut stored: BTreeMap<&str, Stored<'_>> = BTreeMap::new();
     for line in &history.lines {
         match &line.event {
             Event::WatchBegan { watcher, job, wall } => {

@@ -173,7 +173,8 @@ impl Fault {
             return is_cut;
         }
         // servers that are not ours are killed and paused; how they end when they are asked is their matter
-        !is_cut && !(self.subject.is_server() && matches!(self.action, Action::Freeze | Action::End))
+        let is_role_only = matches!(self.action, Action::Freeze | Action::End);
+        !is_cut && (!is_role_only || !self.subject.is_server())
     }
 
     /// The faults of a list: `ci`, `all`, or names with commas between them.

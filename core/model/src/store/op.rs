@@ -327,10 +327,6 @@ pub enum Op {
 
 /// What became of an operation.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are answers: boxes would be one more allocation for each read"
-)]
 pub enum OpResult {
     /// Of a read.
     Answer(Answer),

@@ -576,3 +576,40 @@ fn instances_that_wait_for_an_operator_say_so_beside_those_that_wait_for_room() 
             .all(|(code, _)| *code != ReasonCode::MassLoss)
     );
 }
+
+#[test]
+fn a_suspended_leader_does_nothing_and_goes_on_in_the_same_term() {
+    let mut case = Case::with(&[("a", 8)]);
+    let epoch = case.rm.leading();
+    case.step(Event::Suspended);
+    assert_eq!(case.rm.next_wake(), None);
+    let mut out = Vec::new();
+    let job = case.store_job(1, batch(2));
+    case.rm.step(Event::Hint(job), case.now, &mut out);
+    case.rm
+        .step(Event::Wake, case.now.plus(Span::seconds(3)), &mut out);
+    assert_eq!(out, []);
+    case.now = case.now.plus(Span::seconds(3));
+    case.step(Event::Resumed);
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.rm.leading(), case.stepped_down.as_ref()), (epoch, None));
+    assert_eq!(case.shard("a").active_of_job(job), 2);
+}
+
+#[test]
+fn a_resumed_leader_whose_epoch_was_taken_only_steps_down() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.step(Event::Suspended);
+    take_epoch(&mut case, 2);
+    let job = case.job(1, batch(2));
+    case.step(Event::Resumed);
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.rm.leading(), None);
+    assert_eq!(case.shard("a").active_of_job(job), 0);
+    assert!(
+        case.stepped_down
+            .as_ref()
+            .unwrap()
+            .contains("was taken by another")
+    );
+}

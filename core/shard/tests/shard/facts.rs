@@ -14,7 +14,7 @@ use echelon_core_testkit::build::{JobBuilder, job_id, main_group, shape};
 fn running(spec: &JobSpec) -> World {
     let mut w = World::serving();
     w.store_job(spec);
-    let n = spec.instances() as u32;
+    let n = u32::try_from(spec.instances()).unwrap();
     w.order(&[range(0, n - 1)], u64::from(n));
     w.run(seconds(2));
     assert_eq!(w.cluster.live().len(), n as usize);

@@ -202,3 +202,66 @@ fn heartbeats_are_stored_with_the_contact() {
     assert!(w.now.since(all[0].at) <= seconds(4));
     assert!(all[0].mesos_contact.is_some());
 }
+
+/// Everything that a leader may do is done again later, and nothing is read or sealed again.
+#[test]
+fn a_suspended_leader_does_nothing_and_goes_on_in_the_same_term() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::batch("hello", 1).build());
+    w.step(Event::Suspended);
+    let (calls, ops, reports) = (w.calls.len(), w.ops.len(), w.reports.len());
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(3));
+    assert_eq!(
+        (w.calls.len(), w.ops.len(), w.reports.len()),
+        (calls, ops, reports)
+    );
+    assert!(w.shard.is_suspended());
+    w.step(Event::Resumed);
+    w.run(seconds(2));
+    assert_eq!((w.shard.mode(), w.shard.epoch()), (Mode::Serving, Epoch(1)));
+    assert_eq!((w.accepted().len(), w.stepped_down.len()), (1, 0));
+    let read_again = w.ops.iter().skip(ops).any(|op| {
+        let text = format!("{op:?}");
+        text.contains("Bucket") || text.contains("TakeEpoch")
+    });
+    assert!(!read_again, "{:?}", w.ops);
+}
+
+#[test]
+fn a_resumed_leader_acts_only_after_storage_has_confirmed_its_epoch() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::batch("hello", 1).build());
+    w.step(Event::Suspended);
+    take(&mut w, 2, 1);
+    let calls = w.calls.len();
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(1));
+    w.step(Event::Resumed);
+    w.run(seconds(3));
+    assert_eq!((w.calls.len(), w.stepped_down.len()), (calls, 1));
+    assert_eq!(w.shard.mode(), Mode::Follower);
+}
+
+#[test]
+fn a_resumed_leader_gives_up_when_storage_does_not_answer_for_its_lease() {
+    let mut w = World::serving();
+    w.step(Event::Suspended);
+    w.storage = Storage::Fails;
+    w.step(Event::Resumed);
+    w.run(seconds(9));
+    assert!(w.shard.is_suspended());
+    w.run(seconds(2));
+    assert_eq!((w.stepped_down.len(), w.shard.mode()), (1, Mode::Follower));
+}
+
+#[test]
+fn only_a_lost_leadership_forgets() {
+    let mut w = World::serving();
+    w.step(Event::Suspended);
+    w.step(Event::Deposed);
+    assert_eq!((w.shard.mode(), w.shard.is_suspended()), (Mode::Follower, false));
+    w.elect();
+    w.run(seconds(2));
+    assert_eq!((w.shard.mode(), w.shard.epoch()), (Mode::Serving, Epoch(2)));
+}

@@ -1,7 +1,7 @@
 //! What others see of leaders and members.
 
 use super::ground::{Ground, member, shard, stand, until, until_leads, until_seen};
-use crate::{LeaderRecord, Membership, MembershipError, Role, Sighting};
+use crate::{CandidateRecord, LeaderRecord, Membership, MembershipError, Role, Sighting};
 use echelon_core_model::Epoch;
 
 const ROLE: Role = Role::ResourceManager;
@@ -11,6 +11,24 @@ fn record(name: &str, epoch: u64) -> LeaderRecord {
         address: member(name).address,
         epoch: Epoch(epoch),
     }
+}
+
+/// A leader publishes after it has described itself: that changes its node, not its place.
+pub(super) async fn candidates_say_whether_they_are_able(ground: &dyn Ground) {
+    let reader = ground.connect("reader").await;
+    assert_eq!(reader.candidates(&ROLE).await.unwrap(), []);
+    let a = stand(ground, "a", &ROLE).await;
+    until_leads(&a).await;
+    let able = CandidateRecord {
+        member: member("a"),
+        able: true,
+        contact_age_ms: Some(7),
+    };
+    a.describe(able.clone()).await.unwrap();
+    assert_eq!(reader.candidates(&ROLE).await.unwrap(), [able]);
+    a.publish(Epoch(1)).await.unwrap();
+    a.resign().await;
+    assert_eq!(reader.candidates(&ROLE).await.unwrap(), []);
 }
 
 pub(super) async fn sees_the_newest_leader(ground: &dyn Ground) {

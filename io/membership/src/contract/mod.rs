@@ -46,6 +46,9 @@ pub const CASES: &[Case] = &[
     ("discovery sees the newest leader", |g| {
         Box::pin(discovery::sees_the_newest_leader(g))
     }),
+    ("candidates say whether they are able", |g| {
+        Box::pin(discovery::candidates_say_whether_they_are_able(g))
+    }),
     ("only the leader publishes", |g| {
         Box::pin(discovery::only_the_leader_publishes(g))
     }),

@@ -8,9 +8,10 @@ mod tests;
 mod world;
 
 use crate::candidacy::Seat;
-use crate::standing::{StandingCell, lease};
+use crate::standing::StandingCell;
 use crate::{
-    Candidacy, LeaderRecord, Member, Membership, MembershipError, Registration, Role, Sighting, Term,
+    Candidacy, CandidateRecord, LeaderRecord, Member, Membership, MembershipError, Registration, Role,
+    Sighting, Term, Timeouts,
 };
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
@@ -23,16 +24,16 @@ use world::{SeatId, World};
 #[derive(Debug, Clone)]
 pub struct Hub {
     world: Arc<Mutex<World>>,
-    session_timeout: Duration,
+    timeouts: Timeouts,
 }
 
 impl Hub {
     /// An empty world.
     #[must_use]
-    pub fn new(session_timeout: Duration) -> Self {
+    pub fn new(timeouts: Timeouts) -> Self {
         Self {
             world: Arc::default(),
-            session_timeout,
+            timeouts,
         }
     }
 
@@ -51,10 +52,10 @@ impl Hub {
         let Some(cut) = self.world().cut(name) else { return };
         let (hub, name) = (self.clone(), name.to_owned());
         tokio::spawn(async move {
-            let lease = lease(hub.session_timeout);
+            let lease = hub.timeouts.lease();
             tokio::time::sleep(lease).await;
             hub.world().give_up(&name, cut);
-            tokio::time::sleep(hub.session_timeout.saturating_sub(lease)).await;
+            tokio::time::sleep(hub.timeouts.session().saturating_sub(lease)).await;
             hub.world().forget(&name, cut);
         });
     }
@@ -99,7 +100,11 @@ impl InProcess {
 impl Membership for InProcess {
     async fn campaign(&self, role: Role, member: Member) -> Result<Candidacy, MembershipError> {
         let standing = Arc::new(StandingCell::new());
-        let id = self.hub.world().join(&role, &self.name, standing.clone());
+        let record = CandidateRecord::from(member.clone());
+        let id = self
+            .hub
+            .world()
+            .join(&role, &self.name, (standing.clone(), record));
         let seat = Held {
             hub: self.hub.clone(),
             role: role.clone(),
@@ -121,6 +126,10 @@ impl Membership for InProcess {
         Ok(self.reach("list members")?.members(role))
     }
 
+    async fn candidates(&self, role: &Role) -> Result<Vec<CandidateRecord>, MembershipError> {
+        Ok(self.reach("list candidates")?.candidates(role))
+    }
+
     async fn leader(&self, role: &Role) -> Result<Option<LeaderRecord>, MembershipError> {
         Ok(self
             .reach("read the leader")?
@@ -137,6 +146,11 @@ impl Membership for InProcess {
     async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError> {
         Ok(self.reach("read the highest epoch")?.highest_epoch(role))
     }
+
+    async fn granted_session(&self) -> Result<Duration, MembershipError> {
+        drop(self.reach("ask for the session")?);
+        Ok(self.hub.timeouts.session())
+    }
 }
 
 /// A place in the world that goes when its holder does.
@@ -150,6 +164,11 @@ struct Held {
 impl Seat for Held {
     async fn publish(&self, term: Term, record: LeaderRecord) -> Result<(), MembershipError> {
         self.hub.world().publish(&self.role, self.id, term, record)
+    }
+
+    async fn describe(&self, record: CandidateRecord) -> Result<(), MembershipError> {
+        self.hub.world().describe(&self.role, self.id, record);
+        Ok(())
     }
 
     async fn leave(self: Box<Self>) {}

@@ -2,12 +2,14 @@
 
 use super::Hub;
 use crate::contract::{CASES, Ground};
-use crate::{Member, Membership, Role, Standing};
+use crate::{Member, Membership, Role, Standing, Timeouts};
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+fn hub() -> Hub {
+    Hub::new(Timeouts::new(Duration::from_secs(10), None).unwrap())
+}
 
 #[async_trait]
 impl Ground for Hub {
@@ -28,7 +30,7 @@ impl Ground for Hub {
 async fn the_contract_holds() {
     for (name, case) in CASES {
         println!("case: {name}");
-        case(&Hub::new(SESSION_TIMEOUT)).await;
+        case(&hub()).await;
     }
 }
 
@@ -41,7 +43,7 @@ fn member(name: &str) -> Member {
 
 #[tokio::test(start_paused = true)]
 async fn a_cut_runs_suspended_then_lost_then_replaced() {
-    let hub = Hub::new(SESSION_TIMEOUT);
+    let hub = hub();
     let a = hub
         .connect("a")
         .campaign(Role::ResourceManager, member("a"))
@@ -74,7 +76,7 @@ async fn a_cut_runs_suspended_then_lost_then_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timer_of_an_old_cut_does_nothing_to_a_newer_one() {
-    let hub = Hub::new(SESSION_TIMEOUT);
+    let hub = hub();
     let a = hub
         .connect("a")
         .campaign(Role::ResourceManager, member("a"))
@@ -96,7 +98,7 @@ async fn a_timer_of_an_old_cut_does_nothing_to_a_newer_one() {
 
 #[tokio::test]
 async fn an_expired_leader_stands_again_behind_the_others() {
-    let hub = Hub::new(SESSION_TIMEOUT);
+    let hub = hub();
     let a = hub
         .connect("a")
         .campaign(Role::Gateway, member("a"))

@@ -4,7 +4,7 @@
 //! role ever read as leaders. No clock: the hub calls when a time-out has passed.
 
 use crate::standing::StandingCell;
-use crate::{LeaderRecord, Member, MembershipError, Role, Sighting, Standing, Term};
+use crate::{CandidateRecord, LeaderRecord, Member, MembershipError, Role, Sighting, Standing, Term};
 use echelon_core_model::Epoch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +37,7 @@ struct Election {
 struct Candidate {
     connection: String,
     standing: Arc<StandingCell>,
+    record: CandidateRecord,
     /// The place in the queue and, once it leads, the term; none while it has no session.
     place: Option<Term>,
 }
@@ -49,12 +50,19 @@ struct Registered {
 }
 
 impl World {
-    pub(super) fn join(&mut self, role: &Role, connection: &str, standing: Arc<StandingCell>) -> SeatId {
+    pub(super) fn join(
+        &mut self,
+        role: &Role,
+        connection: &str,
+        candidate: (Arc<StandingCell>, CandidateRecord),
+    ) -> SeatId {
+        let (standing, record) = candidate;
         let id = SeatId(self.number());
         let place = (!self.is_cut(connection)).then(|| Term(self.number()));
         let candidate = Candidate {
             connection: connection.to_owned(),
             standing,
+            record,
             place,
         };
         self.election(role).candidates.insert(id, candidate);
@@ -81,6 +89,18 @@ impl World {
             candidate.standing.lose();
         }
         self.settle();
+    }
+
+    pub(super) fn describe(&mut self, role: &Role, id: SeatId, record: CandidateRecord) {
+        if let Some(candidate) = self.election(role).candidates.get_mut(&id) {
+            candidate.record = record;
+        }
+    }
+
+    pub(super) fn candidates(&mut self, role: &Role) -> Vec<CandidateRecord> {
+        let candidates = self.election(role).candidates.values();
+        let present = candidates.filter(|c| c.place.is_some());
+        present.map(|c| c.record.clone()).collect()
     }
 
     pub(super) fn members(&mut self, role: &Role) -> Vec<Member> {

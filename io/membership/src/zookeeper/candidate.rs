@@ -1,16 +1,16 @@
 //! A candidate: one session after the other, in each one numbered node in the queue; the smallest number leads.
 //!
-//! A leader proves every sixth of the session timeout that its node exists. Each proof gives it a lease counted from the
+//! A leader proves every third of its lease that its node exists. Each proof gives it a new lease, counted from the
 //! sending of the question; without one it stops by itself before the servers can elect another.
 
 use super::paths::{Paths, encode, sequence};
 use super::publish::{Place, publish};
 use super::session::{Servers, ephemeral_sequential, persistent};
 use crate::candidacy::Seat;
-use crate::standing::{StandingCell, lease};
-use crate::{LeaderRecord, Member, MembershipError, Term};
+use crate::standing::StandingCell;
+use crate::{CandidateRecord, LeaderRecord, Member, MembershipError, Term};
 use async_trait::async_trait;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -21,8 +21,15 @@ pub(super) struct ZooKeeperSeat {
     servers: Servers,
     paths: Paths,
     leading: Arc<Mutex<Option<Place>>>,
+    described: Arc<Mutex<Described>>,
     stop: DropGuard,
     running: JoinHandle<()>,
+}
+
+/// What others read of a candidate, and where it stands.
+struct Described {
+    record: Vec<u8>,
+    node: Option<(Client, String)>,
 }
 
 /// Begins to stand for election.
@@ -34,10 +41,14 @@ pub(super) fn begin(
 ) -> ZooKeeperSeat {
     let stop = CancellationToken::new();
     let leading = Arc::new(Mutex::new(None));
+    let described = Arc::new(Mutex::new(Described {
+        record: encode(&CandidateRecord::from(member.clone())),
+        node: None,
+    }));
     let candidate = Candidate {
         servers: servers.clone(),
         paths: paths.clone(),
-        data: encode(member),
+        described: described.clone(),
         standing,
         leading: leading.clone(),
         stop: stop.clone(),
@@ -46,6 +57,7 @@ pub(super) fn begin(
         servers,
         paths,
         leading,
+        described,
         stop: stop.drop_guard(),
         running: tokio::spawn(candidate.run()),
     }
@@ -67,6 +79,20 @@ impl Seat for ZooKeeperSeat {
         }
     }
 
+    async fn describe(&self, record: CandidateRecord) -> Result<(), MembershipError> {
+        let data = encode(&record);
+        let node = {
+            let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
+            described.record.clone_from(&data);
+            described.node.clone()
+        };
+        // Without a node the next one is made with it.
+        let Some((client, path)) = node else { return Ok(()) };
+        let writing = client.set_data(&path, &data, None);
+        self.servers.found("describe the candidate", writing).await?;
+        Ok(())
+    }
+
     async fn leave(self: Box<Self>) {
         self.stop.disarm().cancel();
         if let Err(error) = self.running.await {
@@ -78,7 +104,7 @@ impl Seat for ZooKeeperSeat {
 struct Candidate {
     servers: Servers,
     paths: Paths,
-    data: Vec<u8>,
+    described: Arc<Mutex<Described>>,
     standing: Arc<StandingCell>,
     leading: Arc<Mutex<Option<Place>>>,
     stop: CancellationToken,
@@ -130,8 +156,10 @@ impl Candidate {
             .answered("make the candidates' node", client.mkdir(&folder, &persistent()))
             .await?;
         let prefix = format!("{folder}/c-");
-        let creating = client.create(&prefix, &self.data, &ephemeral_sequential());
+        let record = self.described().record.clone();
+        let creating = client.create(&prefix, &record, &ephemeral_sequential());
         let (stat, number) = self.servers.answered("stand for election", creating).await?;
+        self.described().node = Some((client.clone(), format!("{prefix}{number}")));
         self.standing.follow();
         Ok(Node {
             state: client.state_watcher(),
@@ -141,6 +169,10 @@ impl Candidate {
             term: Term(u64::try_from(stat.czxid).unwrap_or_default()),
             client,
         })
+    }
+
+    fn described(&self) -> MutexGuard<'_, Described> {
+        self.described.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One session, until it is over or the candidate resigns.
@@ -157,6 +189,7 @@ impl Candidate {
         // The loser is told first, then the place is given up.
         self.standing.lose();
         *self.leading.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.described().node = None;
         if node.state.peek_state() == SessionState::SyncConnected {
             self.give_up(&node).await;
         }
@@ -183,7 +216,7 @@ impl Candidate {
                 _ = changed => {}
                 now = node.state.changed() => if now.is_terminated() { return Ok(None) },
                 // Also notices that the own node is gone.
-                () = sleep(self.servers.session_timeout) => {}
+                () = sleep(self.servers.timeouts.session()) => {}
             }
         }
     }
@@ -210,8 +243,8 @@ impl Candidate {
 
     /// Leads until the lease is over, the node is gone, the session is, or the candidate resigns.
     async fn lead(&self, node: &mut Node, mut proven: Instant) {
-        let granted = node.client.session_timeout();
-        let (lease, pause) = (lease(granted), granted / 6);
+        let timeouts = self.servers.timeouts.granted(node.client.session_timeout());
+        let (lease, pause) = (timeouts.lease(), timeouts.confirm());
         let place = Place {
             client: node.client.clone(),
             path: node.path.clone(),

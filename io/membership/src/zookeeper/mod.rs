@@ -11,7 +11,10 @@ mod session;
 mod sight;
 
 use crate::standing::StandingCell;
-use crate::{Candidacy, LeaderRecord, Member, Membership, MembershipError, Registration, Role, Sighting};
+use crate::{
+    Candidacy, CandidateRecord, LeaderRecord, Member, Membership, MembershipError, Registration, Role,
+    Sighting, Timeouts,
+};
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
 use paths::Paths;
@@ -37,13 +40,10 @@ pub struct ZooKeeper {
 }
 
 impl ZooKeeper {
-    /// `session_timeout` may be bounded by the servers; what they grant counts.
+    /// The session may be bounded by the servers; what they grant counts.
     #[must_use]
-    pub fn new(url: Url, session_timeout: Duration) -> Self {
-        let servers = Servers {
-            hosts: url.hosts,
-            session_timeout,
-        };
+    pub fn new(url: Url, timeouts: Timeouts) -> Self {
+        let servers = Servers::new(url.hosts, timeouts);
         Self {
             shared: Arc::new(SharedSession::new(servers.clone())),
             servers,
@@ -76,6 +76,10 @@ impl Membership for ZooKeeper {
         sight::members(&self.shared, &self.paths(role)).await
     }
 
+    async fn candidates(&self, role: &Role) -> Result<Vec<CandidateRecord>, MembershipError> {
+        sight::candidates(&self.shared, &self.paths(role)).await
+    }
+
     async fn leader(&self, role: &Role) -> Result<Option<LeaderRecord>, MembershipError> {
         sight::leader(&self.shared, &self.paths(role)).await
     }
@@ -88,6 +92,10 @@ impl Membership for ZooKeeper {
 
     async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError> {
         sight::highest_epoch(&self.shared, &self.paths(role)).await
+    }
+
+    async fn granted_session(&self) -> Result<Duration, MembershipError> {
+        Ok(self.shared.client().await?.session_timeout())
     }
 }
 

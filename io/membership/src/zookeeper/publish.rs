@@ -8,6 +8,9 @@ use zookeeper_client::{Client, Error, MultiWriteError};
 /// Another writer may come between reading and writing; a leader's only rival is a late transaction of a dead one.
 const ATTEMPTS: u32 = 5;
 
+/// What ZooKeeper takes for whichever version there is.
+const ANY_VERSION: i32 = -1;
+
 /// A place in the queue that leads.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -72,7 +75,8 @@ async fn attempt(
 
     let mut write = client.new_multi_writer();
     let filled: Result<(), Error> = (|| {
-        write.add_check_version(&place.path, 0)?;
+        // Its content may have changed: that it exists is the proof.
+        write.add_check_version(&place.path, ANY_VERSION)?;
         match &known {
             None => write.add_create(&epoch_path, &epoch, &persistent())?,
             Some((_, stat)) => write.add_set_data(&epoch_path, &epoch, Some(stat.version))?,
@@ -83,7 +87,7 @@ async fn attempt(
         write.add_create(&leader_path, &record, &ephemeral())
     })();
     filled.map_err(|error| unreachable(what, error))?;
-    match tokio::time::timeout(servers.session_timeout, write.commit()).await {
+    match tokio::time::timeout(servers.timeouts.session(), write.commit()).await {
         Ok(Ok(_)) => Ok(Outcome::Done),
         Ok(Err(MultiWriteError::OperationFailed { index: 0, .. })) => Err(MembershipError::NotLeader {
             role: paths.role.clone(),

@@ -2,7 +2,9 @@
 //! silent server by `Custom` errors, and tells of an expired session later than the server acts on it; so every call
 //! here has a time limit, every failure without an answer is the same one, and a session that is over is replaced.
 
-use crate::MembershipError;
+use crate::{MembershipError, Timeouts};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, StateWatcher};
@@ -14,16 +16,41 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub(super) struct Servers {
     pub(super) hosts: String,
-    pub(super) session_timeout: Duration,
+    pub(super) timeouts: Timeouts,
+    /// Whether it was told that they grant longer sessions than were asked for.
+    warned: Arc<AtomicBool>,
 }
 
 impl Servers {
+    pub(super) fn new(hosts: String, timeouts: Timeouts) -> Self {
+        Self {
+            hosts,
+            timeouts,
+            warned: Arc::default(),
+        }
+    }
+
     /// A new session.
     pub(super) async fn connect(&self) -> Result<Client, MembershipError> {
         let connecting = Client::connector()
-            .with_session_timeout(self.session_timeout)
+            .with_session_timeout(self.timeouts.session())
             .connect(&self.hosts);
-        self.answered("connect", connecting).await
+        let client = self.answered("connect", connecting).await?;
+        self.compare(client.session_timeout());
+        Ok(client)
+    }
+
+    /// Says once when leaders are replaced later than was asked for.
+    fn compare(&self, granted: Duration) {
+        let asked = self.timeouts.session();
+        if granted > asked && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                ?asked,
+                ?granted,
+                "ZooKeeper grants longer sessions than were asked for, so a leader that is gone is replaced later; \
+                 it grants at least two ticks: lower its `tickTime`"
+            );
+        }
     }
 
     /// Waits for an answer at most the session timeout: later the session is over anyway.
@@ -32,7 +59,7 @@ impl Servers {
         what: &str,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, MembershipError> {
-        match tokio::time::timeout(self.session_timeout, call).await {
+        match tokio::time::timeout(self.timeouts.session(), call).await {
             Ok(answer) => answer.map_err(|error| unreachable(what, error)),
             Err(elapsed) => Err(unreachable(what, elapsed)),
         }
@@ -58,7 +85,7 @@ impl Servers {
     pub(super) fn waits(&self) -> Waits {
         Waits {
             next: FIRST_WAIT,
-            max: self.session_timeout.max(FIRST_WAIT),
+            max: self.timeouts.session().max(FIRST_WAIT),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::paths::{Paths, PublishedEpoch, decode, sequence};
 use super::session::{SharedSession, session_over, unreachable};
-use crate::{LeaderRecord, Member, MembershipError, Sighting};
+use crate::{CandidateRecord, LeaderRecord, Member, MembershipError, Sighting};
 use echelon_core_model::Epoch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +49,31 @@ pub(super) async fn highest_epoch(
     found
         .map(|(data, _)| decode::<PublishedEpoch>(&path, &data).map(|published| published.epoch))
         .transpose()
+}
+
+pub(super) async fn candidates(
+    shared: &SharedSession,
+    paths: &Paths,
+) -> Result<Vec<CandidateRecord>, MembershipError> {
+    let client = shared.client().await?;
+    let folder = paths.candidates();
+    let names = shared
+        .servers
+        .found("list candidates", client.list_children(&folder))
+        .await?;
+    let mut candidates = Vec::new();
+    for name in names
+        .into_iter()
+        .flatten()
+        .filter(|name| sequence(name).is_some())
+    {
+        let path = format!("{folder}/{name}");
+        let reading = client.get_data(&path);
+        if let Some((data, _)) = shared.servers.found("read a candidate", reading).await? {
+            candidates.push(decode(&path, &data)?);
+        }
+    }
+    Ok(candidates)
 }
 
 pub(super) async fn members(shared: &SharedSession, paths: &Paths) -> Result<Vec<Member>, MembershipError> {

@@ -6,6 +6,7 @@ mod following;
 mod fuzz;
 mod hostile;
 mod net;
+mod probing;
 mod reading;
 mod replay;
 mod stream;

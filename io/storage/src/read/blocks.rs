@@ -32,7 +32,7 @@ pub(super) async fn bucket<R: Rows>(
         } else {
             value(&at, &row.value).map(|block| blocks.push(block))
         };
-        unread.extend(taken.err());
+        unread.extend(taken.err().map(|row| *row));
     }
     Ok(Answer::Blocks(blocks, slices))
 }

@@ -61,7 +61,7 @@ async fn of_owner<R: Rows>(
             let cells = partition.iter().chain(&row.key).cloned();
             match value(&RowKey::new(Table::Events, cells), &row.value) {
                 Ok(event) => out.read.push((cursor(&owner, row), event)),
-                Err(row) => out.unread.push(row),
+                Err(row) => out.unread.push(*row),
             }
         }
         if count(&found) < left || count(&out.read) >= limit {

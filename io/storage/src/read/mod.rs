@@ -248,7 +248,7 @@ pub(super) async fn one<R: Rows, T: Wire>(
     let row = rows.row(at, c).await?;
     row.map(|row| value(at, &row.value))
         .transpose()
-        .map_err(|row| StoreError::Unread(Box::new(row)))
+        .map_err(StoreError::Unread)
 }
 
 /// One fact of a list, if it is there and can be understood.
@@ -289,23 +289,25 @@ pub(super) fn decoded<T: Wire>(
         let cells = partition.iter().chain(&row.key).cloned();
         match value(&RowKey::new(table, cells), &row.value) {
             Ok(fact) => out.push(fact),
-            Err(row) => unread.push(row),
+            Err(row) => unread.push(*row),
         }
     }
     out
 }
 
 /// What a row says, or the row as one that cannot be understood.
-pub(super) fn value<T: Wire>(at: &RowKey, bytes: &[u8]) -> Result<T, UnreadRow> {
-    decode(bytes).map_err(|error| UnreadRow {
-        table: at.table.name(),
-        key: at.to_string(),
-        subject: keys::subject(at),
-        bytes: bytes.to_vec(),
-        why: match &error {
-            DecodeError::Malformed(cause) => format!("{error}: {cause}"),
-            DecodeError::Field(_) => error.to_string(),
-        },
+pub(super) fn value<T: Wire>(at: &RowKey, bytes: &[u8]) -> Result<T, Box<UnreadRow>> {
+    decode(bytes).map_err(|error| {
+        Box::new(UnreadRow {
+            table: at.table.name(),
+            key: at.to_string(),
+            subject: keys::subject(at),
+            bytes: bytes.to_vec(),
+            why: match &error {
+                DecodeError::Malformed(cause) => format!("{error}: {cause}"),
+                DecodeError::Field(_) => error.to_string(),
+            },
+        })
     })
 }
 

@@ -16,7 +16,7 @@ impl Wire for Releasing {
         let Self { to, why, count } = self;
         wire::Releasing {
             to: to.as_ref().map(ToString::to_string),
-            why: why.number().into(),
+            why: why.number(),
             count: *count,
         }
     }
