@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use echelon_core_model::Epoch;
 use echelon_io_membership::contract::{CASES, Ground, PATIENCE};
 use echelon_io_membership::{
-    Candidacy, Member, Membership, MembershipError, Role, Standing, Term, Timeouts, open,
+    Candidacy, Member, Membership, MembershipError, Office, Role, Standing, Term, Timeouts, Verdict, open,
 };
 use echelon_tests::proxy::{Mode, Proxy};
 use echelon_tests::servers::ZooKeeper;

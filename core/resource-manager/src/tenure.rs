@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use echelon_core_model::Timestamp;
-use echelon_core_model::store::{Consistency, Op, OpId, OpResult, Query, Role};
+use echelon_core_model::store::{Answer, Consistency, Op, OpId, OpResult, Query, Role};
 
 /// Events that may wait; reports are the bulk, and these are many seconds of them.
 const MOST_HELD: usize = 65_536;
@@ -55,11 +55,13 @@ impl ResourceManager {
             (Event::Plan { token, .. }, _) => out.push(Effect::PlanAnswer { token, plan: None }),
             (Event::Figures { token, .. }, _) => out.push(Effect::FiguresAnswer { token, figures: None }),
             (Event::Storage(id, result), Tenure::Resumed(asked)) if id == *asked => {
-                let failed = matches!(result, OpResult::Failed(_));
+                let result = self.tell_unread(id, result, out);
+                // A row that cannot be understood confirms nothing.
+                let answered = matches!(result, OpResult::Answer(Answer::Leadership(_)));
                 if let Some(asked) = self.ops.finish(id, &result, now) {
                     self.stored(asked, result, now, out);
                 }
-                if !failed && self.is_elected() {
+                if answered && self.is_elected() {
                     self.go_on(now, out);
                 }
             }

@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::purpose::Purpose;
 use crate::{Phase, Shard};
 use echelon_core_model::Timestamp;
-use echelon_core_model::store::{OpId, OpResult};
+use echelon_core_model::store::{Answer, OpId, OpResult};
 
 /// How certain a leadership is.
 #[derive(Debug, Default)]
@@ -64,10 +64,12 @@ impl Shard {
     }
 
     fn on_resumption(&mut self, id: OpId, result: OpResult) {
-        let failed = matches!(result, OpResult::Failed(_));
+        let result = self.tell_unread(id, result);
+        // A row that cannot be understood confirms nothing.
+        let answered = matches!(result, OpResult::Answer(Answer::Leadership(_)));
         let outcome = self.ops.answered(id, result, self.now);
         self.on_storage(outcome);
-        if !failed {
+        if answered {
             self.go_on();
         }
     }

@@ -99,7 +99,7 @@ async fn a_leader_that_cannot_reach_mesos_hands_over_to_a_standby_that_can() {
     let config = mesos_sim::cluster("east".to_owned(), (0, 1), mesos_sim::virtual_tasks());
     let master = echelon_io_mesos_sim::serve(config, &shutdown).await.unwrap();
     let ground = Ground {
-        store: echelon_io_storage::open("memory:").await.unwrap(),
+        store: echelon_io_storage::open_checked("memory:").await.unwrap(),
         hub: Hub::new(Timeouts::default()),
         shutdown,
     };
