@@ -22,6 +22,8 @@ pub struct Dice {
     pub trees: Die,
     /// What happens to the logs of ended runs.
     pub logs: Die,
+    /// Which reads of specs come late.
+    pub specs: Die,
 }
 
 /// One stream.
@@ -45,6 +47,7 @@ impl Dice {
             seeds: die(5),
             trees: die(6),
             logs: die(7),
+            specs: die(8),
         }
     }
 }
