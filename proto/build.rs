@@ -30,12 +30,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     fs::write(out.join("descriptors.bin"), prost::Message::encode_to_vec(&bare))?;
 
+    // The table of ranges knows messages by their names.
+    let mut config = tonic_prost_build::Config::new();
+    config.enable_type_names();
     tonic_prost_build::configure()
+        .codec_path("crate::codec::CheckedCodec")
         .build_client(grpc)
         .build_server(grpc)
         .btree_map(".")
         .include_file("packages.rs")
-        .compile_fds(set)?;
+        .compile_fds_with_config(set, config)?;
     Ok(())
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn one_or_all(client: &Client, named: Option<String>) -> Result
         return Ok(vec![one]);
     }
     let all = client::clusters(client, v1::ListClustersRequest::default(), usize::MAX).await?;
-    Ok(all.into_iter().map(|c| c.cluster_id).collect())
+    Ok(all.rows.into_iter().map(|c| c.cluster_id).collect())
 }
 
 async fn list(context: &Context) -> Result<(), Failure> {
@@ -66,7 +66,8 @@ async fn list(context: &Context) -> Result<(), Failure> {
         v1::ListClustersRequest::default(),
         usize::MAX,
     )
-    .await?;
+    .await?
+    .rows;
     let listing = Listing {
         columns: &[
             "CLUSTER", "WISH", "CONTACT", "SINCE", "HOSTS", "USED", "CAPACITY", "EPOCH", "SHARD", "MESOS",
@@ -76,7 +77,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
         names: all.iter().map(|c| c.display_name.clone()).collect(),
         values: all.iter().map(|c| output::message("Cluster", c)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
     Ok(())
 }
 
@@ -120,7 +121,7 @@ async fn accept_loss(context: &Context, cluster: &str) -> Result<(), Failure> {
         name: format!("clusters/{cluster}"),
         loss_number: seen.loss.map_or(0, |l| l.number),
     };
-    let accepted = client.repeat(|| {
+    let accepted = client.change(|| {
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.accept_cluster_loss(request).await }
     });
@@ -150,15 +151,12 @@ fn show(context: &Context, c: &v1::Cluster) {
     if let Some(loss) = &c.loss {
         people.push_str(&lost(loss, &c.display_name));
     }
-    print!(
-        "{}",
-        output::one(
-            &output::message("Cluster", c),
-            &c.display_name,
-            &people,
-            context.format()
-        )
-    );
+    output::print(output::one(
+        &output::message("Cluster", c),
+        &c.display_name,
+        &people,
+        context.format(),
+    ));
 }
 
 fn lost(loss: &v1::MassLoss, cluster: &str) -> String {
@@ -191,7 +189,7 @@ async fn wish(context: &Context, cluster: &str, wish: v1::ClusterWish) -> Result
             paths: vec!["wish".to_owned()],
         }),
     };
-    let changed = client.repeat(|| {
+    let changed = client.change(|| {
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.update_cluster(request).await }
     });

@@ -2,16 +2,16 @@
 //! needed.
 
 use crate::exit::Failure;
-use crate::output::Format;
+use crate::output::{self, Format, escape};
 use clap::Args;
-use echelon_clients_rust::{Client, Notice};
+use echelon_clients_rust::{Aside, Client, Notice};
 use std::sync::Once;
 use std::time::Duration;
 
 /// Flags of every client command.
 #[derive(Debug, Clone, Args)]
 pub struct Global {
-    /// Address of a gateway
+    /// Address of a gateway, or several separated by commas: where one is away the next is asked
     #[arg(
         long,
         global = true,
@@ -63,10 +63,16 @@ impl Context {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody answers at the address.
+    /// When no gateway answers.
     pub async fn client(&self) -> Result<Client, Failure> {
         static TOLD: Once = Once::new();
-        let notice = Notice::new(|| TOLD.call_once(|| eprintln!("{KILLS_ARE_OFF}")));
+        let notice = Notice::new(|aside| match aside {
+            Aside::KillsOff => TOLD.call_once(|| output::remark(KILLS_ARE_OFF)),
+            Aside::UnreadRows(rows) => output::remark(format_args!(
+                "warning: jobs are missing from this list: {}",
+                escape(&rows)
+            )),
+        });
         let client = Client::connect(&self.global.address, self.global.timeout).await?;
         let client = client.with_notice(notice);
         if self.global.token.is_empty() {

@@ -75,7 +75,7 @@ async fn update(
             ..v1::Control::default()
         }),
     };
-    let updated = client.repeat(|| {
+    let updated = client.change(|| {
         let (mut service, request) = (client.control_service(), request.clone());
         async move { service.update_control(request).await }
     });
@@ -93,7 +93,7 @@ async fn rotate(context: &Context) -> Result<(), Failure> {
         etag: get(context).await?.etag,
     };
     let client = context.client().await?;
-    let rotated = client.repeat(|| {
+    let rotated = client.once(|| {
         let (mut service, request) = (client.control_service(), request.clone());
         async move { service.rotate_token_key(request).await }
     });
@@ -108,7 +108,7 @@ async fn rotate(context: &Context) -> Result<(), Failure> {
     let control = rotated?.control.unwrap_or_default();
     let people = "runs of drivers that begin from now on get tokens of a new key; tokens of before are good until it is changed again\n";
     let value = output::message("Control", &control);
-    print!("{}", output::one(&value, "control", people, context.format()));
+    output::print(output::one(&value, "control", people, context.format()));
     Ok(())
 }
 
@@ -126,5 +126,5 @@ fn show(context: &Context, control: &v1::Control) {
         ));
     }
     let value = output::message("Control", control);
-    print!("{}", output::one(&value, "control", &people, context.format()));
+    output::print(output::one(&value, "control", &people, context.format()));
 }

@@ -59,6 +59,7 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match error.code() {
+            Code::ResourceExhausted if error.is_overload() => Exit::Unavailable,
             Code::InvalidArgument | Code::OutOfRange | Code::ResourceExhausted => Exit::Wrong,
             Code::NotFound => Exit::NotFound,
             Code::AlreadyExists | Code::Aborted | Code::FailedPrecondition => Exit::Conflict,

@@ -82,12 +82,15 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
 async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Result<(), Failure> {
     let client = context.client().await?;
     let mut all = Vec::new();
+    let mut more = false;
     for cluster in cluster::one_or_all(&client, cluster).await? {
         let request = v1::ListHostsRequest {
             parent: format!("clusters/{cluster}"),
             ..v1::ListHostsRequest::default()
         };
-        all.extend(client::hosts(&client, request, limit.saturating_sub(all.len())).await?);
+        let found = client::hosts(&client, request, limit.saturating_sub(all.len())).await?;
+        more |= found.more;
+        all.extend(found.rows);
     }
     let columns = &[
         "CLUSTER",
@@ -104,6 +107,8 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
         "ADDRESS",
     ];
     print_all(context, &all, columns, (9, row));
+    let left_out = output::left_out("hosts", all.len(), more, None);
+    left_out.iter().for_each(output::remark);
     Ok(())
 }
 
@@ -124,7 +129,7 @@ pub(crate) fn print_all(
             .collect(),
         values: all.iter().map(|h| output::message("Host", h)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
 }
 
 fn row(h: &v1::Host) -> Vec<String> {
@@ -208,7 +213,7 @@ async fn fetch(client: &Client, name: String) -> Result<v1::Host, Failure> {
 async fn drain(context: &Context, request: v1::DrainHostRequest, wait: bool) -> Result<(), Failure> {
     let client = context.client().await?;
     let name = request.name.clone();
-    let done = client.repeat(|| {
+    let done = client.change(|| {
         let (mut service, request) = (client.host_service(), request.clone());
         async move { service.drain_host(request).await }
     });
@@ -244,7 +249,7 @@ fn is_over(h: &v1::Host) -> Result<bool, Failure> {
 async fn undrain(context: &Context, host: &str) -> Result<(), Failure> {
     let request = v1::UndrainHostRequest { name: name_of(host)? };
     let client = context.client().await?;
-    let done = client.repeat(|| {
+    let done = client.change(|| {
         let (mut service, request) = (client.host_service(), request.clone());
         async move { service.undrain_host(request).await }
     });
@@ -263,7 +268,7 @@ fn show_drain(context: &Context, h: &v1::Host) {
     if let Some(d) = h.drain.as_ref().filter(|d| !d.ending) {
         people.push_str(&batch_line(h, d));
     }
-    print!("{}", one(context, h, &people));
+    output::print(one(context, h, &people));
 }
 
 fn batch_line(h: &v1::Host, d: &v1::HostDrain) -> String {
@@ -313,6 +318,6 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
     );
     let drain = h.drain.as_ref().filter(|d| !d.ending).map(|d| batch_line(&h, d));
     let people = people + &drain.unwrap_or_default();
-    print!("{}", one(context, &h, &people));
+    output::print(one(context, &h, &people));
     Ok(())
 }

@@ -126,7 +126,7 @@ fn show(context: &Context, all: &[v1::HostPool]) {
         names: all.iter().map(name).collect(),
         values: all.iter().map(|p| output::message("HostPool", p)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
 }
 
 fn name(p: &v1::HostPool) -> String {
@@ -160,15 +160,12 @@ async fn get(context: &Context, wanted: &str) -> Result<(), Failure> {
         .collect();
     let mut people = lines(&p);
     people.push_str(&format!("hosts:       {}\n", hosts.join(" ")));
-    print!(
-        "{}",
-        output::one(
-            &output::message("HostPool", &p),
-            &name(&p),
-            &people,
-            context.format()
-        )
-    );
+    output::print(output::one(
+        &output::message("HostPool", &p),
+        &name(&p),
+        &people,
+        context.format(),
+    ));
     Ok(())
 }
 
@@ -194,20 +191,17 @@ async fn create(context: &Context, wanted: &str) -> Result<(), Failure> {
         host_pool: wanted.to_owned(),
     };
     let client = context.client().await?;
-    let done = client.repeat(|| {
+    let done = client.change(|| {
         let (mut service, request) = (client.host_pool_service(), request.clone());
         async move { service.create_host_pool(request).await }
     });
     let p = done.await?.host_pool.unwrap_or_default();
-    print!(
-        "{}",
-        output::one(
-            &output::message("HostPool", &p),
-            &name(&p),
-            &lines(&p),
-            context.format()
-        )
-    );
+    output::print(output::one(
+        &output::message("HostPool", &p),
+        &name(&p),
+        &lines(&p),
+        context.format(),
+    ));
     Ok(())
 }
 
@@ -217,11 +211,11 @@ async fn delete(context: &Context, wanted: &str) -> Result<(), Failure> {
         name: format!("clusters/{cluster}/hostPools/{pool}"),
     };
     let client = context.client().await?;
-    let done = client.repeat(|| {
+    let done = client.change(|| {
         let (mut service, request) = (client.host_pool_service(), request.clone());
         async move { service.delete_host_pool(request).await }
     });
     done.await?;
-    println!("host pool {} is deleted", output::escape(wanted));
+    output::line(format_args!("host pool {} is deleted", output::escape(wanted)));
     Ok(())
 }

@@ -18,6 +18,7 @@ pub use show::print;
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::job_file;
+use crate::output;
 use clap::Subcommand;
 use echelon_clients_rust::v1;
 use std::path::PathBuf;
@@ -70,9 +71,9 @@ pub enum Command {
         #[arg(long, value_name = "VERSION")]
         spec_version: Option<u32>,
     },
-    /// List jobs
+    /// List jobs: those that have not ended first, in each half the newest first
     List(list::Filter),
-    /// List a job's instances
+    /// List a job's instances: those that have not ended first, in each half by group and number
     Instances(instances::Filter),
     /// List where a job's available instances can be reached
     Endpoints(endpoints::Filter),
@@ -83,7 +84,7 @@ pub enum Command {
     },
     /// Print what an instance wrote
     Logs(logs::Which),
-    /// List what happened to a job, oldest first
+    /// List what happened to a job, newest first
     Events {
         /// Id or name
         job: String,
@@ -149,7 +150,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         } => plan::dry_run(context, &file).await,
         Command::Run { file, wait, .. } => run::run(context, &file, wait).await,
         Command::Schema => {
-            print!("{}", job_file::schema_text());
+            output::print(job_file::schema_text());
             Ok(())
         }
         Command::Plan { file } => plan::plan(context, &file).await,

@@ -1,6 +1,8 @@
 //! The command line: nouns and verbs over the typed client. It reads job files, prints tables, and turns errors into
 //! exit codes. It knows no storage and no roles; the binary `echelon` adds those beside these commands.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod exit;
 pub mod job_file;
 pub mod output;

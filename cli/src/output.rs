@@ -2,6 +2,7 @@
 //! that no job name or log line can move the cursor of whoever looks.
 
 mod json;
+mod terminal;
 
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -9,6 +10,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 use std::sync::OnceLock;
 
 pub use json::{Json, json};
+pub use terminal::{bytes, line, print, remark};
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,6 +63,22 @@ pub fn one(value: &Json, name: &str, people: &str, format: Format) -> String {
         Format::Name => format!("{}\n", escape(name)),
         Format::Table | Format::Wide => people.to_owned(),
     }
+}
+
+/// What is not shown of a list, and how to see it, in one line; nothing where all is shown.
+#[must_use]
+pub fn left_out(what: &str, shown: usize, more: bool, total: Option<u64>) -> Option<String> {
+    if !more {
+        return None;
+    }
+    let count = u64::try_from(shown).unwrap_or(u64::MAX);
+    Some(match total.filter(|total| *total > count) {
+        Some(total) => format!(
+            "{} of {total} {what} are not shown; `--limit {total}` shows all",
+            total - count
+        ),
+        None => format!("only {count} {what} are shown, and there are more; `--limit` shows more"),
+    })
 }
 
 fn table(listing: &Listing, columns: usize) -> String {
@@ -145,6 +163,19 @@ mod tests {
     fn what_others_wrote_cannot_move_the_cursor() {
         assert_eq!(escape("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(escape("größe"), "größe");
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_where_that_is_known() {
+        let said = |more, total| left_out("jobs", 1000, more, total).unwrap_or_default();
+        assert_eq!(said(false, Some(1000)), "");
+        assert_eq!(
+            said(true, Some(1021)),
+            "21 of 1021 jobs are not shown; `--limit 1021` shows all"
+        );
+        assert!(said(true, None).starts_with("only 1000 jobs are shown, and there are more"));
+        // Counts may lag behind what is listed.
+        assert!(said(true, Some(7)).starts_with("only 1000"));
     }
 
     #[test]

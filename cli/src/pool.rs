@@ -322,7 +322,12 @@ async fn ask(command: Command, context: &Context) -> Result<(), Failure> {
             let request = v1::CreatePoolRequest {
                 pool: Some(amounts.pool(&path, String::new())),
             };
-            let made = client.once(client.pool_service().create_pool(request)).await?;
+            let made = client
+                .once(|| {
+                    let (mut service, request) = (client.pool_service(), request.clone());
+                    async move { service.create_pool(request).await }
+                })
+                .await?;
             show(context, &made.pool.unwrap_or_default());
         }
         Command::Get { path } => {
@@ -345,7 +350,12 @@ async fn ask(command: Command, context: &Context) -> Result<(), Failure> {
                 pool: Some(amounts.pool(&path, etag)),
                 update_mask: Some(prost_types::FieldMask { paths }),
             };
-            let changed = client.once(client.pool_service().update_pool(request)).await?;
+            let changed = client
+                .once(|| {
+                    let (mut service, request) = (client.pool_service(), request.clone());
+                    async move { service.update_pool(request).await }
+                })
+                .await?;
             show(context, &changed.pool.unwrap_or_default());
         }
         Command::Apply { file, plan, etag } => {
@@ -360,19 +370,29 @@ async fn ask(command: Command, context: &Context) -> Result<(), Failure> {
                 name: name_of(&path),
                 etag,
             };
-            let left = client.once(client.pool_service().delete_pool(request)).await?;
+            let left = client
+                .once(|| {
+                    let (mut service, request) = (client.pool_service(), request.clone());
+                    async move { service.delete_pool(request).await }
+                })
+                .await?;
             let what = match left.pool {
                 None => "deleted",
                 Some(_) => "is being deleted: it takes no new job and goes when its last one has ended",
             };
-            println!("pool {} {what}", output::escape(&path));
+            output::line(format_args!("pool {} {what}", output::escape(&path)));
         }
         Command::Undelete { path, etag } => {
             let request = v1::UndeletePoolRequest {
                 name: name_of(&path),
                 etag,
             };
-            let kept = client.once(client.pool_service().undelete_pool(request)).await?;
+            let kept = client
+                .once(|| {
+                    let (mut service, request) = (client.pool_service(), request.clone());
+                    async move { service.undelete_pool(request).await }
+                })
+                .await?;
             show(context, &kept.pool.unwrap_or_default());
         }
     }
@@ -380,7 +400,9 @@ async fn ask(command: Command, context: &Context) -> Result<(), Failure> {
 }
 
 async fn list(context: &Context, client: &client::Client) -> Result<(), Failure> {
-    let all = client::pools(client, v1::ListPoolsRequest::default(), usize::MAX).await?;
+    let all = client::pools(client, v1::ListPoolsRequest::default(), usize::MAX)
+        .await?
+        .rows;
     let row = |p: &v1::Pool| {
         vec![
             p.path.clone(),
@@ -421,7 +443,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
         names: all.iter().map(|p| p.path.clone()).collect(),
         values: all.iter().map(|p| output::message("Pool", p)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
     Ok(())
 }
 
@@ -442,8 +464,10 @@ fn show(context: &Context, p: &v1::Pool) {
         p.fair_users,
         p.etag,
     );
-    print!(
-        "{}",
-        output::one(&output::message("Pool", p), &p.path, &people, context.format())
-    );
+    output::print(output::one(
+        &output::message("Pool", p),
+        &p.path,
+        &people,
+        context.format(),
+    ));
 }

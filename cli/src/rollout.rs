@@ -63,10 +63,12 @@ async fn get(context: &Context, job: &str) -> Result<(), Failure> {
     let rollout = latest(&job)?;
     let value = output::message("Rollout", rollout);
     let name = format!("{}.{}", job.display_name, rollout.number);
-    print!(
-        "{}",
-        output::one(&value, &name, &people(&job, rollout), context.format())
-    );
+    output::print(output::one(
+        &value,
+        &name,
+        &people(&job, rollout),
+        context.format(),
+    ));
     Ok(())
 }
 
@@ -184,7 +186,7 @@ async fn list(context: &Context, job: &str) -> Result<(), Failure> {
         names: all.iter().map(|r| r.number.to_string()).collect(),
         values: all.iter().map(|r| output::message("Rollout", *r)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
     Ok(())
 }
 
@@ -208,7 +210,7 @@ pub async fn watch(context: &Context, job: &str) -> Result<(), Failure> {
             rollout.failed
         );
         if now != told {
-            println!("{now}");
+            output::line(&now);
             told = now;
         }
         !is_moving(rollout)
@@ -248,7 +250,7 @@ async fn steer(context: &Context, which: Which, action: v1::RolloutAction) -> Re
         etag: which.etag,
         action: action.into(),
     };
-    let answer = client.repeat(|| {
+    let answer = client.change(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.steer_rollout(request).await }
     });

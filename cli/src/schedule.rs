@@ -42,7 +42,7 @@ async fn steer(context: &Context, which: Which, action: v1::ScheduleAction) -> R
         etag: which.etag,
         action: action.into(),
     };
-    let answer = client.repeat(|| {
+    let answer = client.change(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.steer_schedule(request).await }
     });

@@ -58,6 +58,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
 async fn list(context: &Context, cluster: Option<String>, unheld: bool, limit: usize) -> Result<(), Failure> {
     let client = context.client().await?;
     let mut all = Vec::new();
+    let mut more = false;
     for cluster in cluster::one_or_all(&client, cluster).await? {
         let request = v1::ListVolumesRequest {
             parent: format!("clusters/{cluster}"),
@@ -69,8 +70,10 @@ async fn list(context: &Context, cluster: Option<String>, unheld: bool, limit: u
             limit.saturating_sub(all.len())
         };
         let found = client::volumes(&client, request, most).await?;
-        all.extend(found.into_iter().filter(|v| !unheld || v.holder.is_empty()));
+        more |= found.more;
+        all.extend(found.rows.into_iter().filter(|v| !unheld || v.holder.is_empty()));
     }
+    more |= all.len() > limit;
     all.truncate(limit);
     let listing = Listing {
         columns: &[
@@ -84,7 +87,9 @@ async fn list(context: &Context, cluster: Option<String>, unheld: bool, limit: u
             .collect(),
         values: all.iter().map(|v| output::message("HostVolume", v)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
+    let left_out = output::left_out("volumes", all.len(), more, None);
+    left_out.iter().for_each(output::remark);
     Ok(())
 }
 
@@ -148,7 +153,7 @@ async fn destroy(context: &Context, volume: &str) -> Result<(), Failure> {
         name: name_of(volume)?,
     };
     let client = context.client().await?;
-    let done = client.repeat(|| {
+    let done = client.change(|| {
         let (mut service, request) = (client.volume_service(), request.clone());
         async move { service.destroy_volume(request).await }
     });
@@ -170,7 +175,7 @@ async fn adopt(context: &Context, volume: &str, instance: &str) -> Result<(), Fa
     let client = context.client().await?;
     let began = Instant::now();
     let volume_now = loop {
-        let done = client.repeat(|| {
+        let done = client.change(|| {
             let (mut service, request) = (client.volume_service(), request.clone());
             async move { service.adopt_volume(request).await }
         });
@@ -200,8 +205,10 @@ fn show(context: &Context, name: &str, v: &v1::HostVolume) {
             "next:   its shard has not heard of it yet; it will, and uses it with the next run after that\n"
         });
     }
-    print!(
-        "{}",
-        output::one(&output::message("HostVolume", v), name, &people, context.format())
-    );
+    output::print(output::one(
+        &output::message("HostVolume", v),
+        name,
+        &people,
+        context.format(),
+    ));
 }

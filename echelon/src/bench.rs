@@ -9,6 +9,7 @@ mod shard;
 use crate::{heard, standalone};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use echelon_cli::output;
 use echelon_clients_rust::{self as client, Client, v1};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread};
@@ -143,7 +144,7 @@ async fn latencies(gateway: &Client, job: &v1::Job, submitted_ms: u64) -> Result
         parent: format!("jobs/{}", job.job_id),
         ..v1::ListInstancesRequest::default()
     };
-    let all = client::instances(gateway, request, usize::MAX).await?;
+    let all = client::instances(gateway, request, usize::MAX).await?.rows;
     let since = |i: &v1::Instance| {
         let at = i.run.as_ref()?.start_time.or(i.since)?;
         let ms = u64::try_from(at.seconds).ok()? * 1000 + u64::try_from(at.nanos).ok()? / 1_000_000;
@@ -187,16 +188,13 @@ fn status_bytes(name: &str) -> u64 {
 
 fn print(bench: &str, figures: &[(&str, f64)]) {
     for (name, figure) in figures {
-        println!("{name:<28} {figure:>14.2}");
+        output::line(format_args!("{name:<28} {figure:>14.2}"));
     }
     let figures: serde_json::Map<String, serde_json::Value> = figures
         .iter()
         .map(|(name, figure)| ((*name).to_owned(), json!((figure * 100.0).round() / 100.0)))
         .collect();
-    println!(
-        "{}",
-        json!({"bench": bench, "figures": figures, "machine": machine()})
-    );
+    output::line(json!({"bench": bench, "figures": figures, "machine": machine()}));
 }
 
 fn machine() -> serde_json::Value {

@@ -7,6 +7,7 @@ use crate::standalone::{self, Running};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use echelon_cli::job_file;
+use echelon_cli::output;
 use echelon_clients_rust::{self as client, Client, v1};
 use echelon_core_model::spec::JobSpec;
 use echelon_io_process::Shutdown;
@@ -40,9 +41,9 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
     let heard = Wanted::of(&config);
     let running = standalone::start(config, shutdown.clone()).await?;
     let address = format!("http://{}", running.address());
-    eprintln!(
+    output::remark(format_args!(
         "two simulated clusters of three hosts, a gateway, a resource manager and two shards are up at {address}"
-    );
+    ));
     let gateway = Client::connect(&address, DEADLINE).await?;
     let sources = sources(folder.path())?;
     let stop = shutdown.token();
@@ -60,12 +61,12 @@ pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
         .filter(|(_, i, _)| i.state() == v1::RunState::Succeeded)
         .count();
     print_all(&instances);
-    println!(
+    output::line(format_args!(
         "demo: {good} of {} instances succeeded on {} clusters in {:.1} s",
         instances.len(),
         clusters(&instances),
         began.elapsed().as_secs_f64()
-    );
+    ));
     if flags.stay {
         stay(&running, &shutdown).await;
     }
@@ -151,7 +152,7 @@ async fn collect(gateway: &Client, job: &v1::Job) -> Result<Vec<Row>> {
         parent: format!("jobs/{}", job.job_id),
         ..v1::ListInstancesRequest::default()
     };
-    let instances = client::instances(gateway, request, usize::MAX).await?;
+    let instances = client::instances(gateway, request, usize::MAX).await?.rows;
     let mut rows = Vec::with_capacity(instances.len());
     for instance in instances {
         let output = output(gateway, &instance)
@@ -200,10 +201,10 @@ fn print_all(rows: &[Row]) {
         rows: cells.collect(),
         ..echelon_cli::output::Listing::default()
     };
-    print!(
-        "{}",
-        echelon_cli::output::list(&listing, echelon_cli::output::Format::Table)
-    );
+    output::print(echelon_cli::output::list(
+        &listing,
+        echelon_cli::output::Format::Table,
+    ));
 }
 
 fn clusters(rows: &[Row]) -> usize {
@@ -229,8 +230,8 @@ fn sources(folder: &Path) -> Result<PathBuf> {
 
 async fn stay(running: &Running, shutdown: &Shutdown) {
     let address = running.address();
-    println!(
+    output::line(format_args!(
         "\nlook at  http://{address}/\nor       export ECHELON_ADDRESS=http://{address}; echelon job list\nCtrl-C ends it"
-    );
+    ));
     shutdown.token().cancelled().await;
 }

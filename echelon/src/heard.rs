@@ -34,7 +34,9 @@ impl Wanted {
     pub async fn wait(self, gateway: &Client) -> Result<()> {
         let all_heard = async {
             loop {
-                let all = client::clusters(gateway, v1::ListClustersRequest::default(), usize::MAX).await?;
+                let all = client::clusters(gateway, v1::ListClustersRequest::default(), usize::MAX)
+                    .await?
+                    .rows;
                 let fresh = all.iter().filter(|c| c.contact() == v1::Contact::Fresh);
                 let (clusters, hosts) = fresh.fold((0, 0), |(n, hosts), c| (n + 1, hosts + c.hosts));
                 if clusters >= self.clusters && usize::try_from(hosts).unwrap_or(usize::MAX) >= self.hosts {

@@ -1,23 +1,28 @@
 //! `echelon`: reads the command line, runs the one thing it asks for, and turns what became of it into an exit code.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use clap::{CommandFactory, Parser, Subcommand};
 use echelon::roles::Role;
-use echelon::{bench, demo, storage};
+use echelon::{bench, demo, doctor, storage};
 use echelon_cli::exit::Exit;
+use echelon_cli::output;
 use echelon_cli::{Context, Failure, Global};
 use echelon_io_process::Shutdown;
 use echelon_io_process::logs::{self, LogFormat};
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// Which build this is.
+const BUILD: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("ECHELON_COMMIT"),
+    ")"
+);
+
 /// One scheduler over many Mesos clusters
 #[derive(Debug, Parser)]
-#[command(
-    name = "echelon",
-    version,
-    propagate_version = true,
-    disable_help_subcommand = true
-)]
+#[command(name = "echelon", version = BUILD, propagate_version = true)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -36,9 +41,11 @@ enum Command {
     /// Measure; the last line of output is JSON
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Look at a storage's schema and bring it up to date
+    /// Set a storage up and look at its level
     #[command(subcommand)]
     Storage(storage::Storage),
+    /// Check what Echelon stands on; exit code 1 when a check fails
+    Doctor(doctor::Doctor),
     /// Print the completion script of a shell
     Completion {
         /// Which shell
@@ -76,13 +83,16 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Role(role) => role.run().await.map_err(|error| failure(&error)),
         Command::Demo(flags) => until_done(async |shutdown| demo::run(flags, shutdown).await).await,
         Command::Bench(which) => until_done(async |shutdown| bench::run(which, shutdown).await).await,
-        Command::Storage(verb) => storage::run(verb).await.map_err(|error| failure(&error)),
+        Command::Storage(verb) => storage::run(verb, context.format()).await,
+        Command::Doctor(flags) => doctor::run(flags, context.format()).await,
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "echelon", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "echelon", &mut script);
+            output::bytes(&script);
             Ok(())
         }
         Command::Version => {
-            println!("echelon {}", env!("CARGO_PKG_VERSION"));
+            output::line(format_args!("echelon {BUILD}"));
             Ok(())
         }
     }
@@ -107,7 +117,7 @@ fn failure(error: &anyhow::Error) -> Failure {
 
 fn end(failure: &Failure) -> ExitCode {
     if !failure.message.is_empty() {
-        eprintln!("echelon: {failure}");
+        output::remark(format_args!("echelon: {failure}"));
     }
     ExitCode::from(failure.exit as u8)
 }

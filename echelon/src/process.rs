@@ -2,19 +2,23 @@
 
 use anyhow::{Context, Result, bail};
 use echelon_cli::exit::Exit;
+use echelon_cli::output;
 use echelon_io_membership::{Membership, MembershipError};
 use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use echelon_io_process::shutdown::End;
 use echelon_io_process::{Clock, Metrics, Readiness, Shutdown, logs};
-use echelon_io_storage::{Observation, Observed, Store, StoreError};
+use echelon_io_storage::{Durability, Finding, Observation, Observed, Store, StoreError, open_checked};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// This build's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit that this build was made from; `unknown` outside git.
+pub const COMMIT: &str = env!("ECHELON_COMMIT");
 
 /// A leader that ZooKeeper does not hear for this long is replaced.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,17 +78,23 @@ impl Process {
         Ok(())
     }
 
-    /// Opens a storage, waiting for one that does not answer yet, and observes it.
+    /// Opens a storage of this build's level and observes it. It waits for one that does not answer or is not set up yet.
     ///
     /// # Errors
-    /// The URL is wrong, or the process ends before the storage answers.
+    /// The URL is wrong, the storage is of another level, or the process ends before the storage answers.
     pub async fn storage(&self, url: &str, metrics: &Metrics) -> Result<Arc<dyn Store>> {
         let stop = self.shutdown.token();
         loop {
-            match echelon_io_storage::open(url).await {
-                Ok(store) => return Ok(observed(store, metrics)?),
+            match open_checked(url).await {
+                Ok(store) => {
+                    tell_doubts(&store.durability().await);
+                    return Ok(observed(store, metrics)?);
+                }
                 Err(error) if error.is_retryable() => {
-                    tracing::warn!(error = error.chain(), "storage does not answer yet; trying again");
+                    tracing::warn!(
+                        error = error.chain(),
+                        "the storage cannot be used yet; trying again"
+                    );
                 }
                 Err(error) => return Err(error).with_context(|| format!("open the storage {url}")),
             }
@@ -126,6 +136,30 @@ pub fn membership(url: &str) -> Result<Arc<dyn Membership>> {
     Ok(echelon_io_membership::open(url, SESSION_TIMEOUT)?)
 }
 
+/// Logs what of a storage is not known to be durable.
+pub fn tell_doubts(durability: &Durability) {
+    for Finding {
+        property,
+        standing,
+        text,
+    } in durability.doubts()
+    {
+        tracing::warn!(
+            property,
+            ?standing,
+            "an acknowledged change may be lost: {text}; `echelon doctor` shows all of it"
+        );
+    }
+}
+
+/// The metrics of a role of this build.
+///
+/// # Errors
+/// A label's name is not Prometheus': a mistake in this program.
+pub fn metrics_of(labels: &[(&str, &str)]) -> Result<Metrics, MetricError> {
+    Metrics::new(labels, VERSION, COMMIT)
+}
+
 /// A store that tells a role's metrics about each operation.
 ///
 /// # Errors
@@ -156,7 +190,7 @@ pub fn watch_panics() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tell(panic);
-        eprintln!("echelon: a panic ends this process; please report it with the lines above");
+        output::remark("echelon: a panic ends this process; please report it with the lines above");
         std::process::abort();
     }));
 }

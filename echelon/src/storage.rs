@@ -1,14 +1,19 @@
-//! `echelon storage ...`: numbered migrations of a storage, and how it stands.
+//! `echelon storage ...`: sets a storage up, and shows its level.
 
-use anyhow::{Context, Result};
+use crate::process::exit_of;
+use anyhow::Context;
 use clap::{Args, Subcommand};
+use echelon_cli::Failure;
+use echelon_cli::exit::Exit;
+use echelon_cli::output::{self, Format};
+use echelon_io_storage::{LEVEL, Status, StoreError};
 
 /// What to do with a storage.
 #[derive(Debug, Subcommand)]
 pub enum Storage {
-    /// Bring the schema to this program's version
+    /// Set an empty storage up for this program
     Migrate(Which),
-    /// Show the schema's version and whether this program can use it
+    /// Show the storage's level; exit code 1 when this program does not work on it
     Status(Which),
 }
 
@@ -23,22 +28,56 @@ pub struct Which {
 /// Runs a verb.
 ///
 /// # Errors
-/// When the storage cannot be reached, or was written by a newer program.
-pub async fn run(storage: Storage) -> Result<()> {
+/// The storage cannot be reached, or this program does not work on it.
+pub async fn run(storage: Storage, format: Format) -> Result<(), Failure> {
     let (Storage::Migrate(which) | Storage::Status(which)) = &storage;
-    let store = echelon_io_storage::open(&which.storage)
-        .await
-        .with_context(|| format!("open {}", which.storage))?;
-    let status = match &storage {
-        Storage::Migrate(_) => store.migrate().await.context("carry out the migrations")?,
-        Storage::Status(_) => store.status().await.context("ask how the storage stands")?,
+    let wants_status = matches!(storage, Storage::Status(_));
+    let asked = async {
+        if let Some(missing) = missing_file(&which.storage).filter(|_| wants_status) {
+            return Ok(missing);
+        }
+        let store = echelon_io_storage::open(&which.storage)
+            .await
+            .with_context(|| format!("open {}", which.storage))?;
+        if wants_status {
+            return store.status().await.context("ask for the storage's level");
+        }
+        store.migrate().await.context("set the storage up")
     };
-    println!(
-        "storage:   {}\nmigration: {} of {}",
-        status.place, status.version, status.latest
+    let status = asked
+        .await
+        .map_err(|error| Failure::new(exit_of(&error), format!("{error:#}")))?;
+    output::print(shown(&status, format));
+    status
+        .check()
+        .map_err(|error: StoreError| Failure::new(Exit::Failed, error.chain()))
+}
+
+/// The status of a file that is not there: asking for it makes none.
+fn missing_file(url: &str) -> Option<Status> {
+    let path = url.strip_prefix("file:")?;
+    let status = Status {
+        place: url.to_owned(),
+        level: 0,
+        known: LEVEL,
+    };
+    (!path.is_empty() && !std::path::Path::new(path).exists()).then_some(status)
+}
+
+fn shown(status: &Status, format: Format) -> String {
+    let value = serde_json::json!({
+        "storage": status.place,
+        "level": status.level,
+        "known_level": status.known,
+        "usable": status.is_current(),
+    });
+    let level = match status.level {
+        0 => "none: it is not set up".to_owned(),
+        n => n.to_string(),
+    };
+    let people = format!(
+        "storage:      {}\nlevel:        {level}\nthis program: works on level {}\n",
+        status.place, status.known
     );
-    if status.version < status.latest {
-        println!("to do:     echelon storage migrate --storage {}", which.storage);
-    }
-    Ok(())
+    output::one(&value, &status.place, &people, format)
 }

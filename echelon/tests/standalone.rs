@@ -9,8 +9,12 @@ mod counter;
 mod daemons;
 #[path = "standalone/gangs.rs"]
 mod gangs;
+#[path = "standalone/liars.rs"]
+mod liars;
 #[path = "standalone/logs.rs"]
 mod logs;
+#[path = "standalone/unread.rs"]
+mod unread;
 #[path = "standalone/updates.rs"]
 mod updates;
 

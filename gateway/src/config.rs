@@ -6,6 +6,11 @@ use std::time::Duration;
 /// Largest request, in bytes: four times the largest spec.
 pub(crate) const MAX_MESSAGE: usize = 1 << 20;
 
+/// Requests in hand at once: more than storage answers side by side only wait in another place.
+pub const MOST_REQUESTS: usize = 512;
+/// The time of a request that says none.
+pub const REQUEST_TIME: Duration = Duration::from_secs(15);
+
 /// What the gateway must be told.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -17,6 +22,12 @@ pub struct Config {
     pub advertise: Option<String>,
     /// How often a watch looks at storage.
     pub watch_interval: Duration,
+    /// How long it serves on after it was told to end and is not ready any more.
+    pub drain: Duration,
+    /// Requests that are in hand at once, streams after their first answer excepted; further ones are refused.
+    pub most_requests: usize,
+    /// The time of a request that says none.
+    pub request_time: Duration,
     /// Shown on the pages.
     pub version: String,
 }
@@ -30,6 +41,9 @@ impl Config {
             allowed_hosts: Vec::new(),
             advertise: None,
             watch_interval: Duration::from_millis(500),
+            drain: Duration::ZERO,
+            most_requests: MOST_REQUESTS,
+            request_time: REQUEST_TIME,
             version: version.to_owned(),
         }
     }

@@ -1,17 +1,19 @@
 //! What every method has at hand.
 
 use crate::config::Config;
+use crate::deadline;
 use crate::error::status;
 use crate::facts::StoreFacts;
 use crate::links::Links;
 use crate::switches::Switches;
 use crate::telemetry::Telemetry;
-use echelon_core_gateway::ApiError;
+use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::Timestamp;
 use echelon_io_process::Clock;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Response, Status};
 
@@ -26,6 +28,8 @@ pub(crate) struct Inner {
     pub(crate) telemetry: Telemetry,
     pub(crate) switches: Switches,
     pub(crate) config: Config,
+    /// Requests that may be taken in hand.
+    pub(crate) room: Semaphore,
     pub(crate) stop: CancellationToken,
 }
 
@@ -51,6 +55,26 @@ impl Gateway {
         uuid::Uuid::new_v4().as_u128()
     }
 
+    /// Does what a request asks for if there is room for one more, and not longer than the request has time.
+    pub(crate) async fn in_hand<T>(
+        &self,
+        doing: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        let Ok(_room) = self.room.try_acquire() else {
+            return Err(ApiError::new(
+                ErrorReason::TooManyRequests,
+                "this gateway has as many requests in hand as it may; nothing was done, try again a little later",
+            ));
+        };
+        let done = tokio::time::timeout_at(deadline::now(), doing).await;
+        done.unwrap_or_else(|_| {
+            Err(ApiError::new(
+                ErrorReason::StorageUnavailable,
+                "the request was not done in its time; a change may or may not have been done: repeat the request unchanged (a create with the same request id)",
+            ))
+        })
+    }
+
     /// Does a method: counts and times it, and logs once what is our fault.
     pub(crate) async fn call<T>(
         &self,
@@ -58,7 +82,7 @@ impl Gateway {
         doing: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<Response<T>, Status> {
         let begun = Instant::now();
-        let done = doing.await;
+        let done = self.in_hand(doing).await;
         let code = match &done {
             Ok(_) => Code::Ok,
             Err(error) => status(error).code(),

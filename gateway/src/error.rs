@@ -3,10 +3,14 @@
 use echelon_core_gateway::{ApiError, Code, ErrorReason, Violation};
 use echelon_proto::convert::Problems;
 use std::collections::HashMap;
+use std::time::Duration;
 use tonic_types::{ErrorDetails, PreconditionViolation, StatusExt};
 
 /// The domain of our reasons in `google.rpc.ErrorInfo`.
 pub(crate) const DOMAIN: &str = "echelon";
+
+/// How long a client is asked to wait before it tries again what could not be done now.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The status of an error.
 pub(crate) fn status(error: &ApiError) -> tonic::Status {
@@ -25,6 +29,9 @@ pub(crate) fn status(error: &ApiError) -> tonic::Status {
             details.set_precondition_failure(list);
         }
     }
+    if error.is_retryable() {
+        details.set_retry_info(Some(RETRY_AFTER));
+    }
     tonic::Status::with_error_details(code(error.code()), error.to_string(), details)
 }
 
@@ -36,6 +43,7 @@ const fn code(code: Code) -> tonic::Code {
         Code::FailedPrecondition => tonic::Code::FailedPrecondition,
         Code::Aborted => tonic::Code::Aborted,
         Code::Unavailable => tonic::Code::Unavailable,
+        Code::ResourceExhausted => tonic::Code::ResourceExhausted,
         Code::Unauthenticated => tonic::Code::Unauthenticated,
         Code::PermissionDenied => tonic::Code::PermissionDenied,
         Code::Internal => tonic::Code::Internal,

@@ -6,11 +6,13 @@
 mod access;
 mod config;
 mod context;
+mod deadline;
 mod endpoints;
 mod error;
 mod facts;
 mod grpc;
 mod guard;
+mod health;
 mod http_sd;
 mod json;
 mod links;
@@ -20,5 +22,5 @@ mod show;
 mod switches;
 mod telemetry;
 
-pub use config::Config;
+pub use config::{Config, MOST_REQUESTS, REQUEST_TIME};
 pub use serve::{Running, ServeError, serve};

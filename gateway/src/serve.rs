@@ -4,10 +4,12 @@
 use crate::access;
 use crate::config::Config;
 use crate::context::{Gateway, Inner};
+use crate::deadline;
 use crate::error::status;
 use crate::facts::StoreFacts;
 use crate::grpc::{self, ReflectionError};
 use crate::guard::{Refusal, check_origin};
+use crate::health;
 use crate::json::{self, Json};
 use crate::links::Links;
 use crate::pages;
@@ -33,6 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 /// How often storage is looked at for `/readyz`.
@@ -79,7 +83,8 @@ struct App {
     admin: Arc<Admin>,
 }
 
-/// Serves until `shutdown` begins; the answers under way then end within its grace. `admin` tells the metrics and conditions
+/// Serves until `shutdown` begins, and as long after that as the configuration says; the answers under way then end within
+/// the rest of its grace. `admin` tells the metrics and conditions
 /// of this process; its last set of metrics is taken as the gateway's own.
 ///
 /// # Errors
@@ -100,25 +105,29 @@ pub async fn serve(
     // The caller's last set is the gateway's own, shared with its storage: two sets with one label would be told twice.
     let metrics = match admin.metrics.last() {
         Some(own) => own.clone(),
-        None => Metrics::new(&[("role", "gateway")], &config.version)?,
+        None => Metrics::new(&[("role", "gateway")], &config.version, "unknown")?,
     };
     if admin.metrics.is_empty() {
         admin.metrics.push(metrics.clone());
     }
     let telemetry = Telemetry::new(&metrics)?;
-    let storage = admin
-        .readiness
-        .condition("storage", "storage has not answered yet");
+    let readiness = admin.readiness.clone();
+    let storage = readiness.condition("storage", "storage has not answered yet");
+    let serving = readiness.condition("serving", "the port is about to be served");
+    // The end has two steps: `shutdown` says that it comes, `closing` that the port closes.
+    let closing = CancellationToken::new();
     let gateway = Gateway::new(Inner {
         facts: StoreFacts(store),
         clock: Clock::new(),
-        links: Links::new(Arc::clone(&membership), telemetry.clone(), shutdown.token()),
+        links: Links::new(Arc::clone(&membership), telemetry.clone(), closing.clone()),
         switches: Switches::new(telemetry.kills_off.clone()),
         telemetry,
-        stop: shutdown.token(),
+        stop: closing.clone(),
+        room: Semaphore::new(config.most_requests),
         config,
     });
-    let grpc = grpc::routes(&gateway).await?.into_axum_router();
+    let (routes, health) = grpc::routes(&gateway)?;
+    let grpc = routes.into_axum_router();
     let grpc = grpc.layer(axum::middleware::from_fn(access::limit));
     let app = App {
         json: Arc::new(Json::new(grpc.clone()).map_err(ServeError::Json)?),
@@ -127,14 +136,34 @@ pub async fn serve(
         admin: Arc::new(admin),
         gateway: gateway.clone(),
     };
+    serving.ready();
+    shutdown.spawn(close(
+        shutdown.token(),
+        serving,
+        gateway.config.drain,
+        closing.clone(),
+    ));
+    shutdown.spawn(health::follow(readiness, health, closing.clone()));
     shutdown.spawn(watch_storage(gateway.clone(), storage));
     shutdown.spawn(switches::keep(gateway.clone()));
-    shutdown.spawn(register(gateway, membership, address));
-    shutdown.spawn(listen(listener, app, shutdown.token()));
+    shutdown.spawn(register(gateway, membership, address, shutdown.token()));
+    shutdown.spawn(listen(listener, app, closing));
     Ok(Running { address, metrics })
 }
 
-async fn listen(listener: TcpListener, app: App, stop: tokio_util::sync::CancellationToken) {
+/// Closes in two steps: not ready at once, so that nothing new is sent here, and closing when that has got around.
+async fn close(ending: CancellationToken, serving: Condition, drain: Duration, closing: CancellationToken) {
+    ending.cancelled().await;
+    serving.not_ready("this gateway ends; ask another one");
+    tracing::info!(
+        ?drain,
+        "not ready any more; requests are served for a while, then connections close"
+    );
+    tokio::time::sleep(drain).await;
+    closing.cancel();
+}
+
+async fn listen(listener: TcpListener, app: App, stop: CancellationToken) {
     // Without it every fourth gRPC call waits 40 ms for the peer's delayed acknowledgement.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
@@ -148,7 +177,9 @@ async fn listen(listener: TcpListener, app: App, stop: tokio_util::sync::Cancell
 
 async fn dispatch(State(app): State<App>, request: Request) -> Response {
     let gateway = app.gateway.clone();
-    let mut answer = answered(app, request).await;
+    let headers = request.headers().clone();
+    let time = gateway.config.request_time;
+    let mut answer = deadline::within(&headers, time, answered(app, request)).await;
     gateway.switches.mark(&mut answer);
     answer
 }
@@ -165,7 +196,14 @@ async fn answered(app: App, mut request: Request) -> Response {
     if let Err(refusal) = checked {
         return refused(&app, &refusal);
     }
-    let driver = match access::driver(&app.gateway, request.headers()).await {
+    // Paths that need no room, such as readiness, answer without it.
+    let driver = if request.headers().contains_key(header::AUTHORIZATION) {
+        let driver = access::driver(&app.gateway, request.headers());
+        app.gateway.in_hand(driver).await
+    } else {
+        Ok(None)
+    };
+    let driver = match driver {
         Ok(driver) => driver,
         Err(wrong) => return unknown_caller(&request, &wrong),
     };
@@ -235,8 +273,13 @@ async fn watch_storage(gateway: Gateway, storage: Condition) {
     }
 }
 
-/// Makes this gateway findable until the end.
-async fn register(gateway: Gateway, membership: Arc<dyn Membership>, address: SocketAddr) {
+/// Makes this gateway findable until the end comes.
+async fn register(
+    gateway: Gateway,
+    membership: Arc<dyn Membership>,
+    address: SocketAddr,
+    ending: CancellationToken,
+) {
     let member = Member {
         id: uuid::Uuid::new_v4().to_string(),
         address: gateway
@@ -248,7 +291,7 @@ async fn register(gateway: Gateway, membership: Arc<dyn Membership>, address: So
     loop {
         match membership.register(Role::Gateway, member.clone()).await {
             Ok(registration) => {
-                gateway.stop.cancelled().await;
+                ending.cancelled().await;
                 drop(registration);
                 return;
             }
@@ -256,7 +299,7 @@ async fn register(gateway: Gateway, membership: Arc<dyn Membership>, address: So
         }
         tokio::select! {
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
-            () = gateway.stop.cancelled() => return,
+            () = ending.cancelled() => return,
         }
     }
 }

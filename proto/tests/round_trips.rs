@@ -1,6 +1,8 @@
 //! Every stored and sent type survives its bytes; what bytes cannot mean is told with its field's path.
 #![cfg(test)]
 
+#[path = "round_trips/ranges.rs"]
+mod ranges;
 mod strategies;
 
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
@@ -36,10 +38,10 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
         any_of::group(),
         any_of::version(),
         any_of::goal(),
-        any::<u32>(),
+        any_of::counter(),
     );
     let grants = vec((any_of::generation(), any_of::grant()), 0..3);
-    let part = (any::<u32>(), any::<u64>());
+    let part = (any::<u32>(), any_of::stamp());
     let restarts = vec((any_of::version(), any_of::ranges()), 0..3);
     let rollout = (of(any_of::rollout()), any::<u32>(), restarts);
     let rest = (vec(any_of::assigned(), 0..3), grants, part, rollout);
@@ -63,11 +65,11 @@ fn slice_order() -> impl Strategy<Value = SliceOrder> {
 }
 
 fn claim_id() -> impl Strategy<Value = ClaimId> {
-    (any_of::epoch(), any::<u64>()).prop_map(|(epoch, number)| ClaimId { epoch, number })
+    (any_of::epoch(), any_of::sequence()).prop_map(|(epoch, number)| ClaimId { epoch, number })
 }
 
 fn claim_parts() -> impl Strategy<Value = Vec<ClaimPart>> {
-    let part = (any_of::group(), any_of::generation(), any::<u64>());
+    let part = (any_of::group(), any_of::generation(), any_of::whole());
     let part = part.prop_map(|(group, generation, count)| ClaimPart {
         group,
         generation,
@@ -78,7 +80,7 @@ fn claim_parts() -> impl Strategy<Value = Vec<ClaimPart>> {
 
 fn claim() -> impl Strategy<Value = Claim> {
     let slice = || (any_of::job(), any_of::group(), any_of::generation());
-    let victim = (slice(), any::<u64>(), any::<u32>());
+    let victim = (slice(), any_of::whole(), any::<u32>());
     let victim = victim.prop_map(|((job, group, generation), most, class)| Victim {
         job,
         group,
@@ -86,9 +88,9 @@ fn claim() -> impl Strategy<Value = Claim> {
         most,
         class,
     });
-    let quota = (any_of::resources(), any_of::resources(), any::<u64>());
+    let quota = (any_of::resources(), any_of::resources(), any_of::whole());
     let quota = quota.prop_map(|(left, unit, count)| Quota { left, unit, count });
-    let rest = (any::<u64>(), vec(victim, 0..3), of(quota));
+    let rest = (any_of::whole(), vec(victim, 0..3), of(quota));
     (claim_id(), any_of::job(), claim_parts(), "/[a-z]{0,3}", rest).prop_map(
         |(id, job, parts, pool, (most, victims, quota))| Claim {
             id,
@@ -103,20 +105,17 @@ fn claim() -> impl Strategy<Value = Claim> {
 }
 
 fn claim_report() -> impl Strategy<Value = ClaimReport> {
-    (claim_id(), any_of::job(), claim_parts(), any::<u64>()).prop_map(|(id, job, open, taken)| ClaimReport {
-        id,
-        job,
-        open,
-        taken,
-    })
+    (claim_id(), any_of::job(), claim_parts(), any_of::whole())
+        .prop_map(|(id, job, open, taken)| ClaimReport { id, job, open, taken })
 }
 
 fn directive() -> impl Strategy<Value = Directive> {
     let order = prop_oneof![
         Just(Order::Report),
+        any_of::leadership().prop_map(Order::Hello),
         vec(slice_order(), 0..3).prop_map(Order::Slices),
         any_of::job().prop_map(Order::Archive),
-        any::<u64>().prop_map(Order::AcceptLoss),
+        any_of::whole().prop_map(Order::AcceptLoss),
         any_of::volume_wishes().prop_map(Order::Volumes),
         any_of::drains().prop_map(Order::Drains),
         any_of::host_moves().prop_map(Order::HostMoves),
@@ -124,7 +123,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
         (vec(claim(), 0..3), any_of::span()).prop_map(|(claims, lease)| Order::Claims { claims, lease }),
     ];
-    (any_of::epoch(), any::<u64>(), order).prop_map(|(epoch, sequence, order)| Directive {
+    (any_of::epoch(), any_of::sequence(), order).prop_map(|(epoch, sequence, order)| Directive {
         epoch,
         sequence,
         order,
@@ -137,16 +136,16 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any_of::group(),
         any_of::generation(),
         any_of::version(),
-        any::<u64>(),
+        any_of::stamp(),
     );
-    let waiting = vec((any_of::reason(), any::<u64>(), any_of::at()), 0..3);
+    let waiting = vec((any_of::reason(), any_of::whole(), any_of::at()), 0..3);
     let rest = (
         any_of::ranges(),
         any_of::ranges(),
         any_of::counts(),
-        any::<[u64; 12]>(),
+        proptest::array::uniform12(any_of::whole()),
         waiting,
-        (any::<u64>(), any::<u32>(), any::<u64>()),
+        (any_of::whole(), any::<u32>(), any_of::stamp()),
         of(any_of::at()),
     );
     (ids, rest).prop_map(|((job, group, generation, head_version, grant_number), rest)| {
@@ -218,7 +217,7 @@ fn report() -> impl Strategy<Value = Report> {
         r(),
         any::<u32>(),
         of(any_of::at()),
-        of(any::<u64>()),
+        of(any_of::whole()),
         (part(), part(), any_of::by_host_pool(part())),
     );
     let capacity = capacity.prop_map(
@@ -255,7 +254,7 @@ fn report() -> impl Strategy<Value = Report> {
         any_of::pool_parts().prop_map(ReportPart::Parts),
         capacity,
     ];
-    (any_of::cluster_id(), any_of::epoch(), any::<u64>(), part).prop_map(
+    (any_of::cluster_id(), any_of::epoch(), any_of::sequence(), part).prop_map(
         |(cluster, epoch, sequence, part)| Report {
             cluster,
             epoch,
@@ -426,7 +425,11 @@ fn what_a_block_cannot_mean_is_told_with_its_path() {
         (
             vec![good(), record(2, Some(run(4, 1)))],
             "instances[1].run.host",
-            FieldProblem::OutOfRange(1),
+            FieldProblem::OutOfRange {
+                number: 1,
+                first: 0,
+                last: 0,
+            },
         ),
         (
             vec![record(1, Some(run(99, 0)))],

@@ -6,6 +6,7 @@ use echelon_core_model::directive::{Directive, Report};
 use echelon_core_resource_manager::LinkId;
 use echelon_io_membership::{LeaderRecord, Sighting};
 use echelon_io_process::Backoff;
+use echelon_proto::codec::refused;
 use echelon_proto::convert::{FieldError, Wire};
 use echelon_proto::echelon::shard::v1::shard_service_client::ShardServiceClient;
 use futures::StreamExt;
@@ -191,9 +192,24 @@ impl Keeper {
                     }
                     continue;
                 }
-                next = reports.message() => next?,
+                next = reports.message() => next,
             };
-            let report = Report::from_wire(next.ok_or(LinkEnd::Ended)?)?;
+            let report = match next {
+                Err(status) => match refused(&status) {
+                    Some(error) => Err(error.clone()),
+                    None => return Err(status.into()),
+                },
+                Ok(None) => return Err(LinkEnd::Ended),
+                Ok(Some(message)) => Report::from_wire(message),
+            };
+            let report = match report {
+                Ok(report) => report,
+                Err(error) => {
+                    let why = format!("it sent what cannot be understood: {error}");
+                    self.tell(Input::Unreadable(link, why)).await?;
+                    return Err(error.into());
+                }
+            };
             self.tell(Input::Report(link, report)).await?;
         }
     }

@@ -25,6 +25,8 @@ pub(crate) struct Measures {
     pub(crate) turn: Histogram,
     /// Alarms raised.
     pub(crate) alarms: IntCounter,
+    /// Streams ended for what came over them.
+    pub(crate) streams_refused: IntCounter,
     leading: IntGauge,
     epoch: IntGauge,
     jobs: IntGaugeVec,
@@ -47,6 +49,10 @@ impl Measures {
             alarms: metrics.counter(
                 "echelon_alarms_total",
                 "Alarms that an operator must look at; the log tells each.",
+            )?,
+            streams_refused: metrics.counter(
+                "echelon_streams_refused_total",
+                "Streams between the resource manager and shards that were ended for what came over them: a number out of its range, no proof of a leadership, another cluster's name.",
             )?,
             leading: metrics.gauge("echelon_leading", "1 while this process leads its role.")?,
             epoch: metrics.gauge(

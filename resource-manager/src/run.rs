@@ -9,7 +9,9 @@ use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Op, OpId, OpResult};
 use echelon_core_model::{ClusterId, Timestamp};
-use echelon_core_resource_manager::{Effect, Event, LinkId, Plan, PlanToken, PoolFigures, ResourceManager};
+use echelon_core_resource_manager::{
+    Alarm, Effect, Event, LinkId, Plan, PlanToken, PoolFigures, ResourceManager,
+};
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use echelon_proto::convert::shard::Changed;
@@ -35,6 +37,8 @@ pub(crate) enum Input {
     Linked(LinkId, ClusterId, crate::link::Sender),
     /// A shard told something.
     Report(LinkId, Report),
+    /// What came over a stream cannot be understood.
+    Unreadable(LinkId, String),
     /// A stream has ended.
     Unlinked(LinkId),
     /// Something was written to storage.
@@ -148,6 +152,7 @@ impl Loop {
                 Event::ShardOpened { cluster, link }
             }
             Input::Report(link, report) => Event::Report(link, report),
+            Input::Unreadable(link, why) => Event::Unreadable { link, why },
             Input::Unlinked(link) => {
                 self.links.closed(link);
                 Event::ShardClosed { link }
@@ -226,6 +231,9 @@ impl Loop {
                 let _ = self.figures.remove(&token).map(|answer| answer.send(figures));
             }
             Effect::Alarm(alarm) => {
+                if matches!(alarm, Alarm::ShardSetAside { .. }) {
+                    self.measures.streams_refused.inc();
+                }
                 self.measures.alarms.inc();
                 tracing::error!(%alarm, "an operator must look");
             }

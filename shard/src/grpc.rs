@@ -1,11 +1,12 @@
 //! What the resource manager and gateways call: the stream of directives and reports, and logs; and the health service.
 
 use crate::job_manager::Input;
-use crate::links::REPORTS;
+use crate::links::{REPORTS, WayBack};
 use crate::log::Logs;
 use echelon_core_model::directive::Directive;
 use echelon_core_shard::LinkId;
 use echelon_io_process::Shutdown;
+use echelon_proto::codec::refused;
 use echelon_proto::convert::Wire;
 use echelon_proto::echelon::shard::v1::shard_service_server::{ShardService, ShardServiceServer};
 use echelon_proto::echelon::shard::v1::{DirectRequest, DirectResponse, ReadLogRequest, ReadLogResponse};
@@ -14,7 +15,7 @@ use futures::stream::BoxStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
@@ -82,16 +83,33 @@ impl ShardService for Service {
     ) -> Result<Response<Self::DirectStream>, Status> {
         let link = LinkId(self.links.fetch_add(1, Ordering::Relaxed));
         let (sender, reports) = mpsc::channel(REPORTS);
-        let opened = Input::LinkOpened(link, sender);
+        let stop = self.stop.child_token();
+        let (admit, admitted) = oneshot::channel();
+        let way_back = WayBack {
+            reports: sender,
+            admit: Some(admit),
+            _way_in: stop.clone().drop_guard(),
+        };
+        let opened = Input::LinkOpened(link, way_back);
         let ending = || Status::unavailable("this shard is ending");
         self.inbox.send(opened).await.map_err(|_| ending())?;
-        let (inbox, stop) = (self.inbox.clone(), self.stop.clone());
+        let inbox = self.inbox.clone();
         tokio::spawn(async move {
-            stop.run_until_cancelled(hear(link, request.into_inner(), &inbox))
-                .await;
+            let mut way_in = WayIn {
+                link,
+                directives: request.into_inner(),
+                inbox: inbox.clone(),
+            };
+            let heard = async {
+                // What a stream without proof sends stays with its sender, but for its first message.
+                if way_in.hear().await.is_some() && admitted.await.is_ok() {
+                    while way_in.hear().await.is_some() {}
+                }
+            };
+            stop.run_until_cancelled(heard).await;
             let _ = inbox.send(Input::LinkClosed(link)).await;
         });
-        let told = ReceiverStream::new(reports).map(|report| Ok(report.to_wire()));
+        let told = ReceiverStream::new(reports).map(|told| told.map(|report| report.to_wire()));
         Ok(Response::new(told.boxed()))
     }
 
@@ -105,27 +123,35 @@ impl ShardService for Service {
     }
 }
 
-/// Hands directives to the loop until the stream ends.
-async fn hear(link: LinkId, mut directives: Streaming<DirectRequest>, inbox: &mpsc::Sender<Input>) {
-    loop {
-        let directive = match directives.message().await {
-            Ok(Some(message)) => Directive::from_wire(message),
-            Ok(None) => return,
+/// What comes over a stream.
+struct WayIn {
+    link: LinkId,
+    directives: Streaming<DirectRequest>,
+    inbox: mpsc::Sender<Input>,
+}
+
+impl WayIn {
+    /// Hands the next directive to the loop; `None` when the stream has ended.
+    async fn hear(&mut self) -> Option<()> {
+        let link = self.link;
+        let why = match self.directives.message().await {
+            Ok(Some(message)) => match Directive::from_wire(message) {
+                Ok(directive) => {
+                    let heard = Input::Directive(link, directive);
+                    return self.inbox.send(heard).await.ok();
+                }
+                Err(error) => Status::invalid_argument(error.to_string()),
+            },
+            Ok(None) => return None,
+            Err(status) if refused(&status).is_some() => status,
             Err(status) => {
                 tracing::info!(link = link.0, %status, "the stream of a resource manager broke");
-                return;
+                return None;
             }
         };
-        match directive {
-            Ok(directive) => {
-                if inbox.send(Input::Directive(link, directive)).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => {
-                tracing::error!(link = link.0, %error, "a directive cannot be understood; ending its stream");
-                return;
-            }
-        }
+        tracing::error!(link = link.0, %why, "a directive cannot be understood; ending its stream");
+        // The loop is gone only when the process ends.
+        let _ = self.inbox.send(Input::Unreadable(link, why)).await;
+        None
     }
 }

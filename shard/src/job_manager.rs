@@ -2,14 +2,14 @@
 //! anything but the next event, so a turn takes as long as the driver's step.
 
 use crate::host_manager::HostManager;
-use crate::links::Links;
+use crate::links::{Links, WayBack};
 use crate::log::Logs;
 use crate::measure::Measures;
 use crate::placement_engine;
 use crate::serve::Parts;
 use crate::tails;
 use echelon_core_hosts as hosts;
-use echelon_core_model::directive::{Directive, Report};
+use echelon_core_model::directive::Directive;
 use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
 use echelon_core_model::{TaskId, Timestamp};
@@ -19,6 +19,7 @@ use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use tonic::Status;
 
 /// Inputs that may wait; who sends waits then.
 pub(crate) const QUEUE: usize = 4096;
@@ -39,7 +40,9 @@ pub(crate) enum Input {
     /// The logs of a run were read, as far as they could be.
     Tails(TaskId, Vec<Tails>),
     /// A resource manager opened its stream; reports go there.
-    LinkOpened(LinkId, mpsc::Sender<Report>),
+    LinkOpened(LinkId, WayBack),
+    /// What came over a stream cannot be understood; it has ended.
+    Unreadable(LinkId, Status),
     /// A directive came.
     Directive(LinkId, Directive),
     /// A stream has ended.
@@ -145,8 +148,13 @@ impl JobManager {
             Input::Placed(answer) => Event::Placed(answer),
             Input::Tails(run, tails) => Event::Tails(run, tails),
             Input::Gateway(address) => Event::Gateway(address),
-            Input::LinkOpened(link, reports) => {
-                self.links.opened(link, reports);
+            Input::Unreadable(link, why) => {
+                self.measures.streams_refused.inc();
+                self.links.refuse(link, why);
+                Event::LinkClosed(link)
+            }
+            Input::LinkOpened(link, way_back) => {
+                self.links.opened(link, way_back);
                 Event::LinkOpened(link)
             }
             Input::Directive(link, directive) => Event::Directive(link, directive),
@@ -189,6 +197,13 @@ impl JobManager {
             Effect::Storage(id, op) => self.operate(id, op),
             Effect::Cluster(call) => return self.call(call),
             Effect::Report(link, report) => self.links.send(link, report),
+            Effect::Admit(link) => self.links.admit(link),
+            Effect::Refuse { link, why } => {
+                tracing::warn!(link = link.0, %why, "refused a stream: its opener is no resource manager that leads");
+                self.measures.streams_refused.inc();
+                let why = Status::permission_denied(format!("the stream is refused: {why}"));
+                self.links.refuse(link, why);
+            }
             Effect::Place(problem) => {
                 let took = self.measures.placement.clone();
                 placement_engine::solve(problem, took, self.inbox.clone(), &self.parts.shutdown);
@@ -238,6 +253,11 @@ fn time_to_wake(driver: &Shard, parts: &Parts) -> Duration {
 const fn is_act_of_a_leader(effect: &Effect) -> bool {
     match effect {
         Effect::Storage(..) | Effect::Cluster(_) | Effect::Report(..) | Effect::Publish(_) => true,
-        Effect::Place(_) | Effect::FetchTails(_) | Effect::StepDown { .. } | Effect::Alarm(_) => false,
+        Effect::Admit(_)
+        | Effect::Refuse { .. }
+        | Effect::Place(_)
+        | Effect::FetchTails(_)
+        | Effect::StepDown { .. }
+        | Effect::Alarm(_) => false,
     }
 }

@@ -193,13 +193,19 @@ impl Logs {
     }
 
     async fn ask(&self, query: Query) -> Result<Answer, Status> {
-        let answer = self.store.read(query, Consistency::Quorum).await;
-        answer.map_err(|error: StoreError| {
+        let read = self.store.read(query, Consistency::Quorum).await;
+        let read = read.map_err(|error: StoreError| {
             tracing::warn!(error = error.chain(), "cannot look up a log");
             Status::unavailable(
                 "storage does not answer, so the log cannot be found: ask again in a few seconds",
             )
-        })
+        })?;
+        match read.unread.first() {
+            None => Ok(read.answer),
+            Some(row) => Err(Status::failed_precondition(format!(
+                "the log cannot be found: {row}"
+            ))),
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Measures {
     pub(crate) placement: Histogram,
     /// Alarms raised.
     pub(crate) alarms: IntCounter,
+    /// Streams ended for what came over them.
+    pub(crate) streams_refused: IntCounter,
     launch: Histogram,
     launched: BTreeMap<String, Instant>,
     calls: IntCounterVec,
@@ -72,6 +74,10 @@ impl Measures {
             alarms: metrics.counter(
                 "echelon_alarms_total",
                 "Alarms that an operator must look at; the log tells each.",
+            )?,
+            streams_refused: metrics.counter(
+                "echelon_streams_refused_total",
+                "Streams between the resource manager and shards that were ended for what came over them: a number out of its range, no proof of a leadership, another cluster's name.",
             )?,
             launch: metrics.histogram(
                 "echelon_shard_launch_seconds",

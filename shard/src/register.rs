@@ -4,7 +4,7 @@
 use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::host_pool::HostPoolWishes;
-use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
+use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query, Reading};
 use echelon_core_model::{ClusterId, Version};
 use echelon_io_process::Backoff;
 use echelon_io_storage::{Store, StoreError};
@@ -87,11 +87,16 @@ async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Option<C
         source,
     };
     let read = store.read(Query::Clusters, Consistency::Serial).await;
-    let Answer::Clusters(known) = read.map_err(failed)? else {
+    let Reading { answer, mut unread } = read.map_err(failed)?;
+    let Answer::Clusters(known) = answer else {
         return Ok(None);
     };
+    let own = known.iter().find(|cluster| is_own(cluster, name));
+    // A row that cannot be understood may be this cluster's: another one is not added beside it.
+    if let (None, Some(row)) = (own, unread.pop()) {
+        return Err(failed(StoreError::Unread(Box::new(row))));
+    }
     let Some((cluster, expected)) = row(&known, name, mesos)? else {
-        let own = known.iter().find(|cluster| is_own(cluster, name));
         return Ok(own.map(|cluster| cluster.id.clone()));
     };
     let id = cluster.id.clone();
@@ -239,7 +244,8 @@ mod tests {
             ensure(&store, "a", "m:1", (1, &stop))
         );
         assert_eq!(one.unwrap(), other.unwrap());
-        let Ok(Answer::Clusters(rows)) = store.read(Query::Clusters, Consistency::Serial).await else {
+        let read = store.read(Query::Clusters, Consistency::Serial).await;
+        let Answer::Clusters(rows) = read.unwrap().answer else {
             panic!("no clusters");
         };
         assert_eq!(rows.len(), 1);

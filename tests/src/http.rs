@@ -1,6 +1,6 @@
 //! One blocking HTTP request, enough to ask a server under test whether it is ready or what it measures, or to give it a job.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -14,9 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// No connection, no answer in time, or an answer that is not HTTP.
 pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
-    let answer =
-        exchange(address, "GET", path, "\r\n").with_context(|| format!("GET http://{address}{path}"))?;
-    parse(&answer).with_context(|| format!("GET http://{address}{path} answered no HTTP"))
+    ask(address, &Ask::get(path))
 }
 
 /// Status and body of `POST path` with a JSON body.
@@ -24,27 +22,94 @@ pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
 /// # Errors
 /// As [`get`].
 pub fn post(address: SocketAddr, path: &str, body: &serde_json::Value) -> Result<(u16, String)> {
-    let body = body.to_string();
-    let more = format!(
-        "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let answer =
-        exchange(address, "POST", path, &more).with_context(|| format!("POST http://{address}{path}"))?;
-    parse(&answer).with_context(|| format!("POST http://{address}{path} answered no HTTP"))
+    ask(address, &Ask::post(path, body))
 }
 
-/// HTTP/1.0, so that the answer ends with the connection and is never sent in chunks. `more` is what follows the first
-/// headers.
-fn exchange(address: SocketAddr, verb: &str, path: &str, more: &str) -> Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    // in one piece, as any client sends so small a request
-    let request = format!("{verb} {path} HTTP/1.0\r\nhost: {address}\r\nconnection: close\r\n{more}");
-    stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+/// A request.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    verb: &'static str,
+    path: String,
+    body: Option<String>,
+    patience: Duration,
+}
+
+impl Ask {
+    /// `GET path`.
+    #[must_use]
+    pub fn get(path: &str) -> Self {
+        Self {
+            verb: "GET",
+            path: path.to_owned(),
+            body: None,
+            patience: PATIENCE,
+        }
+    }
+
+    /// `POST path` with a JSON body.
+    #[must_use]
+    pub fn post(path: &str, body: &serde_json::Value) -> Self {
+        Self {
+            verb: "POST",
+            body: Some(body.to_string()),
+            ..Self::get(path)
+        }
+    }
+
+    /// How long the connection and each read may take, 5 s unless said.
+    #[must_use]
+    pub const fn within(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// HTTP/1.0, so that the answer ends with the connection and is never sent in chunks.
+    fn send(&self, address: SocketAddr) -> Result<TcpStream> {
+        let mut stream = TcpStream::connect_timeout(&address, self.patience)?;
+        stream.set_read_timeout(Some(self.patience))?;
+        let more = self.body.as_ref().map_or_else(String::new, |body| {
+            format!(
+                "content-type: application/json\r\ncontent-length: {}\r\n",
+                body.len()
+            )
+        });
+        let (verb, path, body) = (self.verb, &self.path, self.body.as_deref().unwrap_or_default());
+        // in one piece, as any client sends so small a request
+        let request =
+            format!("{verb} {path} HTTP/1.0\r\nhost: {address}\r\nconnection: close\r\n{more}\r\n{body}");
+        stream.write_all(request.as_bytes())?;
+        Ok(stream)
+    }
+}
+
+/// Status and body of an answer.
+///
+/// # Errors
+/// As [`get`].
+pub fn ask(address: SocketAddr, ask: &Ask) -> Result<(u16, String)> {
+    let (verb, path) = (ask.verb, &ask.path);
+    let read = || {
+        let mut answer = Vec::new();
+        ask.send(address)?.read_to_end(&mut answer)?;
+        anyhow::Ok(String::from_utf8_lossy(&answer).into_owned())
+    };
+    let answer = read().with_context(|| format!("{verb} http://{address}{path}"))?;
+    parse(&answer).with_context(|| format!("{verb} http://{address}{path} answered no HTTP"))
+}
+
+/// Status of an answer, and its body, to be read as it comes. A read that takes longer than the request's patience fails
+/// with [`std::io::ErrorKind::WouldBlock`] and may be tried again.
+///
+/// # Errors
+/// As [`get`].
+pub fn stream(address: SocketAddr, ask: &Ask) -> Result<(u16, BufReader<TcpStream>)> {
+    let mut body = BufReader::new(ask.send(address)?);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        anyhow::ensure!(body.read_line(&mut head)? > 0, "{address} answered no HTTP");
+    }
+    let (status, _) = parse(&head).with_context(|| format!("{address} answered no HTTP"))?;
+    Ok((status, body))
 }
 
 fn parse(answer: &str) -> Option<(u16, String)> {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub const BINARY: &str = "ECHELON_BINARY";
 /// How long a role may take until it is ready: a debug build on a machine that compiles beside it.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// Path of the `echelon` binary that was built into the same target folder as the running test.
+/// Path of the `echelon` binary that was built into the same target folder as the running test or program.
 ///
 /// # Errors
 /// It is not there; the error says how to build it.
@@ -26,12 +26,14 @@ pub fn binary() -> Result<PathBuf> {
     let path = match std::env::var_os(BINARY) {
         Some(path) => PathBuf::from(path),
         None => {
-            let test = std::env::current_exe()?;
-            // target/PROFILE/deps/TEST
-            let profile = test
-                .parent()
-                .and_then(Path::parent)
-                .context("the test runs outside a target folder")?;
+            let own = std::env::current_exe()?;
+            // target/PROFILE/deps/TEST, or target/PROFILE/PROGRAM
+            let folder = own.parent().context("the test runs outside a target folder")?;
+            let profile = if folder.ends_with("deps") {
+                folder.parent().unwrap_or(folder)
+            } else {
+                folder
+            };
             profile.join("echelon")
         }
     };

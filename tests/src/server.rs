@@ -121,6 +121,14 @@ impl Server {
         self.wait_for_end(limit)
     }
 
+    /// Asks it to end (SIGTERM) and does not wait.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn begin_end(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
     /// Interrupts it, as Ctrl-C does (SIGINT), and waits until it has ended.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The whole federation in virtual time: a thousand seeds of a small world in which everything goes wrong. A failing seed
 //! is printed as the command that replays it, with the last lines of what happened.
 //!
-//! `ECHELON_SEED=17` plays that seed alone; `ECHELON_SEEDS=100000` plays more.
+//! `ECHELON_SEED=17` plays that seed alone; `ECHELON_SEEDS=100000` plays more, from `ECHELON_FIRST_SEED` on.
 #![cfg(test)]
 
 use echelon_sim_world::{Options, Outcome, World};
@@ -68,7 +68,7 @@ fn chosen(count: u64, options: Options) -> Option<(u64, Outcome)> {
                 ..options
             },
         ),
-        None => play(1, count, &options),
+        None => play(number("ECHELON_FIRST_SEED").unwrap_or(1), count, &options),
     }
 }
 

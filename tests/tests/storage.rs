@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{Epoch, Version};
 use echelon_io_storage::contract::{Case, Faults, facts};
-use echelon_io_storage::{CassandraStore, Store, StoreError};
+use echelon_io_storage::{CassandraStore, Store, StoreError, open_checked};
 use echelon_tests::proxy::{Mode, Proxy};
 use echelon_tests::servers::Cassandra;
 use scylla::client::session::Session;
@@ -44,13 +44,13 @@ impl Keyspace {
         let name = format!("contract_{}", MADE.fetch_add(1, Ordering::Relaxed));
         let store = CassandraStore::connect(&format!("cassandra://{node}/{name}?replication=1")).await;
         let store = store.unwrap();
-        assert_eq!(
-            store.status().await.unwrap().version,
-            0,
-            "nothing is there before"
-        );
+        assert_eq!(store.status().await.unwrap().level, 0, "nothing is there before");
         let early = store.read(Query::Pools, Consistency::Quorum).await.unwrap_err();
-        assert!(matches!(early, StoreError::Schema { .. }), "{}", early.chain());
+        assert!(
+            matches!(early, StoreError::Level { found: 0, .. }),
+            "{}",
+            early.chain()
+        );
         store.migrate().await.unwrap();
         Self(name)
     }
@@ -138,15 +138,34 @@ async fn what_is_wrong_with_a_keyspace_is_told() {
         .await
         .unwrap();
     newer.migrate().await.unwrap();
-    let record = "INSERT INTO newer.migrations (part, number) VALUES (0, 9)";
+    let url = format!("cassandra://{node}/newer?replication=1");
+    assert!(open_checked(&url).await.is_ok());
+    let record = "INSERT INTO newer.migrations (part, number) VALUES (0, 99)";
     plain(node).await.query_unpaged(record, ()).await.unwrap();
+    for error in [newer.migrate().await.err(), open_checked(&url).await.err()] {
+        let error = error.unwrap();
+        assert!(
+            matches!(error, StoreError::Level { found: 99, .. }),
+            "{}",
+            error.chain()
+        );
+        assert!(!error.is_retryable());
+    }
+    assert!(!newer.status().await.unwrap().is_current());
+    // A storage of the builds before levels were checked: refused, and nothing in it is changed.
+    let session = plain(node).await;
+    for statement in [
+        "TRUNCATE newer.migrations",
+        "INSERT INTO newer.migrations (part, number) VALUES (0, 4)",
+    ] {
+        session.query_unpaged(statement, ()).await.unwrap();
+    }
     let error = newer.migrate().await.unwrap_err();
     assert!(
-        matches!(error, StoreError::Schema { found: 9, .. }),
+        error.chain().contains("an older build made it"),
         "{}",
         error.chain()
     );
-    assert!(!newer.status().await.unwrap().is_current());
 
     let nobody = CassandraStore::connect("cassandra://127.0.0.1:1/k")
         .await
@@ -218,7 +237,7 @@ async fn of_three_nodes_one_may_be_killed() {
             .read(Query::Head(facts::job(n)), Consistency::Serial)
             .await
             .unwrap();
-        assert_eq!(head, Answer::Head(Some(facts::head(facts::job(n), 1))));
+        assert_eq!(head.answer, Answer::Head(Some(facts::head(facts::job(n), 1))));
     }
     let late = Decision::PutHead {
         head: facts::head(facts::job(0), 3),

@@ -4,13 +4,14 @@
 //! (`tests/tests/architecture.rs`), lints and formats; this program only calls them in order.
 
 mod golden;
+mod nightly;
 mod phases;
 mod servers;
 mod setup;
+mod soak;
 mod tree;
 
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use clap::{Parser, Subcommand};
 
@@ -42,8 +43,17 @@ enum Verb {
         #[arg(long, default_value_t = 1)]
         nodes: u8,
     },
-    /// All tests with many more random cases and seeds, and known advisories; takes hours
-    Nightly,
+    /// Play faults on real servers and processes, and judge from outside what was lost or doubled; without options the few of CI
+    Soak {
+        /// Options of the soak; `--help` as the only one lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// One part of the nightly run, each at most 100 minutes long; without a part: list them
+    Nightly {
+        /// The part
+        part: Option<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -54,7 +64,8 @@ fn main() -> ExitCode {
         Verb::Golden => golden::accept(),
         Verb::Sizes => tree::print_sizes(),
         Verb::Servers { nodes } => servers::run(nodes),
-        Verb::Nightly => nightly(),
+        Verb::Soak { options } => soak::run(&options),
+        Verb::Nightly { part } => nightly::run(part.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,27 +90,6 @@ fn lint() -> anyhow::Result<()> {
     phases.all(|phases| {
         lints(phases)?;
         phases.run("cargo-deny", || deny(&["check", "licenses", "bans", "sources"]))
-    })
-}
-
-fn nightly() -> anyhow::Result<()> {
-    // a thousand times the seeds that a change must pass, enough cases for properties with rare inputs, and more for what
-    // reads the bytes of strangers
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    let seed = seed_of_properties(&now.as_secs().to_string());
-    println!("PROPTEST_RNG_SEED={seed} plays the random cases of this run again");
-    let more = [
-        ("PROPTEST_RNG_SEED", seed.as_str()),
-        ("ECHELON_SEEDS", "1000000"),
-        ("PROPTEST_CASES", "20000"),
-        ("ECHELON_FUZZ_CASES", "1000000"),
-        ("ECHELON_OFFERS", "1000000"),
-    ];
-    let mut phases = Phases::default();
-    phases.all(|phases| {
-        phases.run("set-up", setup::all)?;
-        phases.run("cargo-deny", || deny(&["check"]))?;
-        tests(phases, &more)
     })
 }
 

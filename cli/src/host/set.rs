@@ -4,6 +4,7 @@ use super::{LOOK_EVERY, is_over, state};
 use crate::cluster;
 use crate::context::Context;
 use crate::exit::Failure;
+use crate::output;
 use clap::Args;
 use echelon_clients_rust::{self as client, Client, Error, v1};
 use echelon_core_model::Span;
@@ -129,7 +130,7 @@ pub async fn drain(context: &Context, which: &Which, how: How) -> Result<(), Fai
 }
 
 async fn send(client: &Client, request: v1::DrainHostsRequest) -> Result<Vec<v1::Host>, Error> {
-    let done = client.repeat(|| {
+    let done = client.change(|| {
         let (mut service, request) = (client.host_service(), request.clone());
         async move { service.drain_hosts(request).await }
     });
@@ -146,7 +147,7 @@ pub async fn undrain(context: &Context, which: &Which) -> Result<(), Failure> {
             hosts: set.hosts.clone(),
             attributes: set.attributes,
         };
-        let done = client.repeat(|| {
+        let done = client.change(|| {
             let (mut service, request) = (client.host_service(), request.clone());
             async move { service.undrain_hosts(request).await }
         });
@@ -194,7 +195,7 @@ pub(crate) async fn hosts_of(client: &Client, cluster: &str) -> Result<Vec<v1::H
         parent: format!("clusters/{cluster}"),
         ..v1::ListHostsRequest::default()
     };
-    Ok(client::hosts(client, request, usize::MAX).await?)
+    Ok(client::hosts(client, request, usize::MAX).await?.rows)
 }
 
 /// Waits until nothing is left on any of them, and tells on standard error whenever that has come nearer.
@@ -206,7 +207,7 @@ async fn wait(client: &Client, first: Vec<v1::Host>) -> Result<Vec<v1::Host>, Fa
         let over: Vec<bool> = all.iter().map(is_over).collect::<Result<_, _>>()?;
         let now = progress(&all, over.iter().filter(|over| **over).count());
         if now != told {
-            eprintln!("{now}");
+            output::remark(&now);
             told = now;
         }
         if over.iter().all(|over| *over) {

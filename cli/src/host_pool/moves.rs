@@ -91,7 +91,7 @@ pub async fn move_hosts(context: &Context, which: &Which, how: How) -> Result<()
     let chosen = plan.hosts.iter().filter_map(|p| p.host.as_ref());
     let hosts: Vec<String> = chosen.map(|h| h.hostname.clone()).collect();
     if hosts.is_empty() {
-        eprintln!("no host has to be moved");
+        output::remark("no host has to be moved");
         show(context, &[]);
         return Ok(());
     }
@@ -102,7 +102,7 @@ pub async fn move_hosts(context: &Context, which: &Which, how: How) -> Result<()
         hosts,
         batch_for: Some(duration(how.batch_for)),
     };
-    let done = client.repeat(|| {
+    let done = client.change(|| {
         let (mut service, request) = (client.host_pool_service(), request.clone());
         async move { service.move_hosts(request).await }
     });
@@ -124,7 +124,7 @@ async fn wait(client: &Client, which: &Which, first: Vec<v1::Host>) -> Result<Ve
         let there = all.iter().filter(|h| h.host_pool == which.to).count();
         let now = progress(&all, there, &which.to);
         if now != said {
-            eprintln!("{now}");
+            output::remark(&now);
             said = now;
         }
         if let Some(h) = all.iter().find(|h| taken_back(h, &which.to)) {
@@ -175,7 +175,7 @@ pub async fn undo(context: &Context, hosts: &[String], to: Option<&str>) -> Resu
             parent: format!("clusters/{cluster}"),
             ..request
         };
-        let done = client.repeat(|| {
+        let done = client.change(|| {
             let (mut service, request) = (client.host_pool_service(), request.clone());
             async move { service.undo_host_moves(request).await }
         });
@@ -245,8 +245,8 @@ fn show_plan(context: &Context, which: &Which, plan: &v1::PlanHostMovesResponse)
             .map(|p| output::message("PlannedHostMove", p))
             .collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
-    eprint!("{}", remarks(plan));
+    output::print(output::list(&listing, context.format()));
+    output::remark(remarks(plan).trim_end());
 }
 
 /// What a plan does beside that, for people.

@@ -36,7 +36,7 @@ pub async fn stop(context: &Context, which: Which, wait: bool) -> Result<(), Fai
         name: which.name(),
         etag: which.etag,
     };
-    let answer = client.repeat(|| {
+    let answer = client.change(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.stop_job(request).await }
     });
@@ -67,7 +67,7 @@ pub async fn end(
         numbers,
         etag: which.etag,
     };
-    let answer = client.repeat(|| {
+    let answer = client.change(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.end_instances(request).await }
     });
@@ -100,7 +100,7 @@ pub async fn update(context: &Context, file: &Path, etag: String, wait: bool) ->
         }),
         update_mask: None,
     };
-    let answer = client.repeat(|| {
+    let answer = client.change(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.update_job(request).await }
     });
@@ -125,7 +125,10 @@ pub async fn roll_back(context: &Context, which: Which, to: Option<u32>) -> Resu
     told(
         context,
         client
-            .once(client.job_service().roll_back_job(request))
+            .once(|| {
+                let (mut service, request) = (client.job_service(), request.clone());
+                async move { service.roll_back_job(request).await }
+            })
             .await?
             .job,
     );
@@ -141,7 +144,7 @@ pub async fn scale(context: &Context, which: Which, group: String, instances: u3
         instances: Some(instances),
         etag: which.etag,
     };
-    let answer = client.repeat(|| {
+    let answer = client.change(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.scale_job(request).await }
     });
@@ -156,7 +159,7 @@ pub async fn delete(context: &Context, which: Which) -> Result<(), Failure> {
         name: which.name(),
         etag: which.etag,
     };
-    let answer = client.repeat(|| {
+    let answer = client.change(|| {
         let (mut service, request) = (client.job_service(), request.clone());
         async move { service.delete_job(request).await }
     });

@@ -46,7 +46,8 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
         cluster: filter.cluster,
         ..v1::ListEndpointsRequest::default()
     };
-    let all = client::endpoints(&context.client().await?, request, filter.limit).await?;
+    let found = client::endpoints(&context.client().await?, request, filter.limit).await?;
+    let all = &found.rows;
     let listing = Listing {
         columns: &[
             "INSTANCE",
@@ -62,9 +63,11 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
         names: all.iter().map(|e| format!("{}/{}", e.group, e.number)).collect(),
         values: all.iter().map(|e| output::message("Endpoint", e)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
+    let left_out = output::left_out("endpoints", all.len(), found.more, found.total);
+    left_out.iter().for_each(output::remark);
     if all.iter().any(|e| e.stale) {
-        eprintln!("those with a `?` are as last heard: their cluster is silent at the moment");
+        output::remark("those with a `?` are as last heard: their cluster is silent at the moment");
     }
     Ok(())
 }
@@ -111,9 +114,9 @@ async fn watch(context: &Context, request: v1::WatchEndpointsRequest) -> Result<
     let mut seen = Seen::default();
     let follow = client.watch_endpoints(request, |told| {
         if json {
-            println!("{}", output::message("WatchEndpointsResponse", told));
+            output::line(output::message("WatchEndpointsResponse", told));
         } else {
-            seen.lines(told).iter().for_each(|line| println!("{line}"));
+            seen.lines(told).iter().for_each(|line| output::line(&line));
         }
         false
     });

@@ -23,7 +23,7 @@ pub async fn explain(context: &Context, job: &str) -> Result<(), Failure> {
         .as_ref()
         .map(|j| j.display_name.clone())
         .unwrap_or_default();
-    print!("{}", output::one(&value, &name, &people(&told), context.format()));
+    output::print(output::one(&value, &name, &people(&told), context.format()));
     Ok(())
 }
 

@@ -43,7 +43,7 @@ fn state(text: &str) -> Result<v1::JobState, String> {
         ))
 }
 
-/// Lists jobs, newest last.
+/// Lists jobs: those that have not ended first, in each half the newest first.
 pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
     let request = v1::ListJobsRequest {
         pool: filter.pool,
@@ -54,9 +54,8 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
         show_deleted: filter.deleted,
         ..v1::ListJobsRequest::default()
     };
-    let mut all = client::jobs(&context.client().await?, request, filter.limit).await?;
-    // The gateway pages in an order of its own; ids are ordered by time of creation.
-    all.sort_by(|a, b| a.job_id.cmp(&b.job_id));
+    let found = client::jobs(&context.client().await?, request, filter.limit).await?;
+    let all = &found.rows;
     let listing = Listing {
         columns: &[
             "NAME",
@@ -74,7 +73,9 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
         names: all.iter().map(|j| j.display_name.clone()).collect(),
         values: all.iter().map(|j| output::message("Job", j)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
+    let left_out = output::left_out("jobs", all.len(), found.more, found.total);
+    left_out.iter().for_each(output::remark);
     Ok(())
 }
 
@@ -99,13 +100,14 @@ fn of_template(j: &v1::Job) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// Lists what happened.
+/// Lists what happened, the newest first.
 pub async fn events(context: &Context, job: &str, limit: usize) -> Result<(), Failure> {
     let request = v1::ListEventsRequest {
         parent: format!("jobs/{job}"),
         ..v1::ListEventsRequest::default()
     };
-    let all = client::events(&context.client().await?, request, limit).await?;
+    let found = client::events(&context.client().await?, request, limit).await?;
+    let all = &found.rows;
     let listing = Listing {
         columns: &["TIME", "INSTANCE", "STATE", "HOST", "WHY", "TASK"],
         narrow: 5,
@@ -113,7 +115,9 @@ pub async fn events(context: &Context, job: &str, limit: usize) -> Result<(), Fa
         names: all.iter().map(|e| e.task_id.clone()).collect(),
         values: all.iter().map(|e| output::message("Event", e)).collect(),
     };
-    print!("{}", output::list(&listing, context.format()));
+    output::print(output::list(&listing, context.format()));
+    let left_out = output::left_out("events", all.len(), found.more, found.total);
+    left_out.iter().for_each(output::remark);
     Ok(())
 }
 

@@ -2,10 +2,10 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::shape;
 use clap::Args;
 use echelon_clients_rust::v1;
-use std::io::Write;
 
 /// Which log.
 #[derive(Debug, Args)]
@@ -63,7 +63,6 @@ pub async fn logs(context: &Context, which: Which) -> Result<(), Failure> {
         .heard(answer)
         .map_err(echelon_clients_rust::Error::from)?
         .into_inner();
-    let mut out = std::io::stdout();
     loop {
         let chunk = tokio::select! {
             chunk = stream.message() => chunk.map_err(echelon_clients_rust::Error::from)?,
@@ -71,12 +70,9 @@ pub async fn logs(context: &Context, which: Which) -> Result<(), Failure> {
         };
         let Some(chunk) = chunk else { return Ok(()) };
         if let Some(kept) = &chunk.kept {
-            eprintln!("{}", from_kept(kept, &chunk));
+            output::remark(from_kept(kept, &chunk));
         }
-        // Whoever reads us may have gone; that is no failure of ours.
-        if out.write_all(&chunk.data).and_then(|()| out.flush()).is_err() {
-            return Ok(());
-        }
+        output::bytes(&chunk.data);
     }
 }
 

@@ -30,7 +30,7 @@ pub async fn dry_run(context: &Context, file: &Path) -> Result<(), Failure> {
         let message = format!("the gateway answers with what this version cannot read: {why}");
         Failure::new(Exit::Failed, message)
     })?;
-    print!("{}", job_file::write(&spec, context.format()));
+    output::print(job_file::write(&spec, context.format()));
     Ok(())
 }
 
@@ -39,7 +39,7 @@ pub async fn plan(context: &Context, file: &Path) -> Result<(), Failure> {
     let told = ask(context, file).await?;
     let value = output::message("PlanJobResponse", &told);
     let name = told.spec.as_ref().map(|s| s.name.clone()).unwrap_or_default();
-    print!("{}", output::one(&value, &name, &people(&told), context.format()));
+    output::print(output::one(&value, &name, &people(&told), context.format()));
     Ok(())
 }
 

@@ -44,7 +44,7 @@ pub async fn replace(context: &Context, args: Args) -> Result<(), Failure> {
     if request.volume_id.is_empty() {
         return Err(Failure::new(Exit::Failed, warning(&instance)));
     }
-    let done = client.repeat(|| {
+    let done = client.change(|| {
         let (mut service, request) = (client.instance_service(), request.clone());
         async move { service.replace_instance(request).await }
     });
@@ -55,7 +55,7 @@ pub async fn replace(context: &Context, args: Args) -> Result<(), Failure> {
         output::escape(&args.job)
     );
     let value = output::message("Instance", &told);
-    print!("{}", output::one(&value, &told.name, &people, context.format()));
+    output::print(output::one(&value, &told.name, &people, context.format()));
     Ok(())
 }
 

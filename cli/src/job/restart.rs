@@ -51,7 +51,12 @@ pub async fn restart(context: &Context, args: Args) -> Result<(), Failure> {
         instances: args.instances,
         batch: args.batch,
     };
-    let answer = client.once(client.job_service().restart_job(request)).await?;
+    let answer = client
+        .once(|| {
+            let (mut service, request) = (client.job_service(), request.clone());
+            async move { service.restart_job(request).await }
+        })
+        .await?;
     let mut job = answer.job.unwrap_or_default();
     if args.wait {
         let id = job.job_id.clone();
@@ -60,7 +65,7 @@ pub async fn restart(context: &Context, args: Args) -> Result<(), Failure> {
             job = change.job.clone().unwrap_or_else(|| job.clone());
             let now = line(&job).unwrap_or_default();
             if now != told {
-                eprintln!("{now}");
+                output::remark(&now);
                 told = now;
             }
             watch::has_ended(job.state()) || job.restart.as_ref().is_none_or(|r| r.done_time.is_some())

@@ -15,10 +15,12 @@ pub async fn get(context: &Context, job: &str, version: Option<u32>) -> Result<(
 /// Prints a job as the flags say.
 pub fn print(context: &Context, job: &v1::Job) {
     let value = output::message("Job", job);
-    print!(
-        "{}",
-        output::one(&value, &job.display_name, &people(job), context.format())
-    );
+    output::print(output::one(
+        &value,
+        &job.display_name,
+        &people(job),
+        context.format(),
+    ));
 }
 
 fn people(job: &v1::Job) -> String {

@@ -32,7 +32,7 @@ pub async fn watch(context: &Context, job: &str) -> Result<(), Failure> {
 
 fn print_event(context: &Context, e: &v1::Event) {
     if context.format() == Format::Json {
-        println!("{}", output::message("Event", e));
+        output::line(output::message("Event", e));
         return;
     }
     let instance = e
@@ -44,13 +44,13 @@ fn print_event(context: &Context, e: &v1::Event) {
     } else {
         format!(" {}", shape::run_state(e.state()))
     };
-    println!(
+    output::line(format_args!(
         "{}{}{state} {} {}",
         shape::time(e.time.as_ref()),
         output::escape(&instance),
         output::escape(&shape::reason(e.reason.as_ref())),
         output::escape(&e.hostname)
-    );
+    ));
 }
 
 /// Follows a job to its end, or a service until all of it runs, with a progress bar.

@@ -84,7 +84,6 @@ fn in_file(path: &str) -> String {
     for (api, file) in [
         (".health.probe", ".health"),
         (".on_unreachable.replace_after", ".on_unreachable"),
-        (".on_cluster_loss.replace_after", ".on_cluster_loss"),
         ("max_unavailable_percent", "max_unavailable"),
         (".percent", ""),
         ("cpus_milli", "cpus"),

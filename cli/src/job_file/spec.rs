@@ -100,7 +100,7 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
             "on_cluster_loss",
             file.on_cluster_loss.as_ref(),
             on_silence,
-            defaults::on_cluster_loss(kind),
+            defaults::ON_CLUSTER_LOSS,
         ),
         update: super::update::policy(&mut r, &file.update.unwrap_or_default()),
         groups,

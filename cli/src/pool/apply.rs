@@ -20,16 +20,18 @@ pub async fn apply(
         validate_only: plan,
     };
     // Again it changes nothing, so that it may be repeated.
-    let answer = client.repeat(|| {
+    let answer = client.change(|| {
         let (mut service, request) = (client.pool_service(), request.clone());
         async move { service.apply_pools(request).await }
     });
     let told = answer.await?;
     let value = output::message("ApplyPoolsResponse", &told);
-    print!(
-        "{}",
-        output::one(&value, &told.etag, &people(&told, plan), context.format())
-    );
+    output::print(output::one(
+        &value,
+        &told.etag,
+        &people(&told, plan),
+        context.format(),
+    ));
     Ok(())
 }
 

@@ -43,7 +43,7 @@ pub async fn certify(context: &Context, client: &Client) -> Result<(), Failure> 
     } else {
         String::new()
     };
-    print!("{}", output::one(&value, "", &people, context.format()));
+    output::print(output::one(&value, "", &people, context.format()));
     if wrong.is_empty() {
         return Ok(());
     }

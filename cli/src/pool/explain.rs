@@ -22,10 +22,7 @@ pub async fn explain(context: &Context, client: &Client, path: &str) -> Result<(
     let figure = told.pools.iter().find(|f| path_of(f) == path && path != "/");
     let figure = figure.ok_or_else(|| usage::not_found(path))?;
     let value = output::message("PoolFigure", figure);
-    print!(
-        "{}",
-        output::one(&value, path, &people(&told, path), context.format())
-    );
+    output::print(output::one(&value, path, &people(&told, path), context.format()));
     Ok(())
 }
 

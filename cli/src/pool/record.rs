@@ -4,12 +4,12 @@
 use super::trace::{ClusterLine, GroupLine, HeadLine, JobLine, Line, RunsLine, VERSION};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use echelon_clients_rust::{self as client, Client, v1};
 use echelon_core_model::spec::{GroupSpec, JobSpec, Spread};
 use echelon_core_model::time::Span;
 use echelon_proto::convert::quantity::{read_resources, read_timestamp};
 use echelon_proto::convert::spec::from_wire;
-use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Rows asked for at once.
@@ -24,7 +24,7 @@ pub async fn record(context: &Context, rest: Span) -> Result<(), Failure> {
         until_ms: now_ms(),
     };
     let jobs = recorder.run().await?;
-    eprintln!("{jobs} jobs were recorded");
+    output::remark(format_args!("{jobs} jobs were recorded"));
     Ok(())
 }
 
@@ -39,17 +39,23 @@ impl Recorder<'_> {
         write(&Line::Trace(HeadLine {
             version: VERSION,
             until_ms: self.until_ms,
-        }))?;
-        for pool in client::pools(self.client, v1::ListPoolsRequest::default(), usize::MAX).await? {
-            write(&Line::pool(&pool))?;
+        }));
+        for pool in client::pools(self.client, v1::ListPoolsRequest::default(), usize::MAX)
+            .await?
+            .rows
+        {
+            write(&Line::pool(&pool));
         }
-        for cluster in client::clusters(self.client, v1::ListClustersRequest::default(), usize::MAX).await? {
+        for cluster in client::clusters(self.client, v1::ListClustersRequest::default(), usize::MAX)
+            .await?
+            .rows
+        {
             if cluster.wish() != v1::ClusterWish::Left {
                 write(&Line::Cluster(ClusterLine {
                     at_ms: 0,
                     name: cluster.display_name,
                     capacity: read_resources(cluster.capacity).into(),
-                }))?;
+                }));
             }
         }
         self.jobs().await
@@ -63,6 +69,7 @@ impl Recorder<'_> {
                 page_size: PAGE,
                 page_token,
                 show_deleted: true,
+                unordered: true,
                 ..v1::ListJobsRequest::default()
             };
             let page = self.client.repeat(|| {
@@ -90,12 +97,15 @@ impl Recorder<'_> {
             Err(failure) => return Err(failure),
         };
         let Some(spec) = job.spec.clone().and_then(|spec| from_wire(spec).ok()) else {
-            eprintln!("job {}: what it asked for is gone, so it is left out", job.job_id);
+            output::remark(format_args!(
+                "job {}: what it asked for is gone, so it is left out",
+                job.job_id
+            ));
             return Ok(false);
         };
         let mut runs = vec![GroupRuns::default(); spec.groups.len()];
         self.runs(&job, &spec, &mut runs).await?;
-        write(&Line::Job(line(&job, &spec, runs)))?;
+        write(&Line::Job(line(&job, &spec, runs)));
         Ok(true)
     }
 
@@ -192,9 +202,8 @@ fn line(job: &v1::Job, spec: &JobSpec, runs: Vec<GroupRuns>) -> JobLine {
     }
 }
 
-fn write(line: &Line) -> Result<(), Failure> {
-    let written = std::io::stdout().lock().write_all(line.text().as_bytes());
-    written.map_err(|e| Failure::new(Exit::Failed, format!("the trace cannot be written: {e}")))
+fn write(line: &Line) {
+    output::bytes(line.text().as_bytes());
 }
 
 fn now_ms() -> u64 {

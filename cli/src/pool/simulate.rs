@@ -68,7 +68,7 @@ pub fn simulate(context: &Context, flags: &Simulate) -> Result<(), Failure> {
             .collect::<Vec<_>>()
     );
     let people = people(&recorded.trace, &columns);
-    print!("{}", output::one(&value, &shown, &people, context.format()));
+    output::print(output::one(&value, &shown, &people, context.format()));
     Ok(())
 }
 

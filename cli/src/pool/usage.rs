@@ -39,10 +39,10 @@ pub async fn usage(context: &Context, client: &Client, path: Option<&str>) -> Re
     if let (Some(path), true) = (path, chosen.is_empty()) {
         return Err(not_found(path));
     }
-    print!(
-        "{}",
-        output::list(&listing(&chosen, all_rows(&told, path)), context.format())
-    );
+    output::print(output::list(
+        &listing(&chosen, all_rows(&told, path)),
+        context.format(),
+    ));
     Ok(())
 }
 

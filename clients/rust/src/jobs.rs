@@ -80,6 +80,7 @@ impl Client {
     ) -> Result<(), Error> {
         let mut resume_token = String::new();
         loop {
+            let gateway = self.gateways.now();
             let request = v1::WatchJobRequest {
                 name: format!("jobs/{job}"),
                 resume_token: resume_token.clone(),
@@ -87,7 +88,10 @@ impl Client {
             match self.watch_once(request, &mut resume_token, &mut seen).await {
                 Ok(true) => return Ok(()),
                 Err(error) if error.code() != tonic::Code::Unavailable => return Err(error),
-                Ok(false) | Err(_) => tokio::time::sleep(RESUME_AFTER).await,
+                Ok(false) | Err(_) => {
+                    self.gateways.leave(gateway);
+                    tokio::time::sleep(RESUME_AFTER).await;
+                }
             }
         }
     }
@@ -120,10 +124,14 @@ impl Client {
         mut seen: impl FnMut(&v1::WatchEndpointsResponse) -> bool,
     ) -> Result<(), Error> {
         loop {
+            let gateway = self.gateways.now();
             match self.watch_endpoints_once(request.clone(), &mut seen).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.code() != tonic::Code::Unavailable => return Err(error),
-                Err(_) => tokio::time::sleep(RESUME_AFTER).await,
+                Err(_) => {
+                    self.gateways.leave(gateway);
+                    tokio::time::sleep(RESUME_AFTER).await;
+                }
             }
         }
     }

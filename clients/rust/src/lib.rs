@@ -3,7 +3,9 @@
 //! resume.
 #![forbid(unsafe_code)]
 
+mod address;
 mod error;
+mod gateways;
 mod jobs;
 mod notice;
 mod pages;
@@ -12,14 +14,14 @@ mod token;
 
 pub use echelon_proto::echelon::v1;
 pub use error::{Error, FieldViolation};
-pub use notice::Notice;
-pub use pages::{clusters, endpoints, events, hosts, instances, jobs, pools, volumes};
+pub use notice::{Aside, Notice};
+pub use pages::{Found, clusters, endpoints, events, hosts, instances, jobs, pools, volumes};
 pub use token::{Credential, Wire};
 
+use gateways::Gateways;
 use std::time::Duration;
 use token::Token;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
 use v1::cluster_service_client::ClusterServiceClient;
 use v1::control_service_client::ControlServiceClient;
 use v1::event_service_client::EventServiceClient;
@@ -32,50 +34,34 @@ use v1::volume_service_client::VolumeServiceClient;
 
 /// Largest answer taken: a page of 1,000 instances is about 1 MiB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// The same of jobs, whose labels and progress may be large: a page of 1,000.
+const MAX_JOBS: usize = 128 * 1024 * 1024;
 
-/// A client of one gateway address. Cloning is cheap; all clones share one connection.
+/// A client of one gateway, or of several that stand for each other. Cloning is cheap; all clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    channel: Channel,
+    gateways: Gateways,
     token: Option<Token>,
     deadline: Duration,
     notice: Option<Notice>,
 }
 
 impl Client {
-    /// Connects to `http://host:port`. `deadline` bounds every call with its retries, streams excepted.
+    /// Connects to `http://host:port`, or to the first that answers of several, separated by commas. `deadline` bounds
+    /// every call with its retries, streams excepted.
     ///
     /// # Errors
-    /// `Error::Address` when the text is no address, `Error::Unreachable` when nobody answers there.
-    pub async fn connect(address: &str, deadline: Duration) -> Result<Self, Error> {
-        let with_scheme = if address.contains("://") {
-            address.to_owned()
-        } else {
-            format!("http://{address}")
-        };
-        let endpoint = Endpoint::from_shared(with_scheme)
-            .map_err(|source| Error::Address {
-                address: address.to_owned(),
-                source,
-            })?
-            .connect_timeout(deadline)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(Duration::from_secs(10))
-            .keep_alive_timeout(Duration::from_secs(10));
-        let channel = endpoint.connect().await.map_err(|source| Error::Unreachable {
-            address: address.to_owned(),
-            source,
-        })?;
-        let notice = None;
+    /// `Error::Address` and `Error::Scheme` when the text is no address, `Error::Unreachable` when none answers.
+    pub async fn connect(addresses: &str, deadline: Duration) -> Result<Self, Error> {
         Ok(Self {
-            channel,
+            gateways: Gateways::connect(addresses, deadline).await?,
             token: None,
             deadline,
-            notice,
+            notice: None,
         })
     }
 
-    /// The same, which does something with each answer that says that kills are switched off.
+    /// The same, which does something with each answer that says something beside itself.
     #[must_use]
     pub fn with_notice(mut self, notice: Notice) -> Self {
         self.notice = Some(notice);
@@ -92,13 +78,17 @@ impl Client {
     }
 
     fn wire(&self) -> Wire {
-        InterceptedService::new(self.channel.clone(), Credential(self.token.clone()))
+        let credential = Credential {
+            token: self.token.clone(),
+            deadline: self.deadline,
+        };
+        InterceptedService::new(self.gateways.channel(), credential)
     }
 
     /// Jobs.
     #[must_use]
     pub fn job_service(&self) -> JobServiceClient<Wire> {
-        JobServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
+        JobServiceClient::new(self.wire()).max_decoding_message_size(MAX_JOBS)
     }
 
     /// Instances and their logs.

@@ -1,19 +1,28 @@
-//! What a gateway says beside its answers: that kills are switched off.
+//! What a gateway says beside its answers: that kills are switched off, and what of a list cannot be read.
 
 use crate::Client;
-use echelon_proto::convert::control::KILLS_OFF;
+use echelon_proto::convert::control::{KILLS_OFF, UNREAD_ROWS};
 use std::fmt;
 use std::sync::Arc;
 use tonic::metadata::MetadataMap;
 use tonic::{Response, Status};
 
-/// Done with each answer that says that kills are switched off.
+/// What an answer says beside itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Aside {
+    /// Kills are switched off.
+    KillsOff,
+    /// These stored rows cannot be understood and are left out of a list.
+    UnreadRows(String),
+}
+
+/// Done with each answer that says something beside itself.
 #[derive(Clone)]
-pub struct Notice(Arc<dyn Fn() + Send + Sync>);
+pub struct Notice(Arc<dyn Fn(Aside) + Send + Sync>);
 
 impl Notice {
     /// Does this.
-    pub fn new(done: impl Fn() + Send + Sync + 'static) -> Self {
+    pub fn new(done: impl Fn(Aside) + Send + Sync + 'static) -> Self {
         Self(Arc::new(done))
     }
 }
@@ -30,18 +39,21 @@ impl Client {
     /// # Errors
     /// The answer.
     pub fn heard<T>(&self, answer: Result<Response<T>, Status>) -> Result<Response<T>, Status> {
-        let said = match &answer {
-            Ok(response) => is_off(response.metadata()),
-            Err(status) => is_off(status.metadata()),
+        let metadata = match &answer {
+            Ok(response) => response.metadata(),
+            Err(status) => status.metadata(),
         };
-        if let Some(Notice(done)) = self.notice.as_ref().filter(|_| said) {
-            done();
+        if let Some(Notice(done)) = &self.notice {
+            asides(metadata).into_iter().for_each(done.as_ref());
         }
         answer
     }
 }
 
-fn is_off(metadata: &MetadataMap) -> bool {
+fn asides(metadata: &MetadataMap) -> Vec<Aside> {
     let (name, value) = KILLS_OFF;
-    metadata.get(name).is_some_and(|said| said == value)
+    let off = metadata.get(name).is_some_and(|said| said == value);
+    let unread = metadata.get(UNREAD_ROWS).and_then(|said| said.to_str().ok());
+    let unread = unread.map(|rows| Aside::UnreadRows(rows.to_owned()));
+    off.then_some(Aside::KillsOff).into_iter().chain(unread).collect()
 }

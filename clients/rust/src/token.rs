@@ -2,6 +2,7 @@
 
 use crate::Error;
 use std::fmt;
+use std::time::Duration;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -31,14 +32,22 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Puts the token, if there is one, on each request.
+/// Puts the token, if there is one, and the time in which an answer is wanted on each request.
 #[derive(Debug, Clone)]
-pub struct Credential(pub(crate) Option<Token>);
+pub struct Credential {
+    pub(crate) token: Option<Token>,
+    pub(crate) deadline: Duration,
+}
 
 impl Interceptor for Credential {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(Token(header)) = &self.0 {
+        if let Some(Token(header)) = &self.token {
             request.metadata_mut().insert("authorization", header.clone());
+        }
+        // At most eight digits.
+        let millis = self.deadline.as_millis().min(99_999_999);
+        if let Ok(time) = format!("{millis}m").parse() {
+            request.metadata_mut().insert("grpc-timeout", time);
         }
         Ok(request)
     }

@@ -10,7 +10,7 @@ use echelon_core_model::job::{Head, Progress};
 use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Consistency, Decided, Decision, NameHolder, Op, OpFailure, OpResult, Query,
+    Answer, Consistency, Decided, Decision, NameHolder, Op, OpFailure, OpResult, Query, UnreadRow,
 };
 use echelon_core_model::{JobId, Span};
 
@@ -35,6 +35,32 @@ fn unavailable(tried: &str, failure: OpFailure) -> ApiError {
         format!("storage did not answer when {tried}: {done}"),
     )
     .behind(failure.why)
+}
+
+/// The error of rows that cannot be understood: the same question has the same answer until another build asks it.
+#[must_use]
+pub fn unreadable(what: &str, rows: &[UnreadRow]) -> ApiError {
+    let row = rows.first().map(ToString::to_string).unwrap_or_default();
+    ApiError::new(
+        ErrorReason::RowUnread,
+        format!(
+            "{what} cannot be told: {row} Use the build that wrote it, or delete the row if it is damaged"
+        ),
+    )
+}
+
+/// Whether people are served by what can be read of a list. To decide something all of it is needed.
+const fn goes_on(query: &Query, how: Consistency) -> bool {
+    matches!(how, Consistency::Quorum)
+        && matches!(
+            query,
+            Query::Clusters
+                | Query::ClusterStates
+                | Query::Heartbeats
+                | Query::Hosts { .. }
+                | Query::Events { .. }
+                | Query::KeptRuns(_)
+        )
 }
 
 /// Performs an operation, up to four times.
@@ -65,9 +91,20 @@ pub async fn try_read<F: Facts>(
     query: Query,
     how: Consistency,
 ) -> Result<Option<Answer>, OpFailure> {
+    let goes_on = goes_on(&query, how);
     match perform(facts, Op::Read(query, how)).await? {
         OpResult::Answer(answer) => Ok(Some(answer)),
+        OpResult::Partial(answer, _) if goes_on => Ok(Some(answer)),
+        OpResult::Partial(_, rows) => Err(unknown(&rows)),
+        OpResult::Unread(row) => Err(unknown(std::slice::from_ref(&*row))),
         _ => Ok(None),
+    }
+}
+
+fn unknown(rows: &[UnreadRow]) -> OpFailure {
+    OpFailure {
+        may_be_done: false,
+        why: rows.first().map(ToString::to_string).unwrap_or_default(),
     }
 }
 
@@ -81,10 +118,31 @@ pub async fn read<F: Facts>(
     how: Consistency,
     what: &str,
 ) -> Result<Answer, ApiError> {
-    try_read(facts, query, how)
-        .await
-        .map_err(|failure| unavailable(&format!("{what} was read"), failure))?
-        .ok_or_else(|| broken(what))
+    let goes_on = goes_on(&query, how);
+    let (answer, unread) = read_some(facts, query, how, what).await?;
+    if unread.is_empty() || goes_on {
+        return Ok(answer);
+    }
+    Err(unreadable(what, &unread))
+}
+
+/// Reads several rows: what can be understood, and the rows that cannot.
+///
+/// # Errors
+/// `StorageUnavailable` when storage did not answer; `RowUnread` when the only row cannot be understood.
+pub async fn read_some<F: Facts>(
+    facts: &F,
+    query: Query,
+    how: Consistency,
+    what: &str,
+) -> Result<(Answer, Vec<UnreadRow>), ApiError> {
+    let done = perform(facts, Op::Read(query, how)).await;
+    match done.map_err(|failure| unavailable(&format!("{what} was read"), failure))? {
+        OpResult::Answer(answer) => Ok((answer, Vec::new())),
+        OpResult::Partial(answer, unread) => Ok((answer, unread)),
+        OpResult::Unread(row) => Err(unreadable(what, std::slice::from_ref(&*row))),
+        _ => Err(broken(what)),
+    }
 }
 
 /// Decides.
@@ -94,6 +152,7 @@ pub async fn read<F: Facts>(
 pub async fn decide<F: Facts>(facts: &F, decision: Decision, what: &str) -> Result<Decided, ApiError> {
     match perform(facts, Op::Decide(decision)).await {
         Ok(OpResult::Decided(decided)) => Ok(decided),
+        Ok(OpResult::Unread(row)) => Err(unreadable(what, std::slice::from_ref(&*row))),
         Ok(_) => Err(broken(what)),
         Err(failure) => Err(unavailable(&format!("{what} was written"), failure)),
     }

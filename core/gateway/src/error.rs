@@ -18,6 +18,8 @@ pub enum Code {
     Aborted,
     /// Not now; try again.
     Unavailable,
+    /// Too much is asked at once, and nothing was done; try again later.
+    ResourceExhausted,
     /// The caller shows a token that is none.
     Unauthenticated,
     /// The caller's token is not for this.
@@ -101,8 +103,12 @@ pub enum ErrorReason {
     CreateOvertaken,
     /// Others change the same thing all the time.
     Contention,
+    /// A stored row cannot be understood by this build.
+    RowUnread,
     /// Storage does not answer.
     StorageUnavailable,
+    /// As many requests as may be are in hand.
+    TooManyRequests,
     /// No resource manager answers.
     ResourceManagerUnavailable,
     /// The cluster's shard does not answer.
@@ -155,11 +161,13 @@ impl ErrorReason {
             | Self::NoRollout
             | Self::NotATemplate
             | Self::IsATemplate
-            | Self::NoLossToAccept => Code::FailedPrecondition,
+            | Self::NoLossToAccept
+            | Self::RowUnread => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {
                 Code::Unavailable
             }
+            Self::TooManyRequests => Code::ResourceExhausted,
             Self::CredentialInvalid => Code::Unauthenticated,
             Self::AccessDenied => Code::PermissionDenied,
             Self::BrokenPromise => Code::Internal,
@@ -268,7 +276,7 @@ impl ApiError {
     /// Whether the same request may succeed a little later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self.code(), Code::Unavailable)
+        matches!(self.code(), Code::Unavailable | Code::ResourceExhausted)
     }
 }
 

@@ -1,13 +1,14 @@
-//! What happened to a job, in order of time.
+//! What happened to a job, the newest first, or in order of time.
 
 use crate::ask;
 use crate::error::ApiError;
 use crate::lookup;
-use crate::page::{self, Page, PageRequest};
+use crate::page::{self, First, Page, PageRequest};
 use crate::port::Facts;
 use crate::resource::JobRef;
 use echelon_core_model::store::{Answer, Consistency, Event, EventCursor, Query, Role};
 use echelon_core_model::{ClusterId, JobId, Timestamp};
+use std::cmp::Ordering;
 
 /// A cursor as text.
 #[must_use]
@@ -55,7 +56,34 @@ pub async fn events_after<F: Facts>(
     }
 }
 
-/// A page of events.
+/// Events read at once where all are looked at.
+const SCAN: u32 = 1000;
+
+/// A page of events, the oldest first, for whoever reads all pages.
+///
+/// # Errors
+/// No such job, a wrong page token or size, or storage.
+pub async fn all_events<F: Facts>(
+    facts: &F,
+    job: &JobRef,
+    page: PageRequest,
+) -> Result<Page<Event>, ApiError> {
+    let limit = page.limit()?;
+    let head = lookup::job(facts, job).await?;
+    let asked = format!("all events {}", head.job);
+    let after = page.place(&asked, cursor)?;
+    let rows = events_after(facts, head.job, after, limit.saturating_add(1)).await?;
+    let cut = page::cut(rows, limit, &asked, |(at, _)| position(at));
+    Ok(Page {
+        items: cut.items.into_iter().map(|(_, event)| event).collect(),
+        next: cut.next,
+        total: None,
+        unread: Vec::new(),
+    })
+}
+
+/// A page of events, the newest first. All events of the job are looked at for each page, and counted; only a page of
+/// them is kept.
 ///
 /// # Errors
 /// No such job, a wrong page token or size, or storage.
@@ -67,18 +95,106 @@ pub async fn list_events<F: Facts>(
     let limit = page.limit()?;
     let head = lookup::job(facts, job).await?;
     let asked = format!("events {}", head.job);
-    let after = page.position(&asked)?.and_then(|p| cursor(&p));
-    let rows = events_after(facts, head.job, after, limit.saturating_add(1)).await?;
-    let cut = page::cut(rows, limit, &asked, |(at, _)| position(at));
+    let from = page.place(&asked, cursor)?;
+    let mut first = First::page(limit);
+    let mut after = None;
+    loop {
+        let rows = events_after(facts, head.job, after, SCAN).await?;
+        let is_last = rows.len() < usize::try_from(SCAN).unwrap_or(usize::MAX);
+        after = rows.last().map(|(at, _)| at.clone());
+        for (at, event) in rows {
+            let wanted = from.as_ref().is_none_or(|from| at < *from);
+            first.look(Newest { at, event }, wanted);
+        }
+        if is_last {
+            break;
+        }
+    }
+    let cut = first.cut(limit, &asked, |found| position(&found.at));
     Ok(Page {
-        items: cut.items.into_iter().map(|(_, event)| event).collect(),
+        items: cut.items.into_iter().map(|found| found.event).collect(),
         next: cut.next,
+        total: cut.total,
+        unread: Vec::new(),
     })
+}
+
+/// An event in its place, the newest first.
+struct Newest {
+    at: EventCursor,
+    event: Event,
+}
+
+impl PartialEq for Newest {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Newest {}
+
+impl PartialOrd for Newest {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Newest {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at.cmp(&self.at)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorReason;
+    use crate::testing::{Memory, run, web};
+    use echelon_core_model::{Reason, ReasonCode};
+
+    fn page(store: &mut Memory, job: JobId, asked: PageRequest) -> Result<Page<Event>, ApiError> {
+        run(store, move |facts| async move {
+            list_events(&facts, &JobRef::Id(job), asked).await
+        })
+    }
+
+    fn times(page: &Page<Event>) -> Vec<u64> {
+        page.items.iter().map(|e| e.at.0).collect()
+    }
+
+    #[test]
+    fn the_newest_events_come_first_and_all_are_counted() {
+        let (mut store, job) = web();
+        for at in (0..2500).map(Timestamp) {
+            let event = Event {
+                job,
+                at,
+                instance: None,
+                state: None,
+                reason: Reason::new(ReasonCode::Running),
+                hostname: None,
+                task: None,
+            };
+            let cursor = EventCursor {
+                at,
+                owner: Role::ResourceManager,
+                stamp: 1,
+                index: 0,
+            };
+            store.events.push((cursor, event));
+        }
+        let asked = |token: &str| PageRequest {
+            size: 3,
+            token: token.to_owned(),
+        };
+        let first = page(&mut store, job, asked("")).unwrap();
+        assert_eq!((times(&first), first.total), (vec![2499, 2498, 2497], Some(2500)));
+        let second = page(&mut store, job, asked(&first.next.unwrap())).unwrap();
+        assert_eq!(times(&second), [2496, 2495, 2494]);
+        let wrong = page::seal(&format!("events {job}"), "yesterday");
+        let refused = page(&mut store, job, asked(&wrong)).unwrap_err();
+        assert_eq!(refused.reason, ErrorReason::TokenInvalid);
+    }
 
     #[test]
     fn cursors_read_back() {

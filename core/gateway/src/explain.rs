@@ -190,6 +190,9 @@ fn advice(reason: &Reason, pool: &str) -> String {
             "start a resource manager, or mend its way to the cluster's shard".to_owned()
         }
         ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
+        ReasonCode::RowUnread => {
+            "a stored row of it cannot be read: use the build that wrote it, or delete the row if it is damaged".to_owned()
+        }
         ReasonCode::KillsOff => {
             "see `echelon control show` for who switched kills off and why; `echelon control kills on` lets them go on"
                 .to_owned()

@@ -3,16 +3,19 @@
 use crate::ask;
 use crate::error::ApiError;
 use crate::lookup;
-use crate::page::{self, Page, PageRequest};
+use crate::page::{self, First, Page, PageRequest};
 use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::rollouts;
 use crate::schedules;
-use crate::view::{Federation, JobView};
-use echelon_core_model::job::{Head, JobFilter};
+use crate::view::{Federation, JobView, state};
+use echelon_core_model::job::{Head, JobFilter, Progress};
 use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{JobId, Timestamp};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
+use std::fmt;
 
 /// One job.
 ///
@@ -59,41 +62,173 @@ pub async fn whole<F: Facts>(facts: &F, head: Head, now: Timestamp) -> Result<Jo
     Ok(view.with_parts(&assignment, &federation, now))
 }
 
-/// A page of jobs, in storage's order. Where pools are, the filter need not say.
+/// A page of jobs in storage's order, for whoever reads all pages.
+///
+/// # Errors
+/// A wrong page token or size, or storage.
+pub async fn all_jobs<F: Facts>(
+    facts: &F,
+    filter: JobFilter,
+    page: PageRequest,
+) -> Result<Page<JobView>, ApiError> {
+    let limit = page.limit()?;
+    let asked = format!("all jobs {filter:?}");
+    let after = page.place(&asked, |p| p.parse::<JobId>().ok())?;
+    let (filter, paths) = placed(facts, filter).await?;
+    let (rows, unread) = rows(facts, &filter, after, limit.saturating_add(1)).await?;
+    let mut cut = page::cut(rows, limit, &asked, |(head, _)| head.job.to_string());
+    cut.unread = unread.into_iter().collect();
+    shown(facts, cut, &paths).await
+}
+
+/// A page of jobs: those that have not ended first, then the others, in each half the newest first. All jobs that pass
+/// are looked at for each page, and counted; only a page of them is kept. What changes during the look may be seen as it
+/// was or as it is; a job that ends between two pages may be on both, and none is missed.
 ///
 /// # Errors
 /// A wrong page token or size, or storage.
 pub async fn list_jobs<F: Facts>(
     facts: &F,
-    mut filter: JobFilter,
+    filter: JobFilter,
     page: PageRequest,
 ) -> Result<Page<JobView>, ApiError> {
     let limit = page.limit()?;
     let asked = format!("jobs {filter:?}");
-    let after = match page.position(&asked)? {
-        None => None,
-        // The sum over the token holds, so it is ours.
-        Some(position) => position.parse::<JobId>().ok(),
+    let from = page.place(&asked, Order::read)?;
+    let (filter, paths) = placed(facts, filter).await?;
+    let mut first = First::page(limit);
+    let (mut after, mut unread) = (None, BTreeSet::new());
+    loop {
+        let (rows, not_understood) = rows(facts, &filter, after, SCAN).await?;
+        unread.extend(not_understood);
+        let is_last = rows.len() < usize::try_from(SCAN).unwrap_or(usize::MAX);
+        after = rows.last().map(|(head, _)| head.job);
+        for (head, progress) in rows {
+            let order = Order::of(&head, progress.as_ref());
+            let wanted = from.is_none_or(|from| order > from);
+            first.look(
+                Ordered {
+                    order,
+                    row: (head, progress),
+                },
+                wanted,
+            );
+        }
+        if is_last {
+            break;
+        }
+    }
+    let cut = first.cut(limit, &asked, |found| found.order.to_string());
+    let cut = Page {
+        items: cut.items.into_iter().map(|found| found.row).collect(),
+        next: cut.next,
+        total: cut.total,
+        unread: unread.into_iter().collect(),
     };
+    shown(facts, cut, &paths).await
+}
+
+/// Rows read at once where all are looked at.
+const SCAN: u32 = 1000;
+
+type Row = (Head, Option<Progress>);
+
+/// Where a job stands in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
+    ended: bool,
+    /// Ids are ordered by time of creation.
+    newest: Reverse<JobId>,
+}
+
+impl Order {
+    fn of(head: &Head, progress: Option<&Progress>) -> Self {
+        Self {
+            ended: state(progress).is_ended(),
+            newest: Reverse(head.job),
+        }
+    }
+
+    fn read(position: &str) -> Option<Self> {
+        let (half, job) = position.split_once(' ')?;
+        let ended = match half {
+            "ended" => true,
+            "unended" => false,
+            _ => return None,
+        };
+        Some(Self {
+            ended,
+            newest: Reverse(job.parse().ok()?),
+        })
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let half = if self.ended { "ended" } else { "unended" };
+        write!(f, "{half} {}", self.newest.0)
+    }
+}
+
+/// A row in its place; the place alone decides the order.
+struct Ordered {
+    order: Order,
+    row: Row,
+}
+
+impl PartialEq for Ordered {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order.cmp(&other.order)
+    }
+}
+
+/// The filter with where pools are, which a caller need not say.
+async fn placed<F: Facts>(facts: &F, mut filter: JobFilter) -> Result<(JobFilter, PoolPaths), ApiError> {
     filter.paths = PoolPaths::of(&ask::shown_pools(facts).await?);
     let paths = filter.paths.clone();
-    let query = Query::Jobs {
-        filter,
-        after,
-        limit: limit.saturating_add(1),
-    };
-    let Answer::Jobs(rows) = ask::read(facts, query, Consistency::Quorum, "the jobs").await? else {
-        return Err(ask::broken_conflict("the jobs"));
-    };
+    Ok((filter, paths))
+}
+
+/// Rows after a job, and those of their buckets that cannot be understood.
+async fn rows<F: Facts>(
+    facts: &F,
+    filter: &JobFilter,
+    after: Option<JobId>,
+    limit: u32,
+) -> Result<(Vec<Row>, BTreeSet<String>), ApiError> {
+    let filter = filter.clone();
+    let query = Query::Jobs { filter, after, limit };
+    match ask::read_some(facts, query, Consistency::Quorum, "the jobs").await? {
+        (Answer::Jobs(rows), unread) => Ok((rows, unread.iter().map(ToString::to_string).collect())),
+        _ => Err(ask::broken_conflict("the jobs")),
+    }
+}
+
+async fn shown<F: Facts>(facts: &F, rows: Page<Row>, paths: &PoolPaths) -> Result<Page<JobView>, ApiError> {
     let federation = Federation::read(facts).await?;
-    let cut = page::cut(rows, limit, &asked, |(head, _)| head.job.to_string());
-    let items = cut
-        .items
-        .into_iter()
-        .map(|(head, progress)| JobView::new(head, None, progress, &federation).in_tree(&paths))
-        .collect();
+    let view = |(head, progress)| JobView::new(head, None, progress, &federation).in_tree(paths);
     Ok(Page {
-        items,
-        next: cut.next,
+        items: rows.items.into_iter().map(view).collect(),
+        next: rows.next,
+        total: rows.total,
+        unread: rows.unread,
     })
 }
+
+#[cfg(test)]
+#[path = "jobs_tests.rs"]
+mod tests;

@@ -62,6 +62,7 @@ async fn latest_of_name<F: Facts>(facts: &F, name: &str) -> Result<Option<Head>,
         ..JobFilter::default()
     };
     let mut best: Option<Head> = None;
+    let mut unread = Vec::new();
     let mut after: Option<JobId> = None;
     loop {
         let query = Query::Jobs {
@@ -69,10 +70,12 @@ async fn latest_of_name<F: Facts>(facts: &F, name: &str) -> Result<Option<Head>,
             after,
             limit: SCAN,
         };
-        let Answer::Jobs(rows) = ask::read(facts, query, Consistency::Quorum, "jobs of that name").await?
-        else {
-            return Err(ask::broken_conflict("jobs of that name"));
+        let what = "the job of that name";
+        let read = ask::read_some(facts, query, Consistency::Quorum, what).await?;
+        let (Answer::Jobs(rows), rest) = read else {
+            return Err(ask::broken_conflict(what));
         };
+        unread.extend(rest);
         let full = rows.len() >= usize::try_from(SCAN).unwrap_or(usize::MAX);
         after = rows.last().map(|(head, _)| head.job);
         for (head, _) in rows.into_iter().filter(|(h, _)| h.name == name && !h.void) {
@@ -81,7 +84,13 @@ async fn latest_of_name<F: Facts>(facts: &F, name: &str) -> Result<Option<Head>,
             }
         }
         if !full {
-            return Ok(best);
+            // A row that cannot be understood may be of that name.
+            let unknown = best.is_none() && !unread.is_empty();
+            return if unknown {
+                Err(ask::unreadable("the job of that name", &unread))
+            } else {
+                Ok(best)
+            };
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::error::{ApiError, ErrorReason};
 use echelon_core_model::bucket::fnv1a;
+use std::collections::BinaryHeap;
 
 /// Items of a page when nobody says.
 const DEFAULT: u32 = 100;
@@ -25,6 +26,10 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// For the next page; `None`: this was the last.
     pub next: Option<String>,
+    /// How many there are on all pages, where that was counted.
+    pub total: Option<u64>,
+    /// Rows that would belong to it and cannot be understood, in words.
+    pub unread: Vec<String>,
 }
 
 impl PageRequest {
@@ -43,6 +48,27 @@ impl PageRequest {
         }
     }
 
+    /// That the token is none of this list.
+    #[must_use]
+    pub fn wrong_token() -> ApiError {
+        ApiError::field(
+            "page_token",
+            "is not a token of this list; begin again without one and keep all other fields as they were",
+        )
+        .because(ErrorReason::TokenInvalid)
+    }
+
+    /// What the position in the token says, `None` for the first page.
+    ///
+    /// # Errors
+    /// When the token was not given for the same list, or says nothing that is understood.
+    pub fn place<T>(&self, asked: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ApiError> {
+        match self.position(asked)? {
+            None => Ok(None),
+            Some(position) => read(&position).map(Some).ok_or_else(Self::wrong_token),
+        }
+    }
+
     /// The position in the token, `None` for the first page.
     ///
     /// # Errors
@@ -51,13 +77,8 @@ impl PageRequest {
         if self.token.is_empty() {
             return Ok(None);
         }
-        open(asked, &self.token).map(Some).ok_or_else(|| {
-            ApiError::field(
-                "page_token",
-                "is not a token of this list; begin again without one and keep all other fields as they were",
-            )
-            .because(ErrorReason::TokenInvalid)
-        })
+        let open = open(asked, &self.token);
+        open.map(Some).ok_or_else(Self::wrong_token)
     }
 }
 
@@ -90,6 +111,46 @@ pub fn open(asked: &str, token: &str) -> Option<String> {
     (sum(asked, &position) == given).then_some(position)
 }
 
+/// The first items of a list in its order, of however many are looked at: no more are kept than a page needs.
+pub struct First<T> {
+    keep: usize,
+    kept: BinaryHeap<T>,
+    seen: u64,
+}
+
+impl<T: Ord> First<T> {
+    /// Keeps a page and one more, so that it is known whether another one follows.
+    #[must_use]
+    pub fn page(limit: u32) -> Self {
+        Self {
+            keep: usize::try_from(limit).unwrap_or(usize::MAX).saturating_add(1),
+            kept: BinaryHeap::new(),
+            seen: 0,
+        }
+    }
+
+    /// Looks at an item; `wanted` says whether it belongs on this page or a later one.
+    pub fn look(&mut self, item: T, wanted: bool) {
+        self.seen += 1;
+        if !wanted {
+            return;
+        }
+        self.kept.push(item);
+        if self.kept.len() > self.keep {
+            self.kept.pop();
+        }
+    }
+
+    /// The page with the number of all items that were looked at.
+    #[must_use]
+    pub fn cut(self, limit: u32, asked: &str, position: impl Fn(&T) -> String) -> Page<T> {
+        Page {
+            total: Some(self.seen),
+            ..cut(self.kept.into_sorted_vec(), limit, asked, position)
+        }
+    }
+}
+
 /// Cuts a list that was read with one item more than the page holds.
 #[must_use]
 pub fn cut<T>(mut items: Vec<T>, limit: u32, asked: &str, position: impl Fn(&T) -> String) -> Page<T> {
@@ -100,7 +161,12 @@ pub fn cut<T>(mut items: Vec<T>, limit: u32, asked: &str, position: impl Fn(&T) 
         .last()
         .filter(|_| more)
         .map(|last| seal(asked, &position(last)));
-    Page { items, next }
+    Page {
+        items,
+        next,
+        total: None,
+        unread: Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +206,21 @@ mod tests {
             [0, 1, 1000, 5000, -1].map(limit),
             [Some(100), Some(1), Some(1000), Some(1000), None]
         );
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_of_any_list_are_those_of_the_sorted_one(list in prop::collection::vec(0_u16..50, 0..40), limit in 1_u32..9, from in 0_u16..50) {
+            let mut first = First::page(limit);
+            list.iter().for_each(|n| first.look(*n, *n >= from));
+            let page = first.cut(limit, "x", ToString::to_string);
+            let mut sorted: Vec<u16> = list.iter().copied().filter(|n| *n >= from).collect();
+            sorted.sort_unstable();
+            prop_assert_eq!(page.next.is_some(), sorted.len() > limit as usize);
+            sorted.truncate(limit as usize);
+            prop_assert_eq!(page.items, sorted);
+            prop_assert_eq!(page.total, Some(list.len() as u64));
+        }
     }
 
     #[test]

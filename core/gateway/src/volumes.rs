@@ -71,6 +71,8 @@ pub async fn list_volumes<F: Facts>(
     Ok(Page {
         items,
         next: hosts.next,
+        total: None,
+        unread: Vec::new(),
     })
 }
 

@@ -14,6 +14,7 @@ use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::restart::GroupRestarts;
 use crate::rollout::Rollout;
+use crate::store::Leadership;
 use crate::time::{Span, Timestamp};
 use crate::volume::VolumeWish;
 use std::collections::BTreeMap;
@@ -52,6 +53,9 @@ pub struct Directive {
 /// What a directive orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
+    /// The leadership that the stream's opener took, as it is stored: the first order of a stream. Before it
+    /// is compared with storage nothing of the stream is obeyed.
+    Hello(Leadership),
     /// Begin a full report now.
     Report,
     /// What is wanted of these groups at this cluster. A group that is not named keeps what it has (law 1).

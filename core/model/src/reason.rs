@@ -71,6 +71,9 @@ impl fmt::Display for Reason {
             detail,
         } = self;
         f.write_str(code.sentence())?;
+        if let ReasonCode::Newer(number) = code {
+            write!(f, " ({number})")?;
+        }
         if let Some(Shortfall { kind, have, need }) = shortfall.as_deref() {
             write!(
                 f,
@@ -89,6 +92,16 @@ impl fmt::Display for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_of_a_newer_version_says_its_number() {
+        let reason = Reason::new(ReasonCode::from_number(412));
+        assert_eq!(reason.to_string(), "a reason of a newer version (412)");
+        assert_eq!(
+            reason.at("host h1").to_string(),
+            "a reason of a newer version (412) (host h1)"
+        );
+    }
 
     #[test]
     fn a_reason_says_what_was_asked_and_where() {

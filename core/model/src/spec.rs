@@ -198,7 +198,7 @@ impl JobSpec {
             gang: None,
             rules: Box::default(),
             on_unreachable: defaults::on_unreachable(kind),
-            on_cluster_loss: defaults::on_cluster_loss(kind),
+            on_cluster_loss: defaults::ON_CLUSTER_LOSS,
             update: UpdatePolicy::DEFAULT,
             groups: Vec::new(),
         }
@@ -374,17 +374,8 @@ pub mod defaults {
         }
     }
 
-    /// The same of a silent cluster's runs.
-    #[must_use]
-    pub const fn on_cluster_loss(kind: JobKind) -> OnSilence {
-        match kind {
-            JobKind::Stateful | JobKind::Daemon => OnSilence::Wait,
-            JobKind::Batch | JobKind::Service => ON_CLUSTER_LOSS,
-        }
-    }
-
-    /// A silent cluster's runs are replaced after this (section 5).
-    pub const ON_CLUSTER_LOSS: OnSilence = OnSilence::Replace(Span::minutes(15));
+    /// A lost cluster's runs wait for it: they are not started elsewhere yet.
+    pub const ON_CLUSTER_LOSS: OnSilence = OnSilence::Wait;
     /// Restarts take one instance at a time.
     pub const MAX_UNAVAILABLE: Amount = Amount::Count(1);
     /// A probe asks at once: failures before the first success are forgiven for the grace.

@@ -3,8 +3,10 @@
 //! compare-and-set, owned ones only by one leader, each write stamped `epoch << 40 | sequence`.
 
 mod op;
+mod unread;
 
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId, OpResult, Query, Write};
+pub use unread::{Reading, RowSubject, UnreadRow};
 
 use crate::cluster::MassLoss;
 use crate::drain::Drains;
@@ -17,6 +19,7 @@ use crate::run::RunState;
 use crate::time::{Span, Timestamp};
 use crate::volume::VolumeWish;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Who owns facts, and who may lead.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +41,18 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// The stamp of two stored numbers, if there can be one: an epoch below `Epoch::END` (0: none yet), a
+    /// sequence below 2^40.
+    #[must_use]
+    pub fn of_stored(epoch: i64, sequence: i64) -> Option<Self> {
+        let epoch = u64::try_from(epoch).ok().filter(|e| *e < Epoch::END)?;
+        let sequence = u64::try_from(sequence).ok().filter(|s| *s < 1 << 40)?;
+        Some(Self {
+            epoch: Epoch(epoch),
+            sequence,
+        })
+    }
+
     /// The stored timestamp: `epoch << 40 | sequence`, positive in 64 signed bits while the epoch is below `Epoch::END`.
     #[must_use]
     pub fn packed(self) -> i64 {
@@ -69,6 +84,24 @@ pub struct Leadership {
     pub epoch: Epoch,
     /// A text unique to the process that took it.
     pub holder: String,
+    /// Drawn when it was taken: a process that says it took the leadership, or was told by the one that did. 0 before the
+    /// first leader.
+    pub proof: u64,
+}
+
+impl Leadership {
+    /// The one that a process takes. The proof follows from the process' seed, which is drawn at its start, and tells
+    /// nothing of it.
+    #[must_use]
+    pub fn taken(epoch: Epoch, holder: &str, seed: u64) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (seed, epoch.0, holder).hash(&mut hasher);
+        Self {
+            epoch,
+            holder: holder.to_owned(),
+            proof: hasher.finish().max(1),
+        }
+    }
 }
 
 /// Who holds a name.

@@ -58,8 +58,17 @@ pub enum Alarm {
         /// The epoch in the membership.
         published: Epoch,
     },
+    /// A shard said what cannot be. Nothing that it says is heard for a while; the other clusters go on.
+    ShardSetAside {
+        /// Its cluster.
+        cluster: ClusterId,
+        /// What it said.
+        why: String,
+    },
     /// A job's head is gone although nobody deleted it. The job is kept.
     HeadMissing(JobId),
+    /// A row cannot be understood. The job that it is about is set aside, or the read of it is made again.
+    Unread(String),
     /// The stored picture breaks a rule; what it touches is left alone.
     Broken(String),
 }
@@ -72,9 +81,18 @@ impl fmt::Display for Alarm {
                 "storage was rolled back: it knows resource manager epoch {stored}, the membership has seen {published}; \
                  nothing is assigned or granted until `echelon storage resume`"
             ),
+            Self::ShardSetAside { cluster, why } => write!(
+                f,
+                "the shard of cluster {cluster} is set aside: {why}; what runs there is kept, nothing new is granted there, and its shard is \
+                 asked again in a minute: look at the log and the build of the process that leads it, and end it if another one should lead"
+            ),
             Self::HeadMissing(job) => write!(
                 f,
                 "the head of job {job} is gone from storage although nobody deleted it; what runs of it is kept"
+            ),
+            Self::Unread(row) => write!(
+                f,
+                "{row} Nothing of its job is assigned, granted or moved by this build, and what runs of it is kept: use the build that wrote it, or delete the row if it is damaged"
             ),
             Self::Broken(what) => write!(f, "the stored assignments break a rule: {what}"),
         }

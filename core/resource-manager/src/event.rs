@@ -32,6 +32,13 @@ pub enum Event {
     },
     /// A shard told something.
     Report(LinkId, Report),
+    /// Something came over a stream that cannot be understood.
+    Unreadable {
+        /// The stream.
+        link: LinkId,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A stream has closed.
     ShardClosed {
         /// The stream.

@@ -51,6 +51,7 @@ mod plan;
 mod pools;
 mod preempt;
 mod progress;
+mod quarantine;
 mod ranges;
 mod reads;
 mod recover;
@@ -66,6 +67,7 @@ mod starved;
 mod store;
 mod tombstones;
 mod unplaced;
+mod unread;
 mod waiting;
 
 pub use check::{Broken, check};

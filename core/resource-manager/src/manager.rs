@@ -98,6 +98,10 @@ pub struct ResourceManager {
     /// Pools that are to go, and since when this leader has known it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
     pub(crate) numbers: Numbers,
+    /// Jobs of which a row cannot be understood.
+    pub(crate) aside: BTreeSet<JobId>,
+    /// Rows that cannot be understood and were told, by table and key.
+    pub(crate) told_rows: BTreeSet<(&'static str, String)>,
 }
 
 /// Whose turn it was, of those that are looked at some at a time.
@@ -196,6 +200,8 @@ impl ResourceManager {
             openings: Openings::new(),
             leaving_pools: BTreeMap::new(),
             numbers: Numbers::default(),
+            aside: BTreeSet::new(),
+            told_rows: BTreeSet::new(),
         }
     }
 
@@ -218,6 +224,7 @@ impl ResourceManager {
             Event::Elected { published } => self.elected(published, now, out),
             Event::Deposed => self.forget(),
             Event::Storage(id, result) => {
+                let result = self.tell_unread(id, result, out);
                 if let Some(asked) = self.ops.finish(id, &result, now) {
                     self.stored(asked, result, now, out);
                 }
@@ -233,17 +240,25 @@ impl ResourceManager {
             }
             _ if self.phase == Phase::Follower => {}
             Event::ShardOpened { cluster, link } => {
-                reports::opened(&mut self.picture, &cluster, link, now);
-                self.ask(&cluster, now, out);
-                self.tell_control(&cluster, out);
-                self.due = true;
-                self.dirty.extend(self.picture.live().map(|(id, _)| id));
+                if !self.is_quarantined(&cluster, now) {
+                    reports::opened(&mut self.picture, &cluster, link, now);
+                    self.greet(&cluster, out);
+                    self.ask(&cluster, now, out);
+                    self.tell_control(&cluster, out);
+                    self.due = true;
+                    self.dirty.extend(self.picture.live().map(|(id, _)| id));
+                }
             }
             Event::ShardClosed { link } => {
                 reports::closed(&mut self.picture, link);
                 self.due = true;
             }
             Event::Report(link, report) => self.heard(link, report, now, out),
+            Event::Unreadable { link, why } => {
+                if let Some(cluster) = reports::cluster_of(&self.picture, link) {
+                    self.quarantine(&cluster, why, now, out);
+                }
+            }
             Event::Hint(job) => self.read_head(job, now, out),
             Event::PoolsHint => {
                 self.read_pools(now, out);
@@ -264,6 +279,11 @@ impl ResourceManager {
         out: &mut Vec<Effect>,
     ) {
         let cluster = report.cluster.clone();
+        if let Some(of) = reports::false_name(&self.picture, link, &report) {
+            let why = format!("it reports as the shard of cluster {cluster}");
+            self.quarantine(&of, why, now, out);
+            return;
+        }
         let known = self.is_heard(&cluster);
         let Some(heard) = reports::heard(&mut self.picture, link, report, now) else {
             return;
@@ -272,8 +292,7 @@ impl ResourceManager {
             self.write_held_by(&cluster);
         }
         if let Some(newer) = heard.superseded.filter(|e| *e > self.epoch) {
-            let why = format!("the shard of cluster {cluster} obeys resource manager epoch {newer}");
-            self.step_down(why, out);
+            self.check_epoch(&cluster, newer, now, out);
             return;
         }
         if heard.ask {
@@ -373,6 +392,8 @@ impl ResourceManager {
         self.children.clear();
         self.openings.clear();
         self.leaving_pools.clear();
+        self.aside.clear();
+        self.told_rows.clear();
         self.due = false;
         self.all_read = false;
         self.numbers = Numbers::default();

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::effect::Effect;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{JobId, Span, Timestamp};
+use echelon_core_model::{ClusterId, Epoch, JobId, Span, Timestamp};
 use std::collections::BTreeMap;
 
 /// What an operation is for.
@@ -15,6 +15,8 @@ pub enum Purpose {
     TakeEpoch,
     /// Reads the own epoch again.
     ConfirmEpoch,
+    /// Reads the own epoch because a shard says that it obeys a newer one.
+    CheckEpoch(ClusterId, Epoch),
     /// Raises a partition's epoch.
     RaisePartition(u16),
     /// Reads a partition.
@@ -114,6 +116,12 @@ impl Ops {
     #[must_use]
     pub fn has(&self, purpose: &Purpose) -> bool {
         self.pending.values().any(|p| p.purpose == *purpose)
+    }
+
+    /// What one under way is for.
+    #[must_use]
+    pub fn purpose(&self, id: OpId) -> Option<&Purpose> {
+        self.pending.get(&id).map(|p| &p.purpose)
     }
 
     /// Starts one.

@@ -127,6 +127,8 @@ pub struct ClusterView {
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
     /// Its parts of pool reservations.
     pub parts: GivenParts,
+    /// Until when its shard is set aside, since it said what cannot be.
+    pub quarantine: Option<Timestamp>,
 }
 
 impl ClusterView {

@@ -145,7 +145,7 @@ impl ResourceManager {
                 self.due = true;
                 self.picture.set_pools(tree);
             }
-            (Purpose::Clusters, Answer::Clusters(rows)) => self.clusters_read(rows, out),
+            (Purpose::Clusters, Answer::Clusters(rows)) => self.clusters_read(rows, now, out),
             (Purpose::Control, Answer::Control(control)) => self.control_read(control, out),
             (Purpose::ClusterStates, Answer::ClusterStates(rows)) => {
                 for row in rows {
@@ -177,7 +177,7 @@ impl ResourceManager {
     /// A head, from wherever it was read. Only a newer one says anything.
     pub(crate) fn head_read(&mut self, head: Head, now: Timestamp, out: &mut Vec<Effect>) {
         let id = head.job;
-        if self.is_tombstone(&head) {
+        if self.aside.contains(&id) || self.is_tombstone(&head) {
             return;
         }
         self.note_origin(&head);
@@ -275,7 +275,7 @@ impl ResourceManager {
         self.due = true;
     }
 
-    fn clusters_read(&mut self, rows: Vec<Cluster>, out: &mut Vec<Effect>) {
+    fn clusters_read(&mut self, rows: Vec<Cluster>, now: Timestamp, out: &mut Vec<Effect>) {
         for row in rows {
             let view = self.picture.clusters.entry(row.id.clone()).or_default();
             let newer = view
@@ -299,7 +299,8 @@ impl ResourceManager {
         }
         // Asked for again while there is no stream: any effect may be lost.
         for (id, view) in &self.picture.clusters {
-            if view.link.is_none() && view.row.as_ref().is_some_and(|r| r.wish != Wish::Left) {
+            let is_heard = view.quarantine.is_none_or(|until| until <= now);
+            if is_heard && view.link.is_none() && view.row.as_ref().is_some_and(|r| r.wish != Wish::Left) {
                 out.push(Effect::Watch(id.clone()));
             }
         }

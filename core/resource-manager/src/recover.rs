@@ -33,10 +33,7 @@ impl ResourceManager {
             self.phase = Phase::Frozen(now);
             return;
         }
-        let next = Leadership {
-            epoch: stored.epoch.next(),
-            holder: self.config.holder.clone(),
-        };
+        let next = Leadership::taken(stored.epoch.next(), &self.config.holder, self.config.seed);
         if next.epoch.0 >= Epoch::END {
             self.step_down(
                 format!("epoch {} may not be used: epochs are spent", next.epoch),
@@ -77,6 +74,7 @@ impl ResourceManager {
             .map(|(id, _)| id.clone())
             .collect();
         for cluster in open {
+            self.greet(&cluster, out);
             self.ask(&cluster, now, out);
         }
         self.recover_on(now, out);
@@ -221,8 +219,13 @@ impl ResourceManager {
         }
     }
 
+    /// Whether a stored leadership is this one.
+    pub(crate) fn stands(&self, stored: &Leadership) -> bool {
+        stored.epoch == self.epoch && stored.holder == self.config.holder
+    }
+
     pub(crate) fn epoch_confirmed(&mut self, stored: &Leadership, out: &mut Vec<Effect>) {
-        if stored.epoch == self.epoch && stored.holder == self.config.holder {
+        if self.stands(stored) {
             self.timers.confirmed = self.timers.confirm_asked;
         } else {
             self.step_down(
@@ -249,6 +252,9 @@ impl ResourceManager {
             }
             (Purpose::TakeEpoch, OpResult::Decided(d)) => self.epoch_decided(op, d, now, out),
             (Purpose::ConfirmEpoch, OpResult::Answer(Answer::Leadership(l))) => self.epoch_confirmed(&l, out),
+            (Purpose::CheckEpoch(cluster, newer), OpResult::Answer(Answer::Leadership(l))) => {
+                self.epoch_checked((&cluster, newer), &l, now, out);
+            }
             (Purpose::RaisePartition(p), OpResult::Decided(d)) => self.partition_raised(p, d, now, out),
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),
             // Whoever came first, the tree is another one now.
@@ -260,7 +266,9 @@ impl ResourceManager {
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
             (Purpose::PutBid(job), OpResult::Decided(d)) => self.bid_put((job, op), d, now, out),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
-            (purpose, OpResult::Answer(answer)) => self.read(purpose, answer, now, out),
+            (purpose, OpResult::Answer(answer) | OpResult::Partial(answer, _)) => {
+                self.read(purpose, answer, now, out);
+            }
             // An answer that does not belong to its question is no answer; the next re-read asks again.
             _ => {}
         }

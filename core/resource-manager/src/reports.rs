@@ -41,6 +41,25 @@ pub fn closed(picture: &mut Picture, link: LinkId) -> Option<ClusterId> {
     Some(id.clone())
 }
 
+/// The cluster of a stream.
+#[must_use]
+pub fn cluster_of(picture: &Picture, link: LinkId) -> Option<ClusterId> {
+    let mut clusters = picture.clusters.iter();
+    clusters
+        .find(|(_, view)| view.link == Some(link))
+        .map(|(id, _)| id.clone())
+}
+
+/// The cluster of a stream over which a report came that names another one.
+#[must_use]
+pub fn false_name(picture: &Picture, link: LinkId, report: &Report) -> Option<ClusterId> {
+    let named = picture.clusters.get(&report.cluster);
+    if named.is_some_and(|view| view.link == Some(link)) {
+        return None;
+    }
+    cluster_of(picture, link)
+}
+
 /// Takes a report in; `None` when it is not to be believed.
 pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp) -> Option<Heard> {
     let view = picture.clusters.get_mut(&report.cluster)?;

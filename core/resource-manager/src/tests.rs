@@ -28,3 +28,4 @@ mod shard;
 mod states;
 mod tombstones;
 mod unplaced;
+mod unread;

@@ -48,7 +48,7 @@ impl Shard {
             self.journal.touch(Lane::OWN, self.now, Span::ZERO);
         }
         let obeyed = self.parts_obeyed();
-        let links: Vec<_> = self.links.keys().copied().collect();
+        let links = self.links.proven();
         self.enqueue(links.into_iter().map(|l| (l, obeyed.clone())).collect());
     }
 

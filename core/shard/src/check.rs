@@ -69,7 +69,7 @@ pub fn check(shard: &Shard) -> Vec<Broken> {
     let mut out = shard.faults.clone();
     let mut used: BTreeMap<HostId, Resources> = BTreeMap::new();
     for group in shard.picture.groups.values() {
-        if shard.picture.complete && !group.served {
+        if shard.picture.complete && !group.served && group.set_aside.is_none() {
             out.push(Broken::Unserved(group.job(), group.name().clone()));
         }
         for (n, record) in group.records() {

@@ -6,12 +6,15 @@ use crate::event::LinkId;
 use crate::group::{Wish, ranges_at};
 use crate::held::Heard;
 use crate::journal::Lane;
+use crate::purpose::Purpose;
 use crate::{Phase, Shard};
 use echelon_core_jobs::{Standing, is_being_preempted, is_given_back, standing};
 use echelon_core_model::directive::{Directive, Grant, Order, ReportPart, SliceOrder};
 use echelon_core_model::instance::Stopping;
+use echelon_core_model::job::{Desired, Head};
+use echelon_core_model::store::{Consistency, Op, Query};
 use echelon_core_model::time::Span;
-use echelon_core_model::{AssignedRange, Epoch, Generation, InstanceNumber, ReasonCode, Timestamp};
+use echelon_core_model::{AssignedRange, Epoch, Generation, InstanceNumber, JobId, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Directives held until they may be obeyed. More are dropped: the resource manager repeats what it wants.
@@ -35,9 +38,9 @@ impl Orders {
 }
 
 impl Shard {
-    /// Takes a directive in; it is obeyed at once, or as soon as that is allowed.
-    pub(crate) fn on_directive(&mut self, link: LinkId, directive: Directive) {
-        if self.orders.held.len() < HELD && self.links.contains_key(&link) {
+    /// Takes a directive of a proven stream in; it is obeyed at once, or as soon as that is allowed.
+    pub(crate) fn take_directive(&mut self, link: LinkId, directive: Directive) {
+        if self.orders.held.len() < HELD {
             self.orders.held.push_back((link, directive));
         }
         self.obey_held();
@@ -103,6 +106,8 @@ impl Shard {
                 at,
                 order,
             }),
+            // The first message of a stream is taken before.
+            Order::Hello(_) => {}
             Order::Report => self.report_fully(link),
             Order::AcceptLoss(number) => self.accept_loss(number),
             Order::Drains(drains) => self.obey_drains(drains),
@@ -113,10 +118,11 @@ impl Shard {
             Order::Archive(job) => {
                 self.archived.insert(job);
                 for number in self.picture.groups_of(job) {
-                    if let Some(group) = self.picture.groups.get_mut(&number) {
+                    let group = self.picture.groups.get_mut(&number);
+                    if let Some(group) = group.filter(|g| g.set_aside.is_none()) {
                         group.archive = true;
+                        self.picture.restless.insert(number);
                     }
-                    self.picture.restless.insert(number);
                 }
             }
         }
@@ -145,7 +151,12 @@ impl Shard {
             group.update_below = order.update_below;
         }
         let ranges = ranges_at(&order.ranges, &self.config.cluster);
-        self.want(number, wish, Some(ranges), heard_at);
+        if self.is_news_of_a_stop(number, &wish) {
+            self.confirm_stop(order.job);
+            self.assign_ranges(number, ranges);
+        } else {
+            self.want(number, wish, Some(ranges), heard_at);
+        }
         if reaches {
             self.adopt_group(number);
         }
@@ -154,6 +165,37 @@ impl Shard {
         }
         self.picture.restless.insert(number);
         self.picture.unreported.insert(number);
+    }
+
+    /// Whether an order wants an end that is not known to be wanted. What ends work is confirmed by storage:
+    /// such an order only has the stored head read.
+    fn is_news_of_a_stop(&self, number: u32, wish: &Wish) -> bool {
+        let group = self.picture.groups.get(&number);
+        let known = group.and_then(|g| g.wish.as_ref());
+        let older = known.is_some_and(|k| wish.head_version < k.head_version);
+        wish.goal.desired != Desired::Running && !older && known != Some(wish)
+    }
+
+    fn confirm_stop(&mut self, job: JobId) {
+        if self.confirming.insert(job) {
+            let query = Query::Head(job);
+            self.ask(Op::Read(query, Consistency::Quorum), Purpose::ConfirmStop(job));
+        }
+    }
+
+    /// The head of a job that an order wants to end: what it says counts, whatever was ordered.
+    pub(crate) fn on_confirmed_head(&mut self, job: JobId, head: Option<Head>, since: Timestamp) {
+        self.confirming.remove(&job);
+        self.on_head(job, head, since);
+    }
+
+    /// Takes in the ranges of a group of which nothing else is heard.
+    fn assign_ranges(&mut self, number: u32, ranges: Vec<AssignedRange>) {
+        let known = self.picture.groups.get(&number);
+        if known.is_some_and(|g| g.row.ranges != ranges) {
+            self.set_ranges(number, ranges);
+            self.adopt_group(number);
+        }
     }
 
     /// Takes in what is wanted of a group, as heard at `heard_at`, and whether that is new; what is older than what we know changes

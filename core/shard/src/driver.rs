@@ -9,13 +9,14 @@ use crate::control::Switch;
 use crate::daemons::Daemons;
 use crate::directive::Orders;
 use crate::drivers::Drivers;
-use crate::event::{Effect, Event, LinkId};
+use crate::event::{Effect, Event};
 use crate::gangs::Gangs;
 use crate::journal::Journal;
 use crate::keep::Keeping;
 use crate::kill::Kills;
 use crate::loss::Losses;
 use crate::neighbours::Loners;
+use crate::openers::{Openers, Proof};
 use crate::ops::Ops;
 use crate::overdue::Overdue;
 use crate::pace::{Action, Paces};
@@ -73,7 +74,7 @@ pub struct Shard {
     pub(crate) random: Random,
     pub(crate) ops: Ops<Purpose>,
     /// Streams of resource managers; they stay when a leadership ends.
-    pub(crate) links: BTreeMap<LinkId, ()>,
+    pub(crate) links: Openers,
     pub(crate) published: Epoch,
     /// How fast mass actions go; over leaderships, too.
     pub(crate) paces: Paces,
@@ -124,6 +125,9 @@ pub struct Shard {
     pub(crate) unread_specs: BTreeMap<(JobId, u32), UnreadSpec>,
     pub(crate) refreshing: BTreeSet<JobId>,
     pub(crate) orders: Orders,
+    pub(crate) proof: Proof,
+    /// Jobs of which an order wants a stop that the stored head must confirm.
+    pub(crate) confirming: BTreeSet<JobId>,
     pub(crate) alone: Alone,
     pub(crate) claims: Claims,
     pub(crate) gangs: Gangs,
@@ -161,7 +165,7 @@ impl Shard {
         Self {
             random: Random::new(config.seed),
             ops,
-            links: BTreeMap::new(),
+            links: Openers::default(),
             published: Epoch(0),
             paces: Paces::new(timing.rates),
             now: Timestamp(0),
@@ -203,6 +207,8 @@ impl Shard {
             unread_specs: BTreeMap::new(),
             refreshing: BTreeSet::new(),
             orders: Orders::default(),
+            proof: Proof::default(),
+            confirming: BTreeSet::new(),
             alone: Alone::default(),
             claims: Claims::default(),
             gangs: Gangs::default(),
@@ -231,6 +237,7 @@ impl Shard {
         let old = std::mem::replace(self, fresh);
         self.random = old.random;
         self.links = old.links;
+        self.links.forget_proofs();
         self.published = old.published;
         self.paces = old.paces;
         self.now = old.now;
@@ -261,6 +268,7 @@ impl Shard {
             Event::Elected { published } => self.on_elected(published),
             Event::Deposed => self.reset(),
             Event::Storage(id, result) => {
+                let result = self.tell_unread(id, result);
                 let outcome = self.ops.answered(id, result, self.now);
                 self.on_storage(outcome);
             }
@@ -285,6 +293,7 @@ impl Shard {
         if self.phase >= Phase::Subscribing {
             self.keep_contact();
         }
+        self.prove_streams();
         self.keep_reading();
         self.tell_unread_specs();
         self.keep_control();

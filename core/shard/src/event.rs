@@ -67,6 +67,15 @@ pub enum Effect {
     Cluster(hosts::Call),
     /// Send to the resource manager at the other end of a stream.
     Report(LinkId, Report),
+    /// Read on from a stream: its opener is proven. Before, no more than its first message need be read.
+    Admit(LinkId),
+    /// End a stream, with what was sent over it before.
+    Refuse {
+        /// The stream.
+        link: LinkId,
+        /// Why, for people at both ends.
+        why: String,
+    },
     /// Choose hosts, on a worker thread, and answer with `Event::Placed`.
     Place(placement::Problem),
     /// Read the ends of the logs of a run that has ended and answer with `Event::Tails`.
@@ -123,6 +132,8 @@ pub enum Alarm {
     VolumeLeft(VolumeId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
     HeldQueueFull,
+    /// A row cannot be understood. What it is about is set aside, or the read of it is made again.
+    Unread(String),
     /// A version of a job's spec is wanted and cannot be read: what depends on it waits.
     SpecUnread {
         /// The job.
@@ -177,6 +188,10 @@ impl fmt::Display for Alarm {
             Self::VolumeLeft(id) => write!(
                 f,
                 "volume {id} was to be destroyed and its host does not come back; too many like it are awaited, and this one is not any more: should its host return, `echelon volume list` shows it and `echelon volume destroy` destroys it"
+            ),
+            Self::Unread(row) => write!(
+                f,
+                "{row} It is kept as it is, and nothing of its group is started, stopped or moved by this build: use the build that wrote it, or delete the row if it is damaged"
             ),
             Self::SpecUnread { job, version } => write!(
                 f,

@@ -4,6 +4,7 @@
 use crate::alone::Share;
 use crate::daemons::Homes;
 use crate::journal::Lane;
+use crate::unread::SetAside;
 use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::bucket::BLOCK_SIZE;
@@ -65,6 +66,8 @@ pub(crate) struct Group {
     pub(crate) row_lane: Lane,
     /// All buckets that it lies in are sealed and its goal is read. Before, nothing of it is decided, changed or told.
     pub(crate) served: bool,
+    /// A row of it cannot be understood: it is never served by this leader.
+    pub(crate) set_aside: Option<SetAside>,
     pub(crate) blocks: BTreeMap<u32, Cell>,
     pub(crate) wish: Option<Wish>,
     /// The spec of the wish, once it is read. Before, nothing is decided that depends on it.
@@ -128,6 +131,7 @@ impl Group {
             row_lane: Lane(row.bucket()),
             row,
             served: false,
+            set_aside: None,
             blocks: BTreeMap::new(),
             wish: None,
             spec: None,

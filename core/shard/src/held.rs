@@ -51,6 +51,12 @@ impl Held {
         self.orders.contains_key(&(group.job(), group.name().clone()))
     }
 
+    /// Drops the updates that wait for a group.
+    pub(crate) fn drop_updates(&mut self, key: &(JobId, GroupName)) {
+        let updates = self.updates.remove(key).unwrap_or_default();
+        self.n_updates -= updates.len();
+    }
+
     pub(crate) fn forget_link(&mut self, link: LinkId) {
         self.orders.retain(|_, heard| heard.link != link);
         self.postponed.retain(|heard| heard.link != link);
@@ -91,18 +97,16 @@ impl Shard {
         let hosts::Event::Update(status) = &event else {
             return Some(event);
         };
-        if !self.is_recovering() {
-            return Some(event);
-        }
         let Ok(MemberId { run, .. }) = status.task.parse() else {
             return Some(event);
         };
         let instance = run.instance;
-        if self
-            .picture
-            .group(instance.job, &instance.group)
-            .is_some_and(|g| g.served)
-        {
+        let group = self.picture.group(instance.job, &instance.group);
+        // Its record cannot be understood: the update stays unacknowledged, and Mesos sends it again to a leader that can.
+        if group.is_some_and(|g| g.set_aside.is_some()) {
+            return None;
+        }
+        if !self.is_recovering() || group.is_some_and(|g| g.served) {
             return Some(event);
         }
         if self.recovery.held.len() < self.config.timing.held_events {

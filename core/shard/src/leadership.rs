@@ -67,10 +67,7 @@ impl Shard {
         self.phase = Phase::TakingEpoch;
         let decision = Decision::TakeEpoch {
             role: self.role(),
-            next: Leadership {
-                epoch: next,
-                holder: self.config.holder.clone(),
-            },
+            next: Leadership::taken(next, &self.config.holder, self.config.seed),
             expected: stored.epoch,
         };
         self.ask(Op::Decide(decision), Purpose::TakeEpoch(next));

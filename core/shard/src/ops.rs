@@ -80,6 +80,11 @@ impl<P: Clone> Ops<P> {
         id
     }
 
+    /// What an operation under way is for.
+    pub(crate) fn purpose(&self, id: OpId) -> Option<&P> {
+        self.pending.get(&id).map(|p| &p.purpose)
+    }
+
     /// Takes a result in.
     pub(crate) fn answered(&mut self, id: OpId, result: OpResult, now: Timestamp) -> Outcome<P> {
         let OpResult::Failed(failure) = result else {

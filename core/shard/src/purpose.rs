@@ -32,6 +32,10 @@ pub(crate) enum Purpose {
     Adopt(JobId),
     /// A job's goal.
     Head(JobId),
+    /// The goal of a job that an order wants to end.
+    ConfirmStop(JobId),
+    /// What openers of streams must have taken.
+    Proof,
     /// A job's assignment, read again before a run of it begins.
     Refresh(JobId),
     /// A spec version.
@@ -63,6 +67,19 @@ impl Shard {
             }
             (Purpose::Logs, OpResult::Committed) => self.on_logs_stored(),
             (purpose, OpResult::Answer(answer)) => self.on_answer(purpose, since, answer),
+            (Purpose::Bucket(b), OpResult::Partial(Answer::Blocks(blocks, rows), unread))
+                if self.recovery.sealing.awaits(b) =>
+            {
+                self.on_bucket(b, blocks, rows, unread);
+            }
+            (Purpose::Standing(group), OpResult::Partial(_, rows)) => {
+                let row = rows.first().map(ToString::to_string).unwrap_or_default();
+                self.on_goal_unread(group, row);
+            }
+            // What depends on it waits, as for one that is not there.
+            (Purpose::Spec(job, version), OpResult::Unread(_)) => self.on_spec(job, version, None),
+            (Purpose::Goal(group), OpResult::Unread(row)) => self.on_goal_unread(group, row.to_string()),
+            (purpose, OpResult::Partial(answer, _)) => self.on_answer(purpose, since, answer),
             // An answer of another kind than was asked for proves nothing; a commit stays unknown until its lease ends.
             _ => {}
         }
@@ -78,7 +95,7 @@ impl Shard {
                 self.on_hosts(rows)
             }
             (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.recovery.sealing.awaits(b) => {
-                self.on_bucket(b, blocks, rows);
+                self.on_bucket(b, blocks, rows, Vec::new());
             }
             (Purpose::Partition(p), Answer::Assignments(at, all)) if self.is_recovering() => {
                 self.on_recovered_partition(p, at.epoch, all, since);
@@ -90,6 +107,8 @@ impl Shard {
             (Purpose::Standing(group), Answer::Progress(rows)) => self.on_standing(group, &rows),
             (Purpose::Adopt(job), Answer::Progress(rows)) => self.on_adopt(job, &rows),
             (Purpose::Head(job), Answer::Head(head)) => self.on_head(job, head, since),
+            (Purpose::ConfirmStop(job), Answer::Head(head)) => self.on_confirmed_head(job, head, since),
+            (Purpose::Proof, Answer::Leadership(row)) => self.on_proof(row),
             (Purpose::Refresh(job), Answer::Assignments(at, all)) => {
                 self.on_refresh(job, at.epoch, &all, since)
             }

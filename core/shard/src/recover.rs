@@ -13,7 +13,7 @@ use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, BLOCK_BUCKETS};
 use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, SliceRow};
 use echelon_core_model::job::Head;
-use echelon_core_model::store::{Consistency, Op, Query, ShardRow};
+use echelon_core_model::store::{Consistency, Op, Query, ShardRow, UnreadRow};
 use echelon_core_model::{Assignment, Epoch, HostId, JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -51,6 +51,8 @@ pub(crate) struct Recovery {
     pub(crate) goals: BTreeSet<u32>,
     /// What was told meanwhile.
     pub(crate) held: Held,
+    /// Rows that cannot be understood and were told, by table and key.
+    pub(crate) told_rows: BTreeSet<(&'static str, String)>,
 }
 
 impl Shard {
@@ -163,9 +165,19 @@ impl Shard {
 
     /// Takes a bucket in and seals it: every block and row is written back under our epoch, whatever it holds, and with that
     /// everything older is hidden for good.
-    pub(crate) fn on_bucket(&mut self, bucket: u16, blocks: Vec<Block>, rows: Vec<SliceRow>) {
+    pub(crate) fn on_bucket(
+        &mut self,
+        bucket: u16,
+        blocks: Vec<Block>,
+        rows: Vec<SliceRow>,
+        unread: Vec<UnreadRow>,
+    ) {
         let lane = Lane(bucket);
         let delay = self.config.timing.commit_delay;
+        let raw = self.keep_unread(unread);
+        if !raw.is_empty() {
+            self.journal.touch(lane, self.now, delay).ready.extend(raw);
+        }
         let mut touched: BTreeSet<u32> = BTreeSet::new();
         for row in rows {
             let number = self.picture.number_or_new(row.job, &row.group);
@@ -209,6 +221,10 @@ impl Shard {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };
+        if group.set_aside.is_some() {
+            self.on_set_aside_sealed(number);
+            return;
+        }
         if self.recovery.goals.insert(number) {
             let job = group.job();
             let read = if group.is_stored() {
@@ -229,10 +245,21 @@ impl Shard {
         self.recovery_read_done();
     }
 
+    /// The goal of a group, or whether its job has ended, cannot be understood.
+    pub(crate) fn on_goal_unread(&mut self, number: u32, row: String) {
+        self.recovery.goals.remove(&number);
+        self.set_group_aside(number, row);
+        self.on_set_aside_sealed(number);
+        self.recovery_read_done();
+    }
+
     fn serve(&mut self, number: u32, head: Option<Head>, since: Timestamp) {
         let Some(group) = self.picture.groups.get_mut(&number) else {
             return;
         };
+        if group.set_aside.is_some() {
+            return;
+        }
         group.served = true;
         group.spec_since = self.now;
         let (job, name) = (group.job(), group.name().clone());

@@ -31,16 +31,8 @@ pub(crate) struct Telling {
 }
 
 impl Shard {
-    pub(crate) fn on_link_opened(&mut self, link: LinkId) {
-        self.links.insert(link, ());
-        // While some groups are not served a full report would say that nothing of them is here.
-        if self.phase == Phase::Serving && !self.is_recovering() {
-            self.report_fully(link);
-        }
-    }
-
     pub(crate) fn on_link_closed(&mut self, link: LinkId) {
-        self.links.remove(&link);
+        self.links.close(link);
         self.orders.forget_link(link);
         self.recovery.held.forget_link(link);
         for batch in &mut self.telling.batches {
@@ -61,7 +53,7 @@ impl Shard {
     }
 
     pub(crate) fn report_all(&mut self) {
-        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        let links = self.links.proven();
         links.into_iter().for_each(|l| self.report_fully(l));
     }
 
@@ -99,7 +91,7 @@ impl Shard {
         self.telling.due = None;
         let changed = std::mem::take(&mut self.picture.unreported);
         let parts = self.parts(&changed);
-        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        let links = self.links.proven();
         let batch = links
             .iter()
             .flat_map(|l| parts.iter().map(|p| (*l, p.clone())))
@@ -114,7 +106,7 @@ impl Shard {
             return;
         }
         if let Some(part) = self.claims.news() {
-            let links: Vec<LinkId> = self.links.keys().copied().collect();
+            let links = self.links.proven();
             self.enqueue(links.into_iter().map(|l| (l, part.clone())).collect());
         }
     }
@@ -164,7 +156,7 @@ impl Shard {
             return;
         }
         self.telling.told = Some((self.now, capacity.clone()));
-        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        let links = self.links.proven();
         for link in links {
             self.tell(link, ReportPart::Capacity(Box::new(capacity.clone())));
         }
@@ -186,7 +178,10 @@ impl Shard {
         let mut slices: Vec<SliceReport> = Vec::new();
         for number in numbers {
             if let Some(group) = picture.groups.get_mut(number) {
-                slices.extend(group.report(&hindrance, now));
+                match group.set_aside.clone() {
+                    Some(aside) => slices.extend(group.report_set_aside(&aside)),
+                    None => slices.extend(group.report(&hindrance, now)),
+                }
             }
         }
         let chunks = slices.chunks(SLICES_A_PART);

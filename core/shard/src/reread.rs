@@ -26,7 +26,7 @@ impl Shard {
             .orders
             .heard_at
             .is_some_and(|at| self.now < at.plus(patience))
-            && !self.links.is_empty()
+            && self.links.any_proven()
         {
             return;
         }

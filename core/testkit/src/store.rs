@@ -5,16 +5,20 @@
 
 mod decided;
 mod owned;
+mod spoiled;
 
 use decided::DecidedTables;
+use echelon_core_model::JobId;
 use echelon_core_model::store::{Answer, Op, OpFailure, OpResult, Query};
 use owned::OwnedTables;
+use spoiled::Spoiled;
 
 /// The whole storage.
 #[derive(Debug, Clone, Default)]
 pub struct ModelStore {
     decided: DecidedTables,
     owned: OwnedTables,
+    spoiled: Spoiled,
     writes: u64,
 }
 
@@ -28,7 +32,10 @@ impl ModelStore {
     /// Performs one operation at once. Reads see every earlier operation, whatever consistency they ask for.
     pub fn perform(&mut self, op: Op) -> OpResult {
         match op {
-            Op::Read(query, _) => OpResult::Answer(self.read(&query)),
+            Op::Read(query, _) => {
+                let unread = self.owned.unread(&query);
+                self.spoiled.result(&query, self.read(&query), unread)
+            }
             Op::Decide(decision) => {
                 self.writes += 1;
                 OpResult::Decided(self.decided.decide(decision))
@@ -59,6 +66,11 @@ impl ModelStore {
         }
     }
 
+    /// From here on nobody understands a job's row of this table: `heads`, `assignments`, `progress` or `specs`.
+    pub fn spoil(&mut self, table: &'static str, job: JobId) {
+        self.spoiled.add(table, job);
+    }
+
     /// Decisions and commits performed so far.
     #[must_use]
     pub const fn writes(&self) -> u64 {
@@ -74,7 +86,7 @@ mod tests {
     use echelon_core_model::job::{Head, JobFilter, JobState, Progress};
     use echelon_core_model::spec::JobKind;
     use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Leadership, Role, Stamp, Write};
-    use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp, Version};
+    use echelon_core_model::{ClusterId, Epoch, Timestamp, Version};
     use std::collections::BTreeMap;
 
     fn stamp(epoch: u64, sequence: u64) -> Stamp {
@@ -215,6 +227,7 @@ mod tests {
                 next: Leadership {
                     epoch: Epoch(1),
                     holder: holder.to_owned(),
+                    proof: 1,
                 },
                 expected: Epoch(0),
             })

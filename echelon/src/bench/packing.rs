@@ -3,6 +3,7 @@
 
 use super::{as_float, print};
 use clap::Args;
+use echelon_cli::output;
 use echelon_core_placement::packing::{
     Compared, World, commonest_host, hosts_used, overloaded, total, until_refused,
 };
@@ -29,11 +30,11 @@ const MEASURES: [&str; 4] = [
 fn compared(part: u32, seed: u64) -> [Compared; 4] {
     let world = World::of_trace(part, seed);
     let hosts = world.hosts.len();
-    println!(
+    output::line(format_args!(
         "seed {seed}: {hosts} hosts with {} GPUs, {} arrivals",
         total(&world.hosts).gpus / 1000,
         world.tasks.len()
-    );
+    ));
     [
         until_refused(&world),
         overloaded(&world),
@@ -50,7 +51,7 @@ pub(super) fn run(flags: &Flags) {
             *worst = (*worst).max(row.worse_by());
             // GPUs are counted in thousandths.
             let unit = if name.starts_with("gpus") { 1000 } else { 1 };
-            println!(
+            output::line(format_args!(
                 "  {name:<20} engine {:>8}  best offline {:>8}  gradient {:>8}  bound {:>8}  worse by {:>6.2} %  ({})",
                 row.engine / unit,
                 row.best / unit,
@@ -58,7 +59,7 @@ pub(super) fn run(flags: &Flags) {
                 row.bound / unit,
                 percent(row.worse_by()),
                 row.by
-            );
+            ));
         }
     }
     let names = MEASURES.map(|name| format!("{name}_worse_percent"));

@@ -7,6 +7,7 @@ mod world;
 use super::print;
 use anyhow::Result;
 use clap::Args;
+use echelon_cli::output;
 use echelon_core_placement::Wanted;
 use measure::{gangs, host_update, pace, scan};
 use std::sync::Arc;
@@ -44,23 +45,23 @@ fn row(n: u32, fill: Fill, instances: u32) -> Row {
 }
 
 pub(super) fn run(flags: &Flags) -> Result<()> {
-    println!("placements a second, one core");
-    println!(
+    output::line("placements a second, one core");
+    output::line(format_args!(
         "{:>8} {:<12} {:>12} {:>12} {:>12} {:>12}",
         "hosts", "", "batch", "constrained", "service", "scan"
-    );
+    ));
     let mut last = None;
     for n in &flags.hosts {
         for fill in Fill::ALL {
             let row = row(*n, fill, flags.instances);
-            println!(
+            output::line(format_args!(
                 "{n:>8} {:<12} {:>12.0} {:>12.0} {:>12.0} {:>12.0}",
                 fill.word(),
                 row.batch,
                 row.constrained,
                 row.service,
                 row.scan
-            );
+            ));
             if fill == Fill::Half {
                 last = Some((*n, row));
             }

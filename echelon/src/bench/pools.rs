@@ -9,6 +9,7 @@ mod shard;
 use super::{as_float, percentile, print, resident_bytes};
 use anyhow::Result;
 use clap::Args;
+use echelon_cli::output;
 use federation::Federation;
 use std::time::Duration;
 
@@ -45,11 +46,11 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
     world.submit(flags.waiting, federation::NARROW)?;
     let memory = resident_bytes().saturating_sub(memory_before);
     let jobs = world.jobs();
-    println!(
+    output::line(format_args!(
         "{} active instances, {jobs} jobs, {} of them wait whole",
         world.active(),
         world.waiting()
-    );
+    ));
     let cycles = world.cycles(flags.cycles)?;
     // A federation of its own: what the first grant of a large job costs is to show no cost of others.
     let mut world = Federation::new(flags.pools, flags.clusters, MANY_INSTANCES);

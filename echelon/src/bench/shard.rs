@@ -9,6 +9,7 @@ use super::{as_float, print, resident_bytes, status_bytes, wall_ms};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use driver::Driver;
+use echelon_cli::output;
 use echelon_core_model::Timestamp;
 use echelon_io_storage::open;
 use std::path::{Path, PathBuf};
@@ -70,13 +71,13 @@ fn filled(file: &Path, size: Size) -> Result<()> {
     if !filling.status().context("fill the storage")?.success() {
         bail!("the storage could not be filled");
     }
-    println!(
+    output::line(format_args!(
         "{} instances of {} jobs on {} hosts, stored within {:.0} s",
         size.instances(),
         size.jobs,
         size.hosts(),
         began.elapsed().as_secs_f64()
-    );
+    ));
     Ok(())
 }
 
@@ -99,12 +100,12 @@ async fn measure(file: &Path, size: Size, quiet: Duration) -> Result<()> {
     let settled = began.elapsed();
     let peak = status_bytes("VmHWM:");
     let (steps, stepping, longest) = (driver.steps, driver.stepping, driver.longest);
-    println!(
+    output::line(format_args!(
         "opened after {:.1} s; {steps} steps took {:.1} s, the longest turn {:.0} ms; {restart:.1} s of processors until the first launch",
         opened.as_secs_f64(),
         stepping.as_secs_f64(),
         longest.as_secs_f64() * 1e3
-    );
+    ));
     // What is deferred by some seconds, as rows of hosts, is no part of a quiet time.
     rest(&mut driver, Duration::from_secs(10)).await?;
     let memory = resident_bytes().saturating_sub(memory_before);
@@ -114,11 +115,11 @@ async fn measure(file: &Path, size: Size, quiet: Duration) -> Result<()> {
     let quiet_seconds = quiet.as_secs_f64().max(1.0);
     let cpu = (cpu_seconds() - cpu_before) / quiet_seconds * 100.0;
     let core = (driver.stepping - stepping_before).as_secs_f64() / quiet_seconds * 100.0;
-    println!(
+    output::line(format_args!(
         "{} steps in {quiet_seconds:.0} quiet seconds; {} of the new job launched",
         driver.steps - steps_before,
         driver.cluster.launches
-    );
+    ));
     let instances = as_float(size.instances());
     print(
         "shard",

@@ -1,10 +1,9 @@
 //! `echelon gateway`.
 
-use super::options::{self, Options};
-use crate::process::{Process, VERSION, membership};
+use super::options::{self, Options, WrongOption};
+use crate::process::{Process, VERSION, membership, metrics_of};
 use anyhow::Result;
 use clap::Args;
-use echelon_io_process::Metrics;
 use echelon_io_process::config::Common;
 use echelon_io_process::http::Admin;
 use serde::Deserialize;
@@ -31,7 +30,15 @@ pub struct GatewayOptions {
     /// Further names under which browsers may ask for it
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     allowed_hosts: Option<Vec<String>>,
+    /// How long it serves on after SIGTERM, while it says that it is not ready: 5 when it is left out
+    #[arg(long, value_name = "SECONDS")]
+    drain_s: Option<u32>,
 }
+
+/// How long a gateway serves on after it was told to end.
+const DRAIN_S: u32 = 5;
+/// The longest such time.
+const LONGEST_DRAIN_S: u32 = 3600;
 
 impl Options for GatewayOptions {
     fn over(self, file: Self) -> Self {
@@ -41,6 +48,7 @@ impl Options for GatewayOptions {
             membership: self.membership.or(file.membership),
             advertise: self.advertise.or(file.advertise),
             allowed_hosts: self.allowed_hosts.or(file.allowed_hosts),
+            drain_s: self.drain_s.or(file.drain_s),
         }
     }
 
@@ -49,17 +57,36 @@ impl Options for GatewayOptions {
     }
 }
 
+fn drain(given: Option<u32>) -> Result<u32, WrongOption> {
+    match given {
+        None => Ok(DRAIN_S),
+        Some(seconds) if seconds <= LONGEST_DRAIN_S => Ok(seconds),
+        Some(seconds) => Err(WrongOption(format!(
+            "`drain_s` is {seconds}: it must be 0 to {LONGEST_DRAIN_S}"
+        ))),
+    }
+}
+
 pub(super) async fn run(options: GatewayOptions) -> Result<()> {
     let storage_url = options::storage(options.storage)?;
     let membership = membership(&options::membership(options.membership)?)?;
-    let process = Process::begin(&options.process)?;
-    let store_metrics = Metrics::new(&[("role", "gateway")], VERSION)?;
+    let drain_s = drain(options.drain_s)?;
+    // What is under way when the port closes has the whole grace.
+    let grace_s = options.process.grace_s.saturating_add(drain_s);
+    let process = Process::begin(&Common {
+        grace_s,
+        ..options.process.clone()
+    })?;
+    let store_metrics = metrics_of(&[("role", "gateway")])?;
     let store = process.storage(&storage_url, &store_metrics).await?;
     let config = echelon_gateway::Config {
         listen: options.process.listen,
         allowed_hosts: options.allowed_hosts.unwrap_or_default(),
         advertise: options.advertise.map(|at| format!("http://{at}")),
         watch_interval: WATCH_INTERVAL,
+        drain: Duration::from_secs(drain_s.into()),
+        most_requests: echelon_gateway::MOST_REQUESTS,
+        request_time: echelon_gateway::REQUEST_TIME,
         version: VERSION.to_owned(),
     };
     let admin = Admin {

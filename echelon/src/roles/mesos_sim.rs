@@ -5,6 +5,7 @@ use super::shard::cluster_name;
 use crate::process::Process;
 use anyhow::{Context, Result};
 use clap::Args;
+use echelon_cli::output;
 use echelon_core_model::Span;
 use echelon_io_mesos_sim::{AgentShape, Bundle, Config, Exec, Mode, Virtual, serve};
 use echelon_io_process::config::Common;
@@ -35,6 +36,9 @@ pub struct MesosSimOptions {
     /// Folder of sandboxes and of what is kept over a restart [default: mesos-sim]
     #[arg(long, value_name = "DIR")]
     work_dir: Option<PathBuf>,
+    /// File that gets a line of JSON for each begin and end of a task's process
+    #[arg(long, value_name = "FILE")]
+    run_log: Option<PathBuf>,
     /// Tasks without processes: nothing is run, nothing is kept
     #[arg(long = "virtual", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     #[serde(rename = "virtual")]
@@ -49,6 +53,7 @@ impl Options for MesosSimOptions {
             port: self.port.or(file.port),
             agents: self.agents.or(file.agents),
             work_dir: self.work_dir.or(file.work_dir),
+            run_log: self.run_log.or(file.run_log),
             is_virtual: self.is_virtual.or(file.is_virtual),
         }
     }
@@ -89,11 +94,12 @@ pub(crate) fn cluster(name: String, (before, hosts): (usize, usize), mode: Mode)
 }
 
 /// Tasks as processes under supervisors of this program.
-pub(crate) fn exec(work_dir: PathBuf) -> Result<Mode> {
+pub(crate) fn exec(work_dir: PathBuf, run_log: Option<PathBuf>) -> Result<Mode> {
     let program = std::env::current_exe().context("find this program, to supervise tasks")?;
     Ok(Mode::Exec(Exec {
         work_dir,
         supervisor: vec![program.display().to_string(), "mesos-sim-supervise".to_owned()],
+        run_log,
     }))
 }
 
@@ -116,7 +122,10 @@ pub(super) async fn run(options: MesosSimOptions) -> Result<()> {
     let mode = if options.is_virtual.unwrap_or_default() {
         virtual_tasks()
     } else {
-        exec(options.work_dir.unwrap_or_else(|| "mesos-sim".into()))?
+        exec(
+            options.work_dir.unwrap_or_else(|| "mesos-sim".into()),
+            options.run_log,
+        )?
     };
     let mut config = cluster(name, (0, agents), mode);
     config.listen = options.process.listen;
@@ -124,6 +133,9 @@ pub(super) async fn run(options: MesosSimOptions) -> Result<()> {
         config.listen.set_port(port);
     }
     let running = serve(config, &process.shutdown).await?;
-    println!("echelon mesos-sim: master at http://{}", running.address);
+    output::line(format_args!(
+        "echelon mesos-sim: master at http://{}",
+        running.address
+    ));
     process.ended().await
 }

@@ -2,10 +2,9 @@
 
 use super::options::{self, Options};
 use super::preemption::PreemptionOptions;
-use crate::process::{Process, VERSION, membership, unique_name};
+use crate::process::{Process, membership, metrics_of, unique_name};
 use anyhow::Result;
 use clap::Args;
-use echelon_io_process::Metrics;
 use echelon_io_process::config::Common;
 use echelon_resource_manager::{Config, DriverConfig, Parts, serve};
 use serde::Deserialize;
@@ -54,7 +53,7 @@ pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
     let storage_url = options::storage(options.storage)?;
     let membership = membership(&options::membership(options.membership)?)?;
     let process = Process::begin(&options.process)?;
-    let metrics = Metrics::new(&[("role", "resource-manager")], VERSION)?;
+    let metrics = metrics_of(&[("role", "resource-manager")])?;
     process.serve_admin(options.admin, vec![metrics.clone()]).await?;
     let parts = Parts {
         store: process.storage(&storage_url, &metrics).await?,

@@ -2,12 +2,11 @@
 
 use super::kept_logs::Kept;
 use super::options::{self, Options, WrongOption};
-use crate::process::{Process, VERSION, membership, unique_name};
+use crate::process::{Process, membership, metrics_of, unique_name};
 use anyhow::{Context, Result};
 use clap::Args;
 use echelon_core_model::Span;
 use echelon_core_model::cluster::GpuHosts;
-use echelon_io_process::Metrics;
 use echelon_io_process::config::Common;
 use echelon_shard::mesos::{Credential, Framework, Limits, Timing};
 use echelon_shard::{Config, DriverTiming, Mesos, Parts, serve};
@@ -301,7 +300,7 @@ pub(super) async fn run(options: ShardOptions) -> Result<()> {
     let storage_url = options::storage(options.storage)?;
     let membership = membership(&options::membership(options.membership)?)?;
     let process = Process::begin(&options.process)?;
-    let metrics = Metrics::new(&[("role", "shard"), ("cluster", &cluster)], VERSION)?;
+    let metrics = metrics_of(&[("role", "shard"), ("cluster", &cluster)])?;
     process.serve_admin(options.admin, vec![metrics.clone()]).await?;
     let parts = Parts {
         store: process.storage(&storage_url, &metrics).await?,

@@ -8,6 +8,7 @@ use crate::process::{Process, told};
 use crate::standalone::{Cluster, Config, Tasks, start_in};
 use anyhow::Result;
 use clap::Args;
+use echelon_cli::output;
 use echelon_io_process::config::Common;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -82,11 +83,11 @@ pub(super) async fn run(mut options: StandaloneOptions) -> Result<()> {
     let process = Process::begin(options.process())?;
     let config = options.config()?;
     let running = start_in(config, process).await?;
-    println!(
+    output::line(format_args!(
         "echelon standalone: ready at http://{} (data in {})",
         running.address(),
         running.data_dir().display()
-    );
+    ));
     told(running.ended().await)
 }
 

@@ -2,7 +2,7 @@
 
 use super::config::{Cluster, Config, Tasks};
 use super::folder::Folder;
-use crate::process::{Process, VERSION, observed, unique_name};
+use crate::process::{Process, VERSION, metrics_of, observed, tell_doubts, unique_name};
 use crate::roles::{mesos_sim, shard};
 use anyhow::{Context, Result, bail};
 use echelon_io_membership::Membership;
@@ -125,9 +125,10 @@ pub async fn start(config: Config, shutdown: Shutdown) -> Result<Running> {
 pub async fn start_in(config: Config, process: Process) -> Result<Running> {
     let folder = Folder::take(&config.data_dir)?;
     let url = config.storage.unwrap_or_else(|| folder.storage());
-    let opened = echelon_io_storage::open(&url)
+    let opened = echelon_io_storage::open_checked(&url)
         .await
         .with_context(|| format!("open {url}"))?;
+    tell_doubts(&opened.durability().await);
     let writes = Arc::new(AtomicU64::new(0));
     let hub = Hub::new(SESSION_TIMEOUT);
     let mut shared = Shared {
@@ -154,7 +155,7 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
     for (name, masters) in clusters {
         shared.serve_shard(name, &masters, config.logs).await?;
     }
-    let resource_manager = Metrics::new(&[("role", "resource-manager")], VERSION)?;
+    let resource_manager = metrics_of(&[("role", "resource-manager")])?;
     shared.metrics.push(resource_manager.clone());
     let address = shared.serve_gateway(config.listen).await?;
     // Clusters and the first pool are stored then: the resource manager finds them in its first look, not in its second.
@@ -188,7 +189,7 @@ async fn simulate(
     shutdown: &Shutdown,
 ) -> Result<sim::Running> {
     let mode = match tasks {
-        Tasks::Processes => mesos_sim::exec(folder.mesos(name))?,
+        Tasks::Processes => mesos_sim::exec(folder.mesos(name), None)?,
         Tasks::Virtual => mesos_sim::virtual_tasks(),
     };
     let free = mesos_sim::cluster(name.to_owned(), hosts, mode);
@@ -232,7 +233,7 @@ impl Shared {
     }
 
     async fn serve_shard(&mut self, cluster: String, masters: &str, logs: LogLimits) -> Result<()> {
-        let metrics = Metrics::new(&[("role", "shard"), ("cluster", &cluster)], VERSION)?;
+        let metrics = metrics_of(&[("role", "shard"), ("cluster", &cluster)])?;
         let parts = echelon_shard::Parts {
             store: observed(self.store.clone(), &metrics)?,
             membership: self.membership.clone(),
@@ -261,7 +262,7 @@ impl Shared {
     async fn serve_gateway(&self, listen: SocketAddr) -> Result<SocketAddr> {
         let mut config = echelon_gateway::Config::loopback(listen.port(), VERSION);
         config.listen = listen;
-        let metrics = Metrics::new(&[("role", "gateway")], VERSION)?;
+        let metrics = metrics_of(&[("role", "gateway")])?;
         let store = observed(self.store.clone(), &metrics)?;
         let mut admin = Admin {
             metrics: self.metrics.clone(),

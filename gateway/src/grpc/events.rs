@@ -1,8 +1,8 @@
 //! EventService.
 
-use super::{page, shown};
+use super::{page, shown, total};
 use crate::context::Gateway;
-use echelon_core_gateway::events::list_events;
+use echelon_core_gateway::events::{all_events, list_events};
 use echelon_core_gateway::resource;
 use echelon_proto::convert::event::event;
 use echelon_proto::echelon::v1;
@@ -18,11 +18,18 @@ impl EventService for Gateway {
         self.call("EventService/ListEvents", async {
             let r = request.into_inner();
             let job = resource::job(&r.parent, "parent")?;
-            let found = list_events(&self.facts, &job, page(r.page_size, r.page_token)).await?;
+            let asked = page(r.page_size, r.page_token);
+            let found = if r.oldest_first {
+                all_events(&self.facts, &job, asked).await?
+            } else {
+                list_events(&self.facts, &job, asked).await?
+            };
+            let total_size = total(&found);
             let (events, next_page_token) = shown(found, event);
             Ok(v1::ListEventsResponse {
                 events,
                 next_page_token,
+                total_size,
             })
         })
         .await

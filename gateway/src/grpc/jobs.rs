@@ -1,6 +1,6 @@
 //! JobService.
 
-use super::{edit, page, schedules, shown, watch};
+use super::{edit, name_unread, page, schedules, shown, total, watch};
 use crate::access::caller;
 use crate::context::Gateway;
 use crate::error::{missing, violations};
@@ -9,7 +9,7 @@ use echelon_core_gateway::change::{Change, Wish, change_goal};
 use echelon_core_gateway::create::{CreateJob, create_job};
 use echelon_core_gateway::ending::end_instances;
 use echelon_core_gateway::explain::explain_job;
-use echelon_core_gateway::jobs::{get_job, get_job_at, list_jobs};
+use echelon_core_gateway::jobs::{all_jobs, get_job, get_job_at, list_jobs};
 use echelon_core_gateway::restart::{Restart, restart_job};
 use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
 use echelon_core_gateway::update::{scale_job, update_job};
@@ -70,17 +70,28 @@ impl JobService for Gateway {
         &self,
         request: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
-        self.call("JobService/ListJobs", async {
-            let mut r = request.into_inner();
-            let asked = page(r.page_size, std::mem::take(&mut r.page_token));
-            let found = list_jobs(&self.facts, read_filter(r)?, asked).await?;
-            let (jobs, next_page_token) = shown(found, show_job);
-            Ok(v1::ListJobsResponse {
-                jobs,
-                next_page_token,
+        let mut unread = Vec::new();
+        let mut listed = self
+            .call("JobService/ListJobs", async {
+                let mut r = request.into_inner();
+                let asked = page(r.page_size, std::mem::take(&mut r.page_token));
+                let found = if r.unordered {
+                    all_jobs(&self.facts, read_filter(r)?, asked).await?
+                } else {
+                    list_jobs(&self.facts, read_filter(r)?, asked).await?
+                };
+                unread.clone_from(&found.unread);
+                let total_size = total(&found);
+                let (jobs, next_page_token) = shown(found, show_job);
+                Ok(v1::ListJobsResponse {
+                    jobs,
+                    next_page_token,
+                    total_size,
+                })
             })
-        })
-        .await
+            .await?;
+        name_unread(&mut listed, &unread);
+        Ok(listed)
     }
 
     async fn update_job(

@@ -19,6 +19,7 @@ use crate::config::MAX_MESSAGE;
 use crate::context::Gateway;
 use echelon_core_gateway::page::{Page, PageRequest};
 use echelon_proto::FILE_DESCRIPTOR_SET;
+use echelon_proto::convert::control::UNREAD_ROWS;
 use echelon_proto::echelon::v1::cluster_service_server::ClusterServiceServer;
 use echelon_proto::echelon::v1::control_service_server::ControlServiceServer;
 use echelon_proto::echelon::v1::event_service_server::EventServiceServer;
@@ -28,7 +29,10 @@ use echelon_proto::echelon::v1::instance_service_server::InstanceServiceServer;
 use echelon_proto::echelon::v1::job_service_server::JobServiceServer;
 use echelon_proto::echelon::v1::pool_service_server::PoolServiceServer;
 use echelon_proto::echelon::v1::volume_service_server::VolumeServiceServer;
+use tonic::Response;
+use tonic::metadata::MetadataValue;
 use tonic::service::Routes;
+use tonic_health::server::HealthReporter;
 
 /// Why the services cannot be made: a mistake in the build.
 pub(crate) type ReflectionError = tonic_reflection::server::Error;
@@ -47,23 +51,23 @@ pub(crate) fn api(gateway: &Gateway) -> Routes {
         .add_service(EventServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
 }
 
-/// All services with reflection of both versions and health.
-pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError> {
+/// The services of the public API.
+pub(crate) const SERVICES: [&str; 9] = [
+    "echelon.v1.JobService",
+    "echelon.v1.InstanceService",
+    "echelon.v1.PoolService",
+    "echelon.v1.ClusterService",
+    "echelon.v1.HostService",
+    "echelon.v1.HostPoolService",
+    "echelon.v1.VolumeService",
+    "echelon.v1.ControlService",
+    "echelon.v1.EventService",
+];
+
+/// All services with reflection of both versions and health, and what sets the health.
+pub(crate) fn routes(gateway: &Gateway) -> Result<(Routes, HealthReporter), ReflectionError> {
     let reflection = || {
-        [
-            "echelon.v1.JobService",
-            "echelon.v1.InstanceService",
-            "echelon.v1.PoolService",
-            "echelon.v1.ClusterService",
-            "echelon.v1.HostService",
-            "echelon.v1.HostPoolService",
-            "echelon.v1.VolumeService",
-            "echelon.v1.ControlService",
-            "echelon.v1.EventService",
-            "grpc.health.v1.Health",
-        ]
-        .into_iter()
-        .fold(
+        SERVICES.into_iter().chain(["grpc.health.v1.Health"]).fold(
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET),
@@ -71,26 +75,46 @@ pub(crate) async fn routes(gateway: &Gateway) -> Result<Routes, ReflectionError>
         )
     };
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<JobServiceServer<Gateway>>().await;
-    health.set_serving::<InstanceServiceServer<Gateway>>().await;
-    health.set_serving::<PoolServiceServer<Gateway>>().await;
-    health.set_serving::<ClusterServiceServer<Gateway>>().await;
-    health.set_serving::<HostServiceServer<Gateway>>().await;
-    health.set_serving::<HostPoolServiceServer<Gateway>>().await;
-    health.set_serving::<VolumeServiceServer<Gateway>>().await;
-    health.set_serving::<ControlServiceServer<Gateway>>().await;
-    health.set_serving::<EventServiceServer<Gateway>>().await;
-    Ok(api(gateway)
+    let routes = api(gateway)
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?))
+        .add_service(reflection().build_v1alpha()?);
+    Ok((routes, health))
 }
 
 fn page(size: i32, token: String) -> PageRequest {
     PageRequest { size, token }
 }
 
+/// How many there are on all pages, where that was counted.
+fn total<T>(page: &Page<T>) -> Option<i64> {
+    page.total.map(|n| i64::try_from(n).unwrap_or(i64::MAX))
+}
+
 /// A page's items shown, with the token of the next.
+/// Bytes of metadata that name rows: the rest is counted.
+const NAMES_BYTES: usize = 1024;
+
+/// Names the rows of a list that cannot be understood beside the answer.
+fn name_unread<T>(answer: &mut Response<T>, rows: &[String]) {
+    let mut said = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        if said.len() + row.len() > NAMES_BYTES && i > 0 {
+            said.push_str(&format!(" And {} more.", rows.len() - i));
+            break;
+        }
+        let space = if i == 0 { "" } else { " " };
+        let visible = row
+            .chars()
+            .map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' });
+        said.push_str(space);
+        said.extend(visible.take(NAMES_BYTES));
+    }
+    if let Some(value) = MetadataValue::try_from(said).ok().filter(|v| !v.is_empty()) {
+        answer.metadata_mut().insert(UNREAD_ROWS, value);
+    }
+}
+
 fn shown<T, W>(page: Page<T>, show: impl Fn(&T) -> W) -> (Vec<W>, String) {
     (
         page.items.iter().map(show).collect(),

@@ -50,6 +50,12 @@ pub(super) fn as_value(status: &Status) -> Value {
             "domain": info.domain,
         }));
     }
+    if let Some(delay) = found.retry_info().and_then(|retry| retry.retry_delay) {
+        details.push(json!({
+            "@type": "type.googleapis.com/google.rpc.RetryInfo",
+            "retryDelay": format!("{}s", delay.as_secs()),
+        }));
+    }
     if let Some(bad) = found.bad_request() {
         let list: Vec<Value> = bad
             .field_violations

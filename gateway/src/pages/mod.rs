@@ -66,7 +66,7 @@ async fn show(
 
 /// The page at a path, or what is wrong with it, below what every page says.
 async fn render(gateway: &Gateway, path: &str, fields: &Fields) -> (StatusCode, Page) {
-    let (status, mut page) = match page(gateway, path, fields).await {
+    let (status, mut page) = match gateway.in_hand(page(gateway, path, fields)).await {
         Ok(page) => (StatusCode::OK, page),
         Err(error) => problem(&error),
     };
@@ -95,6 +95,7 @@ fn problem(error: &ApiError) -> (StatusCode, Page) {
         Code::NotFound => StatusCode::NOT_FOUND,
         Code::InvalidArgument | Code::FailedPrecondition => StatusCode::BAD_REQUEST,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
         Code::AlreadyExists | Code::Aborted => StatusCode::CONFLICT,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::PermissionDenied => StatusCode::FORBIDDEN,

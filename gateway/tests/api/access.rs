@@ -14,7 +14,7 @@ use v1::job_service_client::JobServiceClient;
 async fn key(world: &World) -> TokenKey {
     loop {
         let read = world.store.read(Query::Control, Consistency::Serial).await;
-        if let Ok(Answer::Control(control)) = read
+        if let Ok(Answer::Control(control)) = read.map(|r| r.answer)
             && let Some(key) = control.token_key
         {
             return key;

@@ -121,7 +121,7 @@ async fn what_is_no_switch_is_refused() {
 async fn switches(world: &World) -> Control {
     loop {
         let read = world.store.read(Query::Control, Consistency::Serial).await;
-        if let Ok(Answer::Control(control)) = read
+        if let Ok(Answer::Control(control)) = read.map(|r| r.answer)
             && control.token_key.is_some()
         {
             return control;

@@ -144,7 +144,10 @@ async fn wrong_requests_name_the_field_and_store_nothing() {
             .await;
         assert!(refused.body.contains(problem), "{}", refused.body);
     }
-    assert_eq!(world.get("/v1/jobs").await.json(), serde_json::json!({}));
+    assert_eq!(
+        world.get("/v1/jobs").await.json(),
+        serde_json::json!({"totalSize": "0"})
+    );
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod grpc;
 mod host_pools;
 mod http;
 mod json;
+mod limits;
 mod links;
 mod log;
 mod pages;

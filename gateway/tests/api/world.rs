@@ -21,11 +21,18 @@ pub struct World {
 
 impl World {
     pub async fn start() -> Self {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let world = Self::over(Arc::new(MemoryStore::new()), |_| {}).await;
+        world.until_ready().await;
+        world
+    }
+
+    /// Over a storage of the test's, which may not answer yet.
+    pub async fn over(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
         let membership: Arc<dyn Membership> = Arc::new(Hub::new(Duration::from_secs(10)).connect("test"));
         let shutdown = Shutdown::new(Duration::from_secs(5));
         let mut config = Config::loopback(0, "test");
         config.watch_interval = Duration::from_millis(20);
+        change(&mut config);
         let running = serve(
             config,
             Arc::clone(&store),
@@ -35,17 +42,19 @@ impl World {
         )
         .await
         .unwrap();
-        let world = Self {
+        Self {
             address: running.address,
             store,
             membership,
             shutdown,
-        };
-        // The first pool is made soon after the start; readiness says when.
-        while world.get("/readyz").await.status != 200 {
+        }
+    }
+
+    /// The first pool is made soon after the start; readiness says when.
+    pub async fn until_ready(&self) {
+        while self.get("/readyz").await.status != 200 {
             tokio::task::yield_now().await;
         }
-        world
     }
 
     pub async fn channel(&self) -> Channel {

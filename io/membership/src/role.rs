@@ -76,6 +76,7 @@ impl From<Option<LeaderRecord>> for Sighting {
 /// An epoch as a plain number.
 pub(crate) mod epoch {
     use super::{Deserialize, Epoch, Serialize};
+    use serde::de::Error as _;
     use serde::{Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(epoch: &Epoch, to: S) -> Result<S::Ok, S::Error> {
@@ -83,6 +84,12 @@ pub(crate) mod epoch {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Epoch, D::Error> {
-        u64::deserialize(from).map(Epoch)
+        let number = u64::deserialize(from)?;
+        if (1..Epoch::END).contains(&number) {
+            Ok(Epoch(number))
+        } else {
+            let last = Epoch::END - 1;
+            Err(D::Error::custom(format!("epoch {number} is outside 1 to {last}")))
+        }
     }
 }

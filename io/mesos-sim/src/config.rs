@@ -57,6 +57,8 @@ pub struct Exec {
     /// The program and the arguments before the run's folder that end in [`crate::supervise`]:
     /// `echelon mesos-sim-supervise`.
     pub supervisor: Vec<String>,
+    /// The file that gets a line of JSON for each begin and end of a task's process; none: no such log.
+    pub run_log: Option<PathBuf>,
 }
 
 /// A simulated cluster could not be served.

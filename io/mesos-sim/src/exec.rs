@@ -6,6 +6,7 @@ mod http;
 mod probe;
 mod process;
 mod refusal;
+mod run_log;
 mod runner;
 mod sandbox;
 mod supervise;

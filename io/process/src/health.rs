@@ -5,12 +5,19 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
 
 type Reasons = BTreeMap<String, Option<String>>;
 
 /// All conditions of a process; clones share them. Ready when every condition holds.
 #[derive(Debug, Clone, Default)]
-pub struct Readiness(Arc<Mutex<Reasons>>);
+pub struct Readiness(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    reasons: Mutex<Reasons>,
+    changed: watch::Sender<()>,
+}
 
 /// One condition's handle. The condition stays as it was last set when the handle goes.
 #[derive(Debug, Clone)]
@@ -70,21 +77,32 @@ impl Readiness {
     }
 
     fn reasons(&self) -> MutexGuard<'_, Reasons> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.reasons.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of each change of a condition; what it is then, [`Readiness::report`] says.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.0.changed.subscribe()
+    }
+
+    fn set(&self, name: &str, reason: Option<String>) {
+        let before = self.reasons().insert(name.to_owned(), reason.clone());
+        if before.is_none_or(|before| before != reason) {
+            self.0.changed.send_replace(());
+        }
     }
 }
 
 impl Condition {
     /// The condition holds.
     pub fn ready(&self) {
-        self.all.reasons().insert(self.name.clone(), None);
+        self.all.set(&self.name, None);
     }
 
     /// The condition does not hold; `reason` is for a person: what is awaited.
     pub fn not_ready(&self, reason: &str) {
-        self.all
-            .reasons()
-            .insert(self.name.clone(), Some(reason.to_owned()));
+        self.all.set(&self.name, Some(reason.to_owned()));
     }
 }
 

@@ -196,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn the_admin_port_answers_its_paths_until_it_is_stopped() {
         let admin = Admin {
-            metrics: vec![Metrics::new(&[("role", "t")], "1").unwrap()],
+            metrics: vec![Metrics::new(&[("role", "t")], "1", "2").unwrap()],
             ..Admin::default()
         };
         let storage = admin.readiness.condition("storage", "connecting");

@@ -7,6 +7,7 @@
 pub mod backoff;
 pub mod clock;
 pub mod config;
+mod fold;
 pub mod health;
 pub mod http;
 pub mod logs;

@@ -3,9 +3,11 @@
 //!
 //! Text for people, JSON for machines. `init` is called once, by `echelon`.
 
+use crate::fold::Fold;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
@@ -53,10 +55,23 @@ pub fn init(filter: &str, format: LogFormat) -> Result<(), LogError> {
         LogFormat::Auto => LogFormat::Json,
         chosen => chosen,
     };
-    subscriber(filter, format, io::stderr)?
-        .try_init()
-        .map_err(|_| LogError::Twice)
+    let (subscriber, fold) = folding(filter, format, io::stderr)?;
+    subscriber.try_init().map_err(|_| LogError::Twice)?;
+    let counts = move || {
+        loop {
+            std::thread::sleep(FLUSH_EVERY);
+            fold.flush(Instant::now());
+        }
+    };
+    // Without this thread repeated lines are not counted, and nothing else is lost.
+    let _ = std::thread::Builder::new()
+        .name("log-counts".to_owned())
+        .spawn(counts);
+    Ok(())
 }
+
+/// How often it is looked whether a count of repeated lines is to be written.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// A subscriber that writes to `to`; [`LogFormat::Auto`] means JSON here.
 ///
@@ -68,7 +83,19 @@ pub fn subscriber<W>(
     to: W,
 ) -> Result<impl Subscriber + Send + Sync + use<W>, LogError>
 where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    W: for<'a> MakeWriter<'a> + Clone + Send + Sync + 'static,
+{
+    folding(filter, format, to).map(|(subscriber, _)| subscriber)
+}
+
+/// The same, with what writes the counts of repeated lines when it is told to.
+fn folding<W>(
+    filter: &str,
+    format: LogFormat,
+    to: W,
+) -> Result<(impl Subscriber + Send + Sync + use<W>, Fold<Escaped<W>>), LogError>
+where
+    W: for<'a> MakeWriter<'a> + Clone + Send + Sync + 'static,
 {
     let filter = EnvFilter::builder()
         .parse(filter)
@@ -76,12 +103,14 @@ where
             filter: filter.to_owned(),
             source,
         })?;
+    let fold = Fold::new(format, Escaped(to.clone()));
     let lines = fmt::layer().with_ansi(false).with_writer(Escaped(to));
     let lines = match format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Auto | LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    Ok(Registry::default().with(filter).with(lines))
+    let subscriber = Registry::default().with(filter).with(fold.clone()).with(lines);
+    Ok((subscriber, fold))
 }
 
 /// Replaces control characters, and the ones that reorder or break lines, by `\u` and four hex digits (valid inside
@@ -107,6 +136,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 }
 
 /// Hands out writers that escape each line; the formatting layer writes an event by one call.
+#[derive(Clone)]
 struct Escaped<W>(W);
 
 impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Escaped<W> {
@@ -158,6 +188,54 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// What is written of lines, and of counts when the window is over.
+    fn folded(format: LogFormat, log: impl FnOnce()) -> Vec<String> {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = lines.clone();
+        let (subscriber, fold) = folding("info", format, move || Sink(sink.clone())).unwrap();
+        tracing::subscriber::with_default(subscriber, log);
+        fold.flush(Instant::now());
+        fold.flush(Instant::now() + crate::fold::WINDOW);
+        let bytes = lines.lock().unwrap().clone();
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn lines_that_come_again_are_counted() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let lines = folded(format, || {
+                for n in 0..1000 {
+                    tracing::warn!(target: "scylla::cluster", attempt = n, "no contact with 10.0.0.{n}");
+                    tracing::warn!(job = "a", "is late");
+                }
+                tracing::info!("once");
+            });
+            assert_eq!(lines.len(), 5, "{lines:?}");
+            let count = |what: &str| {
+                lines
+                    .iter()
+                    .filter(|l| l.contains("999 times more") && l.contains(what))
+                    .count()
+            };
+            assert_eq!(
+                (count("no contact with 10.0.0.0"), count("is late")),
+                (1, 1),
+                "{lines:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_of_ours_that_name_different_things_are_all_written() {
+        let lines = folded(LogFormat::Text, || {
+            for job in ["a", "b", "c"] {
+                tracing::warn!(job, "is late");
+            }
+        });
+        assert_eq!(lines.len(), 3, "{lines:?}");
     }
 
     const FORGED: &str = "ok\n2026-01-01 ERROR forged\r\u{1b}[31m\u{7f}\u{9b}\u{202e}\u{2028}end";

@@ -57,11 +57,11 @@ pub struct Metrics {
 
 impl Metrics {
     /// A set whose every sample carries `labels` (`role`, and for a shard `cluster`), with
-    /// `echelon_build_info{version}` and `echelon_process_uptime_seconds`.
+    /// `echelon_build_info{version,commit}` and `echelon_process_uptime_seconds`.
     ///
     /// # Errors
     /// When a label's name is not Prometheus'.
-    pub fn new(labels: &[(&str, &str)], version: &str) -> Result<Self, MetricError> {
+    pub fn new(labels: &[(&str, &str)], version: &str, commit: &str) -> Result<Self, MetricError> {
         let labels: HashMap<String, String> =
             labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
         let failed = |source| MetricError::Register {
@@ -81,10 +81,10 @@ impl Metrics {
         metrics.add("echelon_process_uptime_seconds", metrics.uptime.clone())?;
         let build = metrics.gauges(
             "echelon_build_info",
-            "Always 1; the label tells the version.",
-            &["version"],
+            "Always 1; the labels tell the version and the commit.",
+            &["version", "commit"],
         )?;
-        build.with_label_values(&[version]).set(1);
+        build.with_label_values(&[version, commit]).set(1);
         Ok(metrics)
     }
 
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     fn of(role: &str) -> Metrics {
-        Metrics::new(&[("role", role)], "1.2.3").unwrap()
+        Metrics::new(&[("role", role)], "1.2.3", "abc").unwrap()
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains(r#"echelon_build_info{version="1.2.3",role="gateway"} 1"#),
+            text.contains(r#"echelon_build_info{commit="abc",version="1.2.3",role="gateway"} 1"#),
             "{text}"
         );
         assert!(

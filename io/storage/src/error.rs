@@ -1,6 +1,9 @@
 //! What can go wrong with a storage, told apart by what the caller may conclude.
 
-use echelon_proto::convert::DecodeError;
+use crate::layout::Table;
+use echelon_core_model::Epoch;
+use echelon_core_model::store::{RowSubject, Stamp, UnreadRow};
+use echelon_proto::convert::{FieldError, FieldProblem};
 use std::error::Error;
 use thiserror::Error;
 
@@ -16,29 +19,20 @@ pub enum StoreError {
         why: String,
     },
     /// A row is there but cannot be understood. Nothing may be concluded from it.
+    #[error("{0} Nothing is decided on it")]
+    Unread(Box<UnreadRow>),
+    /// The storage is of another level than this build works on.
     #[error(
-        "row {key} of table {table} cannot be read; was it written by a newer build? Nothing is decided on it"
+        "storage {place} is of level {found}, this build works on level {known}: {}",
+        crate::level::advice(*found, *known)
     )]
-    Corrupt {
-        /// The table.
-        table: &'static str,
-        /// The row.
-        key: String,
-        /// What is wrong with it.
-        #[source]
-        source: DecodeError,
-    },
-    /// The storage has another schema than this build works on.
-    #[error("storage {place} has schema {found}, this build needs {needed}: {advice}")]
-    Schema {
+    Level {
         /// Where.
         place: String,
-        /// The migration it has seen last; 0: none.
+        /// Its level; 0: it is not set up.
         found: u32,
-        /// The migration this build needs.
-        needed: u32,
-        /// What to do.
-        advice: &'static str,
+        /// The level this build works on.
+        known: u32,
     },
     /// The URL names no storage.
     #[error(
@@ -61,6 +55,31 @@ pub enum StoreError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+}
+
+/// The stamp of a partition of assignments, from its two stored numbers.
+pub(crate) fn stored_stamp(partition: u16, epoch: i64, sequence: i64) -> Result<Stamp, StoreError> {
+    let wrong = |field: &str, number: i64, end: u64| {
+        let problem = FieldProblem::OutOfRange {
+            number: number.into(),
+            first: 0,
+            last: i128::from(end) - 1,
+        };
+        StoreError::Unread(Box::new(UnreadRow {
+            table: Table::Assignments.name(),
+            key: partition.to_string(),
+            subject: RowSubject::Other,
+            bytes: Vec::new(),
+            why: FieldError::new(field, problem).to_string(),
+        }))
+    };
+    Stamp::of_stored(epoch, sequence).ok_or_else(|| {
+        if Stamp::of_stored(epoch, 0).is_some() {
+            wrong("sequence", sequence, 1 << 40)
+        } else {
+            wrong("epoch", epoch, Epoch::END)
+        }
+    })
 }
 
 impl StoreError {
@@ -105,7 +124,7 @@ impl StoreError {
     /// Whether the same operation may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Schema { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Level { found: 0, .. })
     }
 
     /// The whole chain of causes in one line.

@@ -1,8 +1,8 @@
 //! A store that fails or stalls where a test says so, before or after the operation took effect.
 
-use crate::{Status, Store, StoreError};
+use crate::{Durability, Status, Store, StoreError};
 use async_trait::async_trait;
-use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Op, Query};
+use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Op, Query, Reading};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
@@ -132,7 +132,7 @@ impl<S: Store> FaultyStore<S> {
 
 #[async_trait]
 impl<S: Store> Store for FaultyStore<S> {
-    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         let fault = self.before(&Op::Read(query.clone(), consistency)).await?;
         let done = self.store.read(query, consistency).await;
         self.after(fault, done).await
@@ -156,6 +156,10 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn migrate(&self) -> Result<Status, StoreError> {
         self.store.migrate().await
+    }
+
+    async fn durability(&self) -> Durability {
+        self.store.durability().await
     }
 }
 

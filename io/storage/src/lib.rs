@@ -10,12 +10,14 @@ mod cassandra;
 mod check;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod durability;
 mod error;
 #[cfg(feature = "contract")]
 pub mod faulty;
 mod file;
 mod kv;
 mod layout;
+mod level;
 mod memory;
 mod observed;
 mod open;
@@ -25,9 +27,11 @@ mod store;
 
 pub use cassandra::CassandraStore;
 pub use check::check;
+pub use durability::{Durability, Finding, Standing};
 pub use error::StoreError;
 pub use file::FileStore;
+pub use level::{LEVEL, Status, open_checked};
 pub use memory::MemoryStore;
 pub use observed::{Observation, Observed, Observer, Outcome};
 pub use open::open;
-pub use store::{Status, Store};
+pub use store::Store;

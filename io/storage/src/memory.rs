@@ -3,17 +3,14 @@
 use crate::kv::{self, Kv, KvMut, KvRows, Visit, ready};
 use crate::layout::{check_batch, check_decision};
 use crate::read::read;
-use crate::{Status, Store, StoreError};
+use crate::{Durability, Finding, LEVEL, Standing, Status, Store, StoreError};
 use async_trait::async_trait;
 use echelon_core_model::Timestamp;
-use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Query};
+use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query, Reading};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// The schema of `memory:` and `file:`.
-pub(crate) const SCHEMA: u32 = 2;
 
 /// A storage in memory.
 #[derive(Default)]
@@ -99,7 +96,7 @@ impl KvMut for Maps {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         let maps = self.maps();
         ready(read(&KvRows(&*maps), &query, consistency))
     }
@@ -115,15 +112,18 @@ impl Store for MemoryStore {
     }
 
     async fn status(&self) -> Result<Status, StoreError> {
-        Ok(Status {
-            place: "memory:".to_owned(),
-            version: SCHEMA,
-            latest: SCHEMA,
-        })
+        Ok(Status::new("memory:".to_owned(), LEVEL))
     }
 
     async fn migrate(&self) -> Result<Status, StoreError> {
         self.status().await
+    }
+
+    async fn durability(&self) -> Durability {
+        let text = "everything is in this process's memory and lost with it";
+        Durability {
+            findings: vec![Finding::new("copies", Standing::Weak, text)],
+        }
     }
 }
 

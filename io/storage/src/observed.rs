@@ -1,8 +1,8 @@
 //! A store that tells an observer about each operation: what metrics are made from.
 
-use crate::{Status, Store, StoreError};
+use crate::{Durability, Status, Store, StoreError};
 use async_trait::async_trait;
-use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Query};
+use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query, Reading};
 use std::time::{Duration, Instant};
 
 /// What became of an operation.
@@ -132,7 +132,7 @@ const fn decision_kind(decision: &Decision) -> &'static str {
 
 #[async_trait]
 impl<S: Store, O: Observer> Store for Observed<S, O> {
-    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         let (kind, began) = (read_kind(&query), Instant::now());
         let result = self.store.read(query, consistency).await;
         self.tell(kind, (outcome(&result), 0), began);
@@ -168,11 +168,15 @@ impl<S: Store, O: Observer> Store for Observed<S, O> {
     async fn migrate(&self) -> Result<Status, StoreError> {
         self.store.migrate().await
     }
+
+    async fn durability(&self) -> Durability {
+        self.store.durability().await
+    }
 }
 
 #[async_trait]
 impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
-    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         (**self).read(query, consistency).await
     }
 
@@ -190,6 +194,10 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     async fn migrate(&self) -> Result<Status, StoreError> {
         (**self).migrate().await
+    }
+
+    async fn durability(&self) -> Durability {
+        (**self).durability().await
     }
 }
 

@@ -4,8 +4,8 @@ use crate::{CassandraStore, FileStore, MemoryStore, Store, StoreError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens `memory:`, `file:PATH` or `cassandra://HOST[:PORT],.../KEYSPACE?replication=N`. The first two are migrated by
-/// that; a Cassandra keyspace is made and migrated by `Store::migrate` alone.
+/// Opens `memory:`, `file:PATH` or `cassandra://HOST[:PORT],.../KEYSPACE?replication=N`, of whatever level. The first two are
+/// set up by that where they are empty; a Cassandra keyspace is made and set up by `Store::migrate` alone.
 ///
 /// # Errors
 /// The URL names no storage, or the storage cannot be opened.

@@ -1,29 +1,10 @@
 //! The trait: what the system needs of a storage, and what every backend promises.
 
-use crate::StoreError;
+use crate::{Durability, Status, StoreError};
 use async_trait::async_trait;
 use echelon_core_model::store::{
-    Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpResult, Query,
+    Batch, Consistency, Decided, Decision, Op, OpFailure, OpResult, Query, Reading,
 };
-
-/// Which schema a storage has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    /// Where it is, as the URL says, without anything secret.
-    pub place: String,
-    /// The last migration that was carried out; 0: none.
-    pub version: u32,
-    /// The last migration that this build knows.
-    pub latest: u32,
-}
-
-impl Status {
-    /// Whether it has the schema that this build works on.
-    #[must_use]
-    pub const fn is_current(&self) -> bool {
-        self.version == self.latest
-    }
-}
 
 /// A storage. Every backend promises:
 /// - A decision is a compare-and-set. It is idempotent by content: if what it would write is there, the answer is
@@ -39,11 +20,11 @@ impl Status {
 /// - What is refused (too large, not the owner's, out of range) has no effect and says why.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Reads facts.
+    /// Reads facts. Of several rows those that cannot be understood are named beside the others.
     ///
     /// # Errors
-    /// The storage cannot be reached, or a row cannot be understood: the error names it. Absence is an answer, never an error.
-    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError>;
+    /// The storage cannot be reached, or the only row cannot be understood. Absence is an answer, never an error.
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError>;
 
     /// Decides something by compare-and-set.
     ///
@@ -57,30 +38,43 @@ pub trait Store: Send + Sync {
     /// Refused, or the outcome is unknown: the same batch again is harmless.
     async fn commit(&self, batch: Batch) -> Result<(), StoreError>;
 
-    /// Which schema is there.
+    /// Which level is there.
     ///
     /// # Errors
     /// The storage cannot be reached.
     async fn status(&self) -> Result<Status, StoreError>;
 
-    /// Carries out the migrations that are missing, in order. To be repeated after any failure.
+    /// Sets an empty storage up at this build's level; nothing where that was done. To be repeated after any failure.
     ///
     /// # Errors
-    /// The storage cannot be reached, or was written by a newer build.
+    /// The storage cannot be reached, or is of another level.
     async fn migrate(&self) -> Result<Status, StoreError>;
+
+    /// What an acknowledged write survives, as far as the storage says.
+    async fn durability(&self) -> Durability;
 
     /// Carries out what a driver asks for.
     async fn perform(&self, op: Op) -> OpResult {
         let done = match op {
-            Op::Read(query, consistency) => self.read(query, consistency).await.map(OpResult::Answer),
+            Op::Read(query, consistency) => self.read(query, consistency).await.map(result_of),
             Op::Decide(decision) => self.decide(decision).await.map(OpResult::Decided),
             Op::Commit(batch) => self.commit(batch).await.map(|()| OpResult::Committed),
         };
-        done.unwrap_or_else(|error| {
-            OpResult::Failed(OpFailure {
+        done.unwrap_or_else(|error| match error {
+            StoreError::Unread(row) => OpResult::Unread(row),
+            error => OpResult::Failed(OpFailure {
                 may_be_done: error.may_be_done(),
                 why: error.chain(),
-            })
+            }),
         })
+    }
+}
+
+fn result_of(reading: Reading) -> OpResult {
+    let Reading { answer, unread } = reading;
+    if unread.is_empty() {
+        OpResult::Answer(answer)
+    } else {
+        OpResult::Partial(answer, unread)
     }
 }

@@ -58,7 +58,7 @@ mod only_a_file {
     use echelon_core_model::store::{Answer, Consistency, Decision, Query, Write};
     use echelon_core_model::{ClusterId, Version};
     use echelon_io_storage::contract::{batch, facts};
-    use echelon_io_storage::{FileStore, Store, StoreError, open};
+    use echelon_io_storage::{FileStore, LEVEL, Store, StoreError, open, open_checked};
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
@@ -76,10 +76,11 @@ mod only_a_file {
     async fn assert_there(store: &dyn Store, n: u64) {
         let job = facts::job(n);
         let head = store.read(Query::Head(job), Consistency::Serial).await.unwrap();
-        assert_eq!(head, Answer::Head(Some(facts::head(job, 1))), "head {n}");
+        assert_eq!(head.answer, Answer::Head(Some(facts::head(job, 1))), "head {n}");
         let block = facts::block(job, 0, &format!("h{n}"));
         let bucket = Query::BlockBucket(ClusterId::new("c1"), block.key.bucket());
-        let Answer::Blocks(blocks, _) = store.read(bucket, Consistency::Quorum).await.unwrap() else {
+        let read = store.read(bucket, Consistency::Quorum).await.unwrap();
+        let Answer::Blocks(blocks, _) = read.answer else {
             panic!("blocks")
         };
         assert!(blocks.contains(&block), "block {n}");
@@ -155,21 +156,42 @@ mod only_a_file {
     }
 
     #[tokio::test]
-    async fn a_file_of_a_newer_build_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        drop(FileStore::open(&file(folder.path())).unwrap());
+    async fn a_file_of_another_level_is_refused_and_left_alone() {
         let meta = redb::TableDefinition::<&str, u32>::new("meta");
-        let raw = redb::Database::open(file(folder.path())).unwrap();
-        let transaction = raw.begin_write().unwrap();
-        transaction.open_table(meta).unwrap().insert("schema", 7).unwrap();
-        transaction.commit().unwrap();
-        drop(raw);
-        let error = FileStore::open(&file(folder.path())).err().unwrap();
-        assert!(
-            matches!(error, StoreError::Schema { found: 7, .. }),
-            "{}",
-            error.chain()
-        );
+        for (level, said) in [
+            (2, "an older build made it"),
+            (LEVEL - 1, "an older build made it"),
+            (LEVEL + 1, "a newer build made it"),
+            (99, "a newer build made it"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let url = format!("file:{}", file(folder.path()).display());
+            drop(FileStore::open(&file(folder.path())).unwrap());
+            let raw = redb::Database::open(file(folder.path())).unwrap();
+            let transaction = raw.begin_write().unwrap();
+            transaction
+                .open_table(meta)
+                .unwrap()
+                .insert("schema", level)
+                .unwrap();
+            transaction.commit().unwrap();
+            drop(raw);
+            let error = open_checked(&url).await.err().unwrap();
+            assert!(error.chain().contains(said), "{level}: {}", error.chain());
+            let store = open(&url).await.unwrap();
+            assert_eq!(store.status().await.unwrap().level, level);
+            for refused in [
+                store.migrate().await.err(),
+                store.read(Query::Pools, Consistency::Quorum).await.err(),
+            ] {
+                let refused = refused.unwrap();
+                assert!(
+                    matches!(refused, StoreError::Level { found, .. } if found == level),
+                    "{}",
+                    refused.chain()
+                );
+            }
+        }
     }
 
     #[tokio::test]
@@ -213,7 +235,7 @@ mod only_a_file {
             let change = store.decide(Decision::PutHead { head, expected }).await;
             outcomes.push(match change {
                 Ok(_) => "changed",
-                Err(StoreError::Corrupt { table: "heads", .. }) => "named",
+                Err(StoreError::Unread(row)) if row.table == "heads" => "named",
                 Err(other) => panic!("{}", other.chain()),
             });
         }

@@ -3,11 +3,11 @@
 #![cfg(test)]
 
 use async_trait::async_trait;
-use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Op, OpResult, Query};
+use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Op, OpResult, Query, Reading};
 use echelon_core_testkit::store::ModelStore;
 use echelon_io_storage::contract::{Case, Faults};
 use echelon_io_storage::faulty::{Fault, FaultyStore};
-use echelon_io_storage::{Status, Store, StoreError, check};
+use echelon_io_storage::{Durability, Status, Store, StoreError, check};
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
@@ -22,9 +22,10 @@ impl Model {
 
 #[async_trait]
 impl Store for Model {
-    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         match self.done(Op::Read(query, consistency))? {
-            OpResult::Answer(answer) => Ok(answer),
+            OpResult::Answer(answer) => Ok(answer.into()),
+            OpResult::Partial(answer, unread) => Ok(Reading { answer, unread }),
             other => panic!("{other:?}"),
         }
     }
@@ -46,13 +47,18 @@ impl Store for Model {
     async fn status(&self) -> Result<Status, StoreError> {
         Ok(Status {
             place: "model".to_owned(),
-            version: 1,
-            latest: 1,
+            level: 1,
+            known: 1,
         })
     }
 
     async fn migrate(&self) -> Result<Status, StoreError> {
         self.status().await
+    }
+
+    async fn durability(&self) -> Durability {
+        let findings = Vec::new();
+        Durability { findings }
     }
 }
 

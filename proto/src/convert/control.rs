@@ -8,6 +8,9 @@ use echelon_core_model::control::Control;
 /// The metadata that every answer carries while kills are off, and what it says then.
 pub const KILLS_OFF: (&str, &str) = ("echelon-kills", "off");
 
+/// The metadata of a list that names the stored rows which cannot be understood and would belong to it.
+pub const UNREAD_ROWS: &str = "echelon-unread-rows";
+
 /// To the wire.
 #[must_use]
 pub fn control(control: &Control) -> v1::Control {

@@ -22,9 +22,19 @@ pub enum FieldProblem {
     /// A number that this build gives no meaning, perhaps written by a newer one.
     #[error("has the value {0}, which this build does not know; is the writer newer?")]
     Unknown(i64),
-    /// A number outside what the field can hold.
-    #[error("has the value {0}, which is out of range")]
-    OutOfRange(u64),
+    /// A number outside what the field may hold.
+    #[error("has the value {number}, outside {first} to {last}")]
+    OutOfRange {
+        /// The number.
+        number: i128,
+        /// The smallest that it may be.
+        first: i128,
+        /// The largest that it may be.
+        last: i128,
+    },
+    /// Bytes that are no fields.
+    #[error("cannot be read")]
+    Malformed,
     /// A job id of another length.
     #[error("has {0} bytes where a job id has 16")]
     JobId(usize),

@@ -131,10 +131,12 @@ pub fn cluster(field: &str, text: &str) -> Result<ClusterId, FieldError> {
     Ok(ClusterId::new(text))
 }
 
-/// A reason code by its number.
+/// A reason code by its number. One that this build does not know makes nothing unreadable; 0 is no reason.
 pub fn reason_code(field: &str, number: u32) -> Result<ReasonCode, FieldError> {
-    let code = u16::try_from(number).ok().and_then(ReasonCode::from_number);
-    code.ok_or_else(|| FieldError::new(field, FieldProblem::Unknown(number.into())))
+    if number == 0 {
+        return Err(FieldError::new(field, FieldProblem::Unknown(0)));
+    }
+    Ok(ReasonCode::from_number(number))
 }
 
 /// A run state by its number.

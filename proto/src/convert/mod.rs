@@ -14,6 +14,7 @@ pub mod job;
 pub mod mesos;
 pub mod pool;
 pub mod quantity;
+pub mod ranges;
 pub mod reason;
 pub mod restart;
 pub mod rollout;

@@ -9,7 +9,7 @@ use echelon_core_model::reason::{Layer, Reason, Shortfall};
 pub fn reason(r: &Reason) -> v1::Reason {
     v1::Reason {
         code: r.code.word(),
-        number: r.code.number().into(),
+        number: r.code.number(),
         layer: layer(r.code.layer()).into(),
         message: r.to_string(),
         shortfall: r.shortfall.as_deref().copied().map(shortfall),

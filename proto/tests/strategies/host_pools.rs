@@ -21,7 +21,7 @@ fn host_move() -> impl Strategy<Value = HostMove> {
 
 pub fn host_moves() -> impl Strategy<Value = HostMoves> {
     let hosts = btree_map(text(), host_move(), 0..3);
-    (any::<u64>(), hosts).prop_map(|(version, hosts)| HostMoves { version, hosts })
+    (super::whole(), hosts).prop_map(|(version, hosts)| HostMoves { version, hosts })
 }
 
 pub fn host_pool_wishes() -> impl Strategy<Value = HostPoolWishes> {

@@ -26,7 +26,7 @@ fn sidecar() -> impl Strategy<Value = SidecarName> {
 }
 
 fn tail() -> impl Strategy<Value = Tail> {
-    let read = (vec(any::<u8>(), 0..40), any::<u64>()).prop_map(|(bytes, size)| Tail::Read {
+    let read = (vec(any::<u8>(), 0..40), super::stamp()).prop_map(|(bytes, size)| Tail::Read {
         bytes: bytes.into(),
         size,
     });
@@ -56,7 +56,7 @@ fn kept_run() -> impl Strategy<Value = KeptRun> {
 }
 
 pub fn kept_runs() -> impl Strategy<Value = KeptRuns> {
-    let fields = (job(), cluster_id(), vec(kept_run(), 0..4), any::<u64>());
+    let fields = (job(), cluster_id(), vec(kept_run(), 0..4), super::whole());
     fields.prop_map(|(job, cluster, runs, displaced)| KeptRuns {
         job,
         cluster,
@@ -66,6 +66,6 @@ pub fn kept_runs() -> impl Strategy<Value = KeptRuns> {
 }
 
 pub fn log_gaps() -> impl Strategy<Value = Vec<LogGap>> {
-    let gap = (at(), at(), any::<u64>()).prop_map(|(from, to, runs)| LogGap { from, to, runs });
+    let gap = (at(), at(), super::whole()).prop_map(|(from, to, runs)| LogGap { from, to, runs });
     vec(gap, 0..3)
 }

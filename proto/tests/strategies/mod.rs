@@ -58,11 +58,11 @@ fn host_id() -> impl Strategy<Value = HostId> {
 }
 
 pub fn at() -> impl Strategy<Value = Timestamp> {
-    prop_oneof![Just(0), Just(u64::MAX), any::<u64>()].prop_map(Timestamp)
+    whole().prop_map(Timestamp)
 }
 
 pub fn span() -> impl Strategy<Value = Span> {
-    any::<u64>().prop_map(Span)
+    whole().prop_map(Span)
 }
 
 pub fn generation() -> impl Strategy<Value = Generation> {
@@ -70,11 +70,31 @@ pub fn generation() -> impl Strategy<Value = Generation> {
 }
 
 pub fn version() -> impl Strategy<Value = Version> {
-    any::<u64>().prop_map(Version)
+    whole().prop_map(Version)
+}
+
+/// A count, a size, a version or a moment: both ends of its range, too.
+pub fn whole() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(1 << 53), 0..=1u64 << 53]
+}
+
+/// A number that counts up by one.
+pub fn counter() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0), Just((1 << 31) - 1), 0..1u32 << 31]
+}
+
+/// A number within an epoch.
+pub fn sequence() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just((1 << 40) - 1), 0..1u64 << 40]
+}
+
+/// An epoch and a number within it.
+pub fn stamp() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(i64::MAX as u64), 0..1u64 << 63]
 }
 
 pub fn epoch() -> impl Strategy<Value = Epoch> {
-    any::<u64>().prop_map(Epoch)
+    prop_oneof![Just(1), Just(Epoch::END - 1), 1..Epoch::END].prop_map(Epoch)
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -86,7 +106,16 @@ fn labels() -> impl Strategy<Value = BTreeMap<String, String>> {
 }
 
 pub fn resources() -> impl Strategy<Value = Resources> {
-    let n = || prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
+    amounts(1 << 60)
+}
+
+/// The same where the largest number says that there is no bound.
+fn bounds_of_resources() -> impl Strategy<Value = Resources> {
+    amounts(u64::MAX)
+}
+
+fn amounts(most: u64) -> impl Strategy<Value = Resources> {
+    let n = move || prop_oneof![Just(0), Just(most), 0..=most];
     (n(), n(), n(), n()).prop_map(|(cpus, memory, disk, gpus)| Resources {
         cpus,
         memory,
@@ -107,7 +136,10 @@ pub fn ranges() -> impl Strategy<Value = RangeSet> {
 }
 
 fn code() -> impl Strategy<Value = ReasonCode> {
-    select(ReasonCode::ALL)
+    prop_oneof![
+        9 => select(ReasonCode::ALL),
+        1 => (1..=u32::MAX).prop_map(ReasonCode::from_number),
+    ]
 }
 
 pub fn reason() -> impl Strategy<Value = Reason> {
@@ -122,11 +154,11 @@ pub fn reason() -> impl Strategy<Value = Reason> {
 
 pub fn goal() -> impl Strategy<Value = Goal> {
     let desired = select(vec![Desired::Running, Desired::Stopped, Desired::Deleted]);
-    (desired, any::<u32>()).prop_map(|(desired, restarts)| Goal { desired, restarts })
+    (desired, counter()).prop_map(|(desired, restarts)| Goal { desired, restarts })
 }
 
 pub fn rollout() -> impl Strategy<Value = Rollout> {
-    let numbers = (any::<u32>(), any::<u32>(), any::<u64>());
+    let numbers = (counter(), counter(), whole());
     let fields = (numbers, at(), of(code()), any::<bool>(), of(code()));
     fields.prop_map(
         |((number, base, forgiven), since, held, promoted, back)| Rollout {
@@ -146,7 +178,7 @@ fn rollout_state() -> impl Strategy<Value = RolloutState> {
 }
 
 fn past_rollout() -> impl Strategy<Value = PastRollout> {
-    (rollout(), any::<u32>(), rollout_state()).prop_map(|(wish, spec_version, state)| PastRollout {
+    (rollout(), counter(), rollout_state()).prop_map(|(wish, spec_version, state)| PastRollout {
         wish,
         spec_version,
         state,
@@ -154,7 +186,7 @@ fn past_rollout() -> impl Strategy<Value = PastRollout> {
 }
 
 fn rollout_progress() -> impl Strategy<Value = RolloutProgress> {
-    let numbers = (any::<u32>(), any::<u64>(), any::<u64>());
+    let numbers = (counter(), whole(), whole());
     let fields = (numbers, rollout_state(), at(), of(reason()));
     fields.prop_map(
         |((number, updated, failed), state, since, reason)| RolloutProgress {
@@ -169,7 +201,7 @@ fn rollout_progress() -> impl Strategy<Value = RolloutProgress> {
 }
 
 pub fn head() -> impl Strategy<Value = Head> {
-    let ids = (job(), version(), any::<bool>(), goal(), any::<u32>());
+    let ids = (job(), version(), any::<bool>(), goal(), counter());
     let kind = select(vec![JobKind::Batch, JobKind::Service]);
     let pool_id = proptest::option::of("[a-z0-9]{1,8}".prop_map(PoolId::new));
     let rest = (
@@ -178,7 +210,7 @@ pub fn head() -> impl Strategy<Value = Head> {
         kind,
         text(),
         labels(),
-        any::<u64>(),
+        whole(),
         (at(), of(rollout()), vec(past_rollout(), 0..3)),
     );
     let state = select(vec![JobState::Succeeded, JobState::Failed]);
@@ -231,7 +263,7 @@ fn restarts() -> impl Strategy<Value = Restarts> {
 }
 
 fn restart_progress() -> impl Strategy<Value = RestartProgress> {
-    (version(), any::<u64>(), of(at())).prop_map(|(version, left, done_at)| RestartProgress {
+    (version(), whole(), of(at())).prop_map(|(version, left, done_at)| RestartProgress {
         version,
         left,
         done_at,
@@ -274,11 +306,11 @@ pub fn planned() -> impl Strategy<Value = PlannedRequest> {
 }
 
 pub fn counts() -> impl Strategy<Value = Counts> {
-    any::<[u64; 12]>().prop_map(|by_state| Counts { by_state })
+    proptest::array::uniform12(whole()).prop_map(|by_state| Counts { by_state })
 }
 
 fn waiting() -> impl Strategy<Value = Waiting> {
-    let fields = (group(), of(cluster_id()), reason(), any::<u64>(), at());
+    let fields = (group(), of(cluster_id()), reason(), whole(), at());
     fields.prop_map(|(group, cluster, reason, count, since)| Waiting {
         group,
         cluster,
@@ -324,7 +356,7 @@ pub fn progress() -> impl Strategy<Value = Progress> {
 }
 
 pub fn assigned() -> impl Strategy<Value = AssignedRange> {
-    let releasing = (of(cluster_id()), code(), of(any::<u64>()));
+    let releasing = (of(cluster_id()), code(), of(whole()));
     let releasing = releasing.prop_map(|(to, why, count)| Releasing { to, why, count });
     let former = (cluster_id(), generation());
     let fields = (range(), cluster_id(), generation(), of(former), of(releasing));
@@ -350,8 +382,8 @@ pub fn assignment() -> impl Strategy<Value = Assignment> {
 }
 
 pub fn grant() -> impl Strategy<Value = Grant> {
-    let fields = (epoch(), any::<[u64; 4]>(), span());
-    fields.prop_map(|(epoch, [number, active, counted, included], lease)| Grant {
+    let fields = (epoch(), stamp(), proptest::array::uniform3(whole()), span());
+    fields.prop_map(|(epoch, number, [active, counted, included], lease)| Grant {
         epoch,
         number,
         active,
@@ -392,7 +424,7 @@ fn run() -> impl Strategy<Value = Run> {
     let port = (text(), any::<u16>()).prop_map(|(name, number)| Port { name, number });
     let first = (
         generation(),
-        any::<u32>(),
+        counter(),
         state,
         at(),
         reason(),
@@ -400,8 +432,8 @@ fn run() -> impl Strategy<Value = Run> {
         "[a-c]{0,2}",
     );
     let rest = (
-        any::<u32>(),
-        (any::<u32>(), any::<bool>(), version()),
+        counter(),
+        (counter(), any::<bool>(), version()),
         of(at()),
         of(at()),
         of(any::<i32>()),
@@ -467,7 +499,7 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
         at(),
         ended,
         vec(host_id(), 0..3),
-        (of(held_volume()), any::<u32>(), of(failure()), any::<bool>()),
+        (of(held_volume()), counter(), of(failure()), any::<bool>()),
     );
     fields.prop_map(
         |(generation, run, older, attempts, not_before, ended, avoid, rest)| {
@@ -502,7 +534,7 @@ fn volume_id() -> impl Strategy<Value = VolumeId> {
 }
 
 fn held_volume() -> impl Strategy<Value = HeldVolume> {
-    let fields = (volume_id(), host_id(), text(), any::<u64>(), any::<bool>());
+    let fields = (volume_id(), host_id(), text(), whole(), any::<bool>());
     fields.prop_map(|(id, host, hostname, size, used)| HeldVolume {
         id,
         host,
@@ -513,7 +545,7 @@ fn held_volume() -> impl Strategy<Value = HeldVolume> {
 }
 
 fn host_volume() -> impl Strategy<Value = HostVolume> {
-    (volume_id(), any::<u64>(), text(), at()).prop_map(|(id, size, path, seen_at)| HostVolume {
+    (volume_id(), whole(), text(), at()).prop_map(|(id, size, path, seen_at)| HostVolume {
         id,
         size,
         path,
@@ -546,7 +578,7 @@ fn left() -> impl Strategy<Value = Left> {
 
 pub fn drains() -> impl Strategy<Value = Drains> {
     let hosts = btree_map(text(), host_drain(), 0..3);
-    (any::<u64>(), hosts).prop_map(|(version, hosts)| Drains { version, hosts })
+    (whole(), hosts).prop_map(|(version, hosts)| Drains { version, hosts })
 }
 
 /// What is wanted of volumes.
@@ -576,7 +608,7 @@ pub fn block() -> impl Strategy<Value = Block> {
 pub fn slice_row() -> impl Strategy<Value = SliceRow> {
     let sets = || btree_map(generation(), ranges(), 0..3);
     let grants = btree_map(generation(), grant(), 0..3);
-    let numbers = || btree_map(generation(), any::<u64>(), 0..3);
+    let numbers = || btree_map(generation(), whole(), 0..3);
     let fields = (
         job(),
         group(),
@@ -608,7 +640,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
         wish,
         text(),
         labels(),
-        any::<u64>(),
+        whole(),
         volume_wishes(),
         drains(),
         host_pools::host_pool_wishes(),
@@ -655,7 +687,7 @@ pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
 }
 
 pub fn mass_loss() -> impl Strategy<Value = MassLoss> {
-    let n = any::<u64>;
+    let n = whole;
     (n(), at(), n(), n(), n()).prop_map(|(number, since, running, lost, missing)| MassLoss {
         number,
         since,
@@ -726,8 +758,8 @@ pub fn host() -> impl Strategy<Value = Host> {
 pub fn shard_row() -> impl Strategy<Value = ShardRow> {
     let fields = (
         of(text()),
-        epoch(),
-        any::<u64>(),
+        prop_oneof![Just(Epoch(0)), epoch()],
+        whole(),
         of(mass_loss()),
         volume_wishes(),
         drains(),
@@ -755,11 +787,17 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
 
 pub fn pool_parts() -> impl Strategy<Value = PoolParts> {
     let room = btree_map("/[a-z]{0,3}", resources(), 0..3);
-    (any::<u64>(), span(), room).prop_map(|(number, after, room)| PoolParts { number, after, room })
+    (stamp(), span(), room).prop_map(|(number, after, room)| PoolParts { number, after, room })
 }
 
 pub fn leadership() -> impl Strategy<Value = Leadership> {
-    (epoch(), text()).prop_map(|(epoch, holder)| Leadership { epoch, holder })
+    let proof = prop_oneof![Just(1), Just(u64::MAX), 1..u64::MAX];
+    (epoch(), text(), proof).prop_map(|(epoch, holder, proof)| Leadership { epoch, holder, proof })
+}
+
+/// A number, or no bound.
+fn most() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(u64::MAX), whole()]
 }
 
 fn bounds() -> impl Strategy<Value = PriorityBounds> {
@@ -775,12 +813,16 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         text(),
         text(),
         resources(),
-        resources(),
+        bounds_of_resources(),
         resources(),
         select(PoolKind::ALL.to_vec()),
-        (resources(), resources(), resources()),
+        (
+            bounds_of_resources(),
+            bounds_of_resources(),
+            bounds_of_resources(),
+        ),
         bounds(),
-        (any::<(bool, bool)>(), version(), any::<u64>(), any::<u64>()),
+        (any::<(bool, bool)>(), version(), most(), most()),
     );
     let pool = fields.prop_map(
         |(

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_new_leadership_adds_to_the_old_one() {
-        let mut offers = Offers::new(&Metrics::new(&[], "test").unwrap()).unwrap();
+        let mut offers = Offers::new(&Metrics::new(&[], "test", "test").unwrap()).unwrap();
         let tally = |received, declined, ms| Tally {
             received,
             declined,

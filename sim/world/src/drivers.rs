@@ -224,6 +224,7 @@ impl World {
                     && let Some(set) = self.links.watches.get_mut(&(index, life))
                 {
                     set.remove(&n);
+                    self.close_link_to((index, life), n);
                 }
             }
             rm::Effect::Publish(epoch) => {
@@ -276,6 +277,12 @@ impl World {
                 self.call_mesos(at, call);
             }
             shard::Effect::Report(link, report) => self.send_report(link.0, report),
+            shard::Effect::Admit(_) => {}
+            shard::Effect::Refuse { link, why } => {
+                self.trace
+                    .line(self.now, &format!("{who} refuses link {}: {why}", link.0));
+                self.close_link(link.0);
+            }
             shard::Effect::Place(problem) => {
                 let (answer, _) = placement::place(&problem);
                 let soon = self

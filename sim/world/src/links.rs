@@ -115,6 +115,14 @@ impl World {
         own.into_iter().for_each(|id| self.close_link(id));
     }
 
+    /// A manager watches a cluster no more.
+    pub(crate) fn close_link_to(&mut self, manager: (usize, u64), cluster: usize) {
+        let open = self.links.open.iter();
+        let own = open.filter(|(_, l)| l.manager == manager && l.shard.0 == cluster);
+        let own: Vec<u64> = own.map(|(id, _)| *id).collect();
+        own.into_iter().for_each(|id| self.close_link(id));
+    }
+
     /// Breaks a stream; both ends learn of it.
     pub(crate) fn close_link(&mut self, id: u64) {
         let Some(link) = self.links.open.remove(&id) else {

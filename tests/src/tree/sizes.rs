@@ -1,6 +1,7 @@
-//! How long files, functions and crates are, and whether that is short enough.
+//! How long files, functions and crates are: figures for a reader.
 //!
-//! The limits are those of a large code base that stayed readable. A long function is usually steps: name them.
+//! No test and no lint has limits for them. A limit is met most easily by cutting one object into many files and by packing
+//! arguments into tuples, which reads worse than what it replaces.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,24 +9,6 @@ use std::fmt;
 use anyhow::Result;
 
 use super::{RustFile, Tree};
-
-/// Limits of one measure, in lines.
-struct Limits {
-    median: Option<usize>,
-    p95: usize,
-    largest: usize,
-}
-
-const FILE: Limits = Limits {
-    median: Some(150),
-    p95: 450,
-    largest: 700,
-};
-const FUNCTION: Limits = Limits {
-    median: None,
-    p95: 50,
-    largest: 80,
-};
 
 /// Past this a crate may answer more than one question. Whether it does is for a reader to judge: the table marks it, and
 /// nothing fails.
@@ -82,34 +65,6 @@ impl Sizes {
             name: format!("{} at {}:{}", function.name, file.path, function.line),
         }));
     }
-
-    /// Every limit that is broken, with what breaks it.
-    #[must_use]
-    pub fn faults(&self) -> Vec<String> {
-        [
-            faults("file", &self.files, &FILE),
-            faults("function", &self.functions, &FUNCTION),
-        ]
-        .concat()
-    }
-}
-
-fn faults(what: &str, found: &[Sized], limits: &Limits) -> Vec<String> {
-    let too_long = found
-        .iter()
-        .filter(|one| one.n_lines > limits.largest)
-        .map(|one| {
-            format!(
-                "{what} {} has {} lines, {} are allowed",
-                one.name, one.n_lines, limits.largest
-            )
-        });
-    let rank = |percent: usize, limit: usize| {
-        let measured = percentile(found, percent);
-        (measured > limit).then(|| format!("p{percent} of {what}s is {measured} lines, {limit} are allowed"))
-    };
-    let median = limits.median.and_then(|limit| rank(50, limit));
-    too_long.chain(median).chain(rank(95, limits.p95)).collect()
 }
 
 /// The smallest length that `percent` of the found ones do not exceed; 0 of none.
@@ -129,20 +84,18 @@ impl fmt::Display for Sizes {
         } = self;
         writeln!(
             f,
-            "{:<10} {:>6} {:>7} {:>5} {:>7}   limits",
+            "{:<10} {:>6} {:>7} {:>5} {:>7}",
             "lines of", "count", "median", "p95", "longest"
         )?;
-        for (name, found, limits) in [("files", files, &FILE), ("functions", functions, &FUNCTION)] {
+        for (name, found) in [("files", files), ("functions", functions)] {
             let (median, p95, longest) = (
                 percentile(found, 50),
                 percentile(found, 95),
                 percentile(found, 100),
             );
-            let most = limits.median.map_or("-".to_owned(), |limit| limit.to_string());
-            let allowed = format!("{most} / {} / {}", limits.p95, limits.largest);
             writeln!(
                 f,
-                "{name:<10} {:>6} {median:>7} {p95:>5} {longest:>7}   {allowed}",
+                "{name:<10} {:>6} {median:>7} {p95:>5} {longest:>7}",
                 found.len()
             )?;
         }
@@ -192,24 +145,5 @@ mod tests {
                 "p{percent} of {lengths:?}"
             );
         }
-    }
-
-    #[test]
-    fn each_limit_is_a_fault_of_its_own() {
-        assert_eq!(
-            faults("file", &sized([150, 150, 700]), &FILE).len(),
-            1,
-            "the 95th percentile alone"
-        );
-        assert_eq!(
-            faults("file", &sized([151; 3]), &FILE),
-            ["p50 of files is 151 lines, 150 are allowed"]
-        );
-        let one_long = sized(std::iter::repeat_n(10, 99).chain([81]));
-        assert_eq!(
-            faults("function", &one_long, &FUNCTION),
-            ["function f81 has 81 lines, 80 are allowed"]
-        );
-        assert_eq!(faults("function", &sized([50; 9]), &FUNCTION), [""; 0]);
     }
 }

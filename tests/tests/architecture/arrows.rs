@@ -97,6 +97,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim/world", &["core/", "proto", "sim/mesos"]),
     // its suites use everything, as dev-dependencies; its library knows no product crate
     ("tests", &[]),
+    // starts the servers and the binary as the suites do, and is judged by what shares no code with them
+    ("tests/soak", &["tests", "tests/judge"]),
     ("xtask", &["tests"]),
 ];
 

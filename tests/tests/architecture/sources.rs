@@ -1,18 +1,9 @@
 //! Rules about manifests and source files.
 
-use echelon_tests::tree::sizes;
-
 use crate::{none, tree};
 
 /// First attribute of every root file in core/ and sim/; `forbid` so that no file below can allow it again.
 const PURITY: &str = "#![forbid(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]";
-
-#[test]
-fn files_and_functions_are_short() {
-    let sizes = sizes::measure(&tree()).unwrap();
-    println!("{sizes}");
-    none("sizes (`cargo xtask sizes` prints the table)", sizes.faults());
-}
 
 #[test]
 fn every_package_inherits_the_lints() {

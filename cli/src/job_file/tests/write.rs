@@ -104,7 +104,7 @@ fn every_default_is_written_out() {
     controller: false
     completion: all
     on_unreachable: replace after 5m
-    on_cluster_loss: replace after 15m
+    on_cluster_loss: wait
     update:
       max_surge: 0
       min_healthy: 5s

@@ -73,7 +73,7 @@ pub async fn list_instances<F: Facts>(
     let limit = page.limit()?;
     let head = lookup::job(facts, job).await?;
     let asked = format!("instances {} {filter:?}", head.job);
-    let start = page.position(&asked)?;
+    let start = page.place(&asked, read_position)?;
     let scene = Scene::read(facts, head, now).await?;
     if let Some(group) = &filter.group
         && scene.group(group).is_none()
@@ -91,6 +91,8 @@ pub async fn list_instances<F: Facts>(
     let page = Page {
         items: walk.found,
         next: next.map(|position| page::seal(&asked, &position)),
+        total: None,
+        unread: Vec::new(),
     };
     Ok(InstancePage {
         job: walk.scene.head.job,
@@ -138,8 +140,9 @@ struct Walk {
 
 impl Walk {
     /// Walks from a position; where to go on, `None` at the end.
-    async fn run<F: Facts>(&mut self, facts: &F, start: Option<String>) -> Option<String> {
-        let (first_group, first) = start.as_deref().and_then(read_position).unwrap_or_default();
+    async fn run<F: Facts>(&mut self, facts: &F, start: Option<Start>) -> Option<String> {
+        let Start { group, number } = start.unwrap_or_default();
+        let (first_group, first) = (group.as_str(), number);
         let mut windows = 0;
         for group in self.scene.groups() {
             let wanted = self.filter.group.as_ref().is_none_or(|g| *g == group);
@@ -233,9 +236,19 @@ fn write_position(group: &GroupName, n: InstanceNumber) -> String {
     format!("{group} {n}")
 }
 
-fn read_position(position: &str) -> Option<(&str, u32)> {
+/// Where a page begins.
+#[derive(Default)]
+struct Start {
+    group: String,
+    number: u32,
+}
+
+fn read_position(position: &str) -> Option<Start> {
     let (group, n) = position.split_once(' ')?;
-    Some((group, n.parse().ok()?))
+    Some(Start {
+        group: group.to_owned(),
+        number: n.parse().ok()?,
+    })
 }
 
 fn no_group(job: &JobRef, group: &GroupName) -> ApiError {

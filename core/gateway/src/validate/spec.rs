@@ -52,7 +52,11 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
     labels(s, &at("labels"), out);
     clusters(s, &at("clusters.only"), out);
     silence(s.on_unreachable, &at("on_unreachable"), out);
-    silence(s.on_cluster_loss, &at("on_cluster_loss"), out);
+    out.check(
+        s.on_cluster_loss == OnSilence::Wait,
+        at("on_cluster_loss"),
+        "must be `wait`: instances of a lost cluster are not started elsewhere yet",
+    );
     groups(s, purpose, &at("groups"), out);
     out.check(
         !(s.revocable && s.kind == JobKind::Stateful),
@@ -71,16 +75,11 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
     daemon::of_job(s, path, out);
     schedule::check(s, path, out);
     let keeps_data = s.groups.iter().any(|g| g.volume.is_some());
-    for (on, field) in [
-        (s.on_unreachable, "on_unreachable"),
-        (s.on_cluster_loss, "on_cluster_loss"),
-    ] {
-        out.check(
-            !keeps_data || on == OnSilence::Wait,
-            at(field),
-            "must be wait: what is in an instance's volume is on its host only",
-        );
-    }
+    out.check(
+        !keeps_data || s.on_unreachable == OnSilence::Wait,
+        at("on_unreachable"),
+        "must be wait: what is in an instance's volume is on its host only",
+    );
 }
 
 fn update(s: &JobSpec, path: &str, out: &mut Violations) {

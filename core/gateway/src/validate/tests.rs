@@ -54,8 +54,8 @@ fn each_rule_of_a_job_names_its_field() {
         "spec.on_unreachable.replace_after",
     );
     check(
-        |s| s.on_cluster_loss = OnSilence::Replace(Span(u64::MAX)),
-        "spec.on_cluster_loss.replace_after",
+        |s| s.on_cluster_loss = OnSilence::Replace(Span::minutes(15)),
+        "spec.on_cluster_loss",
     );
     check(
         |s| {

@@ -19,10 +19,44 @@ pub enum Layer {
     System,
 }
 
-/// Machine-readable reasons. A code is stable; its number is what is stored and sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u16)]
-pub enum ReasonCode {
+/// Makes the enum and what maps it to numbers from one list.
+macro_rules! reason_codes {
+    ($($(#[$doc:meta])+ $name:ident = $number:literal,)+) => {
+        /// Machine-readable reasons. A code is stable; its number is what is stored and sent.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ReasonCode {
+            $($(#[$doc])+ $name,)+
+            /// A number that this build does not know: a newer build gave this reason. It is kept as it is. Only `from_number`
+            /// makes it, so it is never a number of the others.
+            Newer(u32),
+        }
+
+        impl ReasonCode {
+            /// All codes that this build knows, in order of number.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The number that is stored and sent.
+            #[must_use]
+            pub const fn number(self) -> u32 {
+                match self {
+                    $(Self::$name => $number,)+
+                    Self::Newer(number) => number,
+                }
+            }
+
+            /// The code of a number.
+            #[must_use]
+            pub const fn from_number(number: u32) -> Self {
+                match number {
+                    $($number => Self::$name,)+
+                    _ => Self::Newer(number),
+                }
+            }
+        }
+    };
+}
+
+reason_codes! {
     /// Accepted, not looked at yet.
     Accepted = 1,
     /// Others of the group run up to `max_running`.
@@ -167,6 +201,8 @@ pub enum ReasonCode {
     FrameworkRemoved = 77,
     /// Kills are switched off: what is to end lives on.
     KillsOff = 78,
+    /// What is stored of it cannot be understood by this build: it is set aside.
+    RowUnread = 79,
     /// The pool's revocable work has all that it may have of what hosts lend.
     PoolRevocableLimit = 90,
     /// Its pool is entitled to room for it; those who have the cluster have no more than their own.
@@ -226,125 +262,12 @@ pub enum ReasonCode {
 }
 
 impl ReasonCode {
-    /// All codes, in order of number.
-    pub const ALL: &'static [Self] = &[
-        Self::Accepted,
-        Self::MaxRunning,
-        Self::StopRequested,
-        Self::DeleteRequested,
-        Self::RestartRequested,
-        Self::ScaledDown,
-        Self::Moved,
-        Self::GangIncomplete,
-        Self::GangWaits,
-        Self::PoolNotFound,
-        Self::PoolLimit,
-        Self::PoolEntitlement,
-        Self::PoolReservation,
-        Self::PoolControllers,
-        Self::PoolJobs,
-        Self::PoolInstances,
-        Self::PoolClaim,
-        Self::PoolPreempted,
-        Self::NoCluster,
-        Self::NoClusterCapacity,
-        Self::ClusterSilent,
-        Self::ClusterCordoned,
-        Self::AwaitingGrant,
-        Self::GangTooLarge,
-        Self::GangKept,
-        Self::GangBlocked,
-        Self::HostResources,
-        Self::HostConstraint,
-        Self::NoHosts,
-        Self::AwaitingOffer,
-        Self::HostAvoided,
-        Self::HostMaintenance,
-        Self::HostPorts,
-        Self::HostKept,
-        Self::HostSlack,
-        Self::HostVolume,
-        Self::Launching,
-        Self::LaunchDropped,
-        Self::LaunchInvalid,
-        Self::Starting,
-        Self::LaunchUnauthorized,
-        Self::LaunchFailed,
-        Self::NoVolumes,
-        Self::Backoff,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Signalled,
-        Self::Killed,
-        Self::KilledByHost,
-        Self::HostUnreachable,
-        Self::HostGone,
-        Self::Running,
-        Self::OlderRunAlive,
-        Self::RetriesExhausted,
-        Self::DeadlineExceeded,
-        Self::Unhealthy,
-        Self::TaskGone,
-        Self::TaskUnknown,
-        Self::OutOfMemory,
-        Self::OutOfDisk,
-        Self::Preempted,
-        Self::HostDraining,
-        Self::ExecutorFailed,
-        Self::StorageUnavailable,
-        Self::MesosUnavailable,
-        Self::NoResourceManager,
-        Self::NoShardLeader,
-        Self::Recovering,
-        Self::StorageRolledBack,
-        Self::MassLoss,
-        Self::FrameworkRemoved,
-        Self::KillsOff,
-        Self::PoolRevocableLimit,
-        Self::PoolClusterHeld,
-        Self::HostMaxPer,
-        Self::HostAffinity,
-        Self::HostAntiAffinity,
-        Self::HostExclusive,
-        Self::StartDeadline,
-        Self::AfterJob,
-        Self::DependencyFailed,
-        Self::CompletionMet,
-        Self::TooManyFailed,
-        Self::WaitDeadline,
-        Self::TotalDeadline,
-        Self::OnSchedule,
-        Self::ScheduleReplaced,
-        Self::DriverEnded,
-        Self::RolloutUpdate,
-        Self::RolloutPaused,
-        Self::RolloutCanary,
-        Self::RolloutFailures,
-        Self::RolloutAborted,
-        Self::RolloutRollback,
-        Self::RolloutSpec,
-        Self::GangRestart,
-        Self::GangFailed,
-        Self::GangTopology,
-        Self::CrashLooping,
-        Self::HostPool,
-    ];
-
-    /// The number that is stored and sent.
-    #[must_use]
-    pub const fn number(self) -> u16 {
-        self as u16
-    }
-
-    /// The code of a number, if this build knows it.
-    #[must_use]
-    pub fn from_number(n: u16) -> Option<Self> {
-        Self::ALL.iter().copied().find(|c| c.number() == n)
-    }
-
     /// The layer that gives this reason.
     #[must_use]
     pub const fn layer(self) -> Layer {
+        if matches!(self, Self::Newer(_)) {
+            return Layer::System;
+        }
         match self.number() {
             0..=9 | 111..=129 | 218 | 219 => Layer::Goal,
             // The first ten are used up.
@@ -369,12 +292,18 @@ impl ReasonCode {
     /// Whether active instances wait for this, beside those that are counted as waiting to begin.
     #[must_use]
     pub const fn withholds(self) -> bool {
-        matches!(self, Self::MassLoss | Self::KillsOff | Self::CrashLooping)
+        matches!(
+            self,
+            Self::MassLoss | Self::KillsOff | Self::CrashLooping | Self::RowUnread
+        )
     }
 
     /// The stable word of the API: `POOL_LIMIT`.
     #[must_use]
     pub fn word(self) -> String {
+        if matches!(self, Self::Newer(_)) {
+            return "NEWER".to_owned();
+        }
         let camel = format!("{self:?}");
         let mut out = String::with_capacity(camel.len() + 4);
         for (i, c) in camel.chars().enumerate() {
@@ -397,11 +326,13 @@ mod tests {
             assert!(pair[0].number() < pair[1].number(), "{pair:?}");
         }
         for code in ReasonCode::ALL {
-            assert_eq!(ReasonCode::from_number(code.number()), Some(*code));
+            assert_eq!(ReasonCode::from_number(code.number()), *code);
             assert!(code.word().chars().all(|c| c.is_ascii_uppercase() || c == '_'));
             assert!(!code.sentence().is_empty(), "{code:?}");
         }
-        assert_eq!(ReasonCode::from_number(9999), None);
+        let newer = ReasonCode::from_number(9999);
+        assert_eq!((newer, newer.number()), (ReasonCode::Newer(9999), 9999));
+        assert_eq!((newer.word().as_str(), newer.layer()), ("NEWER", Layer::System));
         assert_eq!(ReasonCode::PoolLimit.word(), "POOL_LIMIT");
     }
 }

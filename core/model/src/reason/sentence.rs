@@ -115,6 +115,8 @@ impl ReasonCode {
             Self::GangWaits => "waits to begin together with the rest of its gang",
             Self::GangTooLarge => "no cluster is large enough for its whole gang",
             Self::GangKept => "room for its whole gang is being kept together",
+            Self::RowUnread => "is set aside: what is stored of it cannot be read by this build",
+            Self::Newer(_) => "a reason of a newer version",
             Self::GangBlocked => {
                 "what is in the way of its whole gang has no deadline (max_run) and may not be stopped for it"
             }

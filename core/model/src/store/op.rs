@@ -1,6 +1,6 @@
 //! What may be asked of storage - reads, decisions and commits - and what became of it.
 
-use super::{Event, EventCursor, Leadership, NameHolder, PlannedRequest, Role, ShardRow, Stamp};
+use super::{Event, EventCursor, Leadership, NameHolder, PlannedRequest, Role, ShardRow, Stamp, UnreadRow};
 use crate::assignment::Assignment;
 use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};
 use crate::control::Control;
@@ -291,6 +291,9 @@ pub enum Write {
     /// Shard: nothing that an older epoch ever wrote, or still writes, is seen in this bucket of blocks and slice rows. What is
     /// to stay was written back under this epoch before, or is in the same batch.
     Seal(u16),
+    /// Shard: a block or slice row that it cannot understand, as it was read. It is written back before a seal that would hide
+    /// it.
+    Raw(BlockKey, Vec<u8>),
     /// Shard: its sign of life.
     Heartbeat(Heartbeat),
     /// Shard: a host.
@@ -331,6 +334,10 @@ pub enum Op {
 pub enum OpResult {
     /// Of a read.
     Answer(Answer),
+    /// Of a read of several rows, some of which cannot be understood: the others, and these.
+    Partial(Answer, Vec<UnreadRow>),
+    /// Of a read of one row, which cannot be understood.
+    Unread(Box<UnreadRow>),
     /// Of a decision.
     Decided(Decided),
     /// Of a commit: durable.

@@ -398,7 +398,11 @@ impl Case {
             Effect::Publish(epoch) => self.published = self.published.max(epoch),
             Effect::StepDown { why } => self.stepped_down = Some(why),
             Effect::Alarm(alarm) => self.alarms.push(alarm.to_string()),
-            Effect::Unwatch(_) | Effect::PlanAnswer { .. } | Effect::FiguresAnswer { .. } => {}
+            Effect::Unwatch(cluster) => {
+                let link = self.links.remove(&cluster);
+                self.events.extend(link.map(|link| Event::ShardClosed { link }));
+            }
+            Effect::PlanAnswer { .. } | Effect::FiguresAnswer { .. } => {}
         }
     }
 

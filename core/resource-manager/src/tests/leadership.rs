@@ -19,6 +19,7 @@ fn take_epoch(case: &mut Case, epoch: u64) {
         next: Leadership {
             epoch: Epoch(epoch),
             holder: "another".to_owned(),
+            proof: 1,
         },
         expected: l.epoch,
     }));
@@ -219,16 +220,96 @@ fn a_leader_without_storage_stops_acting_within_its_lease() {
 }
 
 #[test]
-fn a_shard_that_obeys_a_newer_leader_ends_this_one() {
+fn a_shard_that_obeys_a_newer_leader_ends_this_one_as_soon_as_storage_knows_it() {
     let mut case = Case::with(&[("a", 8)]);
+    take_epoch(&mut case, 9);
     case.shard("a").obeyed = Epoch(9);
-    case.run_for(Span::seconds(8));
-    assert!(
-        case.stepped_down
-            .as_ref()
-            .unwrap()
-            .contains("obeys resource manager epoch 9")
+    case.at("a", |s, _| vec![s.report(ReportPart::Superseded(Epoch(9)))]);
+    assert_eq!(
+        case.stepped_down.as_deref(),
+        Some("resource manager epoch 9 was taken by another")
     );
+}
+
+/// Jobs begin at b, whatever was heard of a.
+fn goes_on_without_a(case: &mut Case) {
+    assert_eq!((case.rm.leading(), &case.stepped_down), (Some(Epoch(1)), &None));
+    let job = case.job(20, batch(3).only(&["b"]));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.active(job), [("b", 3)]);
+}
+
+/// Once a speaks the truth it is used again.
+fn returns(case: &mut Case) {
+    case.run_for(Span::seconds(70));
+    let job = case.job(21, batch(3).only(&["a"]));
+    case.run_for(Span::seconds(10));
+    assert_eq!(case.active(job), [("a", 3)]);
+}
+
+#[test]
+fn a_shard_that_invents_a_newer_leader_is_set_aside_and_the_others_go_on() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let kept = case.job(1, service(4).only(&["a"]));
+    case.run_for(Span::seconds(5));
+    case.at("a", |s, _| {
+        vec![s.report(ReportPart::Superseded(Epoch(8_388_607)))]
+    });
+    let said = "the shard of cluster a is set aside: it says that it obeys resource manager epoch 8388607";
+    assert!(case.alarms[0].starts_with(said), "{:?}", case.alarms);
+    goes_on_without_a(&mut case);
+    assert_eq!(case.active(kept), [("a", 4)]);
+    returns(&mut case);
+    assert_eq!(case.alarms.len(), 1);
+}
+
+#[test]
+fn a_shard_that_lies_again_and_again_is_set_aside_each_time() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    // Every directive is answered by it.
+    case.shard("a").obeyed = Epoch(9);
+    case.run_for(Span::minutes(5));
+    assert!((4..8).contains(&case.alarms.len()), "{:?}", case.alarms);
+    goes_on_without_a(&mut case);
+}
+
+#[test]
+fn a_shard_that_speaks_for_another_cluster_is_set_aside() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.at("a", |s, _| {
+        let mut told = s.report(ReportPart::FullStart);
+        told.cluster = ClusterId::new("b");
+        vec![told]
+    });
+    let said = "the shard of cluster a is set aside: it reports as the shard of cluster b";
+    assert!(case.alarms[0].starts_with(said), "{:?}", case.alarms);
+    goes_on_without_a(&mut case);
+    returns(&mut case);
+}
+
+#[test]
+fn a_shard_that_cannot_be_understood_is_set_aside() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let link = case.links[&ClusterId::new("a")];
+    let why = "it sent what cannot be understood: field `slices[0].live`".to_owned();
+    case.step(Event::Unreadable { link, why });
+    assert!(
+        case.alarms[0].contains("is set aside: it sent what"),
+        "{:?}",
+        case.alarms
+    );
+    goes_on_without_a(&mut case);
+    returns(&mut case);
+}
+
+#[test]
+fn each_stream_begins_with_what_the_leader_took() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.trace.clear();
+    case.cut("a");
+    case.reopen("a");
+    let orders: Vec<&String> = case.trace.iter().filter(|t| t.starts_with("a: ")).collect();
+    assert_eq!(orders[0], "a: hello of epoch 1", "{orders:?}");
 }
 
 #[test]

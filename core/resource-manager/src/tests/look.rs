@@ -116,6 +116,9 @@ impl Case {
             .map_or("?", |(c, _)| c.as_str());
         match &directive.order {
             Order::Report => {}
+            Order::Hello(taken) => self
+                .trace
+                .push(format!("{cluster}: hello of epoch {}", taken.epoch)),
             Order::Slices(orders) if orders.is_empty() => {}
             Order::Archive(_) => self.trace.push(format!("{cluster}: archive")),
             Order::Drains(d) => self.trace.push(format!("{cluster}: drains {}", d.version)),

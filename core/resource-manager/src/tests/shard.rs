@@ -199,7 +199,11 @@ impl ModelShard {
                 self.reported.retain(|(j, _, _), _| *j != job);
                 Vec::new()
             }
-            Order::Volumes(_) | Order::Drains(_) | Order::HostMoves(_) | Order::Kills { .. } => Vec::new(),
+            Order::Hello(_)
+            | Order::Volumes(_)
+            | Order::Drains(_)
+            | Order::HostMoves(_)
+            | Order::Kills { .. } => Vec::new(),
             Order::Parts(parts) => {
                 self.obey_parts(parts);
                 self.parts_told().into_iter().collect()

@@ -193,6 +193,7 @@ fn an_absent_job_is_no_evidence() {
             next: echelon_core_model::store::Leadership {
                 epoch: w.shard.epoch(),
                 holder: "one".to_owned(),
+                proof: 1,
             },
             expected: echelon_core_model::Epoch(0),
         };

@@ -114,9 +114,10 @@ fn an_older_resource_manager_is_told_that_it_is_superseded() {
     assert!(told);
     // Also after a restart: the epoch is stored.
     w.restart();
-    w.connect();
     w.reports.clear();
+    w.connect();
     w.send_order(&[range(0, 1)], &[(1, 2)], 1);
+    assert_eq!(running(&w, 2), [0]);
     assert!(
         w.reports
             .iter()

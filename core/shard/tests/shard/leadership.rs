@@ -14,6 +14,7 @@ fn take(w: &mut World, epoch: u64, expected: u64) {
         next: Leadership {
             epoch: Epoch(epoch),
             holder: "another".to_owned(),
+            proof: 1,
         },
         expected: Epoch(expected),
     };

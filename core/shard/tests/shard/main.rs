@@ -59,6 +59,8 @@ mod losses;
 mod moves;
 mod offers;
 #[cfg(test)]
+mod openers;
+#[cfg(test)]
 mod peers;
 #[cfg(test)]
 mod pods;
@@ -78,6 +80,8 @@ mod sealing;
 mod siting;
 #[cfg(test)]
 mod trace;
+#[cfg(test)]
+mod unread;
 #[cfg(test)]
 mod volumes;
 #[cfg(test)]

@@ -29,6 +29,7 @@ fn theirs(w: &mut World, records: &[(u32, InstanceRecord)]) {
     let next = Leadership {
         epoch: Epoch(1),
         holder: "c2".to_owned(),
+        proof: 1,
     };
     let take = Decision::TakeEpoch {
         role: role.clone(),

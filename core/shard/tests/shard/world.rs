@@ -10,7 +10,7 @@ use echelon_core_model::restart::Restarts;
 use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Consistency, Decision, Op, OpFailure, OpId, OpResult, Query, Role, Stamp,
+    Answer, Consistency, Decision, Leadership, Op, OpFailure, OpId, OpResult, Query, Role, Stamp,
 };
 use echelon_core_model::time::Span;
 use echelon_core_model::{
@@ -65,6 +65,10 @@ pub struct World {
     pub calls: Vec<Call>,
     pub ops: Vec<Op>,
     pub link: LinkId,
+    /// The epoch that its opener says it took.
+    pub opened_by: Epoch,
+    /// Streams that the shard has refused, and why.
+    pub refused: Vec<(LinkId, String)>,
     pub sequence: u64,
     pub rm: Epoch,
     /// How the job is brought to a new version, and how far that reaches.
@@ -159,6 +163,8 @@ impl World {
             calls: Vec::new(),
             ops: Vec::new(),
             link: LinkId(1),
+            opened_by: Epoch(0),
+            refused: Vec::new(),
             sequence: 0,
             rm: Epoch(1),
             rollout: None,
@@ -185,9 +191,38 @@ impl World {
         self.step(Event::Elected { published });
     }
 
+    /// A resource manager that took the epoch `rm` opens a stream.
     pub fn connect(&mut self) {
+        self.lead(self.rm);
+        self.open(Leadership::taken(self.rm, "rm", 7));
+    }
+
+    /// A resource manager takes an epoch, unless it or a newer one is taken.
+    pub fn lead(&mut self, epoch: Epoch) {
+        let query = Query::Leadership(Role::ResourceManager);
+        let Answer::Leadership(stored) = self.store.read(&query) else {
+            panic!()
+        };
+        if stored.epoch < epoch {
+            self.store.perform(Op::Decide(Decision::TakeEpoch {
+                role: Role::ResourceManager,
+                next: Leadership::taken(epoch, "rm", 7),
+                expected: stored.epoch,
+            }));
+        }
+    }
+
+    /// A stream opens whose opener says that it took this.
+    pub fn open(&mut self, taken: Leadership) {
         self.link = LinkId(self.link.0 + 1);
+        self.opened_by = taken.epoch;
         self.step(Event::LinkOpened(self.link));
+        let hello = Directive {
+            epoch: taken.epoch,
+            sequence: 0,
+            order: Order::Hello(taken),
+        };
+        self.step(Event::Directive(self.link, hello));
     }
 
     /// The process dies; another one starts.
@@ -378,7 +413,11 @@ impl World {
         }
     }
 
+    /// Over the last stream, or over one of its own when another epoch has opened that.
     pub fn direct(&mut self, order: Order) {
+        if self.opened_by != self.rm {
+            self.connect();
+        }
         self.sequence += 1;
         let directive = Directive {
             epoch: self.rm,
@@ -445,6 +484,8 @@ impl World {
                 self.calls.push(call);
             }
             Effect::Report(_, report) => self.reports.push(report),
+            Effect::Admit(_) => {}
+            Effect::Refuse { link, why } => self.refused.push((link, why)),
             Effect::Place(problem) => self.questions.push_back(problem),
             Effect::FetchTails(asked) => self.fetch(asked),
             Effect::Publish(epoch) => self.published = self.published.max(epoch),

@@ -6,7 +6,9 @@ use echelon_core_model::cluster::{ClusterState, Heartbeat, Host};
 use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
 use echelon_core_model::log::{KeptLog, KeptRuns};
-use echelon_core_model::store::{Answer, Batch, Event, EventCursor, Query, Role, ShardRow, Write};
+use echelon_core_model::store::{
+    Answer, Batch, Event, EventCursor, Query, Role, RowSubject, ShardRow, UnreadRow, Write,
+};
 use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId};
 use std::collections::BTreeMap;
 
@@ -51,6 +53,8 @@ pub struct OwnedTables {
     blocks: Stamped<(ClusterId, BlockKey), Block>,
     archive: Stamped<(ClusterId, BlockKey), Block>,
     slices: Stamped<(ClusterId, JobId, GroupName), SliceRow>,
+    /// Rows at the place of a block or slice row that nobody understands.
+    raw: Stamped<(ClusterId, BlockKey), Vec<u8>>,
     /// Up to which stamp each sealed bucket hides everything.
     sealed: BTreeMap<(ClusterId, u16), i64>,
     heartbeats: Stamped<ClusterId, Heartbeat>,
@@ -118,6 +122,33 @@ impl OwnedTables {
             .filter(|((c, _, _), row)| c == cluster && row.bucket() == bucket)
             .map(|(_, s)| s.clone());
         Answer::Blocks(blocks.collect(), slices.collect())
+    }
+
+    /// The rows of an answer that nobody understands.
+    pub fn unread(&self, query: &Query) -> Vec<UnreadRow> {
+        let wanted = |c: &ClusterId, at: &BlockKey| match query {
+            Query::BlockBucket(cluster, bucket) => c == cluster && at.bucket() == *bucket,
+            Query::GroupBlocks {
+                cluster,
+                job,
+                group,
+                first,
+                last,
+            } => {
+                let asked = (*first..=*last).contains(&at.number) || at.number == SliceRow::BLOCK;
+                c == cluster && at.job == *job && at.group == *group && asked
+            }
+            _ => false,
+        };
+        let rows = self.raw.rows().filter(|((c, key), _)| wanted(c, key));
+        rows.map(|((_, key), bytes)| UnreadRow {
+            table: "instances",
+            key: format!("{}/{}/{}", key.job, key.group, key.number),
+            subject: RowSubject::Block(key.clone()),
+            bytes: bytes.clone(),
+            why: "it is raw".to_owned(),
+        })
+        .collect()
     }
 
     fn group_blocks(
@@ -200,6 +231,7 @@ impl OwnedTables {
     fn seal(&mut self, cluster: ClusterId, bucket: u16, hides: i64) {
         let of = |c: &ClusterId, n: u16| *c == cluster && n == bucket;
         self.blocks.hide(hides, |(c, key)| of(c, key.bucket()));
+        self.raw.hide(hides, |(c, key)| of(c, key.bucket()));
         self.slices.hide(hides, |(c, job, group)| {
             of(c, block_bucket(*job, group, SliceRow::BLOCK))
         });
@@ -210,7 +242,7 @@ impl OwnedTables {
     /// Whether a newer epoch has sealed the bucket that a write goes to.
     fn is_hidden(&self, cluster: &ClusterId, stamp: i64, write: &Write) -> bool {
         let bucket = match write {
-            Write::Block(Block { key, .. }) | Write::RemoveBlock(key) => key.bucket(),
+            Write::Block(Block { key, .. }) | Write::RemoveBlock(key) | Write::Raw(key, _) => key.bucket(),
             Write::Slice(row) => row.bucket(),
             Write::RemoveSlice(job, group) => block_bucket(*job, group, SliceRow::BLOCK),
             _ => return false,
@@ -225,13 +257,35 @@ impl OwnedTables {
         }
         match write {
             Write::Shard(row) => self.shards.write(cluster, stamp, Some(row)),
-            Write::Block(b) => self.blocks.write((cluster, b.key.clone()), stamp, Some(b)),
-            Write::RemoveBlock(key) => self.blocks.write((cluster, key), stamp, None),
+            Write::Block(b) => {
+                self.raw.write((cluster.clone(), b.key.clone()), stamp, None);
+                self.blocks.write((cluster, b.key.clone()), stamp, Some(b));
+            }
+            Write::RemoveBlock(key) => {
+                self.raw.write((cluster.clone(), key.clone()), stamp, None);
+                self.blocks.write((cluster, key), stamp, None);
+            }
+            Write::Raw(key, bytes) => {
+                if key.number == SliceRow::BLOCK {
+                    let of = (cluster.clone(), key.job, key.group.clone());
+                    self.slices.write(of, stamp, None);
+                } else {
+                    self.blocks.write((cluster.clone(), key.clone()), stamp, None);
+                }
+                self.raw.write((cluster, key), stamp, Some(bytes));
+            }
             Write::Archive(b) => self.archive.write((cluster, b.key.clone()), stamp, Some(b)),
-            Write::Slice(s) => self
-                .slices
-                .write((cluster, s.job, s.group.clone()), stamp, Some(s)),
-            Write::RemoveSlice(job, group) => self.slices.write((cluster, job, group), stamp, None),
+            Write::Slice(s) => {
+                let key = slice_key(s.job, &s.group);
+                self.raw.write((cluster.clone(), key), stamp, None);
+                self.slices
+                    .write((cluster, s.job, s.group.clone()), stamp, Some(s));
+            }
+            Write::RemoveSlice(job, group) => {
+                let key = slice_key(job, &group);
+                self.raw.write((cluster.clone(), key), stamp, None);
+                self.slices.write((cluster, job, group), stamp, None);
+            }
             Write::Heartbeat(h) => self.heartbeats.write(cluster, stamp, Some(h)),
             Write::Host(h) => self.hosts.write((cluster, h.id.clone()), stamp, Some(h)),
             Write::RemoveHost(id) => self.hosts.write((cluster, id), stamp, None),
@@ -240,6 +294,14 @@ impl OwnedTables {
             Write::KeptRuns(runs) => self.kept_runs.write((runs.job, cluster), stamp, Some(runs)),
             _ => {}
         }
+    }
+}
+
+fn slice_key(job: JobId, group: &GroupName) -> BlockKey {
+    BlockKey {
+        job,
+        group: group.clone(),
+        number: SliceRow::BLOCK,
     }
 }
 

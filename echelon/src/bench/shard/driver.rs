@@ -4,6 +4,7 @@ use super::cluster::Cluster;
 use super::stored::{self, Size};
 use crate::bench::wall_ms;
 use anyhow::{Result, bail};
+use echelon_cli::output;
 use echelon_core_model::directive::{Directive, Order, SliceOrder};
 use echelon_core_model::job::Goal;
 use echelon_core_model::restart::GroupRestarts;
@@ -77,8 +78,9 @@ impl Driver {
             Event::Elected { published: Epoch(0) },
             Event::LinkOpened(LINK),
         ]);
+        self.direct(Order::Hello(stored::manager()));
         let order = self.slice_order(self.size.new_job());
-        self.direct(vec![order]);
+        self.direct(Order::Slices(vec![order]));
     }
 
     /// Runs until something holds.
@@ -176,9 +178,13 @@ impl Driver {
                 // The loop is gone only when the process ends.
                 tokio::task::spawn_blocking(move || drop(inbox.send(Input::Placed(placed(&problem)))));
             }
-            Effect::Alarm(alarm) => eprintln!("{alarm}"),
-            Effect::StepDown { why } => eprintln!("the shard gave up: {why}"),
-            Effect::Report(..) | Effect::FetchTails(_) | Effect::Publish(_) => {}
+            Effect::Alarm(alarm) => output::remark(&alarm),
+            Effect::StepDown { why } => output::remark(format_args!("the shard gave up: {why}")),
+            Effect::Report(..)
+            | Effect::Admit(_)
+            | Effect::Refuse { .. }
+            | Effect::FetchTails(_)
+            | Effect::Publish(_) => {}
         }
     }
 
@@ -190,12 +196,12 @@ impl Driver {
         });
     }
 
-    fn direct(&mut self, orders: Vec<SliceOrder>) {
+    fn direct(&mut self, order: Order) {
         self.sequence += 1;
         let directive = Directive {
             epoch: stored::EPOCH,
             sequence: self.sequence,
-            order: Order::Slices(orders),
+            order,
         };
         self.turn(vec![Event::Directive(LINK, directive)]);
     }
@@ -207,7 +213,7 @@ impl Driver {
         let due: Vec<u32> = due.collect();
         for some in due.chunks(ORDERS) {
             let orders = some.iter().map(|n| self.slice_order(*n)).collect();
-            self.direct(orders);
+            self.direct(Order::Slices(orders));
         }
     }
 

@@ -183,6 +183,15 @@ impl Writer<'_> {
     }
 }
 
+/// What the resource manager took.
+pub(super) fn manager() -> Leadership {
+    Leadership {
+        epoch: EPOCH,
+        holder: "manager".to_owned(),
+        proof: 1,
+    }
+}
+
 /// Fills a storage with all of it.
 pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Result<()> {
     let lead = Decision::TakeEpoch {
@@ -190,10 +199,16 @@ pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Resul
         next: Leadership {
             epoch: EPOCH,
             holder: "earlier".to_owned(),
+            proof: 1,
         },
         expected: Epoch(0),
     };
-    decide(store, vec![lead]).await?;
+    let managed = Decision::TakeEpoch {
+        role: Role::ResourceManager,
+        next: manager(),
+        expected: Epoch(0),
+    };
+    decide(store, vec![lead, managed]).await?;
     jobs(store, size, now).await?;
     assignments(store, size).await?;
     let mut writer = Writer {

@@ -92,6 +92,21 @@ mod tests {
     use echelon_core_model::ClusterId;
 
     #[test]
+    fn an_epoch_that_no_leader_can_have_is_unreadable() {
+        let read = |epoch: u64| {
+            let text = format!("{{\"epoch\":{epoch},\"term\":1}}");
+            decode::<PublishedEpoch>("/e", text.as_bytes()).map(|published| published.epoch)
+        };
+        assert_eq!(read(Epoch::END - 1).ok(), Some(Epoch(Epoch::END - 1)));
+        for epoch in [0, Epoch::END, u64::MAX] {
+            let cause = std::error::Error::source(&read(epoch).unwrap_err())
+                .unwrap()
+                .to_string();
+            assert!(cause.contains("outside 1 to 8388607"), "{cause}");
+        }
+    }
+
+    #[test]
     fn roles_have_nodes_of_their_own_whatever_a_cluster_is_called() {
         let table = [
             (Role::Gateway, "/e/gateway/leader"),

@@ -5,6 +5,7 @@ use super::fetch::File as Fetched;
 use super::probe::{self, Answer, Kind, Probe};
 use super::process::Process;
 use super::refusal;
+use super::run_log::RunLog;
 use super::sandbox::{Ended, Order, Sandbox};
 use crate::config::Exec;
 use crate::engine::Engine;
@@ -110,6 +111,14 @@ impl Runner {
         supervisor.terminate();
     }
 
+    fn log(&self, run: &Run) -> Option<RunLog> {
+        self.config.run_log.as_ref().map(|path| RunLog {
+            path: path.clone(),
+            task: run.task.to_string(),
+            agent: run.agent.to_string(),
+        })
+    }
+
     /// Where what is in a volume is kept.
     fn volume(&self, id: &str) -> PathBuf {
         self.config.work_dir.join("volumes").join(id)
@@ -139,6 +148,7 @@ impl Runner {
             grace_ms: launch.grace.0,
             files: launch.command.uris.iter().map(Fetched::from).collect(),
             probes: probes(launch),
+            log: self.log(&launch.run),
         })?;
         let (program, arguments) = self.config.supervisor.split_first().ok_or_else(|| {
             io::Error::new(
@@ -205,6 +215,9 @@ impl Runner {
                     .started()
                     .iter()
                     .for_each(|started| started.task.kill_group());
+                if let Some(Err(error)) = self.log(run).map(|log| log.ended(None)) {
+                    tracing::warn!(%error, task = run.task.as_str(), "cannot note the end of a task");
+                }
                 Exit::Lost
             }
         };

@@ -4,6 +4,7 @@
 use super::fetch::File;
 use super::probe::{Heard, Kind, Probe};
 use super::process::Process;
+use super::run_log::RunLog;
 use echelon_sim_mesos::{AgentId, ExecutorRun, Run, TaskId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,8 @@ pub(crate) struct Order {
     pub files: Vec<File>,
     /// What is asked of the task while it runs.
     pub probes: Vec<Probe>,
+    /// Where its begin and end are noted.
+    pub log: Option<RunLog>,
 }
 
 /// What the supervisor has started.

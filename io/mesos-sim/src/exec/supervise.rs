@@ -43,17 +43,30 @@ fn run(sandbox: &Sandbox) -> io::Result<()> {
         let mut asked = signal(SignalKind::terminate())?;
         let fetched = tokio::select! {
             fetched = fetch::all(&order.files, sandbox) => fetched,
-            _ = asked.recv() => return sandbox.tell_ended(&Ended::Signal(Signal::TERM.as_raw())),
+            _ = asked.recv() => return told(sandbox, &order, &Ended::Signal(Signal::TERM.as_raw())),
         };
         if let Err(why) = fetched {
-            return sandbox.tell_ended(&Ended::NotStarted(why));
+            return told(sandbox, &order, &Ended::NotStarted(why));
         }
         let ended = match start(sandbox, &order) {
             Ok(child) => watch(sandbox, &order, child, &mut asked).await?,
             Err(error) => Ended::NotStarted(format!("cannot run `{}`: {error}", order.program.join(" "))),
         };
-        sandbox.tell_ended(&ended)
+        told(sandbox, &order, &ended)
     })
+}
+
+/// Notes the end, then tells it: what is told was noted.
+fn told(sandbox: &Sandbox, order: &Order, ended: &Ended) -> io::Result<()> {
+    noted(order.log.as_ref().map(|log| log.ended(Some(ended))));
+    sandbox.tell_ended(ended)
+}
+
+/// A log that cannot be written costs no task: the standard error of a supervisor says so.
+fn noted(written: Option<io::Result<()>>) {
+    if let Some(Err(error)) = written {
+        eprintln!("mesos-sim-supervise: cannot write the log of runs: {error}");
+    }
 }
 
 fn start(sandbox: &Sandbox, order: &Order) -> io::Result<Child> {
@@ -94,6 +107,7 @@ async fn watch(
             started: "ended at once".to_owned(),
         })
     };
+    noted(order.log.as_ref().map(|log| log.began(pid)));
     sandbox.tell_started(&Started {
         supervisor: known(std::process::id()),
         task: known(pid),

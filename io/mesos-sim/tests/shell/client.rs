@@ -36,6 +36,7 @@ pub async fn cluster(work_dir: &Path) -> (Running, Shutdown) {
     let exec = Exec {
         work_dir: work_dir.to_owned(),
         supervisor: std::iter::once(program).chain(supervisor).collect(),
+        run_log: Some(work_dir.join("runs.jsonl")),
     };
     let config = config(Mode::Exec(exec));
     let running = serve(config, &shutdown).await.unwrap();

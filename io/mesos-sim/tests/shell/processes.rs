@@ -25,6 +25,36 @@ async fn a_task_runs_in_its_sandbox_and_its_output_is_read() {
 }
 
 #[tokio::test]
+async fn what_really_ran_is_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    let agent = framework.launch(task("work", "echo $$; exit 3")).await;
+    framework.state("work", TaskState::TaskFailed).await;
+    let pid = file(&running, &framework.id, "work", "stdout").await;
+    let text = std::fs::read_to_string(folder.path().join("runs.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    for line in &lines {
+        assert_eq!(
+            (&line["task"], &line["agent"]),
+            (&"work".into(), &agent.value.clone().into())
+        );
+    }
+    assert_eq!(
+        (&lines[0]["event"], lines[0]["pid"].to_string()),
+        (&"began".into(), pid.trim().to_owned())
+    );
+    assert_eq!(
+        (&lines[1]["event"], &lines[1]["how"]["exit"]),
+        (&"ended".into(), &3.into())
+    );
+}
+
+#[tokio::test]
 async fn files_are_listed_and_read_by_the_v1_calls() {
     let folder = tempfile::tempdir().unwrap();
     let (running, _shutdown) = cluster(folder.path()).await;

@@ -149,6 +149,7 @@ async fn a_work_folder_has_one_user() {
     let exec = echelon_io_mesos_sim::Exec {
         work_dir: folder.path().to_owned(),
         supervisor: vec!["unused".to_owned()],
+        run_log: None,
     };
     let config = crate::client::config(echelon_io_mesos_sim::Mode::Exec(exec));
     let other = Shutdown::new(std::time::Duration::from_secs(1));

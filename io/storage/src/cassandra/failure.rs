@@ -1,7 +1,7 @@
 //! What the driver's errors mean for a caller: whether an operation may have taken effect. When in doubt, it may.
 
 use super::url::Place;
-use crate::StoreError;
+use crate::{LEVEL, StoreError};
 use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
 
 /// What was tried.
@@ -20,11 +20,10 @@ pub(super) fn preparing(place: &Place, text: &str, error: PrepareError) -> Store
         }
     );
     if missing {
-        return StoreError::Schema {
+        return StoreError::Level {
             place: place.to_string(),
             found: 0,
-            needed: super::migrate::LATEST,
-            advice: "run `echelon storage migrate` with this storage's URL",
+            known: LEVEL,
         };
     }
     StoreError::undone(format!("preparing `{text}`"), error)

@@ -1,28 +1,24 @@
-//! Carries migrations out, one process at a time, and records them.
+//! Sets a keyspace up, one process at a time, and records its level.
 
 use super::client::{Client, Kind};
-use super::schema::{BEFORE, MIGRATIONS};
-use crate::{Status, StoreError};
+use super::schema::{BEFORE, TABLES};
+use crate::{LEVEL, Status, StoreError};
 use scylla::statement::unprepared::Statement;
 use scylla::value::{CqlValue, Row};
 use std::time::Duration;
 
-/// The last migration that this build knows.
-pub(super) const LATEST: u32 = 4;
-const _: () = assert!(MIGRATIONS.len() == LATEST as usize);
-
 /// A change of the schema takes up to a second a node, longer under load.
 const CHANGE: Duration = Duration::from_secs(60);
-/// Who migrates holds this row; a process that dies with it is waited for this long at most.
+/// A process that sets up holds this row; one that dies with it is waited for this long at most.
 const LOCK_SECONDS: u32 = 300;
 
-/// Partition of `migrations` with those that were carried out; the lock is row 0 of the other.
-const DONE: i64 = 0;
+/// Partition of `migrations` whose largest number is the level; the lock is row 0 of the other.
+const LEVELS: i64 = 0;
 const LOCK: i64 = 1;
 
-/// Which schema is there; 0 where there is none.
+/// Which level is there; 0 where there is none.
 pub(super) async fn status(client: &Client) -> Result<Status, StoreError> {
-    let what = || format!("reading the schema of {}", client.place);
+    let what = || format!("reading the level of {}", client.place);
     let of =
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'migrations'";
     let tables = client
@@ -33,23 +29,19 @@ pub(super) async fn status(client: &Client) -> Result<Status, StoreError> {
     let rows = tables
         .into_rows_result()
         .map_err(|e| StoreError::undone(what(), e))?;
-    let version = if rows.rows_num() == 0 {
+    let level = if rows.rows_num() == 0 {
         0
     } else {
-        done(client).await?
+        recorded(client).await?
     };
-    Ok(Status {
-        place: client.place.to_string(),
-        version,
-        latest: LATEST,
-    })
+    Ok(Status::new(client.place.to_string(), level))
 }
 
-async fn done(client: &Client) -> Result<u32, StoreError> {
+async fn recorded(client: &Client) -> Result<u32, StoreError> {
     let text = "SELECT number FROM {ks}.migrations WHERE part = ?";
-    let values = vec![Some(CqlValue::BigInt(DONE))];
+    let values = vec![Some(CqlValue::BigInt(LEVELS))];
     let result = client.execute(Kind::SerialRead, text, values).await?;
-    let malformed = |e: Box<dyn std::error::Error + Send + Sync>| StoreError::undone("reading migrations", e);
+    let malformed = |e: Box<dyn std::error::Error + Send + Sync>| StoreError::undone("reading the level", e);
     let rows = result.into_rows_result().map_err(|e| malformed(e.into()))?;
     let mut last = 0;
     for row in rows.rows::<(i64,)>().map_err(|e| malformed(e.into()))? {
@@ -59,50 +51,42 @@ async fn done(client: &Client) -> Result<u32, StoreError> {
     Ok(last)
 }
 
-/// Carries out what is missing.
+/// Sets the keyspace up where that was not done.
 pub(super) async fn migrate(client: &Client) -> Result<Status, StoreError> {
     let before = status(client).await?;
-    if before.is_current() {
-        return Ok(before);
-    }
-    if before.version > LATEST {
-        return Err(StoreError::Schema {
-            place: before.place,
-            found: before.version,
-            needed: LATEST,
-            advice: "a newer build migrated it; use that build",
-        });
+    if before.level != 0 {
+        return before.check().map(|()| before);
     }
     for statement in BEFORE {
         change(client, statement).await?;
     }
     lock(client).await?;
-    let migrated = carry_out(client).await;
+    let done = set_up(client).await;
     let unlocked = row(
         client,
         &format!("DELETE FROM {{ks}}.migrations WHERE part = {LOCK} AND number = 0 IF EXISTS"),
     )
     .await;
-    migrated?;
+    done?;
     unlocked?;
-    status(client).await
+    let after = status(client).await?;
+    after.check().map(|()| after)
 }
 
-async fn carry_out(client: &Client) -> Result<(), StoreError> {
+async fn set_up(client: &Client) -> Result<(), StoreError> {
     // Another process may have been faster.
-    let first = usize::try_from(done(client).await?).unwrap_or(usize::MAX);
-    for (i, statements) in MIGRATIONS.iter().enumerate().skip(first) {
-        for statement in *statements {
-            change(client, statement).await?;
-        }
-        let number = i + 1;
-        tracing::info!(number, place = %client.place, "storage migration carried out");
-        row(
-            client,
-            &format!("INSERT INTO {{ks}}.migrations (part, number) VALUES ({DONE}, {number}) IF NOT EXISTS"),
-        )
-        .await?;
+    if recorded(client).await? != 0 {
+        return Ok(());
     }
+    for statement in TABLES {
+        change(client, statement).await?;
+    }
+    row(
+        client,
+        &format!("INSERT INTO {{ks}}.migrations (part, number) VALUES ({LEVELS}, {LEVEL}) IF NOT EXISTS"),
+    )
+    .await?;
+    tracing::info!(level = LEVEL, place = %client.place, "storage set up");
     Ok(())
 }
 
@@ -114,8 +98,8 @@ async fn lock(client: &Client) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(StoreError::undone(
-        format!("migrating {}", client.place),
-        "another process is migrating it; look at `echelon storage status` and try again in five minutes",
+        format!("setting up {}", client.place),
+        "another process is setting it up; look at `echelon storage status` and try again in five minutes",
     ))
 }
 
@@ -123,7 +107,7 @@ async fn lock(client: &Client) -> Result<(), StoreError> {
 async fn row(client: &Client, text: &str) -> Result<bool, StoreError> {
     let result = client.execute(Kind::Transaction, text, Vec::new()).await?;
     let malformed =
-        |e: Box<dyn std::error::Error + Send + Sync>| StoreError::unknown("a migration's record", e);
+        |e: Box<dyn std::error::Error + Send + Sync>| StoreError::unknown("the record of the level", e);
     let rows = result.into_rows_result().map_err(|e| malformed(e.into()))?;
     let row: Row = rows.first_row().map_err(|e| malformed(e.into()))?;
     Ok(matches!(row.columns.first(), Some(Some(CqlValue::Boolean(true)))))

@@ -5,6 +5,7 @@
 mod client;
 mod commit;
 mod decide;
+mod durability;
 mod failure;
 mod migrate;
 mod rows;
@@ -14,10 +15,10 @@ mod url;
 
 use crate::layout::check_decision;
 use crate::read::read;
-use crate::{Status, Store, StoreError};
+use crate::{Durability, Status, Store, StoreError};
 use async_trait::async_trait;
 use client::Client;
-use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Query};
+use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query, Reading};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -51,7 +52,7 @@ impl CassandraStore {
 
 #[async_trait]
 impl Store for CassandraStore {
-    async fn read(&self, query: Query, consistency: Consistency) -> Result<Answer, StoreError> {
+    async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         read(&self.client, &query, consistency).await
     }
 
@@ -70,5 +71,9 @@ impl Store for CassandraStore {
 
     async fn migrate(&self) -> Result<Status, StoreError> {
         migrate::migrate(&self.client).await
+    }
+
+    async fn durability(&self) -> Durability {
+        durability::durability(&self.client).await
     }
 }

@@ -3,10 +3,10 @@
 use super::client::{Client, Kind, Values};
 use super::statement::{bound_all, select_assignments, select_row, select_rows};
 use crate::StoreError;
+use crate::error::stored_stamp;
 use crate::layout::{Table, keys};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
 use async_trait::async_trait;
-use echelon_core_model::Epoch;
 use echelon_core_model::store::{Consistency, Stamp};
 use futures::TryStreamExt;
 use scylla::value::{CqlValue, Row as CqlRow};
@@ -109,19 +109,17 @@ impl Rows for Client {
         let text = select_assignments();
         let found = self.pages((kind(consistency), PAGE), &text, &values).await?;
         let mut stamp = Stamp::default();
-        let rows = found.into_iter().filter_map(|mut columns| {
+        let mut rows = Vec::new();
+        for mut columns in found {
             let rest = columns.split_off(2);
-            let mut fixed = columns.into_iter().map(|column| match column {
-                Some(CqlValue::BigInt(n)) => u64::try_from(n).unwrap_or_default(),
+            // Both are empty before the partition is first raised.
+            let fixed = |column: Option<&Option<CqlValue>>| match column {
+                Some(Some(CqlValue::BigInt(n))) => *n,
                 _ => 0,
-            });
-            stamp = Stamp {
-                epoch: Epoch(fixed.next()?),
-                sequence: fixed.next()?,
             };
-            row(rest)
-        });
-        let rows = rows.collect();
+            stamp = stored_stamp(partition, fixed(columns.first()), fixed(columns.get(1)))?;
+            rows.extend(row(rest));
+        }
         Ok((stamp, rows))
     }
 }

@@ -329,6 +329,7 @@ pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
             next: Leadership {
                 epoch: Epoch(1),
                 holder: "p1".to_owned(),
+                proof: 1,
             },
             expected: Epoch(0),
         },

@@ -18,6 +18,7 @@ fn led(holder: &str, epoch: u64) -> Leadership {
     Leadership {
         epoch: Epoch(epoch),
         holder: holder.to_owned(),
+        proof: 1,
     }
 }
 

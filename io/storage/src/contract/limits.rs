@@ -137,6 +137,7 @@ pub async fn numbers_out_of_range_are_refused(case: &Case) {
         next: Leadership {
             epoch: Epoch(epoch),
             holder: "p".to_owned(),
+            proof: 1,
         },
         expected: Epoch(expected),
     };

@@ -19,6 +19,7 @@ mod logs;
 mod owned;
 mod seals;
 mod unknown;
+mod unread;
 
 pub use blocks::*;
 pub use decisions::*;
@@ -29,6 +30,7 @@ pub use logs::*;
 pub use owned::*;
 pub use seals::*;
 pub use unknown::*;
+pub use unread::*;
 
 use crate::Store;
 use async_trait::async_trait;
@@ -63,12 +65,16 @@ pub struct Case {
 impl Case {
     /// What is read for display.
     pub async fn read(&self, query: Query) -> Answer {
-        self.store.read(query, Consistency::Quorum).await.unwrap()
+        let read = self.store.read(query, Consistency::Quorum).await.unwrap();
+        assert_eq!(read.unread, [], "rows that cannot be read");
+        read.answer
     }
 
     /// What is read to settle something.
     pub async fn settled(&self, query: Query) -> Answer {
-        self.store.read(query, Consistency::Serial).await.unwrap()
+        let read = self.store.read(query, Consistency::Serial).await.unwrap();
+        assert_eq!(read.unread, [], "rows that cannot be read");
+        read.answer
     }
 
     /// Decides something that is neither refused nor unknown.
@@ -153,6 +159,10 @@ macro_rules! storage_contract {
             a_seal_keeps_what_its_own_epoch_wrote
             a_seal_touches_no_other_bucket_and_no_archive
             a_large_seal_loses_nothing
+            an_unknown_code_is_kept_as_a_number
+            an_unreadable_row_hides_no_other
+            a_seal_keeps_raw_rows_that_are_written_back
+            large_raw_rows_are_written_back
             deletions_obey_stamps_too
             the_last_write_of_a_batch_counts
             the_same_batch_again_is_harmless

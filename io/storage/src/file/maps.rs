@@ -1,9 +1,8 @@
-//! The file's tables as ordered maps, for reading in a snapshot and for writing in a transaction; its migrations.
+//! The file's tables as ordered maps, for reading in a snapshot and for writing in a transaction; its level.
 
-use crate::StoreError;
 use crate::kv::{EXPIRY, Kv, KvMut, Visit};
 use crate::layout::Table;
-use crate::memory::SCHEMA;
+use crate::{LEVEL, StoreError};
 use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use std::ops::Bound;
 
@@ -19,25 +18,21 @@ fn failed(table: &'static str, source: impl Into<redb::Error>) -> StoreError {
     StoreError::undone(format!("table {table} of the file"), source.into())
 }
 
-/// Makes all tables and carries out missing migrations. Gives the schema that is there then, which may be a newer one.
+/// Sets an empty file up, and gives the level that is there then. A file of another level is left as it is.
 pub(super) fn prepare(file: &Database) -> Result<u32, redb::Error> {
     let mut transaction = file.begin_write()?;
     transaction.set_quick_repair(true);
-    let found = {
-        let mut meta = transaction.open_table(META)?;
-        let found = meta.get("schema")?.map_or(0, |n| n.value());
-        if found < SCHEMA {
-            meta.insert("schema", SCHEMA)?;
-        }
-        found.max(SCHEMA)
-    };
-    // Migrations 1 and 2: a map for each table, which is made where it is missing. Later ones follow here, each for the numbers
-    // below it.
+    let found = transaction.open_table(META)?.get("schema")?.map(|n| n.value());
+    if let Some(found) = found {
+        transaction.abort()?;
+        return Ok(found);
+    }
+    transaction.open_table(META)?.insert("schema", LEVEL)?;
     for table in Table::ALL.map(Table::name).into_iter().chain([EXPIRY]) {
         transaction.open_table(map(table))?;
     }
     transaction.commit()?;
-    Ok(found)
+    Ok(LEVEL)
 }
 
 fn visit_all(

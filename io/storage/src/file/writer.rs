@@ -174,7 +174,7 @@ impl Answered {
             Self::Commit(done, _) => done.as_ref().err(),
         };
         error
-            .filter(|e| !matches!(e, StoreError::Corrupt { .. }))
+            .filter(|e| !matches!(e, StoreError::Unread(_)))
             .map(StoreError::chain)
     }
 

@@ -1,9 +1,9 @@
 //! Keys as bytes that order as their cells do, and rows as bytes.
 
 use crate::StoreError;
+use crate::error::stored_stamp;
 use crate::layout::{CellKind, Column};
 use crate::rows::Cell;
-use echelon_core_model::Epoch;
 use echelon_core_model::store::Stamp;
 
 /// Ends a text or bytes. A zero byte inside is written as `00 ff`, which is above the end of a shorter one.
@@ -109,13 +109,14 @@ impl Stored {
 }
 
 /// The stamp of a partition of assignments: its epoch is the number of the partition's own row, and the value says which write of that
-/// epoch was the last; nothing says that none was, or that an older build made it.
-pub(super) fn last_write(row: &Stored) -> Stamp {
-    let value = row.value.as_deref().unwrap_or_default();
-    Stamp {
-        epoch: Epoch(u64::try_from(row.number).unwrap_or_default()),
-        sequence: value.try_into().map_or(0, u64::from_be_bytes),
-    }
+/// epoch was the last; nothing says that none was.
+pub(super) fn last_write(partition: u16, row: &Stored) -> Result<Stamp, StoreError> {
+    let sequence = match row.value.as_deref() {
+        None | Some([]) => 0,
+        // Bytes of another length are no number: they are told as one that is out of range.
+        Some(value) => value.try_into().map_or(-1, i64::from_be_bytes),
+    };
+    stored_stamp(partition, row.number, sequence)
 }
 
 #[cfg(test)]
@@ -143,6 +144,28 @@ mod tests {
         let bytes = proptest::collection::vec(prop_oneof![Just(0u8), Just(0xff), any::<u8>()], 0..5);
         (text, any::<i64>(), bytes)
             .prop_map(|(text, n, bytes)| vec![Cell::Text(text), Cell::Number(n), Cell::Bytes(bytes)])
+    }
+
+    #[test]
+    fn a_stamp_that_no_leader_can_have_is_no_stamp() {
+        let read = |number: i64, value: &[u8]| {
+            let row = Stored {
+                number,
+                value: Some(value.to_vec()),
+            };
+            last_write(3, &row)
+                .map(|stamp| (stamp.epoch.0, stamp.sequence))
+                .ok()
+        };
+        let (first, last) = (1_i64.to_be_bytes(), ((1_i64 << 40) - 1).to_be_bytes());
+        assert_eq!(read(0, &[]), Some((0, 0)));
+        assert_eq!(read((1 << 23) - 1, &last), Some(((1 << 23) - 1, (1 << 40) - 1)));
+        for number in [-1, 1 << 23, i64::MAX, i64::MIN] {
+            assert_eq!(read(number, &first), None, "{number}");
+        }
+        for value in [&(1_i64 << 40).to_be_bytes()[..], &(-1_i64).to_be_bytes(), &[7]] {
+            assert_eq!(read(1, value), None, "{value:?}");
+        }
     }
 
     proptest! {

@@ -125,7 +125,7 @@ impl<K: Kv> Rows for KvRows<'_, K> {
         let last = self.stored(&keys::assignments(partition))?;
         let scan = Scan::partition(Table::Assignments, [keys::bucket(partition)]);
         Ok((
-            last.map(|row| codec::last_write(&row)).unwrap_or_default(),
+            last.map_or(Ok(Stamp::default()), |row| codec::last_write(partition, &row))?,
             self.rows(&scan)?,
         ))
     }

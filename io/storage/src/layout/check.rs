@@ -2,7 +2,7 @@
 //! backend.
 
 use super::decision::{Plan, plan};
-use super::limits::{ASSIGNMENT_BYTES, BATCH_BYTES, DECIDED_BYTES, OWNED_BYTES, SEQUENCE_END};
+use super::limits::{ASSIGNMENT_BYTES, BATCH_BYTES, DECIDED_BYTES, OWNED_BYTES, RAW_BYTES, SEQUENCE_END};
 use super::write::{RowWrite, row_writes};
 use crate::StoreError;
 use echelon_core_model::Epoch;
@@ -147,12 +147,14 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
         }
     }
     let rows = row_writes(batch);
+    let raw = writes.iter().any(|w| matches!(w, Write::Raw(..)));
+    let limit = if raw { RAW_BYTES } else { OWNED_BYTES };
     for row in &rows {
         let bytes = row.bytes();
         size(
             &format!("row {} of table {}", row.at, row.at.table.name()),
             bytes,
-            OWNED_BYTES,
+            limit,
         )?;
     }
     Ok(rows)
@@ -174,6 +176,7 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::Archive(_)
             | Write::Slice(_)
             | Write::RemoveSlice(..)
+            | Write::Raw(..)
             | Write::Seal(_)
             | Write::Host(_)
             | Write::RemoveHost(_)
@@ -192,6 +195,7 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::Archive(_)
             | Write::Slice(_)
             | Write::RemoveSlice(..)
+            | Write::Raw(..)
             | Write::Seal(_)
             | Write::Heartbeat(_)
             | Write::Host(_)
@@ -210,6 +214,7 @@ const fn named(write: &Write) -> &'static str {
         Write::Shard(_) => "a shard's own row",
         Write::Block(_) | Write::RemoveBlock(_) | Write::Archive(_) => "a block of instances",
         Write::Slice(_) | Write::RemoveSlice(..) => "a slice row",
+        Write::Raw(..) => "a row that cannot be read",
         Write::Seal(_) => "the seal of a bucket",
         Write::Heartbeat(_) => "a heartbeat",
         Write::Host(_) | Write::RemoveHost(_) => "a host",

@@ -4,7 +4,7 @@ use super::Table;
 use crate::rows::{Cell, RowKey};
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::instance::{BlockKey, SliceRow};
-use echelon_core_model::store::Role;
+use echelon_core_model::store::{Role, RowSubject};
 use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId, RequestId, Version};
 
 /// An unsigned number as a cell's: what does not fit is as large as can be (moments after the year 292 million).
@@ -128,6 +128,35 @@ pub(crate) fn slice(id: &ClusterId, of: JobId, group: &GroupName) -> RowKey {
         number: SliceRow::BLOCK,
     };
     block(id, &key)
+}
+
+/// What a row is about, as its key says.
+pub(crate) fn subject(at: &RowKey) -> RowSubject {
+    let job = |cell: Option<&Cell>| match cell {
+        Some(Cell::Bytes(bytes)) => {
+            let bytes: [u8; 16] = bytes.as_slice().try_into().ok()?;
+            Some(JobId(u128::from_be_bytes(bytes)))
+        }
+        _ => None,
+    };
+    let of_job = |cell| job(cell).map_or(RowSubject::Other, RowSubject::Job);
+    match (at.table, at.cells.as_slice()) {
+        (Table::Heads | Table::Assignments | Table::Progress, [_, cell]) => of_job(Some(cell)),
+        (Table::Instances, [_, _, of, Cell::Text(group), Cell::Number(n)]) => {
+            let key = job(Some(of)).zip(u32::try_from(*n).ok());
+            key.map_or(RowSubject::Other, |(job, number)| {
+                RowSubject::Block(BlockKey {
+                    job,
+                    group: GroupName::new(group),
+                    number,
+                })
+            })
+        }
+        (Table::Specs | Table::Archive | Table::Events | Table::Logs | Table::KeptRuns, cells) => {
+            of_job(cells.first())
+        }
+        _ => RowSubject::Other,
+    }
 }
 
 /// A job's archive at a cluster.

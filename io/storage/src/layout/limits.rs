@@ -7,6 +7,8 @@ pub(crate) const BATCH_BYTES: usize = 1024 * 1024;
 pub(crate) const ASSIGNMENT_BYTES: usize = 64 * 1024;
 /// Largest owned value: a block of 256 instances has about 10 KiB.
 pub(crate) const OWNED_BYTES: usize = 512 * 1024;
+/// Largest row that is written back as it was read: whoever wrote it may have had other limits, and to refuse it would hide it.
+pub(crate) const RAW_BYTES: usize = 2 * 1024 * 1024;
 /// Largest other decided value: a head, a cluster.
 pub(crate) const DECIDED_BYTES: usize = 64 * 1024;
 /// Sequences of stamps stay below: 40 bits.

@@ -96,6 +96,7 @@ fn shard_row(cluster: &ClusterId, write: &Write) -> Option<RowWrite> {
         Write::Archive(block) => (keys::archived(cluster, &block.key), Value(encode(block))),
         Write::Slice(row) => (keys::slice(cluster, row.job, &row.group), Value(encode(row))),
         Write::RemoveSlice(job, group) => (keys::slice(cluster, *job, group), Nothing),
+        Write::Raw(key, bytes) => (keys::block(cluster, key), Value(bytes.clone())),
         Write::Seal(bucket) => (keys::bucket_of_blocks(cluster, *bucket), Sealed),
         Write::Host(host) => (keys::host(cluster, &host.id), Value(encode(host))),
         Write::RemoveHost(id) => (keys::host(cluster, id), Nothing),

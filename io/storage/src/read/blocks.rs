@@ -1,12 +1,12 @@
 //! Blocks and slice rows. What has moved to the archive was written there before it was deleted from its bucket, so
 //! whoever looks into the bucket first and into the archive second misses nothing.
 
-use super::{AT_ONCE, decoded, one, value};
+use super::{AT_ONCE, decoded, one, some, value};
 use crate::StoreError;
 use crate::layout::{Table, keys};
 use crate::rows::{Cell, RowKey, Rows, Scan};
 use echelon_core_model::instance::{Block, BlockKey, SliceRow};
-use echelon_core_model::store::{Answer, Consistency};
+use echelon_core_model::store::{Answer, Consistency, UnreadRow};
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::BTreeMap;
@@ -15,18 +15,24 @@ use std::ops::RangeInclusive;
 const C: Consistency = Consistency::Quorum;
 
 /// All of a bucket.
-pub(super) async fn bucket<R: Rows>(rows: &R, cluster: &ClusterId, n: u16) -> Result<Answer, StoreError> {
+pub(super) async fn bucket<R: Rows>(
+    rows: &R,
+    cluster: &ClusterId,
+    n: u16,
+    unread: &mut Vec<UnreadRow>,
+) -> Result<Answer, StoreError> {
     let partition = keys::instances(cluster, n);
     let scan = Scan::partition(Table::Instances, partition.clone());
     let (mut blocks, mut slices) = (Vec::new(), Vec::new());
     for row in rows.scan(&scan, C).await? {
         let cells = partition.iter().chain(&row.key).cloned();
-        let at = RowKey::new(Table::Instances, cells).to_string();
-        if row.key.last() == Some(&Cell::Number(SliceRow::BLOCK.into())) {
-            slices.push(value(Table::Instances, &at, &row.value)?);
+        let at = RowKey::new(Table::Instances, cells);
+        let taken = if row.key.last() == Some(&Cell::Number(SliceRow::BLOCK.into())) {
+            value(&at, &row.value).map(|slice| slices.push(slice))
         } else {
-            blocks.push(value(Table::Instances, &at, &row.value)?);
-        }
+            value(&at, &row.value).map(|block| blocks.push(block))
+        };
+        unread.extend(taken.err());
     }
     Ok(Answer::Blocks(blocks, slices))
 }
@@ -37,8 +43,9 @@ pub(super) async fn group<R: Rows>(
     cluster: &ClusterId,
     (job, group): (JobId, &GroupName),
     numbers: RangeInclusive<u32>,
+    unread: &mut Vec<UnreadRow>,
 ) -> Result<Answer, StoreError> {
-    let slice: Option<SliceRow> = one(rows, &keys::slice(cluster, job, group), C).await?;
+    let slice: Option<SliceRow> = some(rows, &keys::slice(cluster, job, group), C, unread).await?;
     let last = (*numbers.end()).min(SliceRow::BLOCK - 1);
     let wanted = (*numbers.start()..=last).map(|number| {
         let key = BlockKey {
@@ -47,23 +54,44 @@ pub(super) async fn group<R: Rows>(
             number,
         };
         let at = keys::block(cluster, &key);
-        async move { Ok((number, one::<R, Block>(rows, &at, C).await?)) }
+        async move { found_at(number, one::<R, Block>(rows, &at, C).await) }
     });
-    let found: Vec<(u32, Option<Block>)> = stream::iter(wanted).buffered(AT_ONCE).try_collect().await?;
+    let found: Vec<(u32, Found)> = stream::iter(wanted).buffered(AT_ONCE).try_collect().await?;
     let absent: Vec<u32> = found
         .iter()
-        .filter(|(_, b)| b.is_none())
+        .filter(|(_, b)| matches!(b, Found::Absent))
         .map(|(n, _)| *n)
         .collect();
     let mut archived = BTreeMap::new();
     if let (Some(first), Some(last)) = (absent.first(), absent.last()) {
-        archived = archive(rows, cluster, (job, group), *first..=*last).await?;
+        archived = archive(rows, cluster, (job, group), *first..=*last, unread).await?;
     }
-    let blocks = found
-        .into_iter()
-        .filter_map(|(n, block)| block.or_else(|| archived.remove(&n)))
-        .collect();
+    let mut blocks = Vec::with_capacity(found.len());
+    for (n, found) in found {
+        match found {
+            Found::There(block) => blocks.push(block),
+            Found::Unread(row) => unread.push(row),
+            Found::Absent => blocks.extend(archived.remove(&n)),
+        }
+    }
     Ok(Answer::Blocks(blocks, slice.into_iter().collect()))
+}
+
+/// What is at the place of a block.
+enum Found {
+    There(Block),
+    Unread(UnreadRow),
+    Absent,
+}
+
+fn found_at(number: u32, block: Result<Option<Block>, StoreError>) -> Result<(u32, Found), StoreError> {
+    let found = match block {
+        Ok(Some(block)) => Found::There(block),
+        Ok(None) => Found::Absent,
+        Err(StoreError::Unread(row)) => Found::Unread(*row),
+        Err(error) => return Err(error),
+    };
+    Ok((number, found))
 }
 
 async fn archive<R: Rows>(
@@ -71,12 +99,14 @@ async fn archive<R: Rows>(
     cluster: &ClusterId,
     (job, group): (JobId, &GroupName),
     numbers: RangeInclusive<u32>,
+    unread: &mut Vec<UnreadRow>,
 ) -> Result<BTreeMap<u32, Block>, StoreError> {
     let partition = keys::archive(cluster, job);
     let key = |n: i64| Some(vec![Cell::Text(group.to_string()), Cell::Number(n)]);
     let mut scan = Scan::partition(Table::Archive, partition.clone());
     scan.after = key(i64::from(*numbers.start()) - 1);
     scan.up_to = key((*numbers.end()).into());
-    let blocks: Vec<Block> = decoded(Table::Archive, &partition, &rows.scan(&scan, C).await?)?;
+    let found = rows.scan(&scan, C).await?;
+    let blocks: Vec<Block> = decoded(Table::Archive, &partition, &found, unread);
     Ok(blocks.into_iter().map(|b| (b.key.number, b)).collect())
 }

@@ -1,11 +1,11 @@
 //! Events of a job: each writer's lie in a partition of its own and are merged here by time. Writers are the resource
 //! manager and the shards of all clusters that were ever added (a cluster's row stays when it has left).
 
-use super::{AT_ONCE, cell, clusters, value};
+use super::{AT_ONCE, cell, clusters, count, value};
 use crate::StoreError;
 use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
-use echelon_core_model::store::{Answer, Consistency, Event, EventCursor, Role};
+use echelon_core_model::store::{Answer, Consistency, Event, EventCursor, Role, UnreadRow};
 use echelon_core_model::{JobId, Timestamp};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -15,18 +15,30 @@ pub(super) async fn page<R: Rows>(
     job: JobId,
     after: Option<&EventCursor>,
     limit: u32,
+    unread: &mut Vec<UnreadRow>,
 ) -> Result<Answer, StoreError> {
-    let shards = clusters(rows, Consistency::Quorum).await?;
+    let shards = clusters(rows, Consistency::Quorum, unread).await?;
     let shards = shards.into_iter().map(|c| Role::Shard(c.id));
     let owners: Vec<Role> = std::iter::once(Role::ResourceManager).chain(shards).collect();
     let pages = owners
         .into_iter()
         .map(|owner| of_owner(rows, job, owner, after, limit));
-    let pages: Vec<Vec<(EventCursor, Event)>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
-    let mut events: Vec<_> = pages.into_iter().flatten().collect();
+    let pages: Vec<Events> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
+    let mut events = Vec::new();
+    for page in pages {
+        events.extend(page.read);
+        unread.extend(page.unread);
+    }
     events.sort_by(|(a, _), (b, _)| a.cmp(b));
     events.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(Answer::Events(events))
+}
+
+/// Events of one writer.
+#[derive(Default)]
+struct Events {
+    read: Vec<(EventCursor, Event)>,
+    unread: Vec<UnreadRow>,
 }
 
 async fn of_owner<R: Rows>(
@@ -35,20 +47,28 @@ async fn of_owner<R: Rows>(
     owner: Role,
     after: Option<&EventCursor>,
     limit: u32,
-) -> Result<Vec<(EventCursor, Event)>, StoreError> {
+) -> Result<Events, StoreError> {
     let partition = keys::events(job, &owner);
     let mut scan = Scan::partition(Table::Events, partition.clone());
     scan.after = after.map(|cursor| start(cursor, &owner));
-    scan.limit = Some(limit);
-    let found = rows.scan(&scan, Consistency::Quorum).await?;
-    found
-        .iter()
-        .map(|row| {
+    let mut out = Events::default();
+    // A page that is not full is the last one: what cannot be understood takes no place in it.
+    loop {
+        let left = limit.saturating_sub(count(&out.read));
+        scan.limit = Some(left);
+        let found = rows.scan(&scan, Consistency::Quorum).await?;
+        for row in &found {
             let cells = partition.iter().chain(&row.key).cloned();
-            let at = RowKey::new(Table::Events, cells).to_string();
-            Ok((cursor(&owner, row), value(Table::Events, &at, &row.value)?))
-        })
-        .collect()
+            match value(&RowKey::new(Table::Events, cells), &row.value) {
+                Ok(event) => out.read.push((cursor(&owner, row), event)),
+                Err(row) => out.unread.push(row),
+            }
+        }
+        if count(&found) < left || count(&out.read) >= limit {
+            return Ok(out);
+        }
+        scan.after = found.last().map(|row| row.key.clone());
+    }
 }
 
 /// Where an owner's events begin that come after a cursor. Events of one moment are ordered by their owners.

@@ -9,9 +9,11 @@ use crate::StoreError;
 use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
 use echelon_core_model::control::Control;
-use echelon_core_model::store::{Answer, Consistency, Decision, Leadership, Query, ShardRow, Stamp};
+use echelon_core_model::store::{
+    Answer, Consistency, Decision, Leadership, Query, Reading, ShardRow, Stamp, UnreadRow,
+};
 use echelon_core_model::{ClusterId, HostId};
-use echelon_proto::convert::{Wire, decode};
+use echelon_proto::convert::{DecodeError, Wire, decode};
 
 /// Reads that are under way at the same time for one query.
 pub(super) const AT_ONCE: usize = 32;
@@ -21,6 +23,17 @@ pub(crate) async fn read<R: Rows>(
     rows: &R,
     query: &Query,
     consistency: Consistency,
+) -> Result<Reading, StoreError> {
+    let mut unread = Vec::new();
+    let answer = answer(rows, query, consistency, &mut unread).await?;
+    Ok(Reading { answer, unread })
+}
+
+async fn answer<R: Rows>(
+    rows: &R,
+    query: &Query,
+    consistency: Consistency,
+    unread: &mut Vec<UnreadRow>,
 ) -> Result<Answer, StoreError> {
     match query {
         Query::Head(_)
@@ -33,17 +46,24 @@ pub(crate) async fn read<R: Rows>(
         | Query::Assignments(_)
         | Query::Clusters
         | Query::Control
-        | Query::Leadership(_) => decided(rows, query, consistency).await,
-        Query::Jobs { filter, after, limit } => jobs::page(rows, filter, *after, *limit, consistency).await,
-        Query::Events { job, after, limit } => events::page(rows, *job, after.as_ref(), *limit).await,
-        Query::BlockBucket(cluster, bucket) => blocks::bucket(rows, cluster, *bucket).await,
+        | Query::Leadership(_) => decided(rows, query, consistency, unread).await,
+        Query::Jobs { filter, after, limit } => {
+            let page = jobs::Page {
+                filter,
+                after: *after,
+                limit: *limit,
+            };
+            jobs::page(rows, page, consistency, unread).await
+        }
+        Query::Events { job, after, limit } => events::page(rows, *job, after.as_ref(), *limit, unread).await,
+        Query::BlockBucket(cluster, bucket) => blocks::bucket(rows, cluster, *bucket, unread).await,
         Query::GroupBlocks {
             cluster,
             job,
             group,
             first,
             last,
-        } => blocks::group(rows, cluster, (*job, group), *first..=*last).await,
+        } => blocks::group(rows, cluster, (*job, group), *first..=*last, unread).await,
         Query::Progress(_)
         | Query::ProgressBucket(_)
         | Query::ClusterStates
@@ -51,7 +71,7 @@ pub(crate) async fn read<R: Rows>(
         | Query::Heartbeats
         | Query::KeptRuns(_)
         | Query::KeptLog(..)
-        | Query::Hosts { .. } => owned(rows, query).await,
+        | Query::Hosts { .. } => owned(rows, query, unread).await,
     }
 }
 
@@ -79,29 +99,34 @@ pub(crate) async fn present<R: Rows>(
             return Ok(Answer::Assignments(stamp, Vec::new()));
         }
     };
-    read(rows, &query, consistency).await
+    answer(rows, &query, consistency, &mut Vec::new()).await
 }
 
-async fn decided<R: Rows>(rows: &R, query: &Query, c: Consistency) -> Result<Answer, StoreError> {
+async fn decided<R: Rows>(
+    rows: &R,
+    query: &Query,
+    c: Consistency,
+    unread: &mut Vec<UnreadRow>,
+) -> Result<Answer, StoreError> {
     Ok(match query {
         Query::Head(job) => Answer::Head(one(rows, &keys::head(*job), c).await?),
         Query::Heads(bucket) => {
             let scan = Scan::partition(Table::Heads, [keys::bucket(*bucket)]);
-            Answer::Heads(all(rows, &scan, c).await?)
+            Answer::Heads(all(rows, &scan, c, unread).await?)
         }
         Query::Spec(job, version) => Answer::Spec(one(rows, &keys::spec(*job, *version), c).await?),
         Query::Name(name) => Answer::Name(one(rows, &keys::name(name), c).await?),
         Query::Request(id) => Answer::Request(one(rows, &keys::request(id), c).await?),
         Query::Assignment(job) => {
-            let found = one(rows, &keys::assignment(*job), c).await?;
+            let found = some(rows, &keys::assignment(*job), c, unread).await?;
             Answer::Assignments(Stamp::default(), found.into_iter().collect())
         }
         Query::Assignments(partition) => {
             let (stamp, found) = rows.assignments(*partition, c).await?;
             let of = [keys::bucket(*partition)];
-            Answer::Assignments(stamp, decoded(Table::Assignments, &of, &found)?)
+            Answer::Assignments(stamp, decoded(Table::Assignments, &of, &found, unread))
         }
-        Query::Clusters => Answer::Clusters(clusters(rows, c).await?),
+        Query::Clusters => Answer::Clusters(clusters(rows, c, unread).await?),
         Query::Control => {
             let found: Option<Control> = one(rows, &keys::control(), c).await?;
             Answer::Control(found.unwrap_or_default())
@@ -117,24 +142,25 @@ async fn decided<R: Rows>(rows: &R, query: &Query, c: Consistency) -> Result<Ans
 pub(super) async fn clusters<R: Rows>(
     rows: &R,
     c: Consistency,
+    unread: &mut Vec<UnreadRow>,
 ) -> Result<Vec<echelon_core_model::cluster::Cluster>, StoreError> {
-    all(rows, &Scan::partition(Table::Clusters, [keys::ONE]), c).await
+    all(rows, &Scan::partition(Table::Clusters, [keys::ONE]), c, unread).await
 }
 
-async fn owned<R: Rows>(rows: &R, query: &Query) -> Result<Answer, StoreError> {
+async fn owned<R: Rows>(rows: &R, query: &Query, unread: &mut Vec<UnreadRow>) -> Result<Answer, StoreError> {
     const C: Consistency = Consistency::Quorum;
     Ok(match query {
         Query::Progress(job) => {
-            let found = one(rows, &keys::progress(*job), C).await?;
+            let found = some(rows, &keys::progress(*job), C, unread).await?;
             Answer::Progress(found.into_iter().collect())
         }
         Query::ProgressBucket(bucket) => {
             let scan = Scan::partition(Table::Progress, [keys::bucket(*bucket)]);
-            Answer::Progress(all(rows, &scan, C).await?)
+            Answer::Progress(all(rows, &scan, C, unread).await?)
         }
         Query::ClusterStates => {
             let scan = Scan::partition(Table::ClusterStates, [keys::ONE]);
-            Answer::ClusterStates(all(rows, &scan, C).await?)
+            Answer::ClusterStates(all(rows, &scan, C, unread).await?)
         }
         Query::Shard(cluster) => {
             let found: Option<ShardRow> = one(rows, &keys::shard(cluster), C).await?;
@@ -144,14 +170,14 @@ async fn owned<R: Rows>(rows: &R, query: &Query) -> Result<Answer, StoreError> {
             cluster,
             after,
             limit,
-        } => hosts(rows, cluster, after.as_ref(), *limit).await?,
+        } => hosts(rows, cluster, after.as_ref(), *limit, unread).await?,
         Query::KeptRuns(job) => {
             let scan = Scan::partition(Table::KeptRuns, keys::all_kept_runs(*job));
-            Answer::KeptRuns(all(rows, &scan, C).await?)
+            Answer::KeptRuns(all(rows, &scan, C, unread).await?)
         }
         Query::KeptLog(cluster, task) => Answer::KeptLog(one(rows, &keys::log(cluster, task), C).await?),
         // Few rows, one a cluster: the whole table.
-        _ => Answer::Heartbeats(all(rows, &Scan::partition(Table::Heartbeats, []), C).await?),
+        _ => Answer::Heartbeats(all(rows, &Scan::partition(Table::Heartbeats, []), C, unread).await?),
     })
 }
 
@@ -160,11 +186,26 @@ async fn hosts<R: Rows>(
     cluster: &ClusterId,
     after: Option<&HostId>,
     limit: u32,
+    unread: &mut Vec<UnreadRow>,
 ) -> Result<Answer, StoreError> {
     let mut scan = Scan::partition(Table::Hosts, [Cell::Text(cluster.to_string())]);
     scan.after = after.map(|id| vec![Cell::Text(id.to_string())]);
-    scan.limit = Some(limit);
-    Ok(Answer::Hosts(all(rows, &scan, Consistency::Quorum).await?))
+    let mut out = Vec::new();
+    // A page that is not full is the last one: what cannot be understood takes no place in it.
+    loop {
+        let left = limit.saturating_sub(count(&out));
+        scan.limit = Some(left);
+        let found = rows.scan(&scan, Consistency::Quorum).await?;
+        out.extend(decoded(Table::Hosts, &scan.partition, &found, unread));
+        if count(&found) < left || count(&out) >= limit {
+            return Ok(Answer::Hosts(out));
+        }
+        scan.after = found.last().map(|row| row.key.clone());
+    }
+}
+
+fn count<T>(of: &[T]) -> u32 {
+    u32::try_from(of.len()).unwrap_or(u32::MAX)
 }
 
 /// The tree behind the pointer. Old trees are removed after a while, so a pointer that leads nowhere is read again.
@@ -205,34 +246,66 @@ pub(super) async fn one<R: Rows, T: Wire>(
     c: Consistency,
 ) -> Result<Option<T>, StoreError> {
     let row = rows.row(at, c).await?;
-    row.map(|row| value(at.table, &at.to_string(), &row.value))
+    row.map(|row| value(at, &row.value))
         .transpose()
+        .map_err(|row| StoreError::Unread(Box::new(row)))
 }
 
-/// The facts of a scan, in order.
+/// One fact of a list, if it is there and can be understood.
+async fn some<R: Rows, T: Wire>(
+    rows: &R,
+    at: &RowKey,
+    c: Consistency,
+    unread: &mut Vec<UnreadRow>,
+) -> Result<Option<T>, StoreError> {
+    match one(rows, at, c).await {
+        Err(StoreError::Unread(row)) => {
+            unread.push(*row);
+            Ok(None)
+        }
+        done => done,
+    }
+}
+
+/// The facts of a scan that can be understood, in order; the others are named.
 pub(super) async fn all<R: Rows, T: Wire>(
     rows: &R,
     scan: &Scan,
     c: Consistency,
+    unread: &mut Vec<UnreadRow>,
 ) -> Result<Vec<T>, StoreError> {
     let found = rows.scan(scan, c).await?;
-    decoded(scan.table, &scan.partition, &found)
+    Ok(decoded(scan.table, &scan.partition, &found, unread))
 }
 
-pub(super) fn decoded<T: Wire>(table: Table, partition: &[Cell], rows: &[Row]) -> Result<Vec<T>, StoreError> {
-    rows.iter()
-        .map(|row| {
-            let cells = partition.iter().chain(&row.key).cloned();
-            value(table, &RowKey::new(table, cells).to_string(), &row.value)
-        })
-        .collect()
+pub(super) fn decoded<T: Wire>(
+    table: Table,
+    partition: &[Cell],
+    rows: &[Row],
+    unread: &mut Vec<UnreadRow>,
+) -> Vec<T> {
+    let mut out = Vec::with_capacity(rows.len());
+    for row in rows {
+        let cells = partition.iter().chain(&row.key).cloned();
+        match value(&RowKey::new(table, cells), &row.value) {
+            Ok(fact) => out.push(fact),
+            Err(row) => unread.push(row),
+        }
+    }
+    out
 }
 
-pub(super) fn value<T: Wire>(table: Table, key: &str, bytes: &[u8]) -> Result<T, StoreError> {
-    decode(bytes).map_err(|source| StoreError::Corrupt {
-        table: table.name(),
-        key: key.to_owned(),
-        source,
+/// What a row says, or the row as one that cannot be understood.
+pub(super) fn value<T: Wire>(at: &RowKey, bytes: &[u8]) -> Result<T, UnreadRow> {
+    decode(bytes).map_err(|error| UnreadRow {
+        table: at.table.name(),
+        key: at.to_string(),
+        subject: keys::subject(at),
+        bytes: bytes.to_vec(),
+        why: match &error {
+            DecodeError::Malformed(cause) => format!("{error}: {cause}"),
+            DecodeError::Field(_) => error.to_string(),
+        },
     })
 }
 

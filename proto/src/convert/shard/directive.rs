@@ -10,6 +10,7 @@ use echelon_core_model::drain::Drains;
 use echelon_core_model::host_pool::HostMoves;
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::restart::GroupRestarts;
+use echelon_core_model::store::Leadership;
 use echelon_core_model::{Epoch, Generation, RangeSet, Span, Version};
 
 impl Wire for Directive {
@@ -23,6 +24,7 @@ impl Wire for Directive {
             order,
         } = self;
         let order = match order {
+            Order::Hello(taken) => Sent::Hello(taken.to_wire()),
             Order::Report => Sent::Report(wire::ReportOrder {}),
             Order::Slices(slices) => Sent::Slices(wire::SlicesOrder {
                 slices: messages(slices),
@@ -55,6 +57,9 @@ impl Wire for Directive {
         use wire::direct_request::Order as Sent;
         let missing = || FieldError::new("order", FieldProblem::Missing);
         let order = match message.order.ok_or_else(missing)? {
+            Sent::Hello(taken) => {
+                Order::Hello(Leadership::from_wire(taken).map_err(|e: FieldError| e.within("hello"))?)
+            }
             Sent::Report(wire::ReportOrder {}) => Order::Report,
             Sent::Slices(sent) => Order::Slices(list("slices", sent.slices).map_err(|e| e.within("slices"))?),
             Sent::Archive(job) => Order::Archive(job_id("archive", &job)?),

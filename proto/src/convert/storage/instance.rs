@@ -52,7 +52,14 @@ impl Wire for Port {
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let wrong = |_| FieldError::new("number", FieldProblem::OutOfRange(message.number.into()));
+        let wrong = |_| {
+            let problem = FieldProblem::OutOfRange {
+                number: message.number.into(),
+                first: 0,
+                last: u16::MAX.into(),
+            };
+            FieldError::new("number", problem)
+        };
         Ok(Self {
             number: message.number.try_into().map_err(wrong)?,
             name: message.name,
@@ -252,9 +259,14 @@ struct HostsIn {
 
 fn pick<T: Clone>(field: &str, list: &[T], index: u32) -> Result<T, FieldError> {
     let found = usize::try_from(index).ok().and_then(|i| list.get(i));
-    found
-        .cloned()
-        .ok_or_else(|| FieldError::new(field, FieldProblem::OutOfRange(index.into())))
+    found.cloned().ok_or_else(|| {
+        let problem = FieldProblem::OutOfRange {
+            number: index.into(),
+            first: 0,
+            last: list.len() as i128 - 1,
+        };
+        FieldError::new(field, problem)
+    })
 }
 
 impl HostsIn {

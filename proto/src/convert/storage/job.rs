@@ -181,11 +181,16 @@ impl Wire for Counts {
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let states = u64::try_from(message.by_state.len()).unwrap_or(u64::MAX);
-        let wrong = |_| FieldError::new("by_state", FieldProblem::OutOfRange(states));
-        Ok(Self {
-            by_state: message.by_state.try_into().map_err(wrong)?,
-        })
+        let by_state = message.by_state.try_into().map_err(|sent: Vec<u64>| {
+            let (number, expected) = (sent.len() as i128, Self::default().by_state.len() as i128);
+            let problem = FieldProblem::OutOfRange {
+                number,
+                first: expected,
+                last: expected,
+            };
+            FieldError::new("by_state", problem)
+        })?;
+        Ok(Self { by_state })
     }
 }
 

@@ -9,18 +9,20 @@ impl Wire for Leadership {
     type Message = wire::Leadership;
 
     fn to_wire(&self) -> Self::Message {
-        let Self { epoch, holder } = self;
+        let Self { epoch, holder, proof } = self;
         wire::Leadership {
             epoch: epoch.0,
             holder: holder.clone(),
+            proof: *proof,
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let wire::Leadership { epoch, holder } = message;
+        let wire::Leadership { epoch, holder, proof } = message;
         Ok(Self {
             epoch: Epoch(epoch),
             holder,
+            proof,
         })
     }
 }

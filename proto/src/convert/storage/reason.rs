@@ -41,7 +41,7 @@ impl Wire for Reason {
             detail,
         } = self;
         wire::Reason {
-            code: code.number().into(),
+            code: code.number(),
             shortfall: shortfall.as_deref().map(Wire::to_wire),
             detail: detail.as_deref().map(str::to_owned),
         }

@@ -8,7 +8,7 @@ use echelon_core_model::{ReasonCode, Timestamp};
 
 /// No reason is number 0.
 fn number(code: Option<ReasonCode>) -> u32 {
-    code.map_or(0, |c| c.number().into())
+    code.map_or(0, ReasonCode::number)
 }
 
 fn code(field: &str, number: u32) -> Result<Option<ReasonCode>, FieldError> {

@@ -1,0 +1,518 @@
+//! Histories that must pass, and one change to each that must fail.
+
+use crate::{
+    Broken, Event, GroupCounts, History, JobView, Kind, Line, Outcome, Rule, TaskEnd, Wish, count_by_fault,
+    judge, markdown,
+};
+
+#[derive(Default)]
+struct Play {
+    history: History,
+    requests: u64,
+}
+
+impl Play {
+    fn at(mut self, at: u64, event: Event) -> Self {
+        self.history.lines.push(Line { at, event });
+        self
+    }
+
+    fn request(mut self, at: u64, what: Wish, outcome: Outcome) -> Self {
+        self.requests += 1;
+        let request = self.requests;
+        self.at(at, Event::Asked { request, what })
+            .at(at + 10, Event::Answered { request, outcome })
+    }
+
+    fn submit(self, at: u64, job: &str, kind: Kind, instances: u32) -> Self {
+        let job = job.to_owned();
+        self.request(at, Wish::Submit { job, kind, instances }, Outcome::Done)
+    }
+
+    fn began(self, at: u64, job: &str, index: u32, run: &str) -> Self {
+        let event = Event::Began {
+            job: job.to_owned(),
+            index,
+            run: run.to_owned(),
+            pid: pid(run),
+            host: "host-1".to_owned(),
+            wall: at,
+        };
+        self.at(at, event)
+    }
+
+    fn ending(self, at: u64, job: &str, index: u32, run: &str, code: Option<i32>) -> Self {
+        let event = Event::Ending {
+            job: job.to_owned(),
+            index,
+            run: run.to_owned(),
+            pid: pid(run),
+            code,
+            wall: at,
+        };
+        self.at(at, event)
+    }
+
+    fn gone(self, at: u64, run: &str) -> Self {
+        let event = Event::Gone {
+            run: run.to_owned(),
+            pid: pid(run),
+            alive_at: at - 100,
+        };
+        self.at(at, event)
+    }
+
+    fn list(self, at: u64, views: Vec<JobView>) -> Self {
+        self.at(at + 5, Event::Listed { asked_at: at, views })
+    }
+
+    fn broken(&self) -> Vec<Broken> {
+        judge(&self.history, 10_000)
+    }
+
+    fn rules(&self) -> Vec<Rule> {
+        self.broken().into_iter().map(|found| found.rule).collect()
+    }
+}
+
+/// A process id for each run: the numbers of its name.
+fn pid(run: &str) -> u32 {
+    run.bytes()
+        .fold(7, |pid, byte| (pid * 31 + u32::from(byte)) % 30_000)
+}
+
+fn view(job: &str, state: &str, count: u64) -> JobView {
+    JobView {
+        job: job.to_owned(),
+        id: format!("id-{job}"),
+        state: format!("JOB_STATE_{state}"),
+        counts: vec![GroupCounts {
+            state: "RUN_STATE_RUNNING".to_owned(),
+            count,
+        }],
+    }
+}
+
+/// A batch job of one instance that is done, and a service of one that runs.
+fn good() -> Play {
+    Play::default()
+        .submit(0, "batch", Kind::Batch, 1)
+        .submit(0, "service", Kind::Service, 1)
+        .began(100, "batch", 0, "b.1")
+        .began(100, "service", 0, "s.1")
+        .ending(2000, "batch", 0, "b.1", Some(0))
+        .gone(2100, "b.1")
+}
+
+fn over(play: Play, at: u64) -> Play {
+    play.list(
+        at,
+        vec![view("batch", "SUCCEEDED", 1), view("service", "RUNNING", 1)],
+    )
+    .at(at + 10, Event::Over)
+}
+
+#[test]
+fn a_good_history_breaks_nothing() {
+    assert_eq!(over(good(), 9000).broken(), vec![]);
+    assert!(over(good(), 9000).history.end() == 9010);
+}
+
+#[test]
+fn an_acknowledged_job_that_no_list_has_is_missing() {
+    let play = good()
+        .list(9000, vec![view("service", "RUNNING", 1)])
+        .at(9010, Event::Over);
+    assert_eq!(play.rules(), [Rule::Missing, Rule::Wrong]);
+    let never_listed = good().at(9010, Event::Over);
+    assert_eq!(never_listed.rules(), [Rule::Missing]);
+}
+
+#[test]
+fn a_job_whose_submit_was_not_answered_may_be_there_or_not() {
+    let submit = Wish::Submit {
+        job: "maybe".to_owned(),
+        kind: Kind::Batch,
+        instances: 1,
+    };
+    let unknown = Outcome::Unknown {
+        why: "reset".to_owned(),
+    };
+    let absent = over(good().request(500, submit.clone(), unknown.clone()), 9000);
+    assert_eq!(absent.rules(), [Rule::Error]);
+    let there = good().request(500, submit, unknown).list(
+        9000,
+        vec![
+            view("batch", "SUCCEEDED", 1),
+            view("service", "RUNNING", 1),
+            view("maybe", "WAITING", 0),
+        ],
+    );
+    assert_eq!(there.at(9010, Event::Over).rules(), [Rule::Error]);
+}
+
+#[test]
+fn finished_work_that_runs_again_is_found() {
+    let again = good()
+        .began(3000, "batch", 0, "b.2")
+        .ending(4000, "batch", 0, "b.2", Some(0));
+    assert_eq!(over(again, 9000).rules(), [Rule::Again]);
+}
+
+#[test]
+fn work_that_failed_or_was_killed_may_run_again() {
+    let failed = Play::default()
+        .submit(0, "batch", Kind::Batch, 1)
+        .began(100, "batch", 0, "b.1")
+        .ending(200, "batch", 0, "b.1", Some(1))
+        .began(300, "batch", 0, "b.2")
+        .gone(500, "b.2")
+        .began(600, "batch", 0, "b.3")
+        .ending(700, "batch", 0, "b.3", Some(0))
+        .list(800, vec![view("batch", "SUCCEEDED", 1)])
+        .at(900, Event::Over);
+    assert_eq!(failed.broken(), vec![]);
+}
+
+#[test]
+fn a_mark_of_the_end_that_a_kill_crossed_is_not_done() {
+    let killed = |how: TaskEnd| {
+        Play::default()
+            .submit(0, "batch", Kind::Batch, 1)
+            .began(100, "batch", 0, "b.1")
+            .at(
+                100,
+                Event::AgentBegan {
+                    run: "b.1".into(),
+                    pid: pid("b.1"),
+                },
+            )
+            .ending(200, "batch", 0, "b.1", Some(0))
+            .at(
+                201,
+                Event::AgentEnded {
+                    run: "b.1".into(),
+                    how,
+                },
+            )
+            .began(300, "batch", 0, "b.2")
+            .at(
+                300,
+                Event::AgentBegan {
+                    run: "b.2".into(),
+                    pid: pid("b.2"),
+                },
+            )
+            .ending(400, "batch", 0, "b.2", Some(0))
+            .list(800, vec![view("batch", "SUCCEEDED", 1)])
+            .at(900, Event::Over)
+    };
+    assert_eq!(killed(TaskEnd::Signal(9)).broken(), vec![]);
+    assert_eq!(killed(TaskEnd::Exit(0)).rules(), [Rule::Again]);
+}
+
+#[test]
+fn a_restart_that_was_asked_for_is_no_second_run() {
+    let restart = Wish::Restart {
+        job: "batch".to_owned(),
+    };
+    let play = good()
+        .request(2500, restart, Outcome::Done)
+        .began(3000, "batch", 0, "b.2")
+        .ending(4000, "batch", 0, "b.2", Some(0));
+    assert_eq!(over(play, 9000).broken(), vec![]);
+}
+
+#[test]
+fn two_runs_at_once_are_found_beyond_the_tolerance() {
+    let second = |at: u64| over(good().began(at, "service", 0, "s.2"), 9000);
+    assert_eq!(second(5000).rules(), [Rule::Twice]);
+    let follows = good().gone(5000, "s.1").began(4800, "service", 0, "s.2");
+    assert_eq!(over(follows, 9000).broken(), vec![]);
+    let overlaps = good().gone(5000, "s.1").began(4600, "service", 0, "s.2");
+    assert_eq!(over(overlaps, 9000).rules(), [Rule::Twice]);
+    // a run that is short and wholly inside another one
+    let inside = good()
+        .began(1000, "batch", 0, "b.2")
+        .ending(1010, "batch", 0, "b.2", Some(0));
+    let rules = over(inside, 9000).rules();
+    assert_eq!(rules, [Rule::Twice]);
+}
+
+#[test]
+fn what_is_wanted_and_not_there_in_the_end_is_found() {
+    let dead = over(good().gone(5000, "s.1"), 9000);
+    assert_eq!(dead.rules(), [Rule::NotRunning]);
+    let undone = Play::default()
+        .submit(0, "batch", Kind::Batch, 2)
+        .began(100, "batch", 0, "b.1")
+        .ending(200, "batch", 0, "b.1", Some(0))
+        .list(800, vec![view("batch", "RUNNING", 1)])
+        .at(900, Event::Over);
+    assert_eq!(undone.rules(), [Rule::NotRunning]);
+}
+
+#[test]
+fn what_was_stopped_and_runs_in_the_end_is_found() {
+    let stop = |outcome: Outcome| {
+        let job = "service".to_owned();
+        good().request(3000, Wish::Stop { job }, outcome)
+    };
+    assert_eq!(over(stop(Outcome::Done), 9000).rules(), [Rule::NotStopped]);
+    let ended = stop(Outcome::Done).ending(4000, "service", 0, "s.1", None).list(
+        9000,
+        vec![view("batch", "SUCCEEDED", 1), view("service", "STOPPED", 1)],
+    );
+    assert_eq!(ended.at(9010, Event::Over).broken(), vec![]);
+    // a stop that was not answered may go either way
+    let unknown = Outcome::Unknown {
+        why: "late".to_owned(),
+    };
+    assert_eq!(over(stop(unknown), 9000).rules(), [Rule::Error]);
+}
+
+#[test]
+fn answers_that_cannot_be_are_found() {
+    let job = || "batch".to_owned();
+    let refused = |status: u16| Outcome::Refused {
+        status,
+        text: "no".to_owned(),
+    };
+    let get = |status| {
+        over(
+            good().request(1000, Wish::Get { job: job() }, refused(status)),
+            9000,
+        )
+    };
+    assert_eq!(get(404).rules(), [Rule::Wrong]);
+    assert_eq!(get(400).rules(), [Rule::Wrong]);
+    assert_eq!(get(503).rules(), [Rule::Error]);
+    for wrong in [
+        view("stranger", "RUNNING", 1),
+        view("batch", "RUNNING", 2),
+        view("service", "SUCCEEDED", 1),
+    ] {
+        let shown = Event::Shown {
+            asked_at: 2990,
+            view: wrong,
+        };
+        let mut rules = over(good().at(3000, shown), 9000).rules();
+        rules.dedup();
+        assert_eq!(rules, [Rule::Wrong]);
+    }
+}
+
+#[test]
+fn success_that_is_told_before_it_is_true_is_found() {
+    let shown = |at: u64| {
+        let event = Event::Shown {
+            asked_at: at - 10,
+            view: view("batch", "SUCCEEDED", 1),
+        };
+        over(good().at(at, event), 9000)
+    };
+    assert_eq!(shown(1500).rules(), [Rule::Wrong]);
+    assert_eq!(shown(2500).broken(), vec![]);
+}
+
+#[test]
+fn a_job_that_ended_does_not_run_later() {
+    let play = |second: u64| {
+        let shown = |asked_at: u64, state: &str| Event::Shown {
+            asked_at,
+            view: view("batch", state, 1),
+        };
+        good()
+            .at(3000, shown(2990, "SUCCEEDED"))
+            .at(4000, shown(second, "RUNNING"))
+    };
+    assert_eq!(over(play(3500), 9000).rules(), [Rule::Wrong]);
+    // asked before the other answer came: it may be older
+    assert_eq!(over(play(2980), 9000).broken(), vec![]);
+}
+
+#[test]
+fn a_list_with_a_job_twice_or_without_an_acknowledged_one_is_wrong() {
+    let whole = || vec![view("batch", "SUCCEEDED", 1), view("service", "RUNNING", 1)];
+    let twice = [whole(), vec![view("service", "RUNNING", 1)]].concat();
+    assert_eq!(over(good().list(5000, twice), 9000).rules(), [Rule::Wrong]);
+    let short = vec![view("service", "RUNNING", 1)];
+    assert_eq!(
+        over(good().list(5000, short.clone()), 9000).rules(),
+        [Rule::Wrong]
+    );
+    // a list that was asked for before the acknowledgement
+    assert_eq!(over(good().list(5, short), 9000).broken(), vec![]);
+}
+
+#[test]
+fn an_event_that_a_watcher_did_not_see_is_missed() {
+    let play = |seen: &[&str]| {
+        let job = || "service".to_owned();
+        let event = |wall: u64, name: &str| (wall, name.to_owned());
+        let watch = good()
+            .at(
+                500,
+                Event::WatchBegan {
+                    watcher: 3,
+                    job: job(),
+                    wall: 500,
+                },
+            )
+            .at(
+                700,
+                Event::Saw {
+                    watcher: 3,
+                    job: job(),
+                    events: seen.iter().map(|name| (*name).to_owned()).collect(),
+                },
+            )
+            .at(
+                8000,
+                Event::Stored {
+                    job: job(),
+                    events: vec![event(400, "before"), event(600, "one"), event(650, "two")],
+                },
+            );
+        over(watch, 9000)
+    };
+    assert_eq!(play(&["one", "two"]).broken(), vec![]);
+    assert_eq!(play(&["two"]).rules(), [Rule::Missed]);
+}
+
+#[test]
+fn agents_and_masters_must_agree_with_the_tasks() {
+    let logged = |pid_of_service: u32| {
+        good()
+            .at(
+                100,
+                Event::AgentBegan {
+                    run: "b.1".into(),
+                    pid: pid("b.1"),
+                },
+            )
+            .at(
+                100,
+                Event::AgentBegan {
+                    run: "s.1".into(),
+                    pid: pid_of_service,
+                },
+            )
+            .at(
+                2001,
+                Event::AgentEnded {
+                    run: "b.1".into(),
+                    how: TaskEnd::Exit(0),
+                },
+            )
+    };
+    assert_eq!(over(logged(pid("s.1")), 9000).broken(), vec![]);
+    assert_eq!(over(logged(1), 9000).rules(), [Rule::Agents]);
+    let unmarked = logged(pid("s.1")).at(
+        3000,
+        Event::AgentEnded {
+            run: "x.9".into(),
+            how: TaskEnd::Exit(0),
+        },
+    );
+    assert_eq!(over(unmarked, 9000).rules(), [Rule::Agents]);
+    let master = |runs: &[&str]| {
+        let runs = runs.iter().map(|run| (*run).to_owned()).collect();
+        let cluster = "east".to_owned();
+        over(good(), 9000).at(8000, Event::MasterTasks { cluster, runs })
+    };
+    assert_eq!(master(&["s.1"]).broken(), vec![]);
+    assert_eq!(master(&[]).rules(), [Rule::Agents]);
+    assert_eq!(master(&["s.1", "s.9"]).rules(), [Rule::Agents]);
+}
+
+fn fault(play: Play, number: u32, at: u64, blocks: bool) -> Play {
+    let began = Event::FaultBegan {
+        fault: number,
+        name: "kill-shard".to_owned(),
+        subject: "shard-east-1".to_owned(),
+        blocks,
+    };
+    play.at(at, began)
+        .at(at + 5000, Event::FaultEnded { fault: number })
+}
+
+#[test]
+fn a_late_recovery_is_found() {
+    let probed = |blocks: bool, began: Option<u64>| {
+        let event = Event::Probed {
+            fault: 1,
+            acknowledged: Some(1200),
+            began,
+        };
+        over(fault(good(), 1, 1000, blocks).at(20_000, event), 21_000)
+    };
+    assert_eq!(probed(false, Some(11_000)).broken(), vec![]);
+    assert_eq!(probed(false, Some(11_001)).rules(), [Rule::Recovery]);
+    assert_eq!(probed(true, Some(16_000)).broken(), vec![]);
+    assert_eq!(probed(true, Some(16_001)).rules(), [Rule::Recovery]);
+    assert_eq!(probed(false, None).rules(), [Rule::Recovery]);
+}
+
+#[test]
+fn a_history_is_read_as_it_was_written() {
+    let history = over(good(), 9000).history;
+    let text: Vec<String> = history
+        .lines
+        .iter()
+        .map(|line| serde_json::to_string(line).unwrap())
+        .collect();
+    assert_eq!(History::read(text.join("\n").as_bytes()).unwrap(), history);
+    let error = History::read("{}\n".as_bytes()).unwrap_err();
+    assert!(error.to_string().starts_with("line 1: "), "{error}");
+}
+
+#[test]
+fn what_breaks_is_counted_with_the_fault_before_it() {
+    let started = Event::Started {
+        date: "2026-11-24".to_owned(),
+        machine: "two cores".to_owned(),
+        commit: "abc1234".to_owned(),
+        shape: "federation".to_owned(),
+    };
+    let probed = |fault: u32, began: u64| Event::Probed {
+        fault,
+        acknowledged: Some(began - 100),
+        began: Some(began),
+    };
+    let play = fault(good().at(0, started), 1, 2200, false).at(5200, probed(1, 5200));
+    let play = fault(play, 2, 20_000, false)
+        .at(29_000, probed(2, 29_000))
+        .began(30_000, "batch", 0, "b.2")
+        .gone(31_000, "b.2")
+        .gone(32_000, "s.1");
+    let play = over(play, 40_000);
+    let rows = count_by_fault(&play.history, &play.broken());
+    let told: Vec<(&str, usize, usize, Option<u64>)> = rows
+        .iter()
+        .map(|row| {
+            (
+                row.fault.as_str(),
+                row.counts.again,
+                row.counts.not_running,
+                row.recovery_ms,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("kill-shard", 0, 0, Some(3000)),
+            ("kill-shard", 1, 0, Some(9000)),
+            ("in the end", 0, 1, None)
+        ]
+    );
+    let table = markdown(&rows);
+    let line = table.lines().find(|line| line.contains("kill-shard")).unwrap();
+    assert!(line.contains("| 2 | 0 | 1 | 0 | 0 |"), "{table}");
+    assert!(
+        line.contains("9.0 s, 9.0 s") && line.contains("abc1234"),
+        "{table}"
+    );
+    assert!(count_by_fault(&good().history, &[]).is_empty());
+}

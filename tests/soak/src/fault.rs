@@ -1,0 +1,274 @@
+//! Faults by name: what is done, and to what.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// kill -9; it is started again when the fault ends.
+    Kill,
+    /// SIGSTOP for some seconds.
+    Pause,
+    /// SIGSTOP for a minute.
+    Freeze,
+    /// SIGTERM; it is started again when the fault ends.
+    End,
+    /// A link passes nothing in either direction.
+    Cut,
+    /// A link passes requests and loses their answers.
+    CutAnswers,
+}
+
+/// To what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// One gateway.
+    Gateway,
+    /// The leading resource manager.
+    Manager,
+    /// The leading shard of one cluster.
+    Shard,
+    /// The simulated master of one cluster, with its agents; their tasks live on.
+    Master,
+    /// A ZooKeeper server that follows.
+    ZooKeeperFollower,
+    /// The ZooKeeper server that leads.
+    ZooKeeperLeader,
+    /// All ZooKeeper servers.
+    ZooKeeper,
+    /// One Cassandra node.
+    CassandraNode,
+    /// All Cassandra nodes.
+    Cassandra,
+    /// What gateways and others send to the leading resource manager.
+    ToManager,
+    /// What gateways and resource managers send to a leading shard.
+    ToShard,
+    /// Between a leading shard and its master.
+    ShardMaster,
+    /// Between a leading shard and ZooKeeper.
+    ShardZooKeeper,
+    /// Between the leading resource manager and ZooKeeper.
+    ManagerZooKeeper,
+    /// The one process of the standalone shape.
+    Standalone,
+}
+
+/// A fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// What is done.
+    pub action: Action,
+    /// To what.
+    pub subject: Subject,
+}
+
+const ACTIONS: [(Action, &str); 6] = [
+    (Action::Kill, "kill"),
+    (Action::Pause, "pause"),
+    (Action::Freeze, "freeze"),
+    (Action::End, "end"),
+    (Action::Cut, "cut"),
+    (Action::CutAnswers, "cut-answers"),
+];
+
+const SUBJECTS: [(Subject, &str); 15] = [
+    (Subject::Gateway, "gateway"),
+    (Subject::Manager, "manager"),
+    (Subject::Shard, "shard"),
+    (Subject::Master, "master"),
+    (Subject::ZooKeeperFollower, "zookeeper-follower"),
+    (Subject::ZooKeeperLeader, "zookeeper-leader"),
+    (Subject::ZooKeeper, "zookeeper"),
+    (Subject::CassandraNode, "cassandra-node"),
+    (Subject::Cassandra, "cassandra"),
+    (Subject::ToManager, "to-manager"),
+    (Subject::ToShard, "to-shard"),
+    (Subject::ShardMaster, "shard-master"),
+    (Subject::ShardZooKeeper, "shard-zookeeper"),
+    (Subject::ManagerZooKeeper, "manager-zookeeper"),
+    (Subject::Standalone, "standalone"),
+];
+
+/// What CI plays.
+const CI: [&str; 6] = [
+    "kill-gateway",
+    "kill-manager",
+    "kill-shard",
+    "kill-master",
+    "cut-to-shard",
+    "pause-cassandra-node",
+];
+
+/// Which processes a soak starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Shape {
+    /// Processes of each role over Cassandra and ZooKeeper.
+    Federation,
+    /// One process over embedded storage.
+    Standalone,
+}
+
+impl Shape {
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Federation => "federation",
+            Self::Standalone => "standalone",
+        }
+    }
+}
+
+impl Subject {
+    const fn is_link(self) -> bool {
+        matches!(
+            self,
+            Self::ToManager
+                | Self::ToShard
+                | Self::ShardMaster
+                | Self::ShardZooKeeper
+                | Self::ManagerZooKeeper
+        )
+    }
+
+    const fn is_server(self) -> bool {
+        matches!(
+            self,
+            Self::ZooKeeperFollower
+                | Self::ZooKeeperLeader
+                | Self::ZooKeeper
+                | Self::CassandraNode
+                | Self::Cassandra
+        )
+    }
+
+    const fn shape(self) -> Shape {
+        match self {
+            Self::Standalone => Shape::Standalone,
+            _ => Shape::Federation,
+        }
+    }
+}
+
+impl Fault {
+    /// Every fault of a shape.
+    #[must_use]
+    pub fn all(shape: Shape) -> Vec<Self> {
+        let subjects = SUBJECTS
+            .into_iter()
+            .filter(|(subject, _)| subject.shape() == shape);
+        subjects
+            .flat_map(|(subject, _)| ACTIONS.map(|(action, _)| Self { action, subject }))
+            .filter(|fault| fault.exists())
+            .collect()
+    }
+
+    fn exists(self) -> bool {
+        let is_cut = matches!(self.action, Action::Cut | Action::CutAnswers);
+        if self.subject.is_link() {
+            return is_cut;
+        }
+        // servers that are not ours are killed and paused; how they end when they are asked is their matter
+        !is_cut && !(self.subject.is_server() && matches!(self.action, Action::Freeze | Action::End))
+    }
+
+    /// The faults of a list: `ci`, `all`, or names with commas between them.
+    ///
+    /// # Errors
+    /// A name is unknown, or belongs to another shape; the error lists those that there are.
+    pub fn list(text: &str, shape: Shape) -> Result<Vec<Self>> {
+        let all = Self::all(shape);
+        match (text, shape) {
+            ("all", _) | ("ci", Shape::Standalone) => return Ok(all),
+            ("ci", Shape::Federation) => return Self::list(&CI.join(","), shape),
+            _ => {}
+        }
+        let mut faults = Vec::new();
+        for name in text.split(',') {
+            let found = all.iter().find(|fault| fault.to_string() == name);
+            let Some(fault) = found else {
+                let names: Vec<String> = all.iter().map(Self::to_string).collect();
+                bail!(
+                    "no fault `{name}` in the shape {}; there are: ci, all, {}",
+                    shape.name(),
+                    names.join(", ")
+                );
+            };
+            faults.push(*fault);
+        }
+        Ok(faults)
+    }
+
+    /// How long it lasts.
+    #[must_use]
+    pub const fn lasts(self) -> Duration {
+        Duration::from_secs(match (self.action, self.subject) {
+            (Action::Kill | Action::End, Subject::ZooKeeper | Subject::Cassandra) => 15,
+            // as long as what watches over processes takes to start one again
+            (Action::Kill | Action::Pause | Action::End, _) => 5,
+            (Action::Cut | Action::CutAnswers, _) => 20,
+            (Action::Freeze, _) => 60,
+        })
+    }
+
+    /// Whether a fresh job cannot run before it ends. `n_cassandra` nodes hold the storage.
+    #[must_use]
+    pub const fn blocks(self, n_cassandra: u8) -> bool {
+        match self.subject {
+            Subject::Master
+            | Subject::ZooKeeper
+            | Subject::Cassandra
+            | Subject::ShardMaster
+            | Subject::ToManager
+            | Subject::ToShard
+            | Subject::Standalone => true,
+            Subject::CassandraNode => n_cassandra < 3,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let action = ACTIONS.iter().find(|(action, _)| *action == self.action);
+        let subject = SUBJECTS.iter().find(|(subject, _)| *subject == self.subject);
+        let (action, subject) = (
+            action.map_or("?", |(_, name)| name),
+            subject.map_or("?", |(_, name)| name),
+        );
+        write!(f, "{action}-{subject}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_found_by_its_name() {
+        for shape in [Shape::Federation, Shape::Standalone] {
+            let all = Fault::all(shape);
+            for fault in &all {
+                assert_eq!(Fault::list(&fault.to_string(), shape).unwrap(), [*fault]);
+            }
+            assert_eq!(Fault::list("all", shape).unwrap(), all);
+        }
+        assert_eq!(Fault::all(Shape::Federation).len(), 16 + 10 + 10);
+        assert_eq!(Fault::list("ci", Shape::Federation).unwrap().len(), 6);
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_those_that_there_are() {
+        let error = Fault::list("kill-gateway,cut-gateway", Shape::Federation).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("`cut-gateway`") && text.contains("freeze-shard"),
+            "{text}"
+        );
+        assert!(Fault::list("kill-shard", Shape::Standalone).is_err());
+    }
+}

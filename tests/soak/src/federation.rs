@@ -1,0 +1,399 @@
+//! Two processes of each role, two clusters of simulated Mesos, and real servers, each process started from its file in
+//! `deploy/config`. Links that a fault can cut go through proxies.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use echelon_tests::net::LoopbackNet;
+use echelon_tests::process::{self, Process, Role};
+use echelon_tests::proxy::{Mode, Proxy};
+use echelon_tests::server::Server;
+use echelon_tests::servers::{Cassandra, ZooKeeper};
+use echelon_tests::work::WorkFolder;
+use echelon_tests::{http, wait};
+use toml::Table;
+
+use crate::fault::{Action, Fault, Subject};
+use crate::world::{Target, World};
+
+const CLUSTERS: [&str; 2] = ["east", "west"];
+
+/// A process that was asked to end ends its requests first.
+const ENDS_WITHIN: Duration = Duration::from_secs(40);
+
+/// How long a leader is looked for before any process is taken in its place.
+const LEADS_WITHIN: Duration = Duration::from_secs(20);
+
+/// The federation shape.
+pub struct Federation {
+    processes: BTreeMap<String, Process>,
+    /// Where each role's processes serve their metrics.
+    metrics: BTreeMap<String, SocketAddr>,
+    links: BTreeMap<String, Vec<Proxy>>,
+    cassandra: Cassandra,
+    zookeeper: ZooKeeper,
+    n_cassandra: u8,
+    /// How often each fault came.
+    turns: BTreeMap<String, u32>,
+    net: LoopbackNet,
+    // last, so that the processes are gone before their files
+    work: WorkFolder,
+}
+
+impl Federation {
+    /// Starts all of it and waits until it is ready.
+    ///
+    /// # Errors
+    /// Something does not start; the error has the end of its log.
+    pub fn start(n_cassandra: u8) -> Result<Self> {
+        let (cassandra, zookeeper) = (Cassandra::start(n_cassandra)?, ZooKeeper::start(3)?);
+        let mut federation = Self {
+            processes: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            links: BTreeMap::new(),
+            cassandra,
+            zookeeper,
+            n_cassandra,
+            turns: BTreeMap::new(),
+            net: LoopbackNet::take()?,
+            work: WorkFolder::new("soak")?,
+        };
+        let mut migrate = process::command()?;
+        let migrated = migrate
+            .args(["storage", "migrate", "--storage", &federation.storage()])
+            .output()?;
+        ensure!(
+            migrated.status.success(),
+            "{}",
+            String::from_utf8_lossy(&migrated.stderr)
+        );
+        for (cluster, host) in CLUSTERS.into_iter().zip([41, 51]) {
+            federation.start_master(cluster, host)?;
+        }
+        for host in [1, 2] {
+            federation.start_gateway(host)?;
+        }
+        for number in [1, 2] {
+            federation.start_manager(number)?;
+        }
+        for (cluster, host) in CLUSTERS.into_iter().zip([20, 30]) {
+            for number in [1, 2] {
+                federation.start_shard(cluster, number, host)?;
+            }
+        }
+        Ok(federation)
+    }
+
+    /// A folder for what belongs to this world and dies with it.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        self.work.folder(name)
+    }
+
+    fn storage(&self) -> String {
+        let points = self.cassandra.contact_points();
+        format!("cassandra://{points}/soak?replication={}", self.n_cassandra)
+    }
+
+    fn start_gateway(&mut self, host: u8) -> Result<()> {
+        let address = SocketAddr::from(self.net.socket(host, 7070));
+        let mut config = sample("gateway")?;
+        self.shared(&mut config, address, self.zookeeper.contact_points());
+        config.insert("advertise".into(), text(address));
+        self.start_process(&format!("gateway-{host}"), "gateway", &config, Some(address))
+    }
+
+    fn start_manager(&mut self, number: u8) -> Result<()> {
+        let name = format!("manager-{number}");
+        let address = SocketAddr::from(self.net.socket(10 + number, 7071));
+        let admin = SocketAddr::from(self.net.socket(10 + number, 7171));
+        let mut config = sample("resource-manager")?;
+        let membership = self.own_zookeeper(&name)?;
+        self.shared(&mut config, address, membership);
+        config.insert(
+            "advertise".into(),
+            text(self.link(&format!("to-{name}"), address)?),
+        );
+        config.insert("admin".into(), text(admin));
+        self.metrics.insert(name.clone(), admin);
+        self.start_process(&name, "resource-manager", &config, Some(admin))
+    }
+
+    fn start_shard(&mut self, cluster: &str, number: u8, host: u8) -> Result<()> {
+        let name = format!("shard-{cluster}-{number}");
+        let address = SocketAddr::from(self.net.socket(host + number, 7072));
+        let admin = SocketAddr::from(self.net.socket(host + number, 7172));
+        let mut config = sample("shard")?;
+        let membership = self.own_zookeeper(&name)?;
+        self.shared(&mut config, address, membership);
+        let master = self.master(cluster)?;
+        config.insert(
+            "advertise".into(),
+            text(self.link(&format!("to-{name}"), address)?),
+        );
+        config.insert("admin".into(), text(admin));
+        config.insert("cluster".into(), text(cluster));
+        config.insert(
+            "mesos".into(),
+            text(self.link(&format!("{name}-master"), master)?),
+        );
+        self.metrics.insert(name.clone(), admin);
+        self.start_process(&name, "shard", &config, Some(admin))
+    }
+
+    fn start_master(&mut self, cluster: &str, host: u8) -> Result<()> {
+        let mut config = sample("mesos-sim")?;
+        listen(&mut config, self.net.socket(host, 5050).into());
+        config.insert("cluster".into(), text(cluster));
+        config.insert(
+            "work_dir".into(),
+            text(self.work.folder(&format!("agents-{cluster}"))?.display()),
+        );
+        config.insert("run_log".into(), text(self.agent_log(cluster).display()));
+        self.start_process(&format!("master-{cluster}"), "mesos-sim", &config, None)
+    }
+
+    /// Where the cluster's agents note what they ran.
+    fn agent_log(&self, cluster: &str) -> PathBuf {
+        self.work.path().join(format!("agents-{cluster}.jsonl"))
+    }
+
+    fn master(&self, cluster: &str) -> Result<SocketAddr> {
+        let place = CLUSTERS.iter().position(|name| *name == cluster);
+        let host = place.and_then(|place| [41, 51].get(place).copied());
+        let host = host.with_context(|| format!("no cluster {cluster}"))?;
+        Ok(self.net.socket(host, 5050).into())
+    }
+
+    /// A proxy in front of an address, known by the link's name.
+    fn link(&mut self, name: &str, to: SocketAddr) -> Result<SocketAddr> {
+        let proxy = Proxy::start(to)?;
+        let address = proxy.address();
+        self.links.entry(name.to_owned()).or_default().push(proxy);
+        Ok(address)
+    }
+
+    /// ZooKeeper's servers through this process's own proxies.
+    fn own_zookeeper(&mut self, name: &str) -> Result<String> {
+        let link = format!("{name}-zookeeper");
+        let mut points = Vec::new();
+        for server in self.zookeeper.addresses() {
+            points.push(self.link(&link, server)?.to_string());
+        }
+        Ok(points.join(","))
+    }
+
+    /// Storage, membership and address, which all but the simulated Mesos have.
+    fn shared(&self, config: &mut Table, address: SocketAddr, zookeeper: String) {
+        config.insert("storage".into(), text(self.storage()));
+        config.insert("membership".into(), text(format!("zookeeper://{zookeeper}/soak")));
+        listen(config, address);
+    }
+
+    fn start_process(
+        &mut self,
+        name: &str,
+        role: &str,
+        config: &Table,
+        ready: Option<SocketAddr>,
+    ) -> Result<()> {
+        let file = self.work.folder(name)?.join("config.toml");
+        fs::write(&file, config.to_string())?;
+        let args = [role.to_owned(), "--config".to_owned(), file.display().to_string()];
+        let mut process = Role::new(name).args(args);
+        if let Some(address) = ready {
+            process = process.ready_at(address);
+        }
+        let started = process.start(&self.work)?;
+        self.processes.insert(name.to_owned(), started);
+        Ok(())
+    }
+
+    /// The one of these processes that says that it leads; the first, when none does in time.
+    fn leader(&self, prefix: &str) -> Result<String> {
+        let all: Vec<(&String, &SocketAddr)> = self
+            .metrics
+            .iter()
+            .filter(|(name, _)| name.starts_with(prefix))
+            .collect();
+        let leads = |address: SocketAddr| {
+            let answer = http::get(address, "/metrics");
+            answer.is_ok_and(|(_, body)| {
+                let mut lines = body.lines().filter(|line| line.starts_with("echelon_leading"));
+                lines.any(|line| line.ends_with(" 1"))
+            })
+        };
+        let found = wait::until(&format!("a leader of {prefix}"), LEADS_WITHIN, || {
+            Ok(all
+                .iter()
+                .find(|(_, address)| leads(**address))
+                .map(|(name, _)| (*name).clone()))
+        });
+        let first = all.first().map(|(name, _)| (*name).clone());
+        found
+            .ok()
+            .or(first)
+            .with_context(|| format!("no process {prefix}"))
+    }
+
+    fn server(&mut self, name: &str) -> Result<&mut Server> {
+        if let Some(place) = name.strip_prefix("zookeeper ") {
+            return self.zookeeper.member(place.parse()?);
+        }
+        if let Some(place) = name.strip_prefix("cassandra ") {
+            return self.cassandra.node(place.parse()?);
+        }
+        let process = self.processes.get_mut(name);
+        Ok(process.with_context(|| format!("no process {name}"))?.server())
+    }
+
+    fn set_links(&self, target: &Target, mode: Mode) -> Result<()> {
+        for name in &target.names {
+            let link = self.links.get(name).with_context(|| format!("no link {name}"))?;
+            link.iter().for_each(|proxy| proxy.set(mode));
+        }
+        Ok(())
+    }
+
+    fn zookeepers(&self, subject: Subject) -> Result<Vec<String>> {
+        let all = 0..3;
+        let named = |places: Vec<usize>| places.iter().map(|place| format!("zookeeper {place}")).collect();
+        if subject == Subject::ZooKeeper {
+            return Ok(named(all.collect()));
+        }
+        let leader = wait::until("a leader of ZooKeeper", LEADS_WITHIN, || {
+            Ok(self.zookeeper.leader().ok())
+        })?;
+        if subject == Subject::ZooKeeperLeader {
+            return Ok(named(vec![leader]));
+        }
+        Ok(named(all.filter(|place| *place != leader).take(1).collect()))
+    }
+}
+
+impl World for Federation {
+    fn gateways(&self) -> Vec<SocketAddr> {
+        [1, 2].map(|host| self.net.socket(host, 7070).into()).into()
+    }
+
+    fn masters(&self) -> Result<Vec<(String, SocketAddr)>> {
+        let masters = CLUSTERS.map(|cluster| Ok((cluster.to_owned(), self.master(cluster)?)));
+        masters.into_iter().collect()
+    }
+
+    fn agent_logs(&self) -> Vec<PathBuf> {
+        CLUSTERS.map(|cluster| self.agent_log(cluster)).into()
+    }
+
+    fn target(&mut self, fault: Fault) -> Result<Target> {
+        let count = self.turns.entry(fault.to_string()).or_default();
+        let turn = *count;
+        *count += 1;
+        let cluster = if turn.is_multiple_of(2) { "east" } else { "west" };
+        let suffers = match fault.subject {
+            Subject::Shard
+            | Subject::Master
+            | Subject::ToShard
+            | Subject::ShardMaster
+            | Subject::ShardZooKeeper => Some(cluster.to_owned()),
+            _ => None,
+        };
+        let shard = |world: &Self| world.leader(&format!("shard-{cluster}"));
+        let names = match fault.subject {
+            Subject::Gateway => vec![format!("gateway-{}", turn % 2 + 1)],
+            Subject::Manager => vec![self.leader("manager")?],
+            Subject::Shard => vec![shard(self)?],
+            Subject::Master => vec![format!("master-{cluster}")],
+            Subject::ZooKeeperFollower | Subject::ZooKeeperLeader | Subject::ZooKeeper => {
+                self.zookeepers(fault.subject)?
+            }
+            Subject::CassandraNode => vec![format!("cassandra {}", turn % u32::from(self.n_cassandra))],
+            Subject::Cassandra => (0..self.n_cassandra).map(|n| format!("cassandra {n}")).collect(),
+            Subject::ToManager => vec![format!("to-{}", self.leader("manager")?)],
+            Subject::ToShard => vec![format!("to-{}", shard(self)?)],
+            Subject::ShardMaster => vec![format!("{}-master", shard(self)?)],
+            Subject::ShardZooKeeper => vec![format!("{}-zookeeper", shard(self)?)],
+            Subject::ManagerZooKeeper => vec![format!("{}-zookeeper", self.leader("manager")?)],
+            Subject::Standalone => bail!("{fault} belongs to the shape standalone"),
+        };
+        Ok(Target {
+            names,
+            cluster: suffers,
+        })
+    }
+
+    fn begin(&mut self, fault: Fault, target: &Target) -> Result<()> {
+        match fault.action {
+            Action::Cut => return self.set_links(target, Mode::Silence),
+            Action::CutAnswers => return self.set_links(target, Mode::DropAnswers),
+            Action::Kill | Action::Pause | Action::Freeze | Action::End => {}
+        }
+        for name in &target.names {
+            disturb(self.server(name)?, fault.action)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, fault: Fault, target: &Target) -> Result<()> {
+        if matches!(fault.action, Action::Cut | Action::CutAnswers) {
+            return self.set_links(target, Mode::Pass);
+        }
+        for name in &target.names {
+            mend(self.server(name)?, fault.action)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<()> {
+        for (name, process) in &mut self.processes {
+            let server = process.server();
+            ensure!(
+                server.is_running()?,
+                "{name} has ended by itself; the end of its log:\n{}",
+                server.log_tail()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Does to a process what a fault does.
+pub(crate) fn disturb(server: &mut Server, action: Action) -> Result<()> {
+    match action {
+        Action::Kill => server.kill(),
+        Action::Pause | Action::Freeze => server.pause(),
+        Action::End => server.terminate(ENDS_WITHIN).map(|_| ()),
+        Action::Cut | Action::CutAnswers => bail!("a process is no link"),
+    }
+}
+
+/// Undoes what a fault did to a process.
+pub(crate) fn mend(server: &mut Server, action: Action) -> Result<()> {
+    match action {
+        Action::Kill | Action::End => server.start_again(),
+        Action::Pause | Action::Freeze => server.resume(),
+        Action::Cut | Action::CutAnswers => bail!("a process is no link"),
+    }
+}
+
+fn sample(role: &str) -> Result<Table> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../deploy/config/{role}.toml"));
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    Ok(text.parse()?)
+}
+
+fn listen(config: &mut Table, address: SocketAddr) {
+    if let Some(process) = config.get_mut("process").and_then(toml::Value::as_table_mut) {
+        process.insert("listen".into(), text(address));
+    }
+}
+
+fn text(value: impl std::fmt::Display) -> toml::Value {
+    toml::Value::String(value.to_string())
+}

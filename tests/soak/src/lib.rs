@@ -1,0 +1,15 @@
+//! A soak: real servers and processes of the built binary under faults and load, and a history of what happened for the
+//! judge to read. It knows no product crate: the binary is started, and asked over its API, as a user does.
+
+pub mod client;
+pub mod clock;
+pub mod fault;
+pub mod federation;
+pub mod load;
+pub mod play;
+pub mod recorder;
+pub mod report;
+pub mod sampler;
+pub mod standalone;
+pub mod watchers;
+pub mod world;

@@ -1,0 +1,56 @@
+//! Builds what a soak starts, and starts it.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use echelon_tests::servers;
+
+use crate::phases::{cargo, command};
+
+/// What CI plays, and what is played when no option is given. It is the same on a busy machine: what it fails for is lost or doubled work, work that is not as wanted in
+/// the end, wrong answers, and a recovery that takes three times as long as promised.
+const CI: [&str; 8] = [
+    "--minutes",
+    "5",
+    "--faults",
+    "ci",
+    "--cassandra",
+    "1",
+    "--watchers",
+    "10",
+];
+
+/// The same features as `cargo xtask test` builds with, so that nothing is built twice.
+pub const BUILD: [&str; 5] = [
+    "build",
+    "--workspace",
+    "--features",
+    "echelon-tests/servers",
+    "--bins",
+];
+
+/// Plays a soak with these options, or the one of CI.
+///
+/// # Errors
+/// Something is missing, does not build, or a promise was broken.
+pub fn run(options: &[String]) -> Result<()> {
+    servers::fetch_jars()?;
+    cargo(&BUILD, &[])?;
+    let program = program()?;
+    let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+    if options.is_empty() {
+        options.extend(CI);
+    }
+    let status = command(&program.to_string_lossy()).args(options).status();
+    let status = status.with_context(|| format!("run {}", program.display()))?;
+    if !status.success() {
+        bail!("the soak ended with {status}: see above");
+    }
+    Ok(())
+}
+
+/// It stands beside this program.
+fn program() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("find this program")?;
+    Ok(own.with_file_name("echelon-soak"))
+}
