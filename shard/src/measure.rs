@@ -52,6 +52,7 @@ pub(crate) struct Measures {
     unanswered: IntGauge,
     instances: IntGaugeVec,
     crash_looping: IntGauge,
+    inconsistencies: IntCounter,
     operations: IntGauge,
     next_look: Timestamp,
 }
@@ -132,6 +133,10 @@ impl Measures {
                 "echelon_shard_crash_looping_instances",
                 "Instances that fail again and again: three failures in a row or more, and not yet forgiven.",
             )?,
+            inconsistencies: metrics.counter(
+                "echelon_shard_inconsistencies_total",
+                "Instances that a look at one block a second found in other sets than they belong to: a fault of this program.",
+            )?,
             operations: gauge(
                 "echelon_storage_operations_pending",
                 "Operations on storage without an answer yet.",
@@ -189,6 +194,9 @@ impl Measures {
         self.limits.look(driver);
         self.logs.look(driver);
         self.crash_looping.set(count(driver.crash_looping()));
+        let found = driver.inconsistencies();
+        self.inconsistencies
+            .inc_by(found.saturating_sub(self.inconsistencies.get()));
         self.operations.set(count(driver.pending_operations()));
         self.open_offers.set(count(driver.open_offers()));
         self.offers.look(driver.offers());

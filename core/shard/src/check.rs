@@ -5,9 +5,9 @@ use crate::driver::Shard;
 use crate::group::Group;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::{
-    Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, Resources, RunState,
+    Generation, GroupName, HostId, InstanceId, InstanceNumber, InstanceRange, JobId, Resources, RunState,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A rule that does not hold.
@@ -30,6 +30,8 @@ pub enum Broken {
         /// What was granted.
         granted: u64,
     },
+    /// An instance is in other sets than it belongs to.
+    Misplaced(InstanceId, String),
     /// The sums that are kept differ from those counted anew.
     Miscounted(String),
     /// Everything is read, and a group of it is not served.
@@ -53,6 +55,7 @@ impl fmt::Display for Broken {
                 f,
                 "{instance} became active as number {active} of {granted} granted"
             ),
+            Self::Misplaced(id, what) => write!(f, "{id} is in {what}"),
             Self::Miscounted(what) => write!(f, "sums are wrong: {what}"),
             Self::Unserved(job, group) => write!(f, "group {group} of {job} is read and not served"),
             Self::Journal(what) => write!(f, "journal: {what}"),
@@ -73,8 +76,13 @@ pub fn check(shard: &Shard) -> Vec<Broken> {
             check_record(group, n, record, &mut out);
             add_used(shard, (group, n), record, &mut used);
         }
-        check_sums(group, &mut out);
+        // Before it is served nothing of it is counted.
+        if group.served {
+            check_sums(group, &mut out);
+        }
     }
+    // Where some of what we believe alive is offered again, the sum of it says nothing.
+    used.retain(|host, _| !shard.offered_again.contains(host));
     for (host, taken) in used {
         if let Some(row) = shard.hosts.host(&host)
             && !taken.fits(row.capacity)
@@ -86,6 +94,17 @@ pub fn check(shard: &Shard) -> Vec<Broken> {
     let keeping = shard.keeping.problems(&shard.config.timing.logs);
     out.extend(keeping.into_iter().map(Broken::Miscounted));
     out
+}
+
+/// Every instance that is in other sets than it belongs to. `O(instances)`.
+#[must_use]
+pub fn check_sets(shard: &Shard) -> Vec<Broken> {
+    let all = InstanceRange {
+        first: 0,
+        last: u32::MAX,
+    };
+    let numbers = shard.picture.groups.keys();
+    numbers.flat_map(|number| shard.misplaced(*number, all)).collect()
 }
 
 fn check_record(group: &Group, n: InstanceNumber, record: &InstanceRecord, out: &mut Vec<Broken>) {
@@ -135,9 +154,11 @@ fn add_used(
 
 fn check_sums(group: &Group, out: &mut Vec<Broken>) {
     let (tallies, startable) = group.count();
-    for (generation, kept) in &group.tallies {
+    let generations: BTreeSet<&Generation> = tallies.keys().chain(group.tallies.keys()).collect();
+    for generation in generations {
         let counted = tallies.get(generation).copied().unwrap_or_default();
-        if *kept != counted {
+        let kept = group.tallies.get(generation).copied().unwrap_or_default();
+        if kept != counted {
             let what = format!(
                 "{} {} at {generation}: {kept:?}, counted {counted:?}",
                 group.job(),
@@ -146,9 +167,11 @@ fn check_sums(group: &Group, out: &mut Vec<Broken>) {
             out.push(Broken::Miscounted(what));
         }
     }
-    for (generation, kept) in group.startable.iter().filter(|(_, s)| !s.is_empty()) {
+    let generations: BTreeSet<&Generation> = startable.keys().chain(group.startable.keys()).collect();
+    for generation in generations {
         let counted = startable.get(generation).cloned().unwrap_or_default();
-        if *kept != counted {
+        let kept = group.startable.get(generation).cloned().unwrap_or_default();
+        if kept != counted {
             let what = format!(
                 "startable {} {}: {kept}, counted {counted}",
                 group.job(),

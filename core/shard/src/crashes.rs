@@ -5,6 +5,7 @@ use crate::Shard;
 use crate::group::Group;
 use crate::picture::At;
 use echelon_core_jobs::{forgive, forgiven_at};
+use echelon_core_model::InstanceNumber;
 
 impl Group {
     /// Whether another run follows whatever one ends with.
@@ -13,6 +14,12 @@ impl Group {
         kind.zip(self.group_spec())
             .is_some_and(|(kind, group)| group.runs_for_ever(kind))
     }
+
+    /// Whether an instance fails again and again, and is here to be tried again.
+    pub(crate) fn is_crash_looping(&self, n: InstanceNumber) -> bool {
+        let record = self.record(n).filter(|_| self.runs_for_ever());
+        record.is_some_and(|r| r.is_crash_looping() && self.holds(n, r.generation))
+    }
 }
 
 impl Shard {
@@ -20,12 +27,11 @@ impl Shard {
     /// fail again and again.
     pub(crate) fn watch_crashes(&mut self, at: At) {
         let healthy_after = self.config.timing.healthy_after;
-        let Some(group) = self.picture.groups.get(&at.0).filter(|g| g.runs_for_ever()) else {
+        let Some(group) = self.picture.groups.get(&at.0) else {
             return;
         };
-        let record = group.record(at.1);
+        let record = group.record(at.1).filter(|_| group.runs_for_ever());
         let due = record.and_then(|r| forgiven_at(r, healthy_after));
-        let looping = record.is_some_and(|r| r.is_crash_looping() && group.holds(at.1, r.generation));
         let forgiven = due.is_some_and(|due| due <= self.now);
         if forgiven {
             self.edit(at, forgive);
@@ -33,7 +39,7 @@ impl Shard {
             self.picture.timers.insert((due, at));
         }
         if let Some(group) = self.picture.groups.get_mut(&at.0) {
-            if looping && !forgiven {
+            if group.is_crash_looping(at.1) {
                 group.crash_looping.insert(at.1);
             } else {
                 group.crash_looping.remove(&at.1);

@@ -29,6 +29,7 @@ use crate::recover::Recovery;
 use crate::release::Leaving;
 use crate::replace::Replacing;
 use crate::report::Telling;
+use crate::sets::SetSampler;
 use crate::specs::UnreadSpec;
 use crate::stranger::Strangers;
 use crate::tenure::Tenure;
@@ -109,6 +110,8 @@ pub struct Shard {
     pub(crate) unsent: BTreeSet<RunAt>,
     pub(crate) launch_due: BTreeSet<(Timestamp, RunAt)>,
     pub(crate) overdue: Overdue,
+    /// Hosts that offer more than our runs there leave: some of these have ended, and we were not told.
+    pub(crate) offered_again: BTreeSet<HostId>,
     pub(crate) silent: BTreeMap<HostId, BTreeSet<RunAt>>,
     pub(crate) kills: Kills,
     pub(crate) switch: Switch,
@@ -150,6 +153,8 @@ pub struct Shard {
     pub(crate) beat_at: Timestamp,
     pub(crate) reread_at: Timestamp,
     pub(crate) host_rows_at: Timestamp,
+    /// Looks at the sets of instances, block by block.
+    pub(crate) sampler: SetSampler,
     /// Broken rules that only show at the moment of breaking; empty, or there is a fault in this program.
     pub(crate) faults: Vec<crate::check::Broken>,
 }
@@ -192,6 +197,7 @@ impl Shard {
             unsent: BTreeSet::new(),
             launch_due: BTreeSet::new(),
             overdue: Overdue::default(),
+            offered_again: BTreeSet::new(),
             silent: BTreeMap::new(),
             kills: Kills::default(),
             switch: Switch::default(),
@@ -225,6 +231,7 @@ impl Shard {
             beat_at: Timestamp(0),
             reread_at: Timestamp(0),
             host_rows_at: Timestamp(0),
+            sampler: SetSampler::default(),
             faults: Vec::new(),
             config,
         }
@@ -243,6 +250,7 @@ impl Shard {
         self.now = old.now;
         self.out = old.out;
         self.keeping.stats = old.keeping.stats;
+        self.sampler.found = old.sampler.found;
         self.drivers = old.drivers;
         self.ops = old.ops;
         self.ops.forget_all();
@@ -349,6 +357,7 @@ impl Shard {
             self.keep_logs();
         }
         self.start_commits();
+        self.sample_sets();
     }
 
     /// When `Event::Wake` is wanted at the latest; `None`: not before something happens.

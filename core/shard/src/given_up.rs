@@ -150,14 +150,18 @@ impl Shard {
             .as_ref()
             .filter(|v| v.used && !self.is_given_up(&v.id))?;
         let run = record.run.as_ref()?;
-        let gone = run.state.is_ended() && !self.is_reachable(held);
+        let gone = run.state.is_ended() && self.is_gone(held);
         let wanted = !group.is_over_for(at.1) && group.holds(at.1, record.generation);
         let since = (wanted && (is_silent(run) || gone)).then(|| run.ended_at.unwrap_or(run.since))?;
         Some(since.max(self.contact.since).plus(after))
     }
 
-    fn is_reachable(&self, held: &HeldVolume) -> bool {
+    /// Whether the host of a volume cannot be reached. One that is not known may be there until all hosts were listed.
+    fn is_gone(&self, held: &HeldVolume) -> bool {
         let host = self.hosts.volume(&held.id).map_or(&held.host, |(host, _)| host);
-        self.hosts.host(host).is_some_and(|h| h.reachable)
+        match self.hosts.host(host) {
+            Some(host) => !host.reachable,
+            None => self.hosts.has_listed(),
+        }
     }
 }

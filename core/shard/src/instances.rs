@@ -99,7 +99,7 @@ impl Shard {
         self.note_leaving(at);
     }
 
-    fn next_of(&self, group: &Group, at: At) -> Next {
+    pub(crate) fn next_of(&self, group: &Group, at: At) -> Next {
         let (Some(record), Some(wish)) = (group.record(at.1), group.wish.as_ref()) else {
             return Next::Rest;
         };

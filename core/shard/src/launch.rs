@@ -15,6 +15,8 @@ impl Shard {
     pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
         self.hosts.let_go(host);
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
+        // From now on they are watched as what is between two states.
+        self.picture.agenda.extend(due.iter().map(|(at, ..)| *at));
         self.make_peers(&due);
         let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
         let (launches, volumeless): (Vec<Launch>, Vec<Launch>) = launches
@@ -120,6 +122,7 @@ impl Shard {
     /// An intent that was dropped for an older run: nothing of it was or will be sent.
     pub(crate) fn forget_launch(&mut self, run: RunAt) {
         self.unsent.remove(&run);
+        self.picture.agenda.insert(run.0);
         self.account(run);
     }
 
@@ -183,11 +186,23 @@ impl Shard {
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
             for offer in offers {
                 self.losses.note_there(&offer.hostname, self.now);
+                self.note_offered_again(&offer.host);
                 self.note_volumes_seen(&offer.host, &offer.reserved);
                 for run in self.silent.remove(&offer.host).unwrap_or_default() {
                     self.reconcile_soon(run);
                 }
             }
+        }
+    }
+
+    /// Notes whether a host offers room of runs that we believe alive: Mesos gives it back when a task has died, and tells of that when
+    /// it can.
+    fn note_offered_again(&mut self, host: &HostId) {
+        let view = self.hosts.views_of([host], self.now).pop();
+        if view.is_some_and(|v| !v.used.plus(v.free).fits(v.capacity)) {
+            self.offered_again.insert(host.clone());
+        } else {
+            self.offered_again.remove(host);
         }
     }
 

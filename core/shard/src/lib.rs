@@ -66,6 +66,7 @@ mod reread;
 mod restart;
 mod rollout;
 mod sealing;
+mod sets;
 mod specs;
 mod stranger;
 mod takeover;
@@ -80,7 +81,7 @@ mod wanted;
 mod wishes;
 
 pub use alone::PoolHere;
-pub use check::{Broken, check};
+pub use check::{Broken, check, check_sets};
 pub use config::{Config, LogLimits, LossLimit, Rates, Timing};
 pub use driver::{Mode, Shard};
 pub use event::{Alarm, AskedTails, Effect, Event, LinkId};

@@ -9,12 +9,13 @@
 
 use crate::Shard;
 use crate::event::{Alarm, Effect};
+use crate::group::Group;
 use crate::journal::Lane;
 use crate::picture::At;
 use echelon_core_model::cluster::MassLoss;
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::time::Span;
-use echelon_core_model::{ReasonCode, RunState, Timestamp};
+use echelon_core_model::{InstanceNumber, ReasonCode, RunState, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -49,6 +50,10 @@ impl Losses {
             *hosts.entry(lost.host).or_default() += 1;
             self.grew = true;
         }
+    }
+
+    pub(crate) fn is_missing(&self, at: At) -> bool {
+        self.missing.contains_key(&at)
     }
 
     /// Mesos says that a host is silent.
@@ -116,7 +121,17 @@ fn lost(record: &InstanceRecord) -> Option<Lost> {
     Some(Lost { at, host })
 }
 
+/// The same of an instance that is to be here.
+fn lost_of(group: &Group, n: InstanceNumber) -> Option<Lost> {
+    let record = group.record(n)?;
+    lost(record).filter(|_| group.holds(n, record.generation))
+}
+
 impl Shard {
+    pub(crate) fn is_missing(&self, group: &Group, n: InstanceNumber) -> bool {
+        lost_of(group, n).is_some()
+    }
+
     /// Whether lost runs wait for an operator.
     pub(crate) const fn withholds(&self) -> bool {
         self.own.loss.is_some() || self.losses.suspected
@@ -136,11 +151,7 @@ impl Shard {
     /// Keeps the list of what is missing for one instance.
     pub(crate) fn note_missing(&mut self, at: At) {
         let group = self.picture.groups.get(&at.0);
-        let record = group.and_then(|g| {
-            let record = g.record(at.1)?;
-            g.holds(at.1, record.generation).then_some(record)
-        });
-        match record.and_then(lost) {
+        match group.and_then(|g| lost_of(g, at.1)) {
             Some(lost) => {
                 let host = Arc::clone(&lost.host);
                 if self.losses.missing.insert(at, host).is_none() {

@@ -7,7 +7,7 @@ use crate::loss::lost_at;
 use crate::picture::{At, RunAt};
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::time::Span;
-use echelon_core_model::{RunState, Timestamp};
+use echelon_core_model::{Generation, RunNumber, RunState, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run's state, when it is asked about next, and how often it was.
@@ -28,6 +28,22 @@ pub(crate) struct Overdue {
 impl Overdue {
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The runs of an instance that are watched.
+    pub(crate) fn watched(&self, at: At) -> Vec<RunAt> {
+        let first = (at, Generation(0), RunNumber(0));
+        let runs = self.of.range(first..).map(|(run, _)| *run);
+        runs.take_while(|(here, ..)| *here == at).collect()
+    }
+
+    /// Watches no runs of an instance but these.
+    fn forget_others(&mut self, at: At, but: &[RunAt]) {
+        for run in self.watched(at) {
+            if !but.contains(&run) {
+                self.forget(run);
+            }
+        }
     }
 
     fn watch(&mut self, run: RunAt, state: RunState, due: Timestamp) {
@@ -68,18 +84,25 @@ fn is_between(record: &InstanceRecord, run: &Run) -> bool {
 }
 
 impl Shard {
-    /// Keeps in mind which runs of an instance are between two states.
-    pub(crate) fn watch_runs(&mut self, at: At) {
-        let Some(record) = self.picture.groups.get(&at.0).and_then(|g| g.record(at.1)) else {
-            return;
+    /// The runs of an instance that are between two states.
+    pub(crate) fn between(&self, at: At) -> Vec<RunAt> {
+        let Some(record) = self.picture.record(at) else {
+            return Vec::new();
         };
+        let runs = record.run.iter().chain(&record.older);
+        let runs = runs.filter(|run| is_between(record, run));
+        let runs = runs.map(|run| (at, run.generation, run.number));
+        runs.filter(|of| !self.unsent.contains(of)).collect()
+    }
+
+    /// Keeps in mind which runs of an instance are between two states. One that has left the record is not watched any more.
+    pub(crate) fn watch_runs(&mut self, at: At) {
         let due = self.now.plus(self.config.timing.overdue);
-        for run in record.run.iter().chain(&record.older) {
-            let of = (at, run.generation, run.number);
-            if is_between(record, run) && !self.unsent.contains(&of) {
-                self.overdue.watch(of, run.state, due);
-            } else {
-                self.overdue.forget(of);
+        let between = self.between(at);
+        self.overdue.forget_others(at, &between);
+        for of in between {
+            if let Some(state) = self.picture.run(of).map(|run| run.state) {
+                self.overdue.watch(of, state, due);
             }
         }
     }

@@ -138,7 +138,10 @@ impl Shard {
         if free.is_empty() {
             return;
         }
-        group.untally(&free, generation);
+        let recorded = group.untally(&free, generation);
+        // What is kept of them beside sums is looked at anew, all of it.
+        let recorded = recorded.into_iter().map(|n| (number, n));
+        self.picture.agenda.extend(recorded);
         self.edit_row(number, |row| {
             let set = row.released.entry(generation).or_default();
             *set = set.union(&free);
@@ -147,8 +150,8 @@ impl Shard {
 }
 
 impl Group {
-    /// Counts numbers as not held any more, and takes them out of every set of what may begin.
-    fn untally(&mut self, numbers: &RangeSet, generation: Generation) {
+    /// Counts numbers as not held any more, and takes them out of what may begin. Tells which of them have a record.
+    fn untally(&mut self, numbers: &RangeSet, generation: Generation) -> Vec<InstanceNumber> {
         let revision = self.revision();
         let mut change = (Tally::default(), Tally::default());
         let mut gone: Vec<InstanceNumber> = Vec::new();
@@ -167,11 +170,6 @@ impl Group {
         if let Some(set) = self.startable.get_mut(&generation) {
             *set = set.minus(numbers);
         }
-        for n in gone {
-            self.ready.remove(&n);
-            self.backing_off.remove(&n);
-            self.withheld.remove(&n);
-            self.settling.remove(&n);
-        }
+        gone
     }
 }

@@ -16,6 +16,11 @@ pub(crate) struct Replacing {
 }
 
 impl Replacing {
+    /// Whether an instance waits for its turn.
+    pub(crate) fn awaits(&self, at: At) -> bool {
+        self.waiting.contains(&at)
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }

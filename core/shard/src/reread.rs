@@ -94,7 +94,10 @@ impl Shard {
             Some(wish) => {
                 self.want(number, wish, Some(ours), Timestamp(0));
             }
-            None if group.row.ranges != ours => self.set_ranges(number, ours),
+            None if group.row.ranges != ours => {
+                self.set_ranges(number, ours);
+                self.picture.look_at_all(number);
+            }
             None => {}
         }
     }

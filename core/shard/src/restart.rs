@@ -3,6 +3,7 @@
 
 use crate::Shard;
 use crate::group::{Group, Wish};
+use crate::sets::Replacement;
 use echelon_core_hosts::Drain;
 use echelon_core_jobs::{Standing, standing};
 use echelon_core_model::instance::Run;
@@ -131,6 +132,27 @@ impl Group {
         draining: &BTreeMap<HostId, Drain>,
         now: Timestamp,
     ) {
+        let Replacement {
+            outdated,
+            behind,
+            unrestarted,
+            restarting,
+            settling,
+        } = self.replacement(n, draining, now);
+        keep(&mut self.unrestarted, n, unrestarted);
+        keep(&mut self.behind, n, behind);
+        keep(&mut self.outdated, n, outdated);
+        keep(&mut self.restarting, n, restarting);
+        keep(&mut self.settling, n, settling);
+    }
+
+    /// Which sets about replacing its run a number belongs to.
+    pub(crate) fn replacement(
+        &self,
+        n: InstanceNumber,
+        draining: &BTreeMap<HostId, Drain>,
+        now: Timestamp,
+    ) -> Replacement {
         let drained = |r: &Run| match (draining.get(&r.host), self.kind()) {
             (Some(Drain::Services), kind) => kind == Some(JobKind::Service),
             (Some(Drain::Others), kind) => kind.is_some_and(|k| k != JobKind::Daemon),
@@ -144,14 +166,13 @@ impl Group {
         };
         let settling = self.is_settling(n, now);
         let run = self.record(n).and_then(|r| r.run.as_ref());
-        let (outdated, down) = (run.is_some_and(old), run.is_some_and(is_down_for_us));
-        let unrestarted = run.is_some_and(|r| r.may_have_task() && self.is_before_restart(n, r));
-        let behind = self.is_behind(n);
-        keep(&mut self.unrestarted, n, unrestarted);
-        keep(&mut self.behind, n, behind);
-        keep(&mut self.outdated, n, outdated);
-        keep(&mut self.restarting, n, down || settling);
-        keep(&mut self.settling, n, settling);
+        Replacement {
+            outdated: run.is_some_and(old),
+            behind: self.is_behind(n),
+            unrestarted: run.is_some_and(|r| r.may_have_task() && self.is_before_restart(n, r)),
+            restarting: settling || run.is_some_and(is_down_for_us),
+            settling,
+        }
     }
 }
 

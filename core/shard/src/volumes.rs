@@ -71,11 +71,16 @@ impl Shard {
 
     /// Keeps the list of instances that are to run where their volumes are, and do not.
     pub(crate) fn note_bound(&mut self, at: At) {
-        if self.is_awaited(at) || self.is_thinned(at) {
+        if self.is_bound(at) {
             self.bound.insert(at);
         } else {
             self.bound.remove(&at);
         }
+    }
+
+    /// Whether room is held for an instance where its volume is.
+    pub(crate) fn is_bound(&self, at: At) -> bool {
+        self.is_awaited(at) || self.is_thinned(at)
     }
 
     fn is_awaited(&self, at: At) -> bool {

@@ -136,7 +136,8 @@ impl Shard {
     fn awaited_in_vain(&self) -> Option<VolumeId> {
         let is_there = |id: &VolumeId| {
             let host = self.hosts.volume(id).and_then(|(host, _)| self.hosts.host(host));
-            host.is_some_and(|host| host.reachable)
+            // What is not known may be there until all hosts were listed.
+            host.map_or(!self.hosts.has_listed(), |host| host.reachable)
         };
         let mut wishes = self.own.volumes.iter();
         let found = wishes.find(|(id, wish)| **wish == VolumeWish::Destroy && !is_there(id));

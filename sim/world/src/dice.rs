@@ -24,6 +24,8 @@ pub struct Dice {
     pub logs: Die,
     /// When processes lose their connections to the membership servers.
     pub blips: Die,
+    /// Which reads of specs come late.
+    pub specs: Die,
 }
 
 /// One stream.
@@ -48,6 +50,7 @@ impl Dice {
             trees: die(6),
             logs: die(7),
             blips: die(8),
+            specs: die(9),
         }
     }
 }

@@ -34,6 +34,7 @@ impl World {
             .collect();
         self.broken.extend(wrong);
         self.broken.extend(self.judge_host_pools());
+        self.judge_sets();
         let unfair = self.judge_shares();
         self.broken.extend(unfair);
         let left = self.judge_tree();

@@ -10,6 +10,7 @@ use crate::world::World;
 use echelon_core_hosts::{Call, Launch, Reserved, TaskState, TaskStatus};
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::Desired;
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{ClusterId, InstanceId, Kind, MemberId, RunState, Span, TaskId, Timestamp};
@@ -18,6 +19,8 @@ use std::fmt;
 
 /// An older run that is just back may live this long beside the newer one.
 const SETTLE: Span = Span::minutes(2);
+/// All sets of a shard are looked at with each so manieth step of the world, and at its end.
+const SETS_EVERY: u64 = 64;
 
 /// A broken invariant, with its number in ARCHITECTURE.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub struct Facts {
     updates: BTreeMap<[u8; 16], (String, TaskState)>,
     /// Agents that were away, and when they came back.
     away: BTreeMap<String, Option<Timestamp>>,
+    /// Instances of batch jobs of which a run is stored as succeeded and acknowledged, with that run.
+    finished: BTreeMap<InstanceId, TaskId>,
 }
 
 /// What a step may have changed, and so is to be judged after it.
@@ -88,13 +93,18 @@ impl Facts {
                     .or_else(|| launched_without_its_gang(world, &id, &l.task))
                     .or_else(|| launched_too_early(world, &l.task))
                     .or_else(|| launched_on_wrong_room(world, l))
+                    .or_else(|| launched_after_success(world, &l.task))
                     .or_else(|| launched_in_other_pool(world, (&id, host), l))
                     .or_else(|| wrong_volume(world, &id, l))
             }),
             Call::Discard { reserved, .. } => reserved
                 .iter()
                 .find_map(|r| destroyed_without_wish(world, &id, r)),
-            Call::Acknowledge { task, uuid, .. } => acknowledged_too_early(world, &id, task, uuid),
+            Call::Acknowledge { task, uuid, .. } => {
+                let wrong = acknowledged_too_early(world, &id, task, uuid);
+                note_finished(world, &id, task, uuid);
+                wrong
+            }
             Call::DrainAgent { host } => drained_too_early(world, cluster, host),
             Call::Kill { task, .. } => killed_without_evidence(world, &id, task),
             _ => None,
@@ -137,6 +147,49 @@ fn launched_without_intent(world: &World, cluster: &ClusterId, task: &TaskId) ->
     (!known).then(|| Broken {
         invariant: 5,
         what: format!("ACCEPT of {task} without a stored intent"),
+    })
+}
+
+/// Keeps in mind that an instance of a batch job has succeeded: storage says so, and Mesos is told that it does.
+fn note_finished(world: &mut World, cluster: &ClusterId, task: &str, uuid: &[u8; 16]) {
+    let finished = world
+        .facts
+        .updates
+        .get(uuid)
+        .is_some_and(|(_, state)| *state == TaskState::Finished);
+    let Ok(MemberId {
+        run: task,
+        sidecar: None,
+    }) = task.parse()
+    else {
+        return;
+    };
+    let run = stored(world, cluster, &task.instance).and_then(|r| r.run);
+    let is_it = |r: &Run| (r.generation, r.number) == (task.generation, task.run);
+    let succeeded = run.is_some_and(|r| is_it(&r) && r.state == RunState::Succeeded);
+    if finished && succeeded && ends_with_success(world, &task) {
+        world.facts.finished.insert(task.instance.clone(), task);
+    }
+}
+
+/// Whether nothing follows the success of an instance: not of what is to run for ever, nor of a gang that is tried as a whole.
+fn ends_with_success(world: &World, task: &TaskId) -> bool {
+    let Some((_, spec)) = world.head_and_spec(task.instance.job) else {
+        return false;
+    };
+    let group = spec.group(&task.instance.group);
+    let once = group.is_some_and(|g| !g.runs_for_ever(spec.kind));
+    let tried_whole = spec.gang.as_ref().is_some_and(|g| g.on_failure.is_of_all());
+    spec.kind == JobKind::Batch && once && !tried_whole
+}
+
+/// Invariant 26: a finished batch instance is not launched again.
+fn launched_after_success(world: &World, task: &TaskId) -> Option<Broken> {
+    let finished = world.facts.finished.get(&task.instance)?;
+    let later = (task.generation, task.run) > (finished.generation, finished.run);
+    (later && ends_with_success(world, task)).then(|| Broken {
+        invariant: 26,
+        what: format!("{task} is launched after {finished} has succeeded"),
     })
 }
 
@@ -279,12 +332,27 @@ impl World {
         }
     }
 
+    /// Invariant 4, in the end: all sets of all shards.
+    pub(crate) fn judge_sets(&mut self) {
+        for c in &self.clusters {
+            let shards = c.shards.iter().filter_map(|p| p.driver.as_ref());
+            let found = shards.flat_map(echelon_core_shard::check_sets);
+            self.broken.extend(found.map(|b| Broken {
+                invariant: 4,
+                what: format!("{}: {b}", c.id),
+            }));
+        }
+    }
+
     fn judge_shard(&mut self, cluster: usize, index: usize) {
         let Some(c) = self.clusters.get(cluster) else {
             return;
         };
         if let Some(shard) = c.shards.get(index).and_then(|p| p.driver.as_ref()) {
-            let found = echelon_core_shard::check(shard);
+            let mut found = echelon_core_shard::check(shard);
+            if self.steps.is_multiple_of(SETS_EVERY) {
+                found.extend(echelon_core_shard::check_sets(shard));
+            }
             self.broken.extend(found.into_iter().map(|b| Broken {
                 invariant: 4,
                 what: format!("{}: {b}", c.id),

@@ -75,6 +75,8 @@ pub struct FaultRates {
     pub estimates: u32,
     /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
     pub storage: u32,
+    /// Of a thousand reads of specs by shards so many come late, by up to 20 seconds.
+    pub late_specs: u32,
     /// Calls to Mesos in a thousand that are lost with their connection.
     pub calls: u32,
 }
@@ -115,6 +117,7 @@ impl Options {
                 trees: 0,
                 estimates: 0,
                 storage: 0,
+                late_specs: 0,
                 calls: 0,
             },
             detailed: false,
@@ -156,6 +159,7 @@ impl Options {
                 trees: 8,
                 estimates: 6,
                 storage: 20,
+                late_specs: 300,
                 calls: 20,
             },
             detailed: false,

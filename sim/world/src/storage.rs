@@ -6,7 +6,7 @@ use crate::logs::is_about_logs;
 use crate::process::Who;
 use crate::world::{Item, World};
 use echelon_core_model::Span;
-use echelon_core_model::store::{Decision, Op, OpFailure, OpId, OpResult};
+use echelon_core_model::store::{Decision, Op, OpFailure, OpId, OpResult, Query};
 
 /// Who asked: a process, or a user's gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl World {
         }
         let of_logs = is_about_logs(&op);
         let delay = self.delays(of_logs).span(QUICK.0, QUICK.1);
-        let at = self.now.plus(delay);
+        let at = self.now.plus(delay).plus(self.lateness(asker, &op));
         match self.luck(of_logs) {
             Luck::Good => self.queue.plan(
                 at,
@@ -79,6 +79,18 @@ impl World {
                 );
                 self.fail(asker, id, (true, of_logs));
             }
+        }
+    }
+
+    /// How late a read of a spec comes, beside what all operations take.
+    fn lateness(&mut self, asker: Asker, op: &Op) -> Span {
+        let of_shard = matches!(asker, Asker::Process(Who::Shard { .. }, _));
+        let is_spec = matches!(op, Op::Read(Query::Spec(..), _));
+        let rate = self.options.faults.late_specs;
+        if of_shard && is_spec && self.is_faulty() && self.dice.specs.chance(rate) {
+            self.dice.specs.span(Span::seconds(1), Span::seconds(20))
+        } else {
+            Span::ZERO
         }
     }
 

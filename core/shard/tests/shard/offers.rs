@@ -1,6 +1,6 @@
 //! What a shard does with offers: it asks for them when something waits, keeps none that serve nobody, and is quick.
 
-use crate::world::{World, range, seconds};
+use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::Call;
 use echelon_core_model::time::Span;
 use echelon_core_testkit::build::{JobBuilder, shape};
@@ -66,4 +66,22 @@ fn another_demand_asks_for_what_the_first_refused() {
     w.run(seconds(1));
     assert_eq!(revivals(&w), 1);
     assert!(w.calls.iter().any(|c| matches!(c, Call::Accept { .. })));
+}
+
+#[test]
+fn room_that_is_offered_again_before_an_end_is_told_is_used() {
+    let mut w = World::new();
+    w.cluster = crate::cluster::Cluster::of(1, shape(4, 4096));
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&JobBuilder::service("web", 5).build());
+    w.order(&[range(0, 4)], 5);
+    w.run(seconds(2));
+    assert_eq!(w.accepted().len(), 4);
+    // It has ended, its update does not get through, and Mesos offers its room.
+    w.cluster.tasks.remove(&task(0, 1, 1));
+    w.cluster.offers.clear();
+    w.run(seconds(3));
+    assert_eq!(w.accepted().len(), 5);
 }

@@ -18,7 +18,9 @@ use echelon_core_model::{
     MemberId, Releasing, RunState, TaskId, Timestamp, Version,
 };
 use echelon_core_placement::{Problem, place};
-use echelon_core_shard::{Alarm, AskedTails, Config, Effect, Event, LinkId, Mode, Shard, Timing, check};
+use echelon_core_shard::{
+    Alarm, AskedTails, Config, Effect, Event, LinkId, Mode, Shard, Timing, check, check_sets,
+};
 use echelon_core_testkit::build::{job_id, main_group, shape};
 use echelon_core_testkit::store::ModelStore;
 use std::collections::VecDeque;
@@ -463,7 +465,8 @@ impl World {
     pub fn feed(&mut self, event: Event) {
         let mut out = Vec::new();
         self.shard.step(event, self.now, &mut out);
-        let broken = check(&self.shard);
+        let mut broken = check(&self.shard);
+        broken.extend(check_sets(&self.shard));
         assert!(broken.is_empty(), "{broken:#?}");
         out.into_iter().for_each(|e| self.carry_out(e));
     }
