@@ -151,7 +151,7 @@ impl Shard {
             if asks || !comes {
                 continue;
             }
-            let room = group.group_spec().map_or(Resources::MAX, |spec| spec.room());
+            let room = group.need();
             let present = self.present(group);
             for host in homes.lacking.iter().filter(|host| !present.contains_key(*host)) {
                 let sum = aside.entry(host.clone()).or_default();

@@ -77,7 +77,7 @@ impl Shard {
             let Some((group, run)) = group.and_then(|g| Some((g, self.former(g, *n)?))) else {
                 continue;
             };
-            let need = group.group_spec().map_or(Resources::MAX, |g| g.room());
+            let need = group.need();
             let sum = aside.entry(run.host.clone()).or_default();
             *sum = sum.plus(need.minus(run.revocable_room()));
         }

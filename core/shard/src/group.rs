@@ -15,7 +15,7 @@ use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
     AssignedRange, ClusterId, Generation, GroupName, InstanceId, InstanceNumber, InstanceRange, JobId,
-    RangeSet, Reason, ReasonCode, Timestamp, Version,
+    RangeSet, Reason, ReasonCode, Resources, Timestamp, Version,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -183,6 +183,14 @@ impl Group {
     /// The group's part of its spec.
     pub(crate) fn group_spec(&self) -> Option<&GroupSpec> {
         self.spec.as_deref().and_then(|s| s.group(&self.row.group))
+    }
+
+    /// Room that one of its instances needs. While the spec is not read that may be any.
+    pub(crate) fn need(&self) -> Resources {
+        match &self.spec {
+            None => Resources::MAX,
+            Some(_) => self.group_spec().map_or(Resources::ZERO, GroupSpec::room),
+        }
     }
 
     pub(crate) fn record(&self, n: InstanceNumber) -> Option<&InstanceRecord> {

@@ -132,6 +132,13 @@ impl Shard {
             let Some(group) = self.picture.groups.get(number) else {
                 continue;
             };
+            if group.spec.is_none() {
+                // What it needs is not known yet: the whole host waits for it.
+                let volume = group.record(*n).and_then(|r| r.volume.as_ref());
+                let host = volume.map(|v| self.hosts.volume(&v.id).map_or(&v.host, |(host, _)| host));
+                aside.extend(host.map(|host| (host.clone(), Resources::MAX)));
+                continue;
+            }
             let Some(bound) = self
                 .bound(group, *n)
                 .filter(|_| !placed.contains(&(group.job(), group.name(), *n)))
@@ -140,7 +147,7 @@ impl Shard {
             };
             let run = group.record(*n).and_then(|r| r.run.as_ref());
             let live = run.filter(|r| r.may_have_task());
-            let need = group.group_spec().map_or(Resources::MAX, |g| {
+            let need = group.group_spec().map_or(Resources::ZERO, |g| {
                 g.room()
                     .minus(live.map_or(g.volume_room(), |run| g.room_left(run)))
             });
