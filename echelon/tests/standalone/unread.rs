@@ -35,7 +35,10 @@ fn spoil(folder: &Path, table: &str, job: &str) -> usize {
 
 fn job_file(folder: &Path, name: &str) -> String {
     let file = folder.join(format!("{name}.yaml"));
-    let text = format!("name: {name}\npool: /default\nkind: service\ninstances: 1\ncommand: sleep 1000\n");
+    let text = format!(
+        "name: {name}\npool: /default\nkind: service\ninstances: 1\ncommand: sleep 1000\n\
+         resources: {{cpus: 0.1, memory: 32MiB}}\n"
+    );
     std::fs::write(&file, text).unwrap();
     file.display().to_string()
 }

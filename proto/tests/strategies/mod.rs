@@ -138,7 +138,7 @@ pub fn ranges() -> impl Strategy<Value = RangeSet> {
 fn code() -> impl Strategy<Value = ReasonCode> {
     prop_oneof![
         9 => select(ReasonCode::ALL),
-        1 => (1..=u32::MAX).prop_map(ReasonCode::from_number),
+        1 => (1..=u32::from(u16::MAX)).prop_map(ReasonCode::from_number),
     ]
 }
 

@@ -7,9 +7,10 @@ use crate::world::{Item, World};
 use echelon_core_hosts::Launch;
 use echelon_core_model::cluster::{Cluster, Host};
 use echelon_core_model::host_pool::HostMove;
+use echelon_core_model::job::Waiting;
 use echelon_core_model::store::{Answer, Decision, Op, Query, ShardRow};
 use echelon_core_model::{ClusterId, HostId, HostPoolName, JobId, MemberId, ReasonCode, Span};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where hosts go for a while.
 const OTHER: &str = "other";
@@ -88,21 +89,49 @@ impl World {
         jobs.collect::<BTreeSet<JobId>>().into_iter().any(waits)
     }
 
+    /// Whether an instance waits for a host that is to change its host pool and is held by volumes.
+    pub(crate) fn waits_for_a_held_host(&self, waiting: &Waiting) -> bool {
+        let detail = waiting.reason.detail.as_deref();
+        let mut ids = (0..self.options.clusters).map(|n| self.cluster_id(n));
+        ids.any(|id| {
+            let moving = self.moving(&id);
+            let mut named = moving
+                .iter()
+                .filter(|(name, _)| detail.is_some_and(|d| d.contains(name.as_str())));
+            named.any(|(name, _)| self.is_held_by_volumes(name))
+        })
+    }
+
+    /// Hosts of a cluster that are not in the host pool that an operator has told.
+    fn moving(&self, id: &ClusterId) -> BTreeMap<String, HostMove> {
+        let row = self.shard_row(id);
+        let moves = self
+            .cluster_row(id)
+            .map(|c| c.host_pools.moves.hosts)
+            .unwrap_or_default();
+        let is_elsewhere = |name: &String, wish: &HostMove| {
+            let there = row.host_pools.get(name).cloned().unwrap_or_default();
+            there != wish.to
+        };
+        moves
+            .into_iter()
+            .filter(|(name, wish)| is_elsewhere(name, wish))
+            .collect()
+    }
+
     /// In the end every host is where it is to be.
     pub(crate) fn judge_host_pools(&self) -> Option<Broken> {
         let ids = (0..self.options.clusters).map(|n| self.cluster_id(n));
         ids.filter_map(|id| {
-            let row = self.shard_row(&id);
-            let moves = self.cluster_row(&id)?.host_pools.moves.hosts;
-            let is_elsewhere = |name: &String, wish: &HostMove| {
-                let there = row.host_pools.get(name).cloned().unwrap_or_default();
-                there != wish.to
-            };
-            let mut elsewhere = moves.iter().filter(|(name, wish)| is_elsewhere(name, wish));
-            let (name, wish) = elsewhere.find(|(name, _)| !self.is_held_by_volumes(name))?;
+            let moving = self.moving(&id);
+            let (name, wish) = moving.iter().find(|(name, _)| !self.is_held_by_volumes(name))?;
             Some(Broken {
                 invariant: 24,
-                what: format!("{name} is not in host pool {}: {:?}", wish.to, row.host_pools),
+                what: format!(
+                    "{name} is not in host pool {}: {:?}",
+                    wish.to,
+                    self.shard_row(&id).host_pools
+                ),
             })
         })
         .next()

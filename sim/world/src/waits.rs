@@ -60,7 +60,10 @@ impl World {
                 | ReasonCode::GangKept
                 | ReasonCode::GangBlocked
         );
+        // A host that is to be empty, and cannot be, is no place for what has left it.
+        let is_kept_away = code == ReasonCode::HostVolume && self.waits_for_a_held_host(waiting);
         reached
+            || is_kept_away
             || (is_bound_to_hosts(spec, code, is_for_room) && self.is_some_host_full(spec))
             || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room(spec, n))
     }

@@ -176,6 +176,14 @@ pub fn host_of(block: &Block) -> String {
     record.run.as_ref().expect("a run").host.to_string()
 }
 
+/// The most of everything that a row may have.
+pub const LARGEST: Resources = Resources {
+    cpus: 1 << 60,
+    memory: 1 << 60,
+    disk: 1 << 60,
+    gpus: 1 << 60,
+};
+
 /// A host.
 #[must_use]
 pub fn host(id: &str, tasks: u32) -> Host {
@@ -183,7 +191,7 @@ pub fn host(id: &str, tasks: u32) -> Host {
         id: HostId::new(id),
         hostname: format!("{id}.example"),
         address: format!("{id}:5051"),
-        capacity: Resources::MAX,
+        capacity: LARGEST,
         used: Resources::ZERO,
         tasks,
         attributes: [("rack".to_owned(), "a".to_owned())].into_iter().collect(),

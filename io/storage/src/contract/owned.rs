@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::blocks::group_blocks;
-use super::facts::{block, event, head, host, host_of, job, key, progress, shard};
+use super::facts::{self, block, event, head, host, host_of, job, key, progress, shard};
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
 use echelon_core_model::directive::Grant;
@@ -200,7 +200,7 @@ pub async fn owned_facts_read_back(case: &Case) {
         cluster: ClusterId::new("c1"),
         contact: Contact::Silent,
         since: Timestamp(3),
-        capacity: Resources::MAX,
+        capacity: facts::LARGEST,
         used: Resources::ZERO,
         hosts: 3,
     };
@@ -214,7 +214,7 @@ pub async fn owned_facts_read_back(case: &Case) {
         parts: PoolParts {
             number: 6,
             after: Span::minutes(10),
-            room: [("/default".to_owned(), Resources::MAX)].into(),
+            room: [("/default".to_owned(), facts::LARGEST)].into(),
         },
         log_gaps: vec![LogGap {
             from: Timestamp(1),
