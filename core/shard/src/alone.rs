@@ -170,18 +170,19 @@ impl Shard {
         Some(out)
     }
 
-    /// What pools have here of their parts, for checkers. `O(groups)`.
+    /// What pools have here of their parts, for checkers; `None` while the spec of something is not read. `O(groups)`.
     #[must_use]
-    pub fn pools_here(&self) -> Vec<PoolHere> {
-        let active = self.active_by_pool().unwrap_or_default();
+    pub fn pools_here(&self) -> Option<Vec<PoolHere>> {
+        let active = self.active_by_pool()?;
         let parts = self.own.parts.room.iter();
-        parts
+        let here = parts
             .map(|(path, part)| PoolHere {
                 path: path.clone(),
                 active: active.get(path.as_str()).copied().unwrap_or_default(),
                 part: *part,
             })
-            .collect()
+            .collect();
+        Some(here)
     }
 
     /// The parts of pool reservations that it obeys.

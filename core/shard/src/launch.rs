@@ -9,6 +9,7 @@ use echelon_core_hosts::{self as hosts, Call, Launch, Need, TaskStatus};
 use echelon_core_jobs::{News, Told, Whom, hear};
 use echelon_core_model::instance::Run;
 use echelon_core_model::{HostId, Reason, ReasonCode, Resources, RunState};
+use std::collections::BTreeSet;
 
 impl Shard {
     /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
@@ -288,6 +289,10 @@ impl Shard {
             .into_iter()
             .filter(|r| !self.unsent.contains(r))
             .collect::<Vec<_>>();
+        let runs = sent.iter().filter_map(|run| self.picture.run(*run));
+        let hosts: BTreeSet<HostId> = runs.map(|run| run.host.clone()).collect();
         sent.into_iter().for_each(|run| self.account(run));
+        // What was offered while they were not counted may have been theirs.
+        hosts.iter().for_each(|host| self.note_offered_again(host));
     }
 }

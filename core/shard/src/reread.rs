@@ -247,6 +247,9 @@ impl Shard {
                 self.placing.hungrier(self.now, self.config.timing.commit_delay);
                 self.end_by_spec(number);
                 self.inquire_lost(number);
+            } else {
+                // Runs of that version are counted from here on: one on a host that is to be empty was not found by that before.
+                self.picture.look_at_all(number);
             }
             let runs = self.picture.groups.get(&number).and_then(|g| g.group_spec());
             let runs = runs.map_or(version, |g| g.runs_of(version));

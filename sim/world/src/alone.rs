@@ -83,7 +83,10 @@ impl World {
                 self.alone.remove(&key);
                 continue;
             }
-            let here = leader.pools_here();
+            // While that is not known it begins nothing either.
+            let Some(here) = leader.pools_here() else {
+                continue;
+            };
             let first = self.alone.entry(key).or_insert_with(|| {
                 let active = here.iter().map(|p| (p.path.clone(), p.active));
                 active.collect()

@@ -60,22 +60,30 @@ fn a_new_leader_rebuilds_and_changes_nothing() {
 #[test]
 fn a_new_leader_tells_nothing_of_a_job_before_all_of_its_holders_were_heard() {
     let mut case = Case::with(&[("a", 8), ("b", 4)]);
-    let job = case.job(1, service(9).spread());
+    let jobs = [
+        case.job(1, service(9).spread()),
+        case.job(2, service(2).only(&["a"])),
+    ];
     case.run_for(Span::minutes(35));
-    let stands = case.progress(job).unwrap();
-    assert_eq!(stands.state, JobState::Running);
-    let events = case.events_of(job);
-    // Its first order to one of them is on its way for a while.
-    case.held = Some((ClusterId::new("a"), Vec::new()));
+    let stands = jobs.map(|job| case.progress(job).unwrap());
+    assert!(stands.iter().all(|p| p.state == JobState::Running));
+    let events = jobs.map(|job| case.events_of(job));
+    // One of them is not reached for a while.
+    case.shard("a").cores = 0;
     case.fail_over();
+    case.run_for(Span::seconds(5));
+    assert_eq!(jobs.map(|job| case.progress(job).unwrap()), stands);
+    case.shard("a").cores = 8;
+    case.reopen("a");
     case.run_for(Span::seconds(8));
-    assert_eq!(case.progress(job).unwrap(), stands);
-    case.arrive();
-    case.run_for(Span::seconds(8));
-    let after = case.progress(job).unwrap();
-    assert_eq!((after.state, after.since), (stands.state, stands.since));
-    assert_eq!(after.created_at, stands.created_at);
-    assert_eq!(case.events_of(job), events);
+    for (job, stands) in jobs.iter().zip(&stands) {
+        let after = case.progress(*job).unwrap();
+        assert_eq!(
+            (after.state, after.since, after.created_at),
+            (stands.state, stands.since, stands.created_at)
+        );
+    }
+    assert_eq!(jobs.map(|job| case.events_of(job)), events);
 }
 
 #[test]
@@ -85,7 +93,7 @@ fn a_job_on_a_cluster_that_stays_silent_has_not_gone_back_to_waiting() {
     case.run_for(Span::minutes(5));
     let stands = case.progress(job).unwrap();
     let events = case.events_of(job);
-    case.held = Some((ClusterId::new("a"), Vec::new()));
+    case.shard("a").cores = 0;
     case.fail_over();
     case.run_for(Span::minutes(10));
     let silent = case.progress(job).unwrap();

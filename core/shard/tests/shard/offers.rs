@@ -72,6 +72,7 @@ fn another_demand_asks_for_what_the_first_refused() {
 fn room_that_is_offered_again_before_an_end_is_told_is_used() {
     let mut w = World::new();
     w.cluster = crate::cluster::Cluster::of(1, shape(4, 4096));
+    w.cluster.lists = Some(true);
     w.elect();
     w.run(seconds(1));
     w.connect();

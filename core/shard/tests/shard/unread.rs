@@ -103,8 +103,8 @@ fn a_group_of_which_a_row_cannot_be_read_is_set_aside_and_the_rest_goes_on() {
     ] {
         let mut w = two_jobs();
         let before = w.cluster.live();
-        w.crash();
         w.spoil(&spoiled);
+        w.crash();
         w.elect();
         w.run(seconds(2));
         assert_eq!(w.shard.mode(), Mode::Serving, "the recovery completes");
