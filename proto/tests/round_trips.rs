@@ -32,6 +32,96 @@ fn returns<T: Wire + Clone + PartialEq + Debug>(value: T) -> Result<(), TestCase
     Ok(())
 }
 
+/// Whether the upper bound of a row's bytes holds.
+fn weighs_enough(bytes: usize, weight: usize) -> Result<(), TestCaseError> {
+    prop_assert!(bytes <= weight, "{bytes} bytes, and a weight of {weight}");
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn no_row_has_more_bytes_than_its_weight(
+        block in any_of::block(),
+        row in any_of::slice_row(),
+        assignment in any_of::assignment(),
+        event in any_of::event(),
+    ) {
+        weighs_enough(encode(&block).len(), block.weight())?;
+        weighs_enough(encode(&row).len(), row.weight())?;
+        weighs_enough(encode(&assignment).len(), assignment.weight())?;
+        weighs_enough(encode(&event).len(), event.weight())?;
+    }
+}
+
+/// 256 instances, each with 32 ports of names of 60 characters, 9 members, the longest names of hosts and the longest reasons.
+fn largest_block() -> Block {
+    let key = echelon_core_model::instance::BlockKey {
+        job: JobId(u128::MAX),
+        group: echelon_core_model::GroupName::new("g".repeat(63)),
+        number: u32::MAX / 256,
+    };
+    let reason =
+        || echelon_core_model::Reason::new(echelon_core_model::ReasonCode::Failed).at("r".repeat(160));
+    let record = |n: u32| {
+        let host = echelon_core_model::HostId::new(format!("{n:0>60}"));
+        let state = echelon_core_model::RunState::Stopping;
+        let now = echelon_core_model::Timestamp(1 << 42);
+        let mut run = echelon_core_model::instance::Run::first(state, host, &format!("{n:0>200}"), now);
+        run.reason = reason();
+        run.ports = (0..32u16)
+            .map(|i| echelon_core_model::runtime::Port {
+                name: format!("{i:p>60}"),
+                number: u16::MAX - i,
+            })
+            .collect();
+        run.members = (0..9)
+            .map(|i| {
+                let name = echelon_core_model::SidecarName::new(format!("{i:s>63}"));
+                echelon_core_model::pod::Member {
+                    exit_code: Some(i32::MIN),
+                    healthy: Some(true),
+                    ..echelon_core_model::pod::Member::new((i > 0).then_some(name))
+                }
+            })
+            .collect();
+        run.stopping = Some(Box::new(echelon_core_model::instance::Stopping {
+            reason: reason(),
+            grace: echelon_core_model::Span::minutes(60),
+            since: now,
+        }));
+        run.ending = Some(Box::new(echelon_core_model::instance::Ending {
+            state,
+            reason: reason().at("r".repeat(240)),
+            exit_code: Some(i32::MIN),
+        }));
+        echelon_core_model::instance::InstanceRecord {
+            run: Some(run),
+            failure: Some(Box::new(echelon_core_model::failure::Failure {
+                at: now,
+                reason: reason(),
+                exit_code: Some(i32::MIN),
+            })),
+            ..Default::default()
+        }
+    };
+    let instances = (0..256).map(|n| (echelon_core_model::InstanceNumber(u32::MAX - n), record(n)));
+    Block {
+        key,
+        instances: instances.collect(),
+    }
+}
+
+#[test]
+fn a_block_of_the_largest_instances_has_its_place() {
+    let block = largest_block();
+    let bytes = encode(&block).len();
+    assert!(
+        bytes <= 480 * 1024,
+        "{bytes} bytes of the 512 KiB that a row may have"
+    );
+    assert!(bytes <= block.weight());
+}
+
 fn slice_order() -> impl Strategy<Value = SliceOrder> {
     let first = (
         any_of::job(),

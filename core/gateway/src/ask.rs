@@ -10,7 +10,8 @@ use echelon_core_model::job::{Head, Progress};
 use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Consistency, Decided, Decision, NameHolder, Op, OpFailure, OpResult, Query, UnreadRow,
+    Answer, Consistency, Decided, Decision, NameHolder, Op, OpFailure, OpResult, Query, TroubleKind,
+    UnreadRow,
 };
 use echelon_core_model::{JobId, Span};
 
@@ -24,8 +25,16 @@ fn broken(asked: &str) -> ApiError {
     )
 }
 
-fn unavailable(tried: &str, failure: OpFailure) -> ApiError {
-    let done = if failure.may_be_done {
+fn failed(tried: &str, failure: &OpFailure) -> ApiError {
+    if let OpFailure::Refused(refusal) = failure {
+        return ApiError::new(
+            ErrorReason::StorageRefused,
+            format!(
+                "storage refuses this for good when {tried}: {refusal}; make it smaller, nothing was changed"
+            ),
+        );
+    }
+    let done = if failure.may_be_done() {
         "it may or may not have been done; repeat the request unchanged (a create with the same request id)"
     } else {
         "nothing was changed; repeat the request"
@@ -34,7 +43,7 @@ fn unavailable(tried: &str, failure: OpFailure) -> ApiError {
         ErrorReason::StorageUnavailable,
         format!("storage did not answer when {tried}: {done}"),
     )
-    .behind(failure.why)
+    .behind(failure.to_string())
 }
 
 /// The error of rows that cannot be understood: the same question has the same answer until another build asks it.
@@ -63,22 +72,22 @@ const fn goes_on(query: &Query, how: Consistency) -> bool {
         )
 }
 
-/// Performs an operation, up to four times.
+/// Performs an operation, up to four times. What is refused is refused at once: it would be each time.
 async fn perform<F: Facts>(facts: &F, op: Op) -> Result<OpResult, OpFailure> {
     let mut may_be_done = false;
-    for pause in PAUSES {
-        match facts.perform(op.clone()).await {
-            OpResult::Failed(failure) => may_be_done |= failure.may_be_done,
+    let mut pauses = PAUSES.iter();
+    loop {
+        let failure = match facts.perform(op.clone()).await {
+            OpResult::Failed(failure) => failure,
             other => return Ok(other),
+        };
+        may_be_done |= failure.may_be_done();
+        match (failure, pauses.next()) {
+            (OpFailure::Refused(refusal), _) => return Err(OpFailure::Refused(refusal)),
+            (_, Some(pause)) => facts.pause(*pause).await,
+            (OpFailure::NotDone(trouble), None) if may_be_done => return Err(OpFailure::Unknown(trouble)),
+            (failure, None) => return Err(failure),
         }
-        facts.pause(pause).await;
-    }
-    match facts.perform(op).await {
-        OpResult::Failed(failure) => Err(OpFailure {
-            may_be_done: may_be_done || failure.may_be_done,
-            why: failure.why,
-        }),
-        other => Ok(other),
     }
 }
 
@@ -102,10 +111,8 @@ pub async fn try_read<F: Facts>(
 }
 
 fn unknown(rows: &[UnreadRow]) -> OpFailure {
-    OpFailure {
-        may_be_done: false,
-        why: rows.first().map(ToString::to_string).unwrap_or_default(),
-    }
+    let why = rows.first().map(ToString::to_string).unwrap_or_default();
+    OpFailure::not_done(TroubleKind::Schema, why)
 }
 
 /// Reads.
@@ -137,7 +144,7 @@ pub async fn read_some<F: Facts>(
     what: &str,
 ) -> Result<(Answer, Vec<UnreadRow>), ApiError> {
     let done = perform(facts, Op::Read(query, how)).await;
-    match done.map_err(|failure| unavailable(&format!("{what} was read"), failure))? {
+    match done.map_err(|failure| failed(&format!("{what} was read"), &failure))? {
         OpResult::Answer(answer) => Ok((answer, Vec::new())),
         OpResult::Partial(answer, unread) => Ok((answer, unread)),
         OpResult::Unread(row) => Err(unreadable(what, std::slice::from_ref(&*row))),
@@ -148,13 +155,14 @@ pub async fn read_some<F: Facts>(
 /// Decides.
 ///
 /// # Errors
-/// `StorageUnavailable` when the outcome stayed unknown; the same request settles it.
+/// `StorageRefused` when storage never takes it; `StorageUnavailable` when the outcome stayed unknown: the same request settles
+/// it then.
 pub async fn decide<F: Facts>(facts: &F, decision: Decision, what: &str) -> Result<Decided, ApiError> {
     match perform(facts, Op::Decide(decision)).await {
         Ok(OpResult::Decided(decided)) => Ok(decided),
         Ok(OpResult::Unread(row)) => Err(unreadable(what, std::slice::from_ref(&*row))),
         Ok(_) => Err(broken(what)),
-        Err(failure) => Err(unavailable(&format!("{what} was written"), failure)),
+        Err(failure) => Err(failed(&format!("{what} was written"), &failure)),
     }
 }
 
@@ -242,4 +250,64 @@ pub async fn assignment<F: Facts>(facts: &F, job: JobId) -> Result<Assignment, A
 #[must_use]
 pub fn broken_conflict(what: &str) -> ApiError {
     broken(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Call, Next};
+    use crate::error::Code;
+    use echelon_core_model::store::{Refusal, RefusedRow, RefusedWhy};
+
+    fn decision() -> Decision {
+        let planned = echelon_core_model::store::PlannedRequest {
+            job: JobId(1),
+            hash: 1,
+            at: echelon_core_model::Timestamp(1),
+        };
+        let id = echelon_core_model::RequestId::new("r");
+        Decision::PlanRequest { id, planned }
+    }
+
+    /// The answer, and how often storage was asked.
+    fn asked(failure: &OpFailure) -> (Result<Decided, ApiError>, u32) {
+        let (mut call, mut next) =
+            Call::start(|facts| async move { decide(&facts, decision(), "the job's spec").await });
+        let mut tries = 0;
+        loop {
+            next = match next {
+                Next::Done(answer) => return (answer, tries),
+                Next::Do(_) => {
+                    tries += 1;
+                    call.on(OpResult::Failed(failure.clone()))
+                }
+                Next::Wait(_) => call.on_pause(),
+            };
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_at_the_first_try_with_row_bytes_and_limit() {
+        let row = RefusedRow {
+            row: "a job's spec".to_owned(),
+            place: None,
+            why: RefusedWhy::TooLarge {
+                bytes: 300_000,
+                limit: 262_144,
+            },
+        };
+        let (answer, tries) = asked(&OpFailure::Refused(Refusal { rows: vec![row] }));
+        let error = answer.unwrap_err();
+        assert_eq!((tries, error.code()), (1, Code::FailedPrecondition));
+        for told in ["a job's spec", "300000", "262144"] {
+            assert!(error.message.contains(told), "{error}");
+        }
+        assert!(!error.is_retryable());
+    }
+
+    #[test]
+    fn what_may_succeed_later_is_tried_four_times() {
+        let (answer, tries) = asked(&OpFailure::not_done(TroubleKind::Overloaded, "busy"));
+        assert_eq!((tries, answer.unwrap_err().code()), (4, Code::Unavailable));
+    }
 }

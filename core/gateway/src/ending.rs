@@ -13,8 +13,9 @@ use echelon_core_model::{Assignment, GroupName, RangeSet, Timestamp};
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 16;
-/// Most ranges of withdrawn numbers of a group: some KiB of its spec. Numbers that follow each other are one.
-const RANGES: usize = 2_000;
+/// Most ranges of ended numbers of a job. Numbers that follow each other are one range. Each cuts the job's assignment once more,
+/// which is stored as one row.
+const RANGES: usize = 1_000;
 
 /// Ends instances of a group; the only one when none is named. What was ended before stays ended, and counts once.
 ///
@@ -130,11 +131,14 @@ fn withdraw(
             format!("would leave group {group} without instances; stop the job instead"),
         ));
     }
-    if all.ranges().len() > RANGES {
+    let others = spec.rules.withdrawn.iter().filter(|(name, _)| *name != group);
+    let others: usize = others.map(|(_, set)| set.ranges().len()).sum();
+    let ranges = others + all.ranges().len();
+    if ranges > RANGES {
         return Err(ApiError::field(
             "numbers",
             format!(
-                "would make more than {RANGES} ranges of ended numbers of group {group}; lower its count instead"
+                "would make {ranges} ranges of ended numbers of the job, which may have {RANGES}; lower the count of group {group} instead, or end numbers that follow each other"
             ),
         ));
     }
@@ -287,6 +291,24 @@ mod tests {
             assert_eq!(ended(&store), (wanted, true), "{first_steps}");
         }
         assert!(overtaken > 3, "{overtaken}");
+    }
+
+    #[test]
+    fn a_job_has_a_thousand_ranges_of_ended_numbers_and_no_more() {
+        let group = GroupName::new(GroupName::DEFAULT);
+        let spec = JobBuilder::service("s", 10_000).build();
+        let every_other = |n: u32| set(&(0..n).map(|i| (2 * i, 2 * i)).collect::<Vec<_>>());
+        let here = set(&[(0, 9_999)]);
+        let mut most = spec.clone();
+        withdraw(&mut most, &group, &every_other(1_000), &here).unwrap();
+        let wrong = withdraw(&mut spec.clone(), &group, &every_other(2_000), &here).unwrap_err();
+        assert!(
+            wrong.message.contains("2000 ranges") && wrong.message.contains("1000"),
+            "{wrong}"
+        );
+        assert_eq!(wrong.violations[0].field, "numbers");
+        let one_more = set(&[(5_001, 5_001)]);
+        assert!(withdraw(&mut most, &group, &one_more, &here).is_err());
     }
 
     #[test]

@@ -107,6 +107,8 @@ pub enum ErrorReason {
     RowUnread,
     /// Storage does not answer.
     StorageUnavailable,
+    /// Storage never takes what the request makes: a row of it is too large, or a number is out of range.
+    StorageRefused,
     /// As many requests as may be are in hand.
     TooManyRequests,
     /// No resource manager answers.
@@ -162,6 +164,7 @@ impl ErrorReason {
             | Self::NotATemplate
             | Self::IsATemplate
             | Self::NoLossToAccept
+            | Self::StorageRefused
             | Self::RowUnread => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,
             Self::StorageUnavailable | Self::ResourceManagerUnavailable | Self::ShardUnavailable => {

@@ -190,6 +190,10 @@ fn advice(reason: &Reason, pool: &str) -> String {
             "start a resource manager, or mend its way to the cluster's shard".to_owned()
         }
         ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
+        ReasonCode::RowRefused => {
+            "make the group smaller (fewer ports, shorter names), or stop or delete the job; `echelon job stop` and `echelon job delete` work"
+                .to_owned()
+        }
         ReasonCode::RowUnread => {
             "a stored row of it cannot be read: use the build that wrote it, or delete the row if it is damaged".to_owned()
         }

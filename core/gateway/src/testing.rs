@@ -12,7 +12,7 @@ use echelon_core_model::resources::Resources;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
     Answer, Decided, Decision, Event, EventCursor, NameHolder, Op, OpFailure, OpResult, PlannedRequest,
-    Query, ShardRow, Stamp,
+    Query, ShardRow, Stamp, TroubleKind,
 };
 use echelon_core_model::{
     Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Timestamp,
@@ -142,10 +142,7 @@ impl Memory {
         match op {
             Op::Read(query, _) => match self.read(query) {
                 Some(answer) => OpResult::Answer(answer),
-                None => OpResult::Failed(OpFailure {
-                    may_be_done: false,
-                    why: "down".into(),
-                }),
+                None => OpResult::Failed(OpFailure::not_done(TroubleKind::NoAnswer, "down")),
             },
             Op::Decide(decision) => OpResult::Decided(self.decide(decision)),
             Op::Commit(_) => panic!("a gateway owns no facts"),
@@ -396,10 +393,7 @@ impl<T> Running<T> {
             Some(Next::Do(op)) => {
                 let mut result = store.perform(op);
                 if lost {
-                    result = OpResult::Failed(OpFailure {
-                        may_be_done: true,
-                        why: "lost".into(),
-                    });
+                    result = OpResult::Failed(OpFailure::unknown("lost"));
                 }
                 self.call.on(result)
             }

@@ -306,7 +306,7 @@ pub const REASONS: [Meaning; 35] = [
 ];
 
 /// Longest part of a message that is kept, in bytes: messages are not trusted.
-const LONGEST: usize = 300;
+const LONGEST: usize = 160;
 
 /// What a reason of Mesos means; `None` for none, and for one that this build does not know.
 #[must_use]

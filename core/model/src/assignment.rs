@@ -33,6 +33,24 @@ pub struct AssignedRange {
     pub releasing: Option<Releasing>,
 }
 
+/// Bytes of a cluster's name with its place.
+fn name(id: &ClusterId) -> usize {
+    id.as_str().len() + 4
+}
+
+impl AssignedRange {
+    /// An upper bound of its encoded bytes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let former = self.former.as_ref().map_or(0, |(cluster, _)| name(cluster) + 10);
+        let releasing = self
+            .releasing
+            .as_ref()
+            .map_or(0, |mark| 24 + mark.to.as_ref().map_or(0, name));
+        32 + name(&self.cluster) + former + releasing
+    }
+}
+
 /// The assignment of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
@@ -79,6 +97,21 @@ impl Assignment {
             .rev()
             .find(|(_, set)| !set.intersect(&asked).is_empty())
             .map(|(g, _)| *g)
+    }
+
+    /// An upper bound of its encoded bytes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let groups = self.groups.iter().map(|(group, ranges)| {
+            let ranges = ranges.iter().map(AssignedRange::weight);
+            16 + group.as_str().len() + ranges.sum::<usize>()
+        });
+        let removed = self.removed.iter().map(|(group, sets)| {
+            let sets = sets.values().map(|set| 16 + 16 * set.ranges().len());
+            16 + group.as_str().len() + sets.sum::<usize>()
+        });
+        let holders = self.holders.iter().map(|(cluster, _)| 16 + name(cluster));
+        32 + groups.sum::<usize>() + removed.sum::<usize>() + holders.sum::<usize>()
     }
 
     /// What is wrong with it: overlapping ranges, an unknown holder. Empty when nothing is.

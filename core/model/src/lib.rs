@@ -50,6 +50,7 @@ pub mod time;
 pub mod timetable;
 pub mod token;
 pub mod volume;
+mod weight;
 
 pub use amount::Amount;
 pub use assignment::{AssignedRange, Assignment, Releasing};

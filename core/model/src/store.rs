@@ -2,10 +2,12 @@
 //! simulation has its own. Two kinds of facts that never share a table (section 7): decided ones are written only by
 //! compare-and-set, owned ones only by one leader, each write stamped `epoch << 40 | sequence`.
 
+mod failure;
 mod op;
 mod unread;
 
-pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpFailure, OpId, OpResult, Query, Write};
+pub use failure::{OpFailure, Refusal, RefusedRow, RefusedWhy, Trouble, TroubleKind};
+pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpId, OpResult, Query, Write};
 pub use unread::{Reading, RowSubject, UnreadRow};
 
 use crate::cluster::MassLoss;

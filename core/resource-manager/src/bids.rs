@@ -83,6 +83,11 @@ impl ResourceManager {
         self.agenda.put(id, Some(now.plus(LATER)));
     }
 
+    /// Storage never takes it; what is wanted then is looked at again later.
+    pub(crate) fn drop_bid(&mut self, id: JobId, now: Timestamp) {
+        self.give_up(id, now);
+    }
+
     /// Could not be written now.
     fn give_up(&mut self, id: JobId, now: Timestamp) {
         self.bids.remove(&id);

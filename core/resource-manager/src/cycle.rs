@@ -174,7 +174,8 @@ impl ResourceManager {
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
             let live = |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running);
-            if self.picture.jobs.get(&id).filter(live).is_none() {
+            let live = self.picture.jobs.get(&id).filter(live);
+            if live.is_none_or(JobView::is_refused) {
                 continue;
             }
             let Some(mut job) = self.picture.jobs.lend(&id) else {

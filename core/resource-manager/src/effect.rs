@@ -67,6 +67,13 @@ pub enum Alarm {
     },
     /// A job's head is gone although nobody deleted it. The job is kept.
     HeadMissing(JobId),
+    /// Storage refuses a row for good.
+    RowRefused {
+        /// The job that is set aside for it; `None`: the row belongs to none, and is left out.
+        job: Option<JobId>,
+        /// Which row, and why.
+        why: String,
+    },
     /// A row cannot be understood. The job that it is about is set aside, or the read of it is made again.
     Unread(String),
     /// The stored picture breaks a rule; what it touches is left alone.
@@ -90,6 +97,16 @@ impl fmt::Display for Alarm {
                 f,
                 "the head of job {job} is gone from storage although nobody deleted it; what runs of it is kept"
             ),
+            Self::RowRefused { job: Some(job), why } => write!(
+                f,
+                "storage refuses a row of job {job}: {why}; what was stored last holds until the row is smaller: stop or delete the job, or make it smaller"
+            ),
+            Self::RowRefused { job: None, why } => {
+                write!(
+                    f,
+                    "storage refuses a row, which is left out: {why}; please report this"
+                )
+            }
             Self::Unread(row) => write!(
                 f,
                 "{row} Nothing of its job is assigned, granted or moved by this build, and what runs of it is kept: use the build that wrote it, or delete the row if it is damaged"

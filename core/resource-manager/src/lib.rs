@@ -55,6 +55,7 @@ mod quarantine;
 mod ranges;
 mod reads;
 mod recover;
+mod refusals;
 mod refused;
 mod reports;
 pub mod reserved;

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::effect::Effect;
-use echelon_core_model::store::{Op, OpId, OpResult};
+use echelon_core_model::store::{Op, OpFailure, OpId, OpResult};
 use echelon_core_model::{ClusterId, Epoch, JobId, Span, Timestamp};
 use std::collections::BTreeMap;
 
@@ -140,9 +140,13 @@ impl Ops {
     }
 
     /// Takes a result in: what it was for, and the operation. `None` when nobody waits for it, or when it failed and will be
-    /// repeated.
+    /// repeated. What is refused is not repeated.
     pub fn finish(&mut self, id: OpId, result: &OpResult, now: Timestamp) -> Option<(Purpose, Op)> {
-        if !matches!(result, OpResult::Failed(_)) {
+        let again = matches!(
+            result,
+            OpResult::Failed(OpFailure::NotDone(_) | OpFailure::Unknown(_))
+        );
+        if !again {
             return self.pending.remove(&id).map(|p| (p.purpose, p.op));
         }
         let jitter = self.draw();

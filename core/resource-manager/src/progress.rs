@@ -30,7 +30,10 @@ pub fn outcome(picture: &Picture, id: JobId, job: &JobView) -> Option<(JobState,
         };
         return Some((state, Reason::new(code)));
     }
-    if desired == Desired::Running || !awaited(picture, id, job).is_empty() || job.durable != job.decided {
+    if desired == Desired::Running
+        || !awaited(picture, id, job).is_empty()
+        || (job.durable != job.decided && !job.is_refused())
+    {
         return None;
     }
     Some(match (desired, verdict) {

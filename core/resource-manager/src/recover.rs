@@ -6,7 +6,7 @@ use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, JOB_BUCKETS};
 use echelon_core_model::store::{
-    Answer, Consistency, Decided, Decision, Leadership, Op, OpResult, Query, Role,
+    Answer, Consistency, Decided, Decision, Leadership, Op, OpFailure, OpResult, Query, Role,
 };
 use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
 
@@ -247,6 +247,9 @@ impl ResourceManager {
         out: &mut Vec<Effect>,
     ) {
         match (purpose, result) {
+            (purpose, OpResult::Failed(OpFailure::Refused(refusal))) => {
+                self.op_refused(purpose, op, &refusal, now, out);
+            }
             (Purpose::ReadLeadership, OpResult::Answer(Answer::Leadership(l))) => {
                 self.leadership_read(&l, now, out)
             }

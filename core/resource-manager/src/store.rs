@@ -15,8 +15,8 @@ use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most assignments in one batch: below 1 MiB at 64 KiB for the largest of them.
-const PUT_WEIGHT: usize = 8_000;
+/// Most bytes of assignments in one batch, of the 1 MiB that it may have.
+const PUT_WEIGHT: usize = 768 * 1024;
 /// Most owned rows in one batch.
 const COMMIT_ROWS: usize = 400;
 /// Most jobs that are looked at for it: of many nothing may be written yet.
@@ -25,7 +25,7 @@ const WRITE_LOOKS: usize = 2_000;
 /// A write of assignments under way. Its partition is written again only when its outcome is known.
 #[derive(Debug, Clone, Default)]
 pub struct Put {
-    put: Vec<Arc<Assignment>>,
+    pub(crate) put: Vec<Arc<Assignment>>,
     remove: Vec<JobId>,
 }
 
@@ -38,13 +38,12 @@ impl ResourceManager {
                 continue;
             };
             let partition = assignment_partition(*id);
-            let changed = job.decided != job.durable;
+            let changed = job.decided != job.durable && !job.is_refused();
             if self.putting.contains_key(&partition) || !(changed || job.tombstone) {
                 continue;
             }
             let (batch, weight) = due.entry(partition).or_default();
-            let ranges: usize = job.decided.groups.values().map(Vec::len).sum();
-            *weight += 20 + ranges;
+            *weight += job.decided.weight();
             if *weight > PUT_WEIGHT && !batch.put.is_empty() {
                 continue;
             }
@@ -87,6 +86,7 @@ impl ResourceManager {
                 let slices: BTreeSet<_> = crate::picture::slices_of(&row).into_keys().collect();
                 job.grants.retain(|key, _| slices.contains(key));
                 job.durable = row;
+                job.refused = None;
                 self.dirty.insert(id);
             }
         }

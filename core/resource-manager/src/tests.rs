@@ -19,6 +19,7 @@ mod moves;
 mod pools;
 mod preemption;
 mod quota;
+mod refusals;
 mod reserved;
 mod restarts;
 mod rollouts;

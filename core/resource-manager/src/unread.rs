@@ -5,7 +5,7 @@ use crate::effect::{Alarm, Effect};
 use crate::manager::ResourceManager;
 use crate::ops::Purpose;
 use echelon_core_model::JobId;
-use echelon_core_model::store::{OpFailure, OpId, OpResult, UnreadRow};
+use echelon_core_model::store::{OpFailure, OpId, OpResult, TroubleKind, UnreadRow};
 
 /// Rows that are remembered as told. Of more than these some are told again with each read.
 const TOLD_ROWS: usize = 4096;
@@ -37,10 +37,7 @@ impl ResourceManager {
         if about_jobs || lists {
             return result;
         }
-        OpResult::Failed(OpFailure {
-            may_be_done: false,
-            why: first,
-        })
+        OpResult::Failed(OpFailure::not_done(TroubleKind::Schema, first))
     }
 
     /// Sets a job aside until another leader reads it.

@@ -11,12 +11,25 @@ use echelon_core_model::job::Waiting;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most reasons of a job that are told one by one.
+const MOST: usize = 64;
 
 /// The reasons of a job's waiting instances. Reasons that were there before keep their time.
 #[must_use]
 pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Vec<Waiting> {
     let mut out = after::waiting(picture, job, now);
     if let Some(spec) = job.running_spec() {
+        if let Some(refused) = job.refused.as_ref().filter(|_| job.is_refused()) {
+            out.extend(spec.groups.iter().map(|group| Waiting {
+                group: group.name.clone(),
+                cluster: None,
+                reason: Reason::new(ReasonCode::RowRefused).at(&refused.why),
+                count: 1,
+                since: now,
+            }));
+        }
         let lines = lines(picture, id, job);
         let groups = spec.groups.iter();
         out.extend(groups.flat_map(|g| of_group(picture, (id, job), (spec, g), &lines, now)));
@@ -29,6 +42,35 @@ pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> V
             w.since = w.since.min(old.since);
         }
     }
+    largest(out)
+}
+
+/// The reasons with the most instances in their order, and of each group the others in sum: a job with many groups on many clusters
+/// has more reasons than its row has place for.
+fn largest(all: Vec<Waiting>) -> Vec<Waiting> {
+    if all.len() <= MOST {
+        return all;
+    }
+    let mut by_count: Vec<usize> = (0..all.len()).collect();
+    by_count.sort_by_key(|i| std::cmp::Reverse(all.get(*i).map_or(0, |w| w.count)));
+    let kept: BTreeSet<usize> = by_count.into_iter().take(MOST).collect();
+    let mut out = Vec::with_capacity(MOST);
+    let mut others: BTreeMap<GroupName, Waiting> = BTreeMap::new();
+    for (i, waiting) in all.into_iter().enumerate() {
+        if kept.contains(&i) {
+            out.push(waiting);
+            continue;
+        }
+        let sum = others.entry(waiting.group.clone()).or_insert_with(|| Waiting {
+            cluster: None,
+            reason: Reason::new(ReasonCode::OtherReasons),
+            count: 0,
+            ..waiting.clone()
+        });
+        sum.count += waiting.count;
+        sum.since = sum.since.min(waiting.since);
+    }
+    out.extend(others.into_values());
     out
 }
 
@@ -187,5 +229,34 @@ impl Tally<'_> {
             count,
             since,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_tells_its_largest_reasons_and_the_others_in_sum() {
+        let waiting = |n: u64| Waiting {
+            group: GroupName::new(if n % 2 == 0 { "even" } else { "odd" }),
+            cluster: Some(ClusterId::new(format!("c{n}"))),
+            reason: Reason::new(ReasonCode::NoHosts),
+            count: n,
+            since: Timestamp(1000 - n),
+        };
+        let few: Vec<Waiting> = (1..=64).map(waiting).collect();
+        assert_eq!(largest(few.clone()), few);
+        let all: Vec<Waiting> = (1..=300).map(waiting).collect();
+        let told = largest(all.clone());
+        assert_eq!(told.len(), 66);
+        let sum = |list: &[Waiting]| list.iter().map(|w| w.count).sum::<u64>();
+        assert_eq!(sum(&told), sum(&all), "every instance is counted");
+        let (kept, others) = told.split_at(64);
+        assert!(kept.iter().all(|w| w.count > 236));
+        let codes: Vec<ReasonCode> = others.iter().map(|w| w.reason.code).collect();
+        assert_eq!(codes, [ReasonCode::OtherReasons; 2]);
+        let since: Vec<u64> = others.iter().map(|w| w.since.0).collect();
+        assert_eq!(since, [764, 765], "since the first of them");
     }
 }

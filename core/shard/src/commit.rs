@@ -5,12 +5,39 @@ use crate::Shard;
 use crate::journal::{Dirt, Lane};
 use crate::ops::Outcome;
 use crate::purpose::Purpose;
+use crate::refused::GroupRow;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::instance::Block;
 use echelon_core_model::store::{Batch, Op, OpId, Stamp, Write};
 
-/// A batch stays below 1 MiB in every backend. A record is at most about 1 KiB as stored, the longest messages included.
-const RECORDS_A_COMMIT: usize = 768;
+/// A batch stays below 1 MiB in every backend: it is cut here, by the upper bounds of its rows, unless one row alone is larger.
+const BYTES_A_COMMIT: usize = 768 * 1024;
+
+/// Writes of a commit, with their bytes.
+#[derive(Debug, Default)]
+struct Filling {
+    writes: Vec<Write>,
+    bytes: usize,
+}
+
+impl Filling {
+    /// Whether another write may follow.
+    const fn has_room(&self) -> bool {
+        self.bytes < BYTES_A_COMMIT
+    }
+
+    /// Takes a write, unless it would make the batch too large. The first is always taken.
+    fn take(&mut self, write: Write) -> Option<Write> {
+        let bytes = self.bytes + write.weight();
+        if bytes > BYTES_A_COMMIT && !self.writes.is_empty() {
+            self.bytes = BYTES_A_COMMIT;
+            return Some(write);
+        }
+        self.bytes = bytes;
+        self.writes.push(write);
+        None
+    }
+}
 
 impl Shard {
     /// Starts every commit that is due.
@@ -18,20 +45,30 @@ impl Shard {
         while let Some((lane, dirt)) = self.journal.next_due(self.now) {
             let writes = self.writes_of(lane, dirt);
             if writes.is_empty() {
-                self.journal.committed(lane, self.now);
-                continue;
+                self.on_committed(lane);
+            } else {
+                self.commit(lane, writes);
             }
-            self.sequence += 1;
-            let batch = Batch {
-                owner: self.role(),
-                stamp: Stamp {
-                    epoch: self.epoch,
-                    sequence: self.sequence,
-                },
-                writes,
-            };
-            self.ask(Op::Commit(batch), Purpose::Commit(lane));
         }
+    }
+
+    /// Commits writes of a lane under the next stamp.
+    pub(crate) fn commit(&mut self, lane: Lane, writes: Vec<Write>) {
+        self.commit_as(Purpose::Commit(lane), writes);
+    }
+
+    /// Commits writes under the next stamp.
+    pub(crate) fn commit_as(&mut self, purpose: Purpose, writes: Vec<Write>) {
+        self.sequence += 1;
+        let batch = Batch {
+            owner: self.role(),
+            stamp: Stamp {
+                epoch: self.epoch,
+                sequence: self.sequence,
+            },
+            writes,
+        };
+        self.ask(Op::Commit(batch), purpose);
     }
 
     fn writes_of(&mut self, lane: Lane, mut dirt: Dirt) -> Vec<Write> {
@@ -41,23 +78,54 @@ impl Shard {
         if lane == Lane::HEARTBEAT {
             return vec![Write::Heartbeat(self.heartbeat())];
         }
-        let mut writes = std::mem::take(&mut dirt.ready);
-        let mut records = writes.len() * 256;
-        while let Some(number) = dirt.rows.pop_first() {
-            let row = self.picture.groups.get(&number).map(|g| g.row.clone());
-            writes.extend(row.map(Write::Slice));
-            records += 8;
+        let mut filling = Filling::default();
+        let mut ready = std::mem::take(&mut dirt.ready).into_iter();
+        while filling.has_room()
+            && let Some(write) = ready.next()
+        {
+            dirt.ready.extend(filling.take(write));
         }
-        while records < RECORDS_A_COMMIT
+        dirt.ready.extend(ready);
+        while filling.has_room()
+            && let Some(number) = dirt.rows.pop_first()
+        {
+            if !self.goes_into(lane, number, GroupRow::Slice) {
+                continue;
+            }
+            let row = self.picture.groups.get(&number).map(|g| g.row.clone());
+            if row.and_then(|row| filling.take(Write::Slice(row))).is_some() {
+                dirt.rows.insert(number);
+            }
+        }
+        while filling.has_room()
             && let Some(at) = dirt.blocks.pop_first()
         {
+            if !self.goes_into(lane, at.0, GroupRow::Block(at.1)) {
+                continue;
+            }
             let block = self.block(at).cloned();
-            records += block.as_ref().map_or(0, |b| b.instances.len());
-            writes.extend(block.map(Write::Block));
+            if block
+                .and_then(|block| filling.take(Write::Block(block)))
+                .is_some()
+            {
+                dirt.blocks.insert(at);
+            }
         }
-        let now = dirt.events.len().min(RECORDS_A_COMMIT);
-        writes.extend(dirt.events.drain(..now).map(Write::Event));
-        if !dirt.blocks.is_empty() || !dirt.events.is_empty() {
+        let mut events = std::mem::take(&mut dirt.events).into_iter();
+        while filling.has_room()
+            && let Some(event) = events.next()
+        {
+            if let Some(Write::Event(event)) = filling.take(Write::Event(event)) {
+                dirt.events.push(event);
+            }
+        }
+        dirt.events.extend(events);
+        let mut writes = filling.writes;
+        let is_left = !dirt.ready.is_empty()
+            || !dirt.rows.is_empty()
+            || !dirt.blocks.is_empty()
+            || !dirt.events.is_empty();
+        if is_left {
             self.journal.put_back(lane, dirt);
         } else if dirt.seal {
             // Not before everything is written back: a seal hides what is not.
@@ -105,12 +173,13 @@ impl Shard {
                 since,
                 result,
             } => self.on_done(purpose, since, *result),
-            Outcome::Again { purpose, why } => {
+            Outcome::Again { purpose, trouble } => {
                 if matches!(purpose, Purpose::Confirm) {
                     self.suspended = true;
                 }
-                self.storage_trouble = Some(why);
+                self.storage_trouble = Some((self.now, trouble));
             }
+            Outcome::Refused { purpose, op, refusal } => self.on_op_refused(purpose, *op, &refusal),
             Outcome::Unknown => {}
         }
     }

@@ -26,6 +26,7 @@ use crate::purpose::Purpose;
 use crate::random::Random;
 use crate::reconcile::Reconcile;
 use crate::recover::Recovery;
+use crate::refused::Refusals;
 use crate::release::Leaving;
 use crate::replace::Replacing;
 use crate::report::Telling;
@@ -35,7 +36,7 @@ use crate::stranger::Strangers;
 use crate::tenure::Tenure;
 use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::gang::Peers;
-use echelon_core_model::store::ShardRow;
+use echelon_core_model::store::{ShardRow, Trouble};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceRange, JobId, Timestamp};
 use echelon_core_placement as placement;
@@ -95,7 +96,10 @@ pub struct Shard {
     pub(crate) confirmed_at: Timestamp,
     pub(crate) confirm_at: Timestamp,
     pub(crate) reread_epoch_at: Option<Timestamp>,
-    pub(crate) storage_trouble: Option<String>,
+    /// What storage last failed with, and when, unless a commit has succeeded since.
+    pub(crate) storage_trouble: Option<(Timestamp, Trouble)>,
+    /// When storage last met every leader with the same trouble: its silence before then is held against none.
+    pub(crate) excused_at: Timestamp,
     pub(crate) own: ShardRow,
     pub(crate) recovery: Recovery,
     pub(crate) contact: Contact,
@@ -144,6 +148,8 @@ pub struct Shard {
     pub(crate) telling: Telling,
     /// Logs of ended runs on their way into storage.
     pub(crate) keeping: Keeping,
+    /// Groups of which storage refuses a row.
+    pub(crate) refusals: Refusals,
     pub(crate) archiving: BTreeSet<u32>,
     /// Groups that leave volumes behind of which the row cannot note yet that they are to be destroyed.
     pub(crate) crowded: BTreeSet<u32>,
@@ -185,6 +191,7 @@ impl Shard {
             confirm_at: Timestamp(0),
             reread_epoch_at: None,
             storage_trouble: None,
+            excused_at: Timestamp(0),
             own: ShardRow::default(),
             recovery: Recovery::default(),
             contact: Contact::default(),
@@ -224,6 +231,7 @@ impl Shard {
             snapshot: Arc::default(),
             telling: Telling::default(),
             keeping: Keeping::default(),
+            refusals: Refusals::new(),
             archiving: BTreeSet::new(),
             crowded: BTreeSet::new(),
             archived: BTreeSet::new(),
@@ -308,6 +316,7 @@ impl Shard {
             return;
         }
         self.ops.repeat_due(self.now, &mut self.out);
+        self.retry_refused();
         self.beat();
         if self.phase >= Phase::Subscribing {
             self.keep_contact();
@@ -373,14 +382,24 @@ impl Shard {
         let common = [
             self.ops.next_due(),
             self.journal.next_flush(),
+            self.next_retry_of_refused(),
             self.reread_epoch_at,
             (self.phase >= Phase::Subscribing).then(|| self.contact.due()),
         ];
         let lease = self.config.timing.lease;
         let leading = [
             Some(self.confirm_at),
-            Some(self.confirmed_at.plus(lease)),
-            self.journal.oldest_flight().map(|at| at.plus(lease)),
+            // A storage that is full keeps a leader beyond its lease: what has passed is no reason to wake then.
+            Some(self.confirmed_at.plus(lease)).filter(|at| *at > self.now),
+            self.journal
+                .oldest_flight()
+                .map(|at| at.plus(lease))
+                .filter(|at| *at > self.now),
+            self.storage_trouble
+                .as_ref()
+                .map(|(at, _)| at.plus(lease))
+                .filter(|at| *at > self.now),
+            Some(self.excused_at.plus(lease)).filter(|at| *at > self.now),
             Some(self.beat_at),
         ];
         // What may not be done now is no reason to wake: its time may have passed long ago.
@@ -399,7 +418,9 @@ impl Shard {
             self.gangs.next_due().filter(|_| acting),
             self.next_alone(),
             self.daemons.next_due(),
-            self.reconcile.next_due().filter(|_| subscribed),
+            self.reconcile
+                .next_due()
+                .filter(|_| subscribed && !self.suspended),
             self.placing.next_due(acting),
             self.placing
                 .next_launches(acting)

@@ -57,6 +57,9 @@ impl Shard {
     }
 
     fn perform(&mut self, then: Then) {
+        if !self.still_holds(&then) {
+            return;
+        }
         match then {
             Then::FrameworkStored => self.on_framework_stored(),
             Then::FrameworkForgotten => self.on_framework_forgotten(),

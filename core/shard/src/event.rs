@@ -5,7 +5,7 @@ use echelon_core_hosts as hosts;
 use echelon_core_model::directive::{Directive, Report};
 use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{Epoch, HostId, JobId, SidecarName, TaskId, VolumeId};
+use echelon_core_model::{Epoch, GroupName, HostId, JobId, SidecarName, TaskId, VolumeId};
 use echelon_core_placement as placement;
 use std::fmt;
 
@@ -140,6 +140,13 @@ pub enum Alarm {
     VolumeLeft(VolumeId),
     /// More updates came than are held while state is read; they are dropped unacknowledged and come again.
     HeldQueueFull,
+    /// Storage refuses a row for good.
+    RowRefused {
+        /// The group that is set aside for it; `None`: the row belongs to none, and is left out.
+        group: Option<(JobId, GroupName)>,
+        /// Which row, and why.
+        why: String,
+    },
     /// A row cannot be understood. What it is about is set aside, or the read of it is made again.
     Unread(String),
     /// A version of a job's spec is wanted and cannot be read: what depends on it waits.
@@ -193,6 +200,16 @@ impl fmt::Display for Alarm {
                 f,
                 "Mesos does not know {lost} of {running} running tasks any more, within a minute; nothing is replaced until they come back or `echelon cluster accept-loss`: check the Mesos address of this cluster, its masters and its agents first"
             ),
+            Self::RowRefused {
+                group: Some((job, group)),
+                why,
+            } => write!(
+                f,
+                "storage refuses a row of group {group} of job {job}: {why}; nothing of the group is started, replaced or moved until the row is taken: make the group smaller, or stop or delete the job"
+            ),
+            Self::RowRefused { group: None, why } => {
+                write!(f, "storage refuses a row, which is left out: {why}; please report this")
+            }
             Self::VolumeLeft(id) => write!(
                 f,
                 "volume {id} was to be destroyed and its host does not come back; too many like it are awaited, and this one is not any more: should its host return, `echelon volume list` shows it and `echelon volume destroy` destroys it"

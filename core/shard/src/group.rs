@@ -4,6 +4,7 @@
 use crate::alone::Share;
 use crate::daemons::Homes;
 use crate::journal::Lane;
+use crate::refused::RefusedRows;
 use crate::unread::SetAside;
 use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
@@ -123,6 +124,8 @@ pub(crate) struct Group {
     pub(crate) releasing_by_count: bool,
     /// Its job has ended: its blocks go to the archive when nothing of it is left.
     pub(crate) archive: bool,
+    /// Storage refuses a row of it.
+    pub(crate) refused: Option<RefusedRows>,
 }
 
 impl Group {
@@ -161,6 +164,7 @@ impl Group {
             gang_waits: false,
             releasing_by_count: false,
             archive: false,
+            refused: None,
         }
     }
 
@@ -312,7 +316,7 @@ impl Group {
             .wish
             .as_ref()
             .is_some_and(|w| w.goal.desired == Desired::Running);
-        if !running {
+        if !running || self.refused.is_some() {
             return 0;
         }
         let active = self.tallies.get(&generation).map_or(0, |t| t.active);

@@ -116,7 +116,7 @@ impl Shard {
             contact_since: self.contact.since,
             withhold: self.withholds(),
         };
-        next(record, &wanted, self.now)
+        group.unless_refused(next(record, &wanted, self.now))
     }
 
     /// Law 2: no run is stopped, given up or replaced before the cluster has answered for its task in this leadership.
@@ -127,8 +127,10 @@ impl Shard {
 
     /// Looks after a group: runs to be replaced within its budget, marks, archive.
     fn tend(&mut self, number: u32) {
-        self.restart_some(number);
-        self.tend_count_marks(number);
+        if !self.is_group_refused(number) {
+            self.restart_some(number);
+            self.tend_count_marks(number);
+        }
         self.daemons.look_at(number, self.now);
         self.tend_archive(number);
         let group = self.picture.groups.get(&number);
@@ -157,7 +159,9 @@ impl Shard {
             self.picture.look_at_all(number);
         }
         self.placing.hungrier(now, self.config.timing.commit_delay);
-        self.start_takeovers(number);
+        if !self.is_group_refused(number) {
+            self.start_takeovers(number);
+        }
         self.release_unbegun(number);
     }
 }

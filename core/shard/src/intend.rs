@@ -46,6 +46,9 @@ impl Shard {
         let number = self.picture.number_of(id.job, &id.group)?;
         let at: At = (number, id.number);
         let group = self.picture.groups.get(&number)?;
+        if group.refused.is_some() {
+            return None;
+        }
         let generation = self.may_intend(group, id.number)?;
         let (wish, job) = (group.wish.as_ref()?, group.spec.as_ref()?);
         // Its turn may have come, or have gone to another, since placement was asked.

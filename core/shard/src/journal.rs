@@ -4,6 +4,7 @@
 //! The journal does not know what is written; `commit.rs` makes the writes from the picture.
 
 use crate::effects::Then;
+use crate::refused::GroupRow;
 use echelon_core_model::Timestamp;
 use echelon_core_model::bucket::BLOCK_BUCKETS;
 use echelon_core_model::store::{Event, Write};
@@ -153,6 +154,30 @@ impl Journal {
             of.dirt.seal |= rest.seal;
             of.dirt.events.splice(0..0, rest.events);
         }
+    }
+
+    /// The commit under way was refused: its lane is committed again at a moment, with what the commit would have written.
+    pub(crate) fn postpone(&mut self, lane: Lane, at: Timestamp, writes: Vec<Write>) {
+        let Some(of) = self.lanes.get_mut(&lane) else {
+            return;
+        };
+        let (seals, rest): (Vec<Write>, Vec<Write>) =
+            writes.into_iter().partition(|w| matches!(w, Write::Seal(_)));
+        of.dirt.seal |= !seals.is_empty();
+        of.dirt.ready.splice(0..0, rest);
+        if let Some((_, since)) = of.flight.take() {
+            self.flying.remove(&(since, lane));
+            of.flush_at = Some(at);
+            self.flush.insert((at, lane));
+        }
+    }
+
+    /// Whether a row of a group has changed again since the commit under way was made.
+    pub(crate) fn is_dirty(&self, lane: Lane, group: u32, row: GroupRow) -> bool {
+        self.lanes.get(&lane).is_some_and(|of| match row {
+            GroupRow::Block(block) => of.dirt.blocks.contains(&(group, block)),
+            GroupRow::Slice => of.dirt.rows.contains(&group),
+        })
     }
 
     /// Every lane that is not durable as far as it is written, with where it stands.

@@ -5,7 +5,7 @@ use crate::keep::Gathered;
 use crate::purpose::Purpose;
 use echelon_core_model::JobId;
 use echelon_core_model::log::{KeptLog, KeptRun, KeptRuns};
-use echelon_core_model::store::{Batch, Op, Stamp, Write};
+use echelon_core_model::store::Write;
 use std::collections::BTreeSet;
 
 /// Bytes of one batch, about: storage takes 1 MiB. Only what is larger by itself makes a larger one: a list, or the outputs of one task.
@@ -68,16 +68,7 @@ impl Shard {
             return;
         }
         self.keeping.storing = Some((batch.runs, batch.read));
-        self.sequence += 1;
-        let batch = Batch {
-            owner: self.role(),
-            stamp: Stamp {
-                epoch: self.epoch,
-                sequence: self.sequence,
-            },
-            writes: batch.writes,
-        };
-        self.ask(Op::Commit(batch), Purpose::Logs);
+        self.commit_as(Purpose::Logs, batch.writes);
     }
 
     /// A batch is durable; what was gathered meanwhile is next.

@@ -18,6 +18,11 @@ impl Shard {
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
         // From now on they are watched as what is between two states.
         self.picture.agenda.extend(due.iter().map(|(at, ..)| *at));
+        let (unstored, due): (Vec<RunAt>, Vec<RunAt>) =
+            due.into_iter().partition(|run| self.is_group_refused(run.0.0));
+        unstored
+            .into_iter()
+            .for_each(|run| self.drop_launch(run, "storage refuses a row of its group"));
         self.make_peers(&due);
         let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
         let (launches, volumeless): (Vec<Launch>, Vec<Launch>) = launches

@@ -120,8 +120,9 @@ impl Shard {
                 self.epoch, stored.epoch
             ));
         }
-        self.suspended = false;
         self.confirmed_at = self.confirmed_at.max(since);
+        // An answer to a question of long ago tells only that it is to be asked again.
+        self.suspended = self.now >= self.confirmed_at.plus(self.config.timing.lease);
         self.confirm_at = since.plus(self.third()).max(self.now);
     }
 
@@ -136,11 +137,16 @@ impl Shard {
             return false;
         }
         let lease = self.config.timing.lease;
-        let trouble = self
-            .storage_trouble
-            .clone()
-            .unwrap_or_else(|| "no answer".to_owned());
-        if self.now >= self.confirmed_at.plus(lease) {
+        // Where storage answers that it is full or has too much to do, another leader would hear the same.
+        let trouble = self.storage_trouble.as_ref();
+        let meets_all =
+            trouble.is_some_and(|(at, t)| !t.kind.may_spare_others() && self.now < at.plus(lease));
+        if meets_all {
+            self.excused_at = self.now;
+            return self.keep_asking();
+        }
+        let trouble = trouble.map_or("no answer", |(_, t)| &t.text);
+        if self.now >= self.confirmed_at.max(self.excused_at).plus(lease) {
             self.step_down(format!(
                 "could not confirm epoch {} for {lease}: {trouble}",
                 self.epoch
@@ -150,14 +156,23 @@ impl Shard {
         if self
             .journal
             .oldest_flight()
-            .is_some_and(|since| self.now >= since.plus(lease))
+            .is_some_and(|since| self.now >= since.max(self.excused_at).plus(lease))
         {
             self.step_down(format!("could not commit for {lease}: {trouble}"));
             return true;
         }
+        self.keep_asking()
+    }
+
+    /// Asks again whether we lead when it is time.
+    fn keep_asking(&mut self) -> bool {
         if self.confirm_at <= self.now {
             self.confirm_at = Timestamp(u64::MAX);
             self.read_epoch(Purpose::Confirm);
+        }
+        // Until that is answered another may have taken over.
+        if self.now >= self.confirmed_at.plus(self.config.timing.lease) {
+            self.suspended = true;
         }
         false
     }

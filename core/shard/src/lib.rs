@@ -59,6 +59,7 @@ mod purpose;
 mod random;
 mod reconcile;
 mod recover;
+mod refused;
 mod release;
 mod replace;
 mod report;

@@ -3,7 +3,7 @@
 
 use crate::event::Effect;
 use echelon_core_model::Timestamp;
-use echelon_core_model::store::{Op, OpId, OpResult};
+use echelon_core_model::store::{Op, OpFailure, OpId, OpResult, Refusal, Trouble};
 use echelon_core_model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,16 @@ pub(crate) enum Outcome<P> {
         /// What it is for.
         purpose: P,
         /// What storage said.
-        why: String,
+        trouble: Trouble,
+    },
+    /// Storage never takes it; it is not under way any more.
+    Refused {
+        /// What it was for.
+        purpose: P,
+        /// What was asked.
+        op: Box<Op>,
+        /// The rows, each with its reason.
+        refusal: Refusal,
     },
     /// Nobody waits for it.
     Unknown,
@@ -87,16 +96,28 @@ impl<P: Clone> Ops<P> {
 
     /// Takes a result in.
     pub(crate) fn answered(&mut self, id: OpId, result: OpResult, now: Timestamp) -> Outcome<P> {
-        let OpResult::Failed(failure) = result else {
-            let Some(pending) = self.pending.remove(&id) else {
-                return Outcome::Unknown;
-            };
-            self.due.remove(&(pending.due, id));
-            return Outcome::Done {
-                purpose: pending.purpose,
-                since: pending.since,
-                result: Box::new(result),
-            };
+        let trouble = match result {
+            OpResult::Failed(OpFailure::NotDone(trouble) | OpFailure::Unknown(trouble)) => trouble,
+            OpResult::Failed(OpFailure::Refused(refusal)) => {
+                let Some(pending) = self.end(id) else {
+                    return Outcome::Unknown;
+                };
+                return Outcome::Refused {
+                    purpose: pending.purpose,
+                    op: Box::new(pending.op),
+                    refusal,
+                };
+            }
+            result => {
+                let Some(pending) = self.end(id) else {
+                    return Outcome::Unknown;
+                };
+                return Outcome::Done {
+                    purpose: pending.purpose,
+                    since: pending.since,
+                    result: Box::new(result),
+                };
+            }
         };
         let Some(pending) = self.pending.get_mut(&id) else {
             return Outcome::Unknown;
@@ -109,8 +130,14 @@ impl<P: Clone> Ops<P> {
         self.due.insert((due, id));
         Outcome::Again {
             purpose: pending.purpose.clone(),
-            why: failure.why,
+            trouble,
         }
+    }
+
+    fn end(&mut self, id: OpId) -> Option<Pending<P>> {
+        let pending = self.pending.remove(&id)?;
+        self.due.remove(&(pending.due, id));
+        Some(pending)
     }
 
     /// Repeats what is due.

@@ -2,7 +2,7 @@
 
 use crate::journal::Lane;
 use crate::{Phase, Shard};
-use echelon_core_model::store::{Answer, OpResult};
+use echelon_core_model::store::{Answer, Op, OpResult, Refusal};
 use echelon_core_model::{Epoch, Generation, InstanceRange, JobId, Timestamp};
 
 /// What an operation was asked for.
@@ -63,7 +63,7 @@ impl Shard {
             (Purpose::TakeEpoch(epoch), result) => self.on_taken(epoch, since, result),
             (Purpose::Commit(lane), OpResult::Committed) => {
                 self.storage_trouble = None;
-                self.journal.committed(lane, self.now);
+                self.on_committed(lane);
             }
             (Purpose::Logs, OpResult::Committed) => self.on_logs_stored(),
             (purpose, OpResult::Answer(answer)) => self.on_answer(purpose, since, answer),
@@ -82,6 +82,22 @@ impl Shard {
             (purpose, OpResult::Partial(answer, _)) => self.on_answer(purpose, since, answer),
             // An answer of another kind than was asked for proves nothing; a commit stays unknown until its lease ends.
             _ => {}
+        }
+    }
+
+    /// Storage never takes what was asked.
+    pub(crate) fn on_op_refused(&mut self, purpose: Purpose, op: Op, refusal: &Refusal) {
+        match (purpose, op) {
+            (Purpose::Commit(lane), Op::Commit(batch)) => self.on_commit_refused(lane, batch, refusal),
+            (Purpose::Logs, Op::Commit(batch)) => {
+                let rest = self.without_refused(batch, refusal);
+                match rest {
+                    Some(rest) if rest.writes.is_empty() => self.on_logs_stored(),
+                    Some(rest) => self.commit_as(Purpose::Logs, rest.writes),
+                    None => {}
+                }
+            }
+            (_, _) => self.step_down(format!("storage refuses {refusal}")),
         }
     }
 

@@ -94,6 +94,9 @@ impl Shard {
     /// Has what was noted given back as soon as everything written so far is durable.
     pub(crate) fn release_noted(&mut self) {
         for ((group, generation), numbers) in std::mem::take(&mut self.leaving) {
+            if self.is_group_refused(group) {
+                continue;
+            }
             let points = self.open_points();
             self.journal
                 .when_durable(points, Then::Release(group, generation, numbers));

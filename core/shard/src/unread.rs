@@ -8,7 +8,7 @@ use crate::group::{Group, ranges_at};
 use crate::purpose::Purpose;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::instance::Counts;
-use echelon_core_model::store::{OpFailure, OpId, OpResult, RowSubject, UnreadRow, Write};
+use echelon_core_model::store::{OpFailure, OpId, OpResult, RowSubject, TroubleKind, UnreadRow, Write};
 use echelon_core_model::{Generation, RangeSet, Reason, ReasonCode, RunState, Timestamp, Version};
 
 /// Rows that are remembered as told. Of more than these some are told again with each read.
@@ -53,10 +53,7 @@ impl Shard {
         if enough {
             return result;
         }
-        OpResult::Failed(OpFailure {
-            may_be_done: false,
-            why: first,
-        })
+        OpResult::Failed(OpFailure::not_done(TroubleKind::Schema, first))
     }
 
     /// Takes in what of a bucket cannot be understood: it is written back as it is before the bucket is sealed.

@@ -44,6 +44,11 @@ impl Group {
         hindrance: &Hindrance,
         now: Timestamp,
     ) -> Vec<(Reason, u64, Timestamp)> {
+        if let Some(refused) = &self.refused {
+            let startable = self.startable.get(&generation).map_or(0, RangeSet::count);
+            let n = startable.max(self.n_refused()).max(1);
+            return vec![(refused.reason.clone(), n, refused.since)];
+        }
         let here = |n: &&InstanceNumber| self.range_of(**n).is_some_and(|r| r.generation == generation);
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let ready = count(self.ready.iter().filter(here).count());

@@ -44,10 +44,7 @@ impl ModelStore {
                 self.writes += 1;
                 match self.owned.commit(batch) {
                     Ok(()) => OpResult::Committed,
-                    Err(why) => OpResult::Failed(OpFailure {
-                        may_be_done: false,
-                        why,
-                    }),
+                    Err(why) => OpResult::Failed(OpFailure::Refused(why)),
                 }
             }
         }
@@ -280,7 +277,7 @@ mod tests {
     fn nobody_writes_what_another_owns() {
         let mut store = ModelStore::new();
         let result = shard_commit(&mut store, (1, 1), vec![Write::RemoveProgress(job_id(1))]);
-        assert!(matches!(result, OpResult::Failed(f) if !f.may_be_done));
+        assert!(matches!(result, OpResult::Failed(f) if !f.may_be_done()));
     }
 
     #[test]

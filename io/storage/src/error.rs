@@ -2,7 +2,9 @@
 
 use crate::layout::Table;
 use echelon_core_model::Epoch;
-use echelon_core_model::store::{RowSubject, Stamp, UnreadRow};
+use echelon_core_model::store::{
+    OpFailure, Refusal, RefusedRow, RowSubject, Stamp, Trouble, TroubleKind, UnreadRow,
+};
 use echelon_proto::convert::{FieldError, FieldProblem};
 use std::error::Error;
 use thiserror::Error;
@@ -11,13 +13,8 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The caller asked for what no storage takes. Nothing was done; asking again is of no use.
-    #[error("{what} was refused: {why}")]
-    Refused {
-        /// What was asked.
-        what: String,
-        /// Why not, and what would be right.
-        why: String,
-    },
+    #[error("storage refuses {0}")]
+    Refused(Refusal),
     /// A row is there but cannot be understood. Nothing may be concluded from it.
     #[error("{0} Nothing is decided on it")]
     Unread(Box<UnreadRow>),
@@ -51,6 +48,8 @@ pub enum StoreError {
         what: String,
         /// Whether it may have taken effect, or may still.
         may_be_done: bool,
+        /// What is wrong with the storage.
+        kind: TroubleKind,
         /// Why.
         #[source]
         source: Box<dyn Error + Send + Sync>,
@@ -83,30 +82,41 @@ pub(crate) fn stored_stamp(partition: u16, epoch: i64, sequence: i64) -> Result<
 }
 
 impl StoreError {
-    /// A refusal.
-    pub(crate) fn refused(what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self::Refused {
-            what: what.into(),
-            why: why.into(),
-        }
+    /// A refusal of one row.
+    pub(crate) fn refused(row: RefusedRow) -> Self {
+        Self::Refused(Refusal { rows: vec![row] })
     }
 
     /// A failure after which nothing was done.
     pub(crate) fn undone(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::failed(what.into(), false, source.into())
+    }
+
+    /// A failure after which it is not known what was done.
+    pub(crate) fn unknown(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::failed(what.into(), true, source.into())
+    }
+
+    fn failed(what: String, may_be_done: bool, source: Box<dyn Error + Send + Sync>) -> Self {
+        let kind = if is_full(&*source) {
+            TroubleKind::Full
+        } else {
+            TroubleKind::NoAnswer
+        };
         Self::Unavailable {
-            what: what.into(),
-            may_be_done: false,
-            source: source.into(),
+            what,
+            may_be_done,
+            kind,
+            source,
         }
     }
 
-    /// A failure after which nobody knows.
-    pub(crate) fn unknown(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Unavailable {
-            what: what.into(),
-            may_be_done: true,
-            source: source.into(),
+    /// The same failure of another kind, where the backend knows better.
+    pub(crate) fn of_kind(mut self, better: TroubleKind) -> Self {
+        if let Self::Unavailable { kind, .. } = &mut self {
+            *kind = better;
         }
+        self
     }
 
     /// Whether the operation may have taken effect, or may still.
@@ -127,6 +137,23 @@ impl StoreError {
         matches!(self, Self::Unavailable { .. } | Self::Level { found: 0, .. })
     }
 
+    /// What a driver is told.
+    #[must_use]
+    pub fn into_failure(self) -> OpFailure {
+        let text = self.chain();
+        match self {
+            Self::Refused(refusal) => OpFailure::Refused(refusal),
+            Self::Unavailable {
+                may_be_done: true,
+                kind,
+                ..
+            } => OpFailure::Unknown(Trouble { kind, text }),
+            Self::Unavailable { kind, .. } => OpFailure::not_done(kind, text),
+            Self::Unread(_) | Self::Level { .. } => OpFailure::not_done(TroubleKind::Schema, text),
+            Self::Url { .. } => OpFailure::not_done(TroubleKind::CutOff, text),
+        }
+    }
+
     /// The whole chain of causes in one line.
     #[must_use]
     pub fn chain(&self) -> String {
@@ -138,5 +165,49 @@ impl StoreError {
             cause = inner.source();
         }
         text
+    }
+}
+
+/// Whether a disk without room is behind an error.
+fn is_full(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        let full = |e: &std::io::Error| {
+            matches!(
+                e.kind(),
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+            )
+        };
+        if io.is_some_and(full) {
+            return true;
+        }
+        if let Some(redb::Error::Io(io)) = error.downcast_ref()
+            && full(io)
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_apart() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let kind = |error: StoreError| match error.into_failure() {
+            OpFailure::NotDone(trouble) | OpFailure::Unknown(trouble) => trouble.kind,
+            OpFailure::Refused(refusal) => panic!("{refusal}"),
+        };
+        assert_eq!(kind(StoreError::undone("x", full())), TroubleKind::Full);
+        assert_eq!(
+            kind(StoreError::unknown("x", redb::Error::Io(full()))),
+            TroubleKind::Full
+        );
+        assert_eq!(kind(StoreError::unknown("x", "late")), TroubleKind::NoAnswer);
     }
 }

@@ -195,7 +195,7 @@ mod tests {
                 panic!("operation {n} met no fault")
             };
             assert_eq!(
-                (failure.may_be_done, there(&store, n).await),
+                (failure.may_be_done(), there(&store, n).await),
                 (may_be_done, may_be_done)
             );
         }

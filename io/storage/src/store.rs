@@ -2,9 +2,7 @@
 
 use crate::{Durability, Status, StoreError};
 use async_trait::async_trait;
-use echelon_core_model::store::{
-    Batch, Consistency, Decided, Decision, Op, OpFailure, OpResult, Query, Reading,
-};
+use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Op, OpResult, Query, Reading};
 
 /// A storage. Every backend promises:
 /// - A decision is a compare-and-set. It is idempotent by content: if what it would write is there, the answer is
@@ -17,7 +15,7 @@ use echelon_core_model::store::{
 /// - Writes of a batch that share a partition become visible together (in Cassandra, above 1 MiB: piece by piece, in
 ///   their order). Of two writes of one batch to one row the last counts.
 /// - What was answered is durable, and seen by every later read; a decided fact by every later read at `Serial`.
-/// - What is refused (too large, not the owner's, out of range) has no effect and says why.
+/// - What is refused (too large, not the owner's, out of range) has no effect. The refusal names every such row and says why.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Reads facts. Of several rows those that cannot be understood are named beside the others.
@@ -62,10 +60,7 @@ pub trait Store: Send + Sync {
         };
         done.unwrap_or_else(|error| match error {
             StoreError::Unread(row) => OpResult::Unread(row),
-            error => OpResult::Failed(OpFailure {
-                may_be_done: error.may_be_done(),
-                why: error.chain(),
-            }),
+            error => OpResult::Failed(error.into_failure()),
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::logs::is_about_logs;
 use crate::process::Who;
 use crate::world::{Item, World};
 use echelon_core_model::Span;
-use echelon_core_model::store::{Decision, Op, OpFailure, OpId, OpResult, Query};
+use echelon_core_model::store::{Decision, Op, OpFailure, OpId, OpResult, Query, TroubleKind};
 
 /// Who asked: a process, or a user's gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,8 @@ enum Luck {
     AnswerLost,
     /// The caller hears of a time-out; it takes effect later.
     Late(Span),
-    /// It is refused: surely not done.
-    Refused,
+    /// It fails and is surely not done.
+    NotDone,
 }
 
 const QUICK: (Span, Span) = (Span::millis(1), Span::millis(15));
@@ -66,7 +66,7 @@ impl World {
                 self.fail(asker, id, (true, of_logs));
             }
             Luck::Lost => self.fail(asker, id, (true, of_logs)),
-            Luck::Refused => self.fail(asker, id, (false, of_logs)),
+            Luck::NotDone => self.fail(asker, id, (false, of_logs)),
             Luck::Late(by) => {
                 self.queue.plan(
                     at.plus(by),
@@ -123,16 +123,17 @@ impl World {
         match losses.below(4) {
             0 => Luck::Lost,
             1 => Luck::AnswerLost,
-            2 => Luck::Refused,
+            2 => Luck::NotDone,
             _ => Luck::Late(losses.span(Span::seconds(1), Span::seconds(20))),
         }
     }
 
     fn fail(&mut self, asker: Asker, id: OpId, (may_be_done, of_logs): (bool, bool)) {
         let timeout = self.delays(of_logs).span(Span::millis(100), Span::seconds(2));
-        let result = OpResult::Failed(OpFailure {
-            may_be_done,
-            why: "simulated".to_owned(),
+        let result = OpResult::Failed(if may_be_done {
+            OpFailure::unknown("simulated")
+        } else {
+            OpFailure::not_done(TroubleKind::NoAnswer, "simulated")
         });
         self.queue
             .plan(self.now.plus(timeout), Item::Answer { asker, id, result });

@@ -203,6 +203,10 @@ reason_codes! {
     KillsOff = 78,
     /// What is stored of it cannot be understood by this build: it is set aside.
     RowUnread = 79,
+    /// Storage refuses a row of its group for good.
+    RowRefused = 80,
+    /// Several reasons that are not told one by one.
+    OtherReasons = 81,
     /// The pool's revocable work has all that it may have of what hosts lend.
     PoolRevocableLimit = 90,
     /// Its pool is entitled to room for it; those who have the cluster have no more than their own.
@@ -294,7 +298,7 @@ impl ReasonCode {
     pub const fn withholds(self) -> bool {
         matches!(
             self,
-            Self::MassLoss | Self::KillsOff | Self::CrashLooping | Self::RowUnread
+            Self::MassLoss | Self::KillsOff | Self::RowRefused | Self::CrashLooping | Self::RowUnread
         )
     }
 

@@ -70,6 +70,10 @@ impl ReasonCode {
                 "was lost with many others at once; it is replaced when an operator accepts the loss, unless it comes back"
             }
             Self::FrameworkRemoved => "Mesos has removed our framework, and its tasks with it",
+            Self::OtherReasons => "other reasons, each of fewer instances",
+            Self::RowRefused => {
+                "storage refuses a row of its group for good; nothing of the group is started, replaced or moved"
+            }
             Self::KillsOff => "is to end, and lives on while an operator has switched kills off",
             _ => self.of_rollouts(),
         }

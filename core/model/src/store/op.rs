@@ -1,6 +1,8 @@
 //! What may be asked of storage - reads, decisions and commits - and what became of it.
 
-use super::{Event, EventCursor, Leadership, NameHolder, PlannedRequest, Role, ShardRow, Stamp, UnreadRow};
+use super::{
+    Event, EventCursor, Leadership, NameHolder, OpFailure, PlannedRequest, Role, ShardRow, Stamp, UnreadRow,
+};
 use crate::assignment::Assignment;
 use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};
 use crate::control::Control;
@@ -338,15 +340,6 @@ pub enum OpResult {
     Decided(Decided),
     /// Of a commit: durable.
     Committed,
-    /// Nobody knows, or it was not done. The driver decides when to repeat it, unchanged.
+    /// It has no result, and the failure says what may be concluded.
     Failed(OpFailure),
-}
-
-/// Why an operation has no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpFailure {
-    /// Whether it may have taken effect, or may still.
-    pub may_be_done: bool,
-    /// What was tried and what went wrong, for people.
-    pub why: String,
 }

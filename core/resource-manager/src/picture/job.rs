@@ -4,6 +4,7 @@ use super::{SliceKey, slices_of};
 use crate::after::Release;
 use crate::event::LinkId;
 use crate::known::{KnownHead, KnownProgress};
+use crate::refusals::RefusedAssignment;
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobSpec;
@@ -66,6 +67,8 @@ pub struct JobView {
     pub tombstone: bool,
     /// An unexplained absence of the head was told.
     pub alarmed: bool,
+    /// Storage has refused an assignment of it.
+    pub refused: Option<Box<RefusedAssignment>>,
 }
 
 impl JobView {
@@ -94,6 +97,7 @@ impl JobView {
             release: Release::Held,
             tombstone: false,
             alarmed: false,
+            refused: None,
         }
     }
 
@@ -102,6 +106,13 @@ impl JobView {
     pub fn newest_version(&self) -> Version {
         let heads = self.head.iter().chain(self.next_head.as_deref());
         heads.map(|h| h.version).max().unwrap_or_default()
+    }
+
+    /// Whether nothing of it is assigned or moved, because storage refused that and its head is still the same.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        let head = self.newest_version();
+        self.refused.as_ref().is_some_and(|r| r.head == head)
     }
 
     /// What the user wants.

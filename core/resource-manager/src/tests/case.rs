@@ -14,7 +14,10 @@ use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
 use echelon_core_model::rollout::RolloutState;
 use echelon_core_model::schedule::ScheduleState;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::store::{Answer, Batch, Decision, Op, OpId, OpResult, Query, Role, Stamp, Write};
+use echelon_core_model::store::{
+    Answer, Batch, Decision, Op, OpFailure, OpId, OpResult, Query, Refusal, RefusedRow, RefusedWhy, Role,
+    Stamp, Write,
+};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
 use echelon_core_pools::Held;
 use echelon_core_testkit::build::{JobBuilder, shape};
@@ -45,6 +48,8 @@ pub struct Case {
     pub reserved: BTreeMap<String, u64>,
     /// Limits of `max_unavailable` that are not 1.
     pub most_unavailable: BTreeMap<JobId, u32>,
+    /// Which rows of an operation storage refuses for good, by place.
+    pub refuses: Option<Box<dyn Fn(&Op) -> Vec<usize>>>,
     /// Every range that was ever stored.
     stored: Vec<(JobId, AssignedRange)>,
     /// Ways of jobs and rollouts from one state to another, as they were stored.
@@ -76,6 +81,7 @@ impl Case {
             limits: BTreeMap::new(),
             reserved: BTreeMap::new(),
             most_unavailable: BTreeMap::new(),
+            refuses: None,
             stored: Vec::new(),
             job_ways: BTreeSet::new(),
             rollout_ways: BTreeSet::new(),
@@ -388,7 +394,12 @@ impl Case {
                     Some(kept) => kept.push((id, op)),
                     None => {
                         self.remember(&op);
-                        let result = self.store.perform(op);
+                        let refused = self.refuses.as_ref().map(|r| r(&op)).unwrap_or_default();
+                        let result = if refused.is_empty() {
+                            self.store.perform(op)
+                        } else {
+                            refusal(refused)
+                        };
                         self.events.push_back(Event::Storage(id, result));
                     }
                 }
@@ -587,6 +598,19 @@ impl Case {
             }));
         }
     }
+}
+
+/// What storage says of the rows that it refuses.
+fn refusal(places: Vec<usize>) -> OpResult {
+    let rows = places.into_iter().map(|place| RefusedRow {
+        row: format!("row {place}"),
+        place: Some(place),
+        why: RefusedWhy::TooLarge {
+            bytes: 70_000,
+            limit: 65_536,
+        },
+    });
+    OpResult::Failed(OpFailure::Refused(Refusal { rows: rows.collect() }))
 }
 
 /// A batch job of one-core instances.

@@ -125,10 +125,7 @@ fn perform(case: &mut Case, jobs: &[JobId], act: &Act) {
             let at = case.events.iter().position(|e| matches!(e, Event::Storage(..)));
             if let Some(Event::Storage(id, _)) = at.and_then(|i| case.events.remove(i)) {
                 // It was done, and nobody knows.
-                let failed = OpFailure {
-                    may_be_done: true,
-                    why: "no answer".to_owned(),
-                };
+                let failed = OpFailure::unknown("no answer");
                 case.events
                     .push_back(Event::Storage(id, OpResult::Failed(failed)));
             }

@@ -378,10 +378,7 @@ fn failed_operations_are_repeated_unchanged() {
     let Some(Effect::Storage(id, op)) = out.pop() else {
         panic!()
     };
-    let failed = OpResult::Failed(OpFailure {
-        may_be_done: true,
-        why: "timed out".to_owned(),
-    });
+    let failed = OpResult::Failed(OpFailure::unknown("timed out"));
     rm.step(Event::Storage(id, failed), Timestamp(1001), &mut out);
     assert_eq!(out, [], "not at once");
     let wake = rm.next_wake().unwrap();

@@ -11,6 +11,7 @@ use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
     Answer, Consistency, Decision, Leadership, Op, OpFailure, OpId, OpResult, Query, Role, Stamp,
+    TroubleKind, Write,
 };
 use echelon_core_model::time::Span;
 use echelon_core_model::{
@@ -37,6 +38,8 @@ pub enum Storage {
     Fails,
     /// Everything is done, and the answer says that it failed.
     DoesAndFails,
+    /// Nothing is done, for one reason.
+    Troubled(TroubleKind),
 }
 
 pub struct World {
@@ -44,6 +47,8 @@ pub struct World {
     pub store: ModelStore,
     pub cluster: Cluster,
     pub storage: Storage,
+    /// Writes that are refused for good.
+    pub refuses: Option<Box<dyn Fn(&Write) -> bool>>,
     /// Reads of this bucket stall.
     pub slow_bucket: Option<u16>,
     /// Reads of the switches stall.
@@ -147,6 +152,7 @@ impl World {
             store: ModelStore::new(),
             cluster: Cluster::of(3, shape(4, 4096)),
             storage: Storage::Works,
+            refuses: None,
             slow_bucket: None,
             slow_control: false,
             slow_specs: false,
@@ -529,17 +535,20 @@ impl World {
             self.stalled.push_back((id, op));
             return;
         }
-        let failed = |may_be_done| {
-            OpResult::Failed(OpFailure {
-                may_be_done,
-                why: "test".to_owned(),
-            })
+        let refused: Vec<usize> = match (&self.refuses, &op) {
+            (Some(refuses), Op::Commit(batch)) => {
+                let at = batch.writes.iter().enumerate().filter(|(_, w)| refuses(w));
+                at.map(|(place, _)| place).collect()
+            }
+            _ => Vec::new(),
         };
         let result = match self.storage {
-            Storage::Fails => failed(false),
+            Storage::Troubled(kind) => crate::refused::trouble(kind),
+            _ if !refused.is_empty() => crate::refused::refusal(&refused),
+            Storage::Fails => OpResult::Failed(OpFailure::not_done(TroubleKind::NoAnswer, "test")),
             Storage::DoesAndFails => {
                 self.store.perform(op);
-                failed(true)
+                OpResult::Failed(OpFailure::unknown("test"))
             }
             _ => self.store.perform(op),
         };
@@ -575,7 +584,9 @@ impl World {
             }
             Call::Kill { task, .. } => {
                 let member: MemberId = task.parse().expect("a kill of what is not ours");
-                if let Some(run) = self.stored_run(&member.run) {
+                // Where a row is refused, the stored head that asks for the stop is the evidence.
+                let stopped = self.refuses.is_some() && self.goal().desired != Desired::Running;
+                if let Some(run) = self.stored_run(&member.run).filter(|_| !stopped) {
                     assert_eq!(run.state, RunState::Stopping, "KILL before the wish is stored");
                 }
             }

@@ -7,7 +7,8 @@ use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
 use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::store::{
-    Answer, Batch, Event, EventCursor, Query, Role, RowSubject, ShardRow, UnreadRow, Write,
+    Answer, Batch, Event, EventCursor, Query, Refusal, RefusedRow, RefusedWhy, Role, RowSubject, ShardRow,
+    UnreadRow, Write,
 };
 use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId};
 use std::collections::BTreeMap;
@@ -193,10 +194,16 @@ impl OwnedTables {
 
     /// # Errors
     /// When the owner does not own what it writes; nothing is written then.
-    pub fn commit(&mut self, batch: Batch) -> Result<(), String> {
+    pub fn commit(&mut self, batch: Batch) -> Result<(), Refusal> {
         let Batch { owner, stamp, writes } = batch;
         if let Some(wrong) = writes.iter().find(|w| !may_write(&owner, w)) {
-            return Err(format!("{owner:?} does not own what it would write: {wrong:?}"));
+            let why = format!("{owner:?} does not own what it would write: {wrong:?}");
+            let row = RefusedRow {
+                row: "a row".to_owned(),
+                place: writes.iter().position(|w| !may_write(&owner, w)),
+                why: RefusedWhy::NotOwner(why),
+            };
+            return Err(Refusal { rows: vec![row] });
         }
         let hides = stamp.hides();
         let stamp = stamp.packed();

@@ -37,7 +37,9 @@ pub(super) async fn commit(client: &Client, batch: &Batch) -> Result<(), StoreEr
     let done: Result<Vec<()>, StoreError> = stream::iter(parts).buffer_unordered(AT_ONCE).try_collect().await;
     done.map(drop).map_err(|error| match error {
         // Other parts may be there.
-        StoreError::Unavailable { what, source, .. } => StoreError::unknown(what, source),
+        StoreError::Unavailable {
+            what, kind, source, ..
+        } => StoreError::unknown(what, source).of_kind(kind),
         other => other,
     })
 }
@@ -115,7 +117,7 @@ mod tests {
         fn pieces_are_small_and_lose_nothing(sizes in proptest::collection::vec(0usize..500_000, 0..30)) {
             let rows: Vec<RowWrite> = sizes
                 .iter()
-                .map(|n| RowWrite { at: RowKey::new(Table::Hosts, []), becomes: Becomes::Value(vec![0; *n]) })
+                .map(|n| RowWrite { at: RowKey::new(Table::Hosts, []), place: 0, becomes: Becomes::Value(vec![0; *n]) })
                 .collect();
             let pieces = pieces(&rows);
             let sum = |piece: &[RowWrite]| piece.iter().map(|r| r.bytes() + ROW_BYTES).sum::<usize>();

@@ -8,7 +8,7 @@ use crate::StoreError;
 use crate::layout::{Change, Plan, Verdict, judge, number};
 use crate::read::present;
 use crate::rows::{Row, RowKey, Rows, Scan};
-use echelon_core_model::store::{Consistency, Decided, Decision};
+use echelon_core_model::store::{Consistency, Decided, Decision, RefusedRow, RefusedWhy};
 use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::value::{CqlValue, Row as CqlRow};
@@ -94,7 +94,11 @@ async fn set(client: &Client, change: &Change) -> Result<bool, StoreError> {
         }
         (None, None, _) | (_, Some(_), None) => {
             let why = format!("table {} has no guard to compare", table.name());
-            return Err(StoreError::refused("a decision", why));
+            return Err(StoreError::refused(RefusedRow {
+                row: "a decision".to_owned(),
+                place: None,
+                why: RefusedWhy::OutOfRange(why),
+            }));
         }
     };
     transaction(client, &text, values).await

@@ -2,6 +2,7 @@
 
 use super::url::Place;
 use crate::{LEVEL, StoreError};
+use echelon_core_model::store::TroubleKind;
 use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
 
 /// What was tried.
@@ -32,10 +33,30 @@ pub(super) fn preparing(place: &Place, text: &str, error: PrepareError) -> Store
 /// A statement failed.
 pub(super) fn executing(attempt: Attempt, text: &str, error: ExecutionError) -> StoreError {
     let what = format!("`{}`", text.replace("{ks}.", ""));
-    if attempt == Attempt::Read || never_sent(&error) {
+    let kind = kind(&error);
+    let failed = if attempt == Attempt::Read || never_sent(&error) {
         StoreError::undone(what, error)
     } else {
         StoreError::unknown(what, error)
+    };
+    failed.of_kind(kind)
+}
+
+/// What is wrong, as far as the error tells.
+const fn kind(error: &ExecutionError) -> TroubleKind {
+    match error {
+        ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => TroubleKind::CutOff,
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Overloaded, _)) => {
+            TroubleKind::Overloaded
+        }
+        ExecutionError::LastAttemptError(RequestAttemptError::UnableToAllocStreamId) => {
+            TroubleKind::Overloaded
+        }
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+            DbError::SyntaxError | DbError::Invalid,
+            _,
+        )) => TroubleKind::Schema,
+        _ => TroubleKind::NoAnswer,
     }
 }
 

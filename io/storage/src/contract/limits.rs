@@ -6,7 +6,9 @@ use super::{Case, batch};
 use crate::StoreError;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::job::JobState;
-use echelon_core_model::store::{Answer, Batch, Decision, Leadership, Query, Role, Stamp, Write};
+use echelon_core_model::store::{
+    Answer, Batch, Decision, Leadership, Op, OpFailure, OpResult, Query, RefusedWhy, Role, Stamp, Write,
+};
 use echelon_core_model::{ClusterId, Epoch, Timestamp, Version};
 
 async fn refuses(case: &Case, decision: Decision) {
@@ -25,7 +27,7 @@ fn check(told: Result<(), StoreError>, what: &str) {
         Ok(()) => panic!("{what} was not refused"),
         Err(error) => {
             assert!(
-                matches!(error, StoreError::Refused { .. }),
+                matches!(error, StoreError::Refused(_)),
                 "{what}: {}",
                 error.chain()
             );
@@ -88,6 +90,59 @@ pub async fn what_is_too_large_is_refused(case: &Case) {
     refuses(case, Decision::PutPools { tree, expected }).await;
     let huge = vec![Write::Block(block(job(1), 0, &"h".repeat(300 * 1024)))];
     refuses_batch(case, batch(&shard("c1"), (1, 1), huge)).await;
+}
+
+/// A refusal names every row that is refused, its place in what was asked, its bytes and the limit; and nothing of it is done.
+pub async fn a_refusal_names_every_row_that_is_refused(case: &Case) {
+    let large = |n: u64| Write::Block(block(job(n), 0, &"h".repeat(600 * 1024)));
+    let good = |n: u64| Write::Block(block(job(n), 0, "h"));
+    let asked = batch(&shard("c1"), (1, 1), vec![good(1), large(2), good(3), large(4)]);
+    let OpResult::Failed(OpFailure::Refused(refusal)) = case.store.perform(Op::Commit(asked)).await else {
+        panic!("two blocks are too large")
+    };
+    let places: Vec<_> = refusal.rows.iter().map(|r| r.place).collect();
+    assert_eq!(places, [Some(1), Some(3)]);
+    for row in &refusal.rows {
+        assert!(row.row.contains("instances"), "{row}");
+        let RefusedWhy::TooLarge { bytes, limit } = row.why else {
+            panic!("{row}")
+        };
+        assert!(bytes > 600 * 1024 && limit == 512 * 1024, "{row}");
+    }
+    let there = case.read(super::blocks::group_blocks("c1", job(1), 0..=0)).await;
+    assert_eq!(
+        there,
+        Answer::Blocks(Vec::new(), Vec::new()),
+        "all of it or nothing"
+    );
+
+    let partition = 5;
+    let raise = Decision::RaisePartition {
+        partition,
+        epoch: Epoch(1),
+        expected: Epoch(0),
+    };
+    case.decides(raise).await;
+    let jobs = jobs_of_partition(partition, 3);
+    let put = [10, 70 * 1024, 10]
+        .iter()
+        .zip(&jobs)
+        .map(|(bytes, job)| assignment(*job, &"c".repeat(*bytes)))
+        .collect();
+    let decision = Decision::PutAssignments {
+        partition,
+        stamp: Stamp {
+            epoch: Epoch(1),
+            sequence: 1,
+        },
+        put,
+        remove: Vec::new(),
+    };
+    let OpResult::Failed(OpFailure::Refused(refusal)) = case.store.perform(Op::Decide(decision)).await else {
+        panic!("an assignment is too large")
+    };
+    let places: Vec<_> = refusal.rows.iter().map(|r| r.place).collect();
+    assert_eq!(places, [Some(1)], "{refusal}");
 }
 
 /// A leader's batch holds its own facts alone.

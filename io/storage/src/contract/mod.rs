@@ -182,6 +182,7 @@ macro_rules! storage_contract {
             logs_that_are_taken_out_are_gone
             logs_have_one_owner_and_a_bound
             what_is_too_large_is_refused
+            a_refusal_names_every_row_that_is_refused
             what_is_not_the_owners_is_refused
             numbers_out_of_range_are_refused
             a_lost_answer_is_settled_by_the_same_decision

@@ -8,21 +8,42 @@ use crate::StoreError;
 use echelon_core_model::Epoch;
 use echelon_core_model::bucket::{BLOCK_BUCKETS, assignment_partition};
 use echelon_core_model::spec::MAX_SPEC_BYTES;
-use echelon_core_model::store::{Batch, Decision, Role, Write};
+use echelon_core_model::store::{Batch, Decision, Refusal, RefusedRow, RefusedWhy, Role, Write};
 use std::collections::BTreeSet;
 
 fn ensure(good: bool, what: &str, why: impl FnOnce() -> String) -> Result<(), StoreError> {
     if good {
         Ok(())
     } else {
-        Err(StoreError::refused(what, why()))
+        Err(StoreError::refused(RefusedRow {
+            row: what.to_owned(),
+            place: None,
+            why: RefusedWhy::OutOfRange(why()),
+        }))
     }
 }
 
-fn size(what: &str, bytes: usize, limit: usize) -> Result<(), StoreError> {
-    ensure(bytes <= limit, what, || {
-        format!("it has {bytes} bytes and may have {limit}; make it smaller or split it")
+/// The refusal of a row that is too large.
+fn too_large(
+    row: impl FnOnce() -> String,
+    place: Option<usize>,
+    bytes: usize,
+    limit: usize,
+) -> Option<RefusedRow> {
+    (bytes > limit).then(|| RefusedRow {
+        row: row(),
+        place,
+        why: RefusedWhy::TooLarge { bytes, limit },
     })
+}
+
+/// Refuses all of it for the rows that are refused.
+fn none_of(rows: Vec<RefusedRow>) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        Ok(())
+    } else {
+        Err(StoreError::Refused(Refusal { rows }))
+    }
 }
 
 fn grows(what: &str, next: u64, expected: u64) -> Result<(), StoreError> {
@@ -48,19 +69,33 @@ pub(crate) fn check_decision(decision: &Decision) -> Result<Plan, StoreError> {
                 _ => DECIDED_BYTES,
             };
             let bytes = change.to.as_ref().map_or(0, |(_, value)| value.len());
-            size(kind(decision), bytes, limit)?;
+            none_of(
+                too_large(|| kind(decision).to_owned(), None, bytes, limit)
+                    .into_iter()
+                    .collect(),
+            )?;
         }
         Plan::Pools { tree, .. } => {
             let bytes = tree.to.as_ref().map_or(0, |(_, value)| value.len());
-            size("the pool tree", bytes, BATCH_BYTES)?;
+            none_of(
+                too_large(|| kind(decision).to_owned(), None, bytes, BATCH_BYTES)
+                    .into_iter()
+                    .collect(),
+            )?;
         }
         Plan::Raise { .. } => {}
         Plan::Assign { put, remove, .. } => {
-            for (at, value) in put {
-                size(&format!("assignment {at}"), value.len(), ASSIGNMENT_BYTES)?;
-            }
+            let large = put.iter().enumerate().filter_map(|(place, (at, value))| {
+                let row = || format!("assignment {at}");
+                too_large(row, Some(place), value.len(), ASSIGNMENT_BYTES)
+            });
+            none_of(large.collect())?;
             let sum = put.iter().map(|(_, v)| v.len() + 64).sum::<usize>() + remove.len() * 64;
-            size("a batch of assignments", sum, BATCH_BYTES)?;
+            none_of(
+                too_large(|| kind(decision).to_owned(), None, sum, BATCH_BYTES)
+                    .into_iter()
+                    .collect(),
+            )?;
         }
     }
     Ok(plan)
@@ -136,10 +171,15 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
             stamp.sequence
         )
     })?;
-    for write in writes {
-        ensure(owns(owner, write), WHAT, || {
-            format!("{owner:?} does not own what it would write: {}", named(write))
-        })?;
+    for (place, write) in writes.iter().enumerate() {
+        if !owns(owner, write) {
+            let why = format!("{owner:?} does not own what it would write: {}", named(write));
+            return Err(StoreError::refused(RefusedRow {
+                row: WHAT.to_owned(),
+                place: Some(place),
+                why: RefusedWhy::NotOwner(why),
+            }));
+        }
         if let Write::Seal(bucket) = write {
             ensure(*bucket < BLOCK_BUCKETS, WHAT, || {
                 format!("bucket {bucket} is not below {BLOCK_BUCKETS}")
@@ -149,14 +189,11 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
     let rows = row_writes(batch);
     let raw = writes.iter().any(|w| matches!(w, Write::Raw(..)));
     let limit = if raw { RAW_BYTES } else { OWNED_BYTES };
-    for row in &rows {
-        let bytes = row.bytes();
-        size(
-            &format!("row {} of table {}", row.at, row.at.table.name()),
-            bytes,
-            limit,
-        )?;
-    }
+    let large = rows.iter().filter_map(|row| {
+        let name = || format!("row {} of table {}", row.at, row.at.table.name());
+        too_large(name, Some(row.place), row.bytes(), limit)
+    });
+    none_of(large.collect())?;
     Ok(rows)
 }
 

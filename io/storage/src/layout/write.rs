@@ -23,6 +23,8 @@ pub(crate) enum Becomes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowWrite {
     pub at: RowKey,
+    /// Which write of the batch asks for it.
+    pub place: usize,
     pub becomes: Becomes,
 }
 
@@ -69,12 +71,13 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
     let put = |at, value| {
         Some(RowWrite {
             at,
+            place,
             becomes: Becomes::Value(value),
         })
     };
     let delete = |at| {
         let becomes = Becomes::Nothing;
-        Some(RowWrite { at, becomes })
+        Some(RowWrite { at, place, becomes })
     };
     match (write, &batch.owner) {
         (Write::Progress(progress), _) => put(keys::progress(progress.job), encode(progress)),
@@ -82,12 +85,12 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
         (Write::ClusterState(state), _) => put(keys::cluster_state(&state.cluster), encode(state)),
         (Write::Heartbeat(heartbeat), _) => put(keys::heartbeat(&heartbeat.cluster), encode(heartbeat)),
         (Write::Event(event), _) => put(event_key(batch, place, event), encode(event)),
-        (write, Role::Shard(cluster)) => shard_row(cluster, write),
+        (write, Role::Shard(cluster)) => shard_row(cluster, place, write),
         (_, Role::ResourceManager) => None,
     }
 }
 
-fn shard_row(cluster: &ClusterId, write: &Write) -> Option<RowWrite> {
+fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrite> {
     use Becomes::{Nothing, Sealed, Value};
     let (at, becomes) = match write {
         Write::Shard(row) => (keys::shard(cluster), Value(encode(row))),
@@ -109,7 +112,7 @@ fn shard_row(cluster: &ClusterId, write: &Write) -> Option<RowWrite> {
         | Write::Heartbeat(_)
         | Write::Event(_) => return None,
     };
-    Some(RowWrite { at, becomes })
+    Some(RowWrite { at, place, becomes })
 }
 
 fn event_key(batch: &Batch, place: usize, event: &Event) -> RowKey {

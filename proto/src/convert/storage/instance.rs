@@ -1,9 +1,8 @@
-//! Blocks of instances. Hosts' ids and names repeat within a block, so records hold indexes into
-//! the block's two lists, in order of first use: the same block has the same bytes.
+//! Blocks of instances. Ids and names of hosts, and names of ports and sidecars, repeat within a block, so records hold indexes
+//! into the block's lists, in order of first use: the same block has the same bytes.
 
 use crate::convert::fields::{
-    WireEnum as _, group, job_bytes, job_id, list, messages, moment, optional, required, run_state,
-    wire_enum, word,
+    WireEnum as _, group, job_bytes, job_id, moment, optional, required, run_state, wire_enum, word,
 };
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
@@ -36,62 +35,6 @@ impl Wire for Stopping {
             reason: required("reason", message.reason)?,
             grace: Span(message.grace_ms),
             since: Timestamp(message.since_ms),
-        })
-    }
-}
-
-impl Wire for Port {
-    type Message = wire::Port;
-
-    fn to_wire(&self) -> Self::Message {
-        let Self { name, number } = self;
-        wire::Port {
-            name: name.clone(),
-            number: (*number).into(),
-        }
-    }
-
-    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let wrong = |_| {
-            let problem = FieldProblem::OutOfRange {
-                number: message.number.into(),
-                first: 0,
-                last: u16::MAX.into(),
-            };
-            FieldError::new("number", problem)
-        };
-        Ok(Self {
-            number: message.number.try_into().map_err(wrong)?,
-            name: message.name,
-        })
-    }
-}
-
-impl Wire for Member {
-    type Message = wire::Member;
-
-    fn to_wire(&self) -> Self::Message {
-        let Self {
-            sidecar,
-            state,
-            exit_code,
-            healthy,
-        } = self;
-        wire::Member {
-            sidecar: sidecar.as_ref().map(ToString::to_string).unwrap_or_default(),
-            state: state.number().into(),
-            exit_code: *exit_code,
-            healthy: *healthy,
-        }
-    }
-
-    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let name = message.sidecar;
-        Ok(Self {
-            sidecar: (!name.is_empty()).then(|| SidecarName::new(name)),
-            state: run_state("state", message.state)?,
-            exit_code: message.exit_code,
-            healthy: message.healthy,
         })
     }
 }
@@ -142,12 +85,14 @@ impl<'a> Texts<'a> {
 }
 
 #[derive(Default)]
-struct HostsOut<'a> {
+struct BlockOut<'a> {
     ids: Texts<'a>,
+    hostnames: Texts<'a>,
+    /// Of ports and sidecars.
     names: Texts<'a>,
 }
 
-impl<'a> HostsOut<'a> {
+impl<'a> BlockOut<'a> {
     fn run(&mut self, run: &'a Run) -> wire::Run {
         let Run {
             generation,
@@ -182,7 +127,7 @@ impl<'a> HostsOut<'a> {
             since_ms: since.0,
             reason: Some(reason.to_wire()),
             host: self.ids.index(host.as_str()),
-            hostname: self.names.index(hostname),
+            hostname: self.hostnames.index(hostname),
             spec_version: *spec_version,
             restarts: *restarts,
             head_version: head_version.0,
@@ -191,16 +136,39 @@ impl<'a> HostsOut<'a> {
             ended_at_ms: ended_at.map(|t| t.0),
             exit_code: *exit_code,
             stopping: stopping.as_deref().map(Wire::to_wire),
-            ports: messages(ports),
+            ports: ports.iter().map(|p| self.port(p)).collect(),
             revocable: revocable.as_deref().map(Wire::to_wire),
             healthy: *healthy,
             ready: *ready,
-            members: messages(members),
+            members: members.iter().map(|m| self.member(m)).collect(),
             ending: ending.as_deref().map(Wire::to_wire),
             health: probes.health,
             readiness: probes.readiness,
             available_at_ms: available_at.map(|t| t.0),
             gang_try: *gang_try,
+        }
+    }
+
+    fn port(&mut self, port: &'a Port) -> wire::Port {
+        let Port { name, number } = port;
+        wire::Port {
+            name: self.names.index(name),
+            number: (*number).into(),
+        }
+    }
+
+    fn member(&mut self, member: &'a Member) -> wire::Member {
+        let Member {
+            sidecar,
+            state,
+            exit_code,
+            healthy,
+        } = member;
+        wire::Member {
+            sidecar: sidecar.as_ref().map(|name| self.names.index(name.as_str())),
+            state: state.number().into(),
+            exit_code: *exit_code,
+            healthy: *healthy,
         }
     }
 
@@ -215,7 +183,7 @@ impl<'a> HostsOut<'a> {
         wire::HeldVolume {
             id: id.to_string(),
             host: self.ids.index(host.as_str()),
-            hostname: self.names.index(hostname),
+            hostname: self.hostnames.index(hostname),
             size_mib: *size,
             used: *used,
         }
@@ -252,9 +220,10 @@ impl<'a> HostsOut<'a> {
     }
 }
 
-struct HostsIn {
+struct BlockIn {
     ids: Vec<HostId>,
-    names: Vec<Arc<str>>,
+    hostnames: Vec<Arc<str>>,
+    names: Vec<String>,
 }
 
 fn pick<T: Clone>(field: &str, list: &[T], index: u32) -> Result<T, FieldError> {
@@ -269,7 +238,19 @@ fn pick<T: Clone>(field: &str, list: &[T], index: u32) -> Result<T, FieldError> 
     })
 }
 
-impl HostsIn {
+/// Each item of a list; an error names the item.
+fn each<M, T>(
+    field: &str,
+    items: Vec<M>,
+    one: impl Fn(M) -> Result<T, FieldError>,
+) -> Result<Vec<T>, FieldError> {
+    let items = items.into_iter().enumerate();
+    items
+        .map(|(i, item)| one(item).map_err(|e| e.within_item(field, i)))
+        .collect()
+}
+
+impl BlockIn {
     fn run(&self, message: wire::Run) -> Result<Run, FieldError> {
         Ok(Run {
             generation: Generation(message.generation),
@@ -278,7 +259,7 @@ impl HostsIn {
             since: Timestamp(message.since_ms),
             reason: required("reason", message.reason)?,
             host: pick("host", &self.ids, message.host)?,
-            hostname: pick("hostname", &self.names, message.hostname)?,
+            hostname: pick("hostname", &self.hostnames, message.hostname)?,
             spec_version: message.spec_version,
             restarts: message.restarts,
             head_version: Version(message.head_version),
@@ -287,7 +268,7 @@ impl HostsIn {
             ended_at: moment(message.ended_at_ms),
             exit_code: message.exit_code,
             stopping: optional("stopping", message.stopping)?.map(Box::new),
-            ports: list("ports", message.ports)?.into(),
+            ports: each("ports", message.ports, |p| self.port(&p))?.into(),
             revocable: optional("revocable", message.revocable)?
                 .filter(|r: &Resources| !r.is_zero())
                 .map(Box::new),
@@ -298,9 +279,34 @@ impl HostsIn {
                 readiness: message.readiness,
             },
             available_at: moment(message.available_at_ms),
-            members: list("members", message.members)?.into(),
+            members: each("members", message.members, |m| self.member(&m))?.into(),
             ending: optional("ending", message.ending)?.map(Box::new),
             gang_try: message.gang_try,
+        })
+    }
+
+    fn port(&self, message: &wire::Port) -> Result<Port, FieldError> {
+        let wrong = |_| {
+            let problem = FieldProblem::OutOfRange {
+                number: message.number.into(),
+                first: 0,
+                last: u16::MAX.into(),
+            };
+            FieldError::new("number", problem)
+        };
+        Ok(Port {
+            number: message.number.try_into().map_err(wrong)?,
+            name: pick("name", &self.names, message.name)?,
+        })
+    }
+
+    fn member(&self, message: &wire::Member) -> Result<Member, FieldError> {
+        let name = message.sidecar.map(|i| pick("sidecar", &self.names, i));
+        Ok(Member {
+            sidecar: name.transpose()?.map(SidecarName::new),
+            state: run_state("state", message.state)?,
+            exit_code: message.exit_code,
+            healthy: message.healthy,
         })
     }
 
@@ -308,7 +314,7 @@ impl HostsIn {
         Ok(HeldVolume {
             id: VolumeId::new(message.id),
             host: pick("host", &self.ids, message.host)?,
-            hostname: pick("hostname", &self.names, message.hostname)?,
+            hostname: pick("hostname", &self.hostnames, message.hostname)?,
             size: message.size_mib,
             used: message.used,
         })
@@ -344,30 +350,32 @@ impl Wire for Block {
 
     fn to_wire(&self) -> Self::Message {
         let Self { key, instances } = self;
-        let mut hosts = HostsOut::default();
-        let instances = instances.iter().map(|(n, record)| hosts.record(*n, record));
+        let mut out = BlockOut::default();
+        let instances = instances.iter().map(|(n, record)| out.record(*n, record));
         let instances = instances.collect();
         wire::Block {
             job: job_bytes(key.job),
             group: key.group.to_string(),
             number: key.number,
-            host_ids: hosts.ids.list,
-            hostnames: hosts.names.list,
+            host_ids: out.ids.list,
+            hostnames: out.hostnames.list,
+            names: out.names.list,
             instances,
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let hosts = HostsIn {
+        let lists = BlockIn {
             ids: message.host_ids.iter().map(HostId::new).collect(),
-            names: message.hostnames.into_iter().map(Arc::from).collect(),
+            hostnames: message.hostnames.into_iter().map(Arc::from).collect(),
+            names: message.names,
         };
         let mut records = Vec::with_capacity(message.instances.len());
         for (i, record) in message.instances.into_iter().enumerate() {
             let number = InstanceNumber(record.number);
             records.push((
                 number,
-                hosts.record(record).map_err(|e| e.within_item("instances", i))?,
+                lists.record(record).map_err(|e| e.within_item("instances", i))?,
             ));
         }
         records.sort_by_key(|(number, _)| *number);

@@ -1,0 +1,106 @@
+//! Rows that storage refuses for good: their job is set aside, the others go on, and no leadership ends.
+
+use super::case::{Case, batch};
+use echelon_core_model::bucket::assignment_partition;
+use echelon_core_model::job::{Desired, JobState};
+use echelon_core_model::store::{Decision, Op, Write};
+use echelon_core_model::{JobId, ReasonCode, Span};
+
+/// Which rows of an operation are about a job, by place.
+fn rows_of(op: &Op, job: JobId) -> Vec<usize> {
+    match op {
+        Op::Decide(Decision::PutAssignments { put, .. }) => {
+            let rows = put.iter().enumerate().filter(|(_, a)| a.job == job);
+            rows.map(|(place, _)| place).collect()
+        }
+        Op::Commit(batch) => {
+            let rows = batch.writes.iter().enumerate();
+            rows.filter(|(_, w)| matches!(w, Write::Progress(p) if p.job == job))
+                .map(|(place, _)| place)
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A case with two jobs of one partition, of which the rows of the first that are chosen are refused.
+fn refusing(chosen: fn(&Op) -> bool) -> (Case, JobId, JobId) {
+    let mut case = Case::with(&[("a", 8)]);
+    let first = case.store_job(1, batch(3));
+    let partition = |n: u128| assignment_partition(JobId::new(case.born, n << 64));
+    let n = (2..10_000).find(|n| partition(*n) == assignment_partition(first));
+    let second = case.store_job(n.unwrap(), batch(3));
+    case.refuses = Some(Box::new(move |op| {
+        if chosen(op) {
+            rows_of(op, first)
+        } else {
+            Vec::new()
+        }
+    }));
+    case.hint(first);
+    case.hint(second);
+    case.run_for(Span::seconds(30));
+    (case, first, second)
+}
+
+#[test]
+fn a_refused_assignment_costs_its_job_alone() {
+    for desired in [Desired::Stopped, Desired::Deleted] {
+        let (mut case, first, second) = refusing(|op| matches!(op, Op::Decide(_)));
+        assert_eq!(case.stepped_down, None);
+        assert!(case.assignment(first).is_none());
+        assert!(
+            case.assignment(second).is_some(),
+            "what shares its partition goes on"
+        );
+        assert_eq!(case.state(second), Some(JobState::Running));
+        let alarms = case.alarms.iter().filter(|a| a.contains(&first.to_string()));
+        assert_eq!(alarms.count(), 1, "{:?}", case.alarms);
+        let progress = case.progress(first).unwrap();
+        let refused = |w: &&echelon_core_model::job::Waiting| w.reason.code == ReasonCode::RowRefused;
+        let told = progress
+            .waiting
+            .iter()
+            .find(refused)
+            .expect("it says why it waits");
+        assert!(told.reason.to_string().contains("70000"), "{}", told.reason);
+        case.want(first, desired);
+        case.run_for(Span::seconds(30));
+        match desired {
+            // Its tombstone is too old to be kept.
+            Desired::Deleted => assert_eq!((case.state(first), case.head(first)), (None, None)),
+            _ => assert_eq!(case.state(first), Some(JobState::Stopped)),
+        }
+    }
+}
+
+#[test]
+fn a_job_that_was_set_aside_goes_on_when_its_row_is_taken() {
+    let (mut case, first, _) = refusing(|op| matches!(op, Op::Decide(_)));
+    case.refuses = None;
+    case.scale(first, 2);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.state(first), Some(JobState::Running));
+    let progress = case.progress(first).unwrap();
+    assert!(
+        progress
+            .waiting
+            .iter()
+            .all(|w| w.reason.code != ReasonCode::RowRefused)
+    );
+}
+
+#[test]
+fn a_refused_progress_row_keeps_no_other_from_being_written() {
+    let (case, first, second) = refusing(|op| matches!(op, Op::Commit(_)));
+    assert_eq!(case.stepped_down, None);
+    assert_eq!(
+        (case.state(first), case.state(second)),
+        (None, Some(JobState::Running))
+    );
+    assert!(
+        case.alarms.iter().any(|a| a.contains(&first.to_string())),
+        "{:?}",
+        case.alarms
+    );
+}
