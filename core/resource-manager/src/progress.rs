@@ -100,13 +100,13 @@ fn unheard<'a>(picture: &'a Picture, job: &'a JobView) -> impl Iterator<Item = O
     views.filter(|view| view.is_none_or(|v| !v.is_heard()))
 }
 
-/// Whether a job's stored row stands for now: an earlier leader has written it, and a holder that is about to tell what it has was not
-/// heard by this one. One that is silent is not waited for.
+/// Whether a job's stored row stands for now: an earlier leader has written it, and a holder was not heard by this one. A holder is
+/// awaited until it counts as out of reach.
 #[must_use]
 pub fn row_stands(picture: &Picture, job: &JobView) -> bool {
     let is_awaited = |view: Option<&ClusterView>| {
         let contact = view.map_or(Contact::Joining, ClusterView::contact);
-        matches!(contact, Contact::Joining | Contact::Fresh)
+        contact != Contact::Unreachable
     };
     let is_theirs = job.progress.is_some() && job.written_at == Timestamp(0);
     is_theirs && unheard(picture, job).any(is_awaited)

@@ -12,19 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Shard {
     /// The run that an instance replaces, where its room is held: it was ended to be replaced, a moment ago, on a host that stays.
     pub(crate) fn former<'a>(&self, group: &'a Group, n: InstanceNumber) -> Option<&'a Run> {
-        let record = group.record(n).filter(|r| r.volume.is_none())?;
-        let run = record.run.as_ref().filter(|r| r.state.is_ended())?;
-        let why = run.stopping.as_ref()?.reason.code;
-        let replaced = matches!(why, ReasonCode::RestartRequested | ReasonCode::RolloutUpdate);
+        let run = replaced_run(group, n)?;
         let held = self.now < run.ended_at?.plus(self.config.timing.former_held);
-        let stays = !record.avoid.contains(&run.host) && !self.draining.contains_key(&run.host);
-        (replaced && held && stays).then_some(run)
+        (held && !self.draining.contains_key(&run.host)).then_some(run)
     }
 
-    /// Keeps the list of instances whose room is held.
+    /// Keeps the list of instances whose room may be held. Whether it is held now depends on the time and on drains of hosts, and is
+    /// seen where the list is used.
     pub(crate) fn note_former(&mut self, at: At) {
         let group = self.picture.groups.get(&at.0);
-        if group.is_some_and(|g| g.ready.contains(&at.1) && self.former(g, at.1).is_some()) {
+        if group.is_some_and(|g| g.ready.contains(&at.1) && replaced_run(g, at.1).is_some()) {
             self.formers.insert(at);
         } else {
             self.formers.remove(&at);
@@ -82,4 +79,13 @@ impl Shard {
             *sum = sum.plus(need.minus(run.revocable_room()));
         }
     }
+}
+
+/// The run that an instance replaces: it was ended to be replaced, and nothing keeps the instance away from its host.
+pub(crate) fn replaced_run(group: &Group, n: InstanceNumber) -> Option<&Run> {
+    let record = group.record(n).filter(|r| r.volume.is_none())?;
+    let run = record.run.as_ref().filter(|r| r.state.is_ended())?;
+    let why = run.stopping.as_ref()?.reason.code;
+    let is_replaced = matches!(why, ReasonCode::RestartRequested | ReasonCode::RolloutUpdate);
+    (is_replaced && !record.avoid.contains(&run.host)).then_some(run)
 }

@@ -3,6 +3,7 @@
 //! simulation, and block by block in production.
 
 use crate::check::Broken;
+use crate::former::replaced_run;
 use crate::group::Group;
 use crate::picture::At;
 use crate::{Phase, Shard};
@@ -65,7 +66,7 @@ impl Shard {
             withheld: next == Next::Withheld,
             replacement: group.replacement(at.1, &self.draining, self.now),
             bound: self.is_bound(at),
-            former: ready && self.former(group, at.1).is_some(),
+            former: ready && replaced_run(group, at.1).is_some(),
             missing: self.is_missing(group, at.1),
             watched: self.between(at).len(),
         }
@@ -87,8 +88,7 @@ impl Shard {
                 settling: group.settling.contains(n),
             },
             bound: self.bound.contains(&at),
-            // Room is held for a moment, and that it is over is seen where it is used.
-            former: self.formers.contains(&at) && self.former(group, at.1).is_some(),
+            former: self.formers.contains(&at),
             missing: self.losses.is_missing(at),
             watched: self.overdue.watched(at).len(),
         }

@@ -75,7 +75,8 @@ fn rows_that_cannot_be_read_stop_nothing_else() {
         String::from_utf8_lossy(&listed.stderr),
     );
     assert!(listed.status.success(), "{told}");
-    assert!(out.contains(&ids[2]) && !out.contains(&ids[0]), "{out}");
+    let names: Vec<&str> = out.lines().collect();
+    assert!(names.contains(&"good") && !names.contains(&"head"), "{out}");
     assert!(told.contains("of table heads cannot be read"), "{told}");
     // The jobs say it themselves.
     let head = again.echelon(&["job", "get", &ids[0]]);

@@ -5,8 +5,8 @@ use crate::invariants::Broken;
 use crate::members::{LEASE, Told};
 use crate::process::Who;
 use crate::world::{Item, World};
-use echelon_core_model::Span;
 use echelon_core_model::store::{Op, OpId, OpResult, Query};
+use echelon_core_model::{Span, Timestamp};
 use echelon_core_resource_manager as rm;
 use echelon_core_shard as shard;
 
@@ -191,7 +191,19 @@ impl World {
 
     /// The process reaches the servers again: in its session, or in a new one.
     pub(crate) fn reconnect(&mut self, who: Who, life: u64, away: Span) {
-        if self.life_of(who) != life || !self.is_awake(who) {
+        if self.life_of(who) != life {
+            return;
+        }
+        if let Some(until) = self.paused_until(who) {
+            // It reaches the servers when it goes on; its lease may be over by then.
+            let longer = Span(away.0 + until.since(self.now).0);
+            if away < LEASE && longer >= LEASE {
+                self.queue.plan(until, Item::LeaseOver(who, life));
+            }
+            self.queue.plan(until, Item::Reconnect(who, life, longer));
+            return;
+        }
+        if !self.is_awake(who) {
             return;
         }
         let (role, now) = (self.role_of(who), self.now);
@@ -205,6 +217,13 @@ impl World {
         election.heard(who);
         if election.is_led_by(who, life) {
             self.spread_word(&role, Told::Resumed(who, life));
+        }
+    }
+
+    fn paused_until(&self, who: Who) -> Option<Timestamp> {
+        match who {
+            Who::Manager(i) => self.managers.get(i)?.pause_at(self.now),
+            Who::Shard { cluster, index } => self.shard_process(cluster, index)?.pause_at(self.now),
         }
     }
 
