@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_job_tells_its_largest_reasons_and_the_others_in_sum() {
         let waiting = |n: u64| Waiting {
-            group: GroupName::new(if n % 2 == 0 { "even" } else { "odd" }),
+            group: GroupName::new(if n.is_multiple_of(2) { "even" } else { "odd" }),
             cluster: Some(ClusterId::new(format!("c{n}"))),
             reason: Reason::new(ReasonCode::NoHosts),
             count: n,

@@ -24,6 +24,9 @@ use echelon_core_testkit::build::{JobBuilder, shape};
 use echelon_core_testkit::store::ModelStore;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// The places of an operation's rows that are refused.
+pub type Refuses = Box<dyn Fn(&Op) -> Vec<usize>>;
+
 pub struct Case {
     pub rm: ResourceManager,
     pub store: ModelStore,
@@ -49,7 +52,7 @@ pub struct Case {
     /// Limits of `max_unavailable` that are not 1.
     pub most_unavailable: BTreeMap<JobId, u32>,
     /// Which rows of an operation storage refuses for good, by place.
-    pub refuses: Option<Box<dyn Fn(&Op) -> Vec<usize>>>,
+    pub refuses: Option<Refuses>,
     /// Every range that was ever stored.
     stored: Vec<(JobId, AssignedRange)>,
     /// Ways of jobs and rollouts from one state to another, as they were stored.

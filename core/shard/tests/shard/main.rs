@@ -70,6 +70,7 @@ mod ports;
 mod rates;
 #[cfg(test)]
 mod recovery;
+#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod restarts;

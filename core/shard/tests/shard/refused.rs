@@ -4,7 +4,7 @@ use crate::world::{Storage, World, job, range, seconds};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::bucket::block_bucket;
 use echelon_core_model::job::{Desired, Goal};
-use echelon_core_model::store::{OpFailure, OpResult, RefusedWhy, Trouble, TroubleKind, Write};
+use echelon_core_model::store::{TroubleKind, Write};
 use echelon_core_model::{JobId, ReasonCode, RunState};
 use echelon_core_shard::Alarm;
 use echelon_core_testkit::build::{JobBuilder, job_id, main_group};
@@ -123,7 +123,7 @@ fn what_is_not_stored_is_not_acknowledged() {
     let mut w = World::serving();
     w.store_job(&JobBuilder::service("web", 3).build());
     w.order(&[range(0, 2)], 3);
-    w.refuses = Some(Box::new(|write| is_of_job(write)));
+    w.refuses = Some(Box::new(is_of_job));
     w.run(seconds(20));
     assert_eq!((w.acknowledged(), w.accepted().len()), (0, 0));
     w.refuses = None;
@@ -194,29 +194,6 @@ fn a_storage_without_room_costs_no_leadership() {
         w.run(seconds(60));
         assert_eq!(w.stepped_down.len(), 1, "another may reach it: {kind:?}");
     }
-}
-
-/// What storage says of the rows that it refuses.
-pub fn refusal(places: &[usize]) -> OpResult {
-    let rows = places.iter().map(|place| echelon_core_model::store::RefusedRow {
-        row: format!("row {place}"),
-        place: Some(*place),
-        why: RefusedWhy::TooLarge {
-            bytes: 600_000,
-            limit: 524_288,
-        },
-    });
-    OpResult::Failed(OpFailure::Refused(echelon_core_model::store::Refusal {
-        rows: rows.collect(),
-    }))
-}
-
-/// A failure of a kind.
-pub fn trouble(kind: TroubleKind) -> OpResult {
-    OpResult::Failed(OpFailure::NotDone(Trouble {
-        kind,
-        text: "test".to_owned(),
-    }))
 }
 
 #[test]

@@ -10,8 +10,8 @@ use echelon_core_model::restart::Restarts;
 use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Consistency, Decision, Leadership, Op, OpFailure, OpId, OpResult, Query, Role, Stamp,
-    TroubleKind, Write,
+    Answer, Consistency, Decision, Leadership, Op, OpFailure, OpId, OpResult, Query, Refusal, RefusedRow,
+    RefusedWhy, Role, Stamp, Trouble, TroubleKind, Write,
 };
 use echelon_core_model::time::Span;
 use echelon_core_model::{
@@ -42,13 +42,16 @@ pub enum Storage {
     Troubled(TroubleKind),
 }
 
+/// Whether a write is refused.
+pub type Judge = Box<dyn Fn(&Write) -> bool>;
+
 pub struct World {
     pub shard: Shard,
     pub store: ModelStore,
     pub cluster: Cluster,
     pub storage: Storage,
     /// Writes that are refused for good.
-    pub refuses: Option<Box<dyn Fn(&Write) -> bool>>,
+    pub refuses: Option<Judge>,
     /// Reads of this bucket stall.
     pub slow_bucket: Option<u16>,
     /// Reads of the switches stall.
@@ -543,8 +546,8 @@ impl World {
             _ => Vec::new(),
         };
         let result = match self.storage {
-            Storage::Troubled(kind) => crate::refused::trouble(kind),
-            _ if !refused.is_empty() => crate::refused::refusal(&refused),
+            Storage::Troubled(kind) => trouble(kind),
+            _ if !refused.is_empty() => refusal(&refused),
             Storage::Fails => OpResult::Failed(OpFailure::not_done(TroubleKind::NoAnswer, "test")),
             Storage::DoesAndFails => {
                 self.store.perform(op);
@@ -755,4 +758,25 @@ impl World {
 /// A task id of the job.
 pub fn task(n: u32, generation: u32, run: u32) -> String {
     format!("{}.main.{n}.{generation}.{run}", job())
+}
+
+/// What storage says of the rows that it refuses.
+fn refusal(places: &[usize]) -> OpResult {
+    let rows = places.iter().map(|place| RefusedRow {
+        row: format!("row {place}"),
+        place: Some(*place),
+        why: RefusedWhy::TooLarge {
+            bytes: 600_000,
+            limit: 524_288,
+        },
+    });
+    OpResult::Failed(OpFailure::Refused(Refusal { rows: rows.collect() }))
+}
+
+/// A failure of a kind.
+fn trouble(kind: TroubleKind) -> OpResult {
+    OpResult::Failed(OpFailure::NotDone(Trouble {
+        kind,
+        text: "test".to_owned(),
+    }))
 }
