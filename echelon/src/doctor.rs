@@ -1,5 +1,5 @@
 //! `echelon doctor`: looks at what Echelon stands on and says what is wrong with it. A part of the system adds a function
-//! that gives [`Check`]s to [`run`].
+//! that gives checks to [`run`].
 
 use clap::Args;
 use echelon_cli::Failure;
