@@ -1,10 +1,10 @@
-//! The only writer of standard output and standard error. A reader that goes (`echelon job list | head -1`) ends the
-//! program quietly, as the signal SIGPIPE would: `println!` would panic.
+//! The only writer of standard output and standard error. When the reader closes its end, as in
+//! `echelon job list | head -1`, the program ends quietly, as it would by SIGPIPE. `println!` would panic.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
-/// The exit status of a program whose reader went: 128 and the number of SIGPIPE.
+/// The exit status when the reader has closed its end: 128 and the number of SIGPIPE.
 pub const READER_GONE: i32 = 141;
 
 /// Prints text to standard output as it is.

@@ -41,7 +41,7 @@ pub enum Error {
         #[source]
         source: Option<tonic::transport::Error>,
     },
-    /// The connection broke, or the time was over, before the gateway answered a request that changes something.
+    /// A request that changes something had no answer before the connection broke or the time was over.
     #[error("{0}: whether it did what was asked is unknown; look before you repeat it")]
     OutcomeUnknown(String),
     /// Not a token.

@@ -45,7 +45,7 @@ impl Gateways {
         for (n, endpoint) in endpoints.iter().enumerate() {
             match timeout(wait, endpoint.connect()).await {
                 Ok(Ok(first)) => {
-                    // The others follow in the order that was given, and are connected to when they are needed.
+                    // The others follow in the given order. They are connected to when needed.
                     let (before, after) = endpoints.split_at(n);
                     let others = after.iter().skip(1).chain(before);
                     return Ok(Self(Arc::new(All {

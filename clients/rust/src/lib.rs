@@ -37,7 +37,7 @@ const MAX_ANSWER: usize = 16 * 1024 * 1024;
 /// The same of jobs, whose labels and progress may be large: a page of 1,000.
 const MAX_JOBS: usize = 128 * 1024 * 1024;
 
-/// A client of one gateway, or of several that stand for each other. Cloning is cheap; all clones share the connections.
+/// A client of one gateway, or of several equal ones. Cloning is cheap: all clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     gateways: Gateways,
@@ -47,8 +47,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to `http://host:port`, or to the first that answers of several, separated by commas. `deadline` bounds
-    /// every call with its retries, streams excepted.
+    /// Connects to `http://host:port`. Of several, separated by commas, it takes the first that answers.
+    /// `deadline` bounds every call with its retries, streams excepted.
     ///
     /// # Errors
     /// `Error::Address` and `Error::Scheme` when the text is no address, `Error::Unreachable` when none answers.

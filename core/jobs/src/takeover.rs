@@ -16,7 +16,7 @@ pub struct Takeover<'a> {
 
 /// The record to store, or `None` when there is nothing to remember. A live run of our own goes on as the run of the new
 /// generation, and one that has ended and is not settled still counts; attempts, waits, hosts to avoid and how it ended come from the
-/// former holder. What was merely stopped there begins anew here.
+/// former holder. What was merely stopped there starts again here.
 #[must_use]
 pub fn take_over(of: &Takeover<'_>) -> Option<InstanceRecord> {
     let mut record = of.own.cloned().unwrap_or_default();

@@ -17,8 +17,8 @@ impl Shard {
         (held && !self.draining.contains_key(&run.host)).then_some(run)
     }
 
-    /// Keeps the list of instances whose room may be held. Whether it is held now depends on the time and on drains of hosts, and is
-    /// seen where the list is used.
+    /// Keeps the list of instances whose room may be held. Whether it is held now depends on the time and on
+    /// drains of hosts: that is looked at where the list is used.
     pub(crate) fn note_former(&mut self, at: At) {
         let group = self.picture.groups.get(&at.0);
         if group.is_some_and(|g| g.ready.contains(&at.1) && replaced_run(g, at.1).is_some()) {

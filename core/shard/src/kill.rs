@@ -121,8 +121,8 @@ impl Shard {
         known.or_else(|| (self.now >= self.spec_due(at.0)).then_some(LONGEST_GRACE))
     }
 
-    /// When a stopping run gets its first kill: who found it among the endpoints is given time to leave. How much is awaited for a while
-    /// where the spec is not read.
+    /// When a stopping run gets its first kill. Clients that found it among the endpoints are given time to
+    /// leave. How much time follows from the spec, which is awaited for a while if it is not read.
     pub(crate) fn kill_at(&self, run: RunAt) -> Timestamp {
         let found = self.picture.run(run).filter(|r| r.available_at.is_some());
         let Some(stopping) = found.and_then(|r| r.stopping.as_ref()) else {

@@ -29,7 +29,7 @@ fn a_job_of_which_a_row_cannot_be_read_is_set_aside_and_the_rest_goes_on() {
             .filter(|a| a.contains("cannot be read"))
             .count();
         assert_eq!(told, 1, "{table}: {:?}", case.alarms);
-        // What runs of it stays, nothing of it is assigned or written anew.
+        // What runs of it stays. Nothing of it is assigned or written again.
         case.scale(bad, 8);
         case.scale(good, 6);
         let new = case.job(3, service(2));
