@@ -81,7 +81,8 @@ fn test() -> anyhow::Result<()> {
     phases.all(|phases| {
         phases.run("set-up", setup::all)?;
         lints(phases)?;
-        tests(phases, &[("PROPTEST_RNG_SEED", &seed_of_properties("1"))])
+        tests(phases, &[("PROPTEST_RNG_SEED", &seed_of_properties("1"))])?;
+        phases.run("soak", || soak::run(&[]))
     })
 }
 

@@ -7,8 +7,8 @@ use echelon_tests::servers;
 
 use crate::phases::{cargo, command};
 
-/// What CI plays, and what is played when no option is given. It is the same on a busy machine: what it fails for is lost or doubled work, work that is not as wanted in
-/// the end, wrong answers, and a recovery that takes three times as long as promised.
+/// What CI plays, and what is played when no option is given. One Cassandra node and few watchers leave the machine to the
+/// processes. A recovery may take three times as long as promised, since a machine of CI may be busy.
 const CI: [&str; 8] = [
     "--minutes",
     "5",

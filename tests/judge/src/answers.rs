@@ -47,6 +47,10 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
                     broken.extend(turned_back(view, *asked_at, line.at, &mut ended));
                 }
             }
+            Event::GaveUp { what, tries } => {
+                let text = format!("{what:?}: no answer in {tries} tries");
+                broken.push(Broken::new(Rule::GivenUp, line.at, text));
+            }
             _ => {}
         }
     }

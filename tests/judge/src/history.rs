@@ -271,6 +271,13 @@ pub enum Event {
         /// When it began to run.
         began: Option<u64>,
     },
+    /// A client stops repeating a request: no gateway answered it in the time that a client has.
+    GaveUp {
+        /// The request.
+        what: Wish,
+        /// How often it was tried.
+        tries: u32,
+    },
     /// Nothing more is done to the product: what is wanted must hold from here.
     Settled,
     /// The judged time is over.

@@ -31,8 +31,10 @@ pub enum Rule {
     NotStopped,
     /// An answer is true.
     Wrong,
-    /// A request gets an answer. Errors during a fault are counted, and are no failure.
+    /// A try of a request gets an answer. Those that do not during a fault are counted, and are no failure.
     Error,
+    /// A request that is repeated as the API asks gets an answer in the end.
+    GivenUp,
     /// A watcher sees each event.
     Missed,
     /// A fresh job runs within the promised time after a fault.

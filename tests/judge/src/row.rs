@@ -24,8 +24,10 @@ pub struct Counts {
     pub not_running: usize,
     /// Wrong answers.
     pub wrong: usize,
-    /// API errors.
+    /// Tries without an answer.
     pub errors: usize,
+    /// Requests without an answer after all tries.
+    pub given_up: usize,
     /// Events missed by watchers.
     pub missed: usize,
     /// Differences between tasks, agents and masters.
@@ -43,6 +45,7 @@ impl Counts {
             Rule::NotRunning | Rule::NotStopped => &mut self.not_running,
             Rule::Wrong => &mut self.wrong,
             Rule::Error => &mut self.errors,
+            Rule::GivenUp => &mut self.given_up,
             Rule::Missed => &mut self.missed,
             Rule::Recovery => &mut self.late,
             Rule::Agents => &mut self.agents,
@@ -58,6 +61,7 @@ impl Counts {
             not_running: self.not_running + other.not_running,
             wrong: self.wrong + other.wrong,
             errors: self.errors + other.errors,
+            given_up: self.given_up + other.given_up,
             missed: self.missed + other.missed,
             agents: self.agents + other.agents,
             late: self.late + other.late,
@@ -238,8 +242,8 @@ pub fn markdown(rows: &[Row]) -> String {
     }
     let mut table = String::from(
         "| shape | fault | runs | jobs lost | run again | two at once | not as wanted | wrong answers | agents differ \
-         | API errors | events missed | recovery: median, worst | commit | machine | last run |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+         | failed tries | given up | events missed | recovery: median, worst | commit | machine | last run |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for ((shape, fault, commit, machine), of_group) in groups {
         let sum = of_group
@@ -248,7 +252,7 @@ pub fn markdown(rows: &[Row]) -> String {
         let date = of_group.iter().map(|row| row.date.as_str()).max().unwrap_or("");
         let _ = writeln!(
             table,
-            "| {shape} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {commit} | {machine} | {date} |",
+            "| {shape} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {commit} | {machine} | {date} |",
             of_group.len(),
             sum.missing,
             sum.again,
@@ -257,6 +261,7 @@ pub fn markdown(rows: &[Row]) -> String {
             sum.wrong,
             sum.agents,
             sum.errors,
+            sum.given_up,
             sum.missed,
             recovery(&of_group),
         );

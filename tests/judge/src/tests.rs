@@ -287,6 +287,11 @@ fn answers_that_cannot_be_are_found() {
     assert_eq!(get(404).rules(), [Rule::Wrong]);
     assert_eq!(get(400).rules(), [Rule::Wrong]);
     assert_eq!(get(503).rules(), [Rule::Error]);
+    let gave_up = Event::GaveUp {
+        what: Wish::Get { job: job() },
+        tries: 40,
+    };
+    assert_eq!(over(good().at(3000, gave_up), 9000).rules(), [Rule::GivenUp]);
     for wrong in [
         view("stranger", "RUNNING", 1),
         view("batch", "RUNNING", 2),

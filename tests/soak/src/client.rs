@@ -19,7 +19,10 @@ use crate::recorder::Recorder;
 /// How long a gateway may take for one answer before the request counts as unknown.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Time between two tries of a request.
+/// How long a look is tried: longer than any fault leaves all gateways without storage.
+const LOOK_WITHIN: Duration = Duration::from_secs(60);
+
+/// Time between two tries of a request, each at the next gateway.
 const TRY_EVERY: Duration = Duration::from_millis(250);
 
 /// Jobs of one page.
@@ -32,6 +35,15 @@ pub struct Client {
     recorder: Arc<Recorder>,
     /// The program that tasks run, with the folder that it writes to.
     marks: (PathBuf, PathBuf),
+}
+
+/// A good answer.
+struct Done {
+    /// When it was asked for, by the monotonic clock.
+    asked_at: u64,
+    /// When it was there.
+    at: u64,
+    body: Value,
 }
 
 /// A job to submit.
@@ -83,7 +95,8 @@ impl Client {
             instances: job.instances,
         };
         let path = format!("/v1/jobs?requestId={}", job.name);
-        self.insist(&wish, &Ask::post(&path, &self.spec(job)), within)
+        let done = self.insist(&wish, &Ask::post(&path, &self.spec(job)), within)?;
+        Ok(done.map(|done| done.at))
     }
 
     /// Stops a job, as [`Client::submit`] submits it.
@@ -92,38 +105,46 @@ impl Client {
     /// There is no clock.
     pub fn stop(&self, job: &str, within: Duration) -> Result<Option<u64>> {
         let wish = Wish::Stop { job: job.to_owned() };
-        self.insist(
-            &wish,
-            &Ask::post(&format!("/v1/jobs/{job}:stop"), &json!({})),
-            within,
-        )
+        let path = format!("/v1/jobs/{job}:stop");
+        let done = self.insist(&wish, &Ask::post(&path, &json!({})), within)?;
+        Ok(done.map(|done| done.at))
     }
 
-    fn insist(&self, wish: &Wish, ask: &Ask, within: Duration) -> Result<Option<u64>> {
+    /// Repeats a request at one gateway after another until it is done or refused for good, or the time is over.
+    fn insist(&self, wish: &Wish, ask: &Ask, within: Duration) -> Result<Option<Done>> {
         let deadline = Instant::now() + within;
-        loop {
-            let (outcome, at, _) = self.request(wish, ask)?;
-            let is_final = match outcome {
-                Outcome::Done => return Ok(Some(at)),
-                Outcome::Refused { status, .. } => matches!(status, 400 | 403 | 404),
-                Outcome::Unknown { .. } => false,
-            };
-            if is_final || Instant::now() >= deadline {
+        for tries in 1.. {
+            let (outcome, done) = self.request(wish, ask)?;
+            if done.is_some() {
+                return Ok(done);
+            }
+            if matches!(
+                outcome,
+                Outcome::Refused {
+                    status: 400 | 403 | 404,
+                    ..
+                }
+            ) {
+                return Ok(None);
+            }
+            if Instant::now() >= deadline {
+                let what = wish.clone();
+                self.recorder.tell(Event::GaveUp { what, tries })?;
                 return Ok(None);
             }
             thread::sleep(TRY_EVERY);
         }
+        Ok(None)
     }
 
-    /// Looks at a job once.
+    /// Looks at a job.
     ///
     /// # Errors
     /// There is no clock.
     pub fn get(&self, job: &str) -> Result<Option<JobView>> {
-        let asked_at = monotonic()?;
         let wish = Wish::Get { job: job.to_owned() };
-        let (_, _, body) = self.request(&wish, &Ask::get(&format!("/v1/jobs/{job}")))?;
-        let Some(view) = body.as_ref().and_then(view) else {
+        let done = self.insist(&wish, &Ask::get(&format!("/v1/jobs/{job}")), LOOK_WITHIN)?;
+        let Some((asked_at, view)) = done.and_then(|done| Some((done.asked_at, view(&done.body)?))) else {
             return Ok(None);
         };
         let event = Event::Shown {
@@ -139,15 +160,15 @@ impl Client {
     /// # Errors
     /// There is no clock.
     pub fn list(&self) -> Result<bool> {
-        let asked_at = monotonic()?;
-        let (mut views, mut token) = (Vec::new(), String::new());
+        let (mut views, mut token, mut first) = (Vec::new(), String::new(), None);
         loop {
             let path = format!("/v1/jobs?pageSize={PAGE}&pageToken={}", http::escaped(&token));
-            let (_, _, Some(body)) = self.request(&Wish::List, &Ask::get(&path))? else {
+            let Some(done) = self.insist(&Wish::List, &Ask::get(&path), LOOK_WITHIN)? else {
                 return Ok(false);
             };
-            views.extend(list_of(&body, "jobs").iter().filter_map(view));
-            token = text(&body, "nextPageToken");
+            let asked_at = *first.get_or_insert(done.asked_at);
+            views.extend(list_of(&done.body, "jobs").iter().filter_map(view));
+            token = text(&done.body, "nextPageToken");
             if token.is_empty() {
                 self.recorder.tell(Event::Listed { asked_at, views })?;
                 return Ok(true);
@@ -165,13 +186,13 @@ impl Client {
             let page = http::escaped(&token);
             let path = format!("/v1/jobs/{job}/events?pageSize=1000&pageToken={page}");
             let wish = Wish::Other { path: path.clone() };
-            let (_, _, Some(body)) = self.request(&wish, &Ask::get(&path))? else {
+            let Some(done) = self.insist(&wish, &Ask::get(&path), LOOK_WITHIN)? else {
                 return Ok(None);
             };
-            let listed = list_of(&body, "events");
+            let listed = list_of(&done.body, "events");
             let with_time = |event: &Value| Some((millis_of(&text(event, "time"))?, event_name(event)));
             events.extend(listed.iter().filter_map(with_time));
-            token = text(&body, "nextPageToken");
+            token = text(&done.body, "nextPageToken");
             // the token of events is for later ones, too: an empty page is the last
             if token.is_empty() || listed.is_empty() {
                 return Ok(Some(events));
@@ -179,8 +200,9 @@ impl Client {
         }
     }
 
-    /// One request at the next gateway: its outcome, when that was known, and the body of a good answer.
-    fn request(&self, wish: &Wish, ask: &Ask) -> Result<(Outcome, u64, Option<Value>)> {
+    /// One try at the next gateway: its outcome, and the good answer.
+    fn request(&self, wish: &Wish, ask: &Ask) -> Result<(Outcome, Option<Done>)> {
+        let asked_at = monotonic()?;
         let request = self.recorder.request();
         self.recorder.tell(Event::Asked {
             request,
@@ -210,7 +232,8 @@ impl Client {
             outcome: outcome.clone(),
         };
         let at = self.recorder.tell(event)?;
-        Ok((outcome, at, body))
+        let done = body.map(|body| Done { asked_at, at, body });
+        Ok((outcome, done))
     }
 
     fn spec(&self, job: &Job) -> Value {

@@ -16,6 +16,12 @@ pub enum Action {
     Freeze,
     /// SIGTERM; it is started again when the fault ends.
     End,
+    /// The machine's clock is set an hour ahead as this process sees it, and back when the fault ends.
+    ClockAhead,
+    /// The same an hour back.
+    ClockBehind,
+    /// kill -9; it is started again at once with a clock that is an hour ahead. At the end the same with the right clock.
+    RestartAhead,
     /// A link passes nothing in either direction.
     Cut,
     /// A link passes requests and loses their answers.
@@ -66,11 +72,14 @@ pub struct Fault {
     pub subject: Subject,
 }
 
-const ACTIONS: [(Action, &str); 6] = [
+const ACTIONS: [(Action, &str); 9] = [
     (Action::Kill, "kill"),
     (Action::Pause, "pause"),
     (Action::Freeze, "freeze"),
     (Action::End, "end"),
+    (Action::ClockAhead, "clock-ahead"),
+    (Action::ClockBehind, "clock-behind"),
+    (Action::RestartAhead, "restart-ahead"),
     (Action::Cut, "cut"),
     (Action::CutAnswers, "cut-answers"),
 ];
@@ -119,6 +128,24 @@ impl Shape {
         match self {
             Self::Federation => "federation",
             Self::Standalone => "standalone",
+        }
+    }
+}
+
+impl Action {
+    /// Whether it needs a clock of the process's own.
+    #[must_use]
+    pub const fn sets_clock(self) -> bool {
+        matches!(self, Self::ClockAhead | Self::ClockBehind | Self::RestartAhead)
+    }
+
+    /// Seconds that the clock of the process goes wrong.
+    #[must_use]
+    pub const fn clock(self) -> i64 {
+        match self {
+            Self::ClockAhead | Self::RestartAhead => 3600,
+            Self::ClockBehind => -3600,
+            Self::Kill | Self::Pause | Self::Freeze | Self::End | Self::Cut | Self::CutAnswers => 0,
         }
     }
 }
@@ -173,8 +200,10 @@ impl Fault {
             return is_cut;
         }
         // servers that are not ours are killed and paused; how they end when they are asked is their matter
-        let is_role_only = matches!(self.action, Action::Freeze | Action::End);
-        !is_cut && (!is_role_only || !self.subject.is_server())
+        let is_role_only = matches!(self.action, Action::Freeze | Action::End) || self.action.sets_clock();
+        // a master measures with the monotonic clock alone, and has no clock that can be set
+        let has_clock = !matches!(self.subject, Subject::Master) || !self.action.sets_clock();
+        !is_cut && has_clock && (!is_role_only || !self.subject.is_server())
     }
 
     /// The faults of a list: `ci`, `all`, or names with commas between them.
@@ -211,7 +240,8 @@ impl Fault {
             (Action::Kill | Action::End, Subject::ZooKeeper | Subject::Cassandra) => 15,
             // as long as what watches over processes takes to start one again
             (Action::Kill | Action::Pause | Action::End, _) => 5,
-            (Action::Cut | Action::CutAnswers, _) => 20,
+            (Action::ClockAhead | Action::ClockBehind, _) => 10,
+            (Action::Cut | Action::CutAnswers | Action::RestartAhead, _) => 20,
             (Action::Freeze, _) => 60,
         })
     }
@@ -258,7 +288,7 @@ mod tests {
             }
             assert_eq!(Fault::list("all", shape).unwrap(), all);
         }
-        assert_eq!(Fault::all(Shape::Federation).len(), 16 + 10 + 10);
+        assert_eq!(Fault::all(Shape::Federation).len(), 16 + 9 + 10 + 10);
         assert_eq!(Fault::list("ci", Shape::Federation).unwrap().len(), 6);
     }
 

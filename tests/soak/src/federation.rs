@@ -1,5 +1,5 @@
-//! Two processes of each role, two clusters of simulated Mesos, and real servers, each process started from its file in
-//! `deploy/config`. Links that a fault can cut go through proxies.
+//! Three gateways, two processes of each other role, two clusters of simulated Mesos, and real servers. Each process is
+//! started from its file in `deploy/config`. Links that a fault can cut go through proxies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,6 +21,11 @@ use crate::fault::{Action, Fault, Subject};
 use crate::world::{Target, World};
 
 const CLUSTERS: [&str; 2] = ["east", "west"];
+
+const GATEWAYS: [u8; 3] = [1, 2, 3];
+
+/// How long a silent leader keeps its place, for which reliability.md promises its times.
+const SESSION: &str = "3s";
 
 /// A process that was asked to end ends its requests first.
 const ENDS_WITHIN: Duration = Duration::from_secs(40);
@@ -74,7 +79,7 @@ impl Federation {
         for (cluster, host) in CLUSTERS.into_iter().zip([41, 51]) {
             federation.start_master(cluster, host)?;
         }
-        for host in [1, 2] {
+        for host in GATEWAYS {
             federation.start_gateway(host)?;
         }
         for number in [1, 2] {
@@ -193,6 +198,8 @@ impl Federation {
     fn shared(&self, config: &mut Table, address: SocketAddr, zookeeper: String) {
         config.insert("storage".into(), text(self.storage()));
         config.insert("membership".into(), text(format!("zookeeper://{zookeeper}/soak")));
+        let session = Table::from_iter([("session".to_owned(), text(SESSION))]);
+        config.insert("timeouts".into(), toml::Value::Table(session));
         listen(config, address);
     }
 
@@ -206,7 +213,10 @@ impl Federation {
         let file = self.work.folder(name)?.join("config.toml");
         fs::write(&file, config.to_string())?;
         let args = [role.to_owned(), "--config".to_owned(), file.display().to_string()];
-        let mut process = Role::new(name).args(args);
+        let clock = clock_file(&self.work, name);
+        let mut process = Role::new(name)
+            .args(args)
+            .env("ECHELON_CLOCK_OFFSET_FILE", &clock.to_string_lossy());
         if let Some(address) = ready {
             process = process.ready_at(address);
         }
@@ -279,7 +289,7 @@ impl Federation {
 
 impl World for Federation {
     fn gateways(&self) -> Vec<SocketAddr> {
-        [1, 2].map(|host| self.net.socket(host, 7070).into()).into()
+        GATEWAYS.map(|host| self.net.socket(host, 7070).into()).into()
     }
 
     fn masters(&self) -> Result<Vec<(String, SocketAddr)>> {
@@ -306,7 +316,7 @@ impl World for Federation {
         };
         let shard = |world: &Self| world.leader(&format!("shard-{cluster}"));
         let names = match fault.subject {
-            Subject::Gateway => vec![format!("gateway-{}", turn % 2 + 1)],
+            Subject::Gateway => vec![format!("gateway-{}", turn % 3 + 1)],
             Subject::Manager => vec![self.leader("manager")?],
             Subject::Shard => vec![shard(self)?],
             Subject::Master => vec![format!("master-{cluster}")],
@@ -332,10 +342,17 @@ impl World for Federation {
         match fault.action {
             Action::Cut => return self.set_links(target, Mode::Silence),
             Action::CutAnswers => return self.set_links(target, Mode::DropAnswers),
-            Action::Kill | Action::Pause | Action::Freeze | Action::End => {}
+            Action::Kill
+            | Action::Pause
+            | Action::Freeze
+            | Action::End
+            | Action::ClockAhead
+            | Action::ClockBehind
+            | Action::RestartAhead => {}
         }
         for name in &target.names {
-            disturb(self.server(name)?, fault.action)?;
+            let clock = clock_file(&self.work, name);
+            disturb(self.server(name)?, fault.action, &clock)?;
         }
         Ok(())
     }
@@ -345,7 +362,8 @@ impl World for Federation {
             return self.set_links(target, Mode::Pass);
         }
         for name in &target.names {
-            mend(self.server(name)?, fault.action)?;
+            let clock = clock_file(&self.work, name);
+            mend(self.server(name)?, fault.action, &clock)?;
         }
         Ok(())
     }
@@ -363,23 +381,48 @@ impl World for Federation {
     }
 }
 
-/// Does to a process what a fault does.
-pub(crate) fn disturb(server: &mut Server, action: Action) -> Result<()> {
+/// Does to a process what a fault does. The file sets the process's clock.
+pub(crate) fn disturb(server: &mut Server, action: Action, clock: &Path) -> Result<()> {
+    if action.sets_clock() {
+        set_clock(clock, action.clock())?;
+    }
     match action {
         Action::Kill => server.kill(),
         Action::Pause | Action::Freeze => server.pause(),
         Action::End => server.terminate(ENDS_WITHIN).map(|_| ()),
+        Action::RestartAhead => restart(server),
+        Action::ClockAhead | Action::ClockBehind => Ok(()),
         Action::Cut | Action::CutAnswers => bail!("a process is no link"),
     }
 }
 
 /// Undoes what a fault did to a process.
-pub(crate) fn mend(server: &mut Server, action: Action) -> Result<()> {
+pub(crate) fn mend(server: &mut Server, action: Action, clock: &Path) -> Result<()> {
+    if action.sets_clock() {
+        set_clock(clock, 0)?;
+    }
     match action {
         Action::Kill | Action::End => server.start_again(),
         Action::Pause | Action::Freeze => server.resume(),
+        Action::RestartAhead => restart(server),
+        Action::ClockAhead | Action::ClockBehind => Ok(()),
         Action::Cut | Action::CutAnswers => bail!("a process is no link"),
     }
+}
+
+fn restart(server: &mut Server) -> Result<()> {
+    server.kill()?;
+    server.start_again()
+}
+
+/// The file by which a process's clock is set.
+pub(crate) fn clock_file(work: &WorkFolder, name: &str) -> PathBuf {
+    work.path().join(format!("{name}.clock"))
+}
+
+/// Sets a process's clock this far ahead of the machine's, in seconds.
+fn set_clock(file: &Path, ahead: i64) -> Result<()> {
+    fs::write(file, ahead.to_string()).with_context(|| format!("write {}", file.display()))
 }
 
 fn sample(role: &str) -> Result<Table> {

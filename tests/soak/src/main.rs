@@ -45,7 +45,7 @@ struct Arguments {
     #[arg(long, default_value_t = 2)]
     load: u32,
     /// Longest recovery in seconds: from a fault to a fresh job that runs, or from its end where it blocks all
-    #[arg(long, default_value_t = 36)]
+    #[arg(long, default_value_t = 18)]
     recover_within: u64,
     /// Add a row for each fault to this file
     #[arg(long, value_name = "FILE")]

@@ -212,12 +212,12 @@ impl Play<'_> {
         // the last services that were stopped end within their grace
         thread::sleep(Duration::from_secs(3));
         for job in watched {
-            if let Some(events) = self.insist(|client| client.events(&job))? {
+            if let Some(events) = self.client.events(&job)? {
                 self.recorder.tell(Event::Stored { job, events })?;
             }
         }
         for _ in self.world.gateways() {
-            self.insist(|client| Ok(client.list()?.then_some(())))?;
+            self.client.list()?;
         }
         for job in submitted.iter().chain(&self.services) {
             self.client.get(job)?;
@@ -226,17 +226,6 @@ impl Play<'_> {
         self.recorder.tell(Event::Over)?;
         self.world.check()?;
         self.sampler.finish()
-    }
-
-    /// Asks until it is answered, a few times.
-    fn insist<T>(&self, ask: impl Fn(&Client) -> Result<Option<T>>) -> Result<Option<T>> {
-        for _ in 0..5 {
-            if let Some(answer) = ask(&self.client)? {
-                return Ok(Some(answer));
-            }
-            thread::sleep(Duration::from_secs(1));
-        }
-        Ok(None)
     }
 
     /// What each master says that it runs.

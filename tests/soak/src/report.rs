@@ -16,16 +16,18 @@ use crate::fault::Shape;
 /// How many breaches of each rule are shown.
 const SHOWN: usize = 10;
 
-/// Breaches that fail a run. Errors while something is away are no breach, and what watchers miss is counted until
+/// Breaches that fail a run. A failed try while something is away is no breach, and what watchers miss is counted until
 /// watches lose nothing.
-const HARD: [Rule; 7] = [
+const HARD: [Rule; 9] = [
     Rule::Missing,
     Rule::Again,
     Rule::Twice,
     Rule::NotRunning,
     Rule::NotStopped,
     Rule::Wrong,
+    Rule::GivenUp,
     Rule::Recovery,
+    Rule::Agents,
 ];
 
 /// Judges, prints and keeps; whether the run passes.

@@ -10,7 +10,7 @@ use echelon_tests::process::{Process, Role};
 use echelon_tests::work::WorkFolder;
 
 use crate::fault::Fault;
-use crate::federation::{disturb, mend};
+use crate::federation::{clock_file, disturb, mend};
 use crate::world::{Target, World};
 
 /// The standalone shape.
@@ -38,8 +38,10 @@ impl Standalone {
             "--data-dir".to_owned(),
             data.display().to_string(),
         ];
+        let clock = clock_file(&work, "standalone");
         let process = Role::new("standalone")
             .args(args)
+            .env("ECHELON_CLOCK_OFFSET_FILE", &clock.to_string_lossy())
             .ready_at(address)
             .start(&work)?;
         Ok(Self {
@@ -86,11 +88,13 @@ impl World for Standalone {
     }
 
     fn begin(&mut self, fault: Fault, _target: &Target) -> Result<()> {
-        disturb(self.process.server(), fault.action)
+        let clock = clock_file(&self.work, "standalone");
+        disturb(self.process.server(), fault.action, &clock)
     }
 
     fn end(&mut self, fault: Fault, _target: &Target) -> Result<()> {
-        mend(self.process.server(), fault.action)
+        let clock = clock_file(&self.work, "standalone");
+        mend(self.process.server(), fault.action, &clock)
     }
 
     fn check(&mut self) -> Result<()> {
