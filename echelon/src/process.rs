@@ -8,7 +8,7 @@ use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use echelon_io_process::shutdown::End;
-use echelon_io_process::{Clock, Metrics, Readiness, Shutdown, logs};
+use echelon_io_process::{Clock, ContactWatch, Metrics, Readiness, Shutdown, logs};
 use echelon_io_storage::{Durability, Finding, Observation, Observed, Store, StoreError, open_checked};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,6 +32,13 @@ pub struct Process {
     pub readiness: Readiness,
     /// Its end.
     pub shutdown: Shutdown,
+}
+
+/// What a role needs, as it sees it.
+#[derive(Debug)]
+pub struct Contacts {
+    membership: ContactWatch,
+    storage: ContactWatch,
 }
 
 impl Process {
@@ -77,12 +84,52 @@ impl Process {
         Ok(())
     }
 
+    /// The contacts of a role that needs both: it is not ready before both have answered.
+    ///
+    /// # Errors
+    /// The metrics' names are taken: a mistake in this program.
+    pub fn contacts(&self, metrics: &Metrics) -> Result<Contacts, MetricError> {
+        let condition = |name: &str, reason: &str| self.readiness.condition(name, reason);
+        Ok(Contacts {
+            membership: ContactWatch::of_membership(
+                condition("membership", "the membership servers have not answered yet"),
+                metrics,
+            )?,
+            storage: ContactWatch::of_storage(
+                condition("storage", "the storage was not opened yet"),
+                metrics,
+            )?,
+        })
+    }
+
+    /// Watches the contacts of a role from now on.
+    pub fn watch(&self, contacts: Contacts, membership: Arc<dyn Membership>, store: Arc<dyn Store>) {
+        let Contacts {
+            membership: meets,
+            storage,
+        } = contacts;
+        let stop = self.shutdown.token();
+        self.shutdown
+            .spawn(stop.clone().run_until_cancelled_owned(meets.keep(move || {
+                let membership = membership.clone();
+                async move { membership.answers().await }
+            })));
+        self.shutdown
+            .spawn(stop.run_until_cancelled_owned(storage.keep(move || {
+                let store = store.clone();
+                async move { store.answers().await }
+            })));
+    }
+
     /// Opens a storage of this build's level and observes it. It waits for one that does not answer or is not set up yet.
     ///
     /// # Errors
     /// The URL is wrong, the storage is of another level, or the process ends before the storage answers.
     pub async fn storage(&self, url: &str, metrics: &Metrics) -> Result<Arc<dyn Store>> {
         let stop = self.shutdown.token();
+        let opened = self
+            .readiness
+            .condition("storage", "the storage was not opened yet");
         loop {
             match open_checked(url).await {
                 Ok(store) => {
@@ -90,6 +137,7 @@ impl Process {
                     return Ok(observed(store, metrics)?);
                 }
                 Err(error) if error.is_retryable() => {
+                    opened.not_ready(&error.chain());
                     tracing::warn!(
                         error = error.chain(),
                         "the storage cannot be used yet; trying again"

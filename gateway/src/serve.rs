@@ -27,7 +27,7 @@ use echelon_io_membership::{Member, Membership, Role};
 use echelon_io_process::health::Condition;
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{MetricError, Metrics};
-use echelon_io_process::{Clock, Shutdown};
+use echelon_io_process::{Clock, ContactWatch, Shutdown};
 use echelon_io_storage::Store;
 use http::header;
 use std::net::SocketAddr;
@@ -39,8 +39,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// How often storage is looked at for `/readyz`.
-const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the first pool is tried again.
+const POOL_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a registration is tried again.
+const REGISTER_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why the gateway cannot serve.
 #[derive(Debug, Error)]
@@ -113,11 +115,16 @@ pub async fn serve(
     let telemetry = Telemetry::new(&metrics)?;
     let readiness = admin.readiness.clone();
     let storage = readiness.condition("storage", "storage has not answered yet");
+    let storage = ContactWatch::of_storage(storage, &metrics)?;
+    // Without it this gateway still answers from storage.
+    let meets = readiness.notice("membership", "the membership servers have not answered yet");
+    let meets = ContactWatch::of_membership(meets, &metrics)?;
+    let first_pool = readiness.condition("first-pool", "storage has no pool yet");
     let serving = readiness.condition("serving", "the port is about to be served");
     // The end has two steps: `shutdown` says that it comes, `closing` that the port closes.
     let closing = CancellationToken::new();
     let gateway = Gateway::new(Inner {
-        facts: StoreFacts(store),
+        facts: StoreFacts(Arc::clone(&store)),
         clock: Clock::new(),
         links: Links::new(Arc::clone(&membership), telemetry.clone(), closing.clone()),
         switches: Switches::new(telemetry.kills_off.clone()),
@@ -144,7 +151,18 @@ pub async fn serve(
         closing.clone(),
     ));
     shutdown.spawn(health::follow(readiness, health, closing.clone()));
-    shutdown.spawn(watch_storage(gateway.clone(), storage));
+    let asked = Arc::clone(&membership);
+    let meets = meets.keep(move || {
+        let membership = Arc::clone(&asked);
+        async move { membership.answers().await }
+    });
+    shutdown.spawn(closing.clone().run_until_cancelled_owned(meets));
+    let storage = storage.keep(move || {
+        let store = Arc::clone(&store);
+        async move { store.answers().await }
+    });
+    shutdown.spawn(closing.clone().run_until_cancelled_owned(storage));
+    shutdown.spawn(keep_first_pool(gateway.clone(), first_pool));
     shutdown.spawn(switches::keep(gateway.clone()));
     shutdown.spawn(register(gateway, membership, address, shutdown.token()));
     shutdown.spawn(listen(listener, app, closing));
@@ -256,18 +274,18 @@ fn refused(app: &App, refusal: &Refusal) -> Response {
     json::error::refusal(refusal).into_response()
 }
 
-/// Keeps the condition `storage`, and gives a new storage its first pool.
-async fn watch_storage(gateway: Gateway, storage: Condition) {
+/// Gives a new storage its first pool.
+async fn keep_first_pool(gateway: Gateway, first_pool: Condition) {
     loop {
         match ensure_first_pool(&gateway.facts, Gateway::chance()).await {
-            Ok(()) => storage.ready(),
-            Err(error) => storage.not_ready(&format!(
-                "{error} ({})",
-                error.inner.as_deref().unwrap_or_default()
-            )),
+            Ok(()) => return first_pool.ready(),
+            Err(error) => {
+                let inner = error.inner.as_deref().map(|inner| format!(" ({inner})"));
+                first_pool.not_ready(&format!("{error}{}", inner.unwrap_or_default()));
+            }
         }
         tokio::select! {
-            () = tokio::time::sleep(CHECK_INTERVAL) => {}
+            () = tokio::time::sleep(POOL_INTERVAL) => {}
             () = gateway.stop.cancelled() => return,
         }
     }
@@ -298,7 +316,7 @@ async fn register(
             Err(error) => tracing::warn!(%error, "this gateway cannot be registered; it serves on"),
         }
         tokio::select! {
-            () = tokio::time::sleep(CHECK_INTERVAL) => {}
+            () = tokio::time::sleep(REGISTER_INTERVAL) => {}
             () = ending.cancelled() => return,
         }
     }

@@ -54,7 +54,10 @@ impl Measures {
                 "echelon_streams_refused_total",
                 "Streams between the resource manager and shards that were ended for what came over them: a number out of its range, no proof of a leadership, another cluster's name.",
             )?,
-            leading: metrics.gauge("echelon_leading", "1 while this process leads its role.")?,
+            leading: metrics.gauge(
+                "echelon_leading",
+                "1 while this process leads its role and may act: it knows that no other leads.",
+            )?,
             epoch: metrics.gauge(
                 "echelon_epoch",
                 "Epoch of this process's leadership; 0 while it does not lead.",
@@ -99,6 +102,8 @@ impl Measures {
 
     /// Looks at the driver, from time to time.
     pub(crate) fn look(&mut self, driver: &ResourceManager, now: Timestamp) {
+        let acts = self.epoch.get() > 0 && !driver.is_suspended();
+        self.leading.set(acts.into());
         if now < self.next_look {
             return;
         }

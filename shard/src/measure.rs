@@ -109,7 +109,10 @@ impl Measures {
             )?,
             limits: Limits::new(metrics)?,
             logs: KeptLogs::new(metrics)?,
-            leading: gauge("echelon_leading", "1 while this process leads its role.")?,
+            leading: gauge(
+                "echelon_leading",
+                "1 while this process leads its role and may act: it knows that no other leads.",
+            )?,
             epoch: gauge(
                 "echelon_epoch",
                 "Epoch of this process's leadership; 0 while it does not lead.",
@@ -185,6 +188,8 @@ impl Measures {
 
     /// Looks at the driver, from time to time.
     pub(crate) fn look(&mut self, driver: &Shard, now: Timestamp) {
+        let acts = self.epoch.get() > 0 && !driver.is_suspended();
+        self.leading.set(acts.into());
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let lag = driver.oldest_commit().map_or(0, |at| now.since(at).0);
         self.journal_lag_ms.set(i64::try_from(lag).unwrap_or(i64::MAX));

@@ -2,6 +2,8 @@
 //! and nothing is lost or run twice while each process in turn is killed and started again.
 #![cfg(test)]
 
+#[path = "e2e/absence.rs"]
+mod absence;
 #[path = "e2e/federation.rs"]
 mod federation;
 #[path = "e2e/marks.rs"]

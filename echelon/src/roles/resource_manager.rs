@@ -59,9 +59,12 @@ pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
     let membership = membership(&options::membership(options.membership)?, timeouts)?;
     let process = Process::begin(&options.process)?;
     let metrics = metrics_of(&[("role", "resource-manager")])?;
+    let contacts = process.contacts(&metrics)?;
     process.serve_admin(options.admin, vec![metrics.clone()]).await?;
+    let store = process.storage(&storage_url, &metrics).await?;
+    process.watch(contacts, membership.clone(), store.clone());
     let parts = Parts {
-        store: process.storage(&storage_url, &metrics).await?,
+        store,
         membership,
         clock: process.clock.clone(),
         metrics,

@@ -309,9 +309,12 @@ pub(super) async fn run(options: ShardOptions) -> Result<()> {
     )?;
     let process = Process::begin(&options.process)?;
     let metrics = metrics_of(&[("role", "shard"), ("cluster", &cluster)])?;
+    let contacts = process.contacts(&metrics)?;
     process.serve_admin(options.admin, vec![metrics.clone()]).await?;
+    let store = process.storage(&storage_url, &metrics).await?;
+    process.watch(contacts, membership.clone(), store.clone());
     let parts = Parts {
-        store: process.storage(&storage_url, &metrics).await?,
+        store,
         membership,
         clock: process.clock.clone(),
         metrics,

@@ -212,6 +212,9 @@ impl Shared {
         driver: resource_manager::DriverConfig,
         metrics: Metrics,
     ) -> Result<()> {
+        let contacts = self.process.contacts(&metrics)?;
+        self.process
+            .watch(contacts, self.membership.clone(), self.store.clone());
         let parts = resource_manager::Parts {
             store: observed(self.store.clone(), &metrics)?,
             membership: self.membership.clone(),
@@ -231,6 +234,9 @@ impl Shared {
 
     async fn serve_shard(&mut self, cluster: String, masters: &str, logs: LogLimits) -> Result<()> {
         let metrics = metrics_of(&[("role", "shard"), ("cluster", &cluster)])?;
+        let contacts = self.process.contacts(&metrics)?;
+        self.process
+            .watch(contacts, self.membership.clone(), self.store.clone());
         let parts = echelon_shard::Parts {
             store: observed(self.store.clone(), &metrics)?,
             membership: self.membership.clone(),

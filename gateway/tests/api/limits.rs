@@ -16,15 +16,15 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 /// A storage in memory that answers nothing while it hangs.
-struct Hanging {
+pub struct Hanging {
     inner: MemoryStore,
-    hangs: watch::Sender<bool>,
+    pub hangs: watch::Sender<bool>,
     /// Reads of lists of jobs that were begun.
     lists: watch::Sender<usize>,
 }
 
 impl Hanging {
-    fn new(hangs: bool) -> Arc<Self> {
+    pub fn new(hangs: bool) -> Arc<Self> {
         Arc::new(Self {
             inner: MemoryStore::new(),
             hangs: watch::Sender::new(hangs),

@@ -18,4 +18,5 @@ mod limits;
 mod links;
 mod log;
 mod pages;
+mod ready;
 mod world;

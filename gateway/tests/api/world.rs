@@ -12,10 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::transport::Channel;
 
+/// The gateway's connection to the membership.
+pub const MEMBER: &str = "test";
+
 pub struct World {
     pub address: SocketAddr,
     pub store: Arc<dyn Store>,
     pub membership: Arc<dyn Membership>,
+    /// Where the gateway's connection has this name: [`MEMBER`].
+    pub hub: Hub,
     pub shutdown: Shutdown,
 }
 
@@ -28,7 +33,8 @@ impl World {
 
     /// Over a storage of the test's, which may not answer yet.
     pub async fn over(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
-        let membership: Arc<dyn Membership> = Arc::new(Hub::new(Timeouts::default()).connect("test"));
+        let hub = Hub::new(Timeouts::default());
+        let membership: Arc<dyn Membership> = Arc::new(hub.connect(MEMBER));
         let shutdown = Shutdown::new(Duration::from_secs(5));
         let mut config = Config::loopback(0, "test");
         config.watch_interval = Duration::from_millis(20);
@@ -46,6 +52,7 @@ impl World {
             address: running.address,
             store,
             membership,
+            hub,
             shutdown,
         }
     }

@@ -68,6 +68,17 @@ pub trait Membership: Send + Sync {
     /// [`MembershipError::Unreachable`] when nobody can tell.
     async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError>;
 
+    /// Whether the servers answer.
+    ///
+    /// # Errors
+    /// Why nothing is known, for people.
+    async fn answers(&self) -> Result<(), String> {
+        match self.leader(&Role::ResourceManager).await {
+            Err(error) if error.is_retryable() => Err(error.to_string()),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// The session time-out that the servers grant; it may differ from the one that was asked for.
     ///
     /// # Errors

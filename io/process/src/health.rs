@@ -7,15 +7,24 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-type Reasons = BTreeMap<String, Option<String>>;
+type States = BTreeMap<String, State>;
 
-/// All conditions of a process; clones share them. Ready when every condition holds.
+/// A condition as it was set last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    /// Why it does not hold.
+    reason: Option<String>,
+    /// Whether the process is ready only while it holds.
+    required: bool,
+}
+
+/// All conditions of a process; clones share them. Ready when every required condition holds.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    reasons: Mutex<Reasons>,
+    states: Mutex<States>,
     changed: watch::Sender<()>,
 }
 
@@ -29,7 +38,7 @@ pub struct Condition {
 /// The state of all conditions, as `/readyz` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Whether every condition holds.
+    /// Whether every required condition holds.
     pub ready: bool,
     /// The conditions by name.
     pub conditions: Vec<ConditionReport>,
@@ -42,42 +51,59 @@ pub struct ConditionReport {
     pub name: String,
     /// Whether it holds.
     pub ready: bool,
+    /// Whether the process is ready only while it holds.
+    #[serde(skip_serializing_if = "is_true")]
+    pub required: bool,
     /// Why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_true(value: &bool) -> bool {
+    *value
+}
+
 impl Readiness {
     /// Adds a condition that does not hold yet, for `reason`. A name added twice is one condition.
     pub fn condition(&self, name: &str, reason: &str) -> Condition {
-        let condition = Condition {
+        self.add(name, reason, true)
+    }
+
+    /// Adds what is told beside the conditions: the process is ready without it. A condition of this name stays one.
+    pub fn notice(&self, name: &str, reason: &str) -> Condition {
+        self.add(name, reason, false)
+    }
+
+    fn add(&self, name: &str, reason: &str, required: bool) -> Condition {
+        self.set(name, Some(reason.to_owned()), required);
+        Condition {
             all: self.clone(),
             name: name.to_owned(),
-        };
-        condition.not_ready(reason);
-        condition
+        }
     }
 
     /// The state of all conditions.
     #[must_use]
     pub fn report(&self) -> Report {
         let conditions: Vec<_> = self
-            .reasons()
+            .states()
             .iter()
-            .map(|(name, reason)| ConditionReport {
+            .map(|(name, state)| ConditionReport {
                 name: name.clone(),
-                ready: reason.is_none(),
-                reason: reason.clone(),
+                ready: state.reason.is_none(),
+                required: state.required,
+                reason: state.reason.clone(),
             })
             .collect();
         Report {
-            ready: conditions.iter().all(|c| c.ready),
+            ready: conditions.iter().all(|c| c.ready || !c.required),
             conditions,
         }
     }
 
-    fn reasons(&self) -> MutexGuard<'_, Reasons> {
-        self.0.reasons.lock().unwrap_or_else(PoisonError::into_inner)
+    fn states(&self) -> MutexGuard<'_, States> {
+        self.0.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells of each change of a condition; what it is then, [`Readiness::report`] says.
@@ -86,9 +112,15 @@ impl Readiness {
         self.0.changed.subscribe()
     }
 
-    fn set(&self, name: &str, reason: Option<String>) {
-        let before = self.reasons().insert(name.to_owned(), reason.clone());
-        if before.is_none_or(|before| before != reason) {
+    /// What is required once stays required.
+    fn set(&self, name: &str, reason: Option<String>, required: bool) {
+        let mut states = self.states();
+        let before = states.get(name).cloned();
+        let required = required || before.as_ref().is_some_and(|before| before.required);
+        let state = State { reason, required };
+        if before.as_ref() != Some(&state) {
+            states.insert(name.to_owned(), state);
+            drop(states);
             self.0.changed.send_replace(());
         }
     }
@@ -97,12 +129,12 @@ impl Readiness {
 impl Condition {
     /// The condition holds.
     pub fn ready(&self) {
-        self.all.set(&self.name, None);
+        self.all.set(&self.name, None, false);
     }
 
     /// The condition does not hold; `reason` is for a person: what is awaited.
     pub fn not_ready(&self, reason: &str) {
-        self.all.set(&self.name, Some(reason.to_owned()));
+        self.all.set(&self.name, Some(reason.to_owned()), false);
     }
 }
 
@@ -126,5 +158,21 @@ mod tests {
         drop(storage.clone());
         storage.not_ready("no answer for 5 s");
         assert!(!readiness.report().ready);
+    }
+
+    #[test]
+    fn a_notice_is_told_and_does_not_count() {
+        let readiness = Readiness::default();
+        let membership = readiness.notice("membership", "no answer for 3 s");
+        readiness.condition("storage", "not opened yet").ready();
+        let text = serde_json::to_string(&readiness.report()).unwrap();
+        assert_eq!(
+            text,
+            r#"{"ready":true,"conditions":[{"name":"membership","ready":false,"required":false,"reason":"no answer for 3 s"},{"name":"storage","ready":true}]}"#
+        );
+        // Another role of the process needs it.
+        readiness.condition("membership", "not known yet");
+        membership.not_ready("no answer for 3 s");
+        assert!(!readiness.report().ready, "what is required stays required");
     }
 }

@@ -7,6 +7,7 @@
 pub mod backoff;
 pub mod clock;
 pub mod config;
+mod contact;
 mod fold;
 pub mod health;
 pub mod http;
@@ -17,6 +18,7 @@ pub mod shutdown;
 pub use backoff::Backoff;
 pub use clock::Clock;
 pub use config::Common;
+pub use contact::{Contact, ContactWatch};
 pub use health::{Condition, Readiness};
 pub use metrics::Metrics;
 pub use shutdown::Shutdown;

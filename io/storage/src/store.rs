@@ -51,6 +51,17 @@ pub trait Store: Send + Sync {
     /// What an acknowledged write survives, as far as the storage says.
     async fn durability(&self) -> Durability;
 
+    /// Whether it answers: reads one small row, as a role reads what it decides on. A row that cannot be read is an answer.
+    ///
+    /// # Errors
+    /// Why it does not answer, for people.
+    async fn answers(&self) -> Result<(), String> {
+        match self.read(Query::Control, Consistency::Quorum).await {
+            Err(error) if error.is_retryable() => Err(error.chain()),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Carries out what a driver asks for.
     async fn perform(&self, op: Op) -> OpResult {
         let done = match op {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use echelon_tests::net::LoopbackNet;
 use echelon_tests::process::{self, Process, Role};
+use echelon_tests::proxy::{Mode, Proxy};
 use echelon_tests::servers::{Cassandra, ZooKeeper};
 use echelon_tests::work::WorkFolder;
 use echelon_tests::{http, wait};
@@ -25,7 +26,9 @@ const CLUSTERS: [&str; 2] = ["east", "west"];
 pub struct Federation {
     processes: BTreeMap<String, Process>,
     gateway: SocketAddr,
-    _net: LoopbackNet,
+    /// Before the membership servers.
+    meets: Proxy,
+    net: LoopbackNet,
     // last, so that the processes are gone before their files
     work: WorkFolder,
 }
@@ -42,6 +45,8 @@ impl Federation {
     pub fn start() -> Result<Self> {
         let (cassandra, zookeeper) = (Cassandra::shared()?, ZooKeeper::shared()?);
         let (work, net) = (WorkFolder::new("e2e")?, LoopbackNet::take()?);
+        let server = zookeeper.addresses().first().copied();
+        let meets = Proxy::start(server.context("no membership server")?)?;
         let name = uuid::Uuid::new_v4().simple().to_string();
         let places = Places {
             net: &net,
@@ -50,7 +55,7 @@ impl Federation {
                 "cassandra://{}/e2e_{name}?replication=1",
                 cassandra.contact_points()
             ),
-            membership: format!("zookeeper://{}/e2e-{name}", zookeeper.contact_points()),
+            membership: format!("zookeeper://{}/e2e-{name}", meets.address()),
         };
         let mut migrate = process::command()?;
         let migrated = migrate
@@ -76,7 +81,8 @@ impl Federation {
         Ok(Self {
             processes,
             gateway,
-            _net: net,
+            meets,
+            net,
             work,
         })
     }
@@ -97,6 +103,28 @@ impl Federation {
 
     pub fn start_again(&mut self, name: &str) -> Result<()> {
         self.process(name)?.start_again()
+    }
+
+    /// Silences the membership servers for all processes, or lets them answer again.
+    pub fn silence_membership(&self, silent: bool) {
+        self.meets.set(if silent { Mode::Silence } else { Mode::Pass });
+    }
+
+    /// The status of `/readyz` of a process, and its conditions that do not hold.
+    pub fn conditions(&self, name: &str) -> Result<(u16, Vec<String>)> {
+        let at = |host| SocketAddr::from(self.net.socket(host, 7172));
+        let address = match name {
+            GATEWAY => self.gateway,
+            "resource-manager" => self.net.socket(2, 7171).into(),
+            "shard-east" => at(10),
+            _ => at(11),
+        };
+        let (status, body) = http::get(address, "/readyz")?;
+        let report: Value = serde_json::from_str(&body)?;
+        let all = report["conditions"].as_array().cloned().unwrap_or_default();
+        let away = all.iter().filter(|condition| condition["ready"] == false);
+        let names = away.filter_map(|condition| condition["name"].as_str());
+        Ok((status, names.map(str::to_owned).collect()))
     }
 
     fn process(&mut self, name: &str) -> Result<&mut Process> {
