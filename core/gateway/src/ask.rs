@@ -11,7 +11,7 @@ use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
     Answer, Consistency, Decided, Decision, NameHolder, Op, OpFailure, OpResult, Query, TroubleKind,
-    UnreadRow,
+    UnreadRow, rows_told,
 };
 use echelon_core_model::{JobId, Span};
 
@@ -49,7 +49,7 @@ fn failed(tried: &str, failure: &OpFailure) -> ApiError {
 /// The error of rows that cannot be understood: the same question has the same answer until another build asks it.
 #[must_use]
 pub fn unreadable(what: &str, rows: &[UnreadRow]) -> ApiError {
-    let row = rows.first().map(ToString::to_string).unwrap_or_default();
+    let row = rows_told(rows);
     ApiError::new(
         ErrorReason::RowUnread,
         format!(
@@ -111,8 +111,7 @@ pub async fn try_read<F: Facts>(
 }
 
 fn unknown(rows: &[UnreadRow]) -> OpFailure {
-    let why = rows.first().map(ToString::to_string).unwrap_or_default();
-    OpFailure::not_done(TroubleKind::Schema, why)
+    OpFailure::not_done(TroubleKind::Schema, rows_told(rows))
 }
 
 /// Reads.

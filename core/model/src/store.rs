@@ -8,7 +8,7 @@ mod unread;
 
 pub use failure::{OpFailure, Refusal, RefusedRow, RefusedWhy, Trouble, TroubleKind};
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpId, OpResult, Query, Write};
-pub use unread::{Reading, RowSubject, UnreadRow};
+pub use unread::{Reading, RowSubject, UnreadRow, rows_told};
 
 use crate::cluster::MassLoss;
 use crate::drain::Drains;
