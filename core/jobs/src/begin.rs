@@ -87,6 +87,8 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         number,
         state: RunState::Launching,
         since: now,
+        // Noted where the change is stored.
+        observed_at: Span::ZERO,
         reason: ReasonCode::Launching.into(),
         host: start.host,
         hostname: start.hostname,

@@ -267,6 +267,7 @@ impl Shard {
     /// Takes one event in and appends what is to be done, in order. `now` never goes back: an earlier one counts as the last.
     pub fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
+        self.count_observed();
         std::mem::swap(&mut self.out, out);
         if self.is_suspended() {
             self.wait(event);

@@ -113,7 +113,7 @@ impl Shard {
                 group.spec.as_ref().map_or(OnSilence::Wait, |s| s.on_unreachable)
             },
             max_start: group.group_spec().and_then(|s| s.max_start),
-            contact_since: self.contact.since,
+            observed: self.observed(),
             withhold: self.withholds(),
         };
         group.unless_refused(next(record, &wanted, self.now))

@@ -82,6 +82,21 @@ impl Shard {
         self.reconcile.due = Some(self.now);
     }
 
+    /// The cluster was away: what was silent then may be back. Nothing of it is given up before the next answer.
+    pub(crate) fn await_answers(&mut self) {
+        for run in &self.reconcile.unanswered {
+            let Some(found) = self.picture.run(*run) else {
+                continue;
+            };
+            if found.is_silent() {
+                self.reconcile.first.insert(*run);
+            }
+            if !found.state.is_ended() && found.state != RunState::Running {
+                self.picture.agenda.insert(run.0);
+            }
+        }
+    }
+
     /// A group is served: what an earlier leader left of it is asked for, and nothing is done to it before the first answer.
     /// Runs that are stored as stopping are killed then.
     pub(crate) fn reconcile_group(&mut self, number: u32) {
@@ -127,15 +142,20 @@ impl Shard {
                 return;
             }
         }
+        self.is_answered(run);
+        if self.stored_kills.remove(&run) {
+            self.kill_when_stored(run);
+        }
+    }
+
+    /// Nothing of a run has to be asked any more for the time being.
+    pub(crate) fn is_answered(&mut self, run: RunAt) {
         self.reconcile.heard.remove(&run);
         self.reconcile.unanswered.remove(&run);
         self.reconcile.queue.remove(&run);
         if self.reconcile.first.remove(&run) {
             self.picture.agenda.insert(run.0);
             self.picture.restless.insert(run.0.0);
-        }
-        if self.stored_kills.remove(&run) {
-            self.kill_when_stored(run);
         }
     }
 

@@ -151,6 +151,8 @@ const BY_NAME: &[(&str, Range)] = &[
     ("most", WHOLE),
     ("need", HASH),
     ("obeyed", NO_EPOCH),
+    ("observed_at_ms", MILLIS),
+    ("observed_ms", MILLIS),
     ("open", WHOLE),
     ("outdated", WHOLE),
     ("part_number", STAMP),

@@ -465,6 +465,7 @@ fn run() -> impl Strategy<Value = Run> {
             reason,
             host,
             hostname: name.into(),
+            observed_at: since.since(Timestamp(0)),
             spec_version,
             restarts,
             head_version,
@@ -764,7 +765,7 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         volume_wishes(),
         drains(),
         btree_set(text().prop_map(HostId::new), 0..3),
-        (pool_parts(), logs::log_gaps(), at()),
+        (pool_parts(), logs::log_gaps(), at(), span()),
         (host_pools::host_moves(), host_pools::by_host()),
     );
     fields.prop_map(
@@ -781,6 +782,7 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
             drained_agents,
             parts: rest.0,
             log_gaps: rest.1,
+            observed: rest.3,
         },
     )
 }

@@ -53,6 +53,7 @@ impl World {
             judged: BTreeMap::new(),
             alone: BTreeMap::new(),
             moved: 0,
+            accepted_losses: 0,
             steps: 0,
             options,
         };

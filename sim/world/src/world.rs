@@ -141,6 +141,8 @@ pub struct World {
     pub(crate) alone: AtFirst,
     /// Hosts that were in another host pool when they were to come back.
     pub(crate) moved: u64,
+    /// Mass losses that the operator accepted.
+    pub(crate) accepted_losses: u64,
     pub(crate) steps: u64,
 }
 
@@ -161,6 +163,8 @@ pub struct Outcome {
     pub withheld: u64,
     /// Times that a host was moved to another host pool and back.
     pub moved: u64,
+    /// Mass losses that an operator accepted.
+    pub accepted_losses: u64,
     /// Leaderships of all roles.
     pub leaderships: u64,
     /// The last lines of the trace.
@@ -198,6 +202,7 @@ impl World {
             manners: self.clusters.iter().filter_map(manners).collect(),
             withheld: self.switch.withheld,
             moved: self.moved,
+            accepted_losses: self.accepted_losses,
             leaderships: self.leaderships(),
             tail: self.trace.lines().map(str::to_owned).collect(),
             broken: self.broken,

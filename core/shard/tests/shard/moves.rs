@@ -77,6 +77,7 @@ fn run_at(generation: u32, state: RunState) -> Run {
         members: Default::default(),
         ending: None,
         available_at: None,
+        observed_at: Default::default(),
         probes: Default::default(),
         gang_try: 0,
     }

@@ -221,6 +221,7 @@ pub async fn owned_facts_read_back(case: &Case) {
             to: Timestamp(2),
             runs: 3,
         }],
+        observed: Span::minutes(11),
         ..ShardRow::default()
     };
     let none = case.read(Query::Shard(ClusterId::new("c1"))).await;

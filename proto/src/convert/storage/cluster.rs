@@ -15,7 +15,7 @@ use echelon_core_model::host_pool::{HostMoves, HostPlace, HostPoolWishes};
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
-use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Timestamp, Version, VolumeId};
+use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Span, Timestamp, Version, VolumeId};
 
 wire_enum!(Wish, wire::Wish, Active, Cordoned, Draining, Left);
 wire_enum!(Contact, wire::Contact, Joining, Fresh, Silent, Unreachable);
@@ -331,6 +331,7 @@ impl Wire for ShardRow {
             drained_agents,
             parts,
             log_gaps,
+            observed,
         } = self;
         wire::ShardRow {
             framework: framework.clone(),
@@ -345,6 +346,7 @@ impl Wire for ShardRow {
             parts: (*parts != PoolParts::default()).then(|| parts.to_wire()),
             log_gaps: messages(log_gaps),
             wishes_heard_ms: wishes_heard.0,
+            observed_ms: observed.0,
         }
     }
 
@@ -362,6 +364,7 @@ impl Wire for ShardRow {
             parts: optional("parts", message.parts)?.unwrap_or_default(),
             log_gaps: list("log_gaps", message.log_gaps)?,
             wishes_heard: Timestamp(message.wishes_heard_ms),
+            observed: Span(message.observed_ms),
         })
     }
 }
