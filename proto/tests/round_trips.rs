@@ -209,6 +209,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any_of::volume_wishes().prop_map(Order::Volumes),
         any_of::drains().prop_map(Order::Drains),
         any_of::host_moves().prop_map(Order::HostMoves),
+        any_of::forgotten_hosts().prop_map(Order::ForgetHosts),
         any_of::pool_parts().prop_map(Order::Parts),
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
         (vec(claim(), 0..3), any_of::span()).prop_map(|(claims, lease)| Order::Claims { claims, lease }),

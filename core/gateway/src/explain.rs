@@ -216,6 +216,10 @@ fn advice(reason: &Reason, pool: &str) -> String {
             "see `echelon control show` for who switched kills off and why; `echelon control kills on` lets them go on"
                 .to_owned()
         }
+        ReasonCode::TooManyOlderRuns => {
+            "name the hosts that never return with `echelon host forget CLUSTER/HOST`; `echelon job instances` shows on which hosts its runs are"
+                .to_owned()
+        }
         ReasonCode::MassLoss => {
             "see `echelon cluster get` for what was lost; check the cluster's Mesos address and agents, then `echelon cluster accept-loss`"
                 .to_owned()

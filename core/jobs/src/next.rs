@@ -3,7 +3,7 @@
 
 use crate::standing::is_given_back;
 use echelon_core_model::assignment::Releasing;
-use echelon_core_model::instance::{Ended, InstanceRecord, Run};
+use echelon_core_model::instance::{Ended, InstanceRecord, MOST_OLDER, Run};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::OnSilence;
 use echelon_core_model::time::Span;
@@ -48,11 +48,24 @@ pub enum Next {
     GiveUp,
     /// It would be replaced or given back now, but that is withheld.
     Withheld,
+    /// It would have another run now, but as many older ones as are kept may still live.
+    Crowded,
 }
 
 /// What an instance needs next.
 #[must_use]
 pub fn next(record: &InstanceRecord, wanted: &Wanted<'_>, now: Timestamp) -> Next {
+    let next = wanted_next(record, wanted, now);
+    let live = record.run.as_ref().is_some_and(Run::may_have_task);
+    let crowded = record.older.len().saturating_add(usize::from(live)) > MOST_OLDER;
+    if crowded && matches!(next, Next::Run | Next::GiveUp) {
+        return Next::Crowded;
+    }
+    next
+}
+
+/// What it needs as far as its older runs leave it.
+fn wanted_next(record: &InstanceRecord, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     if let Some(ended) = record.ended {
         return of_ended(record, ended, wanted);
     }

@@ -96,6 +96,12 @@ impl Shard {
         self.contact.subscribed.then_some(self.own.observed)
     }
 
+    /// The same whether it is heard or not, as it is stored.
+    #[must_use]
+    pub const fn observed_in_sum(&self) -> Span {
+        self.own.observed
+    }
+
     /// Counts the time since the last step as observed while the cluster is heard. Where more has passed than a leader sleeps, the process
     /// was away, and nobody heard anything.
     pub(crate) fn count_observed(&mut self) {

@@ -112,6 +112,7 @@ impl Shard {
             Order::AcceptLoss(number) => self.accept_loss(number),
             Order::Drains(drains) => self.obey_drains(drains),
             Order::HostMoves(moves) => self.obey_moves(moves),
+            Order::ForgetHosts(hosts) => self.obey_forgotten(&hosts),
             Order::Claims { claims, lease } => self.obey_claims(claims, lease),
             Order::Parts(parts) => self.obey_parts(parts),
             Order::Volumes(wishes) => self.wish_volumes(wishes),

@@ -124,6 +124,8 @@ pub struct Shard {
     pub(crate) strangers: Strangers,
     pub(crate) losses: Losses,
     pub(crate) replacing: Replacing,
+    /// The latest version of the hosts that never return that was obeyed.
+    pub(crate) forgotten: u64,
     pub(crate) reconcile: Reconcile,
     pub(crate) leaving: Leaving,
     /// Hosts that are to be empty, as last looked at.
@@ -213,6 +215,7 @@ impl Shard {
             strangers: Strangers::default(),
             losses: Losses::default(),
             replacing: Replacing::default(),
+            forgotten: 0,
             reconcile: Reconcile::default(),
             leaving: Leaving::default(),
             draining: BTreeMap::new(),

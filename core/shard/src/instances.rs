@@ -50,6 +50,7 @@ impl Shard {
         self.watch_runs(at);
         let waits = self.awaits_turn(at, &what);
         self.note_withheld(at, what == Next::Withheld);
+        self.note_crowded(at, what == Next::Crowded);
         let Some(group) = self.picture.groups.get_mut(&at.0) else {
             return;
         };
@@ -92,7 +93,7 @@ impl Shard {
                 self.edit(at, |r| r.ended = None);
             }
             // Neither replaced here nor given back to be replaced elsewhere.
-            Next::Withheld => return,
+            Next::Withheld | Next::Crowded => return,
             Next::Rest | Next::At(_) | Next::Run | Next::Stop(_) | Next::GiveUp => {}
         }
         self.reclaim_volume(at);

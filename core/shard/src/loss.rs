@@ -205,7 +205,10 @@ impl Shard {
     /// than the window, and counts as told at once.
     fn lost_lately(&mut self) -> (u64, u64) {
         if !self.is_recovering() {
-            let (now, within) = (self.own.observed.0 / 1000, self.config.timing.loss.within.0 / 1000);
+            let (now, within) = (
+                self.own.observed.0 / 1000,
+                self.config.timing.loss.within.0 / 1000,
+            );
             self.losses
                 .lately
                 .retain(|second, _| second.saturating_add(within) > now);
@@ -277,17 +280,16 @@ impl Shard {
             healthy: None,
             ready: None,
         };
-        self.take_in_news(run, &news);
-        let ended = self.picture.run(run).filter(|r| r.state == RunState::Lost);
-        if ended.is_some_and(|r| r.reason.code != code) {
-            // It counted as lost before. What Mesos said of it is evidence no more.
+        if self.picture.run(run).is_some_and(|r| r.state == RunState::Lost) {
+            // It counts as lost already. What Mesos said of it is evidence no more.
             self.edit(run.0, |record| {
                 let of = |r: &&mut Run| (r.generation, r.number) == (run.1, run.2);
-                if let Some(lost) = record.run.as_mut().filter(of) {
+                if let Some(lost) = record.run.iter_mut().chain(&mut record.older).find(of) {
                     lost.reason = code.into();
                 }
             });
         }
+        self.take_in_news(run, &news);
         self.is_answered(run);
     }
 
@@ -309,6 +311,21 @@ impl Shard {
         for (number, group) in &self.picture.groups {
             let withheld = group.withheld.iter().map(|n| (*number, *n));
             self.picture.agenda.extend(withheld);
+        }
+    }
+
+    /// Keeps an instance on the list of those whose older runs are too many, or off it.
+    pub(crate) fn note_crowded(&mut self, at: At, crowded: bool) {
+        let Some(group) = self.picture.groups.get_mut(&at.0) else {
+            return;
+        };
+        let changed = if crowded {
+            group.crowded.insert(at.1)
+        } else {
+            group.crowded.remove(&at.1)
+        };
+        if changed {
+            self.picture.unreported.insert(at.0);
         }
     }
 

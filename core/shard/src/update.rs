@@ -188,11 +188,10 @@ fn news(status: &TaskStatus) -> News {
         TaskState::Killed => Told::Killed,
         TaskState::Error => Told::Invalid,
         TaskState::Dropped => Told::Dropped,
-        TaskState::Gone => Told::Gone,
+        // An operator's word is taken for the end, and recorded as such.
+        TaskState::Gone | TaskState::GoneByOperator => Told::Gone,
         // None of these is proof of death (R102, R104, R109).
-        TaskState::Lost | TaskState::Unreachable | TaskState::GoneByOperator | TaskState::Unknown => {
-            Told::Silent
-        }
+        TaskState::Lost | TaskState::Unreachable | TaskState::Unknown => Told::Silent,
     };
     News {
         of: Whom::Main,

@@ -59,6 +59,7 @@ impl Group {
             .partition(|n| self.crash_looping.contains(n));
         let (looping, backing_off) = (count(looping.len()), count(backing_off.len()));
         let withheld = count(self.withheld.iter().filter(here).count());
+        let crowded = count(self.crowded.iter().filter(here).count());
         let startable = self.startable.get(&generation).map_or(0, RangeSet::count);
         let openings = self.openings(generation, now);
         let held = self.held().remove(&generation).unwrap_or_default();
@@ -71,6 +72,7 @@ impl Group {
             (ungranted, startable - openings),
             (Reason::new(ReasonCode::Moved), untaken),
             (Reason::new(ReasonCode::MassLoss), withheld),
+            (Reason::new(ReasonCode::TooManyOlderRuns), crowded),
         ];
         let mut hungry = ready + openings;
         if self.spec.is_none() {

@@ -250,6 +250,7 @@ pub(super) static ROUTES: [Route; 56] = [
     post("clusters/*", "/hosts:undrain", "HostService/UndrainHosts").within(),
     post("clusters/*/hosts/*", ":drain", "HostService/DrainHost").showing("host"),
     post("clusters/*/hosts/*", ":undrain", "HostService/UndrainHost").showing("host"),
+    post("clusters/*/hosts/*", ":forget", "HostService/ForgetHost"),
     get(
         "clusters/*",
         "/hostPools",

@@ -14,6 +14,7 @@ use echelon_core_model::control::Control;
 use echelon_core_model::directive::Grant;
 use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain, Left, Stays};
 use echelon_core_model::failure::Failure;
+use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
@@ -644,10 +645,21 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
         whole(),
         volume_wishes(),
         drains(),
-        host_pools::host_pool_wishes(),
+        (host_pools::host_pool_wishes(), forgotten_hosts()),
     );
     fields.prop_map(
-        |(id, name, version, wish, mesos, labels, accepted_loss, volumes, drains, host_pools)| Cluster {
+        |(
+            id,
+            name,
+            version,
+            wish,
+            mesos,
+            labels,
+            accepted_loss,
+            volumes,
+            drains,
+            (host_pools, forgotten),
+        )| Cluster {
             id,
             name,
             version,
@@ -658,8 +670,14 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             volumes,
             drains,
             host_pools,
+            forgotten,
         },
     )
+}
+
+pub fn forgotten_hosts() -> impl Strategy<Value = ForgottenHosts> {
+    let hosts = btree_map(text(), span(), 0..3);
+    (whole(), hosts).prop_map(|(version, hosts)| ForgottenHosts { version, hosts })
 }
 
 pub fn cluster_state() -> impl Strategy<Value = ClusterState> {

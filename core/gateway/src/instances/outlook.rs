@@ -3,7 +3,7 @@
 use super::assemble::{InstanceView, Scene};
 use crate::ask;
 use crate::port::Facts;
-use echelon_core_model::instance::Run;
+use echelon_core_model::instance::{MOST_OLDER, Run};
 use echelon_core_model::spec::OnSilence;
 use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{ClusterId, RunState, Span};
@@ -31,7 +31,12 @@ pub(super) async fn add_outlook<F: Facts>(facts: &F, scene: &Scene, views: &mut 
             };
             observed.insert(cluster.clone(), read);
         }
-        let text = outlook(scene, &cluster, &run, observed.get(&cluster).copied().flatten());
+        let text = outlook(
+            scene,
+            view,
+            (&cluster, &run),
+            observed.get(&cluster).copied().flatten(),
+        );
         view.reason = view.reason.clone().at(text);
     }
 }
@@ -42,7 +47,8 @@ fn silent_run(view: &InstanceView) -> Option<&Run> {
     run.is_silent().then_some(run)
 }
 
-fn outlook(scene: &Scene, cluster: &ClusterId, run: &Run, observed: Option<Span>) -> String {
+fn outlook(scene: &Scene, view: &InstanceView, silent: (&ClusterId, &Run), observed: Option<Span>) -> String {
+    let (cluster, run) = silent;
     let heartbeat = scene.heartbeat(cluster);
     let name = scene.part(cluster).name;
     let what = if run.state == RunState::Stopping {
@@ -53,6 +59,12 @@ fn outlook(scene: &Scene, cluster: &ClusterId, run: &Run, observed: Option<Span>
     if heartbeat.is_some_and(|h| h.loss.is_some()) {
         return format!(
             "not {what} while too many are lost at once: `echelon cluster accept-loss {name}` has the lost ones replaced"
+        );
+    }
+    if view.record.as_ref().is_some_and(|r| r.older.len() >= MOST_OLDER) {
+        return format!(
+            "not {what} while {MOST_OLDER} older runs of it may still live: `echelon host forget {name}/{}` says that its host never returns",
+            run.host
         );
     }
     let after = match scene.on_unreachable() {

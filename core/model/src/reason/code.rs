@@ -304,7 +304,12 @@ impl ReasonCode {
     pub const fn withholds(self) -> bool {
         matches!(
             self,
-            Self::MassLoss | Self::KillsOff | Self::RowRefused | Self::CrashLooping | Self::RowUnread
+            Self::MassLoss
+                | Self::KillsOff
+                | Self::RowRefused
+                | Self::CrashLooping
+                | Self::RowUnread
+                | Self::TooManyOlderRuns
         )
     }
 

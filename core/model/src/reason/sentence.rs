@@ -52,7 +52,9 @@ impl ReasonCode {
             Self::DeadlineExceeded => "its run deadline has passed",
             Self::Unhealthy => "its health check fails",
             Self::TaskGone => "Mesos says that it is not on its host any more",
-            Self::LossAccepted => "was lost with many others; an operator has said that none of them runs any more",
+            Self::LossAccepted => {
+                "was lost with many others; an operator has said that none of them runs any more"
+            }
             Self::GoneByOperator => "an operator has said that its host never returns",
             Self::TooManyOlderRuns => {
                 "eight older runs of it may still live on hosts that are silent; \

@@ -234,12 +234,7 @@ fn an_order_that_names_other_groups_or_nothing_leaves_the_rest_alone() {
 #[test]
 fn an_update_without_agent_or_of_an_unknown_state_of_things_proves_nothing() {
     let mut w = with_job(1);
-    for state in [
-        TaskState::Unknown,
-        TaskState::Lost,
-        TaskState::GoneByOperator,
-        TaskState::Unreachable,
-    ] {
+    for state in [TaskState::Unknown, TaskState::Lost, TaskState::Unreachable] {
         let status = crate::cluster::status(&task(0, 1, 1), state, None);
         w.step(Event::Cluster(Told::Update(status)));
         assert_eq!(w.state(0), RunState::Unreachable);

@@ -29,6 +29,8 @@ mod evidence;
 #[cfg(test)]
 mod facts;
 #[cfg(test)]
+mod forget;
+#[cfg(test)]
 mod framework;
 #[cfg(test)]
 mod gang_claims;

@@ -292,6 +292,7 @@ pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
         mesos: "m:5050".to_owned(),
         labels: BTreeMap::new(),
         accepted_loss: 0,
+        forgotten: Default::default(),
         volumes: std::collections::BTreeMap::new(),
         drains: echelon_core_model::drain::Drains::default(),
         host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),

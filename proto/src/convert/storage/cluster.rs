@@ -11,6 +11,7 @@ use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::drain::DrainState;
+use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::host_pool::{HostMoves, HostPlace, HostPoolWishes};
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::ShardRow;
@@ -35,6 +36,7 @@ impl Wire for Cluster {
             volumes,
             drains,
             host_pools,
+            forgotten,
         } = self;
         wire::Cluster {
             id: id.to_string(),
@@ -47,6 +49,7 @@ impl Wire for Cluster {
             volumes: by_volume_to_wire(volumes),
             drains: Some(drains.to_wire()),
             host_pools: (*host_pools != HostPoolWishes::default()).then(|| host_pools.to_wire()),
+            forgotten: (*forgotten != ForgottenHosts::default()).then(|| forgotten.to_wire()),
         }
     }
 
@@ -62,6 +65,7 @@ impl Wire for Cluster {
             volumes,
             drains,
             host_pools,
+            forgotten,
         } = message;
         Ok(Self {
             id: cluster("id", &id)?,
@@ -74,6 +78,31 @@ impl Wire for Cluster {
             volumes: by_volume("volumes", volumes)?,
             drains: optional("drains", drains)?.unwrap_or_default(),
             host_pools: optional("host_pools", host_pools)?.unwrap_or_default(),
+            forgotten: optional("forgotten", forgotten)?.unwrap_or_default(),
+        })
+    }
+}
+
+impl Wire for ForgottenHosts {
+    type Message = wire::ForgottenHosts;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { version, hosts } = self;
+        let hosts = hosts.iter().map(|(host, observed)| wire::ForgottenHost {
+            host: host.clone(),
+            observed_ms: observed.0,
+        });
+        wire::ForgottenHosts {
+            version: *version,
+            hosts: hosts.collect(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let hosts = message.hosts.into_iter();
+        Ok(Self {
+            version: message.version,
+            hosts: hosts.map(|h| (h.host, Span(h.observed_ms))).collect(),
         })
     }
 }
