@@ -187,6 +187,10 @@ impl Shard {
                     self.reconcile_soon(run);
                 }
             }
+            // A host that is smaller than was believed may not hold all that we believe alive there.
+            for agent in agents {
+                self.note_offered_again(&agent.host);
+            }
         }
         if let hosts::Event::Offers(offers) = event {
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
