@@ -62,6 +62,15 @@ impl Stamp {
         i64::try_from(self.epoch.0.min(Epoch::END - 1) << 40 | sequence).unwrap_or(i64::MAX)
     }
 
+    /// The stamp of a stored timestamp.
+    #[must_use]
+    pub const fn of_packed(packed: u64) -> Self {
+        Self {
+            epoch: Epoch(packed >> 40),
+            sequence: packed & ((1 << 40) - 1),
+        }
+    }
+
     /// The one after it, of the same epoch.
     #[must_use]
     pub const fn next(self) -> Self {
@@ -114,6 +123,9 @@ pub struct NameHolder {
     /// Counts the holders, from 1.
     pub version: Version,
 }
+
+/// Largest assignment of one job, in all its rows: they are written at once, and a write has at most 1 MiB.
+pub const MAX_ASSIGNMENT_BYTES: usize = 1008 * 1024;
 
 /// How long storage keeps what was planned for a request id.
 pub const REQUEST_IDS_KEPT: Span = Span::minutes(24 * 60);

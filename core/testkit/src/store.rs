@@ -37,6 +37,9 @@ impl ModelStore {
                 self.spoiled.result(&query, self.read(&query), unread)
             }
             Op::Decide(decision) => {
+                if let Some(refusal) = decided::refused(&decision) {
+                    return OpResult::Failed(OpFailure::Refused(refusal));
+                }
                 self.writes += 1;
                 OpResult::Decided(self.decided.decide(decision))
             }

@@ -81,6 +81,9 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("InstanceRecord.number", INSTANCE),
     ("MassLoss.number", MILLIS),
     ("Member.sidecar", INSTANCE),
+    ("PlacedHolder.cluster", INSTANCE),
+    ("PlacedRange.cluster", INSTANCE),
+    ("PlacedReleasing.to", INSTANCE),
     ("PlannedRequest.hash", HASH),
     ("PoolParts.number", STAMP),
     ("Port.name", INSTANCE),
@@ -154,6 +157,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("open", WHOLE),
     ("outdated", WHOLE),
     ("part_number", STAMP),
+    ("pieces", COUNTER),
     ("preempted", WHOLE),
     ("preempting", WHOLE),
     ("proof", DRAWN),
@@ -178,6 +182,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("updated", WHOLE),
     ("version", WHOLE),
     ("why", CODE),
+    ("written", STAMP),
 ];
 
 /// Numbers of rows and streams that are keys or values of maps, by the map.

@@ -152,6 +152,7 @@ macro_rules! storage_contract {
             an_older_epoch_assigns_nothing
             a_partition_keeps_what_the_newest_epoch_wrote
             a_late_write_of_the_same_epoch_changes_nothing
+            a_large_assignment_is_stored_in_several_rows
             a_single_assignment_is_read_alone
             the_larger_stamp_stays
             a_newer_epoch_hides_older_writes_in_any_order

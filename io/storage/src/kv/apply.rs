@@ -50,12 +50,16 @@ fn write<K: KvMut>(kv: &mut K, plan: &Plan, now: Timestamp) -> Result<(), StoreE
             remove,
         } => {
             put(kv, partition, *epoch, Some(&number.to_be_bytes()))?;
-            for (at, value) in rows {
+            let replaced = rows.iter().map(|rows| &rows.all);
+            for all in replaced.chain(remove) {
+                for row in KvRows(kv).older(all, i64::MAX)? {
+                    kv.remove(all.table.name(), &row)?;
+                }
+            }
+            for (at, value) in rows.iter().flat_map(|rows| &rows.pieces) {
                 put(kv, at, *epoch, Some(value))?;
             }
-            remove
-                .iter()
-                .try_for_each(|at| kv.remove(at.table.name(), &key(&at.cells)))
+            Ok(())
         }
     }
 }

@@ -1,14 +1,16 @@
 //! What no storage takes: too large, out of range, not the owner's. Checked before anything is done, the same for every
 //! backend.
 
-use super::decision::{Plan, plan};
-use super::limits::{ASSIGNMENT_BYTES, BATCH_BYTES, DECIDED_BYTES, OWNED_BYTES, RAW_BYTES, SEQUENCE_END};
+use super::decision::{AssignmentRows, Plan, plan};
+use super::limits::{BATCH_BYTES, DECIDED_BYTES, OWNED_BYTES, RAW_BYTES, SEQUENCE_END};
 use super::write::{RowWrite, row_writes};
 use crate::StoreError;
 use echelon_core_model::Epoch;
 use echelon_core_model::bucket::{BLOCK_BUCKETS, assignment_partition};
 use echelon_core_model::spec::MAX_SPEC_BYTES;
-use echelon_core_model::store::{Batch, Decision, Refusal, RefusedRow, RefusedWhy, Role, Write};
+use echelon_core_model::store::{
+    Batch, Decision, MAX_ASSIGNMENT_BYTES, Refusal, RefusedRow, RefusedWhy, Role, Write,
+};
 use std::collections::BTreeSet;
 
 fn ensure(good: bool, what: &str, why: impl FnOnce() -> String) -> Result<(), StoreError> {
@@ -85,12 +87,12 @@ pub(crate) fn check_decision(decision: &Decision) -> Result<Plan, StoreError> {
         }
         Plan::Raise { .. } => {}
         Plan::Assign { put, remove, .. } => {
-            let large = put.iter().enumerate().filter_map(|(place, (at, value))| {
-                let row = || format!("assignment {at}");
-                too_large(row, Some(place), value.len(), ASSIGNMENT_BYTES)
+            let large = put.iter().enumerate().filter_map(|(place, rows)| {
+                let row = || format!("assignment {}", rows.all);
+                too_large(row, Some(place), rows.bytes(), MAX_ASSIGNMENT_BYTES)
             });
             none_of(large.collect())?;
-            let sum = put.iter().map(|(_, v)| v.len() + 64).sum::<usize>() + remove.len() * 64;
+            let sum = put.iter().map(AssignmentRows::bytes).sum::<usize>() + remove.len() * 64;
             none_of(
                 too_large(|| kind(decision).to_owned(), None, sum, BATCH_BYTES)
                     .into_iter()

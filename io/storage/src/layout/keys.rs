@@ -79,8 +79,19 @@ pub(crate) fn assignments(partition: u16) -> RowKey {
     RowKey::new(Table::Assignments, [bucket(partition)])
 }
 
+/// All rows of a job's assignment.
 pub(crate) fn assignment(id: JobId) -> RowKey {
     RowKey::new(Table::Assignments, [bucket(assignment_partition(id)), job(id)])
+}
+
+/// The row of a place in the list of them.
+pub(crate) fn assignment_piece(id: JobId, place: u32) -> RowKey {
+    let cells = [
+        bucket(assignment_partition(id)),
+        job(id),
+        Cell::Number(place.into()),
+    ];
+    RowKey::new(Table::Assignments, cells)
 }
 
 pub(crate) fn progress(id: JobId) -> RowKey {
@@ -141,7 +152,9 @@ pub(crate) fn subject(at: &RowKey) -> RowSubject {
     };
     let of_job = |cell| job(cell).map_or(RowSubject::Other, RowSubject::Job);
     match (at.table, at.cells.as_slice()) {
-        (Table::Heads | Table::Assignments | Table::Progress, [_, cell]) => of_job(Some(cell)),
+        (Table::Heads | Table::Progress, [_, cell]) | (Table::Assignments, [_, cell, _]) => {
+            of_job(Some(cell))
+        }
         (Table::Instances, [_, _, of, Cell::Text(group), Cell::Number(n)]) => {
             let key = job(Some(of)).zip(u32::try_from(*n).ok());
             key.map_or(RowSubject::Other, |(job, number)| {

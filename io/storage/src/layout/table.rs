@@ -89,6 +89,7 @@ const ID: Column = text("id");
 const HASH: Column = number("hash");
 const ONE: Column = number("one");
 const PART: Column = number("part");
+const PIECE: Column = number("piece");
 const ROLE: Column = text("role");
 const CLUSTER: Column = text("cluster");
 const GROUP: Column = text("group");
@@ -195,7 +196,7 @@ impl Table {
             Self::PoolTrees => inserted(&[VERSION], &[HASH]),
             Self::PoolPointer | Self::Control => decided(&[ONE], &[], "version"),
             Self::Clusters => decided(&[ONE], &[ID], "version"),
-            Self::Assignments => decided(&[PART], &[JOB], "epoch"),
+            Self::Assignments => decided(&[PART], &[JOB, PIECE], "epoch"),
             Self::Leaderships => decided(&[ROLE], &[], "epoch"),
             Self::Progress => owned(&[BUCKET], &[JOB]),
             Self::ClusterStates => owned(&[ONE], &[CLUSTER]),

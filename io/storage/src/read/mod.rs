@@ -1,6 +1,7 @@
 //! Answers to queries, made from rows: the same for every backend. Owned facts are always read from a majority, decided
 //! ones as surely as was asked.
 
+mod assignments;
 mod blocks;
 mod events;
 mod jobs;
@@ -8,6 +9,7 @@ mod jobs;
 use crate::StoreError;
 use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
+use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::control::Control;
 use echelon_core_model::store::{
     Answer, Consistency, Decision, Leadership, Query, Reading, ShardRow, Stamp, UnreadRow,
@@ -118,13 +120,13 @@ async fn decided<R: Rows>(
         Query::Name(name) => Answer::Name(one(rows, &keys::name(name), c).await?),
         Query::Request(id) => Answer::Request(one(rows, &keys::request(id), c).await?),
         Query::Assignment(job) => {
-            let found = some(rows, &keys::assignment(*job), c, unread).await?;
-            Answer::Assignments(Stamp::default(), found.into_iter().collect())
+            let found = rows.scan(&assignments::scan(*job), c).await?;
+            let partition = assignment_partition(*job);
+            Answer::Assignments(Stamp::default(), assignments::joined(partition, &found, unread)?)
         }
         Query::Assignments(partition) => {
             let (stamp, found) = rows.assignments(*partition, c).await?;
-            let of = [keys::bucket(*partition)];
-            Answer::Assignments(stamp, decoded(Table::Assignments, &of, &found, unread))
+            Answer::Assignments(stamp, assignments::joined(*partition, &found, unread)?)
         }
         Query::Clusters => Answer::Clusters(clusters(rows, c, unread).await?),
         Query::Control => {
