@@ -46,11 +46,19 @@ proptest! {
         row in any_of::slice_row(),
         assignment in any_of::assignment(),
         event in any_of::event(),
+        shard in any_of::shard_row(),
     ) {
         weighs_enough(encode(&block).len(), block.weight())?;
         weighs_enough(encode(&row).len(), row.weight())?;
         weighs_enough(encode(&assignment).len(), assignment.weight())?;
         weighs_enough(encode(&event).len(), event.weight())?;
+        weighs_enough(encode(&shard).len(), shard.weight())?;
+        let mut whole = ShardRow::default();
+        for (key, row) in shard.rows() {
+            weighs_enough(encode(&row).len(), row.weight())?;
+            whole.extend(&key, row);
+        }
+        prop_assert_eq!(whole, shard);
     }
 }
 
@@ -66,8 +74,8 @@ fn many(groups: usize, ranges: u32, longest: bool) -> Assignment {
                 last: u32::MAX - 2 * n,
             },
             cluster: cluster(n % 200),
-            generation: Generation(i32::MAX as u32),
-            former: Some((cluster(n % 200 + 1), Generation(i32::MAX as u32 - 1))),
+            generation: Generation(0x7fff_ffff),
+            former: Some((cluster(n % 200 + 1), Generation(0x7fff_fffe))),
             releasing: longest.then(|| Releasing {
                 to: Some(cluster(n % 200 + 2)),
                 why: echelon_core_model::ReasonCode::Moved,

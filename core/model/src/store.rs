@@ -4,10 +4,12 @@
 
 mod failure;
 mod op;
+mod shard_rows;
 mod unread;
 
 pub use failure::{OpFailure, Refusal, RefusedRow, RefusedWhy, Trouble, TroubleKind};
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpId, OpResult, Query, Write};
+pub use shard_rows::ShardKey;
 pub use unread::{Reading, RowSubject, UnreadRow};
 
 use crate::cluster::MassLoss;
@@ -141,7 +143,7 @@ pub struct PlannedRequest {
     pub at: Timestamp,
 }
 
-/// What a shard must remember of itself.
+/// What a shard must remember of itself. It is stored in rows, by [`ShardKey`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShardRow {
     /// The Mesos framework id, once registered.

@@ -36,7 +36,7 @@ use crate::stranger::Strangers;
 use crate::tenure::Tenure;
 use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::gang::Peers;
-use echelon_core_model::store::{ShardRow, Trouble};
+use echelon_core_model::store::{ShardKey, ShardRow, Trouble};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceRange, JobId, Timestamp};
 use echelon_core_placement as placement;
@@ -101,6 +101,10 @@ pub struct Shard {
     /// When storage last met every leader with the same trouble: its silence before then is held against none.
     pub(crate) excused_at: Timestamp,
     pub(crate) own: ShardRow,
+    /// Its rows as they were last written.
+    pub(crate) own_stored: BTreeMap<ShardKey, ShardRow>,
+    /// Whether what older leaders wrote of them is hidden.
+    pub(crate) own_sealed: bool,
     pub(crate) recovery: Recovery,
     pub(crate) contact: Contact,
     pub(crate) journal: Journal,
@@ -193,6 +197,8 @@ impl Shard {
             storage_trouble: None,
             excused_at: Timestamp(0),
             own: ShardRow::default(),
+            own_stored: BTreeMap::new(),
+            own_sealed: false,
             recovery: Recovery::default(),
             contact: Contact::default(),
             journal: Journal::default(),

@@ -58,6 +58,8 @@ pub(crate) struct Recovery {
 impl Shard {
     pub(crate) fn on_own(&mut self, row: ShardRow) {
         self.own = row;
+        self.own_stored.clear();
+        self.own_sealed = false;
         self.hosts.set_drains(self.own.drains.hosts.clone());
         self.hosts.set_host_pools(self.own.host_pools.clone());
         self.hosts.set_moves(self.own.moves.hosts.clone());

@@ -6,7 +6,7 @@ use crate::world::{World, marked, range, seconds, task};
 use echelon_core_hosts::{Event as Told, TaskState, TaskStatus};
 use echelon_core_model::directive::{Order, ReportPart};
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{Answer, Batch, Op, Query, Stamp, Write};
+use echelon_core_model::store::{Answer, Batch, Op, Query, Stamp};
 use echelon_core_model::{HostId, ReasonCode, RunState};
 use echelon_core_shard::{Alarm, Event, Mode};
 use echelon_core_testkit::build::{JobBuilder, shape};
@@ -196,7 +196,7 @@ fn a_leader_that_dies_before_it_stored_the_wait_leaves_a_successor_that_waits() 
             epoch: w.shard.epoch(),
             sequence: 1 << 39,
         },
-        writes: vec![Write::Shard(row)],
+        writes: row.writes(),
     };
     w.crash();
     w.store.perform(Op::Commit(lost));

@@ -61,6 +61,8 @@ mod offers;
 #[cfg(test)]
 mod openers;
 #[cfg(test)]
+mod own_rows;
+#[cfg(test)]
 mod peers;
 #[cfg(test)]
 mod pods;

@@ -221,7 +221,9 @@ pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Resul
         obeyed: EPOCH,
         ..ShardRow::default()
     };
-    writer.write(Write::Shard(own)).await?;
+    for write in own.writes() {
+        writer.write(write).await?;
+    }
     for n in 0..size.hosts() {
         writer.write(Write::Host(host(size, n, now))).await?;
     }

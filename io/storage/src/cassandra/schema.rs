@@ -27,8 +27,8 @@ pub(super) const TABLES: [&str; 20] = [
      PRIMARY KEY (bucket, job)) WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.cluster_states (one bigint, cluster text, value blob, \
      PRIMARY KEY (one, cluster)) WITH gc_grace_seconds = 86400",
-    "CREATE TABLE IF NOT EXISTS {ks}.shards (cluster text PRIMARY KEY, value blob) \
-     WITH gc_grace_seconds = 86400",
+    "CREATE TABLE IF NOT EXISTS {ks}.shards (cluster text, kind text, id text, value blob, \
+     PRIMARY KEY (cluster, kind, id)) WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.instances (cluster text, bucket bigint, job blob, \"group\" text, \
      block bigint, value blob, PRIMARY KEY ((cluster, bucket), job, \"group\", block)) \
      WITH gc_grace_seconds = 86400",

@@ -209,7 +209,9 @@ fn owns(owner: &Role, write: &Write) -> bool {
         (Role::Shard(cluster), Write::Heartbeat(heartbeat)) => heartbeat.cluster == *cluster,
         (
             Role::Shard(_),
-            Write::Shard(_)
+            Write::Shard(..)
+            | Write::RemoveShard(_)
+            | Write::SealShard
             | Write::Block(_)
             | Write::RemoveBlock(_)
             | Write::Archive(_)
@@ -228,7 +230,9 @@ fn owns(owner: &Role, write: &Write) -> bool {
             Write::Progress(_)
             | Write::RemoveProgress(_)
             | Write::ClusterState(_)
-            | Write::Shard(_)
+            | Write::Shard(..)
+            | Write::RemoveShard(_)
+            | Write::SealShard
             | Write::Block(_)
             | Write::RemoveBlock(_)
             | Write::Archive(_)
@@ -250,7 +254,8 @@ const fn named(write: &Write) -> &'static str {
     match write {
         Write::Progress(_) | Write::RemoveProgress(_) => "progress of a job",
         Write::ClusterState(_) => "contact of a cluster",
-        Write::Shard(_) => "a shard's own row",
+        Write::Shard(..) | Write::RemoveShard(_) => "a row that a shard has of itself",
+        Write::SealShard => "the seal of a shard's rows",
         Write::Block(_) | Write::RemoveBlock(_) | Write::Archive(_) => "a block of instances",
         Write::Slice(_) | Write::RemoveSlice(..) => "a slice row",
         Write::Raw(..) => "a row that cannot be read",

@@ -90,6 +90,7 @@ const HASH: Column = number("hash");
 const ONE: Column = number("one");
 const PART: Column = number("part");
 const PIECE: Column = number("piece");
+const KIND: Column = text("kind");
 const ROLE: Column = text("role");
 const CLUSTER: Column = text("cluster");
 const GROUP: Column = text("group");
@@ -200,7 +201,8 @@ impl Table {
             Self::Leaderships => decided(&[ROLE], &[], "epoch"),
             Self::Progress => owned(&[BUCKET], &[JOB]),
             Self::ClusterStates => owned(&[ONE], &[CLUSTER]),
-            Self::Shards | Self::Heartbeats => owned(&[CLUSTER], &[]),
+            Self::Shards => owned(&[CLUSTER], &[KIND, ID]),
+            Self::Heartbeats => owned(&[CLUSTER], &[]),
             // Blocks, and the group's slice row at block 2^32 - 1.
             Self::Instances => owned(&[CLUSTER, BUCKET], &[JOB, GROUP, BLOCK]),
             Self::Archive => owned(&[JOB, CLUSTER], &[GROUP, BLOCK]),

@@ -12,7 +12,7 @@ use crate::rows::{Cell, Row, RowKey, Rows, Scan};
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::control::Control;
 use echelon_core_model::store::{
-    Answer, Consistency, Decision, Leadership, Query, Reading, ShardRow, Stamp, UnreadRow,
+    Answer, Consistency, Decision, Leadership, Query, Reading, ShardKey, ShardRow, Stamp, UnreadRow,
 };
 use echelon_core_model::{ClusterId, HostId};
 use echelon_proto::convert::{DecodeError, Wire, decode};
@@ -165,8 +165,20 @@ async fn owned<R: Rows>(rows: &R, query: &Query, unread: &mut Vec<UnreadRow>) ->
             Answer::ClusterStates(all(rows, &scan, C, unread).await?)
         }
         Query::Shard(cluster) => {
-            let found: Option<ShardRow> = one(rows, &keys::shard(cluster), C).await?;
-            Answer::Shard(found.unwrap_or_default())
+            let of = keys::shard(cluster);
+            let scan = Scan::partition(Table::Shards, of.cells.clone());
+            let mut whole = ShardRow::default();
+            for row in rows.scan(&scan, C).await? {
+                let at = RowKey::new(Table::Shards, of.cells.iter().chain(&row.key).cloned());
+                // Without one of them the others would be taken for all that there is.
+                let part: ShardRow = value(&at, &row.value).map_err(StoreError::Unread)?;
+                if keys::is_own(&row.key) {
+                    whole.extend(&ShardKey::Own, part);
+                } else {
+                    whole.extend_lists(part);
+                }
+            }
+            Answer::Shard(whole)
         }
         Query::Hosts {
             cluster,
