@@ -66,12 +66,21 @@ impl Context {
     /// When no gateway answers.
     pub async fn client(&self) -> Result<Client, Failure> {
         static TOLD: Once = Once::new();
-        let notice = Notice::new(|aside| match aside {
+        static TOLD_STALE: Once = Once::new();
+        let notice = Notice::new(|aside| {
+            match aside {
             Aside::KillsOff => TOLD.call_once(|| output::remark(KILLS_ARE_OFF)),
+            Aside::Stale(leaders) => TOLD_STALE.call_once(|| {
+                output::remark(format_args!(
+                    "warning: no answer from the leader of {}: what depends on it is shown as it was then (see `echelon status`)",
+                    escape(&leaders)
+                ));
+            }),
             Aside::UnreadRows(rows) => output::remark(format_args!(
                 "warning: jobs are missing from this list: {}",
                 escape(&rows)
             )),
+        }
         });
         let client = Client::connect(&self.global.address, self.global.timeout).await?;
         let client = client.with_notice(notice);

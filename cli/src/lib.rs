@@ -18,6 +18,7 @@ mod pool;
 mod rollout;
 mod schedule;
 mod shape;
+mod status;
 mod volume;
 
 pub use context::{Context, Global};
@@ -49,6 +50,8 @@ pub enum Command {
     /// Look at host pools; move hosts from one to another by plan
     #[command(subcommand)]
     HostPool(host_pool::Command),
+    /// Show the whole federation: leaders, what answers them, open alarms with the command that helps, clusters
+    Status,
     /// Switches for the whole system: stop all kills
     #[command(subcommand)]
     Control(control::Command),
@@ -70,6 +73,7 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Cluster(command) => cluster::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,
         Command::HostPool(command) => host_pool::run(command, context).await,
+        Command::Status => status::run(context).await,
         Command::Control(command) => control::run(command, context).await,
         Command::Volume(command) => volume::run(command, context).await,
     }

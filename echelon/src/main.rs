@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use clap::{CommandFactory, Parser, Subcommand};
+use echelon::process::BUILD;
 use echelon::roles::Role;
 use echelon::{bench, demo, doctor, storage};
 use echelon_cli::exit::Exit;
@@ -11,14 +12,6 @@ use echelon_io_process::Shutdown;
 use echelon_io_process::logs::{self, LogFormat};
 use std::process::ExitCode;
 use std::time::Duration;
-
-/// Which build this is.
-const BUILD: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    " (commit ",
-    env!("ECHELON_COMMIT"),
-    ")"
-);
 
 /// One scheduler over many Mesos clusters
 #[derive(Debug, Parser)]

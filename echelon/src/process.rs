@@ -8,7 +8,7 @@ use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use echelon_io_process::shutdown::End;
-use echelon_io_process::{Clock, ContactWatch, Metrics, Readiness, Shutdown, logs};
+use echelon_io_process::{Clock, ContactWatch, Contacts, Metrics, Readiness, Shutdown, logs};
 use echelon_io_storage::{Durability, Finding, Observation, Observed, Store, StoreError, open_checked};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +19,14 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit that this build was made from; `unknown` outside git.
 pub const COMMIT: &str = env!("ECHELON_COMMIT");
+
+/// Both, for people.
+pub const BUILD: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("ECHELON_COMMIT"),
+    ")"
+);
 
 /// How often a storage that does not answer yet is asked again at the start.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -34,9 +42,9 @@ pub struct Process {
     pub shutdown: Shutdown,
 }
 
-/// What a role needs, as it sees it.
+/// What a role needs, before it is watched.
 #[derive(Debug)]
-pub struct Contacts {
+pub struct Needs {
     membership: ContactWatch,
     storage: ContactWatch,
 }
@@ -84,13 +92,13 @@ impl Process {
         Ok(())
     }
 
-    /// The contacts of a role that needs both: it is not ready before both have answered.
+    /// What a role needs that needs both: it is not ready before both have answered.
     ///
     /// # Errors
     /// The metrics' names are taken: a mistake in this program.
-    pub fn contacts(&self, metrics: &Metrics) -> Result<Contacts, MetricError> {
+    pub fn needs(&self, metrics: &Metrics) -> Result<Needs, MetricError> {
         let condition = |name: &str, reason: &str| self.readiness.condition(name, reason);
-        Ok(Contacts {
+        Ok(Needs {
             membership: ContactWatch::of_membership(
                 condition("membership", "the membership servers have not answered yet"),
                 metrics,
@@ -102,23 +110,25 @@ impl Process {
         })
     }
 
-    /// Watches the contacts of a role from now on.
-    pub fn watch(&self, contacts: Contacts, membership: Arc<dyn Membership>, store: Arc<dyn Store>) {
-        let Contacts {
-            membership: meets,
-            storage,
-        } = contacts;
+    /// Watches what a role needs from now on.
+    #[must_use]
+    pub fn watch(&self, needs: Needs, membership: Arc<dyn Membership>, store: Arc<dyn Store>) -> Contacts {
+        let contacts = Contacts {
+            membership: needs.membership.contact(),
+            storage: needs.storage.contact(),
+        };
+        let meets = needs.membership.keep(self.clock.clone(), move || {
+            let membership = membership.clone();
+            async move { membership.answers().await }
+        });
+        let stores = needs.storage.keep(self.clock.clone(), move || {
+            let store = store.clone();
+            async move { store.answers().await }
+        });
         let stop = self.shutdown.token();
-        self.shutdown
-            .spawn(stop.clone().run_until_cancelled_owned(meets.keep(move || {
-                let membership = membership.clone();
-                async move { membership.answers().await }
-            })));
-        self.shutdown
-            .spawn(stop.run_until_cancelled_owned(storage.keep(move || {
-                let store = store.clone();
-                async move { store.answers().await }
-            })));
+        self.shutdown.spawn(stop.clone().run_until_cancelled_owned(meets));
+        self.shutdown.spawn(stop.run_until_cancelled_owned(stores));
+        contacts
     }
 
     /// Opens a storage of this build's level and observes it. It waits for one that does not answer or is not set up yet.

@@ -4,12 +4,13 @@ use crate::config::Config;
 use crate::deadline;
 use crate::error::status;
 use crate::facts::StoreFacts;
+use crate::leaders::Leaders;
 use crate::links::Links;
 use crate::switches::Switches;
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::Timestamp;
-use echelon_io_process::Clock;
+use echelon_io_process::{Clock, Contacts};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,6 +28,11 @@ pub(crate) struct Inner {
     pub(crate) links: Links,
     pub(crate) telemetry: Telemetry,
     pub(crate) switches: Switches,
+    pub(crate) leaders: Leaders,
+    /// The membership servers and storage, as this gateway sees them.
+    pub(crate) contacts: Contacts,
+    /// Where others reach it.
+    pub(crate) address: String,
     pub(crate) config: Config,
     /// Requests that may be taken in hand.
     pub(crate) room: Semaphore,

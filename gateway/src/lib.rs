@@ -15,10 +15,12 @@ mod guard;
 mod health;
 mod http_sd;
 mod json;
+mod leaders;
 mod links;
 mod pages;
 mod serve;
 mod show;
+mod status;
 mod switches;
 mod telemetry;
 

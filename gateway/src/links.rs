@@ -6,7 +6,8 @@ use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::ClusterId;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::pool::PoolTree;
-use echelon_io_membership::{Membership, Role};
+use echelon_core_model::role_state::RoleState;
+use echelon_io_membership::{Membership, Role, Sighting};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::wire::Wire;
 use echelon_proto::echelon::shard::v1 as wire;
@@ -15,11 +16,12 @@ use futures::StreamExt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use wire::resource_manager_service_client::ResourceManagerServiceClient;
+use wire::role_service_client::RoleServiceClient;
 use wire::shard_service_client::ShardServiceClient;
 
 /// Hints that may wait to be sent; more are dropped.
@@ -56,6 +58,34 @@ impl Links {
         };
         tokio::spawn(links.clone().send_hints(queue, stop));
         links
+    }
+
+    /// Where the other processes are.
+    pub(crate) fn membership(&self) -> &dyn Membership {
+        self.membership.as_ref()
+    }
+
+    /// Follows the leader of a role. While the membership servers do not answer, the last one that was seen stays.
+    pub(crate) fn follow(&self, role: &Role) -> watch::Receiver<Sighting> {
+        self.membership.watch(role)
+    }
+
+    /// What the process at an address says of its role.
+    ///
+    /// # Errors
+    /// Why it says nothing, for people. It may wait for long.
+    pub(crate) async fn role_state(&self, address: &str) -> Result<RoleState, String> {
+        let channel = self
+            .channel(address)
+            .ok_or("it has no address that can be called")?;
+        let mut client = RoleServiceClient::new(channel);
+        let answer = client.get_role_state(wire::GetRoleStateRequest {}).await;
+        let state = answer
+            .map_err(|status| status.message().to_owned())?
+            .into_inner()
+            .state;
+        let state = state.ok_or("it says nothing of its role")?;
+        RoleState::from_wire(state).map_err(|error| error.to_string())
     }
 
     /// Tells the resource manager to look at something; never waits.

@@ -11,6 +11,7 @@ use crate::grpc::{self, ReflectionError};
 use crate::guard::{Refusal, check_origin};
 use crate::health;
 use crate::json::{self, Json};
+use crate::leaders::{self, Leaders};
 use crate::links::Links;
 use crate::pages;
 use crate::switches::{self, Switches};
@@ -27,7 +28,7 @@ use echelon_io_membership::{Member, Membership, Role};
 use echelon_io_process::health::Condition;
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{MetricError, Metrics};
-use echelon_io_process::{Clock, ContactWatch, Shutdown};
+use echelon_io_process::{Clock, ContactWatch, Contacts, Shutdown};
 use echelon_io_storage::Store;
 use http::header;
 use std::net::SocketAddr;
@@ -123,11 +124,20 @@ pub async fn serve(
     let serving = readiness.condition("serving", "the port is about to be served");
     // The end has two steps: `shutdown` says that it comes, `closing` that the port closes.
     let closing = CancellationToken::new();
+    let clock = Clock::new();
+    let contacts = Contacts {
+        membership: meets.contact(),
+        storage: storage.contact(),
+    };
+    let advertised = config.advertise.clone();
     let gateway = Gateway::new(Inner {
         facts: StoreFacts(Arc::clone(&store)),
-        clock: Clock::new(),
+        clock: clock.clone(),
         links: Links::new(Arc::clone(&membership), telemetry.clone(), closing.clone()),
         switches: Switches::new(telemetry.kills_off.clone()),
+        leaders: Leaders::new(telemetry.leader_absent.clone()),
+        contacts,
+        address: advertised.unwrap_or_else(|| format!("http://{address}")),
         telemetry,
         stop: closing.clone(),
         room: Semaphore::new(config.most_requests),
@@ -150,21 +160,22 @@ pub async fn serve(
         gateway.config.drain,
         closing.clone(),
     ));
+    shutdown.spawn(leaders::keep(gateway.clone(), readiness.clone()));
     shutdown.spawn(health::follow(readiness, health, closing.clone()));
     let asked = Arc::clone(&membership);
-    let meets = meets.keep(move || {
+    let meets = meets.keep(clock.clone(), move || {
         let membership = Arc::clone(&asked);
         async move { membership.answers().await }
     });
     shutdown.spawn(closing.clone().run_until_cancelled_owned(meets));
-    let storage = storage.keep(move || {
+    let storage = storage.keep(clock, move || {
         let store = Arc::clone(&store);
         async move { store.answers().await }
     });
     shutdown.spawn(closing.clone().run_until_cancelled_owned(storage));
     shutdown.spawn(keep_first_pool(gateway.clone(), first_pool));
     shutdown.spawn(switches::keep(gateway.clone()));
-    shutdown.spawn(register(gateway, membership, address, shutdown.token()));
+    shutdown.spawn(register(gateway, membership, shutdown.token()));
     shutdown.spawn(listen(listener, app, closing));
     Ok(Running { address, metrics })
 }
@@ -199,6 +210,7 @@ async fn dispatch(State(app): State<App>, request: Request) -> Response {
     let time = gateway.config.request_time;
     let mut answer = deadline::within(&headers, time, answered(app, request)).await;
     gateway.switches.mark(&mut answer);
+    gateway.leaders.mark(&mut answer);
     answer
 }
 
@@ -292,19 +304,10 @@ async fn keep_first_pool(gateway: Gateway, first_pool: Condition) {
 }
 
 /// Makes this gateway findable until the end comes.
-async fn register(
-    gateway: Gateway,
-    membership: Arc<dyn Membership>,
-    address: SocketAddr,
-    ending: CancellationToken,
-) {
+async fn register(gateway: Gateway, membership: Arc<dyn Membership>, ending: CancellationToken) {
     let member = Member {
         id: uuid::Uuid::new_v4().to_string(),
-        address: gateway
-            .config
-            .advertise
-            .clone()
-            .unwrap_or_else(|| format!("http://{address}")),
+        address: gateway.address.clone(),
     };
     loop {
         match membership.register(Role::Gateway, member.clone()).await {

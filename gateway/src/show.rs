@@ -1,16 +1,19 @@
 //! What the methods answer, as messages of the public API.
 
+use echelon_core_gateway::clusters::ClusterView;
 use echelon_core_gateway::instances::InstanceView;
 use echelon_core_gateway::view::{JobView, Part};
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Waiting;
-use echelon_core_model::{ClusterId, InstanceId, JobId};
+use echelon_core_model::{ClusterId, InstanceId, JobId, Timestamp};
+use echelon_proto::convert::cluster::cluster;
 use echelon_proto::convert::quantity::{duration, timestamp};
 use echelon_proto::convert::{instance, job, reason, restart, rollout, schedule, spec};
 use echelon_proto::echelon::v1;
 use std::collections::BTreeMap;
 
-pub(crate) fn show_job(view: &JobView) -> v1::Job {
+/// `stale` is since when no resource manager answers.
+pub(crate) fn show_job(view: &JobView, stale: Option<Timestamp>) -> v1::Job {
     let head = &view.head;
     let progress = view.progress.as_ref();
     v1::Job {
@@ -42,7 +45,7 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
         wish_too_late: view.wish_is_too_late(),
         create_time: Some(timestamp(head.job.created_at())),
         update_time: Some(timestamp(head.updated_at)),
-        parts: view.parts.iter().map(show_part).collect(),
+        parts: view.parts.iter().map(|part| show_part(part, stale)).collect(),
         rollout: head.rollout.as_ref().map(|wish| {
             let of = progress.and_then(|p| p.rollout.as_ref());
             rollout::rollout(wish, head.spec_version, view.instances(), of)
@@ -55,6 +58,7 @@ pub(crate) fn show_job(view: &JobView) -> v1::Job {
             restart::restart(wish, of)
         }),
         crash_looping: view.crash_looping(),
+        stale_since: stale.filter(|_| !view.state().is_ended()).map(timestamp),
     }
 }
 
@@ -90,12 +94,29 @@ pub(crate) fn show_waiting(waiting: &[Waiting], names: &BTreeMap<ClusterId, Stri
         .collect()
 }
 
-pub(crate) fn show_part(part: &Part) -> v1::Part {
+/// A cluster as an answer shows it; how it is heard only a resource manager can say.
+pub(crate) fn show_cluster(view: &ClusterView, stale: Option<Timestamp>) -> v1::Cluster {
+    let shown = cluster(&view.cluster, view.state.as_ref(), view.heartbeat.as_ref());
+    match stale {
+        None => shown,
+        Some(since) => v1::Cluster {
+            contact: v1::Contact::Unknown.into(),
+            contact_since: Some(timestamp(since)),
+            ..shown
+        },
+    }
+}
+
+pub(crate) fn show_part(part: &Part, stale: Option<Timestamp>) -> v1::Part {
+    let contact = match stale {
+        None => instance::contact(part.contact),
+        Some(_) => v1::Contact::Unknown,
+    };
     v1::Part {
         cluster: part.name.clone(),
         cluster_id: part.id.to_string(),
-        contact: instance::contact(part.contact).into(),
-        since: part.since.map(timestamp),
+        contact: contact.into(),
+        since: stale.or(part.since).map(timestamp),
         age: part.age.map(duration),
         unseen: part.unseen.clone().unwrap_or_default(),
     }

@@ -1,7 +1,7 @@
 //! The gateway's metrics.
 
 use echelon_io_process::metrics::{LATENCY_S, MetricError, Metrics};
-use prometheus::{HistogramVec, IntCounterVec, IntGauge};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
 use std::time::Duration;
 use tonic::Code;
 
@@ -14,6 +14,8 @@ pub(crate) struct Telemetry {
     pub(crate) streams: IntGauge,
     /// Whether kills are switched off.
     pub(crate) kills_off: IntGauge,
+    /// Whether no leader of a role answers.
+    pub(crate) leader_absent: IntGaugeVec,
     hints: IntCounterVec,
     refused: IntCounterVec,
 }
@@ -39,6 +41,11 @@ impl Telemetry {
             kills_off: metrics.gauge(
                 "echelon_gateway_kills_off",
                 "1 while kills are switched off on all clusters (`echelon control show`).",
+            )?,
+            leader_absent: metrics.gauges(
+                "echelon_gateway_leader_absent",
+                "1 while no leader of a role has answered this gateway for 3 s; `of` is resource-manager, or shard and its cluster.",
+                &["of"],
             )?,
             hints: metrics.counters(
                 "echelon_gateway_hints_total",

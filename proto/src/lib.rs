@@ -8,6 +8,8 @@
 pub mod codec;
 pub mod convert;
 pub mod recordio;
+#[cfg(feature = "grpc")]
+pub mod role;
 
 #[expect(missing_docs, clippy::all, clippy::pedantic, reason = "generated")]
 mod packages {

@@ -435,6 +435,11 @@ proptest! {
     }
 
     #[test]
+    fn states_of_roles_return(state in any_of::role_state()) {
+        returns(state)?;
+    }
+
+    #[test]
     fn specs_return(n in 1u32..9, command in ".{1,9}", key in "[A-Z]{1,3}", value in ".{0,4}") {
         returns(JobBuilder::batch("b", n).command(&command).env(&key, &value).spread().build())?;
         returns(JobBuilder::service("s", n).max_running(n).only(&["c1"]).priority(n).build())?;

@@ -3,6 +3,7 @@
 use crate::run::Input;
 use crate::{figures, plan};
 use echelon_core_model::pool::PoolTree;
+use echelon_core_model::role_state::RoleState;
 use echelon_io_process::Shutdown;
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{Wire, spec};
@@ -12,6 +13,7 @@ use echelon_proto::echelon::shard::v1::resource_manager_service_server::{
 use echelon_proto::echelon::shard::v1::{
     DescribePoolsRequest, DescribePoolsResponse, HintRequest, HintResponse, PlanRequest, PlanResponse,
 };
+use echelon_proto::role::role_service;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -53,7 +55,12 @@ impl Service {
 }
 
 /// Serves on a port until the shutdown begins, then lets calls under way end.
-pub(crate) fn serve(service: Service, listener: TcpListener, shutdown: &Shutdown) {
+pub(crate) fn serve(
+    service: Service,
+    state: impl Fn() -> RoleState + Send + Sync + 'static,
+    listener: TcpListener,
+    shutdown: &Shutdown,
+) {
     let stop = shutdown.token();
     shutdown.spawn(async move {
         let (health, health_service) = tonic_health::server::health_reporter();
@@ -63,6 +70,7 @@ pub(crate) fn serve(service: Service, listener: TcpListener, shutdown: &Shutdown
         let served = tonic::transport::Server::builder()
             .add_service(health_service)
             .add_service(ResourceManagerServiceServer::new(service))
+            .add_service(role_service(state))
             .serve_with_incoming_shutdown(
                 TcpIncoming::from(listener).with_nodelay(Some(true)),
                 stop.clone().cancelled_owned(),

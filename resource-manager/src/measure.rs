@@ -1,6 +1,7 @@
 //! What the resource manager tells in numbers. Never by job: labels have few values.
 
 use echelon_core_model::cluster::Contact;
+use echelon_core_model::role_state::{MOST_ALARMS, RoleAlarm, RoleStanding, RoleState};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
 use echelon_core_resource_manager::{Picture, ResourceManager};
@@ -8,6 +9,7 @@ use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use prometheus::{Histogram, IntCounter, IntGauge, IntGaugeVec};
 use std::collections::BTreeMap;
+use tokio::sync::watch;
 
 /// Counting walks over all jobs.
 const LOOK_EVERY: Span = Span::seconds(5);
@@ -36,10 +38,12 @@ pub(crate) struct Measures {
     claims: IntGauge,
     preempted: IntGauge,
     next_look: Timestamp,
+    state: watch::Sender<RoleState>,
 }
 
 impl Measures {
-    pub(crate) fn new(metrics: &Metrics) -> Result<Self, MetricError> {
+    /// `build` is told with the state of this process.
+    pub(crate) fn new(metrics: &Metrics, build: String) -> Result<Self, MetricError> {
         Ok(Self {
             turn: metrics.histogram(
                 "echelon_loop_turn_seconds",
@@ -90,7 +94,16 @@ impl Measures {
                 "Instances that shards preempted in the last minute, as this leader heard.",
             )?,
             next_look: Timestamp(0),
+            state: watch::Sender::new(RoleState {
+                build,
+                ..RoleState::default()
+            }),
         })
+    }
+
+    /// What this process says of its role, without its contacts.
+    pub(crate) fn state(&self) -> watch::Receiver<RoleState> {
+        self.state.subscribe()
     }
 
     /// The leadership has begun or ended.
@@ -104,10 +117,22 @@ impl Measures {
     pub(crate) fn look(&mut self, driver: &ResourceManager, now: Timestamp) {
         let acts = self.epoch.get() > 0 && !driver.is_suspended();
         self.leading.set(acts.into());
+        let (standing, epoch) = (standing(driver), driver.leading().unwrap_or_default());
+        self.state.send_if_modified(|state| {
+            let changed = (state.standing, state.epoch) != (standing, epoch);
+            (state.standing, state.epoch) = (standing, epoch);
+            changed
+        });
         if now < self.next_look {
             return;
         }
         self.next_look = now.plus(LOOK_EVERY);
+        let alarms = alarms(driver, now);
+        self.state.send_if_modified(|state| {
+            let changed = state.alarms != alarms;
+            state.alarms = alarms;
+            changed
+        });
         let picture = driver.picture();
         self.look_at_jobs(picture);
         self.claims.set(count(picture.claims.all.len()));
@@ -148,6 +173,46 @@ impl Measures {
             self.waiting.with_label_values(&[reason.as_str()]).set(n);
         }
     }
+}
+
+fn standing(driver: &ResourceManager) -> RoleStanding {
+    if !driver.is_elected() {
+        RoleStanding::Standby
+    } else if driver.is_suspended() {
+        RoleStanding::Suspended
+    } else if driver.leading().is_none() {
+        RoleStanding::Recovering
+    } else {
+        RoleStanding::Leader
+    }
+}
+
+/// What an operator should look at.
+fn alarms(driver: &ResourceManager, now: Timestamp) -> Vec<RoleAlarm> {
+    let clusters = driver.picture().clusters.iter();
+    let quarantined = clusters.filter(|(_, view)| view.quarantine.is_some_and(|until| now < until));
+    let quarantined = quarantined.map(|(cluster, _)| RoleAlarm {
+        summary: format!(
+            "the shard of cluster {cluster} is set aside, since it said what cannot be: nothing new is granted there"
+        ),
+        command: format!("echelon cluster get {cluster}"),
+    });
+    let jobs = driver.jobs_set_aside().map(|job| RoleAlarm {
+        summary: format!(
+            "job {job} is set aside, since a stored row of it cannot be read: what runs of it is kept"
+        ),
+        command: format!("echelon job get {job}"),
+    });
+    let most = MOST_ALARMS.saturating_sub(1);
+    let mut all: Vec<RoleAlarm> = quarantined.chain(jobs).take(most).collect();
+    let n_aside = driver.jobs_set_aside().count();
+    if all.len() >= most {
+        all.push(RoleAlarm {
+            summary: format!("there are more: {n_aside} jobs are set aside in all"),
+            command: "echelon job list".to_owned(),
+        });
+    }
+    all
 }
 
 fn count(n: usize) -> i64 {

@@ -6,7 +6,7 @@ use crate::run::{Loop, QUEUE};
 use echelon_core_resource_manager as core;
 use echelon_io_membership::{Member, Membership, Office, Role};
 use echelon_io_process::metrics::MetricError;
-use echelon_io_process::{Clock, Metrics, Readiness, Shutdown};
+use echelon_io_process::{Clock, Contacts, Metrics, Readiness, Shutdown};
 use echelon_io_storage::Store;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,6 +42,10 @@ pub struct Parts {
     pub metrics: Metrics,
     /// This process's conditions.
     pub readiness: Readiness,
+    /// The membership servers and storage, as this role sees them.
+    pub contacts: Contacts,
+    /// This process's version and commit, for people.
+    pub build: String,
     /// This process's end.
     pub shutdown: Shutdown,
 }
@@ -91,9 +95,11 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         None if address.ip().is_unspecified() => return Err(ServeError::Advertise(address)),
         None => address.to_string(),
     };
-    let measures = Measures::new(&parts.metrics)?;
+    let measures = Measures::new(&parts.metrics, parts.build.clone())?;
     let (inbox, inputs) = mpsc::channel(QUEUE);
-    grpc::serve(Service::new(inbox.clone()), listener, &parts.shutdown);
+    let (told, contacts) = (measures.state(), parts.contacts.clone());
+    let state = move || contacts.within(&told.borrow());
+    grpc::serve(Service::new(inbox.clone()), state, listener, &parts.shutdown);
     let member = Member {
         id: config.driver.holder.clone(),
         address: format!("http://{reached_at}"),

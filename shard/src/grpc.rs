@@ -4,12 +4,14 @@ use crate::job_manager::Input;
 use crate::links::{REPORTS, WayBack};
 use crate::log::Logs;
 use echelon_core_model::directive::Directive;
+use echelon_core_model::role_state::RoleState;
 use echelon_core_shard::LinkId;
 use echelon_io_process::Shutdown;
 use echelon_proto::codec::refused;
 use echelon_proto::convert::Wire;
 use echelon_proto::echelon::shard::v1::shard_service_server::{ShardService, ShardServiceServer};
 use echelon_proto::echelon::shard::v1::{DirectRequest, DirectResponse, ReadLogRequest, ReadLogResponse};
+use echelon_proto::role::role_service;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +49,12 @@ impl Service {
 }
 
 /// Serves on a port until the shutdown begins, then lets calls under way end.
-pub(crate) fn serve(service: Service, listener: TcpListener, shutdown: &Shutdown) {
+pub(crate) fn serve(
+    service: Service,
+    state: impl Fn() -> RoleState + Send + Sync + 'static,
+    listener: TcpListener,
+    shutdown: &Shutdown,
+) {
     let stop = shutdown.token();
     shutdown.spawn(async move {
         let (health, health_service) = tonic_health::server::health_reporter();
@@ -60,6 +67,7 @@ pub(crate) fn serve(service: Service, listener: TcpListener, shutdown: &Shutdown
             .http2_keepalive_timeout(Some(KEEP_ALIVE))
             .add_service(health_service)
             .add_service(service)
+            .add_service(role_service(state))
             .serve_with_incoming_shutdown(
                 TcpIncoming::from(listener).with_nodelay(Some(true)),
                 stop.clone().cancelled_owned(),

@@ -6,6 +6,7 @@ mod offers;
 
 use echelon_core_hosts::event::TaskState;
 use echelon_core_hosts::{Call, Event as Heard};
+use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::run::RunState;
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
@@ -18,6 +19,7 @@ use offers::Offers;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use std::collections::BTreeMap;
 use std::time::Instant;
+use tokio::sync::watch;
 
 /// Counting instances walks over all of them.
 const LOOK_EVERY: Span = Span::seconds(5);
@@ -55,10 +57,12 @@ pub(crate) struct Measures {
     inconsistencies: IntCounter,
     operations: IntGauge,
     next_look: Timestamp,
+    state: watch::Sender<RoleState>,
 }
 
 impl Measures {
-    pub(crate) fn new(metrics: &Metrics) -> Result<Self, MetricError> {
+    /// `build` is told with the state of this process.
+    pub(crate) fn new(metrics: &Metrics, build: String) -> Result<Self, MetricError> {
         let gauge = |name, help| metrics.gauge(name, help);
         Ok(Self {
             turn: metrics.histogram(
@@ -145,7 +149,16 @@ impl Measures {
                 "Operations on storage without an answer yet.",
             )?,
             next_look: Timestamp(0),
+            state: watch::Sender::new(RoleState {
+                build,
+                ..RoleState::default()
+            }),
         })
+    }
+
+    /// What this process says of its role, without its contacts.
+    pub(crate) fn state(&self) -> watch::Receiver<RoleState> {
+        self.state.subscribe()
     }
 
     /// The leadership has begun or ended.
@@ -190,6 +203,12 @@ impl Measures {
     pub(crate) fn look(&mut self, driver: &Shard, now: Timestamp) {
         let acts = self.epoch.get() > 0 && !driver.is_suspended();
         self.leading.set(acts.into());
+        let (standing, epoch) = (standing(driver), driver.epoch());
+        self.state.send_if_modified(|state| {
+            let changed = (state.standing, state.epoch) != (standing, epoch);
+            (state.standing, state.epoch) = (standing, epoch);
+            changed
+        });
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let lag = driver.oldest_commit().map_or(0, |at| now.since(at).0);
         self.journal_lag_ms.set(i64::try_from(lag).unwrap_or(i64::MAX));
@@ -219,6 +238,16 @@ impl Measures {
         for (state, n) in RunState::ALL.into_iter().zip(by_state) {
             self.instances.with_label_values(&[state.word()]).set(n);
         }
+    }
+}
+
+fn standing(driver: &Shard) -> RoleStanding {
+    match driver.mode() {
+        Mode::Follower => RoleStanding::Standby,
+        _ if driver.is_suspended() => RoleStanding::Suspended,
+        Mode::Frozen => RoleStanding::Frozen,
+        Mode::Recovering => RoleStanding::Recovering,
+        Mode::Serving => RoleStanding::Leader,
     }
 }
 

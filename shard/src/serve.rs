@@ -11,7 +11,7 @@ use echelon_core_model::ClusterId;
 use echelon_core_shard as core;
 use echelon_io_membership::{Member, Membership, Office, Role};
 use echelon_io_process::metrics::MetricError;
-use echelon_io_process::{Clock, Metrics, Readiness, Shutdown};
+use echelon_io_process::{Clock, Contacts, Metrics, Readiness, Shutdown};
 use echelon_io_storage::Store;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,6 +55,10 @@ pub struct Parts {
     pub metrics: Metrics,
     /// This process's conditions.
     pub readiness: Readiness,
+    /// The membership servers and storage, as this role sees them.
+    pub contacts: Contacts,
+    /// This process's version and commit, for people.
+    pub build: String,
     /// This process's end.
     pub shutdown: Shutdown,
 }
@@ -113,7 +117,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         None if address.ip().is_unspecified() => return Err(ServeError::Advertise(address)),
         None => format!("http://{address}"),
     };
-    let measures = Measures::new(&parts.metrics)?;
+    let measures = Measures::new(&parts.metrics, parts.build.clone())?;
     let stop = parts.shutdown.token();
     let masters = config.mesos.masters.to_string();
     let cluster = register::ensure(
@@ -128,7 +132,9 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let addresses = Addresses::default();
     let logs = Logs::new(&parts, cluster.clone(), (&config.mesos, addresses.clone()));
     let service = Service::new(inbox.clone(), logs.clone(), stop);
-    grpc::serve(service, listener, &parts.shutdown);
+    let (told, contacts) = (measures.state(), parts.contacts.clone());
+    let state = move || contacts.within(&told.borrow());
+    grpc::serve(service, state, listener, &parts.shutdown);
     let role = Role::Shard(cluster.clone());
     let member = Member {
         id: config.holder.clone(),

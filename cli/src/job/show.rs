@@ -67,6 +67,12 @@ fn people(job: &v1::Job) -> String {
     lines.extend(rollout::line(job));
     lines.extend(super::restart::line(job));
     lines.extend(job.spec.iter().flat_map(rules));
+    if job.stale_since.is_some() {
+        lines.push(format!(
+            "note:      no resource manager has answered for {}: state and counts are as they were then",
+            shape::ago(job.stale_since.as_ref())
+        ));
+    }
     if let Some(reason) = &job.reason {
         lines.push(format!("because:   {}", output::escape(&reason.message)));
     }

@@ -30,6 +30,7 @@ use v1::host_service_client::HostServiceClient;
 use v1::instance_service_client::InstanceServiceClient;
 use v1::job_service_client::JobServiceClient;
 use v1::pool_service_client::PoolServiceClient;
+use v1::status_service_client::StatusServiceClient;
 use v1::volume_service_client::VolumeServiceClient;
 
 /// Largest answer taken: a page of 1,000 instances is about 1 MiB.
@@ -119,6 +120,12 @@ impl Client {
     #[must_use]
     pub fn host_pool_service(&self) -> HostPoolServiceClient<Wire> {
         HostPoolServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// The whole federation on one page.
+    #[must_use]
+    pub fn status_service(&self) -> StatusServiceClient<Wire> {
+        StatusServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// Switches.

@@ -1,7 +1,9 @@
-//! What a gateway says beside its answers: that kills are switched off, and what of a list cannot be read.
+//! What a gateway says beside its answers: that kills are switched off, which leaders are away, and what of a list cannot be
+//! read.
 
 use crate::Client;
 use echelon_proto::convert::control::{KILLS_OFF, UNREAD_ROWS};
+use echelon_proto::convert::role_state::STALE;
 use std::fmt;
 use std::sync::Arc;
 use tonic::metadata::MetadataMap;
@@ -14,6 +16,8 @@ pub enum Aside {
     KillsOff,
     /// These stored rows cannot be understood and are left out of a list.
     UnreadRows(String),
+    /// These leaders do not answer, each with since when: what depends on them is shown as it was then.
+    Stale(String),
 }
 
 /// Done with each answer that says something beside itself.
@@ -53,7 +57,14 @@ impl Client {
 fn asides(metadata: &MetadataMap) -> Vec<Aside> {
     let (name, value) = KILLS_OFF;
     let off = metadata.get(name).is_some_and(|said| said == value);
-    let unread = metadata.get(UNREAD_ROWS).and_then(|said| said.to_str().ok());
-    let unread = unread.map(|rows| Aside::UnreadRows(rows.to_owned()));
-    off.then_some(Aside::KillsOff).into_iter().chain(unread).collect()
+    let text = |name: &str| {
+        metadata
+            .get(name)
+            .and_then(|said| said.to_str().ok())
+            .map(str::to_owned)
+    };
+    let unread = text(UNREAD_ROWS).map(Aside::UnreadRows);
+    let stale = text(STALE).map(Aside::Stale);
+    let off = off.then_some(Aside::KillsOff);
+    off.into_iter().chain(unread).chain(stale).collect()
 }

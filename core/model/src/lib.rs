@@ -38,6 +38,7 @@ pub mod reason;
 pub mod resources;
 pub mod restart;
 pub mod revision;
+pub mod role_state;
 pub mod rollout;
 pub mod rules;
 pub mod run;

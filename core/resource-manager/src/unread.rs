@@ -40,6 +40,11 @@ impl ResourceManager {
         OpResult::Failed(OpFailure::not_done(TroubleKind::Schema, first))
     }
 
+    /// Jobs of which a stored row cannot be read.
+    pub fn jobs_set_aside(&self) -> impl Iterator<Item = &JobId> {
+        self.aside.iter()
+    }
+
     /// Sets a job aside until another leader reads it.
     fn set_aside(&mut self, id: JobId) {
         if !self.aside.insert(id) {

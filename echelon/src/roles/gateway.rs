@@ -2,7 +2,7 @@
 
 use super::options::{self, Options, WrongOption};
 use super::timeouts::TimeoutOptions;
-use crate::process::{Process, VERSION, membership, metrics_of};
+use crate::process::{BUILD, Process, membership, metrics_of};
 use anyhow::Result;
 use clap::Args;
 use echelon_io_process::config::Common;
@@ -94,7 +94,7 @@ pub(super) async fn run(options: GatewayOptions) -> Result<()> {
         drain: Duration::from_secs(drain_s.into()),
         most_requests: echelon_gateway::MOST_REQUESTS,
         request_time: echelon_gateway::REQUEST_TIME,
-        version: VERSION.to_owned(),
+        version: BUILD.to_owned(),
     };
     let admin = Admin {
         metrics: vec![store_metrics],

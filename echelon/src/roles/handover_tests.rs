@@ -6,7 +6,7 @@ use crate::process::metrics_of;
 use echelon_io_membership::in_process::Hub;
 use echelon_io_membership::{Membership, Role, Sighting, Timeouts};
 use echelon_io_process::config::Common;
-use echelon_io_process::{Clock, Readiness, Shutdown};
+use echelon_io_process::{Clock, Contacts, Readiness, Shutdown};
 use echelon_io_storage::Store;
 use echelon_shard::{Config, DriverTiming, Parts, Running, serve};
 use std::net::SocketAddr;
@@ -50,6 +50,8 @@ impl Ground {
             clock: Clock::new(),
             metrics: metrics_of(&[("role", "shard")]).unwrap(),
             readiness: Readiness::default(),
+            contacts: Contacts::default(),
+            build: "test".to_owned(),
             shutdown: self.shutdown.clone(),
         };
         let config = Config {

@@ -3,7 +3,7 @@
 use super::options::{self, Options};
 use super::preemption::PreemptionOptions;
 use super::timeouts::TimeoutOptions;
-use crate::process::{Process, membership, metrics_of, unique_name};
+use crate::process::{BUILD, Process, membership, metrics_of, unique_name};
 use anyhow::Result;
 use clap::Args;
 use echelon_io_process::config::Common;
@@ -59,16 +59,18 @@ pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
     let membership = membership(&options::membership(options.membership)?, timeouts)?;
     let process = Process::begin(&options.process)?;
     let metrics = metrics_of(&[("role", "resource-manager")])?;
-    let contacts = process.contacts(&metrics)?;
+    let needs = process.needs(&metrics)?;
     process.serve_admin(options.admin, vec![metrics.clone()]).await?;
     let store = process.storage(&storage_url, &metrics).await?;
-    process.watch(contacts, membership.clone(), store.clone());
+    let contacts = process.watch(needs, membership.clone(), store.clone());
     let parts = Parts {
         store,
         membership,
         clock: process.clock.clone(),
         metrics,
         readiness: process.readiness.clone(),
+        contacts,
+        build: BUILD.to_owned(),
         shutdown: process.shutdown.clone(),
     };
     let driver = DriverConfig {

@@ -3,7 +3,7 @@
 use super::kept_logs::Kept;
 use super::options::{self, Options, WrongOption};
 use super::timeouts::{self, TimeoutOptions};
-use crate::process::{Process, membership, metrics_of, unique_name};
+use crate::process::{BUILD, Process, membership, metrics_of, unique_name};
 use anyhow::{Context, Result};
 use clap::Args;
 use echelon_core_model::Span;
@@ -309,16 +309,18 @@ pub(super) async fn run(options: ShardOptions) -> Result<()> {
     )?;
     let process = Process::begin(&options.process)?;
     let metrics = metrics_of(&[("role", "shard"), ("cluster", &cluster)])?;
-    let contacts = process.contacts(&metrics)?;
+    let needs = process.needs(&metrics)?;
     process.serve_admin(options.admin, vec![metrics.clone()]).await?;
     let store = process.storage(&storage_url, &metrics).await?;
-    process.watch(contacts, membership.clone(), store.clone());
+    let contacts = process.watch(needs, membership.clone(), store.clone());
     let parts = Parts {
         store,
         membership,
         clock: process.clock.clone(),
         metrics,
         readiness: process.readiness.clone(),
+        contacts,
+        build: BUILD.to_owned(),
         shutdown: process.shutdown.clone(),
     };
     let config = Config {

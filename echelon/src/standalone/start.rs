@@ -2,7 +2,7 @@
 
 use super::config::{Cluster, Config, Tasks};
 use super::folder::Folder;
-use crate::process::{Process, VERSION, metrics_of, observed, tell_doubts, unique_name};
+use crate::process::{BUILD, Process, metrics_of, observed, tell_doubts, unique_name};
 use crate::roles::{mesos_sim, shard};
 use anyhow::{Context, Result, bail};
 use echelon_io_membership::in_process::Hub;
@@ -212,15 +212,18 @@ impl Shared {
         driver: resource_manager::DriverConfig,
         metrics: Metrics,
     ) -> Result<()> {
-        let contacts = self.process.contacts(&metrics)?;
-        self.process
-            .watch(contacts, self.membership.clone(), self.store.clone());
+        let needs = self.process.needs(&metrics)?;
+        let contacts = self
+            .process
+            .watch(needs, self.membership.clone(), self.store.clone());
         let parts = resource_manager::Parts {
             store: observed(self.store.clone(), &metrics)?,
             membership: self.membership.clone(),
             clock: self.process.clock.clone(),
             metrics,
             readiness: self.process.readiness.clone(),
+            contacts,
+            build: BUILD.to_owned(),
             shutdown: self.process.shutdown.clone(),
         };
         let config = resource_manager::Config {
@@ -234,15 +237,18 @@ impl Shared {
 
     async fn serve_shard(&mut self, cluster: String, masters: &str, logs: LogLimits) -> Result<()> {
         let metrics = metrics_of(&[("role", "shard"), ("cluster", &cluster)])?;
-        let contacts = self.process.contacts(&metrics)?;
-        self.process
-            .watch(contacts, self.membership.clone(), self.store.clone());
+        let needs = self.process.needs(&metrics)?;
+        let contacts = self
+            .process
+            .watch(needs, self.membership.clone(), self.store.clone());
         let parts = echelon_shard::Parts {
             store: observed(self.store.clone(), &metrics)?,
             membership: self.membership.clone(),
             clock: self.process.clock.clone(),
             metrics: metrics.clone(),
             readiness: self.process.readiness.clone(),
+            contacts,
+            build: BUILD.to_owned(),
             shutdown: self.process.shutdown.clone(),
         };
         self.metrics.push(metrics);
@@ -263,7 +269,7 @@ impl Shared {
     }
 
     async fn serve_gateway(&self, listen: SocketAddr) -> Result<SocketAddr> {
-        let mut config = echelon_gateway::Config::loopback(listen.port(), VERSION);
+        let mut config = echelon_gateway::Config::loopback(listen.port(), BUILD);
         config.listen = listen;
         let metrics = metrics_of(&[("role", "gateway")])?;
         let store = observed(self.store.clone(), &metrics)?;

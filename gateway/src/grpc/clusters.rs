@@ -3,18 +3,21 @@
 use super::{page, shown};
 use crate::context::Gateway;
 use crate::error::missing;
+use crate::show::show_cluster;
 use echelon_core_gateway::clusters::{
     ClusterChange, ClusterView, accept_loss, get_cluster, list_clusters, update_cluster,
 };
 use echelon_core_gateway::{ApiError, resource};
-use echelon_proto::convert::cluster::{cluster, read_wish};
+use echelon_proto::convert::cluster::read_wish;
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
 use v1::cluster_service_server::ClusterService;
 
-fn show(view: &ClusterView) -> v1::Cluster {
-    cluster(&view.cluster, view.state.as_ref(), view.heartbeat.as_ref())
+impl Gateway {
+    fn show(&self, view: &ClusterView) -> v1::Cluster {
+        show_cluster(view, self.leaders.manager_absent_since())
+    }
 }
 
 #[tonic::async_trait]
@@ -27,7 +30,7 @@ impl ClusterService for Gateway {
             let name = request.into_inner().name;
             let found = get_cluster(&self.facts, resource::cluster(&name, "name")?).await?;
             Ok(v1::GetClusterResponse {
-                cluster: Some(show(&found)),
+                cluster: Some(self.show(&found)),
             })
         })
         .await
@@ -40,7 +43,7 @@ impl ClusterService for Gateway {
         self.call("ClusterService/ListClusters", async {
             let r = request.into_inner();
             let found = list_clusters(&self.facts, page(r.page_size, r.page_token)).await?;
-            let (clusters, next_page_token) = shown(found, show);
+            let (clusters, next_page_token) = shown(found, |view| self.show(view));
             Ok(v1::ListClustersResponse {
                 clusters,
                 next_page_token,
@@ -61,7 +64,7 @@ impl ClusterService for Gateway {
             let after = update_cluster(&self.facts, name, read_change(&wanted, &mask)?).await?;
             self.links.hint(Changed::Pools);
             Ok(v1::UpdateClusterResponse {
-                cluster: Some(show(&after)),
+                cluster: Some(self.show(&after)),
             })
         })
         .await
@@ -77,7 +80,7 @@ impl ClusterService for Gateway {
             let after = accept_loss(&self.facts, name, r.loss_number).await?;
             self.links.hint(Changed::Pools);
             Ok(v1::AcceptClusterLossResponse {
-                cluster: Some(show(&after)),
+                cluster: Some(self.show(&after)),
             })
         })
         .await

@@ -8,12 +8,19 @@ use crate::error::missing;
 use crate::show::{show_endpoint, show_instance, show_part};
 use echelon_core_gateway::instances::{InstanceFilter, get_instance, list_endpoints, list_instances};
 use echelon_core_gateway::replace::replace_instance;
+use echelon_core_gateway::view::Part;
 use echelon_core_gateway::{ApiError, resource};
 use echelon_core_model::VolumeId;
 use echelon_proto::convert::instance::read_run_state;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
 use v1::instance_service_server::InstanceService;
+
+impl Gateway {
+    fn part(&self, part: &Part) -> v1::Part {
+        show_part(part, self.leaders.manager_absent_since())
+    }
+}
 
 #[tonic::async_trait]
 impl InstanceService for Gateway {
@@ -29,7 +36,7 @@ impl InstanceService for Gateway {
             let seen = get_instance(&self.facts, &job, &group, number, self.now()).await?;
             Ok(v1::GetInstanceResponse {
                 instance: Some(show_instance(&seen.instance, seen.job)),
-                parts: seen.parts.iter().map(show_part).collect(),
+                parts: seen.parts.iter().map(|part| self.part(part)).collect(),
             })
         })
         .await
@@ -60,7 +67,7 @@ impl InstanceService for Gateway {
             Ok(v1::ListInstancesResponse {
                 instances,
                 next_page_token,
-                parts: found.parts.iter().map(show_part).collect(),
+                parts: found.parts.iter().map(|part| self.part(part)).collect(),
             })
         })
         .await

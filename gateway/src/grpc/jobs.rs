@@ -60,7 +60,7 @@ impl JobService for Gateway {
                 Some(version) => get_job_at(&self.facts, &job, version, self.now()).await?,
             };
             Ok(v1::GetJobResponse {
-                job: Some(show_job(&view)),
+                job: Some(self.job(&view)),
             })
         })
         .await
@@ -82,7 +82,7 @@ impl JobService for Gateway {
                 };
                 unread.clone_from(&found.unread);
                 let total_size = total(&found);
-                let (jobs, next_page_token) = shown(found, show_job);
+                let (jobs, next_page_token) = shown(found, |view| self.job(view));
                 Ok(v1::ListJobsResponse {
                     jobs,
                     next_page_token,
@@ -269,7 +269,7 @@ impl JobService for Gateway {
             let told = explain_job(&self.facts, &job, self.now()).await?;
             let id = told.job.head.job;
             Ok(v1::ExplainJobResponse {
-                job: Some(show_job(&told.job)),
+                job: Some(self.job(&told.job)),
                 waiting: show_waiting(&told.waiting, &told.job.names),
                 instances: told.instances.iter().map(|i| show_instance(i, id)).collect(),
                 advice: told.advice,
@@ -298,10 +298,15 @@ impl JobService for Gateway {
 }
 
 impl Gateway {
+    /// A job as answers show it.
+    pub(super) fn job(&self, view: &JobView) -> v1::Job {
+        show_job(view, self.leaders.manager_absent_since())
+    }
+
     /// A job that was changed: tells the resource manager to look.
     pub(super) fn changed(&self, view: &JobView) -> v1::Job {
         self.links.hint(Changed::Head(view.head.job));
-        show_job(view)
+        self.job(view)
     }
 
     async fn wish(&self, name: &str, etag: String, wish: Wish) -> Result<v1::Job, ApiError> {

@@ -12,6 +12,7 @@ mod jobs;
 mod log;
 mod pools;
 mod schedules;
+mod status;
 mod volumes;
 mod watch;
 
@@ -28,6 +29,7 @@ use echelon_proto::echelon::v1::host_service_server::HostServiceServer;
 use echelon_proto::echelon::v1::instance_service_server::InstanceServiceServer;
 use echelon_proto::echelon::v1::job_service_server::JobServiceServer;
 use echelon_proto::echelon::v1::pool_service_server::PoolServiceServer;
+use echelon_proto::echelon::v1::status_service_server::StatusServiceServer;
 use echelon_proto::echelon::v1::volume_service_server::VolumeServiceServer;
 use tonic::Response;
 use tonic::metadata::MetadataValue;
@@ -49,10 +51,11 @@ pub(crate) fn api(gateway: &Gateway) -> Routes {
         .add_service(VolumeServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ControlServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(EventServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(StatusServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
 }
 
 /// The services of the public API.
-pub(crate) const SERVICES: [&str; 9] = [
+pub(crate) const SERVICES: [&str; 10] = [
     "echelon.v1.JobService",
     "echelon.v1.InstanceService",
     "echelon.v1.PoolService",
@@ -62,6 +65,7 @@ pub(crate) const SERVICES: [&str; 9] = [
     "echelon.v1.VolumeService",
     "echelon.v1.ControlService",
     "echelon.v1.EventService",
+    "echelon.v1.StatusService",
 ];
 
 /// All services with reflection of both versions and health, and what sets the health.

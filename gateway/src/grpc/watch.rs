@@ -3,7 +3,6 @@
 
 use crate::context::Gateway;
 use crate::error::status;
-use crate::show::show_job;
 use echelon_core_gateway::events::{cursor, events_after, position};
 use echelon_core_gateway::jobs::get_job;
 use echelon_core_gateway::resource::{self, JobRef};
@@ -125,7 +124,7 @@ impl Watch {
         let view = get_job(facts, &JobRef::Id(self.job), self.gateway.now()).await?;
         let more = events.len() >= usize::try_from(EVENTS).unwrap_or(usize::MAX);
         let ended = view.state().is_ended() && !more;
-        let job = show_job(&view);
+        let job = self.gateway.job(&view);
         let seen = Some(settled(job.clone()));
         if events.is_empty() && seen == self.shown {
             return Ok((None, ended));

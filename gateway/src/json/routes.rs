@@ -122,7 +122,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 56] = [
+pub(super) static ROUTES: [Route; 57] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -216,6 +216,7 @@ pub(super) static ROUTES: [Route; 56] = [
     Route::patch("pools/**", "pool.name", "PoolService/UpdatePool", "pool"),
     Route::delete("pools/**", "PoolService/DeletePool", None),
     post("pools/**", ":undelete", "PoolService/UndeletePool").showing("pool"),
+    list("status", "StatusService/GetStatus").showing("status"),
     list("control", "ControlService/GetControl").showing("control"),
     Route {
         verb: Method::PATCH,
@@ -364,6 +365,7 @@ mod tests {
                 "/v1/pools/ml/training:undelete",
                 "PoolService/UndeletePool pools/ml/training",
             ),
+            (Method::GET, "/v1/status", "StatusService/GetStatus "),
             (Method::GET, "/v1/control", "ControlService/GetControl "),
             (Method::PATCH, "/v1/control", "ControlService/UpdateControl "),
             (Method::DELETE, "/v1/control", "[GET, PATCH]"),

@@ -17,7 +17,7 @@ pub(super) const ENDPOINTS: i32 = 20;
 
 /// The rollout and the restart of a job, where there are any.
 pub(super) fn changes(view: &JobView) -> Markup {
-    let job = show_job(view);
+    let job = show_job(view, None);
     html! {
         @if let Some(rollout) = &job.rollout {
             h2 { "Rollout" }

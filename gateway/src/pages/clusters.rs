@@ -15,7 +15,10 @@ fn room(kind: Kind, used: &Resources, of: &Resources) -> String {
     format!("{} / {}", quantity(kind, used), quantity(kind, of))
 }
 
-fn heard(view: &ClusterView) -> Markup {
+fn heard(gateway: &Gateway, view: &ClusterView) -> Markup {
+    if let Some(since) = gateway.leaders.manager_absent_since() {
+        return html! { span.state.bad { "unknown" } " since " (time(since)) };
+    }
     let state = view.state.as_ref();
     html! {
         (contact(state.map_or(Contact::Joining, |s| s.contact)))
@@ -33,7 +36,7 @@ pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiE
             tr {
                 td { a #{ "c-" (view.cluster.id) } href={ "/clusters/" (view.cluster.id) } { (view.cluster.name) } }
                 td { (view.cluster.wish.word()) }
-                td { (heard(view)) }
+                td { (heard(gateway, view)) }
                 td.number { (state.map_or(0, |s| s.hosts)) }
                 td.number { (room(Kind::Cpus, &used, &capacity)) }
                 td.number { (room(Kind::Memory, &used, &capacity)) }
@@ -74,7 +77,7 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
         dl {
             dt { "Id" } dd { code { (view.cluster.id) } }
             dt { "Wish" } dd { (view.cluster.wish.word()) }
-            dt { "Contact" } dd { (heard(&view)) }
+            dt { "Contact" } dd { (heard(gateway, &view)) }
             dt { "Mesos" } dd { (view.cluster.mesos) }
             @if let Some(beat) = &view.heartbeat {
                 dt { "Shard" } dd { (beat.address) ", epoch " (beat.epoch) }

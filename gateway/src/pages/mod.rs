@@ -70,7 +70,7 @@ async fn render(gateway: &Gateway, path: &str, fields: &Fields) -> (StatusCode, 
         Ok(page) => (StatusCode::OK, page),
         Err(error) => problem(&error),
     };
-    page.live = html! { (gateway.switches.banner()) (page.live) };
+    page.live = html! { (gateway.switches.banner()) (gateway.leaders.banner()) (page.live) };
     (status, page)
 }
 

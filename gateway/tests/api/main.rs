@@ -19,4 +19,5 @@ mod links;
 mod log;
 mod pages;
 mod ready;
+mod status;
 mod world;

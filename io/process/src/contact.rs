@@ -1,10 +1,13 @@
 //! Whether a process has contact with something that it needs: asks again and again, and shows the answer as a condition and
 //! as a metric. A peer that hangs is silent, as one that refuses is.
 
+use crate::Clock;
 use crate::health::Condition;
 use crate::metrics::{MetricError, Metrics};
+use echelon_core_model::role_state::{RoleState, ServerContact};
+use echelon_core_model::time::Timestamp;
 use prometheus::IntGauge;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -14,29 +17,44 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 /// After so long without an answer the contact is lost. One lost answer is no loss.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The contact with one thing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Contact {
-    /// It has not answered yet.
-    #[default]
-    Unknown,
-    /// It answers.
-    Connected,
-    /// It answered before, or was asked for long enough.
-    Silent {
-        /// When it answered last; else when it was asked first.
-        since: SystemTime,
-        /// What came in place of an answer, for people.
-        reason: String,
-    },
+/// The contacts of a role, as it sees them now.
+#[derive(Debug, Clone)]
+pub struct Contacts {
+    /// With the membership servers.
+    pub membership: watch::Receiver<ServerContact>,
+    /// With storage.
+    pub storage: watch::Receiver<ServerContact>,
 }
 
-/// Keeps one [`Contact`].
+impl Contacts {
+    /// What a process says of its role, with its contacts as they are now.
+    #[must_use]
+    pub fn within(&self, state: &RoleState) -> RoleState {
+        RoleState {
+            membership: self.membership.borrow().clone(),
+            storage: self.storage.borrow().clone(),
+            ..state.clone()
+        }
+    }
+}
+
+impl Default for Contacts {
+    /// Nothing is known, and never will be.
+    fn default() -> Self {
+        let unknown = || watch::Sender::default().subscribe();
+        Self {
+            membership: unknown(),
+            storage: unknown(),
+        }
+    }
+}
+
+/// Keeps one [`ServerContact`].
 #[derive(Debug)]
 pub struct ContactWatch {
     condition: Condition,
     connected: IntGauge,
-    contact: watch::Sender<Contact>,
+    contact: watch::Sender<ServerContact>,
 }
 
 /// When something answered last.
@@ -44,14 +62,14 @@ pub struct ContactWatch {
 struct Last {
     at: Instant,
     /// For people.
-    date: SystemTime,
+    date: Timestamp,
 }
 
 impl Last {
-    fn now() -> Self {
+    fn now(clock: &Clock) -> Self {
         Self {
             at: Instant::now(),
-            date: SystemTime::now(),
+            date: clock.now(),
         }
     }
 }
@@ -93,13 +111,17 @@ impl ContactWatch {
 
     /// Follows the contact.
     #[must_use]
-    pub fn contact(&self) -> watch::Receiver<Contact> {
+    pub fn contact(&self) -> watch::Receiver<ServerContact> {
         self.contact.subscribe()
     }
 
     /// Asks until it is dropped. `ask` gives an answer, or says why there is none; it may be dropped while it waits.
-    pub async fn keep<F: Future<Output = Result<(), String>>>(self, mut ask: impl FnMut() -> F) {
-        let mut last = Last::now();
+    pub async fn keep<F: Future<Output = Result<(), String>>>(
+        self,
+        clock: Clock,
+        mut ask: impl FnMut() -> F,
+    ) {
+        let mut last = Last::now(&clock);
         let mut asks = tokio::time::interval(ASK_EVERY);
         asks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -109,7 +131,7 @@ impl ContactWatch {
             let within = if left.is_zero() { PATIENCE } else { left };
             let reason = match tokio::time::timeout(within, ask()).await {
                 Ok(Ok(())) => {
-                    last = Last::now();
+                    last = Last::now(&clock);
                     self.connected();
                     continue;
                 }
@@ -126,16 +148,16 @@ impl ContactWatch {
         self.condition.ready();
         self.connected.set(1);
         self.contact.send_if_modified(|contact| {
-            let before = std::mem::replace(contact, Contact::Connected);
+            let before = std::mem::replace(contact, ServerContact::Connected);
             before != *contact
         });
     }
 
-    fn silent(&self, since: SystemTime, reason: String) {
+    fn silent(&self, since: Timestamp, reason: String) {
         self.condition.not_ready(&reason);
         self.connected.set(0);
         self.contact.send_if_modified(|contact| {
-            let silent = Contact::Silent { since, reason };
+            let silent = ServerContact::Silent { since, reason };
             let before = std::mem::replace(contact, silent);
             before != *contact
         });
@@ -160,7 +182,7 @@ mod tests {
         peer: Arc<Mutex<Peer>>,
         readiness: Readiness,
         connected: IntGauge,
-        contact: watch::Receiver<Contact>,
+        contact: watch::Receiver<ServerContact>,
         began: Instant,
     }
 
@@ -172,7 +194,7 @@ mod tests {
             let watch = ContactWatch::new(condition, connected.clone());
             let contact = watch.contact();
             let asked = peer.clone();
-            tokio::spawn(watch.keep(move || {
+            tokio::spawn(watch.keep(Clock::new(), move || {
                 let peer = *asked.lock().unwrap();
                 async move {
                     match peer {
@@ -226,12 +248,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_never_answered_is_no_contact() {
         let mut ground = Ground::start(Peer::Hangs);
-        assert_eq!(*ground.contact.borrow(), Contact::Unknown);
+        assert_eq!(*ground.contact.borrow(), ServerContact::Unknown);
         let report = ground.readiness.report();
         let why = report.conditions.first().and_then(|c| c.reason.as_deref());
         assert_eq!((report.ready, why), (false, Some("not opened yet")));
         let (_, ready, _) = ground.changed().await;
-        assert!(!ready && matches!(*ground.contact.borrow(), Contact::Silent { .. }));
+        assert!(!ready && matches!(*ground.contact.borrow(), ServerContact::Silent { .. }));
     }
 
     #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ pub mod shutdown;
 pub use backoff::Backoff;
 pub use clock::Clock;
 pub use config::Common;
-pub use contact::{Contact, ContactWatch};
+pub use contact::{ContactWatch, Contacts};
 pub use health::{Condition, Readiness};
 pub use metrics::Metrics;
 pub use shutdown::Shutdown;

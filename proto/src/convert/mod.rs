@@ -17,6 +17,7 @@ pub mod quantity;
 pub mod ranges;
 pub mod reason;
 pub mod restart;
+pub mod role_state;
 pub mod rollout;
 pub mod rules;
 mod runtime;

@@ -92,6 +92,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("ReadLogRequest.offset", STAMP),
     ("ReadLogRequest.tail_bytes", STAMP),
     ("ReadLogResponse.offset", STAMP),
+    ("RoleState.epoch", NO_EPOCH),
     ("Rollout.number", COUNTER),
     ("RolloutProgress.number", COUNTER),
     ("Run.number", COUNTER),

@@ -2,9 +2,11 @@
 
 mod host_pools;
 mod logs;
+mod role_state;
 
 pub use host_pools::{by_host_pool, host_moves};
 pub use logs::{kept_log, kept_runs};
+pub use role_state::role_state;
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
 use echelon_core_model::cluster::{

@@ -148,7 +148,19 @@ impl Federation {
         http::post(self.gateway, &format!("/v1/{path}"), body)
     }
 
-    fn get(&self, path: &str) -> Result<Value> {
+    /// What a command says: its output as JSON, and what it says beside it.
+    pub fn command(&self, args: &[&str]) -> Result<(Value, String)> {
+        let address = format!("http://{}", self.gateway);
+        let ran = process::command()?
+            .args(["--address", &address, "-o", "json"])
+            .args(args)
+            .output()?;
+        let beside = String::from_utf8_lossy(&ran.stderr).into_owned();
+        ensure!(ran.status.success(), "{args:?}: {beside}");
+        Ok((serde_json::from_slice(&ran.stdout)?, beside))
+    }
+
+    pub fn get(&self, path: &str) -> Result<Value> {
         let (status, body) = http::get(self.gateway, &format!("/v1/{path}"))?;
         ensure!(status == 200, "{path}: {status}: {body}");
         Ok(serde_json::from_str(&body)?)

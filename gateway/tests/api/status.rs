@@ -1,0 +1,280 @@
+//! What answers say while leaders are away, and the status of the whole federation: leaders that answer as told, found
+//! through membership.
+
+use crate::http::Answer;
+use crate::limits::Hanging;
+use crate::world::{HELLO, MEMBER, World};
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Wish};
+use echelon_core_model::drain::Drains;
+use echelon_core_model::host_pool::HostPoolWishes;
+use echelon_core_model::resources::Resources;
+use echelon_core_model::role_state::{RoleAlarm, RoleStanding, RoleState, ServerContact};
+use echelon_core_model::store::{self, Batch, Decision, Stamp, Write};
+use echelon_core_model::{ClusterId, Epoch, Timestamp, Version};
+use echelon_io_membership::{Candidacy, Member, Role, Standing};
+use echelon_io_storage::Store;
+use echelon_proto::role::role_service;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio_stream::wrappers::TcpListenerStream;
+
+/// An absence is told after 3 s; the rest is for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process in a role that answers as it is told.
+struct Leader {
+    state: watch::Sender<RoleState>,
+    _candidacy: Candidacy,
+}
+
+impl Leader {
+    async fn start(world: &World, role: Role, epoch: u64) -> Self {
+        let state = watch::Sender::new(RoleState {
+            build: "1.2.3 (commit abc)".to_owned(),
+            standing: RoleStanding::Leader,
+            epoch: Epoch(epoch),
+            membership: ServerContact::Connected,
+            storage: ServerContact::Connected,
+            alarms: Vec::new(),
+        });
+        let told = state.subscribe();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tonic::transport::Server::builder()
+            .add_service(role_service(move || told.borrow().clone()))
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::spawn(serving);
+        let member = Member {
+            id: format!("{role} {address}"),
+            address,
+        };
+        let candidacy = world.membership.campaign(role, member).await.unwrap();
+        let mut standing = candidacy.watch();
+        standing
+            .wait_for(|s| matches!(s, Standing::Leader(_)))
+            .await
+            .unwrap();
+        candidacy.publish(Epoch(epoch)).await.unwrap();
+        Self {
+            state,
+            _candidacy: candidacy,
+        }
+    }
+
+    fn stands(&self, standing: RoleStanding) {
+        self.state.send_modify(|state| state.standing = standing);
+    }
+}
+
+/// Asks for a path until the answer is as expected.
+async fn until(world: &World, path: &str, expected: impl Fn(&Answer) -> bool) -> Answer {
+    let began = Instant::now();
+    loop {
+        let answer = world.get(path).await;
+        if expected(&answer) {
+            return answer;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{path}: {}\n{}",
+            answer.head,
+            answer.body
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn stale(answer: &Answer) -> Option<&str> {
+    let lines = answer.head.lines();
+    lines
+        .filter_map(|line| line.strip_prefix("echelon-stale: "))
+        .next()
+}
+
+/// The value of a condition of `/readyz`: whether it holds.
+fn holds(answer: &Answer, name: &str) -> Option<bool> {
+    let report = answer.json();
+    let all = report["conditions"].as_array().unwrap().clone();
+    let found = all.into_iter().find(|condition| condition["name"] == name)?;
+    found["ready"].as_bool()
+}
+
+async fn add_east(storage: &dyn Store) {
+    let east = ClusterId::new("east");
+    let cluster = Cluster {
+        id: east.clone(),
+        name: "east".to_owned(),
+        version: Version(1),
+        wish: Wish::Active,
+        mesos: "m:5050".to_owned(),
+        labels: BTreeMap::new(),
+        accepted_loss: 0,
+        volumes: BTreeMap::new(),
+        drains: Drains::default(),
+        host_pools: HostPoolWishes::default(),
+    };
+    let decision = Decision::PutCluster {
+        cluster,
+        expected: None,
+    };
+    storage.decide(decision).await.unwrap();
+    let state = ClusterState {
+        cluster: east,
+        contact: Contact::Fresh,
+        since: Timestamp(1_000),
+        capacity: Resources::ZERO,
+        used: Resources::ZERO,
+        hosts: 3,
+    };
+    let batch = Batch {
+        owner: store::Role::ResourceManager,
+        stamp: Stamp {
+            epoch: Epoch(1),
+            sequence: 1,
+        },
+        writes: vec![Write::ClusterState(state)],
+    };
+    storage.commit(batch).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_answer_states_its_age_while_no_resource_manager_answers() {
+    let world = World::start().await;
+    add_east(world.store.as_ref()).await;
+    let manager = Leader::start(&world, Role::ResourceManager, 3).await;
+    let _shard = Leader::start(&world, Role::Shard(ClusterId::new("east")), 5).await;
+    let all_there = |answer: &Answer| {
+        holds(answer, "leader of resource-manager") == Some(true)
+            && holds(answer, "leader of shard east") == Some(true)
+    };
+    until(&world, "/readyz", all_there).await;
+    let job = world.change("POST", "/v1/jobs", HELLO).await.json();
+    let path = format!("/v1/{}", job["name"].as_str().unwrap());
+    let fresh = world.get("/v1/clusters").await;
+    assert_eq!(
+        (stale(&fresh), &fresh.json()["clusters"][0]["contact"]),
+        (None, &"CONTACT_FRESH".into())
+    );
+    assert_eq!(world.get(&path).await.json()["staleSince"], Value::Null);
+
+    // It answers, and says that it cannot tell whether it still leads.
+    manager.stands(RoleStanding::Suspended);
+    let away = until(&world, "/v1/clusters", |answer| stale(answer).is_some()).await;
+    let said = stale(&away).unwrap();
+    assert!(said.starts_with("resource-manager since 20"), "{said}");
+    let cluster = &away.json()["clusters"][0];
+    assert_eq!(cluster["contact"], "CONTACT_UNKNOWN");
+    let since = cluster["contactSince"].as_str().unwrap();
+    assert!(since.starts_with("20"), "{since}");
+    for (path, field) in [
+        (path.clone(), "/staleSince"),
+        ("/v1/jobs".to_owned(), "/jobs/0/staleSince"),
+        (format!("{path}:explain"), "/job/staleSince"),
+    ] {
+        let answer = world.get(&path).await;
+        assert!(stale(&answer).is_some(), "{path}: {}", answer.head);
+        let found = answer.json().pointer(field).cloned().unwrap_or_default();
+        assert!(found.is_string(), "{path}: {}", answer.body);
+    }
+    let page = world.get("/clusters").await.body;
+    assert!(
+        page.contains("No leader answers: resource-manager since"),
+        "{page}"
+    );
+    assert!(page.contains("unknown") && !page.contains(">fresh<"), "{page}");
+    let ready = world.get("/readyz").await;
+    assert_eq!(
+        (ready.status, holds(&ready, "leader of resource-manager")),
+        (200, Some(false))
+    );
+    let metrics = world.get("/metrics").await.body;
+    let absent = r#"echelon_gateway_leader_absent{of="resource-manager",role="gateway"} 1"#;
+    assert!(metrics.contains(absent), "{metrics}");
+
+    manager.stands(RoleStanding::Leader);
+    let back = until(&world, "/v1/clusters", |answer| stale(answer).is_none()).await;
+    assert_eq!(back.json()["clusters"][0]["contact"], "CONTACT_FRESH");
+    assert_eq!(world.get(&path).await.json()["staleSince"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_status_shows_every_role_and_what_is_open() {
+    let world = World::start().await;
+    add_east(world.store.as_ref()).await;
+    let manager = Leader::start(&world, Role::ResourceManager, 3).await;
+    let shard = Leader::start(&world, Role::Shard(ClusterId::new("east")), 5).await;
+    let alarm = RoleAlarm {
+        summary: "job x is set aside".to_owned(),
+        command: "echelon job get x".to_owned(),
+    };
+    manager.state.send_modify(|state| state.alarms.push(alarm));
+    shard.state.send_modify(|state| {
+        state.standing = RoleStanding::Frozen;
+        state.storage = ServerContact::Silent {
+            since: Timestamp(1_000),
+            reason: "no answer for 3 s".to_owned(),
+        };
+    });
+    let shown = until(&world, "/v1/status", |answer| {
+        answer.json()["roles"]
+            .as_array()
+            .is_some_and(|roles| roles.len() == 3)
+    })
+    .await
+    .json();
+    let role = |place: usize| {
+        let role = &shown["roles"][place];
+        let process = &role["processes"][0];
+        (
+            role["role"].clone(),
+            process["standing"].clone(),
+            process["epoch"].clone(),
+        )
+    };
+    assert_eq!(role(0).1, "STANDING_SERVING", "{shown:#}");
+    assert_eq!(
+        role(1),
+        ("resource-manager".into(), "STANDING_LEADER".into(), "3".into())
+    );
+    assert_eq!(role(2), ("shard".into(), "STANDING_FROZEN".into(), "5".into()));
+    let process = &shown["roles"][2]["processes"][0];
+    assert_eq!(process["build"], "1.2.3 (commit abc)");
+    assert_eq!(process["membership"]["reach"], "REACH_CONNECTED");
+    assert_eq!(process["storage"]["reach"], "REACH_SILENT");
+    assert_eq!(shown["clusters"][0]["displayName"], "east");
+    let alarms = shown["alarms"].as_array().unwrap();
+    let commands: Vec<_> = alarms
+        .iter()
+        .filter_map(|alarm| alarm["command"].as_str())
+        .collect();
+    assert_eq!(
+        commands,
+        ["echelon doctor", "echelon storage resume", "echelon job get x"]
+    );
+}
+
+#[tokio::test]
+async fn the_status_answers_while_storage_hangs_and_membership_is_away() {
+    let store = Hanging::new(false);
+    let world = World::over(Arc::clone(&store) as Arc<dyn Store>, |_| {}).await;
+    world.until_ready().await;
+    let _manager = Leader::start(&world, Role::ResourceManager, 3).await;
+    let leads = |answer: &Answer| holds(answer, "leader of resource-manager") == Some(true);
+    until(&world, "/readyz", leads).await;
+    store.hangs.send_replace(true);
+    world.hub.cut(MEMBER);
+    let shown = world.get("/v1/status").await;
+    assert_eq!(shown.status, 200, "{}", shown.body);
+    let shown = shown.json();
+    let unknown = shown["clustersUnknown"].as_str().unwrap();
+    assert!(unknown.contains("storage"), "{unknown}");
+    let role = &shown["roles"][1];
+    let unknown = role["unknown"].as_str().unwrap();
+    assert!(unknown.contains("membership servers do not answer"), "{unknown}");
+    // The leader that was known last still answers.
+    assert_eq!(role["processes"][0]["standing"], "STANDING_LEADER", "{shown:#}");
+    store.hangs.send_replace(false);
+}
