@@ -1,12 +1,15 @@
 //! `echelon doctor`: looks at what Echelon stands on and says what is wrong with it. A part of the system adds a function
 //! that gives checks to [`run`].
 
+use crate::roles::TimeoutOptions;
 use clap::Args;
 use echelon_cli::Failure;
 use echelon_cli::exit::Exit;
 use echelon_cli::output::{self, Format, Listing};
+use echelon_io_membership::Timeouts;
 use echelon_io_storage::{Durability, Finding, Standing, Store, StoreError};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What to look at.
 #[derive(Debug, Args)]
@@ -14,6 +17,11 @@ pub struct Doctor {
     /// file:PATH or cassandra://HOST:PORT,.../KEYSPACE
     #[arg(long, env = "ECHELON_STORAGE", value_name = "URL")]
     storage: String,
+    /// zookeeper://HOST:PORT,.../PATH; nothing is checked of it when it is left out
+    #[arg(long, env = "ECHELON_MEMBERSHIP", value_name = "URL")]
+    membership: Option<String>,
+    #[command(flatten)]
+    timeouts: TimeoutOptions,
 }
 
 /// What became of a check.
@@ -60,7 +68,12 @@ impl Check {
 /// # Errors
 /// A check failed.
 pub async fn run(doctor: Doctor, format: Format) -> Result<(), Failure> {
-    let checks = storage(&doctor.storage).await?;
+    let mut checks = storage(&doctor.storage).await?;
+    if let Some(url) = &doctor.membership {
+        let timeouts = doctor.timeouts.timeouts();
+        let timeouts = timeouts.map_err(|why| Failure::wrong(why.to_string()))?;
+        checks.extend(membership(url, timeouts).await?);
+    }
     output::print(output::list(&listing(&checks), format));
     match checks.iter().filter(|c| c.verdict == Verdict::Failed).count() {
         0 => Ok(()),
@@ -84,6 +97,42 @@ fn listing(checks: &[Check]) -> Listing {
         names: checks.iter().map(|c| c.name.clone()).collect(),
         values: checks.iter().map(value).collect(),
     }
+}
+
+/// Looks at the membership servers: whether they answer, and how soon a leader that is gone is replaced.
+async fn membership(url: &str, timeouts: Timeouts) -> Result<Vec<Check>, Failure> {
+    let membership = match echelon_io_membership::open(url, timeouts) {
+        Ok(membership) => membership,
+        Err(error) => return Err(Failure::wrong(error.to_string())),
+    };
+    Ok(match membership.granted_session().await {
+        Err(error) => vec![Check::new("membership", Verdict::Failed, error.to_string())],
+        Ok(granted) => vec![
+            Check::new("membership", Verdict::Good, format!("{url} answers")),
+            session(timeouts.session(), granted),
+        ],
+    })
+}
+
+fn session(asked: Duration, granted: Duration) -> Check {
+    let (verdict, finding) = if granted > asked {
+        let finding = format!(
+            "a session of {granted:?} is granted where {asked:?} was asked for, so a leader that is gone is replaced later: \
+             ZooKeeper grants at least two ticks, lower its `tickTime`"
+        );
+        (Verdict::Warning, finding)
+    } else if granted < asked {
+        let finding = format!(
+            "a session of {granted:?} is granted where {asked:?} was asked for: ZooKeeper grants at most twenty ticks"
+        );
+        (Verdict::Warning, finding)
+    } else {
+        (
+            Verdict::Good,
+            format!("a session of {granted:?} is granted, as asked for"),
+        )
+    };
+    Check::new("membership-session", verdict, finding)
 }
 
 /// Looks at the storage: whether it answers, its level, and what a write there survives.
@@ -135,6 +184,40 @@ fn durability(found: &Durability) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_session_that_is_granted_is_compared_with_the_one_asked_for() {
+        let s = Duration::from_secs;
+        assert_eq!(session(s(4), s(4)).verdict, Verdict::Good);
+        let longer = session(s(3), s(4));
+        assert_eq!(longer.verdict, Verdict::Warning);
+        let finding = longer.finding;
+        assert!(
+            finding.contains("4s") && finding.contains("tickTime"),
+            "{finding}"
+        );
+        assert_eq!(session(s(60), s(40)).verdict, Verdict::Warning);
+
+        let found = membership("in-process:", Timeouts::default()).await.unwrap();
+        let verdicts: Vec<_> = found.iter().map(|c| (c.name.as_str(), c.verdict)).collect();
+        let expected = [
+            ("membership", Verdict::Good),
+            ("membership-session", Verdict::Good),
+        ];
+        assert_eq!(verdicts, expected);
+        let wrong = membership("etcd://h:1/x", Timeouts::default()).await;
+        assert_eq!(wrong.unwrap_err().exit, Exit::Wrong);
+    }
+
+    #[tokio::test]
+    async fn membership_servers_that_do_not_answer_are_a_failed_check() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("zookeeper://{}/x", listener.local_addr().unwrap());
+        let soon = Timeouts::new(Timeouts::SHORTEST_SESSION, None).unwrap();
+        let found = membership(&url, soon).await.unwrap();
+        let verdicts: Vec<_> = found.iter().map(|c| (c.name.as_str(), c.verdict)).collect();
+        assert_eq!(verdicts, [("membership", Verdict::Failed)]);
+    }
 
     #[tokio::test]
     async fn a_storage_that_is_missing_fails_and_one_copy_is_a_warning() {

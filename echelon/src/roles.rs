@@ -18,6 +18,7 @@ pub use options::{Configured, Options, WrongOption};
 pub use resource_manager::ResourceManagerOptions;
 pub use shard::ShardOptions;
 pub use standalone::StandaloneOptions;
+pub use timeouts::TimeoutOptions;
 
 use anyhow::Result;
 use clap::Subcommand;

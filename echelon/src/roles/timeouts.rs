@@ -30,7 +30,7 @@ impl TimeoutOptions {
     }
 
     /// The time-outs that are meant.
-    pub(super) fn timeouts(&self) -> Result<Timeouts, WrongOption> {
+    pub(crate) fn timeouts(&self) -> Result<Timeouts, WrongOption> {
         let read = |name: &str, text: &Option<String>| {
             let span = text.as_deref().map(echelon_cli::quantity::span).transpose();
             let span = span.map_err(|why| WrongOption(format!("`timeouts.{name}`: {why}")))?;
