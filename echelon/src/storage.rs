@@ -1,4 +1,4 @@
-//! `echelon storage ...`: sets a storage up, and shows its level.
+//! `echelon storage ...`: sets a storage up, shows its level, and resumes it after a backup was put back.
 
 use crate::process::exit_of;
 use anyhow::Context;
@@ -15,6 +15,9 @@ pub enum Storage {
     Migrate(Which),
     /// Show the storage's level; exit code 1 when this program does not work on it
     Status(Which),
+    /// Resume a storage that is behind its clusters after a backup was put back; what Mesos runs becomes the
+    /// latest
+    Resume(crate::resume::Resume),
 }
 
 /// Which storage.
@@ -22,7 +25,7 @@ pub enum Storage {
 pub struct Which {
     /// file:PATH or cassandra://HOST:PORT,.../KEYSPACE
     #[arg(long, env = "ECHELON_STORAGE", value_name = "URL")]
-    storage: String,
+    pub(crate) storage: String,
 }
 
 /// Runs a verb.
@@ -30,7 +33,10 @@ pub struct Which {
 /// # Errors
 /// The storage cannot be reached, or this program does not work on it.
 pub async fn run(storage: Storage, format: Format) -> Result<(), Failure> {
-    let (Storage::Migrate(which) | Storage::Status(which)) = &storage;
+    let which = match &storage {
+        Storage::Migrate(which) | Storage::Status(which) => which,
+        Storage::Resume(resume) => return crate::resume::run(resume, format).await,
+    };
     let wants_status = matches!(storage, Storage::Status(_));
     let asked = async {
         if let Some(missing) = missing_file(&which.storage).filter(|_| wants_status) {
@@ -54,7 +60,7 @@ pub async fn run(storage: Storage, format: Format) -> Result<(), Failure> {
 }
 
 /// The status of a file that is not there: asking for it makes none.
-fn missing_file(url: &str) -> Option<Status> {
+pub(crate) fn missing_file(url: &str) -> Option<Status> {
     let path = url.strip_prefix("file:")?;
     let status = Status {
         place: url.to_owned(),

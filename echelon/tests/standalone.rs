@@ -15,6 +15,8 @@ mod gangs;
 mod liars;
 #[path = "standalone/logs.rs"]
 mod logs;
+#[path = "standalone/restored.rs"]
+mod restored;
 #[path = "standalone/unread.rs"]
 mod unread;
 #[path = "standalone/updates.rs"]

@@ -189,7 +189,7 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::NoResourceManager => {
             "start a resource manager, or mend its way to the cluster's shard".to_owned()
         }
-        ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
+        ReasonCode::StorageRolledBack => "storage is behind what runs; `echelon storage resume` takes over what Mesos lists".to_owned(),
         ReasonCode::RowRefused => {
             "make the group smaller (fewer ports, shorter names), or stop or delete the job; `echelon job stop` and `echelon job delete` work"
                 .to_owned()

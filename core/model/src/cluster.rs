@@ -143,7 +143,7 @@ pub struct Heartbeat {
     pub mesos_contact: Option<Timestamp>,
     /// Where the leader listens, for gateways.
     pub address: String,
-    /// Why Mesos cannot be driven, for people; none while the subscription stands.
+    /// Why Mesos cannot be driven, or that the shard is frozen, for people; none while all is well.
     pub trouble: Option<String>,
     /// The mass loss for which replacements wait.
     pub loss: Option<MassLoss>,

@@ -89,11 +89,14 @@ pub struct Leadership {
     /// Drawn when it was taken: a process that says it took the leadership, or was told by the one that did. 0 before the
     /// first leader.
     pub proof: u64,
+    /// The epoch that an operator stored when the storage was resumed last, which each leader hands on; 0:
+    /// never.
+    pub resumed: Epoch,
 }
 
 impl Leadership {
-    /// The one that a process takes. The proof follows from the process' seed, which is drawn at its start, and tells
-    /// nothing of it.
+    /// The one that a process takes, where storage was never resumed. The proof follows from the process'
+    /// seed, which is drawn at its start, and tells nothing of it.
     #[must_use]
     pub fn taken(epoch: Epoch, holder: &str, seed: u64) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -102,6 +105,7 @@ impl Leadership {
             epoch,
             holder: holder.to_owned(),
             proof: hasher.finish().max(1),
+            resumed: Epoch(0),
         }
     }
 }
@@ -136,6 +140,8 @@ pub struct ShardRow {
     pub framework: Option<String>,
     /// The largest resource-manager epoch obeyed.
     pub obeyed: Epoch,
+    /// The resumed epoch for which the runs that the cluster lists were taken over; 0: none.
+    pub adopted: Epoch,
     /// The number of the last mass loss; 0 before the first.
     pub last_loss: u64,
     /// The mass loss for which replacements wait.

@@ -144,7 +144,7 @@ impl Shard {
             epoch: self.epoch,
             at: self.now,
             mesos_contact: self.contact.heard_at,
-            trouble: self.contact.trouble(),
+            trouble: self.trouble(),
             loss: self.mass_loss(),
             alone: self.alone_from().filter(|at| self.now >= *at),
             address: self.config.address.clone(),

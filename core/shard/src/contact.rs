@@ -64,12 +64,6 @@ impl Contact {
         Span(self.heartbeat.0.saturating_mul(SILENT_HEARTBEATS))
     }
 
-    /// Why the cluster cannot be driven, for people.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let why = self.refused.as_ref().or(self.lost.as_ref())?;
-        Some(why.get(..why.floor_char_boundary(LONGEST_TROUBLE))?.to_owned())
-    }
-
     fn lost(&mut self, now: Timestamp) {
         self.subscribed = false;
         let wait = FIRST_RETRY
@@ -82,6 +76,21 @@ impl Contact {
 }
 
 impl Shard {
+    /// Why the cluster cannot be driven, for people.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let frozen = self.frozen.as_ref().filter(|_| self.contact.refused.is_none());
+        let why = match frozen {
+            Some(why) => format!("frozen, run `echelon storage resume`: {why}"),
+            None => self
+                .contact
+                .refused
+                .as_ref()
+                .or(self.contact.lost.as_ref())?
+                .clone(),
+        };
+        Some(why.get(..why.floor_char_boundary(LONGEST_TROUBLE))?.to_owned())
+    }
+
     /// Opens the stream, with the stored framework id.
     pub(crate) fn subscribe(&mut self) {
         let framework = self.own.framework.clone();
@@ -158,8 +167,9 @@ impl Shard {
         match &self.own.framework {
             Some(stored) if *stored != framework => {
                 let (stored, given) = (stored.clone(), framework);
-                self.frozen = true;
-                self.contact.refused = Some(format!("Mesos gave framework {given}, stored is {stored}"));
+                let why = format!("Mesos gave framework {given}, stored is {stored}");
+                self.frozen = Some(why.clone());
+                self.contact.refused = Some(why);
                 self.out
                     .push(Effect::Alarm(Alarm::ForeignFramework { stored, given }));
                 return;

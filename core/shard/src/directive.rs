@@ -266,7 +266,7 @@ impl Shard {
         };
         let (granted, tally) = (group.granted(generation), group.tallies.get(&generation));
         let staying = tally.map_or(0, |t| t.active.saturating_sub(t.preempting));
-        if staying <= granted || self.frozen {
+        if staying <= granted || self.is_frozen() {
             return;
         }
         // What is marked to leave is stopped by its mark, for the mark's reason: it counts as taken back, and so does what is preempted.

@@ -90,7 +90,11 @@ pub struct Shard {
     pub(crate) tenure: Tenure,
     pub(crate) epoch: Epoch,
     pub(crate) sequence: u64,
-    pub(crate) frozen: bool,
+    /// Why nothing is started or killed, while storage is behind the cluster, or the cluster is not the
+    /// stored one.
+    pub(crate) frozen: Option<String>,
+    /// The epoch that `echelon storage resume` stored last, as the leadership was taken; 0: never.
+    pub(crate) resumed: Epoch,
     /// The last question whether we still lead has failed: nothing leaves until one succeeds.
     pub(crate) suspended: bool,
     pub(crate) confirmed_at: Timestamp,
@@ -185,7 +189,8 @@ impl Shard {
             tenure: Tenure::Able,
             epoch: Epoch(0),
             sequence: 0,
-            frozen: false,
+            frozen: None,
+            resumed: Epoch(0),
             suspended: false,
             confirmed_at: Timestamp(0),
             confirm_at: Timestamp(0),
@@ -421,9 +426,9 @@ impl Shard {
             self.reconcile
                 .next_due()
                 .filter(|_| subscribed && !self.suspended),
-            self.placing.next_due(acting),
+            self.placing.next_due(self.may_begin()),
             self.placing
-                .next_launches(acting)
+                .next_launches(self.may_begin())
                 .map(|()| self.paces.free_at(Action::Launch)),
             self.next_replacement(),
             self.next_log().filter(|_| self.may_act()),

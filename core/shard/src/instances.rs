@@ -72,7 +72,7 @@ impl Shard {
             self.picture.timers.insert((due, at));
         }
         self.note_former(at);
-        if self.frozen {
+        if self.is_frozen() {
             return;
         }
         match what {

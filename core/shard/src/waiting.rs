@@ -18,9 +18,14 @@ pub(crate) struct Hindrance {
 impl Shard {
     /// What keeps the whole shard from starting anything at the moment.
     pub(crate) fn hindrance(&self) -> Hindrance {
-        let code = if self.frozen {
-            Some(ReasonCode::StorageRolledBack)
-        } else if self.suspended {
+        if let Some(why) = &self.frozen {
+            return Hindrance {
+                everything: Some(Reason::new(ReasonCode::StorageRolledBack).at(why)),
+                volumes: None,
+                kills_off: self.withheld_since(),
+            };
+        }
+        let code = if self.suspended {
             Some(ReasonCode::StorageUnavailable)
         } else if !self.contact.subscribed {
             Some(ReasonCode::MesosUnavailable)

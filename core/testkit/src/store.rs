@@ -225,6 +225,7 @@ mod tests {
                     epoch: Epoch(1),
                     holder: holder.to_owned(),
                     proof: 1,
+                    resumed: Epoch(0),
                 },
                 expected: Epoch(0),
             })

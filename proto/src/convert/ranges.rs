@@ -103,6 +103,7 @@ const BY_FIELD: &[(&str, Range)] = &[
 const BY_NAME: &[(&str, Range)] = &[
     ("active", WHOLE),
     ("added", WHOLE),
+    ("adopted", NO_EPOCH),
     ("attempt", INSTANCE),
     ("attempts", INSTANCE),
     ("avoid", INSTANCE),
@@ -160,6 +161,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("proof", DRAWN),
     ("restarting", WHOLE),
     ("restarts", COUNTER),
+    ("resumed", NO_EPOCH),
     ("revision", COUNTER),
     ("run", COUNTER),
     ("running", WHOLE),

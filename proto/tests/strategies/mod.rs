@@ -766,13 +766,19 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         volume_wishes(),
         drains(),
         btree_set(text().prop_map(HostId::new), 0..3),
-        (pool_parts(), logs::log_gaps(), at()),
+        (
+            pool_parts(),
+            logs::log_gaps(),
+            at(),
+            prop_oneof![Just(Epoch(0)), epoch()],
+        ),
         (host_pools::host_moves(), host_pools::by_host()),
     );
     fields.prop_map(
         |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, rest, pools)| ShardRow {
             framework,
             obeyed,
+            adopted: rest.3,
             last_loss,
             loss,
             volumes,
@@ -794,7 +800,13 @@ pub fn pool_parts() -> impl Strategy<Value = PoolParts> {
 
 pub fn leadership() -> impl Strategy<Value = Leadership> {
     let proof = prop_oneof![Just(1), Just(u64::MAX), 1..u64::MAX];
-    (epoch(), text(), proof).prop_map(|(epoch, holder, proof)| Leadership { epoch, holder, proof })
+    let resumed = prop_oneof![Just(Epoch(0)), epoch()];
+    (epoch(), text(), proof, resumed).prop_map(|(epoch, holder, proof, resumed)| Leadership {
+        epoch,
+        holder,
+        proof,
+        resumed,
+    })
 }
 
 /// A number, or no bound.

@@ -65,7 +65,9 @@ impl ReasonCode {
             Self::NoResourceManager => "no resource manager is heard at the moment",
             Self::NoShardLeader => "the cluster's shard has no leader at the moment",
             Self::Recovering => "the shard is still reading its state",
-            Self::StorageRolledBack => "storage was rolled back; starts and kills are frozen",
+            Self::StorageRolledBack => {
+                "storage is behind what runs; starts and kills are frozen until `echelon storage resume`"
+            }
             Self::MassLoss => {
                 "was lost with many others at once; it is replaced when an operator accepts the loss, unless it comes back"
             }

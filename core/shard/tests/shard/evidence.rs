@@ -194,6 +194,7 @@ fn an_absent_job_is_no_evidence() {
                 epoch: w.shard.epoch(),
                 holder: "one".to_owned(),
                 proof: 1,
+                resumed: echelon_core_model::Epoch(0),
             },
             expected: echelon_core_model::Epoch(0),
         };

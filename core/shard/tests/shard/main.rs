@@ -74,6 +74,7 @@ mod recovery;
 mod refused;
 #[cfg(test)]
 mod restarts;
+mod restored;
 #[cfg(test)]
 mod rollouts;
 #[cfg(test)]

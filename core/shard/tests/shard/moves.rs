@@ -30,6 +30,7 @@ fn theirs(w: &mut World, records: &[(u32, InstanceRecord)]) {
         epoch: Epoch(1),
         holder: "c2".to_owned(),
         proof: 1,
+        resumed: Epoch(0),
     };
     let take = Decision::TakeEpoch {
         role: role.clone(),

@@ -189,6 +189,7 @@ pub(super) fn manager() -> Leadership {
         epoch: EPOCH,
         holder: "manager".to_owned(),
         proof: 1,
+        resumed: Epoch(0),
     }
 }
 
@@ -200,6 +201,7 @@ pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Resul
             epoch: EPOCH,
             holder: "earlier".to_owned(),
             proof: 1,
+            resumed: Epoch(0),
         },
         expected: Epoch(0),
     };

@@ -330,6 +330,7 @@ pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
                 epoch: Epoch(1),
                 holder: "p1".to_owned(),
                 proof: 1,
+                resumed: Epoch(0),
             },
             expected: Epoch(0),
         },

@@ -19,6 +19,7 @@ fn led(holder: &str, epoch: u64) -> Leadership {
         epoch: Epoch(epoch),
         holder: holder.to_owned(),
         proof: 1,
+        resumed: Epoch(0),
     }
 }
 

@@ -193,6 +193,7 @@ pub async fn numbers_out_of_range_are_refused(case: &Case) {
             epoch: Epoch(epoch),
             holder: "p".to_owned(),
             proof: 1,
+            resumed: Epoch(0),
         },
         expected: Epoch(expected),
     };

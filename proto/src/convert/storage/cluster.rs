@@ -321,6 +321,7 @@ impl Wire for ShardRow {
         let Self {
             framework,
             obeyed,
+            adopted,
             last_loss,
             loss,
             volumes,
@@ -335,6 +336,7 @@ impl Wire for ShardRow {
         wire::ShardRow {
             framework: framework.clone(),
             obeyed: obeyed.0,
+            adopted: adopted.0,
             last_loss: *last_loss,
             loss: loss.as_ref().map(MassLoss::to_wire),
             volumes: by_volume_to_wire(volumes),
@@ -352,6 +354,7 @@ impl Wire for ShardRow {
         Ok(Self {
             framework: message.framework,
             obeyed: Epoch(message.obeyed),
+            adopted: Epoch(message.adopted),
             last_loss: message.last_loss,
             loss: optional("loss", message.loss)?,
             volumes: by_volume("volumes", message.volumes)?,
