@@ -1,6 +1,6 @@
-//! `echelon storage ...`: sets a storage up, and shows its level.
+//! `echelon storage ...`: sets a storage up, shows its level, and accepts a file that its card does not belong to.
 
-use crate::process::exit_of;
+use crate::process::{exit_of, watch_panics};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use echelon_cli::Failure;
@@ -15,6 +15,8 @@ pub enum Storage {
     Migrate(Which),
     /// Show the storage's level; exit code 1 when this program does not work on it
     Status(Which),
+    /// Go on with the storage file that is there, or with an empty one, although its card says that another copy was used last
+    Accept(Which),
 }
 
 /// Which storage.
@@ -30,19 +32,32 @@ pub struct Which {
 /// # Errors
 /// The storage cannot be reached, or this program does not work on it.
 pub async fn run(storage: Storage, format: Format) -> Result<(), Failure> {
-    let (Storage::Migrate(which) | Storage::Status(which)) = &storage;
-    let wants_status = matches!(storage, Storage::Status(_));
+    watch_panics();
     let asked = async {
-        if let Some(missing) = missing_file(&which.storage).filter(|_| wants_status) {
-            return Ok(missing);
+        let open = async |url: &str| {
+            let opened = echelon_io_storage::open(url).await;
+            opened.with_context(|| format!("open {url}"))
+        };
+        match &storage {
+            Storage::Migrate(Which { storage: url }) => {
+                open(url).await?.migrate().await.context("set the storage up")
+            }
+            Storage::Status(Which { storage: url }) => {
+                if let Some(missing) = missing_file(url) {
+                    return Ok(missing);
+                }
+                open(url)
+                    .await?
+                    .status()
+                    .await
+                    .context("ask for the storage's level")
+            }
+            Storage::Accept(Which { storage: url }) => {
+                let accepted = echelon_io_storage::accept(url).await;
+                let store = accepted.with_context(|| format!("accept {url}"))?;
+                store.status().await.context("ask for the storage's level")
+            }
         }
-        let store = echelon_io_storage::open(&which.storage)
-            .await
-            .with_context(|| format!("open {}", which.storage))?;
-        if wants_status {
-            return store.status().await.context("ask for the storage's level");
-        }
-        store.migrate().await.context("set the storage up")
     };
     let status = asked
         .await
@@ -53,7 +68,7 @@ pub async fn run(storage: Storage, format: Format) -> Result<(), Failure> {
         .map_err(|error: StoreError| Failure::new(Exit::Failed, error.chain()))
 }
 
-/// The status of a file that is not there: asking for it makes none.
+/// The status of a file that was never there: asking for it makes none.
 fn missing_file(url: &str) -> Option<Status> {
     let path = url.strip_prefix("file:")?;
     let status = Status {
@@ -61,7 +76,8 @@ fn missing_file(url: &str) -> Option<Status> {
         level: 0,
         known: LEVEL,
     };
-    (!path.is_empty() && !std::path::Path::new(path).exists()).then_some(status)
+    let exists = |path: &str| std::path::Path::new(path).exists();
+    (!path.is_empty() && !exists(path) && !exists(&format!("{path}.card"))).then_some(status)
 }
 
 fn shown(status: &Status, format: Format) -> String {

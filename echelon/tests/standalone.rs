@@ -9,6 +9,8 @@ mod clock;
 mod counter;
 #[path = "standalone/daemons.rs"]
 mod daemons;
+#[path = "standalone/file.rs"]
+mod file;
 #[path = "standalone/gangs.rs"]
 mod gangs;
 #[path = "standalone/liars.rs"]
