@@ -158,7 +158,13 @@ fn a_full_disk_refuses_changes_and_goes_on_when_there_is_room() {
     let mut acknowledged = vec!["first".to_owned()];
     let told = (0..300).find_map(|n| {
         let name = format!("n{n}");
-        let output = standalone.echelon(&["job", "run", &job(folder.path(), &name, &padding)]);
+        let output = standalone.echelon(&[
+            "--timeout",
+            "4s",
+            "job",
+            "run",
+            &job(folder.path(), &name, &padding),
+        ]);
         if output.status.success() {
             acknowledged.push(name);
             return None;
