@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Nobody listens to a simulated master any more when it ends.
+/// Nothing listens to a simulated master any more when it ends.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long it waits between two tries to start one again.

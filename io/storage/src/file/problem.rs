@@ -36,7 +36,7 @@ pub enum FileProblem {
     Missing(u64),
     /// It is there, and its card is not.
     #[error(
-        "has no card beside it (the same name with `.card`), so nobody can tell whether it is the newest copy; put the card \
+        "has no card beside it (the same name with `.card`), so it is not known whether it is the newest copy; put the card \
          back, or run `echelon storage accept` to go on with this file"
     )]
     NoCard,

@@ -181,7 +181,7 @@ impl Scribe {
                 }
             }
             Err(error) => {
-                // The requests are gone with the panic: their callers hear that nobody knows.
+                // The requests are gone with the panic: their callers hear that the outcome is unknown.
                 tracing::error!(error = error.chain(), "the storage file cannot be written");
                 self.reopen(Closed::of(error));
             }
