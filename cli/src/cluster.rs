@@ -78,14 +78,29 @@ async fn list(context: &Context) -> Result<(), Failure> {
         values: all.iter().map(|c| output::message("Cluster", c)).collect(),
     };
     output::print(output::list(&listing, context.format()));
+    for c in all.iter().filter(|c| !c.trouble.is_empty()) {
+        output::remark(format_args!(
+            "cluster {}: {}",
+            output::escape(&c.display_name),
+            output::escape(&c.trouble)
+        ));
+    }
     Ok(())
+}
+
+/// How a cluster is heard; a frozen shard is heard, and does nothing.
+fn contact(c: &v1::Cluster) -> String {
+    if c.trouble.starts_with("frozen,") {
+        return "frozen".to_owned();
+    }
+    shape::contact(c.contact())
 }
 
 fn row(c: &v1::Cluster) -> Vec<String> {
     vec![
         c.display_name.clone(),
         shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
-        shape::contact(c.contact()),
+        contact(c),
         shape::ago(c.contact_since.as_ref()),
         c.hosts.to_string(),
         shape::resources(c.used.as_ref()),

@@ -43,6 +43,14 @@ pub enum Command {
         #[command(flatten)]
         which: set::Which,
     },
+    /// Say that a host never returns: runs that were silent there have ended, and nothing of them is waited for
+    Forget {
+        /// CLUSTER/HOST, the host by name or agent id
+        host: String,
+        /// Do it: without this only what it means is said
+        #[arg(long)]
+        yes: bool,
+    },
     /// Hosts that are to be empty: how far each is, and what stays there and why
     Drains {
         /// Only hosts of this cluster
@@ -76,7 +84,35 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             _ => set::undrain(context, &which).await,
         },
         Command::Drains { cluster } => set::drains(context, cluster).await,
+        Command::Forget { host, yes } => forget(context, &host, yes).await,
     }
+}
+
+async fn forget(context: &Context, host: &str, yes: bool) -> Result<(), Failure> {
+    let request = v1::ForgetHostRequest { name: name_of(host)? };
+    if !yes {
+        let text = format!(
+            "runs that are silent on host `{}` would count as ended, and be replaced at once: where the host runs on and comes back, they are \
+             killed then. Nothing was changed; say --yes to do it",
+            output::escape(host)
+        );
+        return Err(Failure::new(Exit::Failed, text));
+    }
+    let client = context.client().await?;
+    let done = client.change(|| {
+        let (mut service, request) = (client.host_service(), request.clone());
+        async move { service.forget_host(request).await }
+    });
+    let told = done.await?;
+    let text = if told.host.is_some() {
+        "its silent runs end by this word"
+    } else {
+        "nothing is stored of it any more; runs that name it end by this word"
+    };
+    let people = format!("host {} never returns: {text}\n", output::escape(host));
+    let value = output::message("ForgetHostResponse", &told);
+    output::print(output::one(&value, host, &people, context.format()));
+    Ok(())
 }
 
 async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! `echelon doctor`: looks at what Echelon stands on and says what is wrong with it. A part of the system adds a function
 //! that gives checks to [`run`].
 
+use crate::process::watch_panics;
 use crate::roles::TimeoutOptions;
 use clap::Args;
 use echelon_cli::Failure;
@@ -68,6 +69,7 @@ impl Check {
 /// # Errors
 /// A check failed.
 pub async fn run(doctor: Doctor, format: Format) -> Result<(), Failure> {
+    watch_panics();
     let mut checks = storage(&doctor.storage).await?;
     if let Some(url) = &doctor.membership {
         let timeouts = doctor.timeouts.timeouts();
@@ -137,9 +139,10 @@ fn session(asked: Duration, granted: Duration) -> Check {
 
 /// Looks at the storage: whether it answers, its level, and what a write there survives.
 async fn storage(url: &str) -> Result<Vec<Check>, Failure> {
+    let exists = |path: &str| std::path::Path::new(path).exists();
     let missing = url
         .strip_prefix("file:")
-        .is_some_and(|path| !path.is_empty() && !std::path::Path::new(path).exists());
+        .is_some_and(|path| !path.is_empty() && !exists(path) && !exists(&format!("{path}.card")));
     if missing {
         let finding = format!("{url} is not there");
         return Ok(vec![Check::new("storage", Verdict::Failed, finding)]);

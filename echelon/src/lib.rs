@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod examples;
 pub mod heard;
 pub mod process;
+pub mod resume;
 pub mod roles;
 pub mod standalone;
 pub mod storage;

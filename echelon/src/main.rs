@@ -34,7 +34,7 @@ enum Command {
     /// Measure; the last line of output is JSON
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Set a storage up and look at its level
+    /// Set a storage up, look at its level, or resume it after a backup was put back
     #[command(subcommand)]
     Storage(storage::Storage),
     /// Check what Echelon stands on; exit code 1 when a check fails

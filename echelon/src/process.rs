@@ -3,13 +3,16 @@
 use anyhow::{Context, Result, bail};
 use echelon_cli::exit::Exit;
 use echelon_cli::output;
+use echelon_core_model::store::TroubleKind;
 use echelon_io_membership::{Membership, MembershipError, Timeouts};
 use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use echelon_io_process::shutdown::End;
 use echelon_io_process::{Clock, ContactWatch, Contacts, Metrics, Readiness, Shutdown, logs};
-use echelon_io_storage::{Durability, Finding, Observation, Observed, Store, StoreError, open_checked};
+use echelon_io_storage::{
+    Durability, Finding, Observation, Observed, Store, StoreError, open_checked, panics_are_contained,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +147,7 @@ impl Process {
             match open_checked(url).await {
                 Ok(store) => {
                     tell_doubts(&store.durability().await);
-                    return Ok(observed(store, metrics)?);
+                    return Ok(observed(store, metrics, &self.readiness)?);
                 }
                 Err(error) if error.is_retryable() => {
                     opened.not_ready(&error.chain());
@@ -217,11 +220,15 @@ pub fn metrics_of(labels: &[(&str, &str)]) -> Result<Metrics, MetricError> {
     Metrics::new(labels, VERSION, COMMIT)
 }
 
-/// A store that tells a role's metrics about each operation.
+/// A store that tells a role's metrics about each operation. While it takes no changes the process is not ready.
 ///
 /// # Errors
 /// The metrics' names are taken: a mistake in this program.
-pub fn observed(store: Arc<dyn Store>, metrics: &Metrics) -> Result<Arc<dyn Store>, MetricError> {
+pub fn observed(
+    store: Arc<dyn Store>,
+    metrics: &Metrics,
+    readiness: &Readiness,
+) -> Result<Arc<dyn Store>, MetricError> {
     let seconds = metrics.histograms(
         "echelon_storage_operation_seconds",
         "How long an operation on storage took, by its kind and what became of it.",
@@ -232,7 +239,14 @@ pub fn observed(store: Arc<dyn Store>, metrics: &Metrics) -> Result<Arc<dyn Stor
         "echelon_storage_rows_written_total",
         "Rows that were given to storage to write, retries included.",
     )?;
-    let observer = move |seen: Observation| {
+    let takes_changes = readiness.condition("storage-changes", "no change was tried yet");
+    takes_changes.ready();
+    let observer = move |seen: Observation<'_>| {
+        match seen.error.map(refuses_changes) {
+            None if seen.writes > 0 => takes_changes.ready(),
+            Some(Some(why)) => takes_changes.not_ready(&why),
+            None | Some(None) => {}
+        }
         seconds
             .with_label_values(&[seen.operation, seen.outcome.word()])
             .observe(seen.took.as_secs_f64());
@@ -241,11 +255,27 @@ pub fn observed(store: Arc<dyn Store>, metrics: &Metrics) -> Result<Arc<dyn Stor
     Ok(Arc::new(Observed::new(store, observer)))
 }
 
+/// Why a storage takes no changes at all, if that is what an error says.
+fn refuses_changes(error: &StoreError) -> Option<String> {
+    match error {
+        StoreError::Unavailable {
+            kind: TroubleKind::Full,
+            ..
+        } => Some(format!("storage is full, make room for it: {}", error.chain())),
+        StoreError::File { .. } => Some(error.chain()),
+        _ => None,
+    }
+}
+
 /// A panic is a broken rule of this program; what goes on after one cannot be trusted. So it is told and ends the process,
 /// whichever thread or task it was in; what was running is adopted by the next process.
 pub fn watch_panics() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        // What a damaged storage file makes its library do is an error there, with a text of its own.
+        if panics_are_contained() {
+            return;
+        }
         tell(panic);
         output::remark("echelon: a panic ends this process; please report it with the lines above");
         std::process::abort();

@@ -3,6 +3,7 @@
 
 mod config;
 mod folder;
+mod masters;
 mod start;
 
 pub use config::{Cluster, Config, Tasks};

@@ -1,12 +1,14 @@
-//! `echelon storage ...`: sets a storage up, and shows its level.
+//! `echelon storage ...`: sets a storage up, shows its level, accepts a file that its card does not belong to, and resumes a
+//! storage after a backup was put back.
 
-use crate::process::exit_of;
+use crate::process::{exit_of, watch_panics};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use echelon_cli::Failure;
 use echelon_cli::exit::Exit;
 use echelon_cli::output::{self, Format};
-use echelon_io_storage::{LEVEL, Status, StoreError};
+use echelon_io_storage::{LEVEL, Status, Store, StoreError};
+use std::sync::Arc;
 
 /// What to do with a storage.
 #[derive(Debug, Subcommand)]
@@ -15,6 +17,11 @@ pub enum Storage {
     Migrate(Which),
     /// Show the storage's level; exit code 1 when this program does not work on it
     Status(Which),
+    /// Resume a storage that is behind its clusters after a backup was put back; what Mesos runs becomes the
+    /// latest
+    Resume(crate::resume::Resume),
+    /// Go on with the storage file that is there, or with an empty one, although its card says that another copy was used last
+    Accept(Which),
 }
 
 /// Which storage.
@@ -22,7 +29,7 @@ pub enum Storage {
 pub struct Which {
     /// file:PATH or cassandra://HOST:PORT,.../KEYSPACE
     #[arg(long, env = "ECHELON_STORAGE", value_name = "URL")]
-    storage: String,
+    pub(crate) storage: String,
 }
 
 /// Runs a verb.
@@ -30,38 +37,56 @@ pub struct Which {
 /// # Errors
 /// The storage cannot be reached, or this program does not work on it.
 pub async fn run(storage: Storage, format: Format) -> Result<(), Failure> {
-    let (Storage::Migrate(which) | Storage::Status(which)) = &storage;
-    let wants_status = matches!(storage, Storage::Status(_));
-    let asked = async {
-        if let Some(missing) = missing_file(&which.storage).filter(|_| wants_status) {
-            return Ok(missing);
-        }
-        let store = echelon_io_storage::open(&which.storage)
-            .await
-            .with_context(|| format!("open {}", which.storage))?;
-        if wants_status {
-            return store.status().await.context("ask for the storage's level");
-        }
-        store.migrate().await.context("set the storage up")
+    watch_panics();
+    let asked = match storage {
+        Storage::Resume(resume) => return crate::resume::run(&resume, format).await,
+        Storage::Migrate(Which { storage: url }) => migrated(&url).await,
+        Storage::Status(Which { storage: url }) => status_of(&url).await,
+        Storage::Accept(Which { storage: url }) => accepted(&url).await,
     };
-    let status = asked
-        .await
-        .map_err(|error| Failure::new(exit_of(&error), format!("{error:#}")))?;
+    let status = asked.map_err(|error| Failure::new(exit_of(&error), format!("{error:#}")))?;
     output::print(shown(&status, format));
     status
         .check()
         .map_err(|error: StoreError| Failure::new(Exit::Failed, error.chain()))
 }
 
-/// The status of a file that is not there: asking for it makes none.
-fn missing_file(url: &str) -> Option<Status> {
+async fn migrated(url: &str) -> anyhow::Result<Status> {
+    opened(url).await?.migrate().await.context("set the storage up")
+}
+
+async fn status_of(url: &str) -> anyhow::Result<Status> {
+    if let Some(missing) = missing_file(url) {
+        return Ok(missing);
+    }
+    opened(url)
+        .await?
+        .status()
+        .await
+        .context("ask for the storage's level")
+}
+
+async fn accepted(url: &str) -> anyhow::Result<Status> {
+    let accepted = echelon_io_storage::accept(url).await;
+    let store = accepted.with_context(|| format!("accept {url}"))?;
+    store.status().await.context("ask for the storage's level")
+}
+
+async fn opened(url: &str) -> anyhow::Result<Arc<dyn Store>> {
+    let opened = echelon_io_storage::open(url).await;
+    opened.with_context(|| format!("open {url}"))
+}
+
+/// The status of a file that was never there: asking for it makes none.
+pub(crate) fn missing_file(url: &str) -> Option<Status> {
     let path = url.strip_prefix("file:")?;
     let status = Status {
         place: url.to_owned(),
         level: 0,
         known: LEVEL,
     };
-    (!path.is_empty() && !std::path::Path::new(path).exists()).then_some(status)
+    let exists = |path: &str| std::path::Path::new(path).exists();
+    (!path.is_empty() && !exists(path) && !exists(&format!("{path}.card"))).then_some(status)
 }
 
 fn shown(status: &Status, format: Format) -> String {

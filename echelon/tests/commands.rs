@@ -7,9 +7,6 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Commands that messages name and that come with another part of the same work.
-const AWAITED: [&str; 1] = ["storage resume"];
-
 /// Folders whose files are read.
 const FOLDERS: [&str; 12] = [
     "docs",
@@ -137,9 +134,6 @@ fn wrong(helps: &mut Helps, written: &str) -> Option<String> {
     {
         let path = format!("{first} {second}");
         // `echelon control kills on|off` and the like: the first of the words.
-        if AWAITED.contains(&path.as_str()) {
-            return None;
-        }
         match helps.of(&path) {
             Some(found) => help = found,
             None => return Some(format!("`echelon {path}` does not exist")),
@@ -172,7 +166,7 @@ fn every_command_that_is_named_exists() {
         }
         for (noun, verb) in alternatives(&text) {
             let path = format!("{noun} {verb}");
-            if helps.of(&noun).is_some() && helps.of(&path).is_none() && !AWAITED.contains(&path.as_str()) {
+            if helps.of(&noun).is_some() && helps.of(&path).is_none() {
                 bad.push(format!("{}: `{path}` does not exist", file.display()));
             }
         }

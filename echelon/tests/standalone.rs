@@ -9,12 +9,16 @@ mod clock;
 mod counter;
 #[path = "standalone/daemons.rs"]
 mod daemons;
+#[path = "standalone/file.rs"]
+mod file;
 #[path = "standalone/gangs.rs"]
 mod gangs;
 #[path = "standalone/liars.rs"]
 mod liars;
 #[path = "standalone/logs.rs"]
 mod logs;
+#[path = "standalone/restored.rs"]
+mod restored;
 #[path = "standalone/unread.rs"]
 mod unread;
 #[path = "standalone/updates.rs"]

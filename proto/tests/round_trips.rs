@@ -5,14 +5,15 @@
 mod ranges;
 mod strategies;
 
+use echelon_core_model::assignment::{AssignedRange, Assignment, AssignmentPiece, PIECE_WEIGHT, Releasing};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Block;
 use echelon_core_model::restart::GroupRestarts;
-use echelon_core_model::store::ShardRow;
-use echelon_core_model::{Generation, JobId};
+use echelon_core_model::store::{MAX_ASSIGNMENT_BYTES, ShardRow, Stamp};
+use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, InstanceRange, JobId, RangeSet};
 use echelon_core_testkit::build::{JobBuilder, main_group};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{FieldError, FieldProblem, Wire, decode, encode};
@@ -45,12 +46,94 @@ proptest! {
         row in any_of::slice_row(),
         assignment in any_of::assignment(),
         event in any_of::event(),
+        shard in any_of::shard_row(),
     ) {
         weighs_enough(encode(&block).len(), block.weight())?;
         weighs_enough(encode(&row).len(), row.weight())?;
         weighs_enough(encode(&assignment).len(), assignment.weight())?;
         weighs_enough(encode(&event).len(), event.weight())?;
+        weighs_enough(encode(&shard).len(), shard.weight())?;
+        let mut whole = ShardRow::default();
+        for (key, row) in shard.rows() {
+            weighs_enough(encode(&row).len(), row.weight())?;
+            whole.extend(&key, row);
+        }
+        prop_assert_eq!(whole, shard);
     }
+}
+
+/// An assignment of as many groups, ranges, removed numbers and holders.
+fn many(groups: usize, ranges: u32, longest: bool) -> Assignment {
+    let cluster = |n: u32| ClusterId::new(format!("{n:c>width$}", width = if longest { 63 } else { 8 }));
+    let mut all = Assignment::new(JobId(u128::MAX));
+    for group in 0..groups {
+        let group = GroupName::new(format!("{group:g>width$}", width = if longest { 63 } else { 2 }));
+        let range = |n: u32| AssignedRange {
+            range: InstanceRange {
+                first: u32::MAX - 2 * n - 1,
+                last: u32::MAX - 2 * n,
+            },
+            cluster: cluster(n % 200),
+            generation: Generation(0x7fff_ffff),
+            former: Some((cluster(n % 200 + 1), Generation(0x7fff_fffe))),
+            releasing: longest.then(|| Releasing {
+                to: Some(cluster(n % 200 + 2)),
+                why: echelon_core_model::ReasonCode::Moved,
+                count: Some(1 << 53),
+            }),
+        };
+        all.groups
+            .insert(group.clone(), (0..ranges).rev().map(range).collect());
+        let removed = (0..ranges).map(|n| InstanceRange {
+            first: 3 * n,
+            last: 3 * n + 1,
+        });
+        let sets = [
+            (Generation(1), removed.collect()),
+            (Generation(2), RangeSet::new()),
+        ];
+        all.removed.insert(group, sets.into());
+    }
+    all.groups.insert(GroupName::new("empty"), Vec::new());
+    for n in 0..1_024 {
+        all.holders.insert(cluster(n), Generation(7));
+    }
+    all
+}
+
+#[test]
+fn an_assignment_is_cut_into_rows_that_are_bounded_and_lose_nothing() {
+    let written = Stamp {
+        epoch: Epoch((1 << 23) - 1),
+        sequence: (1 << 40) - 1,
+    };
+    for all in [
+        Assignment::new(JobId(1)),
+        many(1, 1, true),
+        many(64, 400, false),
+        many(2, 4_000, true),
+    ] {
+        let pieces = all.pieces(written);
+        let mut joined = Assignment::new(all.job);
+        let mut bytes = 0;
+        for piece in &pieces {
+            let encoded = encode(piece);
+            assert!(encoded.len() <= PIECE_WEIGHT, "{} bytes", encoded.len());
+            bytes += encoded.len();
+            let read: AssignmentPiece = decode(&encoded).unwrap();
+            assert_eq!(read, *piece);
+            joined.extend(&read.part);
+        }
+        assert_eq!(pieces[0].pieces as usize, pieces.len());
+        assert!(
+            bytes <= all.weight(),
+            "{bytes} bytes and a weight of {}",
+            all.weight()
+        );
+        assert!(joined == all);
+    }
+    assert!(many(64, 400, false).weight() <= MAX_ASSIGNMENT_BYTES * 3 / 2);
+    assert!(many(2, 2_001, true).weight() <= MAX_ASSIGNMENT_BYTES);
 }
 
 /// 256 instances, each with 32 ports of names of 60 characters, 9 members, the longest names of hosts and the longest reasons.
@@ -209,6 +292,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any_of::volume_wishes().prop_map(Order::Volumes),
         any_of::drains().prop_map(Order::Drains),
         any_of::host_moves().prop_map(Order::HostMoves),
+        any_of::forgotten_hosts().prop_map(Order::ForgetHosts),
         any_of::pool_parts().prop_map(Order::Parts),
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
         (vec(claim(), 0..3), any_of::span()).prop_map(|(claims, lease)| Order::Claims { claims, lease }),

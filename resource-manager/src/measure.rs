@@ -31,6 +31,7 @@ pub(crate) struct Measures {
     pub(crate) streams_refused: IntCounter,
     leading: IntGauge,
     epoch: IntGauge,
+    frozen: IntGauge,
     jobs: IntGaugeVec,
     slices: IntGauge,
     waiting: IntGaugeVec,
@@ -65,6 +66,10 @@ impl Measures {
             epoch: metrics.gauge(
                 "echelon_epoch",
                 "Epoch of this process's leadership; 0 while it does not lead.",
+            )?,
+            frozen: metrics.gauge(
+                "echelon_frozen",
+                "1 while this leader decides nothing, since storage is behind what the membership has seen.",
             )?,
             jobs: metrics.gauges(
                 "echelon_resource_manager_jobs",
@@ -117,6 +122,7 @@ impl Measures {
     pub(crate) fn look(&mut self, driver: &ResourceManager, now: Timestamp) {
         let acts = self.epoch.get() > 0 && !driver.is_suspended();
         self.leading.set(acts.into());
+        self.frozen.set(driver.is_frozen().into());
         let (standing, epoch) = (standing(driver), driver.leading().unwrap_or_default());
         self.state.send_if_modified(|state| {
             let changed = (state.standing, state.epoch) != (standing, epoch);
@@ -180,6 +186,8 @@ fn standing(driver: &ResourceManager) -> RoleStanding {
         RoleStanding::Standby
     } else if driver.is_suspended() {
         RoleStanding::Suspended
+    } else if driver.is_frozen() {
+        RoleStanding::Frozen
     } else if driver.leading().is_none() {
         RoleStanding::Recovering
     } else {

@@ -65,12 +65,17 @@ impl Client {
         let mut wait = FIRST_WAIT;
         let mut tried = 0;
         let mut may_be_done = false;
+        let mut answered = None;
         loop {
             let gateway = self.gateways.now();
             let status = match timeout_at(end, call()).await.map(|a| self.heard(a)) {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
                 Ok(Err(status)) => status,
-                Err(_) => return Err(late(policy)),
+                // What was answered before says more than that time is up.
+                Err(_) => match answered.filter(|_| policy == Policy::Repeat) {
+                    Some(status) => return Err(self.last(Loss::Answered, status)),
+                    None => return Err(late(policy)),
+                },
             };
             let loss = Loss::of(&status);
             let away = loss != Loss::Answered || status.code() == Code::Unavailable;
@@ -100,6 +105,7 @@ impl Client {
             if !again || Instant::now() + pause >= end {
                 return Err(self.last(loss, status));
             }
+            answered = (loss == Loss::Answered).then_some(status);
             tokio::time::sleep(pause).await;
             if !next_at_once {
                 tried = 0;

@@ -11,7 +11,7 @@ use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
     Answer, Consistency, Decided, Decision, NameHolder, Op, OpFailure, OpResult, Query, TroubleKind,
-    UnreadRow,
+    UnreadRow, rows_told,
 };
 use echelon_core_model::{JobId, Span};
 
@@ -39,9 +39,15 @@ fn failed(tried: &str, failure: &OpFailure) -> ApiError {
     } else {
         "nothing was changed; repeat the request"
     };
+    let what = match failure {
+        OpFailure::NotDone(trouble) | OpFailure::Unknown(trouble) if trouble.kind == TroubleKind::Full => {
+            "storage is full"
+        }
+        _ => "storage did not answer",
+    };
     ApiError::new(
         ErrorReason::StorageUnavailable,
-        format!("storage did not answer when {tried}: {done}"),
+        format!("{what} when {tried}: {done}"),
     )
     .behind(failure.to_string())
 }
@@ -49,7 +55,7 @@ fn failed(tried: &str, failure: &OpFailure) -> ApiError {
 /// The error of rows that cannot be understood: the same question has the same answer until another build asks it.
 #[must_use]
 pub fn unreadable(what: &str, rows: &[UnreadRow]) -> ApiError {
-    let row = rows.first().map(ToString::to_string).unwrap_or_default();
+    let row = rows_told(rows);
     ApiError::new(
         ErrorReason::RowUnread,
         format!(
@@ -84,6 +90,10 @@ async fn perform<F: Facts>(facts: &F, op: Op) -> Result<OpResult, OpFailure> {
         may_be_done |= failure.may_be_done();
         match (failure, pauses.next()) {
             (OpFailure::Refused(refusal), _) => return Err(OpFailure::Refused(refusal)),
+            // Room is not made within a second.
+            (OpFailure::NotDone(trouble), _) if trouble.kind == TroubleKind::Full && !may_be_done => {
+                return Err(OpFailure::NotDone(trouble));
+            }
             (_, Some(pause)) => facts.pause(*pause).await,
             (OpFailure::NotDone(trouble), None) if may_be_done => return Err(OpFailure::Unknown(trouble)),
             (failure, None) => return Err(failure),
@@ -111,8 +121,7 @@ pub async fn try_read<F: Facts>(
 }
 
 fn unknown(rows: &[UnreadRow]) -> OpFailure {
-    let why = rows.first().map(ToString::to_string).unwrap_or_default();
-    OpFailure::not_done(TroubleKind::Schema, why)
+    OpFailure::not_done(TroubleKind::Schema, rows_told(rows))
 }
 
 /// Reads.
@@ -309,5 +318,15 @@ mod tests {
     fn what_may_succeed_later_is_tried_four_times() {
         let (answer, tries) = asked(&OpFailure::not_done(TroubleKind::Overloaded, "busy"));
         assert_eq!((tries, answer.unwrap_err().code()), (4, Code::Unavailable));
+    }
+
+    #[test]
+    fn a_full_storage_is_told_at_the_first_try() {
+        let (answer, tries) = asked(&OpFailure::not_done(TroubleKind::Full, "no space left"));
+        let error = answer.unwrap_err();
+        assert_eq!((tries, error.code()), (1, Code::Unavailable));
+        assert!(error.message.contains("storage is full"), "{error}");
+        assert!(error.message.contains("nothing was changed"), "{error}");
+        assert!(error.is_retryable());
     }
 }

@@ -13,9 +13,11 @@ use echelon_core_model::{Assignment, GroupName, RangeSet, Timestamp};
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 16;
-/// Most ranges of ended numbers of a job. Numbers that follow each other are one range. Each cuts the job's assignment once more,
-/// which is stored as one row.
+/// Most ranges of ended numbers of a group. Numbers that follow each other are one range. Each cuts the assignment of the job once
+/// more, and the slice of the group, which is one row.
 const RANGES: usize = 1_000;
+/// The same of a job.
+const ALL_RANGES: usize = 2_000;
 
 /// Ends instances of a group; the only one when none is named. What was ended before stays ended, and counts once.
 ///
@@ -133,14 +135,16 @@ fn withdraw(
     }
     let others = spec.rules.withdrawn.iter().filter(|(name, _)| *name != group);
     let others: usize = others.map(|(_, set)| set.ranges().len()).sum();
-    let ranges = others + all.ranges().len();
-    if ranges > RANGES {
-        return Err(ApiError::field(
-            "numbers",
-            format!(
-                "would make {ranges} ranges of ended numbers of the job, which may have {RANGES}; lower the count of group {group} instead, or end numbers that follow each other"
-            ),
-        ));
+    let own = all.ranges().len();
+    for (of, ranges, most) in [("the group", own, RANGES), ("the job", others + own, ALL_RANGES)] {
+        if ranges > most {
+            return Err(ApiError::field(
+                "numbers",
+                format!(
+                    "would make {ranges} ranges of ended numbers of {of}, which may have {most}; lower the count of group {group} instead, or end numbers that follow each other"
+                ),
+            ));
+        }
     }
     found.instances = u32::try_from(left).unwrap_or(found.instances);
     spec.rules.withdrawn.insert(group.clone(), all);
@@ -294,7 +298,26 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_a_thousand_ranges_of_ended_numbers_and_no_more() {
+    fn a_job_has_two_thousand_ranges_of_ended_numbers_in_all_its_groups() {
+        let shape = Resources::ZERO;
+        let mut spec = JobBuilder::service("s", 10_000)
+            .with_group("b", 10_000, shape)
+            .with_group("c", 10_000, shape)
+            .build();
+        let numbers = set(&(0..1_000).map(|i| (2 * i, 2 * i)).collect::<Vec<_>>());
+        let here = set(&[(0, 9_999)]);
+        let [main, b, c] = [GroupName::DEFAULT, "b", "c"].map(GroupName::new);
+        withdraw(&mut spec, &main, &numbers, &here).unwrap();
+        withdraw(&mut spec, &b, &numbers, &here).unwrap();
+        let wrong = withdraw(&mut spec, &c, &numbers, &here).unwrap_err();
+        assert!(
+            wrong.message.contains("of the job, which may have 2000"),
+            "{wrong}"
+        );
+    }
+
+    #[test]
+    fn a_group_has_a_thousand_ranges_of_ended_numbers_and_no_more() {
         let group = GroupName::new(GroupName::DEFAULT);
         let spec = JobBuilder::service("s", 10_000).build();
         let every_other = |n: u32| set(&(0..n).map(|i| (2 * i, 2 * i)).collect::<Vec<_>>());

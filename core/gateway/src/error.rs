@@ -99,6 +99,8 @@ pub enum ErrorReason {
     IsATemplate,
     /// Nothing of the cluster waits for a loss to be accepted.
     NoLossToAccept,
+    /// Mesos has contact with the host, so it is not gone.
+    HostInContact,
     /// Another create took the name meanwhile.
     CreateOvertaken,
     /// Others change the same thing all the time.
@@ -164,6 +166,7 @@ impl ErrorReason {
             | Self::NotATemplate
             | Self::IsATemplate
             | Self::NoLossToAccept
+            | Self::HostInContact
             | Self::StorageRefused
             | Self::RowUnread => Code::FailedPrecondition,
             Self::EtagStale | Self::CreateOvertaken | Self::Contention => Code::Aborted,

@@ -7,6 +7,7 @@ use crate::lookup;
 use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::view::{JobView, Part};
+use echelon_core_model::instance::Run;
 use echelon_core_model::job::{Desired, Waiting};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::{Reason, ReasonCode, RunState, Timestamp};
@@ -42,8 +43,15 @@ pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> R
         .map(|w| as_now(w, &view.parts))
         .collect();
     waiting.sort_by_key(|w| std::cmp::Reverse(w.count));
+    let silent = seen.iter().filter(|v| is_silent(v)).count();
     let unwell: Vec<InstanceView> = seen.into_iter().filter(is_unwell).take(SHOWN).collect();
-    let advice = advise(&view, &waiting, &unwell);
+    let mut advice = advise(&view, &waiting, &unwell);
+    if silent > 0 {
+        advice.push(format!(
+            "{silent} instances are on hosts that are silent: `echelon job instances {}` says of each when it is replaced",
+            view.head.name
+        ));
+    }
     Ok(Explanation {
         job: view,
         waiting,
@@ -65,9 +73,16 @@ fn as_now(said: Waiting, parts: &[Part]) -> Waiting {
     }
 }
 
+/// Whether nothing is heard of its latest run.
+fn is_silent(view: &InstanceView) -> bool {
+    let run = view.record.as_ref().and_then(|r| r.run.as_ref());
+    run.is_some_and(Run::is_silent)
+}
+
 fn is_unwell(view: &InstanceView) -> bool {
     let looping = view.reason.code == ReasonCode::CrashLooping;
     looping
+        || is_silent(view)
         || !matches!(
             view.state,
             Some(RunState::Running | RunState::Succeeded | RunState::Starting | RunState::Stopping)
@@ -189,7 +204,7 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::NoResourceManager => {
             "start a resource manager, or mend its way to the cluster's shard".to_owned()
         }
-        ReasonCode::StorageRolledBack => "storage was rolled back: an operator must decide".to_owned(),
+        ReasonCode::StorageRolledBack => "storage is behind what runs; `echelon storage resume` takes over what Mesos lists".to_owned(),
         ReasonCode::RowRefused => {
             "make the group smaller (fewer ports, shorter names), or stop or delete the job; `echelon job stop` and `echelon job delete` work"
                 .to_owned()
@@ -199,6 +214,10 @@ fn advice(reason: &Reason, pool: &str) -> String {
         }
         ReasonCode::KillsOff => {
             "see `echelon control show` for who switched kills off and why; `echelon control kills on` lets them go on"
+                .to_owned()
+        }
+        ReasonCode::TooManyOlderRuns => {
+            "name the hosts that never return with `echelon host forget CLUSTER/HOST`; `echelon job instances` shows on which hosts its runs are"
                 .to_owned()
         }
         ReasonCode::MassLoss => {

@@ -24,6 +24,7 @@ pub mod ending;
 pub mod error;
 pub mod events;
 pub mod explain;
+pub mod host_forget;
 pub mod host_moves;
 pub mod host_pools;
 pub mod host_sets;

@@ -73,6 +73,7 @@ impl Memory {
             mesos: "http://m".to_owned(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
+            forgotten: Default::default(),
             volumes: std::collections::BTreeMap::new(),
             drains: echelon_core_model::drain::Drains::default(),
             host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
@@ -80,6 +81,26 @@ impl Memory {
         self.clusters.insert(id.clone(), cluster);
         self.contact(&id, Contact::Fresh, NOW);
         id
+    }
+
+    /// A host that Mesos has contact with.
+    pub fn add_host(&mut self, cluster: &ClusterId, id: &str, hostname: &str) {
+        let host = Host {
+            id: echelon_core_model::HostId::new(id),
+            hostname: hostname.to_owned(),
+            address: String::new(),
+            capacity: Resources::ZERO,
+            used: Resources::ZERO,
+            tasks: 0,
+            attributes: BTreeMap::new(),
+            reachable: true,
+            seen_at: NOW,
+            maintenance: None,
+            volumes: Vec::new(),
+            drain: None,
+            place: echelon_core_model::host_pool::HostPlace::default(),
+        };
+        self.hosts.entry(cluster.clone()).or_default().push(host);
     }
 
     pub fn contact(&mut self, id: &ClusterId, contact: Contact, heard: Timestamp) {

@@ -127,8 +127,8 @@ pub const STATES: [(TaskState, Meaning); 14] = [
         TaskState::GoneByOperator,
         of(
             "TASK_GONE_BY_OPERATOR",
-            ReasonCode::HostGone,
-            "an operator marked its host as gone; it is replaced after `on_unreachable`",
+            ReasonCode::GoneByOperator,
+            "an operator marked its host as gone: by this word it has ended, and is replaced at once",
         ),
     ),
     (
@@ -289,7 +289,7 @@ pub const REASONS: [Meaning; 35] = [
     ),
     of(
         "AGENT_REMOVED_BY_OPERATOR",
-        ReasonCode::HostGone,
+        ReasonCode::GoneByOperator,
         "an operator marked the agent as gone for good",
     ),
     none("AGENT_REREGISTERED", "its host is back, with it"),

@@ -125,6 +125,14 @@ impl Hosts {
         }
     }
 
+    /// A host that an operator declares lost is lost, unless it was seen since or is offered at this moment.
+    pub fn lose_unseen(&mut self, host: &HostId, since: Timestamp, now: Timestamp) {
+        let seen = self.records.get(host).is_none_or(|r| r.seen_at >= since);
+        if !seen && !self.stock.is_offered(host) {
+            self.on_lost(host, now);
+        }
+    }
+
     /// The master rescinds its offers (R111, R112). Until that is told nothing is launched there; if it is never told they are
     /// given back.
     pub(crate) fn on_lost(&mut self, host: &HostId, now: Timestamp) {

@@ -156,6 +156,11 @@ impl Stock {
         };
     }
 
+    /// Whether anything of a host is offered at the moment.
+    pub fn is_offered(&self, host: &HostId) -> bool {
+        self.by_host.get(host).is_some_and(|offers| !offers.is_empty())
+    }
+
     /// What a host offers, over all its open offers (R61).
     pub fn free(&self, host: &HostId) -> Resources {
         let ids = self.by_host.get(host).into_iter().flatten();

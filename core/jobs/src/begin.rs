@@ -87,6 +87,8 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         number,
         state: RunState::Launching,
         since: now,
+        // Noted where the change is stored.
+        observed_at: Span::ZERO,
         reason: ReasonCode::Launching.into(),
         host: start.host,
         hostname: start.hostname,
@@ -107,6 +109,62 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         members: members(start.sidecars),
         ending: None,
         gang_try: start.gang_try,
+    });
+}
+
+/// What is known of a task that the cluster lists and storage does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The host's agent.
+    pub host: HostId,
+    /// The host's name.
+    pub hostname: Arc<str>,
+    /// The spec version that it is taken for.
+    pub spec_version: u32,
+    /// Restarts asked for so far.
+    pub restarts: u32,
+    /// The head by which it is taken over.
+    pub head_version: Version,
+    /// The sidecars that were listed with its main task.
+    pub sidecars: Vec<SidecarName>,
+}
+
+/// Makes a task the latest run of its instance: storage was put back to a time before it began, and an
+/// operator has resumed it. The stored latest run is kept as an older one until it is known dead. What was
+/// stored of the instance's end holds no longer.
+pub fn adopt(record: &mut InstanceRecord, task: &TaskId, listed: Listed, now: Timestamp) {
+    if record.run.as_ref().is_some_and(Run::may_have_task) {
+        give_up(record, now);
+    }
+    record.ended = None;
+    record.unsettled = false;
+    record.generation = task.generation;
+    record.run = Some(Run {
+        generation: task.generation,
+        number: task.run,
+        state: RunState::Starting,
+        since: now,
+        observed_at: Span::ZERO,
+        reason: ReasonCode::Starting.into(),
+        host: listed.host,
+        hostname: listed.hostname,
+        spec_version: listed.spec_version,
+        restarts: listed.restarts,
+        head_version: listed.head_version,
+        replaces: false,
+        started_at: None,
+        ended_at: None,
+        exit_code: None,
+        stopping: None,
+        ports: ThinVec::new(),
+        revocable: None,
+        healthy: None,
+        ready: None,
+        probes: Probes::default(),
+        available_at: None,
+        members: members(listed.sidecars),
+        ending: None,
+        gang_try: 0,
     });
 }
 

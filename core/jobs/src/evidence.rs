@@ -1,5 +1,11 @@
 //! The rule of evidence (design section 4): which found task may be killed, which is left alone, and which shows that
-//! storage was rolled back.
+//! storage is behind the cluster: a backup was put back.
+//!
+//! An intent is durable before its launch, and a record goes only with its number or its job. So a living
+//! task shows that storage is behind when its instance is held here at the task's own generation and has no
+//! such run, or when storage has assigned its number at older generations only. Everything else has an
+//! innocent explanation, and is left alone: a job that is not there may have been deleted, and one of which
+//! nothing is stored here may have ended, while the task's host was away and its run was abandoned.
 
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::job::Desired;
@@ -18,6 +24,10 @@ pub struct Known<'a> {
     pub marked: bool,
     /// The generation at which another cluster holds the number.
     pub elsewhere: Option<Generation>,
+    /// The generation at which this cluster holds the number and may begin it.
+    pub held: Option<Generation>,
+    /// The generation at which the stored assignment has the number, at whatever cluster.
+    pub assigned: Option<Generation>,
 }
 
 /// What may be done about a task.
@@ -29,7 +39,7 @@ pub enum Verdict {
     Kill(ReasonCode),
     /// No record explains it: left alone, counted as used, alarmed.
     Quarantine,
-    /// It is newer than what storage knows: storage was rolled back.
+    /// It is newer than what storage knows: storage is behind the cluster.
     NewerThanStored,
 }
 
@@ -48,6 +58,8 @@ pub fn judge(task: &TaskId, known: &Known<'_>) -> Verdict {
         if record.run.as_ref().is_some_and(|r| (r.generation, r.number) > of) {
             return Verdict::Kill(ReasonCode::OlderRunAlive);
         }
+    } else if known.held == Some(task.generation) && !known.released && !known.marked {
+        return Verdict::NewerThanStored;
     }
     match known.desired {
         Some(Desired::Stopped) => return Verdict::Kill(ReasonCode::StopRequested),
@@ -57,6 +69,9 @@ pub fn judge(task: &TaskId, known: &Known<'_>) -> Verdict {
     let newer_elsewhere = known.elsewhere.is_some_and(|g| g > task.generation);
     if known.released || known.marked || newer_elsewhere {
         return Verdict::Kill(ReasonCode::Moved);
+    }
+    if known.assigned.is_some_and(|g| g < task.generation) {
+        return Verdict::NewerThanStored;
     }
     Verdict::Quarantine
 }

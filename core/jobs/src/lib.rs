@@ -22,7 +22,7 @@ pub mod stop;
 pub mod takeover;
 pub mod tally;
 
-pub use begin::{Start, VolumeStart, begin, next_number};
+pub use begin::{Listed, Start, VolumeStart, adopt, begin, next_number};
 pub use evidence::{Known, Verdict, judge};
 pub use hear::{Heard, News, Told, Whom, hear};
 pub use next::{Next, Wanted, next};

@@ -3,7 +3,7 @@
 
 use crate::standing::is_given_back;
 use echelon_core_model::assignment::Releasing;
-use echelon_core_model::instance::{Ended, InstanceRecord, Run};
+use echelon_core_model::instance::{Ended, InstanceRecord, MOST_OLDER, Run};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::OnSilence;
 use echelon_core_model::time::Span;
@@ -22,8 +22,9 @@ pub struct Wanted<'a> {
     pub on_unreachable: OnSilence,
     /// Longest that a run of it may be on its way to its host, and be prepared there.
     pub max_start: Option<Span>,
-    /// Since when the cluster is heard by us. Silence from before is counted from here: we were the ones who were away.
-    pub contact_since: Timestamp,
+    /// For how long the cluster has been observed in sum; `None`: it is not heard at the moment. Patience counts observed time only, so
+    /// that neither our absence nor a clock that was set ends it early.
+    pub observed: Option<Span>,
     /// Lost runs are not replaced, here or elsewhere, until an operator says so.
     pub withhold: bool,
 }
@@ -47,11 +48,24 @@ pub enum Next {
     GiveUp,
     /// It would be replaced or given back now, but that is withheld.
     Withheld,
+    /// It would have another run now, but as many older ones as are kept may still live.
+    Crowded,
 }
 
 /// What an instance needs next.
 #[must_use]
 pub fn next(record: &InstanceRecord, wanted: &Wanted<'_>, now: Timestamp) -> Next {
+    let next = wanted_next(record, wanted, now);
+    let live = record.run.as_ref().is_some_and(Run::may_have_task);
+    let crowded = record.older.len().saturating_add(usize::from(live)) > MOST_OLDER;
+    if crowded && matches!(next, Next::Run | Next::GiveUp) {
+        return Next::Crowded;
+    }
+    next
+}
+
+/// What it needs as far as its older runs leave it.
+fn wanted_next(record: &InstanceRecord, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     if let Some(ended) = record.ended {
         return of_ended(record, ended, wanted);
     }
@@ -96,27 +110,30 @@ fn of_stopping(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
         return Next::Rest;
     }
     match patience(run, wanted) {
-        Some(due) if due <= now && wanted.withhold => Next::Withheld,
-        Some(due) if due <= now => Next::GiveUp,
-        Some(due) => Next::At(due),
+        Some(Span::ZERO) if wanted.withhold => Next::Withheld,
+        Some(Span::ZERO) => Next::GiveUp,
+        Some(left) => Next::At(now.plus(left)),
         None => Next::Rest,
     }
 }
 
-/// When a run has to have started, while it has not. It is counted anew when its host has it, and when we come back: what it did
-/// meanwhile we have not heard.
-fn start_deadline(run: &Run, wanted: &Wanted<'_>) -> Option<Timestamp> {
+/// How much longer a run may be on its way to its start. It is counted anew when its host has it. `None`: nothing is counted.
+fn left_to_start(run: &Run, wanted: &Wanted<'_>) -> Option<Span> {
     let starts = matches!(run.state, RunState::Launching | RunState::Starting);
-    let longest = wanted.max_start.filter(|_| starts)?;
-    Some(run.since.max(wanted.contact_since).plus(longest))
+    left(run, wanted, wanted.max_start.filter(|_| starts)?)
 }
 
-/// When a silent run's patience ends; `None`: never.
-fn patience(run: &Run, wanted: &Wanted<'_>) -> Option<Timestamp> {
+/// How much longer a silent run is waited for; `None`: for ever, or until the cluster is heard again.
+fn patience(run: &Run, wanted: &Wanted<'_>) -> Option<Span> {
     match wanted.on_unreachable {
-        OnSilence::Replace(after) => Some(run.since.max(wanted.contact_since).plus(after)),
+        OnSilence::Replace(after) => left(run, wanted, after),
         OnSilence::Wait => None,
     }
+}
+
+/// What is left of a time that began when a run came into its state, while the cluster is heard.
+fn left(run: &Run, wanted: &Wanted<'_>, of: Span) -> Option<Span> {
+    Some(run.left_of(of, wanted.observed?))
 }
 
 fn of_live(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
@@ -126,20 +143,20 @@ fn of_live(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     if !wanted.held {
         return Next::Rest;
     }
-    if let Some(due) = start_deadline(run, wanted) {
-        return if due <= now {
+    if let Some(left) = left_to_start(run, wanted) {
+        return if left == Span::ZERO {
             Next::Stop(ReasonCode::StartDeadline)
         } else {
-            Next::At(due)
+            Next::At(now.plus(left))
         };
     }
     if run.state != RunState::Unreachable {
         return Next::Rest;
     }
     match patience(run, wanted) {
-        Some(due) if due <= now && wanted.withhold => Next::Withheld,
-        Some(due) if due <= now => Next::Run,
-        Some(due) => Next::At(due),
+        Some(Span::ZERO) if wanted.withhold => Next::Withheld,
+        Some(Span::ZERO) => Next::Run,
+        Some(left) => Next::At(now.plus(left)),
         None => Next::Rest,
     }
 }

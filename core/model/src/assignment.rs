@@ -5,7 +5,8 @@ use crate::few::Few;
 use crate::id::{ClusterId, Generation, GroupName, JobId};
 use crate::range::{InstanceRange, RangeSet};
 use crate::reason::ReasonCode;
-use std::collections::BTreeMap;
+use crate::store::Stamp;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A mark on a range, or on a number of its waiting instances, that is to leave its cluster. The mark is the only record of a move in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,6 +49,143 @@ impl AssignedRange {
             .as_ref()
             .map_or(0, |mark| 24 + mark.to.as_ref().map_or(0, name));
         32 + name(&self.cluster) + former + releasing
+    }
+}
+
+impl AssignedRange {
+    /// An upper bound of its encoded bytes where its clusters are places in a list.
+    fn placed(&self) -> usize {
+        let former = self.former.as_ref();
+        let former = former.map_or(0, |(_, generation)| 2 + PLACE + number(generation.0.into()));
+        let releasing = self.releasing.as_ref().map_or(0, |mark| {
+            2 + PLACE + number(mark.why.number().into()) + mark.count.map_or(0, number)
+        });
+        let ends = number(self.range.first.into()) + number(self.range.last.into());
+        2 + ends + PLACE + number(self.generation.0.into()) + former + releasing
+    }
+
+    /// The clusters that it names.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
+        let former = self.former.iter().map(|(cluster, _)| cluster);
+        let to = self.releasing.iter().filter_map(|mark| mark.to.as_ref());
+        std::iter::once(&self.cluster).chain(former).chain(to)
+    }
+}
+
+/// Most bytes of one row of an assignment.
+pub const PIECE_WEIGHT: usize = 48 * 1024;
+/// An upper bound of the bytes of a row beside what it lists.
+const ROW: usize = 64;
+/// The same of a place in a row's list of clusters.
+const PLACE: usize = 3;
+/// The same of a name's entry in a map, or of a range of removed numbers.
+const ENTRY: usize = 16;
+
+/// A row of an assignment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssignmentPiece {
+    /// What it lists.
+    pub part: Assignment,
+    /// How many rows the assignment has.
+    pub pieces: u32,
+    /// When it was written: all rows of an assignment at once.
+    pub written: Stamp,
+}
+
+/// Bytes of a number's field.
+const fn number(n: u64) -> usize {
+    1 + (64 - (n | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Cuts an assignment into rows by their bytes.
+struct Cutter {
+    done: Vec<Assignment>,
+    part: Assignment,
+    bytes: usize,
+    /// The clusters that the list of the part has.
+    listed: BTreeSet<ClusterId>,
+    /// The bytes of all parts.
+    whole: usize,
+}
+
+impl Cutter {
+    fn of(all: &Assignment) -> Self {
+        let mut out = Self {
+            done: Vec::new(),
+            part: Assignment::new(all.job),
+            bytes: ROW,
+            listed: BTreeSet::new(),
+            whole: ROW,
+        };
+        out.add(all);
+        out
+    }
+
+    /// Makes room for an entry: in a new part, if this one is full. What an entry costs depends on what its part names already.
+    fn take(&mut self, cost: impl Fn(&Self) -> usize) {
+        if self.bytes + cost(self) > PIECE_WEIGHT && self.bytes > ROW {
+            let next = Assignment::new(self.part.job);
+            self.done.push(std::mem::replace(&mut self.part, next));
+            self.listed.clear();
+            self.bytes = ROW;
+            self.whole += ROW;
+        }
+        let bytes = cost(self);
+        self.bytes += bytes;
+        self.whole += bytes;
+    }
+
+    fn add(&mut self, all: &Assignment) {
+        for (cluster, generation) in &all.holders {
+            self.take(|_| ENTRY + name(cluster));
+            self.part.holders.insert(cluster.clone(), *generation);
+        }
+        for (group, ranges) in &all.groups {
+            self.take(|_| ENTRY + group.as_str().len());
+            self.part.groups.get_or_default(group.clone());
+            for range in ranges {
+                self.add_range(group, range);
+            }
+        }
+        for (group, sets) in &all.removed {
+            self.take(|_| ENTRY + group.as_str().len());
+            self.part.removed.get_or_default(group.clone());
+            for (generation, set) in sets {
+                self.add_removed(group, *generation, set);
+            }
+        }
+    }
+
+    fn add_range(&mut self, group: &GroupName, range: &AssignedRange) {
+        self.take(|to| {
+            let new = range.clusters().filter(|c| !to.listed.contains(*c));
+            let known = to.part.groups.contains_key(group);
+            let header = if known { 0 } else { ENTRY + group.as_str().len() };
+            range.placed() + header + new.map(name).sum::<usize>()
+        });
+        self.listed.extend(range.clusters().cloned());
+        self.part.groups.get_or_default(group.clone()).push(range.clone());
+    }
+
+    fn add_removed(&mut self, group: &GroupName, generation: Generation, set: &RangeSet) {
+        let empty = std::iter::once(None).filter(|_| set.is_empty());
+        for range in set.ranges().iter().map(Some).chain(empty) {
+            self.take(|to| {
+                let sets = to.part.removed.get(group);
+                let known = sets.is_some_and(|sets| sets.contains_key(&generation));
+                let header = if known {
+                    0
+                } else {
+                    2 * ENTRY + group.as_str().len()
+                };
+                ENTRY + header
+            });
+            let sets = self.part.removed.get_or_default(group.clone());
+            let set = sets.entry(generation).or_default();
+            if let Some(range) = range {
+                set.insert(*range);
+            }
+        }
     }
 }
 
@@ -99,19 +237,44 @@ impl Assignment {
             .map(|(g, _)| *g)
     }
 
-    /// An upper bound of its encoded bytes.
+    /// An upper bound of its encoded bytes, in all its rows.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let groups = self.groups.iter().map(|(group, ranges)| {
-            let ranges = ranges.iter().map(AssignedRange::weight);
-            16 + group.as_str().len() + ranges.sum::<usize>()
-        });
-        let removed = self.removed.iter().map(|(group, sets)| {
-            let sets = sets.values().map(|set| 16 + 16 * set.ranges().len());
-            16 + group.as_str().len() + sets.sum::<usize>()
-        });
-        let holders = self.holders.iter().map(|(cluster, _)| 16 + name(cluster));
-        32 + groups.sum::<usize>() + removed.sum::<usize>() + holders.sum::<usize>()
+        Cutter::of(self).whole
+    }
+
+    /// Its rows: what each of them lists has at most [`PIECE_WEIGHT`] bytes. One at least.
+    #[must_use]
+    pub fn pieces(&self, written: Stamp) -> Vec<AssignmentPiece> {
+        let mut cutter = Cutter::of(self);
+        cutter.done.push(cutter.part);
+        let pieces = u32::try_from(cutter.done.len()).unwrap_or(u32::MAX);
+        let parts = cutter.done.into_iter();
+        parts
+            .map(|part| AssignmentPiece {
+                part,
+                pieces,
+                written,
+            })
+            .collect()
+    }
+
+    /// Adds what another row of it lists.
+    pub fn extend(&mut self, part: &Self) {
+        for (group, ranges) in &part.groups {
+            let all = self.groups.get_or_default(group.clone());
+            all.extend(ranges.iter().cloned());
+        }
+        for (group, sets) in &part.removed {
+            let all = self.removed.get_or_default(group.clone());
+            for (generation, set) in sets {
+                let ranges = all.entry(*generation).or_default();
+                *ranges = ranges.union(set);
+            }
+        }
+        for (cluster, generation) in &part.holders {
+            self.holders.insert(cluster.clone(), *generation);
+        }
     }
 
     /// What is wrong with it: overlapping ranges, an unknown holder. Empty when nothing is.

@@ -2,6 +2,7 @@
 //! hosts.
 
 use crate::drain::{DrainState, Drains};
+use crate::forgotten::ForgottenHosts;
 use crate::host_pool::{HostPlace, HostPoolWishes};
 use crate::id::{ClusterId, Epoch, HostId, HostPoolName, Version, VolumeId};
 use crate::ports::PortSet;
@@ -62,6 +63,8 @@ pub struct Cluster {
     pub drains: Drains,
     /// Its host pools, and hosts that are to go to another.
     pub host_pools: HostPoolWishes,
+    /// Hosts that never return.
+    pub forgotten: ForgottenHosts,
 }
 
 /// How a cluster's shard is heard.
@@ -143,7 +146,7 @@ pub struct Heartbeat {
     pub mesos_contact: Option<Timestamp>,
     /// Where the leader listens, for gateways.
     pub address: String,
-    /// Why Mesos cannot be driven, for people; none while the subscription stands.
+    /// Why Mesos cannot be driven, or that the shard is frozen, for people; none while all is well.
     pub trouble: Option<String>,
     /// The mass loss for which replacements wait.
     pub loss: Option<MassLoss>,

@@ -4,6 +4,7 @@
 use crate::assignment::AssignedRange;
 use crate::claim::{Claim, ClaimReport};
 use crate::drain::Drains;
+use crate::forgotten::ForgottenHosts;
 use crate::host_pool::HostMoves;
 use crate::id::{ClusterId, Epoch, Generation, GroupName, HostPoolName, JobId, Version, VolumeId};
 use crate::instance::Counts;
@@ -68,6 +69,8 @@ pub enum Order {
     Volumes(BTreeMap<VolumeId, VolumeWish>),
     /// The hosts that are to be empty: all of them, as of a version. An older one changes nothing.
     Drains(Drains),
+    /// Hosts that never return: what was silent there when an operator said so has ended.
+    ForgetHosts(ForgottenHosts),
     /// The hosts that are to be in a certain host pool: all of them, as of a version. An older one changes nothing.
     HostMoves(HostMoves),
     /// Whether kills are switched off, as of a version of the switches. An older one changes nothing.

@@ -53,6 +53,8 @@ pub struct Run {
     pub state: RunState,
     /// Since when.
     pub since: Timestamp,
+    /// For how long its cluster had been observed in sum when it came into that state: what its patience is counted from.
+    pub observed_at: Span,
     /// Why it is in that state.
     pub reason: Reason,
     /// The host's Mesos agent.
@@ -114,6 +116,7 @@ impl Run {
             number: RunNumber(1),
             state,
             since,
+            observed_at: Span::ZERO,
             reason: Reason::new(ReasonCode::Running),
             host,
             hostname: hostname.into(),
@@ -190,6 +193,20 @@ impl Run {
         }
     }
 
+    /// Whether nothing is heard of it, so that its host may be gone.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        let stopping = self.state == RunState::Stopping && self.reason.code == ReasonCode::HostUnreachable;
+        self.state == RunState::Unreachable || stopping
+    }
+
+    /// What is left of a time that began when it came into its state, by what its cluster has been observed for in sum.
+    #[must_use]
+    pub const fn left_of(&self, time: Span, observed: Span) -> Span {
+        let passed = observed.0.saturating_sub(self.observed_at.0);
+        Span(time.0.saturating_sub(passed))
+    }
+
     /// Whether Mesos may have a task of it.
     #[must_use]
     pub const fn may_have_task(&self) -> bool {
@@ -216,6 +233,10 @@ impl Run {
         self.members.iter().any(|m| m.state == RunState::Unreachable)
     }
 }
+
+/// Most older runs of an instance that are kept. With as many nothing of it is given up or begun until one of them is known to have
+/// ended: each is asked about, and takes room in its row.
+pub const MOST_OLDER: usize = 8;
 
 /// What is stored of an instance. Instances that were never touched have no record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -408,9 +429,9 @@ mod tests {
     /// A shard holds a million of them, each with its key in a map (docs/performance.md).
     #[test]
     fn what_is_held_of_an_instance_stays_small() {
-        assert!(size_of::<Run>() <= 208, "{}", size_of::<Run>());
+        assert!(size_of::<Run>() <= 216, "{}", size_of::<Run>());
         assert!(
-            size_of::<InstanceRecord>() <= 264,
+            size_of::<InstanceRecord>() <= 272,
             "{}",
             size_of::<InstanceRecord>()
         );

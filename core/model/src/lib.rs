@@ -21,6 +21,7 @@ pub mod drain;
 pub mod environment;
 pub mod failure;
 pub mod few;
+pub mod forgotten;
 pub mod gang;
 pub mod host_pool;
 pub mod id;

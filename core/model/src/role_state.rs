@@ -32,7 +32,7 @@ pub enum RoleStanding {
     Leader,
     /// It cannot tell whether it still leads, and does nothing.
     Suspended,
-    /// It leads, and starts and stops nothing, since what it sees cannot be right.
+    /// It was elected, and starts and stops nothing, since what it sees cannot be right.
     Frozen,
 }
 

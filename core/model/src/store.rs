@@ -4,11 +4,13 @@
 
 mod failure;
 mod op;
+mod shard_rows;
 mod unread;
 
 pub use failure::{OpFailure, Refusal, RefusedRow, RefusedWhy, Trouble, TroubleKind};
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpId, OpResult, Query, Write};
-pub use unread::{Reading, RowSubject, UnreadRow};
+pub use shard_rows::ShardKey;
+pub use unread::{Reading, RowSubject, UnreadRow, rows_told};
 
 use crate::cluster::MassLoss;
 use crate::drain::Drains;
@@ -62,6 +64,15 @@ impl Stamp {
         i64::try_from(self.epoch.0.min(Epoch::END - 1) << 40 | sequence).unwrap_or(i64::MAX)
     }
 
+    /// The stamp of a stored timestamp.
+    #[must_use]
+    pub const fn of_packed(packed: u64) -> Self {
+        Self {
+            epoch: Epoch(packed >> 40),
+            sequence: packed & ((1 << 40) - 1),
+        }
+    }
+
     /// The one after it, of the same epoch.
     #[must_use]
     pub const fn next(self) -> Self {
@@ -89,11 +100,14 @@ pub struct Leadership {
     /// Drawn when it was taken: a process that says it took the leadership, or was told by the one that did. 0 before the
     /// first leader.
     pub proof: u64,
+    /// The epoch that an operator stored when the storage was resumed last, which each leader hands on; 0:
+    /// never.
+    pub resumed: Epoch,
 }
 
 impl Leadership {
-    /// The one that a process takes. The proof follows from the process' seed, which is drawn at its start, and tells
-    /// nothing of it.
+    /// The one that a process takes, where storage was never resumed. The proof follows from the process'
+    /// seed, which is drawn at its start, and tells nothing of it.
     #[must_use]
     pub fn taken(epoch: Epoch, holder: &str, seed: u64) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -102,6 +116,7 @@ impl Leadership {
             epoch,
             holder: holder.to_owned(),
             proof: hasher.finish().max(1),
+            resumed: Epoch(0),
         }
     }
 }
@@ -114,6 +129,9 @@ pub struct NameHolder {
     /// Counts the holders, from 1.
     pub version: Version,
 }
+
+/// Largest assignment of one job, in all its rows: they are written at once, and a write has at most 1 MiB.
+pub const MAX_ASSIGNMENT_BYTES: usize = 1008 * 1024;
 
 /// How long storage keeps what was planned for a request id.
 pub const REQUEST_IDS_KEPT: Span = Span::minutes(24 * 60);
@@ -129,13 +147,15 @@ pub struct PlannedRequest {
     pub at: Timestamp,
 }
 
-/// What a shard must remember of itself.
+/// What a shard must remember of itself. It is stored in rows, by [`ShardKey`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShardRow {
     /// The Mesos framework id, once registered.
     pub framework: Option<String>,
     /// The largest resource-manager epoch obeyed.
     pub obeyed: Epoch,
+    /// The resumed epoch for which the runs that the cluster lists were taken over; 0: none.
+    pub adopted: Epoch,
     /// The number of the last mass loss; 0 before the first.
     pub last_loss: u64,
     /// The mass loss for which replacements wait.
@@ -157,6 +177,8 @@ pub struct ShardRow {
     pub parts: PoolParts,
     /// Times in which more runs ended than their logs could be kept, latest last.
     pub log_gaps: Vec<LogGap>,
+    /// For how long its leaders have heard the cluster, in sum. Time without contact adds nothing, whoever was away.
+    pub observed: Span,
 }
 
 /// Something that happened to a job or an instance.

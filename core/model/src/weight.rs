@@ -116,6 +116,7 @@ impl Write {
         ROW + match self {
             Self::Block(block) | Self::Archive(block) => block.weight(),
             Self::Slice(row) => row.weight(),
+            Self::Shard(_, row) => row.weight(),
             Self::Event(event) => event.weight(),
             Self::Raw(_, bytes) => bytes.len(),
             Self::Host(host) => {

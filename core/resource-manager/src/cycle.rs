@@ -443,10 +443,12 @@ fn wishes_for(view: &ClusterView) -> impl Iterator<Item = Order> {
     let drains = row.filter(|r| r.drains.version > 0);
     let moves = row.map(|r| &r.host_pools.moves).filter(|m| m.version > 0);
     let volumes = volumes.map(|r| Order::Volumes(r.volumes.clone()));
+    let forgotten = row.map(|r| &r.forgotten).filter(|f| f.version > 0);
     volumes
         .into_iter()
         .chain(drains.map(|r| Order::Drains(r.drains.clone())))
         .chain(moves.map(|m| Order::HostMoves(m.clone())))
+        .chain(forgotten.map(|f| Order::ForgetHosts(f.clone())))
 }
 
 /// The mass loss for which a shard says that it waits, if an operator has accepted it.

@@ -223,6 +223,12 @@ impl ResourceManager {
         (self.phase == Phase::Leading).then_some(self.epoch)
     }
 
+    /// Whether it decides nothing because storage is behind what the membership has seen.
+    #[must_use]
+    pub const fn is_frozen(&self) -> bool {
+        matches!(self.phase, Phase::Frozen(_))
+    }
+
     /// Takes one event in; `out` gets what is to be done, in order.
     pub fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
         if self.is_suspended() {

@@ -8,7 +8,7 @@ use echelon_core_model::directive::SliceReport;
 use echelon_core_model::{ClusterId, RangeSet, ReasonCode, Span, Timestamp};
 use std::sync::Arc;
 
-/// Most ranges of one group: an assignment stays below 64 KiB.
+/// Most ranges of one group that marks are made in: of 64 groups they have their place in one write.
 pub(crate) const MAX_RANGES: usize = 400;
 
 /// How often numbers that wait could have been marked by now: until they count as stuck, and then until a mark is taken back.

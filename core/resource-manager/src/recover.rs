@@ -33,7 +33,10 @@ impl ResourceManager {
             self.phase = Phase::Frozen(now);
             return;
         }
-        let next = Leadership::taken(stored.epoch.next(), &self.config.holder, self.config.seed);
+        let next = Leadership {
+            resumed: stored.resumed,
+            ..Leadership::taken(stored.epoch.next(), &self.config.holder, self.config.seed)
+        };
         if next.epoch.0 >= Epoch::END {
             self.step_down(
                 format!("epoch {} may not be used: epochs are spent", next.epoch),

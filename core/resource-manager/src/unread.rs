@@ -5,7 +5,7 @@ use crate::effect::{Alarm, Effect};
 use crate::manager::ResourceManager;
 use crate::ops::Purpose;
 use echelon_core_model::JobId;
-use echelon_core_model::store::{OpFailure, OpId, OpResult, TroubleKind, UnreadRow};
+use echelon_core_model::store::{OpFailure, OpId, OpResult, TroubleKind, UnreadRow, rows_told};
 
 /// Rows that are remembered as told. Of more than these some are told again with each read.
 const TOLD_ROWS: usize = 4096;
@@ -19,7 +19,7 @@ impl ResourceManager {
             OpResult::Unread(row) => vec![UnreadRow::clone(row)],
             _ => return result,
         };
-        let first = rows.first().map(ToString::to_string).unwrap_or_default();
+        let why = rows_told(&rows);
         let about_jobs = rows.iter().all(|row| row.subject.job().is_some());
         for row in rows {
             if self.told_rows.len() < TOLD_ROWS && self.told_rows.insert((row.table, row.key.clone())) {
@@ -37,7 +37,7 @@ impl ResourceManager {
         if about_jobs || lists {
             return result;
         }
-        OpResult::Failed(OpFailure::not_done(TroubleKind::Schema, first))
+        OpResult::Failed(OpFailure::not_done(TroubleKind::Schema, why))
     }
 
     /// Jobs of which a stored row cannot be read.

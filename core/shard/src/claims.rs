@@ -158,7 +158,7 @@ impl Shard {
             until,
             taken: BTreeSet::new(),
         };
-        if !self.may_act() || !self.may_kill() || self.frozen || self.withholds() {
+        if !self.may_act() || !self.may_kill() || self.is_frozen() || self.withholds() {
             return promise;
         }
         let Some(asked) = self.asked(claim) else {

@@ -8,7 +8,8 @@ use crate::purpose::Purpose;
 use crate::refused::GroupRow;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::instance::Block;
-use echelon_core_model::store::{Batch, Op, OpId, Stamp, Write};
+use echelon_core_model::store::{Batch, Op, OpId, ShardKey, ShardRow, Stamp, Write};
+use std::collections::BTreeMap;
 
 /// A batch stays below 1 MiB in every backend: it is cut here, by the upper bounds of its rows, unless one row alone is larger.
 const BYTES_A_COMMIT: usize = 768 * 1024;
@@ -73,7 +74,7 @@ impl Shard {
 
     fn writes_of(&mut self, lane: Lane, mut dirt: Dirt) -> Vec<Write> {
         if lane == Lane::OWN {
-            return vec![Write::Shard(self.own.clone())];
+            return self.own_writes();
         }
         if lane == Lane::HEARTBEAT {
             return vec![Write::Heartbeat(self.heartbeat())];
@@ -134,6 +135,41 @@ impl Shard {
         writes
     }
 
+    /// The rows of our own that have changed since they were last written; all of them, and the seal, in the first commit of a
+    /// leadership. Our own row comes last.
+    fn own_writes(&mut self) -> Vec<Write> {
+        let rows = self.own.rows();
+        let gone = self.own_stored.keys().filter(|key| !rows.contains_key(*key));
+        let gone = gone.map(|key| (key.clone(), None));
+        let changed = rows
+            .iter()
+            .filter(|(key, row)| self.own_stored.get(*key) != Some(*row));
+        let changed = changed.map(|(key, row)| (key.clone(), Some(row.clone())));
+        let changes: BTreeMap<ShardKey, Option<ShardRow>> = gone.chain(changed).collect();
+        let mut filling = Filling::default();
+        let mut is_left = false;
+        for (key, row) in changes {
+            let write = match &row {
+                Some(row) => Write::Shard(key.clone(), row.clone()),
+                None => Write::RemoveShard(key.clone()),
+            };
+            is_left = !filling.has_room() || filling.take(write).is_some();
+            if is_left {
+                break;
+            }
+            match row {
+                Some(row) => self.own_stored.insert(key, row),
+                None => self.own_stored.remove(&key),
+            };
+        }
+        if is_left {
+            self.journal.put_back(Lane::OWN, Dirt::default());
+        } else if !std::mem::replace(&mut self.own_sealed, true) {
+            filling.writes.push(Write::SealShard);
+        }
+        filling.writes
+    }
+
     pub(crate) fn block(&self, (number, block): (u32, u32)) -> Option<&Block> {
         Some(&self.picture.groups.get(&number)?.blocks.get(&block)?.block)
     }
@@ -144,7 +180,7 @@ impl Shard {
             epoch: self.epoch,
             at: self.now,
             mesos_contact: self.contact.heard_at,
-            trouble: self.contact.trouble(),
+            trouble: self.trouble(),
             loss: self.mass_loss(),
             alone: self.alone_from().filter(|at| self.now >= *at),
             address: self.config.address.clone(),

@@ -16,6 +16,10 @@ const FIRST_RETRY: Span = Span::millis(250);
 const LAST_RETRY: Span = Span::seconds(15);
 /// Wait after a refusal: people have to change something first.
 const REFUSED_RETRY: Span = Span::minutes(1);
+/// A leader wakes at least with each of its own heartbeats.
+const LONGEST_SLEEP: u64 = 3;
+/// How much observed time a new leader may have to observe again.
+const WRITE_OBSERVED: Span = Span::seconds(15);
 /// Longest trouble told of, in bytes.
 const LONGEST_TROUBLE: usize = 500;
 
@@ -24,8 +28,11 @@ const LONGEST_TROUBLE: usize = 500;
 pub(crate) struct Contact {
     /// Whether the subscription stands.
     pub(crate) subscribed: bool,
-    /// Since when it stands; earlier silences are counted from here.
-    pub(crate) since: Timestamp,
+    /// Until when its time is counted as observed.
+    counted_to: Timestamp,
+    /// What was observed in sum when the cluster was last heard, and when that was last written.
+    heard: Span,
+    written: Span,
     /// When anything was last heard.
     pub(crate) heard_at: Option<Timestamp>,
     /// When to subscribe again, or to find the stream silent.
@@ -43,7 +50,9 @@ impl Default for Contact {
     fn default() -> Self {
         Self {
             subscribed: false,
-            since: Timestamp(0),
+            counted_to: Timestamp(0),
+            heard: Span::ZERO,
+            written: Span::ZERO,
             heard_at: None,
             due: Timestamp(u64::MAX),
             heartbeat: Span::seconds(15),
@@ -64,12 +73,6 @@ impl Contact {
         Span(self.heartbeat.0.saturating_mul(SILENT_HEARTBEATS))
     }
 
-    /// Why the cluster cannot be driven, for people.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let why = self.refused.as_ref().or(self.lost.as_ref())?;
-        Some(why.get(..why.floor_char_boundary(LONGEST_TROUBLE))?.to_owned())
-    }
-
     fn lost(&mut self, now: Timestamp) {
         self.subscribed = false;
         let wait = FIRST_RETRY
@@ -82,6 +85,50 @@ impl Contact {
 }
 
 impl Shard {
+    /// For how long the cluster has been observed in sum, over all leaders, while it is heard.
+    pub(crate) fn observed(&self) -> Option<Span> {
+        self.contact.subscribed.then_some(self.own.observed)
+    }
+
+    /// The same whether it is heard or not, as it is stored.
+    #[must_use]
+    pub const fn observed_in_sum(&self) -> Span {
+        self.own.observed
+    }
+
+    /// Counts the time since the last step as observed while the cluster is heard. Where more has passed than a leader sleeps, the process
+    /// was away, and nobody heard anything.
+    pub(crate) fn count_observed(&mut self) {
+        if !self.contact.subscribed {
+            return;
+        }
+        let passed = self.now.since(self.contact.counted_to);
+        self.contact.counted_to = self.now;
+        if passed > Span(self.config.timing.heartbeat.0.saturating_mul(LONGEST_SLEEP)) {
+            return;
+        }
+        self.own.observed = Span(self.own.observed.0.saturating_add(passed.0));
+        if self.own.observed.0 >= self.contact.written.0.saturating_add(WRITE_OBSERVED.0) {
+            self.contact.written = self.own.observed;
+            self.journal.touch(Lane::OWN, self.now, Span::ZERO);
+        }
+    }
+
+    /// Why the cluster cannot be driven, for people.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let frozen = self.frozen.as_ref().filter(|_| self.contact.refused.is_none());
+        let why = match frozen {
+            Some(why) => format!("frozen, run `echelon storage resume`: {why}"),
+            None => self
+                .contact
+                .refused
+                .as_ref()
+                .or(self.contact.lost.as_ref())?
+                .clone(),
+        };
+        Some(why.get(..why.floor_char_boundary(LONGEST_TROUBLE))?.to_owned())
+    }
+
     /// Opens the stream, with the stored framework id.
     pub(crate) fn subscribe(&mut self) {
         let framework = self.own.framework.clone();
@@ -118,6 +165,7 @@ impl Shard {
                 | hosts::Event::Unlisted { .. }
         ) {
             self.contact.heard_at = Some(self.now);
+            self.contact.heard = self.own.observed;
             if self.contact.subscribed {
                 self.contact.due = self.now.plus(self.contact.silence());
             }
@@ -143,7 +191,8 @@ impl Shard {
 
     fn on_subscribed(&mut self, framework: String, heartbeat: Span) {
         self.contact.subscribed = true;
-        self.contact.since = self.now;
+        self.contact.counted_to = self.now;
+        self.contact.heard = self.own.observed;
         self.contact.tries = 0;
         self.contact.lost = None;
         self.contact.refused = None;
@@ -158,8 +207,9 @@ impl Shard {
         match &self.own.framework {
             Some(stored) if *stored != framework => {
                 let (stored, given) = (stored.clone(), framework);
-                self.frozen = true;
-                self.contact.refused = Some(format!("Mesos gave framework {given}, stored is {stored}"));
+                let why = format!("Mesos gave framework {given}, stored is {stored}");
+                self.frozen = Some(why.clone());
+                self.contact.refused = Some(why);
                 self.out
                     .push(Effect::Alarm(Alarm::ForeignFramework { stored, given }));
                 return;
@@ -175,7 +225,10 @@ impl Shard {
                 let point = self.journal.point(Lane::OWN);
                 self.journal.when_durable([point], Then::FrameworkStored);
             }
-            Phase::Serving => self.reconcile_all(),
+            Phase::Serving => {
+                self.reconcile_all();
+                self.await_answers();
+            }
             _ => {}
         }
     }
@@ -200,6 +253,10 @@ impl Shard {
 
     fn on_disconnected(&mut self, why: String) {
         self.contact.lost = Some(why);
+        if self.contact.subscribed {
+            // Since it was last heard it may have been away for as long.
+            self.own.observed = self.contact.heard;
+        }
         self.contact.lost(self.now);
         self.void_held_offers();
         self.hosts_event(&hosts::Event::Disconnected { why: String::new() });

@@ -126,7 +126,7 @@ impl Shard {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };
-        if self.frozen || !group.is_wanted() {
+        if self.is_frozen() || !group.is_wanted() {
             return;
         }
         for n in group.homeless() {

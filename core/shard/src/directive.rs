@@ -112,6 +112,7 @@ impl Shard {
             Order::AcceptLoss(number) => self.accept_loss(number),
             Order::Drains(drains) => self.obey_drains(drains),
             Order::HostMoves(moves) => self.obey_moves(moves),
+            Order::ForgetHosts(hosts) => self.obey_forgotten(&hosts),
             Order::Claims { claims, lease } => self.obey_claims(claims, lease),
             Order::Parts(parts) => self.obey_parts(parts),
             Order::Volumes(wishes) => self.wish_volumes(wishes),
@@ -266,7 +267,7 @@ impl Shard {
         };
         let (granted, tally) = (group.granted(generation), group.tallies.get(&generation));
         let staying = tally.map_or(0, |t| t.active.saturating_sub(t.preempting));
-        if staying <= granted || self.frozen {
+        if staying <= granted || self.is_frozen() {
             return;
         }
         // What is marked to leave is stopped by its mark, for the mark's reason: it counts as taken back, and so does what is preempted.

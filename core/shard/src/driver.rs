@@ -36,7 +36,7 @@ use crate::stranger::Strangers;
 use crate::tenure::Tenure;
 use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::gang::Peers;
-use echelon_core_model::store::{ShardRow, Trouble};
+use echelon_core_model::store::{ShardKey, ShardRow, Trouble};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceRange, JobId, Timestamp};
 use echelon_core_placement as placement;
@@ -90,7 +90,11 @@ pub struct Shard {
     pub(crate) tenure: Tenure,
     pub(crate) epoch: Epoch,
     pub(crate) sequence: u64,
-    pub(crate) frozen: bool,
+    /// Why nothing is started or killed, while storage is behind the cluster, or the cluster is not the
+    /// stored one.
+    pub(crate) frozen: Option<String>,
+    /// The epoch that `echelon storage resume` stored last, as the leadership was taken; 0: never.
+    pub(crate) resumed: Epoch,
     /// The last question whether we still lead has failed: nothing leaves until one succeeds.
     pub(crate) suspended: bool,
     pub(crate) confirmed_at: Timestamp,
@@ -101,6 +105,10 @@ pub struct Shard {
     /// When storage last met every leader with the same trouble: its silence before then is held against none.
     pub(crate) excused_at: Timestamp,
     pub(crate) own: ShardRow,
+    /// Its rows as they were last written.
+    pub(crate) own_stored: BTreeMap<ShardKey, ShardRow>,
+    /// Whether what older leaders wrote of them is hidden.
+    pub(crate) own_sealed: bool,
     pub(crate) recovery: Recovery,
     pub(crate) contact: Contact,
     pub(crate) journal: Journal,
@@ -124,6 +132,8 @@ pub struct Shard {
     pub(crate) strangers: Strangers,
     pub(crate) losses: Losses,
     pub(crate) replacing: Replacing,
+    /// The latest version of the hosts that never return that was obeyed.
+    pub(crate) forgotten: u64,
     pub(crate) reconcile: Reconcile,
     pub(crate) leaving: Leaving,
     /// Hosts that are to be empty, as last looked at.
@@ -185,7 +195,8 @@ impl Shard {
             tenure: Tenure::Able,
             epoch: Epoch(0),
             sequence: 0,
-            frozen: false,
+            frozen: None,
+            resumed: Epoch(0),
             suspended: false,
             confirmed_at: Timestamp(0),
             confirm_at: Timestamp(0),
@@ -193,6 +204,8 @@ impl Shard {
             storage_trouble: None,
             excused_at: Timestamp(0),
             own: ShardRow::default(),
+            own_stored: BTreeMap::new(),
+            own_sealed: false,
             recovery: Recovery::default(),
             contact: Contact::default(),
             journal: Journal::default(),
@@ -213,6 +226,7 @@ impl Shard {
             strangers: Strangers::default(),
             losses: Losses::default(),
             replacing: Replacing::default(),
+            forgotten: 0,
             reconcile: Reconcile::default(),
             leaving: Leaving::default(),
             draining: BTreeMap::new(),
@@ -267,6 +281,7 @@ impl Shard {
     /// Takes one event in and appends what is to be done, in order. `now` never goes back: an earlier one counts as the last.
     pub fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
+        self.count_observed();
         std::mem::swap(&mut self.out, out);
         if self.is_suspended() {
             self.wait(event);
@@ -421,9 +436,9 @@ impl Shard {
             self.reconcile
                 .next_due()
                 .filter(|_| subscribed && !self.suspended),
-            self.placing.next_due(acting),
+            self.placing.next_due(self.may_begin()),
             self.placing
-                .next_launches(acting)
+                .next_launches(self.may_begin())
                 .map(|()| self.paces.free_at(Action::Launch)),
             self.next_replacement(),
             self.next_log().filter(|_| self.may_act()),

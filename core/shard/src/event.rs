@@ -102,7 +102,7 @@ pub enum Effect {
 /// What an operator should know at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alarm {
-    /// Storage is older than what was seen elsewhere: starts and kills are frozen.
+    /// Storage is behind the cluster or the membership: starts and kills are frozen.
     StorageRolledBack {
         /// What shows it.
         evidence: String,
@@ -170,7 +170,7 @@ impl fmt::Display for Alarm {
         match self {
             Self::StorageRolledBack { evidence } => write!(
                 f,
-                "storage was rolled back: {evidence}; nothing is started or killed on this cluster until stored epochs are raised above it"
+                "storage is behind, a backup may have been put back: {evidence}; nothing is started or killed on this cluster until `echelon storage resume`"
             ),
             Self::ForeignFramework { stored, given } => write!(
                 f,

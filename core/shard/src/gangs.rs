@@ -208,7 +208,7 @@ impl Shard {
             return;
         }
         self.gangs.look_at = self.now.plus(LOOK);
-        if !self.may_act() || !self.may_kill() || self.frozen || self.withholds() {
+        if !self.may_act() || !self.may_kill() || self.is_frozen() || self.withholds() {
             return;
         }
         let jobs = std::mem::take(&mut self.gangs.jobs);

@@ -6,15 +6,9 @@
 use crate::Shard;
 use crate::group::Group;
 use crate::picture::At;
-use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::volume::{HeldVolume, Reclaim, VolumeWish};
-use echelon_core_model::{InstanceNumber, ReasonCode, RunState, Timestamp, VolumeId};
-
-/// Whether nobody hears of a run, so that its host may be gone.
-fn is_silent(run: &Run) -> bool {
-    let stopping = run.state == RunState::Stopping && run.reason.code == ReasonCode::HostUnreachable;
-    run.state == RunState::Unreachable || stopping
-}
+use echelon_core_model::{InstanceNumber, Timestamp, VolumeId};
 
 impl Shard {
     /// Whether a volume was given up, and its instance has no other yet.
@@ -59,7 +53,7 @@ impl Shard {
     /// Whether the host of an instance's volume may be gone: nothing of the instance is heard there, and the volume is not offered.
     fn may_be_gone(&self, at: At, held: &HeldVolume) -> bool {
         let record = self.picture.record(at);
-        let heard = |r: &InstanceRecord| r.live_runs().any(|run| !is_silent(run));
+        let heard = |r: &InstanceRecord| r.live_runs().any(|run| !run.is_silent());
         let host = self.hosts.volume(&held.id).map_or(&held.host, |(host, _)| host);
         let offered = self.hosts.offered_volume(host, &held.id);
         record.is_some_and(|r| !heard(r)) && offered.is_none_or(|r| r.volume.is_none())
@@ -139,8 +133,7 @@ impl Shard {
         }
     }
 
-    /// When the job's policy gives up what an instance holds, if nothing is heard of its host until then. Counted from our own return, when
-    /// we were the ones who were away.
+    /// When the job's policy gives up what an instance holds, if nothing is heard of its host until then. Observed time counts.
     fn gives_up_at(&self, at: At) -> Option<Timestamp> {
         let group = self.picture.groups.get(&at.0).filter(|g| g.served)?;
         let after = group.group_spec()?.volume.as_ref()?.replace_after?;
@@ -152,8 +145,12 @@ impl Shard {
         let run = record.run.as_ref()?;
         let gone = run.state.is_ended() && self.is_gone(held);
         let wanted = !group.is_over_for(at.1) && group.holds(at.1, record.generation);
-        let since = (wanted && (is_silent(run) || gone)).then(|| run.ended_at.unwrap_or(run.since))?;
-        Some(since.max(self.contact.since).plus(after))
+        let counts = wanted && (run.is_silent() || gone);
+        // While the cluster is not heard nothing is counted; it is looked at again.
+        let left = self
+            .observed()
+            .map_or(after, |observed| run.left_of(after, observed));
+        counts.then(|| self.now.plus(left))
     }
 
     /// Whether the host of a volume cannot be reached. One that is not known may be there until all hosts were listed.

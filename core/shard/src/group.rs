@@ -98,6 +98,8 @@ pub(crate) struct Group {
     pub(crate) crash_looping: BTreeSet<InstanceNumber>,
     /// Instances whose run was lost, and that wait for an operator.
     pub(crate) withheld: BTreeSet<InstanceNumber>,
+    /// Instances that have as many older runs as are kept, and wait for the end of one.
+    pub(crate) crowded: BTreeSet<InstanceNumber>,
     /// Only numbers below this are updated while canaries wait to be accepted, as the resource manager said last.
     pub(crate) update_below: u32,
     /// Live runs that are to be replaced: of another version, from before the last restart asked for, or on a host that is to be empty.
@@ -151,6 +153,7 @@ impl Group {
             backing_off: BTreeSet::new(),
             crash_looping: BTreeSet::new(),
             withheld: BTreeSet::new(),
+            crowded: BTreeSet::new(),
             update_below: 0,
             outdated: BTreeSet::new(),
             behind: BTreeSet::new(),

@@ -109,7 +109,13 @@ impl Shard {
         if !self.is_recovering() || group.is_some_and(|g| g.served) {
             return Some(event);
         }
-        if self.recovery.held.len() < self.config.timing.held_events {
+        // What a list says can be had again: it leaves half of the queue to what is told once.
+        let most = self.config.timing.held_events;
+        if status.reconciliation && self.recovery.held.len() >= most / 2 {
+            self.reconcile.list_is_cut();
+            return None;
+        }
+        if self.recovery.held.len() < most {
             let key = (instance.job, instance.group);
             self.recovery
                 .held

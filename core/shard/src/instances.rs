@@ -50,6 +50,7 @@ impl Shard {
         self.watch_runs(at);
         let waits = self.awaits_turn(at, &what);
         self.note_withheld(at, what == Next::Withheld);
+        self.note_crowded(at, what == Next::Crowded);
         let Some(group) = self.picture.groups.get_mut(&at.0) else {
             return;
         };
@@ -72,7 +73,7 @@ impl Shard {
             self.picture.timers.insert((due, at));
         }
         self.note_former(at);
-        if self.frozen {
+        if self.is_frozen() {
             return;
         }
         match what {
@@ -92,7 +93,7 @@ impl Shard {
                 self.edit(at, |r| r.ended = None);
             }
             // Neither replaced here nor given back to be replaced elsewhere.
-            Next::Withheld => return,
+            Next::Withheld | Next::Crowded => return,
             Next::Rest | Next::At(_) | Next::Run | Next::Stop(_) | Next::GiveUp => {}
         }
         self.reclaim_volume(at);
@@ -113,7 +114,7 @@ impl Shard {
                 group.spec.as_ref().map_or(OnSilence::Wait, |s| s.on_unreachable)
             },
             max_start: group.group_spec().and_then(|s| s.max_start),
-            contact_since: self.contact.since,
+            observed: self.observed(),
             withhold: self.withholds(),
         };
         group.unless_refused(next(record, &wanted, self.now))

@@ -183,9 +183,15 @@ impl Shard {
             // Nothing else announces an agent that came back to a new master while offers are suppressed.
             for agent in agents.iter().filter(|a| a.active) {
                 self.losses.note_there(&agent.hostname, self.now);
+                // An offer may have let its capacity look larger than it is.
+                self.note_offered_again(&agent.host);
                 for run in self.silent.remove(&agent.host).unwrap_or_default() {
                     self.reconcile_soon(run);
                 }
+            }
+            // A host that is smaller than was believed may not hold all that we believe alive there.
+            for agent in agents {
+                self.note_offered_again(&agent.host);
             }
         }
         if let hosts::Event::Offers(offers) = event {

@@ -2,6 +2,7 @@
 //! of the lease, and an epoch known elsewhere that storage does not know freezes everything.
 
 use crate::event::{Alarm, Effect};
+use crate::journal::Lane;
 use crate::purpose::Purpose;
 use crate::{Mode, Phase, Shard};
 use echelon_core_model::store::{
@@ -22,7 +23,7 @@ impl Shard {
     /// What the shard is doing, in a word.
     #[must_use]
     pub const fn mode(&self) -> Mode {
-        if self.frozen {
+        if self.frozen.is_some() {
             return Mode::Frozen;
         }
         match self.phase {
@@ -68,11 +69,15 @@ impl Shard {
             ));
             return;
         }
-        self.frozen = false;
+        self.frozen = None;
+        self.resumed = stored.resumed;
         self.phase = Phase::TakingEpoch;
         let decision = Decision::TakeEpoch {
             role: self.role(),
-            next: Leadership::taken(next, &self.config.holder, self.config.seed),
+            next: Leadership {
+                resumed: stored.resumed,
+                ..Leadership::taken(next, &self.config.holder, self.config.seed)
+            },
             expected: stored.epoch,
         };
         self.ask(Op::Decide(decision), Purpose::TakeEpoch(next));
@@ -179,10 +184,31 @@ impl Shard {
 
     /// Starts and kills nothing any more, until an operator has settled it and a new epoch is taken.
     pub(crate) fn freeze(&mut self, evidence: String) {
-        if !self.frozen {
-            self.frozen = true;
+        if self.frozen.is_none() {
+            self.frozen = Some(evidence.clone());
+            // What is shown of the cluster says so at once.
+            self.beat_at = self.now;
             self.out
                 .push(Effect::Alarm(Alarm::StorageRolledBack { evidence }));
+        }
+    }
+
+    pub(crate) const fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    /// Whether runs that the cluster has and storage does not are taken over: an operator has resumed the
+    /// storage, and the cluster has not listed all since.
+    pub(crate) fn adopts(&self) -> bool {
+        self.own.adopted < self.resumed
+    }
+
+    /// The cluster has listed all that it has of us. What it has beyond storage after this is new evidence.
+    pub(crate) fn end_adoption(&mut self) {
+        if self.adopts() {
+            self.own.adopted = self.resumed;
+            self.journal
+                .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
         }
     }
 
@@ -192,8 +218,13 @@ impl Shard {
         self.reset();
     }
 
+    /// Whether anything may be begun now: only after the cluster has listed what it has of us.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.may_act() && self.contact.subscribed && self.reconcile.has_list()
+    }
+
     /// Whether anything may be started or killed now.
     pub(crate) fn may_act(&self) -> bool {
-        self.phase == Phase::Serving && !self.frozen && !self.suspended
+        self.phase == Phase::Serving && !self.is_frozen() && !self.suspended
     }
 }

@@ -28,6 +28,7 @@ mod driver;
 mod drivers;
 mod effects;
 mod event;
+mod forget;
 mod former;
 mod gangs;
 mod given;

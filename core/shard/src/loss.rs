@@ -11,9 +11,10 @@ use crate::Shard;
 use crate::event::{Alarm, Effect};
 use crate::group::Group;
 use crate::journal::Lane;
-use crate::picture::At;
+use crate::picture::{At, RunAt};
+use echelon_core_jobs::{News, Told, Whom};
 use echelon_core_model::cluster::MassLoss;
-use echelon_core_model::instance::InstanceRecord;
+use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::time::Span;
 use echelon_core_model::{InstanceNumber, ReasonCode, RunState, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ use std::sync::Arc;
 pub(crate) struct Losses {
     /// Instances whose task is gone or unknown, and that have no further run, with their hosts' names.
     missing: BTreeMap<At, Arc<str>>,
-    /// How many were lost lately, by second and host.
+    /// How many were lost lately, by second of observed time and host.
     lately: BTreeMap<u64, BTreeMap<Arc<str>, u64>>,
     /// Hosts of which Mesos said that they are silent.
     silent: BTreeSet<Arc<str>>,
@@ -44,8 +45,8 @@ impl Losses {
         self.running = (0, 0);
     }
 
-    fn count(&mut self, lost: Lost, within: Span, now: Timestamp) {
-        if now.since(lost.at) < within {
+    fn count(&mut self, lost: Lost, within: Span, observed: Span) {
+        if observed.0.saturating_sub(lost.at.0) < within.0 {
             let hosts = self.lately.entry(lost.at.0 / 1000).or_default();
             *hosts.entry(lost.host).or_default() += 1;
             self.grew = true;
@@ -101,16 +102,17 @@ impl Losses {
 
 /// A run that was lost.
 struct Lost {
-    at: Timestamp,
+    /// In observed time: leaders' clocks differ.
+    at: Span,
     host: Arc<str>,
 }
 
-/// When the latest run was lost without a better explanation than that Mesos does not know it any more.
-pub(crate) fn lost_at(record: &InstanceRecord) -> Option<Timestamp> {
+/// When, in observed time, the latest run was lost without a better explanation than that Mesos does not know it any more.
+pub(crate) fn lost_at(record: &InstanceRecord) -> Option<Span> {
     let run = record.run.as_ref().filter(|_| record.ended.is_none())?;
     let said = matches!(run.reason.code, ReasonCode::TaskGone | ReasonCode::TaskUnknown);
     let away = matches!(run.state, RunState::Lost | RunState::Unreachable);
-    (said && away).then_some(run.since)
+    (said && away).then_some(run.observed_at)
 }
 
 /// The same of a run that is known to have run: what never did was not lost.
@@ -155,7 +157,8 @@ impl Shard {
             Some(lost) => {
                 let host = Arc::clone(&lost.host);
                 if self.losses.missing.insert(at, host).is_none() {
-                    self.losses.count(lost, self.config.timing.loss.within, self.now);
+                    self.losses
+                        .count(lost, self.config.timing.loss.within, self.own.observed);
                 }
             }
             None => {
@@ -202,8 +205,13 @@ impl Shard {
     /// than the window, and counts as told at once.
     fn lost_lately(&mut self) -> (u64, u64) {
         if !self.is_recovering() {
-            let first = self.now.0.saturating_sub(self.config.timing.loss.within.0) / 1000;
-            self.losses.lately.retain(|second, _| *second > first);
+            let (now, within) = (
+                self.own.observed.0 / 1000,
+                self.config.timing.loss.within.0 / 1000,
+            );
+            self.losses
+                .lately
+                .retain(|second, _| second.saturating_add(within) > now);
         }
         let mut by_host: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
         for (host, n) in self.losses.lately.values().flatten() {
@@ -243,11 +251,46 @@ impl Shard {
         self.picture.restless.extend(self.picture.groups.keys());
     }
 
-    /// An operator accepts every mass loss up to this number.
+    /// An operator accepts every mass loss up to this number: what is missing does not run any more. Its runs end, so that no patience is
+    /// left to wait for, here or under a new leader, and hosts that Mesos does not know are no capacity.
     pub(crate) fn accept_loss(&mut self, number: u64) {
-        if self.own.loss.is_some_and(|l| l.number <= number) {
-            self.end_loss();
+        let Some(loss) = self.own.loss.filter(|l| l.number <= number) else {
+            return;
+        };
+        let missing: Vec<At> = self.losses.missing.keys().copied().collect();
+        for at in missing {
+            let Some(run) = self.picture.record(at).and_then(|r| r.run.clone()) else {
+                continue;
+            };
+            if run.reason.code == ReasonCode::TaskUnknown {
+                self.hosts.lose_unseen(&run.host, loss.since, self.now);
+            }
+            self.end_by_operator((at, run.generation, run.number), ReasonCode::LossAccepted);
         }
+        self.end_loss();
+    }
+
+    /// An operator has said that a run does not run any more: that is its end, whatever Mesos answers.
+    pub(crate) fn end_by_operator(&mut self, run: RunAt, code: ReasonCode) {
+        let news = News {
+            of: Whom::All,
+            told: Told::Gone,
+            reason: code.into(),
+            exit_code: None,
+            healthy: None,
+            ready: None,
+        };
+        if self.picture.run(run).is_some_and(|r| r.state == RunState::Lost) {
+            // It counts as lost already. What Mesos said of it is evidence no more.
+            self.edit(run.0, |record| {
+                let of = |r: &&mut Run| (r.generation, r.number) == (run.1, run.2);
+                if let Some(lost) = record.run.iter_mut().chain(&mut record.older).find(of) {
+                    lost.reason = code.into();
+                }
+            });
+        }
+        self.take_in_news(run, &news);
+        self.is_answered(run);
     }
 
     /// Stores it, and has it seen above without waiting for the next sign of life.
@@ -268,6 +311,21 @@ impl Shard {
         for (number, group) in &self.picture.groups {
             let withheld = group.withheld.iter().map(|n| (*number, *n));
             self.picture.agenda.extend(withheld);
+        }
+    }
+
+    /// Keeps an instance on the list of those whose older runs are too many, or off it.
+    pub(crate) fn note_crowded(&mut self, at: At, crowded: bool) {
+        let Some(group) = self.picture.groups.get_mut(&at.0) else {
+            return;
+        };
+        let changed = if crowded {
+            group.crowded.insert(at.1)
+        } else {
+            group.crowded.remove(&at.1)
+        };
+        if changed {
+            self.picture.unreported.insert(at.0);
         }
     }
 

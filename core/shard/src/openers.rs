@@ -97,6 +97,12 @@ pub(crate) struct Proof {
     asking: Option<BTreeSet<LinkId>>,
 }
 
+/// Whether a stored leadership is the one that an opener says it took. That storage was resumed is not the
+/// opener's to say.
+fn is_of(row: &Leadership, taken: &Leadership) -> bool {
+    (row.epoch, &row.holder, row.proof) == (taken.epoch, &taken.holder, taken.proof)
+}
+
 impl Shard {
     pub(crate) fn on_link_opened(&mut self, link: LinkId) {
         if let Some(oldest) = self.links.open(link) {
@@ -149,7 +155,7 @@ impl Shard {
         let mut unknown = BTreeSet::new();
         for (link, taken) in self.links.unproven() {
             match &self.proof.row {
-                Some(row) if *row == taken => self.obey_stream(link),
+                Some(row) if is_of(row, &taken) => self.obey_stream(link),
                 Some(row) if row.epoch > taken.epoch => {
                     let newer = row.epoch;
                     self.supersede(link, newer);
@@ -170,7 +176,7 @@ impl Shard {
     pub(crate) fn on_proof(&mut self, row: Leadership) {
         let asking = self.proof.asking.take().unwrap_or_default();
         for (link, taken) in self.links.unproven() {
-            if asking.contains(&link) && row != taken && row.epoch <= taken.epoch {
+            if asking.contains(&link) && !is_of(&row, &taken) && row.epoch <= taken.epoch {
                 let why = format!("storage does not know that its opener took epoch {}", taken.epoch);
                 self.refuse(link, why);
             }

@@ -123,6 +123,14 @@ impl Picture {
     }
 }
 
+/// What a run's state began with: another state, or silence that began or ended while it is stopping.
+fn began(record: &InstanceRecord) -> Option<(Generation, RunNumber, RunState, Timestamp)> {
+    record
+        .run
+        .as_ref()
+        .map(|r| (r.generation, r.number, r.state, r.since))
+}
+
 /// What tells one state of a run from another.
 fn face(record: &InstanceRecord) -> Option<(Generation, RunNumber, RunState)> {
     record.run.as_ref().map(|r| (r.generation, r.number, r.state))
@@ -148,8 +156,13 @@ impl Shard {
         let fresh = !cell.block.instances.contains_key(&at.1);
         let record = cell.block.instances.entry(at.1).or_default();
         let before = (!fresh).then(|| (record.generation, tally_of(record, held(record), revision)));
-        let was = face(record);
+        let (was, before_it) = (face(record), began(record));
         let result = change(record);
+        if began(record) != before_it
+            && let Some(run) = &mut record.run
+        {
+            run.observed_at = self.own.observed;
+        }
         let after = (record.generation, tally_of(record, held(record), revision));
         let begun = begun(record);
         let changed = (face(record) != was).then(|| record.run.clone()).flatten();

@@ -149,7 +149,7 @@ impl Shard {
         if self.placing.asked_at.is_some_and(|at| self.now >= at.plus(LOST)) {
             self.placing.ask_anew(self.now);
         }
-        if !self.may_act() || !self.contact.subscribed || self.placing.asked_at.is_some() {
+        if !self.may_begin() || self.placing.asked_at.is_some() {
             return;
         }
         if self.placing.round_at.is_some_and(|at| at <= self.now) {
@@ -199,7 +199,7 @@ impl Shard {
 
     /// What offers are wanted for: what is still being read may want some, too. A frozen shard starts nothing.
     pub(crate) fn demand(&self) -> Demand {
-        if self.frozen {
+        if self.is_frozen() {
             Demand::Nothing
         } else if self.placing.is_hungry() || self.is_recovering() {
             Demand::Hosts {

@@ -2,7 +2,7 @@
 
 use crate::journal::Lane;
 use crate::{Phase, Shard};
-use echelon_core_model::store::{Answer, Op, OpResult, Refusal};
+use echelon_core_model::store::{Answer, Op, OpResult, Refusal, rows_told};
 use echelon_core_model::{Epoch, Generation, InstanceRange, JobId, Timestamp};
 
 /// What an operation was asked for.
@@ -73,8 +73,7 @@ impl Shard {
                 self.on_bucket(b, blocks, rows, unread);
             }
             (Purpose::Standing(group), OpResult::Partial(_, rows)) => {
-                let row = rows.first().map(ToString::to_string).unwrap_or_default();
-                self.on_goal_unread(group, row);
+                self.on_goal_unread(group, rows_told(&rows));
             }
             // What depends on it waits, as for one that is not there.
             (Purpose::Spec(job, version), OpResult::Unread(_)) => self.on_spec(job, version, None),

@@ -1,6 +1,12 @@
-//! Asking the cluster what became of tasks: first explicitly all that may live, in paced batches with their agents, then
-//! implicitly for strangers with an end marker (Mesos rule R106); repeated where no answer comes (R105). What an earlier
-//! leader left is not touched before its first answer (law 2).
+//! Asking the cluster what became of tasks. First the cluster lists all that it has of us (an implicit
+//! reconciliation, with an end marker, Mesos rule R106). Then all that may live is asked for explicitly, in
+//! paced batches with agents; it is asked for again where no answer comes (R105). What an earlier leader left
+//! is not touched before its first answer (law 2).
+//!
+//! Nothing is begun before the first list of a leadership has ended. Storage may be a backup that was put
+//! back: then only the list tells of runs that are newer than what is stored, and each start before it may
+//! double one. It is asked for before storage is read, and what it says of a group is judged when the group
+//! is served: so a slow bucket holds up its own groups only.
 
 use crate::event::Effect;
 use crate::group::Group;
@@ -28,8 +34,12 @@ pub(crate) struct Reconcile {
     pub(crate) due: Option<Timestamp>,
     /// When everything is asked again.
     all_at: Option<Timestamp>,
-    /// Whether the implicit one is still to be sent after the queue is empty.
+    /// Whether the implicit one is still to be sent.
     implicit: bool,
+    /// The cluster has listed all our tasks in this leadership.
+    listed: bool,
+    /// A part of the present list was not taken in.
+    is_cut: bool,
     /// The end marker that is awaited.
     marker: Option<String>,
     rounds: u64,
@@ -51,6 +61,16 @@ impl Reconcile {
     pub(crate) fn unanswered(&self) -> usize {
         let awaits_end = self.implicit || self.marker.is_some();
         self.unanswered.len() + usize::from(awaits_end)
+    }
+
+    /// Whether the cluster has listed all our tasks in this leadership.
+    pub(crate) const fn has_list(&self) -> bool {
+        self.listed
+    }
+
+    /// A part of the present list cannot be taken in now: the next one counts.
+    pub(crate) const fn list_is_cut(&mut self) {
+        self.is_cut = true;
     }
 
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
@@ -75,10 +95,30 @@ impl Shard {
         self.reconcile.unanswered = all.clone();
         self.reconcile.heard.clear();
         self.reconcile.queue = all;
-        // Who is a stranger is known only when every group is.
-        self.reconcile.implicit = !self.is_recovering();
+        self.reconcile.implicit = true;
         self.reconcile.marker = None;
         self.reconcile.tries = 0;
+        self.reconcile.due = Some(self.now);
+    }
+
+    /// The cluster was away: what was silent then may be back. Nothing of it is given up before the next answer.
+    pub(crate) fn await_answers(&mut self) {
+        for run in &self.reconcile.unanswered {
+            let Some(found) = self.picture.run(*run) else {
+                continue;
+            };
+            if found.is_silent() {
+                self.reconcile.first.insert(*run);
+            }
+            if !found.state.is_ended() && found.state != RunState::Running {
+                self.picture.agenda.insert(run.0);
+            }
+        }
+    }
+
+    /// Asks for the first list. What it says of groups that are not served yet waits for them.
+    pub(crate) fn reconcile_first(&mut self) {
+        self.reconcile.implicit = true;
         self.reconcile.due = Some(self.now);
     }
 
@@ -127,15 +167,20 @@ impl Shard {
                 return;
             }
         }
+        self.is_answered(run);
+        if self.stored_kills.remove(&run) {
+            self.kill_when_stored(run);
+        }
+    }
+
+    /// Nothing of a run has to be asked any more for the time being.
+    pub(crate) fn is_answered(&mut self, run: RunAt) {
         self.reconcile.heard.remove(&run);
         self.reconcile.unanswered.remove(&run);
         self.reconcile.queue.remove(&run);
         if self.reconcile.first.remove(&run) {
             self.picture.agenda.insert(run.0);
             self.picture.restless.insert(run.0.0);
-        }
-        if self.stored_kills.remove(&run) {
-            self.kill_when_stored(run);
         }
     }
 
@@ -150,6 +195,11 @@ impl Shard {
     pub(crate) fn is_reconcile_end(&mut self, task: &str) -> bool {
         if self.reconcile.marker.as_deref() == Some(task) {
             self.reconcile.marker = None;
+            self.reconcile.listed |= !self.reconcile.is_cut;
+            // Before, some of what was listed waits for its group.
+            if !self.is_recovering() {
+                self.end_adoption();
+            }
         }
         task.starts_with(MARKER)
     }
@@ -204,6 +254,10 @@ impl Shard {
     }
 
     fn send_batch(&mut self, left: usize) {
+        if std::mem::take(&mut self.reconcile.implicit) {
+            self.ask_for_list();
+            return;
+        }
         let most = self.config.timing.reconcile_batch.clamp(1, left);
         let mut tasks: Vec<(String, Option<HostId>)> = Vec::new();
         while tasks.len() < most
@@ -220,16 +274,22 @@ impl Shard {
         self.paces.spend(Action::Reconcile, tasks.len().max(1));
         if !tasks.is_empty() {
             self.out.push(Effect::Cluster(Call::Reconcile { tasks }));
-        } else if std::mem::take(&mut self.reconcile.implicit) {
-            self.reconcile.rounds += 1;
-            let marker = format!("{MARKER}.{}.{}", self.epoch, self.reconcile.rounds);
-            let agent = HostId::new(&marker);
-            self.reconcile.marker = Some(marker.clone());
-            self.out
-                .push(Effect::Cluster(Call::Reconcile { tasks: Vec::new() }));
-            let tasks = vec![(marker, Some(agent))];
-            self.out.push(Effect::Cluster(Call::Reconcile { tasks }));
         }
+    }
+
+    /// Asks for a list of all our tasks. A made-up task of a made-up agent is answered in every situation:
+    /// its answer ends the list.
+    fn ask_for_list(&mut self) {
+        self.paces.spend(Action::Reconcile, 1);
+        self.reconcile.is_cut = false;
+        self.reconcile.rounds += 1;
+        let marker = format!("{MARKER}.{}.{}", self.epoch, self.reconcile.rounds);
+        let agent = HostId::new(&marker);
+        self.reconcile.marker = Some(marker.clone());
+        self.out
+            .push(Effect::Cluster(Call::Reconcile { tasks: Vec::new() }));
+        let tasks = vec![(marker, Some(agent))];
+        self.out.push(Effect::Cluster(Call::Reconcile { tasks }));
     }
 }
 

@@ -58,10 +58,18 @@ pub(crate) struct Recovery {
 impl Shard {
     pub(crate) fn on_own(&mut self, row: ShardRow) {
         self.own = row;
+        self.own_stored.clear();
+        self.own_sealed = false;
         self.hosts.set_drains(self.own.drains.hosts.clone());
         self.hosts.set_host_pools(self.own.host_pools.clone());
         self.hosts.set_moves(self.own.moves.hosts.clone());
         self.read_hosts(None);
+    }
+
+    /// Whether nothing of the shard itself is stored. Its framework id is durable before the first host is:
+    /// where there are hosts, a new framework would run everything a second time.
+    fn lacks_own(&self) -> bool {
+        self.own == ShardRow::default() && self.config.replaced_framework.is_none()
     }
 
     fn read_hosts(&mut self, after: Option<HostId>) {
@@ -78,6 +86,10 @@ impl Shard {
         let last = rows.last().map(|h| h.id.clone());
         let full = u32::try_from(rows.len()).is_ok_and(|n| n >= HOSTS_A_PAGE);
         self.hosts.restore(rows);
+        if last.is_some() && self.lacks_own() {
+            self.freeze("hosts of the cluster are stored and the row of its shard is not: restore the table `shards`, too".to_owned());
+            return;
+        }
         if full {
             self.read_hosts(last);
             return;
@@ -102,6 +114,7 @@ impl Shard {
         let buckets =
             (0..BLOCK_BUCKETS).map(|b| (Query::BlockBucket(cluster.clone(), b), Purpose::Bucket(b)));
         self.recovery.queue = partitions.chain(buckets).collect();
+        self.reconcile_first();
         self.read_on();
         self.release_held_events();
     }

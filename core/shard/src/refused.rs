@@ -12,7 +12,7 @@ use echelon_core_jobs::Next;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::BlockKey;
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{Batch, Refusal, RefusedRow, Write};
+use echelon_core_model::store::{Batch, Refusal, RefusedRow, ShardKey, Write};
 use echelon_core_model::time::Span;
 use echelon_core_model::{GroupName, JobId, MemberId, Reason, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,8 +87,12 @@ impl Shard {
     pub(crate) fn on_commit_refused(&mut self, lane: Lane, batch: Batch, refusal: &Refusal) {
         let places = refusal.rows.iter().filter_map(|r| r.place);
         let mut refused = places.filter_map(|p| batch.writes.get(p));
-        if refused.any(|w| matches!(w, Write::Raw(..))) {
-            // What cannot be read is not for this build to leave out.
+        if refused.any(|w| matches!(w, Write::Raw(..) | Write::Shard(ShardKey::Own, _))) {
+            // What cannot be read is not for this build to leave out, and nothing may be done that our own row does not know.
+            if lane == Lane::OWN {
+                self.own_stored.clear();
+                self.own_sealed = false;
+            }
             let rows = refusal.rows.iter();
             rows.for_each(|row| self.alarm_refused(None, row));
             self.journal.postpone(lane, self.now.plus(RETRY), batch.writes);
@@ -97,9 +101,8 @@ impl Shard {
         let rest = self.without_refused(batch, refusal);
         let Some(rest) = rest else { return };
         let seals = rest.writes.iter().any(|w| matches!(w, Write::Seal(_)));
-        let own = lane == Lane::OWN || lane == Lane::HEARTBEAT;
-        if own || (seals && self.refuses_any_of(lane)) {
-            // A seal hides what is not written back, and of our own row nothing can be left out: all of it is tried again later.
+        if lane == Lane::HEARTBEAT || (seals && self.refuses_any_of(lane)) {
+            // A seal hides what is not written back, and nothing can be left out of a heartbeat: all of it is tried again later.
             self.journal.postpone(lane, self.now.plus(RETRY), rest.writes);
         } else if rest.writes.is_empty() {
             self.on_committed(lane);

@@ -46,7 +46,7 @@ impl Shard {
         let batch = group.kind() == Some(JobKind::Batch);
         let none_may = budget == 0 && group.max_unavailable == 0 && !batch;
         // Without the spec it is not known what is good enough to count as up.
-        if self.frozen || group.spec.is_none() || group.outdated.is_empty() || none_may {
+        if self.is_frozen() || group.spec.is_none() || group.outdated.is_empty() || none_may {
             return None;
         }
         let may = |n: &InstanceNumber| {

@@ -7,11 +7,12 @@ use crate::event::{Alarm, Effect};
 use crate::purpose::Purpose;
 use crate::update::{is_alive, is_dead};
 use echelon_core_hosts::TaskStatus;
-use echelon_core_jobs::{Known, Verdict, judge};
+use echelon_core_jobs::{Known, Listed, Verdict, adopt, judge};
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::store::{Consistency, Op, Query};
 use echelon_core_model::{Assignment, Generation, HostId, InstanceId, JobId, MemberId, RunNumber, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What is known of a stranger.
 #[derive(Debug, Default)]
@@ -125,6 +126,7 @@ impl Shard {
         let inquiry = self.strangers.inquiries.get(&task.instance.job);
         let complete = inquiry.is_some_and(|i| i.head.is_some() && i.assignment.is_some());
         let verdict = judge(&task, &self.known(&task));
+        let (adoptable, was_resumed) = (self.is_adoptable(&task), self.resumed.0 > 0);
         let Some(stranger) = self.strangers.tasks.get_mut(&task) else {
             return;
         };
@@ -137,11 +139,27 @@ impl Shard {
                 let point = lane.map(|l| self.journal.point(l));
                 self.journal.when_durable(point, Then::KillStranger(task));
             }
-            Verdict::NewerThanStored => {
+            Verdict::NewerThanStored if adoptable => {
+                if self.adopts() {
+                    self.adopt_task(&task);
+                } else {
+                    self.freeze(format!(
+                        "task {task} is newer than what storage knows of its instance"
+                    ));
+                }
+            }
+            // Where storage was resumed once, an operator has seen that tasks of a generation that storage
+            // does not have are left alone.
+            Verdict::NewerThanStored if !was_resumed => {
                 self.freeze(format!(
-                    "task {task} is newer than any run of its instance in storage"
+                    "task {task} is of a generation that storage does not know"
                 ));
             }
+            Verdict::NewerThanStored if !stranger.alarmed => {
+                stranger.alarmed = true;
+                self.out.push(Effect::Alarm(Alarm::Quarantined(task)));
+            }
+            Verdict::NewerThanStored => {}
             Verdict::Quarantine if complete && !stranger.alarmed => {
                 stranger.alarmed = true;
                 self.out.push(Effect::Alarm(Alarm::Quarantined(task)));
@@ -152,6 +170,51 @@ impl Shard {
                 self.strangers.tasks.remove(&task);
             }
         }
+    }
+
+    /// Whether a task can become the latest run of its instance: the instance is here, at the task's
+    /// generation.
+    fn is_adoptable(&self, task: &TaskId) -> bool {
+        let InstanceId { job, group, number } = &task.instance;
+        let group = self.picture.group(*job, group);
+        let range = group.and_then(|g| g.range_of(*number));
+        range.is_some_and(|r| r.generation == task.generation)
+    }
+
+    /// Takes a task over as the latest run of its instance, after an operator has resumed a storage that was
+    /// behind. Which version it was made from is not known: it counts as of the stored one. Mesos is asked
+    /// about it, and what it says is applied as usual.
+    fn adopt_task(&mut self, task: &TaskId) {
+        let InstanceId { job, group, number } = &task.instance;
+        let found = self.picture.number_of(*job, group);
+        let wish = found.and_then(|n| self.picture.groups.get(&n)?.wish.clone());
+        let stranger = self.strangers.tasks.get(task);
+        let (Some(group), Some(wish), Some(stranger)) = (found, wish, stranger) else {
+            return;
+        };
+        let Some(host) = stranger.host.clone() else {
+            return;
+        };
+        let sidecars = stranger.members.iter().filter_map(|m| m.sidecar.clone());
+        let listed = Listed {
+            hostname: Arc::from(
+                self.hosts
+                    .host(&host)
+                    .map_or(host.as_str().into(), |h| h.hostname),
+            ),
+            host,
+            spec_version: wish.spec_version,
+            restarts: wish.goal.restarts,
+            head_version: wish.head_version,
+            sidecars: sidecars.collect(),
+        };
+        let (at, now) = ((group, *number), self.now);
+        self.strangers.tasks.remove(task);
+        self.edit(at, |r| adopt(r, task, listed, now));
+        let run = (at, task.generation, task.run);
+        self.account_all(at);
+        self.reconcile_soon(run);
+        self.picture.agenda.insert(at);
     }
 
     fn known(&self, task: &TaskId) -> Known<'_> {
@@ -172,7 +235,10 @@ impl Shard {
         let marks = here
             .and_then(|r| r.releasing.as_ref())
             .or(group.and_then(|g| g.mark_of(n)));
+        let range_here = group.and_then(|g| g.range_of(n));
         Known {
+            held: range_here.map(|r| r.generation),
+            assigned: holder.map(|r| r.generation),
             record: group.and_then(|g| g.record(n)),
             desired: wished.or_else(|| inquiry.and_then(|i| i.head).flatten()),
             released: group.is_some_and(|g| g.is_released(n, task.generation)),

@@ -220,7 +220,7 @@ impl Shard {
             .filter(|(n, r)| r.may_have_task() && superseded(n, r))
             .map(|(n, _)| n)
             .collect();
-        if !self.frozen {
+        if !self.is_frozen() {
             stopped
                 .into_iter()
                 .for_each(|n| self.stop((number, n), ReasonCode::Moved.into()));

@@ -8,7 +8,9 @@ use crate::group::{Group, ranges_at};
 use crate::purpose::Purpose;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::instance::Counts;
-use echelon_core_model::store::{OpFailure, OpId, OpResult, RowSubject, TroubleKind, UnreadRow, Write};
+use echelon_core_model::store::{
+    OpFailure, OpId, OpResult, RowSubject, TroubleKind, UnreadRow, Write, rows_told,
+};
 use echelon_core_model::{Generation, RangeSet, Reason, ReasonCode, RunState, Timestamp, Version};
 
 /// Rows that are remembered as told. Of more than these some are told again with each read.
@@ -43,7 +45,7 @@ impl Shard {
             ),
             _ => return result,
         };
-        let first = rows.first().map(ToString::to_string).unwrap_or_default();
+        let why = rows_told(rows);
         for row in rows {
             let told = &mut self.recovery.told_rows;
             if told.len() < TOLD_ROWS && told.insert((row.table, row.key.clone())) {
@@ -53,7 +55,7 @@ impl Shard {
         if enough {
             return result;
         }
-        OpResult::Failed(OpFailure::not_done(TroubleKind::Schema, first))
+        OpResult::Failed(OpFailure::not_done(TroubleKind::Schema, why))
     }
 
     /// Takes in what of a bucket cannot be understood: it is written back as it is before the bucket is sealed.

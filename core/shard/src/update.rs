@@ -45,6 +45,11 @@ impl Shard {
 
     /// An update about a run that is in its instance's record.
     fn on_known(&mut self, run: RunAt, sidecar: Option<SidecarName>, status: &TaskStatus) {
+        if is_duplicate(status) {
+            self.on_duplicate(run, status);
+            return;
+        }
+        self.follow_host(run, status);
         self.reconciled(run, sidecar.as_ref());
         let news = News {
             of: sidecar.map_or(Whom::Main, Whom::Sidecar),
@@ -52,6 +57,41 @@ impl Shard {
         };
         self.take_in_news(run, &news);
         self.acknowledge(status, Some(run));
+    }
+
+    /// The cluster refuses a launch because it has a task of this id. No id is launched twice, so that task
+    /// was launched by a leader of which storage knows nothing any more. It lives: the cluster is asked
+    /// where.
+    fn on_duplicate(&mut self, run: RunAt, status: &TaskStatus) {
+        self.freeze(format!(
+            "Mesos has had task {} since before storage knows of it",
+            status.task
+        ));
+        self.reconcile_soon(run);
+    }
+
+    /// An intent whose task runs elsewhere than it was to be launched: an earlier leader, of which storage
+    /// knows nothing, launched it.
+    fn follow_host(&mut self, run: RunAt, status: &TaskStatus) {
+        let Some(host) = status.host.clone().filter(|_| is_alive(status)) else {
+            return;
+        };
+        let known = self.picture.run(run);
+        if known.is_none_or(|r| r.state != RunState::Launching || r.host == host) {
+            return;
+        }
+        let hostname = self.hosts.host(&host).map_or(host.to_string(), |h| h.hostname);
+        self.edit(run.0, |record| {
+            let found = record
+                .run
+                .as_mut()
+                .filter(|r| (r.generation, r.number) == (run.1, run.2));
+            if let Some(found) = found {
+                found.host = host;
+                found.hostname = hostname.into();
+            }
+        });
+        self.account(run);
     }
 
     /// Applies what is known of a run to its instance's record, with all that follows.
@@ -188,11 +228,10 @@ fn news(status: &TaskStatus) -> News {
         TaskState::Killed => Told::Killed,
         TaskState::Error => Told::Invalid,
         TaskState::Dropped => Told::Dropped,
-        TaskState::Gone => Told::Gone,
+        // An operator's word is taken for the end, and recorded as such.
+        TaskState::Gone | TaskState::GoneByOperator => Told::Gone,
         // None of these is proof of death (R102, R104, R109).
-        TaskState::Lost | TaskState::Unreachable | TaskState::GoneByOperator | TaskState::Unknown => {
-            Told::Silent
-        }
+        TaskState::Lost | TaskState::Unreachable | TaskState::Unknown => Told::Silent,
     };
     News {
         of: Whom::Main,
@@ -202,6 +241,13 @@ fn news(status: &TaskStatus) -> News {
         healthy: status.healthy,
         ready: status.ready,
     }
+}
+
+/// Whether the master refused a launch because it has a task of its id already. Agents keep what they tell,
+/// and with it what a task's own executor says: that proves nothing.
+fn is_duplicate(status: &TaskStatus) -> bool {
+    let by_master = status.uuid.is_none() && status.reason == "TASK_INVALID";
+    by_master && status.state == TaskState::Error && status.message.starts_with("Task has duplicate ID")
 }
 
 /// Whether the cluster says that the task is there.

@@ -18,9 +18,14 @@ pub(crate) struct Hindrance {
 impl Shard {
     /// What keeps the whole shard from starting anything at the moment.
     pub(crate) fn hindrance(&self) -> Hindrance {
-        let code = if self.frozen {
-            Some(ReasonCode::StorageRolledBack)
-        } else if self.suspended {
+        if let Some(why) = &self.frozen {
+            return Hindrance {
+                everything: Some(Reason::new(ReasonCode::StorageRolledBack).at(why)),
+                volumes: None,
+                kills_off: self.withheld_since(),
+            };
+        }
+        let code = if self.suspended {
             Some(ReasonCode::StorageUnavailable)
         } else if !self.contact.subscribed {
             Some(ReasonCode::MesosUnavailable)
@@ -59,6 +64,7 @@ impl Group {
             .partition(|n| self.crash_looping.contains(n));
         let (looping, backing_off) = (count(looping.len()), count(backing_off.len()));
         let withheld = count(self.withheld.iter().filter(here).count());
+        let crowded = count(self.crowded.iter().filter(here).count());
         let startable = self.startable.get(&generation).map_or(0, RangeSet::count);
         let openings = self.openings(generation, now);
         let held = self.held().remove(&generation).unwrap_or_default();
@@ -71,6 +77,7 @@ impl Group {
             (ungranted, startable - openings),
             (Reason::new(ReasonCode::Moved), untaken),
             (Reason::new(ReasonCode::MassLoss), withheld),
+            (Reason::new(ReasonCode::TooManyOlderRuns), crowded),
         ];
         let mut hungry = ready + openings;
         if self.spec.is_none() {

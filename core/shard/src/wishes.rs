@@ -1,4 +1,4 @@
-//! What is wanted of volumes, as the shard's own row keeps it: taken in from operators, once each, bounded in size, and forgotten when it is
+//! What is wanted of volumes, one row each: taken in from operators, once each, bounded in size, and forgotten when it is
 //! done. A wish that finds no room in the row is not lost: operators' are said again, and instances that leave a volume behind come back
 //! when there is room.
 
@@ -8,7 +8,7 @@ use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{InstanceId, Timestamp, VolumeId};
 use std::collections::BTreeMap;
 
-/// Most bytes of all wishes, about: storage takes rows of 512 KiB, and this one holds more than wishes.
+/// Most bytes of all wishes, about: a new leader reads all of them.
 const MOST: usize = 128 * 1024;
 
 impl Shard {

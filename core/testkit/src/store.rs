@@ -37,6 +37,9 @@ impl ModelStore {
                 self.spoiled.result(&query, self.read(&query), unread)
             }
             Op::Decide(decision) => {
+                if let Some(refusal) = decided::refused(&decision) {
+                    return OpResult::Failed(OpFailure::Refused(refusal));
+                }
                 self.writes += 1;
                 OpResult::Decided(self.decided.decide(decision))
             }
@@ -225,6 +228,7 @@ mod tests {
                     epoch: Epoch(1),
                     holder: holder.to_owned(),
                     proof: 1,
+                    resumed: Epoch(0),
                 },
                 expected: Epoch(0),
             })

@@ -1,13 +1,13 @@
 //! Starts the parts of a federation in one process, in the order of who needs whom.
 
-use super::config::{Cluster, Config, Tasks};
+use super::config::{Cluster, Config};
 use super::folder::Folder;
+use super::masters::{Masters, Simulated};
 use crate::process::{BUILD, Process, metrics_of, observed, tell_doubts, unique_name};
-use crate::roles::{mesos_sim, shard};
+use crate::roles::shard;
 use anyhow::{Context, Result, bail};
 use echelon_io_membership::in_process::Hub;
 use echelon_io_membership::{Membership, Timeouts};
-use echelon_io_mesos_sim as sim;
 use echelon_io_process::config::Common;
 use echelon_io_process::http::Admin;
 use echelon_io_process::shutdown::End;
@@ -24,9 +24,6 @@ use std::time::Duration;
 /// Reading a large storage takes its time; an empty one takes a tenth of a second.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// Nobody listens to a simulated master any more when it ends.
-const MASTERS_GRACE: Duration = Duration::from_secs(2);
-
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A federation that serves, until its shutdown begins.
@@ -34,11 +31,9 @@ pub struct Running {
     address: SocketAddr,
     writes: Arc<AtomicU64>,
     shutdown: Shutdown,
-    /// The end of the simulated masters: after everybody who listens to them.
-    masters_end: Shutdown,
-    /// The simulated masters; they hold their work folders.
-    masters: Vec<sim::Running>,
-    folder: Folder,
+    /// They end after everything that listens to them.
+    masters: Masters,
+    folder: Arc<Folder>,
     metrics: Vec<Metrics>,
 }
 
@@ -58,18 +53,18 @@ impl Running {
     /// Where the simulated clusters' masters listen, in the order of the configuration.
     #[must_use]
     pub fn masters(&self) -> Vec<SocketAddr> {
-        self.masters.iter().map(|master| master.address).collect()
+        self.masters.addresses()
     }
 
     /// Breaks every subscription to a simulated master, as a network would.
     pub fn cut_streams(&self) {
-        self.masters.iter().for_each(sim::Running::cut_streams);
+        self.masters.cut_streams();
     }
 
     /// How many tasks the simulated masters track: those that live, and those whose end is not acknowledged.
     #[must_use]
     pub fn n_tracked(&self) -> usize {
-        self.masters.iter().map(sim::Running::n_tracked).sum()
+        self.masters.n_tracked()
     }
 
     /// All metrics of all parts, as Prometheus reads them.
@@ -93,8 +88,7 @@ impl Running {
     /// Waits for the end of the shutdown, and ends the simulated masters after it.
     pub async fn ended(self) -> End {
         let end = self.shutdown.finished().await;
-        self.masters_end.begin();
-        self.masters_end.finished().await;
+        self.masters.end().await;
         end
     }
 }
@@ -120,7 +114,7 @@ pub async fn start(config: Config, shutdown: Shutdown) -> Result<Running> {
 /// # Errors
 /// As [`start`].
 pub async fn start_in(config: Config, process: Process) -> Result<Running> {
-    let folder = Folder::take(&config.data_dir)?;
+    let folder = Arc::new(Folder::take(&config.data_dir)?);
     let url = config.storage.unwrap_or_else(|| folder.storage());
     let opened = echelon_io_storage::open_checked(&url)
         .await
@@ -134,20 +128,26 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         metrics: Vec::new(),
         process,
     };
-    let masters_end = Shutdown::new(MASTERS_GRACE);
-    let (mut masters, mut clusters, mut before) = (Vec::new(), Vec::new(), 0);
-    for cluster in &config.clusters {
-        let address = match cluster {
-            Cluster::Real { masters, .. } => masters.clone(),
+    let mut masters = Masters::new(folder.clone(), shared.process.readiness.clone());
+    let (mut clusters, mut before) = (Vec::new(), 0);
+    for cluster in config.clusters {
+        clusters.push(match cluster {
+            Cluster::Real { name, masters } => (name, masters),
             Cluster::Simulated { name, hosts, tasks } => {
-                let master = simulate(&folder, (name, (before, *hosts), *tasks), &masters_end).await?;
+                let simulated = Simulated {
+                    name: name.clone(),
+                    before,
+                    hosts,
+                    tasks,
+                };
                 before += hosts;
-                let address = master.address.to_string();
-                masters.push(master);
-                address
+                (name, masters.serve(simulated).await?.to_string())
             }
-        };
-        clusters.push((cluster.name().to_owned(), address));
+        });
+    }
+    if let Some(why) = forgotten(&url, masters.n_tracked()) {
+        masters.end().await;
+        bail!(why);
     }
     for (name, masters) in clusters {
         shared.serve_shard(name, &masters, config.logs).await?;
@@ -165,45 +165,28 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         address,
         writes,
         shutdown: shared.process.shutdown,
-        masters_end,
         masters,
         folder,
         metrics: shared.metrics,
     })
 }
 
+/// Why a storage is not used that knows nothing while the simulated masters know tasks.
+fn forgotten(url: &str, n_tracked: usize) -> Option<String> {
+    (n_tracked > 0 && echelon_io_storage::is_new(url)).then(|| {
+        format!(
+            "the storage {url} is new, and the simulated clusters of this folder run {n_tracked} tasks that it does not know: \
+             the file that knew them is missing. Put it and its card back, or run `echelon storage accept --storage {url}` to \
+             begin with an empty one; no job controls these tasks then"
+        )
+    })
+}
+
 fn counted(store: Arc<dyn Store>, writes: Arc<AtomicU64>) -> Arc<dyn Store> {
-    let count = move |seen: Observation| {
+    let count = move |seen: Observation<'_>| {
         writes.fetch_add(u64::try_from(seen.writes).unwrap_or_default(), Ordering::Relaxed);
     };
     Arc::new(Observed::new(store, count))
-}
-
-/// Serves a simulated cluster, at its last address if that is free.
-async fn simulate(
-    folder: &Folder,
-    (name, hosts, tasks): (&str, (usize, usize), Tasks),
-    shutdown: &Shutdown,
-) -> Result<sim::Running> {
-    let mode = match tasks {
-        Tasks::Processes => mesos_sim::exec(folder.mesos(name), None)?,
-        Tasks::Virtual => mesos_sim::virtual_tasks(),
-    };
-    let free = mesos_sim::cluster(name.to_owned(), hosts, mode);
-    if let Some(listen) = folder.last_address(name) {
-        let again = sim::Config {
-            listen,
-            ..free.clone()
-        };
-        match sim::serve(again, shutdown).await {
-            Err(sim::ServeError::Listen { .. }) => {}
-            served => return served.with_context(|| format!("serve the simulated cluster {name}")),
-        }
-    }
-    let served = sim::serve(free, shutdown).await;
-    let running = served.with_context(|| format!("serve the simulated cluster {name}"))?;
-    folder.keep_address(name, running.address)?;
-    Ok(running)
 }
 
 impl Shared {
@@ -217,7 +200,7 @@ impl Shared {
             .process
             .watch(needs, self.membership.clone(), self.store.clone());
         let parts = resource_manager::Parts {
-            store: observed(self.store.clone(), &metrics)?,
+            store: observed(self.store.clone(), &metrics, &self.process.readiness)?,
             membership: self.membership.clone(),
             clock: self.process.clock.clone(),
             metrics,
@@ -242,7 +225,7 @@ impl Shared {
             .process
             .watch(needs, self.membership.clone(), self.store.clone());
         let parts = echelon_shard::Parts {
-            store: observed(self.store.clone(), &metrics)?,
+            store: observed(self.store.clone(), &metrics, &self.process.readiness)?,
             membership: self.membership.clone(),
             clock: self.process.clock.clone(),
             metrics: metrics.clone(),
@@ -272,7 +255,7 @@ impl Shared {
         let mut config = echelon_gateway::Config::loopback(listen.port(), BUILD);
         config.listen = listen;
         let metrics = metrics_of(&[("role", "gateway")])?;
-        let store = observed(self.store.clone(), &metrics)?;
+        let store = observed(self.store.clone(), &metrics, &self.process.readiness)?;
         let mut admin = Admin {
             metrics: self.metrics.clone(),
             readiness: self.process.readiness.clone(),

@@ -92,6 +92,7 @@ fn hello(epoch: u64) -> DirectRequest {
         epoch,
         holder: "liar".to_owned(),
         proof: 5,
+        resumed: 0,
     };
     sent(epoch, Order::Hello(taken))
 }

@@ -5,6 +5,7 @@ use crate::context::Gateway;
 use crate::error::violations;
 use echelon_core_gateway::drains::{Leave, drain_host, undrain_host};
 use echelon_core_gateway::error::ApiError;
+use echelon_core_gateway::host_forget::forget_host;
 use echelon_core_gateway::host_sets::{HostSet, drain_hosts, undrain_hosts};
 use echelon_core_gateway::hosts::{HostView, get_host, list_hosts};
 use echelon_core_gateway::resource;
@@ -12,6 +13,7 @@ use echelon_core_model::Span;
 use echelon_proto::convert::Problems;
 use echelon_proto::convert::host::host;
 use echelon_proto::convert::quantity::read_duration;
+use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
 use v1::host_service_server::HostService;
@@ -138,6 +140,22 @@ impl HostService for Gateway {
             let found = undrain_host(&self.facts, cluster, wanted).await?;
             Ok(v1::UndrainHostResponse {
                 host: Some(show(&found)),
+            })
+        })
+        .await
+    }
+
+    async fn forget_host(
+        &self,
+        request: Request<v1::ForgetHostRequest>,
+    ) -> Result<Response<v1::ForgetHostResponse>, Status> {
+        self.call("HostService/ForgetHost", async {
+            let name = request.into_inner().name;
+            let (cluster, wanted) = resource::host(&name, "name")?;
+            let found = forget_host(&self.facts, cluster, wanted).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::ForgetHostResponse {
+                host: found.as_ref().map(show),
             })
         })
         .await

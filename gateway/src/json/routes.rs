@@ -122,7 +122,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 57] = [
+pub(super) static ROUTES: [Route; 58] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -251,6 +251,7 @@ pub(super) static ROUTES: [Route; 57] = [
     post("clusters/*", "/hosts:undrain", "HostService/UndrainHosts").within(),
     post("clusters/*/hosts/*", ":drain", "HostService/DrainHost").showing("host"),
     post("clusters/*/hosts/*", ":undrain", "HostService/UndrainHost").showing("host"),
+    post("clusters/*/hosts/*", ":forget", "HostService/ForgetHost"),
     get(
         "clusters/*",
         "/hostPools",

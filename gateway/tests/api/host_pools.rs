@@ -50,6 +50,7 @@ async fn start() -> World {
         mesos: "http://127.0.0.1:1".into(),
         labels: BTreeMap::new(),
         accepted_loss: 0,
+        forgotten: Default::default(),
         volumes: BTreeMap::new(),
         drains: Drains::default(),
         host_pools: HostPoolWishes::default(),
@@ -127,7 +128,7 @@ async fn a_host_pool_in_use_and_one_that_is_not_there_are_told() {
         host_pools: [("h1.example".to_owned(), HostPoolName::new("gpu"))].into(),
         ..ShardRow::default()
     };
-    writes(&world, 2, vec![Write::Shard(row)]).await;
+    writes(&world, 2, row.writes()).await;
     let all = world.get(POOLS).await.json();
     assert_eq!(
         (&all["hostPools"][1]["hosts"], &all["hostPools"][1]["tasks"]),

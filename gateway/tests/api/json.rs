@@ -316,6 +316,7 @@ async fn a_mass_loss_is_shown_and_accepted() {
         mesos: "http://127.0.0.1:1".into(),
         labels: BTreeMap::new(),
         accepted_loss: 0,
+        forgotten: Default::default(),
         volumes: std::collections::BTreeMap::new(),
         drains: echelon_core_model::drain::Drains::default(),
         host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),

@@ -91,6 +91,7 @@ async fn place(world: &World, job: JobId, address: String) {
         mesos: "http://127.0.0.1:1".into(),
         labels: BTreeMap::new(),
         accepted_loss: 0,
+        forgotten: Default::default(),
         volumes: BTreeMap::new(),
         drains: Drains::default(),
         host_pools: HostPoolWishes::default(),

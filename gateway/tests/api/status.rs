@@ -6,6 +6,7 @@ use crate::limits::Hanging;
 use crate::world::{HELLO, MEMBER, World};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Wish};
 use echelon_core_model::drain::Drains;
+use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::role_state::{RoleAlarm, RoleStanding, RoleState, ServerContact};
@@ -115,6 +116,7 @@ async fn add_east(storage: &dyn Store) {
         volumes: BTreeMap::new(),
         drains: Drains::default(),
         host_pools: HostPoolWishes::default(),
+        forgotten: ForgottenHosts::default(),
     };
     let decision = Decision::PutCluster {
         cluster,

@@ -12,6 +12,9 @@ use tokio_util::task::TaskTracker;
 /// Exit status after a second signal, as a shell tells an interrupted program (128 + SIGINT).
 pub const INTERRUPTED: i32 = 130;
 
+/// SIGXFSZ.
+const FILE_SIZE: i32 = 25;
+
 /// One process's end; clones share it.
 #[derive(Debug, Clone)]
 pub struct Shutdown {
@@ -75,6 +78,8 @@ impl Shutdown {
     pub fn on_signals(&self) -> Result<(), SignalError> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(SignalError)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(SignalError)?;
+        // A file that may not grow any more is an error of the write then, and not the end of the process.
+        drop(signal(SignalKind::from_raw(FILE_SIZE)).map_err(SignalError)?);
         let next = async move || {
             tokio::select! {
                 _ = interrupt.recv() => "SIGINT",

@@ -1,5 +1,6 @@
 //! What can go wrong with a storage, told apart by what the caller may conclude.
 
+use crate::FileProblem;
 use crate::layout::Table;
 use echelon_core_model::Epoch;
 use echelon_core_model::store::{
@@ -7,6 +8,7 @@ use echelon_core_model::store::{
 };
 use echelon_proto::convert::{FieldError, FieldProblem};
 use std::error::Error;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Why an operation has no answer.
@@ -40,6 +42,14 @@ pub enum StoreError {
         url: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// The storage's file is not used as it is. An operator has to act first.
+    #[error("the storage file {} {problem}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        problem: FileProblem,
     },
     /// The storage did not answer, or could not do it.
     #[error("storage: {what} failed")]
@@ -149,7 +159,9 @@ impl StoreError {
                 ..
             } => OpFailure::Unknown(Trouble { kind, text }),
             Self::Unavailable { kind, .. } => OpFailure::not_done(kind, text),
-            Self::Unread(_) | Self::Level { .. } => OpFailure::not_done(TroubleKind::Schema, text),
+            Self::Unread(_) | Self::Level { .. } | Self::File { .. } => {
+                OpFailure::not_done(TroubleKind::Schema, text)
+            }
             Self::Url { .. } => OpFailure::not_done(TroubleKind::CutOff, text),
         }
     }
@@ -176,7 +188,9 @@ fn is_full(error: &(dyn Error + 'static)) -> bool {
         let full = |e: &std::io::Error| {
             matches!(
                 e.kind(),
-                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+                std::io::ErrorKind::StorageFull
+                    | std::io::ErrorKind::QuotaExceeded
+                    | std::io::ErrorKind::FileTooLarge
             )
         };
         if io.is_some_and(full) {
@@ -198,16 +212,17 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_apart() {
-        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let kind = |error: StoreError| match error.into_failure() {
             OpFailure::NotDone(trouble) | OpFailure::Unknown(trouble) => trouble.kind,
             OpFailure::Refused(refusal) => panic!("{refusal}"),
         };
-        assert_eq!(kind(StoreError::undone("x", full())), TroubleKind::Full);
-        assert_eq!(
-            kind(StoreError::unknown("x", redb::Error::Io(full()))),
-            TroubleKind::Full
-        );
+        for full in [StorageFull, QuotaExceeded, FileTooLarge] {
+            let error = StoreError::undone("x", std::io::Error::from(full));
+            assert_eq!(kind(error), TroubleKind::Full);
+            let error = StoreError::unknown("x", redb::Error::Io(full.into()));
+            assert_eq!(kind(error), TroubleKind::Full);
+        }
         assert_eq!(kind(StoreError::unknown("x", "late")), TroubleKind::NoAnswer);
     }
 }

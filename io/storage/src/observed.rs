@@ -32,8 +32,8 @@ impl Outcome {
 }
 
 /// One operation that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Observation {
+#[derive(Debug, Clone, Copy)]
+pub struct Observation<'a> {
     /// Its kind: `read_head`, `put_spec`, `commit`.
     pub operation: &'static str,
     /// What became of it.
@@ -42,16 +42,18 @@ pub struct Observation {
     pub writes: usize,
     /// How long it took.
     pub took: Duration,
+    /// Why it has no result.
+    pub error: Option<&'a StoreError>,
 }
 
 /// Who is told.
 pub trait Observer: Send + Sync {
     /// An operation has ended. Called on the caller's task: it must be quick.
-    fn observed(&self, observation: Observation);
+    fn observed(&self, observation: Observation<'_>);
 }
 
-impl<F: Fn(Observation) + Send + Sync> Observer for F {
-    fn observed(&self, observation: Observation) {
+impl<F: Fn(Observation<'_>) + Send + Sync> Observer for F {
+    fn observed(&self, observation: Observation<'_>) {
         self(observation);
     }
 }
@@ -66,15 +68,6 @@ impl<S: Store, O: Observer> Observed<S, O> {
     /// Observes a store.
     pub const fn new(store: S, observer: O) -> Self {
         Self { store, observer }
-    }
-
-    fn tell(&self, operation: &'static str, (outcome, writes): (Outcome, usize), began: Instant) {
-        self.observer.observed(Observation {
-            operation,
-            outcome,
-            writes,
-            took: began.elapsed(),
-        });
     }
 }
 
@@ -135,7 +128,13 @@ impl<S: Store, O: Observer> Store for Observed<S, O> {
     async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         let (kind, began) = (read_kind(&query), Instant::now());
         let result = self.store.read(query, consistency).await;
-        self.tell(kind, (outcome(&result), 0), began);
+        self.observer.observed(Observation {
+            operation: kind,
+            outcome: outcome(&result),
+            writes: 0,
+            took: began.elapsed(),
+            error: result.as_ref().err(),
+        });
         result
     }
 
@@ -150,14 +149,26 @@ impl<S: Store, O: Observer> Store for Observed<S, O> {
             Ok(Decided::Conflict(_)) => Outcome::Conflict,
             other => outcome(other),
         };
-        self.tell(kind, (outcome, writes), began);
+        self.observer.observed(Observation {
+            operation: kind,
+            outcome,
+            writes,
+            took: began.elapsed(),
+            error: result.as_ref().err(),
+        });
         result
     }
 
     async fn commit(&self, batch: Batch) -> Result<(), StoreError> {
         let (writes, began) = (batch.writes.len(), Instant::now());
         let result = self.store.commit(batch).await;
-        self.tell("commit", (outcome(&result), writes), began);
+        self.observer.observed(Observation {
+            operation: "commit",
+            outcome: outcome(&result),
+            writes,
+            took: began.elapsed(),
+            error: result.as_ref().err(),
+        });
         result
     }
 
@@ -215,7 +226,7 @@ mod tests {
     async fn each_operation_is_told_with_its_outcome() {
         let told = Mutex::new(Vec::new());
         let faulty = FaultyStore::new(MemoryStore::new());
-        let observer = |o: Observation| told.lock().unwrap().push((o.operation, o.outcome, o.writes));
+        let observer = |o: Observation<'_>| told.lock().unwrap().push((o.operation, o.outcome, o.writes));
         let store = Observed::new(std::sync::Arc::clone(&faulty), observer);
         let put = |version| Decision::PutHead {
             head: facts::head(facts::job(1), version),

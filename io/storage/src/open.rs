@@ -1,7 +1,7 @@
 //! A storage by its URL.
 
 use crate::{CassandraStore, FileStore, MemoryStore, Store, StoreError};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Opens `memory:`, `file:PATH` or `cassandra://HOST[:PORT],.../KEYSPACE?replication=N`, of whatever level. The first two are
@@ -17,12 +17,8 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     if url == "memory:" {
         return Ok(Arc::new(MemoryStore::new()));
     }
-    if let Some(path) = url.strip_prefix("file:") {
-        if path.is_empty() || path.starts_with("//") {
-            return Err(wrong("has no path after `file:`"));
-        }
-        let path = path.to_owned();
-        let opening = tokio::task::spawn_blocking(move || FileStore::open(Path::new(&path)));
+    if let Some(path) = path_of(url)? {
+        let opening = tokio::task::spawn_blocking(move || FileStore::open(&path));
         let opened = opening
             .await
             .map_err(|e| StoreError::undone("opening the file", e))?;
@@ -32,6 +28,45 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
         return Ok(Arc::new(CassandraStore::connect(url).await?));
     }
     Err(wrong("has a scheme that is not known"))
+}
+
+/// Opens the file of a `file:PATH` whatever its card says, and makes its card belong to it: an operator says that it is the
+/// storage to go on with.
+///
+/// # Errors
+/// The URL names no file, or the file cannot be opened or is damaged.
+pub async fn accept(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    let Some(path) = path_of(url)? else {
+        return Err(StoreError::Url {
+            url: url.to_owned(),
+            problem: "has no card; only a file has one".to_owned(),
+        });
+    };
+    let opening = tokio::task::spawn_blocking(move || FileStore::accept(&path));
+    let opened = opening
+        .await
+        .map_err(|e| StoreError::undone("opening the file", e))?;
+    Ok(Arc::new(opened?))
+}
+
+/// Whether a URL names a file that was never written to since it was made.
+#[must_use]
+pub fn is_new(url: &str) -> bool {
+    matches!(path_of(url), Ok(Some(path)) if FileStore::is_new(&path))
+}
+
+/// The path of a `file:PATH`; `None` of another URL.
+fn path_of(url: &str) -> Result<Option<PathBuf>, StoreError> {
+    let Some(path) = url.strip_prefix("file:") else {
+        return Ok(None);
+    };
+    if path.is_empty() || path.starts_with("//") {
+        return Err(StoreError::Url {
+            url: url.to_owned(),
+            problem: "has no path after `file:`".to_owned(),
+        });
+    }
+    Ok(Some(PathBuf::from(path)))
 }
 
 #[cfg(test)]

@@ -90,6 +90,10 @@ mod only_a_file {
         folder.join("echelon.redb")
     }
 
+    fn card(file: &Path) -> PathBuf {
+        PathBuf::from(format!("{}.card", file.display()))
+    }
+
     #[tokio::test]
     async fn a_file_opened_again_has_everything() {
         let folder = tempfile::tempdir().unwrap();
@@ -112,6 +116,7 @@ mod only_a_file {
             write(&store, n).await;
             let left = folder.path().join(format!("left-{n}.redb"));
             std::fs::copy(file(folder.path()), &left).unwrap();
+            std::fs::copy(card(&file(folder.path())), card(&left)).unwrap();
             let reopened = FileStore::open(&left).unwrap();
             for earlier in 0..=n {
                 assert_there(&reopened, earlier).await;
@@ -241,5 +246,236 @@ mod only_a_file {
         }
         outcomes.sort_unstable();
         assert_eq!(outcomes, ["changed", "named"]);
+    }
+
+    #[track_caller]
+    fn refusal(file: &Path) -> String {
+        match FileStore::open(file) {
+            Ok(_) => panic!("{} was opened", file.display()),
+            Err(error) => {
+                assert!(!error.is_retryable(), "{}", error.chain());
+                error.chain()
+            }
+        }
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        std::fs::copy(from, to).unwrap();
+        std::fs::copy(card(from), card(to)).unwrap();
+    }
+
+    /// Whatever is done to a file, it is either refused with its name and what to do, or everything is still there.
+    #[tokio::test]
+    async fn a_damaged_file_is_refused_or_whole() {
+        const N: u64 = 20;
+        let folder = tempfile::tempdir().unwrap();
+        let whole = file(folder.path());
+        let store = FileStore::open(&whole).unwrap();
+        for n in 0..N {
+            write(&store, n).await;
+        }
+        let killed = folder.path().join("killed.redb");
+        copy(&whole, &killed);
+        drop(store);
+        let damages = damages(std::fs::metadata(&whole).unwrap().len());
+        let damaged = folder.path().join("damaged.redb");
+        let mut n_refused = 0;
+        for from in [&whole, &killed] {
+            for damage in &damages {
+                copy(from, &damaged);
+                let mut bytes = std::fs::read(&damaged).unwrap();
+                let changes = damage.apply(&mut bytes);
+                std::fs::write(&damaged, &bytes).unwrap();
+                match FileStore::open(&damaged) {
+                    Ok(store) => {
+                        for n in 0..N {
+                            assert_there(&store, n).await;
+                        }
+                        write(&store, N).await;
+                        assert!(!matches!(damage, Damage::Cut(_)), "{damage:?} was opened");
+                    }
+                    Err(error) => {
+                        let text = error.chain();
+                        assert!(text.contains("damaged.redb"), "{damage:?}: {text}");
+                        assert!(
+                            text.contains("put the") && text.contains("`echelon storage accept`"),
+                            "{damage:?}: {text}"
+                        );
+                        assert!(!error.is_retryable(), "{damage:?}: {text}");
+                        assert!(changes, "{damage:?} changes nothing: {text}");
+                        n_refused += 1;
+                    }
+                }
+            }
+        }
+        // Much of a file is free pages and old copies of pages, where damage does no harm.
+        assert!(
+            n_refused > damages.len() / 2,
+            "{n_refused} of {}",
+            2 * damages.len()
+        );
+    }
+
+    #[derive(Debug)]
+    enum Damage {
+        Cut(usize),
+        Zero(usize),
+        Flip(usize, u8),
+        Swap(usize, usize),
+    }
+
+    const PAGE: usize = 4096;
+
+    fn damages(length: u64) -> Vec<Damage> {
+        let length = usize::try_from(length).unwrap();
+        let pages = length / PAGE;
+        let cuts = [
+            1,
+            2,
+            9,
+            64,
+            200,
+            319,
+            PAGE - 1,
+            PAGE,
+            PAGE + 1,
+            2 * PAGE,
+            length / 2,
+            length - PAGE,
+            length - 1,
+        ];
+        let header = (0..320).map(|at| Damage::Flip(at, 1 << (at % 8)));
+        let body =
+            (1..pages).flat_map(|page| [0, 1, 9, 100, 2000].map(|at| Damage::Flip(page * PAGE + at, 0x40)));
+        let zeros = (0..pages).map(|page| Damage::Zero(page * PAGE));
+        let swaps = (2..pages).map(|page| Damage::Swap(page * PAGE, (page - 1) * PAGE));
+        let cuts = cuts.into_iter().map(Damage::Cut);
+        cuts.chain(header)
+            .chain(body.step_by(7))
+            .chain(zeros.step_by(3))
+            .chain(swaps.step_by(11))
+            .collect()
+    }
+
+    impl Damage {
+        /// Whether anything is another than before.
+        fn apply(&self, bytes: &mut Vec<u8>) -> bool {
+            let before = bytes.clone();
+            match *self {
+                Self::Cut(length) => bytes.truncate(length),
+                Self::Zero(at) => bytes[at..at + PAGE].fill(0),
+                Self::Flip(at, bits) => bytes[at] ^= bits,
+                Self::Swap(one, other) => {
+                    let page = bytes[one..one + PAGE].to_vec();
+                    bytes.copy_within(other..other + PAGE, one);
+                    bytes[other..other + PAGE].copy_from_slice(&page);
+                }
+            }
+            *bytes != before
+        }
+    }
+
+    /// A file that is there but is not the one that was used last is refused, each with a word of its own.
+    #[tokio::test]
+    async fn a_file_that_does_not_belong_to_its_card_is_refused_until_it_is_accepted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (used, older, other) = (
+            file(folder.path()),
+            folder.path().join("older.redb"),
+            folder.path().join("other.redb"),
+        );
+        drop(FileStore::open(&other).unwrap());
+        let store = FileStore::open(&used).unwrap();
+        write(&store, 1).await;
+        copy(&used, &older);
+        write(&store, 2).await;
+        drop(store);
+        let newest = std::fs::read(&used).unwrap();
+        let said = std::fs::read(card(&used)).unwrap();
+        type Change<'a> = Box<dyn Fn() + 'a>;
+        let cases: [(&str, Change<'_>, bool); 6] = [
+            (
+                "is older than its card",
+                Box::new(|| _ = std::fs::copy(&older, &used).unwrap()),
+                true,
+            ),
+            (
+                "is another storage",
+                Box::new(|| _ = std::fs::copy(&other, &used).unwrap()),
+                false,
+            ),
+            (
+                "is missing or empty",
+                Box::new(|| std::fs::remove_file(&used).unwrap()),
+                false,
+            ),
+            (
+                "is missing or empty",
+                Box::new(|| std::fs::write(&used, "").unwrap()),
+                false,
+            ),
+            (
+                "has no card",
+                Box::new(|| std::fs::remove_file(card(&used)).unwrap()),
+                true,
+            ),
+            (
+                "that cannot be read",
+                Box::new(|| std::fs::write(card(&used), "x").unwrap()),
+                true,
+            ),
+        ];
+        for (expected, change, has_first) in cases {
+            std::fs::write(&used, &newest).unwrap();
+            std::fs::write(card(&used), &said).unwrap();
+            change();
+            let before = std::fs::read(&used).ok();
+            let text = refusal(&used);
+            assert!(
+                text.contains(expected) && text.contains("`echelon storage accept`"),
+                "{text}"
+            );
+            assert!(text.contains("echelon.redb"), "{text}");
+            // Nothing becomes better by trying again, and nothing is made.
+            assert_eq!(refusal(&used), text);
+            assert_eq!(
+                std::fs::read(&used).ok().is_some(),
+                before.is_some(),
+                "{expected}"
+            );
+            let store = FileStore::accept(&used).unwrap();
+            assert!(!FileStore::is_new(&used), "{expected}: it was accepted");
+            if has_first {
+                assert_there(&store, 1).await;
+            }
+            write(&store, 3).await;
+            drop(store);
+            assert_there(&FileStore::open(&used).unwrap(), 3).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_new_until_it_is_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(folder.path());
+        assert!(!FileStore::is_new(&path));
+        drop(FileStore::open(&path).unwrap());
+        assert!(FileStore::is_new(&path));
+        // Nothing was acknowledged, so nothing is lost with it.
+        std::fs::remove_file(&path).unwrap();
+        let store = FileStore::open(&path).unwrap();
+        write(&store, 1).await;
+        assert!(!FileStore::is_new(&path));
+    }
+
+    #[tokio::test]
+    async fn a_path_that_cannot_be_a_file_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = file(folder.path());
+        assert!(refusal(folder.path()).contains("is a folder"));
+        assert!(refusal(&inside.join("x/y")).contains("has no folder"));
+        std::fs::write(&inside, "hello".repeat(1000)).unwrap();
+        assert!(refusal(&inside).contains("is no storage file"));
+        assert!(refusal(&inside.join("below")).contains("has no folder"));
     }
 }

@@ -16,6 +16,7 @@ use echelon_core_model::control::Control;
 use echelon_core_model::directive::Grant;
 use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain, Left, Stays};
 use echelon_core_model::failure::Failure;
+use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
@@ -467,6 +468,7 @@ fn run() -> impl Strategy<Value = Run> {
             reason,
             host,
             hostname: name.into(),
+            observed_at: since.since(Timestamp(0)),
             spec_version,
             restarts,
             head_version,
@@ -645,10 +647,21 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
         whole(),
         volume_wishes(),
         drains(),
-        host_pools::host_pool_wishes(),
+        (host_pools::host_pool_wishes(), forgotten_hosts()),
     );
     fields.prop_map(
-        |(id, name, version, wish, mesos, labels, accepted_loss, volumes, drains, host_pools)| Cluster {
+        |(
+            id,
+            name,
+            version,
+            wish,
+            mesos,
+            labels,
+            accepted_loss,
+            volumes,
+            drains,
+            (host_pools, forgotten),
+        )| Cluster {
             id,
             name,
             version,
@@ -659,8 +672,14 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             volumes,
             drains,
             host_pools,
+            forgotten,
         },
     )
+}
+
+pub fn forgotten_hosts() -> impl Strategy<Value = ForgottenHosts> {
+    let hosts = btree_map(text(), span(), 0..3);
+    (whole(), hosts).prop_map(|(version, hosts)| ForgottenHosts { version, hosts })
 }
 
 pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
@@ -766,13 +785,20 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         volume_wishes(),
         drains(),
         btree_set(text().prop_map(HostId::new), 0..3),
-        (pool_parts(), logs::log_gaps(), at()),
+        (
+            pool_parts(),
+            logs::log_gaps(),
+            at(),
+            span(),
+            prop_oneof![Just(Epoch(0)), epoch()],
+        ),
         (host_pools::host_moves(), host_pools::by_host()),
     );
     fields.prop_map(
         |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, rest, pools)| ShardRow {
             framework,
             obeyed,
+            adopted: rest.4,
             last_loss,
             loss,
             volumes,
@@ -783,6 +809,7 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
             drained_agents,
             parts: rest.0,
             log_gaps: rest.1,
+            observed: rest.3,
         },
     )
 }
@@ -794,7 +821,13 @@ pub fn pool_parts() -> impl Strategy<Value = PoolParts> {
 
 pub fn leadership() -> impl Strategy<Value = Leadership> {
     let proof = prop_oneof![Just(1), Just(u64::MAX), 1..u64::MAX];
-    (epoch(), text(), proof).prop_map(|(epoch, holder, proof)| Leadership { epoch, holder, proof })
+    let resumed = prop_oneof![Just(Epoch(0)), epoch()];
+    (epoch(), text(), proof, resumed).prop_map(|(epoch, holder, proof, resumed)| Leadership {
+        epoch,
+        holder,
+        proof,
+        resumed,
+    })
 }
 
 /// A number, or no bound.

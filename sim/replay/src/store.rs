@@ -91,6 +91,7 @@ pub fn cluster(name: &str) -> Cluster {
         mesos: String::new(),
         labels: BTreeMap::new(),
         accepted_loss: 0,
+        forgotten: Default::default(),
         volumes: BTreeMap::new(),
         drains: Drains::default(),
         host_pools: HostPoolWishes::default(),

@@ -115,6 +115,7 @@ impl World {
             mesos: String::new(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
+            forgotten: Default::default(),
             volumes: BTreeMap::new(),
             drains: Drains::default(),
             host_pools: HostPoolWishes::default(),

@@ -42,6 +42,7 @@ fn blips_of_any_length_break_nothing() {
                 shards: 2,
                 managers: 2,
                 faulty: Span::minutes(3),
+                settle: Span::minutes(8),
                 faults: FaultRates {
                     blips: 24,
                     storage: 20,

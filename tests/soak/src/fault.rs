@@ -22,6 +22,12 @@ pub enum Action {
     ClockBehind,
     /// kill -9; it is started again at once with a clock that is an hour ahead. At the end the same with the right clock.
     RestartAhead,
+    /// The files that it writes may not grow any more.
+    FullDisk,
+    /// It is killed and its storage file damaged. A start has to refuse it; when the fault ends the good file is put back.
+    DamagedFile,
+    /// The same with a storage file that is away.
+    MissingFile,
     /// A link passes nothing in either direction.
     Cut,
     /// A link passes requests and loses their answers.
@@ -72,7 +78,7 @@ pub struct Fault {
     pub subject: Subject,
 }
 
-const ACTIONS: [(Action, &str); 9] = [
+const ACTIONS: [(Action, &str); 12] = [
     (Action::Kill, "kill"),
     (Action::Pause, "pause"),
     (Action::Freeze, "freeze"),
@@ -80,6 +86,9 @@ const ACTIONS: [(Action, &str); 9] = [
     (Action::ClockAhead, "clock-ahead"),
     (Action::ClockBehind, "clock-behind"),
     (Action::RestartAhead, "restart-ahead"),
+    (Action::FullDisk, "full-disk"),
+    (Action::DamagedFile, "damaged-file"),
+    (Action::MissingFile, "missing-file"),
     (Action::Cut, "cut"),
     (Action::CutAnswers, "cut-answers"),
 ];
@@ -139,13 +148,27 @@ impl Action {
         matches!(self, Self::ClockAhead | Self::ClockBehind | Self::RestartAhead)
     }
 
+    /// Whether it is done to a storage file.
+    #[must_use]
+    pub const fn is_of_file(self) -> bool {
+        matches!(self, Self::FullDisk | Self::DamagedFile | Self::MissingFile)
+    }
+
     /// Seconds that the clock of the process goes wrong.
     #[must_use]
     pub const fn clock(self) -> i64 {
         match self {
             Self::ClockAhead | Self::RestartAhead => 3600,
             Self::ClockBehind => -3600,
-            Self::Kill | Self::Pause | Self::Freeze | Self::End | Self::Cut | Self::CutAnswers => 0,
+            Self::Kill
+            | Self::Pause
+            | Self::Freeze
+            | Self::End
+            | Self::FullDisk
+            | Self::DamagedFile
+            | Self::MissingFile
+            | Self::Cut
+            | Self::CutAnswers => 0,
         }
     }
 }
@@ -195,6 +218,9 @@ impl Fault {
     }
 
     fn exists(self) -> bool {
+        if self.action.is_of_file() {
+            return self.subject == Subject::Standalone;
+        }
         let is_cut = matches!(self.action, Action::Cut | Action::CutAnswers);
         if self.subject.is_link() {
             return is_cut;
@@ -239,7 +265,8 @@ impl Fault {
         Duration::from_secs(match (self.action, self.subject) {
             (Action::Kill | Action::End, Subject::ZooKeeper | Subject::Cassandra) => 15,
             // as long as what watches over processes takes to start one again
-            (Action::Kill | Action::Pause | Action::End, _) => 5,
+            (Action::Kill | Action::Pause | Action::End | Action::DamagedFile | Action::MissingFile, _) => 5,
+            (Action::FullDisk, _) => 30,
             (Action::ClockAhead | Action::ClockBehind, _) => 10,
             (Action::Cut | Action::CutAnswers | Action::RestartAhead, _) => 20,
             (Action::Freeze, _) => 60,
@@ -301,5 +328,12 @@ mod tests {
             "{text}"
         );
         assert!(Fault::list("kill-shard", Shape::Standalone).is_err());
+        assert!(Fault::list("full-disk-shard", Shape::Federation).is_err());
+        assert_eq!(
+            Fault::list("full-disk-standalone", Shape::Standalone)
+                .unwrap()
+                .len(),
+            1
+        );
     }
 }

@@ -348,7 +348,10 @@ impl World for Federation {
             | Action::End
             | Action::ClockAhead
             | Action::ClockBehind
-            | Action::RestartAhead => {}
+            | Action::RestartAhead
+            | Action::FullDisk
+            | Action::DamagedFile
+            | Action::MissingFile => {}
         }
         for name in &target.names {
             let clock = clock_file(&self.work, name);
@@ -393,6 +396,9 @@ pub(crate) fn disturb(server: &mut Server, action: Action, clock: &Path) -> Resu
         Action::RestartAhead => restart(server),
         Action::ClockAhead | Action::ClockBehind => Ok(()),
         Action::Cut | Action::CutAnswers => bail!("a process is no link"),
+        Action::FullDisk | Action::DamagedFile | Action::MissingFile => {
+            bail!("only the standalone shape has a storage file")
+        }
     }
 }
 
@@ -407,6 +413,9 @@ pub(crate) fn mend(server: &mut Server, action: Action, clock: &Path) -> Result<
         Action::RestartAhead => restart(server),
         Action::ClockAhead | Action::ClockBehind => Ok(()),
         Action::Cut | Action::CutAnswers => bail!("a process is no link"),
+        Action::FullDisk | Action::DamagedFile | Action::MissingFile => {
+            bail!("only the standalone shape has a storage file")
+        }
     }
 }
 

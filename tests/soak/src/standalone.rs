@@ -3,15 +3,20 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use echelon_tests::net::LoopbackNet;
 use echelon_tests::process::{Process, Role};
 use echelon_tests::work::WorkFolder;
 
-use crate::fault::Fault;
+use crate::fault::{Action, Fault};
 use crate::federation::{clock_file, disturb, mend};
 use crate::world::{Target, World};
+
+/// How long a start may take until it has refused its file.
+const REFUSES_WITHIN: Duration = Duration::from_secs(60);
 
 /// The standalone shape.
 pub struct Standalone {
@@ -59,6 +64,48 @@ impl Standalone {
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         self.work.folder(name)
     }
+
+    fn storage(&self) -> PathBuf {
+        self.work.path().join("data/storage")
+    }
+
+    /// Where the good file is while it is away or damaged.
+    fn kept(&self) -> PathBuf {
+        self.work.path().join("data/storage.kept")
+    }
+
+    /// Files that the process writes may have so many bytes.
+    fn limit(&mut self, bytes: &str) -> Result<()> {
+        let pid = self.process.server().pid().context("it does not run")?;
+        let set = Command::new("prlimit")
+            .args(["--pid", &pid.to_string()])
+            .arg(format!("--fsize={bytes}:unlimited"))
+            .status()
+            .context("run prlimit")?;
+        ensure!(set.success(), "prlimit refuses the limit: {set}");
+        Ok(())
+    }
+
+    /// Starts it on the file that is there now. It has to end with exit code 1 and a sentence that has `expected`.
+    fn is_refused(&mut self, expected: &str) -> Result<()> {
+        let server = self.process.server();
+        server.start_again()?;
+        let status = server.wait_for_end(REFUSES_WITHIN)?;
+        let log = server.log_tail();
+        let lines = log.lines().rev();
+        let told = lines.take_while(|line| !line.starts_with("--- start"));
+        let told: Vec<&str> = told.collect();
+        ensure!(status.code() == Some(1), "the start ended with {status}:\n{log}");
+        ensure!(
+            told.iter().any(|line| line.contains(expected)),
+            "the start did not say `{expected}`:\n{log}"
+        );
+        ensure!(
+            !told.iter().any(|line| line.contains("panicked")),
+            "the start panicked:\n{log}"
+        );
+        Ok(())
+    }
 }
 
 impl World for Standalone {
@@ -89,12 +136,35 @@ impl World for Standalone {
 
     fn begin(&mut self, fault: Fault, _target: &Target) -> Result<()> {
         let clock = clock_file(&self.work, "standalone");
-        disturb(self.process.server(), fault.action, &clock)
+        let (storage, kept) = (self.storage(), self.kept());
+        match fault.action {
+            Action::FullDisk => self.limit(&fs::metadata(storage)?.len().to_string()),
+            Action::DamagedFile => {
+                self.process.kill()?;
+                let good = fs::read(&storage)?;
+                fs::rename(&storage, &kept)?;
+                fs::write(&storage, good.get(..good.len() / 2).unwrap_or_default())?;
+                self.is_refused("is damaged")
+            }
+            Action::MissingFile => {
+                self.process.kill()?;
+                fs::rename(&storage, &kept)?;
+                self.is_refused("is missing or empty")
+            }
+            action => disturb(self.process.server(), action, &clock),
+        }
     }
 
     fn end(&mut self, fault: Fault, _target: &Target) -> Result<()> {
         let clock = clock_file(&self.work, "standalone");
-        mend(self.process.server(), fault.action, &clock)
+        match fault.action {
+            Action::FullDisk => self.limit("unlimited"),
+            Action::DamagedFile | Action::MissingFile => {
+                fs::rename(self.kept(), self.storage())?;
+                self.process.server().start_again()
+            }
+            action => mend(self.process.server(), action, &clock),
+        }
     }
 
     fn check(&mut self) -> Result<()> {

@@ -7,10 +7,10 @@ use crate::port::Facts;
 use crate::view::{Federation, Part, state};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::bucket::BLOCK_SIZE;
-use echelon_core_model::cluster::Contact;
+use echelon_core_model::cluster::{Contact, Heartbeat};
 use echelon_core_model::instance::{InstanceRecord, SliceRow};
 use echelon_core_model::job::{Desired, Head, Progress};
-use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::spec::{GroupSpec, JobSpec, OnSilence};
 use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{
     ClusterId, GroupName, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp,
@@ -191,6 +191,16 @@ impl Scene {
 
     pub(super) fn part(&self, cluster: &ClusterId) -> Part {
         self.federation.part(cluster, self.now)
+    }
+
+    /// What the cluster's shard last said of itself.
+    pub(super) fn heartbeat(&self, cluster: &ClusterId) -> Option<&Heartbeat> {
+        self.federation.heartbeats.get(cluster)
+    }
+
+    /// What to do when a host stays silent; `None`: the spec was not read.
+    pub(super) fn on_unreachable(&self) -> Option<OnSilence> {
+        self.spec.as_ref().map(|s| s.on_unreachable)
     }
 
     pub(super) fn instance(&self, group: &GroupName, n: InstanceNumber, blocks: &Blocks) -> InstanceView {

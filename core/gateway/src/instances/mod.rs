@@ -4,6 +4,7 @@
 
 mod assemble;
 mod numbers;
+mod outlook;
 
 pub use assemble::InstanceView;
 
@@ -181,6 +182,7 @@ impl Walk {
     async fn look<F: Facts>(&mut self, facts: &F, group: &GroupName, window: &RangeSet) {
         let blocks = Blocks::read(facts, &self.scene, group, window).await;
         self.note(group, &blocks);
+        let before = self.found.len();
         for n in window.numbers() {
             let view = self.scene.instance(group, n, &blocks);
             let on = |c: &Part| c.name == self.filter.cluster || c.id.as_str() == self.filter.cluster;
@@ -193,6 +195,8 @@ impl Walk {
                 self.found.push(view);
             }
         }
+        let new = self.found.get_mut(before..).unwrap_or_default();
+        outlook::add_outlook(facts, &self.scene, new).await;
     }
 
     fn note(&mut self, group: &GroupName, blocks: &Blocks) {
@@ -284,7 +288,8 @@ pub async fn get_instance<F: Facts>(
     }
     let window: RangeSet = std::iter::once(number).collect();
     let blocks = Blocks::read(facts, &scene, group, &window).await;
-    let instance = scene.instance(group, number, &blocks);
+    let mut instance = scene.instance(group, number, &blocks);
+    outlook::add_outlook(facts, &scene, std::slice::from_mut(&mut instance)).await;
     let parts = blocks
         .clusters()
         .map(|(cluster, unseen)| Part {
@@ -315,6 +320,7 @@ pub(crate) async fn first_windows<F: Facts>(
         let blocks = Blocks::read(facts, &scene, &group, &window).await;
         found.extend(window.numbers().map(|n| scene.instance(&group, n, &blocks)));
     }
+    outlook::add_outlook(facts, &scene, &mut found).await;
     Ok(found)
 }
 

@@ -2,10 +2,10 @@ use super::*;
 use crate::error::Code;
 use crate::testing::{Memory, NOW, run};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
-use echelon_core_model::cluster::Contact;
+use echelon_core_model::cluster::{Contact, MassLoss};
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
-use echelon_core_model::spec::JobKind;
+use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::{
     ClusterId, Generation, HostId, InstanceRange, JobId, Reason, ReasonCode, Span, Version,
 };
@@ -389,4 +389,45 @@ fn endpoints_are_those_that_others_can_rely_on_and_an_unread_part_is_an_error() 
     let unread = listed(&mut case).map(drop).unwrap_err();
     assert_eq!(unread.reason, ErrorReason::StorageUnavailable);
     assert!(unread.message.contains("main 0-3"), "{unread}");
+}
+
+/// What is said of an instance whose host has been silent since a leader had observed ten minutes.
+fn outlook(change: impl FnOnce(&mut Memory, &ClusterId)) -> String {
+    let mut record = in_state(RunState::Unreachable, 1);
+    let run = record.run.as_mut().unwrap();
+    run.reason = ReasonCode::HostUnreachable.into();
+    run.observed_at = Span::minutes(10);
+    let mut case = Case::new(1).held((0, 0), "a", 1, None).record("a", 0, record);
+    let a = ClusterId::new("a");
+    case.store.contact(&a, Contact::Fresh, NOW);
+    case.store.shards.entry(a.clone()).or_default().observed = Span::minutes(12);
+    let spec = case.store.specs.get_mut(&(JOB, 1)).unwrap();
+    spec.on_unreachable = OnSilence::Replace(Span::minutes(5));
+    change(&mut case.store, &a);
+    let seen = case.list(InstanceFilter::default(), 10, None);
+    seen.page.items[0].reason.to_string()
+}
+
+#[test]
+fn of_a_silent_instance_it_is_said_when_it_is_replaced_and_why_not_before() {
+    let told = outlook(|_, _| ());
+    assert!(told.contains("replaced in 3m if its host stays silent"), "{told}");
+    let over = outlook(|store, a| store.shards.get_mut(a).unwrap().observed = Span::minutes(16));
+    assert!(over.contains("as soon as its turn comes"), "{over}");
+    let waits = outlook(|store, _| {
+        store.specs.get_mut(&(JOB, 1)).unwrap().on_unreachable = OnSilence::Wait;
+    });
+    assert!(waits.contains("`echelon host forget a/h`"), "{waits}");
+    let away = outlook(|store, a| store.heartbeats.get_mut(a).unwrap().trouble = Some("cut".to_owned()));
+    assert!(away.contains("has been heard for 3m more"), "{away}");
+    let lost = outlook(|store, a| {
+        store.heartbeats.get_mut(a).unwrap().loss = Some(MassLoss {
+            number: 1,
+            since: NOW,
+            running: 10,
+            lost: 10,
+            missing: 10,
+        });
+    });
+    assert!(lost.contains("`echelon cluster accept-loss a`"), "{lost}");
 }

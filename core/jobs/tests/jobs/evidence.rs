@@ -26,6 +26,8 @@ const NOTHING: Known<'static> = Known {
     released: false,
     marked: false,
     elsewhere: None,
+    held: None,
+    assigned: None,
 };
 
 fn check(table: &[(&str, TaskId, Known<'_>, Verdict)]) {

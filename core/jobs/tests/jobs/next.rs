@@ -15,7 +15,7 @@ const WANTED: Wanted<'static> = Wanted {
     held: true,
     on_unreachable: OnSilence::Replace(Span::minutes(5)),
     max_start: None,
-    contact_since: Timestamp(0),
+    observed: Some(Span::ZERO),
     withhold: false,
 };
 
@@ -125,19 +125,23 @@ fn what_is_over_is_followed_or_ends() {
 }
 
 #[test]
-fn silence_is_waited_out_from_the_later_of_its_start_and_our_contact() {
-    let silent = record(RunState::Unreachable);
+fn silence_is_waited_out_by_observed_time_whatever_the_clock_says() {
+    let mut silent = record(RunState::Unreachable);
     let five = Span::minutes(5);
-    assert_eq!(next(&silent, &WANTED, NOW), Next::At(NOW.plus(five)));
-    assert_eq!(next(&silent, &WANTED, NOW.plus(five)), Next::Run);
-    let away = Wanted {
-        contact_since: NOW.plus(five),
-        ..WANTED
+    let after = |silent: &InstanceRecord, observed: Option<Span>, now: Timestamp| {
+        next(silent, &Wanted { observed, ..WANTED }, now)
     };
-    assert_eq!(
-        next(&silent, &away, NOW.plus(five)),
-        Next::At(NOW.plus(five).plus(five))
-    );
+    let hour = Span::minutes(60);
+    for now in [NOW, NOW.plus(hour), Timestamp(NOW.0.saturating_sub(hour.0))] {
+        assert_eq!(after(&silent, Some(Span::ZERO), now), Next::At(now.plus(five)));
+        let two = Some(Span::minutes(2));
+        assert_eq!(after(&silent, two, now), Next::At(now.plus(Span::minutes(3))));
+        assert_eq!(after(&silent, Some(five), now), Next::Run);
+        assert_eq!(after(&silent, None, now), Next::Rest, "nobody hears the cluster");
+    }
+    // A leader may begin with less than an earlier one had observed.
+    silent.run.as_mut().unwrap().observed_at = five;
+    assert_eq!(after(&silent, Some(Span(1)), NOW), Next::At(NOW.plus(five)));
     let patient = Wanted {
         on_unreachable: OnSilence::Wait,
         ..WANTED
@@ -160,11 +164,14 @@ fn while_replacements_are_withheld_only_what_is_known_to_have_ended_goes_on() {
         withhold: true,
         ..STOPPED
     };
-    let mut silent = record(RunState::Unreachable);
-    silent.run.as_mut().unwrap().since = Timestamp(0);
+    let silent = record(RunState::Unreachable);
+    let long = Wanted {
+        observed: Some(Span::minutes(6)),
+        ..held
+    };
     check(&[
         ("lost", record(RunState::Lost), held, Next::Withheld),
-        ("silent for too long", silent, held, Next::Withheld),
+        ("silent for too long", silent, long, Next::Withheld),
         ("lost, to leave", record(RunState::Lost), leaving, Next::Withheld),
         ("failed", record(RunState::Failed), held, Next::Run),
         ("failed, to leave", record(RunState::Failed), leaving, Next::Rest),

@@ -22,7 +22,7 @@ const WANTED: Wanted<'_> = Wanted {
     held: true,
     on_unreachable: OnSilence::Replace(Span::minutes(5)),
     max_start: None,
-    contact_since: NOW,
+    observed: Some(Span::minutes(60)),
     withhold: false,
 };
 const LATE: Timestamp = Timestamp(NOW.0 + 3_600_000);

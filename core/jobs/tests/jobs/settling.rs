@@ -8,7 +8,7 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::time::Span;
-use echelon_core_model::{ReasonCode, RunState, Timestamp};
+use echelon_core_model::{ReasonCode, RunState};
 
 fn exited(code: i32) -> News {
     News {
@@ -89,7 +89,7 @@ fn wanted(max_start: Option<Span>) -> Wanted<'static> {
         held: true,
         on_unreachable: OnSilence::Wait,
         max_start,
-        contact_since: Timestamp(0),
+        observed: Some(Span::ZERO),
         withhold: false,
     }
 }
@@ -101,13 +101,12 @@ fn a_run_that_does_not_start_in_time_is_stopped_and_has_failed() {
     for state in [RunState::Launching, RunState::Starting] {
         let mut record = record(state);
         assert_eq!(next(&record, &wanted, NOW), Next::At(due), "{state}");
-        assert_eq!(next(&record, &wanted, due), Next::Stop(ReasonCode::StartDeadline));
-        let away = Wanted {
-            contact_since: due,
-            ..wanted
-        };
+        let observed = |observed: Option<Span>| Wanted { observed, ..wanted };
+        let late = observed(Some(Span::seconds(60)));
+        assert_eq!(next(&record, &late, due), Next::Stop(ReasonCode::StartDeadline));
         let later = due.plus(Span::seconds(60));
-        assert_eq!(next(&record, &away, due), Next::At(later), "silence was ours");
+        assert_eq!(next(&record, &wanted, due), Next::At(later), "silence was ours");
+        assert_eq!(next(&record, &observed(None), due), Next::Rest);
         stop_run(&mut record, ReasonCode::StartDeadline.into(), Span::ZERO, due);
         hear(
             &mut record,

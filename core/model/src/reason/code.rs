@@ -263,6 +263,12 @@ reason_codes! {
     CrashLooping = 222,
     /// Hosts are in another host pool than the one that it may use.
     HostPool = 233,
+    /// It was lost with many others, and an operator has said that none of them runs any more.
+    LossAccepted = 234,
+    /// An operator has said that its host never returns.
+    GoneByOperator = 235,
+    /// As many older runs of it as are kept may still live: nothing more is begun.
+    TooManyOlderRuns = 236,
 }
 
 impl ReasonCode {
@@ -279,7 +285,7 @@ impl ReasonCode {
             20..=29 => Layer::Routing,
             30..=39 | 100..=109 | 220 | 233 => Layer::Placement,
             40..=49 => Layer::Launch,
-            50..=69 | 110 | 222 => Layer::Run,
+            50..=69 | 110 | 222 | 234..=236 => Layer::Run,
             _ => Layer::System,
         }
     }
@@ -298,7 +304,12 @@ impl ReasonCode {
     pub const fn withholds(self) -> bool {
         matches!(
             self,
-            Self::MassLoss | Self::KillsOff | Self::RowRefused | Self::CrashLooping | Self::RowUnread
+            Self::MassLoss
+                | Self::KillsOff
+                | Self::RowRefused
+                | Self::CrashLooping
+                | Self::RowUnread
+                | Self::TooManyOlderRuns
         )
     }
 

@@ -52,6 +52,14 @@ impl ReasonCode {
             Self::DeadlineExceeded => "its run deadline has passed",
             Self::Unhealthy => "its health check fails",
             Self::TaskGone => "Mesos says that it is not on its host any more",
+            Self::LossAccepted => {
+                "was lost with many others; an operator has said that none of them runs any more"
+            }
+            Self::GoneByOperator => "an operator has said that its host never returns",
+            Self::TooManyOlderRuns => {
+                "eight older runs of it may still live on hosts that are silent; \
+                 `echelon host forget CLUSTER/HOST` says that such a host never returns"
+            }
             Self::TaskUnknown => "Mesos knows neither it nor its host; the run may still live",
             Self::OutOfMemory => "used more memory than it asked for, and its host killed it",
             Self::OutOfDisk => "used more disk than it asked for, and its host killed it",
@@ -65,7 +73,9 @@ impl ReasonCode {
             Self::NoResourceManager => "no resource manager is heard at the moment",
             Self::NoShardLeader => "the cluster's shard has no leader at the moment",
             Self::Recovering => "the shard is still reading its state",
-            Self::StorageRolledBack => "storage was rolled back; starts and kills are frozen",
+            Self::StorageRolledBack => {
+                "storage is behind what runs; starts and kills are frozen until `echelon storage resume`"
+            }
             Self::MassLoss => {
                 "was lost with many others at once; it is replaced when an operator accepts the loss, unless it comes back"
             }

@@ -1,7 +1,8 @@
 //! What may be asked of storage - reads, decisions and commits - and what became of it.
 
 use super::{
-    Event, EventCursor, Leadership, NameHolder, OpFailure, PlannedRequest, Role, ShardRow, Stamp, UnreadRow,
+    Event, EventCursor, Leadership, NameHolder, OpFailure, PlannedRequest, Role, ShardKey, ShardRow, Stamp,
+    UnreadRow,
 };
 use crate::assignment::Assignment;
 use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};
@@ -278,8 +279,12 @@ pub enum Write {
     RemoveProgress(JobId),
     /// Resource manager: contact of a cluster.
     ClusterState(ClusterState),
-    /// Shard: what it remembers of itself.
-    Shard(ShardRow),
+    /// Shard: a row of what it remembers of itself.
+    Shard(ShardKey, ShardRow),
+    /// Shard: such a row is not needed any more.
+    RemoveShard(ShardKey),
+    /// Shard: nothing that an older epoch wrote, or still writes, is seen of what a shard remembers of itself.
+    SealShard,
     /// Shard: a block of instances.
     Block(Block),
     /// Shard: a block has moved to the archive.

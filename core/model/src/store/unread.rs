@@ -51,6 +51,16 @@ impl UnreadRow {
     }
 }
 
+/// Rows that cannot be understood, in a sentence: the first, and how many more there are.
+#[must_use]
+pub fn rows_told(rows: &[UnreadRow]) -> String {
+    match rows {
+        [] => "no row".to_owned(),
+        [row] => row.to_string(),
+        [row, more @ ..] => format!("{row} (and {} more)", more.len()),
+    }
+}
+
 impl fmt::Display for UnreadRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, key, why, .. } = self;

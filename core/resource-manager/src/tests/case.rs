@@ -160,6 +160,7 @@ impl Case {
             mesos: String::new(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
+            forgotten: Default::default(),
             volumes: std::collections::BTreeMap::new(),
             drains: echelon_core_model::drain::Drains::default(),
             host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),

@@ -20,6 +20,7 @@ fn take_epoch(case: &mut Case, epoch: u64) {
             epoch: Epoch(epoch),
             holder: "another".to_owned(),
             proof: 1,
+            resumed: Epoch(0),
         },
         expected: l.epoch,
     }));

@@ -134,6 +134,7 @@ impl Case {
                 let word = if *off { "off" } else { "on" };
                 self.trace.push(format!("{cluster}: kills {word}"));
             }
+            Order::ForgetHosts(h) => self.trace.push(format!("{cluster}: forget hosts {}", h.version)),
             Order::AcceptLoss(n) => self.trace.push(format!("{cluster}: accept loss {n}")),
             Order::Slices(orders) => {
                 let text: Vec<String> = orders.iter().map(order_text).collect();

@@ -1,10 +1,12 @@
 //! Rows that storage refuses for good: their job is set aside, the others go on, and no leadership ends.
 
-use super::case::{Case, batch};
+use super::case::{Case, batch, service};
+use echelon_core_model::assignment::PIECE_WEIGHT;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::store::{Decision, Op, Write};
-use echelon_core_model::{JobId, ReasonCode, Span};
+use echelon_core_model::store::{Decision, Op, Stamp, Write};
+use echelon_core_model::{GroupName, InstanceNumber, JobId, ReasonCode, Span};
+use echelon_core_testkit::build::shape;
 
 /// Which rows of an operation are about a job, by place.
 fn rows_of(op: &Op, job: JobId) -> Vec<usize> {
@@ -103,4 +105,43 @@ fn a_refused_progress_row_keeps_no_other_from_being_written() {
         "{:?}",
         case.alarms
     );
+}
+
+/// As many scattered numbers as may be ended of a job, in two calls: its assignment has several rows, none is refused, and the job is
+/// stopped like any other.
+#[test]
+fn a_job_of_which_two_thousand_scattered_numbers_were_ended_is_stopped() {
+    let one = shape(1, 64);
+    let mut case = Case::with(&[("a", 20_000)]);
+    let groups = [GroupName::DEFAULT, "b", "c"].map(GroupName::new);
+    let spec = service(5_000)
+        .with_group("b", 5_000, one)
+        .with_group("c", 100, one);
+    let first = case.job(1, spec);
+    let second = case.job(2, batch(1));
+    case.run_for(Span::seconds(30));
+    for group in &groups[..2] {
+        case.respec(first, |spec| {
+            let numbers = (0..1_000).map(|n| InstanceNumber(4 * n + 1));
+            spec.rules.withdrawn.insert(group.clone(), numbers.collect());
+            let mut of = spec.groups.iter_mut();
+            of.find(|g| g.name == *group).unwrap().instances -= 1_000;
+        });
+        case.run_for(Span::seconds(60));
+    }
+    assert!(case.alarms.is_empty(), "{:?}", case.alarms);
+    let assignment = case.assignment(first).unwrap();
+    for group in &groups[..2] {
+        assert_eq!(assignment.assigned(group).count(), 4_000);
+        assert_eq!(assignment.ranges(group).len(), 1_001);
+    }
+    assert!(assignment.weight() > PIECE_WEIGHT);
+    assert!(assignment.pieces(Stamp::default()).len() > 1);
+    case.scale(second, 2);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.state(second), Some(JobState::Running));
+    case.want(first, Desired::Stopped);
+    case.run_for(Span::minutes(2));
+    assert_eq!(case.state(first), Some(JobState::Stopped));
+    assert_eq!(case.stepped_down, None);
 }

@@ -203,6 +203,7 @@ impl ModelShard {
             | Order::Volumes(_)
             | Order::Drains(_)
             | Order::HostMoves(_)
+            | Order::ForgetHosts(_)
             | Order::Kills { .. } => Vec::new(),
             Order::Parts(parts) => {
                 self.obey_parts(parts);

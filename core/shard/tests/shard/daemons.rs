@@ -162,7 +162,7 @@ fn the_number_of_a_host_that_is_gone_is_given_back_and_the_others_run_on() {
     let lost = lost.unwrap();
     let task = w.task(lost, 1);
     w.cluster.hosts.remove(&HostId::new("host-0"));
-    w.cluster.set(&task, TaskState::GoneByOperator);
+    w.cluster.set(&task, TaskState::Unreachable);
     w.drain();
     w.run(Span::minutes(59));
     assert_eq!(hosts(&w), Some(2), "it may come back");

@@ -194,6 +194,7 @@ fn an_absent_job_is_no_evidence() {
                 epoch: w.shard.epoch(),
                 holder: "one".to_owned(),
                 proof: 1,
+                resumed: echelon_core_model::Epoch(0),
             },
             expected: echelon_core_model::Epoch(0),
         };
@@ -234,12 +235,7 @@ fn an_order_that_names_other_groups_or_nothing_leaves_the_rest_alone() {
 #[test]
 fn an_update_without_agent_or_of_an_unknown_state_of_things_proves_nothing() {
     let mut w = with_job(1);
-    for state in [
-        TaskState::Unknown,
-        TaskState::Lost,
-        TaskState::GoneByOperator,
-        TaskState::Unreachable,
-    ] {
+    for state in [TaskState::Unknown, TaskState::Lost, TaskState::Unreachable] {
         let status = crate::cluster::status(&task(0, 1, 1), state, None);
         w.step(Event::Cluster(Told::Update(status)));
         assert_eq!(w.state(0), RunState::Unreachable);

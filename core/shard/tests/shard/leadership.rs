@@ -15,6 +15,7 @@ fn take(w: &mut World, epoch: u64, expected: u64) {
             epoch: Epoch(epoch),
             holder: "another".to_owned(),
             proof: 1,
+            resumed: Epoch(0),
         },
         expected: Epoch(expected),
     };

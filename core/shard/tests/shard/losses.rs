@@ -2,13 +2,14 @@
 //! accepts the loss; one by one they are replaced as ever.
 
 use crate::cluster::Cluster;
-use crate::world::{World, marked, range, seconds, task};
+use crate::world::{World, config, marked, range, seconds, task};
 use echelon_core_hosts::{Event as Told, TaskState, TaskStatus};
 use echelon_core_model::directive::{Order, ReportPart};
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{Answer, Batch, Op, Query, Stamp, Write};
+use echelon_core_model::spec::OnSilence;
+use echelon_core_model::store::{Answer, Batch, Op, Query, Stamp};
 use echelon_core_model::{HostId, ReasonCode, RunState};
-use echelon_core_shard::{Alarm, Event, Mode};
+use echelon_core_shard::{Alarm, Event, Mode, Shard};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 fn serving() -> World {
@@ -196,7 +197,7 @@ fn a_leader_that_dies_before_it_stored_the_wait_leaves_a_successor_that_waits() 
             epoch: w.shard.epoch(),
             sequence: 1 << 39,
         },
-        writes: vec![Write::Shard(row)],
+        writes: row.writes(),
     };
     w.crash();
     w.store.perform(Op::Commit(lost));
@@ -258,7 +259,7 @@ fn nothing_is_restarted_or_given_away_while_it_waits() {
 
 #[test]
 fn a_removed_or_silent_agent_is_told_in_other_words() {
-    for state in [TaskState::Lost, TaskState::Unreachable, TaskState::GoneByOperator] {
+    for state in [TaskState::Lost, TaskState::Unreachable] {
         let mut w = web(20);
         answered(&mut w, 0..20, state);
         assert_eq!(losses(&w), 0, "{state:?}");
@@ -336,4 +337,102 @@ fn what_returned_hosts_have_lost_counts_once_for_each() {
         w.run(seconds(40));
         assert_eq!((w.shard.mass_loss(), running(&w)), (None, 50), "{offers_first}");
     }
+}
+
+/// All is lost to a master that knows neither the tasks nor their hosts, and an operator says that nothing of it runs.
+fn lost_and_accepted(w: &mut World, n: u32) -> u64 {
+    wrong_address(w, n);
+    w.run(seconds(10));
+    let begun = w.accepted().len();
+    let number = w.shard.mass_loss().unwrap().number;
+    w.direct(Order::AcceptLoss(number));
+    assert_eq!((w.shard.mass_loss(), w.accepted().len()), (None, begun));
+    number
+}
+
+#[test]
+fn what_an_operator_accepts_is_replaced_at_once() {
+    let mut w = web(20);
+    lost_and_accepted(&mut w, 20);
+    // Long before `on_unreachable` would have it replaced.
+    w.run(seconds(5));
+    assert_eq!(running(&w), 20);
+    let older = |n: u32| w.record(n).unwrap().older.len();
+    assert_eq!(
+        (0..20).map(older).sum::<usize>(),
+        0,
+        "an operator's word is an end"
+    );
+    assert_eq!(w.kills().len(), 0);
+}
+
+#[test]
+fn what_waits_for_its_host_for_ever_is_replaced_too_when_it_is_accepted() {
+    let mut w = serving();
+    let mut spec = JobBuilder::service("web", 20).build();
+    spec.on_unreachable = OnSilence::Wait;
+    w.store_job(&spec);
+    w.order(&[range(0, 19)], 20);
+    w.run(seconds(2));
+    lost_and_accepted(&mut w, 20);
+    w.run(seconds(5));
+    assert_eq!(running(&w), 20);
+}
+
+#[test]
+fn an_accepted_loss_stays_accepted_under_a_new_leader() {
+    let mut w = web(20);
+    // Nothing can be placed before the leader dies.
+    w.placement_works = false;
+    let number = lost_and_accepted(&mut w, 20);
+    w.run(seconds(1));
+    assert_eq!(running(&w), 0);
+    w.placement_works = true;
+    w.restart();
+    w.connect();
+    w.order(&[range(0, 19)], 20);
+    w.run(seconds(5));
+    assert_eq!((w.shard.mass_loss(), running(&w)), (None, 20), "{number}");
+}
+
+#[test]
+fn accepted_losses_are_replaced_at_their_pace() {
+    let mut w = World::new();
+    w.cluster = Cluster::of(5, shape(64, 64 * 1024));
+    let mut config = config("one");
+    config.timing.rates.replacements = 10;
+    w.shard = Shard::new(config);
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&JobBuilder::service("web", 40).build());
+    w.order(&[range(0, 39)], 40);
+    w.run(seconds(2));
+    lost_and_accepted(&mut w, 40);
+    let mut begun = vec![w.accepted().len()];
+    for _ in 0..10 {
+        w.run(seconds(1));
+        begun.push(w.accepted().len());
+    }
+    let most = begun.windows(2).map(|n| n[1] - n[0]).max().unwrap();
+    assert!((5..=20).contains(&most), "{begun:?}");
+    assert_eq!(running(&w), 40);
+}
+
+#[test]
+fn hosts_of_an_accepted_loss_are_no_capacity() {
+    let mut w = web(20);
+    let before = w.shard.capacity();
+    wrong_address(&mut w, 20);
+    // Nobody lists them as gone: the master refuses to list its agents.
+    w.cluster.lists = Some(false);
+    w.run(seconds(10));
+    accept(&mut w);
+    w.run(seconds(5));
+    let after = w.shard.capacity();
+    assert_eq!(
+        (after.hosts, after.total),
+        (before.hosts, before.total),
+        "the new ones only"
+    );
 }

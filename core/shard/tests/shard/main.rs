@@ -29,6 +29,8 @@ mod evidence;
 #[cfg(test)]
 mod facts;
 #[cfg(test)]
+mod forget;
+#[cfg(test)]
 mod framework;
 #[cfg(test)]
 mod gang_claims;
@@ -61,6 +63,10 @@ mod offers;
 #[cfg(test)]
 mod openers;
 #[cfg(test)]
+mod own_rows;
+#[cfg(test)]
+mod patience;
+#[cfg(test)]
 mod peers;
 #[cfg(test)]
 mod pods;
@@ -74,6 +80,8 @@ mod recovery;
 mod refused;
 #[cfg(test)]
 mod restarts;
+#[cfg(test)]
+mod restored;
 #[cfg(test)]
 mod rollouts;
 #[cfg(test)]

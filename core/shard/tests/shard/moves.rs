@@ -30,6 +30,7 @@ fn theirs(w: &mut World, records: &[(u32, InstanceRecord)]) {
         epoch: Epoch(1),
         holder: "c2".to_owned(),
         proof: 1,
+        resumed: Epoch(0),
     };
     let take = Decision::TakeEpoch {
         role: role.clone(),
@@ -77,6 +78,7 @@ fn run_at(generation: u32, state: RunState) -> Run {
         members: Default::default(),
         ending: None,
         available_at: None,
+        observed_at: Default::default(),
         probes: Default::default(),
         gang_try: 0,
     }

@@ -6,7 +6,7 @@ use crate::world::{World, c1, range, seconds, task};
 use echelon_core_hosts::{Event as Heard, OperationStatus, TaskState};
 use echelon_core_model::directive::Order;
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{Answer, Batch, Op, Query, Stamp, Write};
+use echelon_core_model::store::{Answer, Batch, Op, Query, Stamp};
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{GroupName, InstanceId, InstanceNumber, JobId, RunState, VolumeId};
 use echelon_core_shard::{Alarm, Event};
@@ -30,7 +30,7 @@ fn with(w: &mut World, ids: &[VolumeId], wish: &VolumeWish) {
             epoch: w.shard.epoch(),
             sequence: 1 << 39,
         },
-        writes: vec![Write::Shard(row)],
+        writes: row.writes(),
     };
     w.crash();
     w.store.perform(Op::Commit(full));

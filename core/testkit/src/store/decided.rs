@@ -8,10 +8,31 @@ use echelon_core_model::job::{Head, JobFilter, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role, Stamp,
+    Answer, Decided, Decision, Leadership, MAX_ASSIGNMENT_BYTES, NameHolder, PlannedRequest, Query, Refusal,
+    RefusedRow, RefusedWhy, Role, Stamp,
 };
 use echelon_core_model::{ClusterId, Epoch, JobId, RequestId, Version};
 use std::collections::BTreeMap;
+
+/// The rows of a decision that are too large. Only assignments are weighed: they grow with what a job does.
+pub fn refused(decision: &Decision) -> Option<Refusal> {
+    let Decision::PutAssignments { put, .. } = decision else {
+        return None;
+    };
+    let rows = put.iter().enumerate().filter_map(|(place, assignment)| {
+        let bytes = assignment.weight();
+        (bytes > MAX_ASSIGNMENT_BYTES).then(|| RefusedRow {
+            row: format!("assignment {}", assignment.job),
+            place: Some(place),
+            why: RefusedWhy::TooLarge {
+                bytes,
+                limit: MAX_ASSIGNMENT_BYTES,
+            },
+        })
+    });
+    let rows: Vec<RefusedRow> = rows.collect();
+    (!rows.is_empty()).then_some(Refusal { rows })
+}
 
 #[derive(Debug, Clone, Default)]
 pub struct DecidedTables {

@@ -7,8 +7,8 @@ use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
 use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::store::{
-    Answer, Batch, Event, EventCursor, Query, Refusal, RefusedRow, RefusedWhy, Role, RowSubject, ShardRow,
-    UnreadRow, Write,
+    Answer, Batch, Event, EventCursor, Query, Refusal, RefusedRow, RefusedWhy, Role, RowSubject, ShardKey,
+    ShardRow, UnreadRow, Write,
 };
 use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId};
 use std::collections::BTreeMap;
@@ -50,7 +50,9 @@ impl<K: Ord, T> Stamped<K, T> {
 pub struct OwnedTables {
     progress: Stamped<JobId, Progress>,
     cluster_states: Stamped<ClusterId, ClusterState>,
-    shards: Stamped<ClusterId, ShardRow>,
+    shards: Stamped<(ClusterId, ShardKey), ShardRow>,
+    /// Up to which stamp all of a shard's rows of itself are hidden.
+    sealed_shards: BTreeMap<ClusterId, i64>,
     blocks: Stamped<(ClusterId, BlockKey), Block>,
     archive: Stamped<(ClusterId, BlockKey), Block>,
     slices: Stamped<(ClusterId, JobId, GroupName), SliceRow>,
@@ -83,7 +85,13 @@ impl OwnedTables {
             Query::ClusterStates => {
                 Answer::ClusterStates(self.cluster_states.rows().map(|(_, s)| s.clone()).collect())
             }
-            Query::Shard(cluster) => Answer::Shard(self.shards.get(cluster).cloned().unwrap_or_default()),
+            Query::Shard(cluster) => {
+                let mut whole = ShardRow::default();
+                for ((_, key), row) in self.shards.rows().filter(|((c, _), _)| c == cluster) {
+                    whole.extend(key, row.clone());
+                }
+                Answer::Shard(whole)
+            }
             Query::BlockBucket(cluster, bucket) => self.block_bucket(cluster, *bucket),
             Query::GroupBlocks {
                 cluster,
@@ -209,6 +217,11 @@ impl OwnedTables {
         let stamp = stamp.packed();
         for (index, write) in (0u32..).zip(writes) {
             match (&owner, write) {
+                (Role::Shard(cluster), Write::SealShard) => {
+                    self.shards.hide(hides, |(of, _)| of == cluster);
+                    let floor = self.sealed_shards.entry(cluster.clone()).or_insert(hides);
+                    *floor = hides.max(*floor);
+                }
                 (Role::Shard(cluster), Write::Seal(bucket)) => self.seal(cluster.clone(), bucket, hides),
                 (_, Write::Event(event)) => {
                     let cursor = EventCursor {
@@ -252,6 +265,10 @@ impl OwnedTables {
             Write::Block(Block { key, .. }) | Write::RemoveBlock(key) | Write::Raw(key, _) => key.bucket(),
             Write::Slice(row) => row.bucket(),
             Write::RemoveSlice(job, group) => block_bucket(*job, group, SliceRow::BLOCK),
+            Write::Shard(..) | Write::RemoveShard(_) => {
+                let floor = self.sealed_shards.get(cluster);
+                return floor.is_some_and(|hides| stamp <= *hides);
+            }
             _ => return false,
         };
         let floor = self.sealed.get(&(cluster.clone(), bucket));
@@ -263,7 +280,8 @@ impl OwnedTables {
             return;
         }
         match write {
-            Write::Shard(row) => self.shards.write(cluster, stamp, Some(row)),
+            Write::Shard(key, row) => self.shards.write((cluster, key), stamp, Some(row)),
+            Write::RemoveShard(key) => self.shards.write((cluster, key), stamp, None),
             Write::Block(b) => {
                 self.raw.write((cluster.clone(), b.key.clone()), stamp, None);
                 self.blocks.write((cluster, b.key.clone()), stamp, Some(b));

@@ -189,6 +189,7 @@ pub(super) fn manager() -> Leadership {
         epoch: EPOCH,
         holder: "manager".to_owned(),
         proof: 1,
+        resumed: Epoch(0),
     }
 }
 
@@ -200,6 +201,7 @@ pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Resul
             epoch: EPOCH,
             holder: "earlier".to_owned(),
             proof: 1,
+            resumed: Epoch(0),
         },
         expected: Epoch(0),
     };
@@ -221,7 +223,9 @@ pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Resul
         obeyed: EPOCH,
         ..ShardRow::default()
     };
-    writer.write(Write::Shard(own)).await?;
+    for write in own.writes() {
+        writer.write(write).await?;
+    }
     for n in 0..size.hosts() {
         writer.write(Write::Host(host(size, n, now))).await?;
     }

@@ -5,7 +5,7 @@ use super::client::{Client, Kind, Values};
 use super::failure::{Attempt, executing};
 use super::statement::{self, bound, bound_all};
 use crate::StoreError;
-use crate::layout::{Change, Plan, Verdict, judge, number};
+use crate::layout::{AssignmentRows, Change, Plan, Verdict, judge, number};
 use crate::read::present;
 use crate::rows::{Row, RowKey, Rows, Scan};
 use echelon_core_model::store::{Consistency, Decided, Decision, RefusedRow, RefusedWhy};
@@ -107,7 +107,7 @@ async fn set(client: &Client, change: &Change) -> Result<bool, StoreError> {
 async fn assign(
     client: &Client,
     (partition, epoch, number): (&RowKey, i64, i64),
-    put: &[(RowKey, Vec<u8>)],
+    put: &[AssignmentRows],
     remove: &[RowKey],
 ) -> Result<bool, StoreError> {
     let mut batch = Batch::new(BatchType::Unlogged);
@@ -122,7 +122,9 @@ async fn assign(
     let own = partition.cells.first().and_then(bound);
     let counted = vec![big(number), own, big(epoch), big(number - 1)];
     add(statement::count_write(), counted).await?;
-    for (at, value) in put {
+    // Rows behind those of an assignment that has become smaller stay until it is removed: nothing reads them. To delete them here
+    // would leave a deletion for each job, which every read of the partition would pass.
+    for (at, value) in put.iter().flat_map(|rows| &rows.pieces) {
         let mut bound = bound_all(&at.cells);
         bound.push(Some(CqlValue::Blob(value.clone())));
         add(statement::put_assignment(), bound).await?;

@@ -20,16 +20,15 @@ pub(super) const TABLES: [&str; 20] = [
     "CREATE TABLE IF NOT EXISTS {ks}.pool_pointer (one bigint PRIMARY KEY, version bigint, value blob)",
     "CREATE TABLE IF NOT EXISTS {ks}.clusters (one bigint, id text, version bigint, value blob, \
      PRIMARY KEY (one, id))",
-    "CREATE TABLE IF NOT EXISTS {ks}.assignments (part bigint, job blob, epoch bigint static, written bigint static, \
-     value blob, \
-     PRIMARY KEY (part, job))",
+    "CREATE TABLE IF NOT EXISTS {ks}.assignments (part bigint, job blob, piece bigint, epoch bigint static, \
+     written bigint static, value blob, PRIMARY KEY (part, job, piece))",
     "CREATE TABLE IF NOT EXISTS {ks}.leaderships (role text PRIMARY KEY, epoch bigint, value blob)",
     "CREATE TABLE IF NOT EXISTS {ks}.progress (bucket bigint, job blob, value blob, \
      PRIMARY KEY (bucket, job)) WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.cluster_states (one bigint, cluster text, value blob, \
      PRIMARY KEY (one, cluster)) WITH gc_grace_seconds = 86400",
-    "CREATE TABLE IF NOT EXISTS {ks}.shards (cluster text PRIMARY KEY, value blob) \
-     WITH gc_grace_seconds = 86400",
+    "CREATE TABLE IF NOT EXISTS {ks}.shards (cluster text, kind text, id text, value blob, \
+     PRIMARY KEY (cluster, kind, id)) WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.instances (cluster text, bucket bigint, job blob, \"group\" text, \
      block bigint, value blob, PRIMARY KEY ((cluster, bucket), job, \"group\", block)) \
      WITH gc_grace_seconds = 86400",

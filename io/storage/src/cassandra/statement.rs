@@ -85,7 +85,7 @@ pub(super) fn select_rows(scan: &Scan) -> (String, Values) {
 /// A partition of assignments with the epoch and number of its last write.
 pub(super) fn select_assignments() -> String {
     let table = from(Table::Assignments);
-    format!("SELECT epoch, written, \"job\", value FROM {table} WHERE \"part\" = ?")
+    format!("SELECT epoch, written, \"job\", piece, value FROM {table} WHERE \"part\" = ?")
 }
 
 /// An owned row: key, value, timestamp.
@@ -155,13 +155,13 @@ pub(super) fn count_write() -> String {
     format!("UPDATE {table} SET written = ? WHERE \"part\" = ? IF epoch = ? AND written = ?")
 }
 
-/// An assignment within a conditional batch: key, value.
+/// A row of an assignment within a conditional batch: key, value.
 pub(super) fn put_assignment() -> String {
     let table = from(Table::Assignments);
-    format!("INSERT INTO {table} (\"part\", \"job\", value) VALUES (?, ?, ?)")
+    format!("INSERT INTO {table} (\"part\", \"job\", piece, value) VALUES (?, ?, ?, ?)")
 }
 
-/// The removal of an assignment within a conditional batch: key.
+/// The removal of all rows of an assignment within a conditional batch: partition, job.
 pub(super) fn remove_assignment() -> String {
     let table = from(Table::Assignments);
     format!("DELETE FROM {table} WHERE \"part\" = ? AND \"job\" = ?")

@@ -1,9 +1,9 @@
 //! Leaderships, and the epochs of assignment partitions.
 
 use super::Case;
-use super::facts::{assignment, job, jobs_of_partition, shard};
+use super::facts::{assignment, job, jobs_of_partition, large_assignment, shard};
 use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Query, Role, Stamp};
-use echelon_core_model::{Epoch, JobId};
+use echelon_core_model::{Assignment, Epoch, JobId};
 use std::sync::Arc;
 
 fn take(role: &Role, holder: &str, epoch: u64) -> Decision {
@@ -19,6 +19,7 @@ fn led(holder: &str, epoch: u64) -> Leadership {
         epoch: Epoch(epoch),
         holder: holder.to_owned(),
         proof: 1,
+        resumed: Epoch(0),
     }
 }
 
@@ -171,6 +172,45 @@ pub async fn a_late_write_of_the_same_epoch_changes_nothing(case: &Case) {
     case.decides(assign((2, 1), "c1", &[], &jobs)).await;
     let gone = Answer::Assignments(stamp((2, 1)), Vec::new());
     assert_eq!(case.settled(Query::Assignments(PARTITION)).await, gone);
+}
+
+/// An assignment of many rows: as many ranges as 64 groups may have. It becomes smaller, larger again and goes, and what lies
+/// beside it stays.
+pub async fn a_large_assignment_is_stored_in_several_rows(case: &Case) {
+    let jobs = jobs_of_partition(PARTITION, 3);
+    let [before, of, behind] = [jobs[0], jobs[1], jobs[2]];
+    let put = |sequence, put: &[Assignment], remove: &[JobId]| Decision::PutAssignments {
+        partition: PARTITION,
+        stamp: stamp((1, sequence)),
+        put: put.to_vec(),
+        remove: remove.to_vec(),
+    };
+    let (large, small) = (large_assignment(of), assignment(of, "c1"));
+    let beside = [assignment(before, "c1"), assignment(behind, "c1")];
+    let there = async |sequence, middle: Option<&Assignment>| {
+        let mut rows: Vec<Assignment> = beside.iter().chain(middle).cloned().collect();
+        rows.sort_by_key(|a| a.job);
+        let all = case.settled(Query::Assignments(PARTITION)).await;
+        assert!(
+            all == Answer::Assignments(stamp((1, sequence)), rows),
+            "write {sequence}"
+        );
+        let Answer::Assignments(_, alone) = case.read(Query::Assignment(of)).await else {
+            panic!("assignments")
+        };
+        assert!(alone.iter().eq(middle), "write {sequence}");
+    };
+    case.decides(raise(1, 0)).await;
+    case.decides(put(1, &beside, &[])).await;
+    for (sequence, middle) in [(2, &large), (3, &small), (4, &large)] {
+        case.decides(put(sequence, std::slice::from_ref(middle), &[]))
+            .await;
+        there(sequence, Some(middle)).await;
+    }
+    case.decides(put(5, &[], &[of])).await;
+    there(5, None).await;
+    case.decides(put(6, std::slice::from_ref(&small), &[])).await;
+    there(6, Some(&small)).await;
 }
 
 /// One job's assignment without its partition.

@@ -119,6 +119,37 @@ pub fn assignment(job: JobId, cluster: &str) -> Assignment {
     assignment
 }
 
+/// 64 groups of 400 ranges each, of which every second was elsewhere before; removed numbers and many holders.
+#[must_use]
+pub fn large_assignment(job: JobId) -> Assignment {
+    let cluster = |n: u32| ClusterId::new(format!("cluster-of-a-long-name-{:04}", n % 1_024));
+    let mut all = Assignment::new(job);
+    for group in 0..64 {
+        let group = GroupName::new(format!("group-{group}"));
+        let ranges = (0..400).map(|n| AssignedRange {
+            range: InstanceRange {
+                first: 1_000 * n,
+                last: 1_000 * n + 998,
+            },
+            cluster: cluster(n % 50),
+            generation: Generation(2),
+            former: (n % 2 == 0).then(|| (cluster(n % 50 + 1), Generation(1))),
+            releasing: None,
+        });
+        all.groups.insert(group.clone(), ranges.collect());
+        let removed = (0..40).map(|n| InstanceRange {
+            first: 1_000 * n + 999,
+            last: 1_000 * n + 999,
+        });
+        let removed = std::iter::once((Generation(1), removed.collect()));
+        all.removed.insert(group, removed.collect());
+    }
+    for n in 0..1_024 {
+        all.holders.insert(cluster(n), Generation(2));
+    }
+    all
+}
+
 /// The first jobs from `job(0)` that lie in an assignment partition.
 #[must_use]
 pub fn jobs_of_partition(partition: u16, n: usize) -> Vec<JobId> {

@@ -36,7 +36,7 @@ fn check(told: Result<(), StoreError>, what: &str) {
     }
 }
 
-/// Specs above 256 KiB, assignments above 64 KiB, trees and batches of assignments above 1 MiB, single values above what
+/// Specs above 256 KiB, trees and batches of assignments above 1 MiB, assignments that no batch takes, single values above what
 /// a partition takes.
 pub async fn what_is_too_large_is_refused(case: &Case) {
     let put_spec = |bytes: usize| Decision::PutSpec {
@@ -80,7 +80,7 @@ pub async fn what_is_too_large_is_refused(case: &Case) {
             .collect(),
         remove: Vec::new(),
     };
-    refuses(case, sized(1, 64 * 1024)).await;
+    refuses(case, sized(1, 1024 * 1024)).await;
     refuses(case, sized(20, 60 * 1024)).await;
     case.decides(sized(10, 60 * 1024)).await;
 
@@ -124,7 +124,7 @@ pub async fn a_refusal_names_every_row_that_is_refused(case: &Case) {
     };
     case.decides(raise).await;
     let jobs = jobs_of_partition(partition, 3);
-    let put = [10, 70 * 1024, 10]
+    let put = [10, 1024 * 1024, 10]
         .iter()
         .zip(&jobs)
         .map(|(bytes, job)| assignment(*job, &"c".repeat(*bytes)))
@@ -193,6 +193,7 @@ pub async fn numbers_out_of_range_are_refused(case: &Case) {
             epoch: Epoch(epoch),
             holder: "p".to_owned(),
             proof: 1,
+            resumed: Epoch(0),
         },
         expected: Epoch(expected),
     };

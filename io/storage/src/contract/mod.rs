@@ -107,6 +107,7 @@ impl Case {
                 mesos: format!("{id}:5050"),
                 labels: BTreeMap::new(),
                 accepted_loss: 0,
+                forgotten: Default::default(),
                 volumes: std::collections::BTreeMap::new(),
                 drains: echelon_core_model::drain::Drains::default(),
                 host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
@@ -152,6 +153,7 @@ macro_rules! storage_contract {
             an_older_epoch_assigns_nothing
             a_partition_keeps_what_the_newest_epoch_wrote
             a_late_write_of_the_same_epoch_changes_nothing
+            a_large_assignment_is_stored_in_several_rows
             a_single_assignment_is_read_alone
             the_larger_stamp_stays
             a_newer_epoch_hides_older_writes_in_any_order
@@ -168,6 +170,7 @@ macro_rules! storage_contract {
             the_same_batch_again_is_harmless
             decided_facts_ignore_stamps
             owned_facts_read_back
+            what_a_shard_remembers_has_small_rows
             a_bucket_holds_its_blocks_and_slices
             blocks_of_a_group_are_ranges
             archived_blocks_are_found_and_not_loaded

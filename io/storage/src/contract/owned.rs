@@ -6,14 +6,17 @@ use super::facts::{self, block, event, head, host, host_of, job, key, progress, 
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
 use echelon_core_model::directive::Grant;
+use echelon_core_model::drain::HostDrain;
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
 use echelon_core_model::log::LogGap;
 use echelon_core_model::part::PoolParts;
-use echelon_core_model::store::{Answer, Decision, Query, Role, ShardRow, Write};
+use echelon_core_model::store::{Answer, Decision, Query, Role, ShardKey, ShardRow, Write};
+use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, InstanceRange, RangeSet, Resources, Span, Timestamp, Version,
 };
+use echelon_core_model::{HostId, VolumeId};
 
 async fn host_there(case: &Case) -> Option<String> {
     let Answer::Blocks(blocks, _) = case.read(group_blocks("c1", job(1), 0..=0)).await else {
@@ -221,6 +224,7 @@ pub async fn owned_facts_read_back(case: &Case) {
             to: Timestamp(2),
             runs: 3,
         }],
+        observed: Span::minutes(11),
         ..ShardRow::default()
     };
     let none = case.read(Query::Shard(ClusterId::new("c1"))).await;
@@ -231,11 +235,11 @@ pub async fn owned_facts_read_back(case: &Case) {
     ];
     case.commits(&rm, (2, 1), of_rm).await;
     let of_shard = vec![
-        Write::Shard(row.clone()),
         Write::Slice(slice_row()),
         Write::Heartbeat(beat("c1")),
         Write::Host(host("h1", 2)),
     ];
+    let of_shard = of_shard.into_iter().chain(row.writes()).collect();
     case.commits(&c1, (7, 1), of_shard).await;
     case.commits(&shard("c2"), (1, 1), vec![Write::Heartbeat(beat("c2"))])
         .await;
@@ -270,4 +274,67 @@ pub async fn owned_facts_read_back(case: &Case) {
         case.read(Query::Progress(job(1))).await,
         Answer::Progress(Vec::new())
     );
+}
+
+/// What a shard remembers grows by rows and not by their size: of many pools, hosts and volumes. A row that changes is written
+/// alone, one that is gone is removed, and a seal hides what older leaders wrote or still write.
+pub async fn what_a_shard_remembers_has_small_rows(case: &Case) {
+    let c1 = shard("c1");
+    let read = async || {
+        let Answer::Shard(row) = case.read(Query::Shard(ClusterId::new("c1"))).await else {
+            panic!("a shard's row")
+        };
+        row
+    };
+    let mut row = ShardRow {
+        framework: Some("f".repeat(60)),
+        obeyed: Epoch(5),
+        ..ShardRow::default()
+    };
+    row.parts.number = 6;
+    for n in 0..3_000 {
+        let path = format!("/{}/{n:p>60}", "p".repeat(63));
+        row.parts.room.insert(path, facts::LARGEST);
+    }
+    row.drains.version = 2;
+    for n in 0..500 {
+        let wish = HostDrain {
+            batch_until: Timestamp(1 << 42),
+            agent: true,
+        };
+        row.drains.hosts.insert(format!("{n:h>250}"), wish);
+        row.drained_agents.insert(HostId::new(format!("{n:a>60}")));
+        let volume = VolumeId::new(format!("{n:v>150}"));
+        row.volumes.insert(volume, VolumeWish::Destroy);
+    }
+    let writes = row.writes();
+    for write in &writes {
+        let Write::Shard(key, part) = write else {
+            panic!("{write:?}")
+        };
+        let bytes = echelon_proto::convert::encode(part).len();
+        assert!(bytes <= 4 * 1024, "{bytes} bytes of {key:?}");
+    }
+    for some in writes.chunks(1_000) {
+        case.commits(&c1, (1, 1), some.to_vec()).await;
+    }
+    assert!(read().await == row, "all of it is there");
+
+    let (first, _) = row.drains.hosts.pop_first().expect("500");
+    let gone = vec![Write::RemoveShard(ShardKey::Host(first.clone()))];
+    case.commits(&c1, (1, 2), gone).await;
+    assert!(read().await == row, "one host less");
+
+    let kept = ShardRow {
+        framework: row.framework.clone(),
+        ..ShardRow::default()
+    };
+    let next = kept.writes().into_iter().chain([Write::SealShard]);
+    case.commits(&c1, (2, 1), next.collect()).await;
+    assert_eq!(read().await, kept);
+    case.commits(&c1, (1, 9), writes[..10].to_vec()).await;
+    assert_eq!(read().await, kept, "what an older leader writes late is hidden");
+    case.commits(&shard("c2"), (1, 1), row.writes()[..1].to_vec())
+        .await;
+    assert_eq!(read().await, kept);
 }

@@ -1,8 +1,17 @@
 //! `file:PATH`: rows in one embedded file (redb), the default of `standalone`. One process has it open at a time. Reads
-//! see a snapshot and never wait for the writer; writes go through the one thread of `writer`.
+//! see a snapshot and never wait for the writer; writes go through the one thread of `writer`. A card beside the file says
+//! which storage it is and how often it was written.
 
+mod card;
+mod contained;
+mod handle;
 mod maps;
+mod opening;
+mod problem;
 mod writer;
+
+pub use contained::panics_are_contained;
+pub use problem::FileProblem;
 
 use crate::kv::{KvRows, ready};
 use crate::layout::{check_batch, check_decision};
@@ -10,53 +19,62 @@ use crate::read::read;
 use crate::{Durability, Finding, Standing, Status, Store, StoreError};
 use async_trait::async_trait;
 use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query, Reading};
+use handle::Handle;
 use maps::Snapshot;
-use redb::{Database, ReadableDatabase};
-use std::path::{Path, PathBuf};
+use opening::{Doubt, Opened};
+use redb::ReadableDatabase;
+use std::path::Path;
 use std::sync::Arc;
 use writer::Writer;
 
-/// Pages kept in memory: enough for a hundred thousand instances, small beside the process itself.
-const CACHE_BYTES: usize = 64 * 1024 * 1024;
-
 /// A storage in a file. Dropping it lets the file go, once what was handed to it is written.
 pub struct FileStore {
-    path: PathBuf,
     level: u32,
     writer: Writer,
-    file: Arc<Database>,
+    file: Arc<Handle>,
 }
 
 impl FileStore {
     /// Opens the file, or makes it. What a killed process left behind is good at once: the last answered write is there.
     ///
     /// # Errors
-    /// It cannot be opened, another process has it open, or it is no such file. One of another level is opened, for
+    /// It cannot be opened, is damaged, or does not belong to its card. One of another level is opened, for
     /// `Store::status` alone.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let what = || format!("opening {}", path.display());
-        let file = Database::builder()
-            .set_cache_size(CACHE_BYTES)
-            .create(path)
-            .map_err(|e| match e {
-                redb::DatabaseError::DatabaseAlreadyOpen => StoreError::undone(
-                    what(),
-                    "another process has it open; stop that one, or give this one a file of its own",
-                ),
-                other => StoreError::undone(what(), other),
-            })?;
-        let file = Arc::new(file);
-        let level = maps::prepare(&file).map_err(|e| StoreError::undone(what(), e))?;
-        Ok(Self {
-            path: path.to_owned(),
+        Self::serve(path, opening::open(path, Doubt::Refuse)?)
+    }
+
+    /// Opens the file that is there, or makes an empty one, whatever its card says, and writes a card that belongs to it.
+    /// From then on `open` takes it.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is damaged.
+    pub fn accept(path: &Path) -> Result<Self, StoreError> {
+        Self::serve(path, opening::open(path, Doubt::Accept)?)
+    }
+
+    /// Whether a file was never written to since it was made, as its card says.
+    #[must_use]
+    pub fn is_new(path: &Path) -> bool {
+        matches!(card::read(&card::path_of(path)), Ok(Some(said)) if said.writes == 0)
+    }
+
+    fn serve(path: &Path, opened: Opened) -> Result<Self, StoreError> {
+        let Opened {
+            database,
             level,
-            writer: Writer::start(Arc::clone(&file))?,
+            card,
+        } = opened;
+        let file = Arc::new(Handle::new(path, database));
+        Ok(Self {
+            level,
+            writer: Writer::start(Arc::clone(&file), card)?,
             file,
         })
     }
 
     fn found(&self) -> Status {
-        Status::new(format!("file:{}", self.path.display()), self.level)
+        Status::new(format!("file:{}", self.file.path().display()), self.level)
     }
 }
 
@@ -67,8 +85,12 @@ impl Store for FileStore {
         self.found().check()?;
         let file = Arc::clone(&self.file);
         let reading = tokio::task::spawn_blocking(move || {
-            let snapshot = file.begin_read().map_err(|e| StoreError::undone(WHAT, e))?;
-            ready(read(&KvRows(&Snapshot(snapshot)), &query, consistency))
+            file.with(|database| {
+                let snapshot = database
+                    .begin_read()
+                    .map_err(|e| StoreError::undone(WHAT, redb::Error::from(e)))?;
+                ready(read(&KvRows(&Snapshot(snapshot)), &query, consistency))
+            })
         });
         reading.await.map_err(|e| StoreError::undone(WHAT, e))?
     }

@@ -50,12 +50,16 @@ fn write<K: KvMut>(kv: &mut K, plan: &Plan, now: Timestamp) -> Result<(), StoreE
             remove,
         } => {
             put(kv, partition, *epoch, Some(&number.to_be_bytes()))?;
-            for (at, value) in rows {
+            let replaced = rows.iter().map(|rows| &rows.all);
+            for all in replaced.chain(remove) {
+                for row in KvRows(kv).older(all, i64::MAX)? {
+                    kv.remove(all.table.name(), &row)?;
+                }
+            }
+            for (at, value) in rows.iter().flat_map(|rows| &rows.pieces) {
                 put(kv, at, *epoch, Some(value))?;
             }
-            remove
-                .iter()
-                .try_for_each(|at| kv.remove(at.table.name(), &key(&at.cells)))
+            Ok(())
         }
     }
 }
@@ -129,8 +133,8 @@ pub(crate) fn commit<K: KvMut>(
 
 /// Up to which stamp a row's partition hides everything; each partition is looked up once a batch.
 fn floor<K: KvMut>(kv: &K, known: &mut BTreeMap<RowKey, i64>, at: &RowKey) -> Result<i64, StoreError> {
-    // Only buckets of blocks are ever sealed.
-    if at.table != Table::Instances {
+    // Only buckets of blocks and what shards remember of themselves are ever sealed.
+    if !matches!(at.table, Table::Instances | Table::Shards) {
         return Ok(i64::MIN);
     }
     let partition = RowKey::new(at.table, at.partition().iter().cloned());

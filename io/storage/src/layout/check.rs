@@ -1,14 +1,16 @@
 //! What no storage takes: too large, out of range, not the owner's. Checked before anything is done, the same for every
 //! backend.
 
-use super::decision::{Plan, plan};
-use super::limits::{ASSIGNMENT_BYTES, BATCH_BYTES, DECIDED_BYTES, OWNED_BYTES, RAW_BYTES, SEQUENCE_END};
+use super::decision::{AssignmentRows, Plan, plan};
+use super::limits::{BATCH_BYTES, DECIDED_BYTES, OWNED_BYTES, RAW_BYTES, SEQUENCE_END};
 use super::write::{RowWrite, row_writes};
 use crate::StoreError;
 use echelon_core_model::Epoch;
 use echelon_core_model::bucket::{BLOCK_BUCKETS, assignment_partition};
 use echelon_core_model::spec::MAX_SPEC_BYTES;
-use echelon_core_model::store::{Batch, Decision, Refusal, RefusedRow, RefusedWhy, Role, Write};
+use echelon_core_model::store::{
+    Batch, Decision, MAX_ASSIGNMENT_BYTES, Refusal, RefusedRow, RefusedWhy, Role, Write,
+};
 use std::collections::BTreeSet;
 
 fn ensure(good: bool, what: &str, why: impl FnOnce() -> String) -> Result<(), StoreError> {
@@ -85,12 +87,12 @@ pub(crate) fn check_decision(decision: &Decision) -> Result<Plan, StoreError> {
         }
         Plan::Raise { .. } => {}
         Plan::Assign { put, remove, .. } => {
-            let large = put.iter().enumerate().filter_map(|(place, (at, value))| {
-                let row = || format!("assignment {at}");
-                too_large(row, Some(place), value.len(), ASSIGNMENT_BYTES)
+            let large = put.iter().enumerate().filter_map(|(place, rows)| {
+                let row = || format!("assignment {}", rows.all);
+                too_large(row, Some(place), rows.bytes(), MAX_ASSIGNMENT_BYTES)
             });
             none_of(large.collect())?;
-            let sum = put.iter().map(|(_, v)| v.len() + 64).sum::<usize>() + remove.len() * 64;
+            let sum = put.iter().map(AssignmentRows::bytes).sum::<usize>() + remove.len() * 64;
             none_of(
                 too_large(|| kind(decision).to_owned(), None, sum, BATCH_BYTES)
                     .into_iter()
@@ -207,7 +209,9 @@ fn owns(owner: &Role, write: &Write) -> bool {
         (Role::Shard(cluster), Write::Heartbeat(heartbeat)) => heartbeat.cluster == *cluster,
         (
             Role::Shard(_),
-            Write::Shard(_)
+            Write::Shard(..)
+            | Write::RemoveShard(_)
+            | Write::SealShard
             | Write::Block(_)
             | Write::RemoveBlock(_)
             | Write::Archive(_)
@@ -226,7 +230,9 @@ fn owns(owner: &Role, write: &Write) -> bool {
             Write::Progress(_)
             | Write::RemoveProgress(_)
             | Write::ClusterState(_)
-            | Write::Shard(_)
+            | Write::Shard(..)
+            | Write::RemoveShard(_)
+            | Write::SealShard
             | Write::Block(_)
             | Write::RemoveBlock(_)
             | Write::Archive(_)
@@ -248,7 +254,8 @@ const fn named(write: &Write) -> &'static str {
     match write {
         Write::Progress(_) | Write::RemoveProgress(_) => "progress of a job",
         Write::ClusterState(_) => "contact of a cluster",
-        Write::Shard(_) => "a shard's own row",
+        Write::Shard(..) | Write::RemoveShard(_) => "a row that a shard has of itself",
+        Write::SealShard => "the seal of a shard's rows",
         Write::Block(_) | Write::RemoveBlock(_) | Write::Archive(_) => "a block of instances",
         Write::Slice(_) | Write::RemoveSlice(..) => "a slice row",
         Write::Raw(..) => "a row that cannot be read",

@@ -3,9 +3,9 @@
 use super::keys;
 use super::keys::number;
 use crate::rows::RowKey;
-use echelon_core_model::Version;
 use echelon_core_model::bucket::fnv1a;
-use echelon_core_model::store::{Answer, Decision};
+use echelon_core_model::store::{Answer, Decision, Stamp};
+use echelon_core_model::{Assignment, Version};
 use echelon_proto::convert::encode;
 
 /// One row, compared and set.
@@ -38,9 +38,36 @@ pub(crate) enum Plan {
         partition: RowKey,
         epoch: i64,
         number: i64,
-        put: Vec<(RowKey, Vec<u8>)>,
+        put: Vec<AssignmentRows>,
+        /// All rows of each.
         remove: Vec<RowKey>,
     },
+}
+
+/// The rows of an assignment, by their place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AssignmentRows {
+    /// What names all of them.
+    pub all: RowKey,
+    pub pieces: Vec<(RowKey, Vec<u8>)>,
+}
+
+impl AssignmentRows {
+    fn of(assignment: &Assignment, stamp: Stamp) -> Self {
+        let pieces = assignment.pieces(stamp);
+        let rows = pieces.iter().zip(0..);
+        Self {
+            all: keys::assignment(assignment.job),
+            pieces: rows
+                .map(|(piece, place)| (keys::assignment_piece(assignment.job, place), encode(piece)))
+                .collect(),
+        }
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(|(_, value)| value.len() + 64).sum()
+    }
 }
 
 /// What is to be said of a decision, given what is there.
@@ -125,7 +152,7 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
             partition: keys::assignments(*partition),
             epoch: number(stamp.epoch.0),
             number: number(stamp.sequence),
-            put: put.iter().map(|a| (keys::assignment(a.job), encode(a))).collect(),
+            put: put.iter().map(|a| AssignmentRows::of(a, *stamp)).collect(),
             remove: remove.iter().map(|job| keys::assignment(*job)).collect(),
         },
     }

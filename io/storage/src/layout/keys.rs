@@ -4,7 +4,7 @@ use super::Table;
 use crate::rows::{Cell, RowKey};
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::instance::{BlockKey, SliceRow};
-use echelon_core_model::store::{Role, RowSubject};
+use echelon_core_model::store::{Role, RowSubject, ShardKey};
 use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId, RequestId, Version};
 
 /// An unsigned number as a cell's: what does not fit is as large as can be (moments after the year 292 million).
@@ -79,8 +79,19 @@ pub(crate) fn assignments(partition: u16) -> RowKey {
     RowKey::new(Table::Assignments, [bucket(partition)])
 }
 
+/// All rows of a job's assignment.
 pub(crate) fn assignment(id: JobId) -> RowKey {
     RowKey::new(Table::Assignments, [bucket(assignment_partition(id)), job(id)])
+}
+
+/// The row of a place in the list of them.
+pub(crate) fn assignment_piece(id: JobId, place: u32) -> RowKey {
+    let cells = [
+        bucket(assignment_partition(id)),
+        job(id),
+        Cell::Number(place.into()),
+    ];
+    RowKey::new(Table::Assignments, cells)
 }
 
 pub(crate) fn progress(id: JobId) -> RowKey {
@@ -91,8 +102,25 @@ pub(crate) fn cluster_state(id: &ClusterId) -> RowKey {
     RowKey::new(Table::ClusterStates, [ONE, text(id)])
 }
 
+/// All that a shard remembers of itself; ordered maps keep there what its last seal hides.
 pub(crate) fn shard(id: &ClusterId) -> RowKey {
     RowKey::new(Table::Shards, [text(id)])
+}
+
+pub(crate) fn shard_row(id: &ClusterId, key: &ShardKey) -> RowKey {
+    let (kind, of) = match key {
+        ShardKey::Own => ("own", ""),
+        ShardKey::Host(name) => ("host", name.as_str()),
+        ShardKey::Agent(id) => ("agent", id.as_str()),
+        ShardKey::Volume(id) => ("volume", id.as_str()),
+        ShardKey::Pool(path) => ("pool", path.as_str()),
+    };
+    RowKey::new(Table::Shards, [text(id), text(kind), text(of)])
+}
+
+/// Whether a row of a shard's is its own.
+pub(crate) fn is_own(key: &[Cell]) -> bool {
+    matches!(key, [Cell::Text(kind), _] if kind == "own")
 }
 
 pub(crate) fn heartbeat(id: &ClusterId) -> RowKey {
@@ -141,7 +169,9 @@ pub(crate) fn subject(at: &RowKey) -> RowSubject {
     };
     let of_job = |cell| job(cell).map_or(RowSubject::Other, RowSubject::Job);
     match (at.table, at.cells.as_slice()) {
-        (Table::Heads | Table::Assignments | Table::Progress, [_, cell]) => of_job(Some(cell)),
+        (Table::Heads | Table::Progress, [_, cell]) | (Table::Assignments, [_, cell, _]) => {
+            of_job(Some(cell))
+        }
         (Table::Instances, [_, _, of, Cell::Text(group), Cell::Number(n)]) => {
             let key = job(Some(of)).zip(u32::try_from(*n).ok());
             key.map_or(RowSubject::Other, |(job, number)| {

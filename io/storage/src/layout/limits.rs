@@ -3,8 +3,6 @@
 /// Largest stored batch of one partition, and largest pool tree: what Cassandra still takes as one mutation with room
 /// to spare (half a commit log segment, 16 MiB by default).
 pub(crate) const BATCH_BYTES: usize = 1024 * 1024;
-/// Largest assignment of one job.
-pub(crate) const ASSIGNMENT_BYTES: usize = 64 * 1024;
 /// Largest owned value: a block of 256 instances has about 10 KiB.
 pub(crate) const OWNED_BYTES: usize = 512 * 1024;
 /// Largest row that is written back as it was read: whoever wrote it may have had other limits, and to refuse it would hide it.

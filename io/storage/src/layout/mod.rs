@@ -9,7 +9,7 @@ mod table;
 mod write;
 
 pub(crate) use check::{check_batch, check_decision};
-pub(crate) use decision::{Change, Plan, Verdict, judge};
+pub(crate) use decision::{AssignmentRows, Change, Plan, Verdict, judge};
 pub(crate) use keys::number;
 pub(crate) use limits::BATCH_BYTES;
 pub(crate) use table::{CellKind, Column, DELETION_KEEP_MS, Ownership, Table};

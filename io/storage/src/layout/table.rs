@@ -89,6 +89,8 @@ const ID: Column = text("id");
 const HASH: Column = number("hash");
 const ONE: Column = number("one");
 const PART: Column = number("part");
+const PIECE: Column = number("piece");
+const KIND: Column = text("kind");
 const ROLE: Column = text("role");
 const CLUSTER: Column = text("cluster");
 const GROUP: Column = text("group");
@@ -195,11 +197,12 @@ impl Table {
             Self::PoolTrees => inserted(&[VERSION], &[HASH]),
             Self::PoolPointer | Self::Control => decided(&[ONE], &[], "version"),
             Self::Clusters => decided(&[ONE], &[ID], "version"),
-            Self::Assignments => decided(&[PART], &[JOB], "epoch"),
+            Self::Assignments => decided(&[PART], &[JOB, PIECE], "epoch"),
             Self::Leaderships => decided(&[ROLE], &[], "epoch"),
             Self::Progress => owned(&[BUCKET], &[JOB]),
             Self::ClusterStates => owned(&[ONE], &[CLUSTER]),
-            Self::Shards | Self::Heartbeats => owned(&[CLUSTER], &[]),
+            Self::Shards => owned(&[CLUSTER], &[KIND, ID]),
+            Self::Heartbeats => owned(&[CLUSTER], &[]),
             // Blocks, and the group's slice row at block 2^32 - 1.
             Self::Instances => owned(&[CLUSTER, BUCKET], &[JOB, GROUP, BLOCK]),
             Self::Archive => owned(&[JOB, CLUSTER], &[GROUP, BLOCK]),

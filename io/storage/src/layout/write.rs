@@ -93,7 +93,9 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
 fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrite> {
     use Becomes::{Nothing, Sealed, Value};
     let (at, becomes) = match write {
-        Write::Shard(row) => (keys::shard(cluster), Value(encode(row))),
+        Write::Shard(key, row) => (keys::shard_row(cluster, key), Value(encode(row))),
+        Write::RemoveShard(key) => (keys::shard_row(cluster, key), Nothing),
+        Write::SealShard => (keys::shard(cluster), Sealed),
         Write::Block(block) => (keys::block(cluster, &block.key), Value(encode(block))),
         Write::RemoveBlock(key) => (keys::block(cluster, key), Nothing),
         Write::Archive(block) => (keys::archived(cluster, &block.key), Value(encode(block))),

@@ -1,6 +1,7 @@
 //! Answers to queries, made from rows: the same for every backend. Owned facts are always read from a majority, decided
 //! ones as surely as was asked.
 
+mod assignments;
 mod blocks;
 mod events;
 mod jobs;
@@ -8,9 +9,10 @@ mod jobs;
 use crate::StoreError;
 use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
+use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::control::Control;
 use echelon_core_model::store::{
-    Answer, Consistency, Decision, Leadership, Query, Reading, ShardRow, Stamp, UnreadRow,
+    Answer, Consistency, Decision, Leadership, Query, Reading, ShardKey, ShardRow, Stamp, UnreadRow,
 };
 use echelon_core_model::{ClusterId, HostId};
 use echelon_proto::convert::{DecodeError, Wire, decode};
@@ -118,13 +120,13 @@ async fn decided<R: Rows>(
         Query::Name(name) => Answer::Name(one(rows, &keys::name(name), c).await?),
         Query::Request(id) => Answer::Request(one(rows, &keys::request(id), c).await?),
         Query::Assignment(job) => {
-            let found = some(rows, &keys::assignment(*job), c, unread).await?;
-            Answer::Assignments(Stamp::default(), found.into_iter().collect())
+            let found = rows.scan(&assignments::scan(*job), c).await?;
+            let partition = assignment_partition(*job);
+            Answer::Assignments(Stamp::default(), assignments::joined(partition, &found, unread)?)
         }
         Query::Assignments(partition) => {
             let (stamp, found) = rows.assignments(*partition, c).await?;
-            let of = [keys::bucket(*partition)];
-            Answer::Assignments(stamp, decoded(Table::Assignments, &of, &found, unread))
+            Answer::Assignments(stamp, assignments::joined(*partition, &found, unread)?)
         }
         Query::Clusters => Answer::Clusters(clusters(rows, c, unread).await?),
         Query::Control => {
@@ -163,8 +165,20 @@ async fn owned<R: Rows>(rows: &R, query: &Query, unread: &mut Vec<UnreadRow>) ->
             Answer::ClusterStates(all(rows, &scan, C, unread).await?)
         }
         Query::Shard(cluster) => {
-            let found: Option<ShardRow> = one(rows, &keys::shard(cluster), C).await?;
-            Answer::Shard(found.unwrap_or_default())
+            let of = keys::shard(cluster);
+            let scan = Scan::partition(Table::Shards, of.cells.clone());
+            let mut whole = ShardRow::default();
+            for row in rows.scan(&scan, C).await? {
+                let at = RowKey::new(Table::Shards, of.cells.iter().chain(&row.key).cloned());
+                // Without one of them the others would be taken for all that there is.
+                let part: ShardRow = value(&at, &row.value).map_err(StoreError::Unread)?;
+                if keys::is_own(&row.key) {
+                    whole.extend(&ShardKey::Own, part);
+                } else {
+                    whole.extend_lists(part);
+                }
+            }
+            Answer::Shard(whole)
         }
         Query::Hosts {
             cluster,

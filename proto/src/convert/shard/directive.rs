@@ -7,6 +7,7 @@ use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
 use echelon_core_model::drain::Drains;
+use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::host_pool::HostMoves;
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::restart::GroupRestarts;
@@ -33,6 +34,7 @@ impl Wire for Directive {
             Order::AcceptLoss(number) => Sent::AcceptLoss(*number),
             Order::Drains(drains) => Sent::Drains(drains.to_wire()),
             Order::HostMoves(moves) => Sent::HostMoves(moves.to_wire()),
+            Order::ForgetHosts(hosts) => Sent::ForgetHosts(hosts.to_wire()),
             Order::Kills { version, off } => Sent::Kills(wire::KillsOrder {
                 version: version.0,
                 off: *off,
@@ -70,6 +72,9 @@ impl Wire for Directive {
             Sent::HostMoves(sent) => {
                 Order::HostMoves(HostMoves::from_wire(sent).map_err(|e: FieldError| e.within("host_moves"))?)
             }
+            Sent::ForgetHosts(sent) => Order::ForgetHosts(
+                ForgottenHosts::from_wire(sent).map_err(|e: FieldError| e.within("forget_hosts"))?,
+            ),
             Sent::Kills(wire::KillsOrder { version, off }) => Order::Kills {
                 version: Version(version),
                 off,

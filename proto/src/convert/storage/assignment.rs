@@ -1,13 +1,15 @@
 //! Assignments.
 
 use crate::convert::fields::{
-    by_generation, by_group, cluster, generations, job_bytes, job_id, list, messages, optional, reason_code,
+    by_generation, by_group, cluster, generations, group, job_bytes, job_id, optional, range, reason_code,
     required,
 };
-use crate::convert::{FieldError, Wire};
+use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::{AssignedRange, Assignment, Generation, GroupName, RangeSet, Releasing};
-use std::collections::BTreeMap;
+use echelon_core_model::assignment::AssignmentPiece;
+use echelon_core_model::store::Stamp;
+use echelon_core_model::{AssignedRange, Assignment, ClusterId, Generation, GroupName, RangeSet, Releasing};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Wire for Releasing {
     type Message = wire::Releasing;
@@ -67,20 +69,85 @@ impl Wire for AssignedRange {
     }
 }
 
-/// The ranges of one group.
-struct Ranges(Vec<AssignedRange>);
+/// The clusters that the ranges of an assignment name, each once: a range says the place of each.
+#[derive(Default)]
+struct Clusters<'a>(BTreeMap<&'a ClusterId, u32>);
 
-impl Wire for Ranges {
-    type Message = wire::AssignedGroup;
-
-    fn to_wire(&self) -> Self::Message {
-        wire::AssignedGroup {
-            ranges: messages(&self.0),
-        }
+impl<'a> Clusters<'a> {
+    fn of(assignment: &'a Assignment) -> Self {
+        let ranges = assignment.groups.values().flatten();
+        let all: BTreeSet<&ClusterId> = ranges.flat_map(AssignedRange::clusters).collect();
+        Self(all.into_iter().zip(0..).collect())
     }
 
-    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        Ok(Self(list("ranges", message.ranges)?))
+    fn place(&self, cluster: &ClusterId) -> u32 {
+        // `of` has listed all of them.
+        self.0.get(cluster).copied().unwrap_or(u32::MAX)
+    }
+
+    fn range(&self, range: &AssignedRange) -> wire::PlacedRange {
+        let AssignedRange {
+            range,
+            cluster,
+            generation,
+            former,
+            releasing,
+        } = range;
+        wire::PlacedRange {
+            first: range.first,
+            last: range.last,
+            cluster: self.place(cluster),
+            generation: generation.0,
+            former: former.as_ref().map(|(cluster, generation)| wire::PlacedHolder {
+                cluster: self.place(cluster),
+                generation: generation.0,
+            }),
+            releasing: releasing.as_ref().map(|mark| wire::PlacedReleasing {
+                to: mark.to.as_ref().map(|to| self.place(to)),
+                why: mark.why.number(),
+                count: mark.count,
+            }),
+        }
+    }
+}
+
+/// The clusters that an assignment lists.
+struct Listed(Vec<ClusterId>);
+
+impl Listed {
+    fn cluster(&self, field: &str, place: u32) -> Result<ClusterId, FieldError> {
+        let listed = usize::try_from(place).ok().and_then(|place| self.0.get(place));
+        listed
+            .cloned()
+            .ok_or_else(|| FieldError::new(field, FieldProblem::Missing))
+    }
+
+    fn range(&self, message: &wire::PlacedRange) -> Result<AssignedRange, FieldError> {
+        let former = message.former.as_ref().map(|holder| {
+            let cluster = self.cluster("former.cluster", holder.cluster)?;
+            Ok((cluster, Generation(holder.generation)))
+        });
+        let releasing = message.releasing.as_ref().map(|mark| {
+            Ok(Releasing {
+                to: mark.to.map(|to| self.cluster("releasing.to", to)).transpose()?,
+                why: reason_code("releasing.why", mark.why)?,
+                count: mark.count,
+            })
+        });
+        Ok(AssignedRange {
+            range: range("last", message.first, message.last)?,
+            cluster: self.cluster("cluster", message.cluster)?,
+            generation: Generation(message.generation),
+            former: former.transpose()?,
+            releasing: releasing.transpose()?,
+        })
+    }
+
+    fn group(&self, message: &wire::AssignedGroup) -> Result<Vec<AssignedRange>, FieldError> {
+        let ranges = message.ranges.iter().enumerate();
+        ranges
+            .map(|(i, r)| self.range(r).map_err(|e| e.within_item("ranges", i)))
+            .collect()
     }
 }
 
@@ -111,9 +178,10 @@ impl Wire for Assignment {
             removed,
             holders,
         } = self;
+        let clusters = Clusters::of(self);
         let key = |g: &GroupName| g.to_string();
         let groups = groups.iter().map(|(g, ranges)| {
-            let ranges = messages(ranges);
+            let ranges = ranges.iter().map(|r| clusters.range(r)).collect();
             (key(g), wire::AssignedGroup { ranges })
         });
         let removed = removed.iter().map(|(g, sets)| {
@@ -125,20 +193,52 @@ impl Wire for Assignment {
             groups: groups.collect(),
             removed: removed.collect(),
             holders: holders.iter().map(|(c, g)| (c.to_string(), g.0)).collect(),
+            clusters: clusters.0.keys().map(ToString::to_string).collect(),
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let groups = by_group::<Ranges>("groups", message.groups)?;
+        let listed = message.clusters.iter();
+        let listed: Result<_, FieldError> = listed.map(|c| cluster("clusters", c)).collect();
+        let listed = Listed(listed?);
+        let groups = message.groups.iter().map(|(name, ranges)| {
+            let within = |e: FieldError| e.within(&format!("groups[{name}]"));
+            Ok((group("groups", name)?, listed.group(ranges).map_err(within)?))
+        });
         let removed = by_group::<Removed>("removed", message.removed)?;
         let holders = message.holders.into_iter();
         Ok(Self {
             job: job_id("job", &message.job)?,
-            groups: groups.into_iter().map(|(g, r)| (g, r.0)).collect(),
+            groups: groups.collect::<Result<_, FieldError>>()?,
             removed: removed.into_iter().map(|(g, r)| (g, r.0)).collect(),
             holders: holders
                 .map(|(c, g)| Ok((cluster("holders", &c)?, Generation(g))))
                 .collect::<Result<_, FieldError>>()?,
+        })
+    }
+}
+
+impl Wire for AssignmentPiece {
+    type Message = wire::AssignmentPiece;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            part,
+            pieces,
+            written,
+        } = self;
+        wire::AssignmentPiece {
+            part: Some(part.to_wire()),
+            pieces: *pieces,
+            written: u64::try_from(written.packed()).unwrap_or_default(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            part: required("part", message.part)?,
+            pieces: message.pieces,
+            written: Stamp::of_packed(message.written),
         })
     }
 }

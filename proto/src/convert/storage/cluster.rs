@@ -11,11 +11,12 @@ use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::drain::DrainState;
+use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::host_pool::{HostMoves, HostPlace, HostPoolWishes};
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
-use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Timestamp, Version, VolumeId};
+use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Span, Timestamp, Version, VolumeId};
 
 wire_enum!(Wish, wire::Wish, Active, Cordoned, Draining, Left);
 wire_enum!(Contact, wire::Contact, Joining, Fresh, Silent, Unreachable);
@@ -35,6 +36,7 @@ impl Wire for Cluster {
             volumes,
             drains,
             host_pools,
+            forgotten,
         } = self;
         wire::Cluster {
             id: id.to_string(),
@@ -47,6 +49,7 @@ impl Wire for Cluster {
             volumes: by_volume_to_wire(volumes),
             drains: Some(drains.to_wire()),
             host_pools: (*host_pools != HostPoolWishes::default()).then(|| host_pools.to_wire()),
+            forgotten: (*forgotten != ForgottenHosts::default()).then(|| forgotten.to_wire()),
         }
     }
 
@@ -62,6 +65,7 @@ impl Wire for Cluster {
             volumes,
             drains,
             host_pools,
+            forgotten,
         } = message;
         Ok(Self {
             id: cluster("id", &id)?,
@@ -74,6 +78,31 @@ impl Wire for Cluster {
             volumes: by_volume("volumes", volumes)?,
             drains: optional("drains", drains)?.unwrap_or_default(),
             host_pools: optional("host_pools", host_pools)?.unwrap_or_default(),
+            forgotten: optional("forgotten", forgotten)?.unwrap_or_default(),
+        })
+    }
+}
+
+impl Wire for ForgottenHosts {
+    type Message = wire::ForgottenHosts;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { version, hosts } = self;
+        let hosts = hosts.iter().map(|(host, observed)| wire::ForgottenHost {
+            host: host.clone(),
+            observed_ms: observed.0,
+        });
+        wire::ForgottenHosts {
+            version: *version,
+            hosts: hosts.collect(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let hosts = message.hosts.into_iter();
+        Ok(Self {
+            version: message.version,
+            hosts: hosts.map(|h| (h.host, Span(h.observed_ms))).collect(),
         })
     }
 }
@@ -321,6 +350,7 @@ impl Wire for ShardRow {
         let Self {
             framework,
             obeyed,
+            adopted,
             last_loss,
             loss,
             volumes,
@@ -331,10 +361,12 @@ impl Wire for ShardRow {
             drained_agents,
             parts,
             log_gaps,
+            observed,
         } = self;
         wire::ShardRow {
             framework: framework.clone(),
             obeyed: obeyed.0,
+            adopted: adopted.0,
             last_loss: *last_loss,
             loss: loss.as_ref().map(MassLoss::to_wire),
             volumes: by_volume_to_wire(volumes),
@@ -345,6 +377,7 @@ impl Wire for ShardRow {
             parts: (*parts != PoolParts::default()).then(|| parts.to_wire()),
             log_gaps: messages(log_gaps),
             wishes_heard_ms: wishes_heard.0,
+            observed_ms: observed.0,
         }
     }
 
@@ -352,6 +385,7 @@ impl Wire for ShardRow {
         Ok(Self {
             framework: message.framework,
             obeyed: Epoch(message.obeyed),
+            adopted: Epoch(message.adopted),
             last_loss: message.last_loss,
             loss: optional("loss", message.loss)?,
             volumes: by_volume("volumes", message.volumes)?,
@@ -362,6 +396,7 @@ impl Wire for ShardRow {
             parts: optional("parts", message.parts)?.unwrap_or_default(),
             log_gaps: list("log_gaps", message.log_gaps)?,
             wishes_heard: Timestamp(message.wishes_heard_ms),
+            observed: Span(message.observed_ms),
         })
     }
 }

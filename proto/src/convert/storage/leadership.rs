@@ -9,20 +9,32 @@ impl Wire for Leadership {
     type Message = wire::Leadership;
 
     fn to_wire(&self) -> Self::Message {
-        let Self { epoch, holder, proof } = self;
+        let Self {
+            epoch,
+            holder,
+            proof,
+            resumed,
+        } = self;
         wire::Leadership {
             epoch: epoch.0,
             holder: holder.clone(),
             proof: *proof,
+            resumed: resumed.0,
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let wire::Leadership { epoch, holder, proof } = message;
+        let wire::Leadership {
+            epoch,
+            holder,
+            proof,
+            resumed,
+        } = message;
         Ok(Self {
             epoch: Epoch(epoch),
             holder,
             proof,
+            resumed: Epoch(resumed),
         })
     }
 }

@@ -1,0 +1,258 @@
+//! A backup of storage is put back beside a cluster that went on: nothing is begun or killed on what storage
+//! knows, and after an operator has resumed it each instance runs once.
+
+use crate::world::{World, job, range, seconds, task};
+use echelon_core_hosts::TaskState;
+use echelon_core_model::store::{
+    Answer, Batch, Decision, Leadership, Op, Query, Role, ShardKey, ShardRow, Stamp, Write,
+};
+use echelon_core_model::{Epoch, RunState};
+use echelon_core_shard::{Alarm, Mode};
+use echelon_core_testkit::build::JobBuilder;
+use echelon_core_testkit::store::ModelStore;
+
+/// A service of which every instance runs.
+fn service(n: u32) -> World {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", n).build());
+    w.order(&[range(0, n - 1)], u64::from(n));
+    w.run(seconds(5));
+    assert_eq!(w.cluster.live().len(), usize::try_from(n).unwrap());
+    w
+}
+
+/// The run of an instance fails and is followed by the next.
+fn fail(w: &mut World, n: u32, run: u32) {
+    w.cluster.set(&task(n, 1, run), TaskState::Failed);
+    w.run(seconds(60));
+    w.cluster.tasks.remove(&task(n, 1, run));
+    assert!(w.cluster.live().contains(&task(n, 1, run + 1)));
+}
+
+/// All processes stop, the backup is put back, and a new leader is elected.
+fn put_back(w: &mut World, backup: ModelStore) {
+    w.crash();
+    w.store = backup;
+    w.elect();
+    w.run(seconds(5));
+}
+
+/// What `echelon storage resume` stores; leaders find it when they look.
+fn resume(w: &mut World) {
+    let Answer::Leadership(stored) = w.store.read(&Query::Leadership(w.role())) else {
+        panic!()
+    };
+    let epoch = stored.epoch.max(w.published).next();
+    let next = Leadership {
+        resumed: epoch,
+        ..Leadership::taken(epoch, "resume", 1)
+    };
+    w.store.perform(Op::Decide(Decision::TakeEpoch {
+        role: w.role(),
+        next,
+        expected: stored.epoch,
+    }));
+    w.run(seconds(30));
+    if w.shard.mode() == Mode::Follower {
+        w.elect();
+    }
+    w.run(seconds(30));
+}
+
+#[test]
+fn nothing_is_begun_before_the_cluster_has_listed_all() {
+    let mut w = service(2);
+    w.crash();
+    w.cluster.loses_ends = true;
+    w.cluster.tasks.remove(&task(0, 1, 1));
+    w.elect();
+    w.run(seconds(60));
+    w.connect();
+    w.order(&[range(0, 2)], 3);
+    w.run(seconds(5));
+    assert_eq!(w.accepted().len(), 2, "neither a further run nor a first one");
+    w.cluster.loses_ends = false;
+    w.run(seconds(900));
+    assert!(
+        w.cluster.live().contains(&task(0, 1, 2)),
+        "{:?}",
+        w.cluster.live()
+    );
+}
+
+#[test]
+fn a_backup_from_before_a_run_freezes_and_doubles_nothing() {
+    let mut w = service(3);
+    let backup = w.store.clone();
+    fail(&mut w, 0, 1);
+    let (accepted, live) = (w.accepted().len(), w.cluster.live());
+    put_back(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    assert!(
+        matches!(&w.alarms[..], [Alarm::StorageRolledBack { evidence }] if evidence.contains(&task(0, 1, 2))),
+        "{:?}",
+        w.alarms
+    );
+    w.run(seconds(1200));
+    assert_eq!(w.accepted().len(), accepted);
+    assert_eq!((w.kills(), w.cluster.live()), (Vec::new(), live));
+}
+
+#[test]
+fn a_backup_from_before_the_first_run_of_a_number_freezes() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", 2).build());
+    w.cluster.hosts.clear();
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(5));
+    let backup = w.store.clone();
+    w.cluster.hosts = crate::cluster::Cluster::of(2, echelon_core_testkit::build::shape(4, 4096)).hosts;
+    w.run(seconds(60));
+    assert_eq!(w.cluster.live().len(), 2);
+    fail(&mut w, 1, 1);
+    put_back(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    assert_eq!(w.cluster.live().len(), 2);
+}
+
+#[test]
+fn a_task_of_an_older_storage_that_a_list_leaves_out_shows_when_its_id_is_used_again() {
+    let mut w = service(1);
+    let backup = w.store.clone();
+    fail(&mut w, 0, 1);
+    // The master has the task and has not told of it yet: it is left out of the list.
+    w.cluster.unlisted.insert(task(0, 1, 2));
+    let accepted = w.accepted().len();
+    put_back(&mut w, backup);
+    w.run(seconds(60));
+    assert_eq!(w.shard.mode(), Mode::Frozen, "{:?}", w.alarms);
+    assert_eq!(
+        w.accepted().len(),
+        accepted + 1,
+        "one launch was refused, and no further one followed"
+    );
+    assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
+    let host = w.cluster.tasks[&task(0, 1, 2)].host.clone();
+    w.run(seconds(60));
+    resume(&mut w);
+    w.run(seconds(60));
+    assert_eq!((w.shard.mode(), w.state(0)), (Mode::Serving, RunState::Running));
+    assert_eq!(w.record(0).unwrap().run.unwrap().host, host);
+    assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
+}
+
+#[test]
+fn after_resume_what_mesos_lists_is_the_latest_and_numbers_go_on_from_there() {
+    let mut w = service(3);
+    let backup = w.store.clone();
+    fail(&mut w, 0, 1);
+    fail(&mut w, 0, 2);
+    fail(&mut w, 2, 1);
+    let live = w.cluster.live();
+    put_back(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    resume(&mut w);
+    assert_eq!(w.shard.mode(), Mode::Serving);
+    assert_eq!(
+        (w.cluster.live(), w.states(3)),
+        (live, vec![RunState::Running; 3])
+    );
+    assert_eq!(w.kills(), Vec::<String>::new());
+    w.connect();
+    w.order(&[range(0, 2)], 3);
+    w.run(seconds(60));
+    // A further leader has nothing to take over, and freezes no more.
+    w.restart();
+    w.connect();
+    w.order(&[range(0, 2)], 3);
+    w.run(seconds(60));
+    fail(&mut w, 0, 3);
+    assert_eq!(w.states(3), vec![RunState::Running; 3]);
+    assert_eq!(w.cluster.live().len(), 3);
+}
+
+#[test]
+fn a_second_backup_freezes_after_an_earlier_resume() {
+    let mut w = service(2);
+    let backup = w.store.clone();
+    fail(&mut w, 0, 1);
+    put_back(&mut w, backup);
+    resume(&mut w);
+    w.connect();
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(60));
+    let backup = w.store.clone();
+    fail(&mut w, 1, 1);
+    put_back(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+}
+
+#[test]
+fn a_task_of_a_job_that_storage_does_not_have_stays_in_quarantine_after_resume() {
+    let mut w = World::serving();
+    let backup = w.store.clone();
+    w.store_job(&JobBuilder::service("web", 1).build());
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(5));
+    put_back(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Serving, "a deleted job would look the same");
+    resume(&mut w);
+    w.run(seconds(600));
+    assert_eq!((w.kills(), w.cluster.live()), (Vec::new(), vec![task(0, 1, 1)]));
+    assert_eq!(w.shard.quarantined().count(), 1);
+    assert!(w.shard.slices().all(|s| s.job != job()));
+}
+
+#[test]
+fn a_shard_without_its_row_beside_stored_hosts_registers_no_new_framework() {
+    let mut w = service(1);
+    let framework = w.cluster.framework.clone();
+    w.crash();
+    // An empty row reads like none.
+    w.store.perform(Op::Commit(Batch {
+        owner: w.role(),
+        stamp: Stamp {
+            epoch: w.published,
+            sequence: 1 << 30,
+        },
+        writes: vec![Write::Shard(ShardKey::Own, ShardRow::default())],
+    }));
+    w.elect();
+    w.run(seconds(60));
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    assert_eq!(
+        (w.cluster.framework.clone(), w.cluster.subscribed),
+        (framework, false)
+    );
+}
+
+#[test]
+fn a_leader_hands_on_that_storage_was_resumed() {
+    let mut w = service(1);
+    resume(&mut w);
+    w.restart();
+    let Answer::Leadership(stored) = w.store.read(&Query::Leadership(w.role())) else {
+        panic!()
+    };
+    assert!(stored.resumed > Epoch(0) && stored.resumed < stored.epoch);
+}
+
+#[test]
+fn a_resource_manager_is_obeyed_after_a_resume() {
+    let mut w = service(1);
+    w.rm = Epoch(3);
+    let taken = Leadership::taken(w.rm, "rm", 7);
+    w.store.perform(Op::Decide(Decision::TakeEpoch {
+        role: Role::ResourceManager,
+        next: Leadership {
+            resumed: Epoch(2),
+            ..taken.clone()
+        },
+        expected: Epoch(1),
+    }));
+    w.open(taken);
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(30));
+    assert!(w.refused.is_empty(), "{:?}", w.refused);
+    assert_eq!(w.cluster.live().len(), 2);
+}
