@@ -20,13 +20,15 @@ const CI: [&str; 8] = [
     "10",
 ];
 
-/// The same features as `cargo xtask test` builds with, so that nothing is built twice.
-pub const BUILD: [&str; 5] = [
+/// The same command as that of `cargo xtask test`: without its tests crates would have other features, and all of them would be
+/// built a second time.
+pub const BUILD: [&str; 6] = [
     "build",
+    "--bins",
+    "--tests",
     "--workspace",
     "--features",
     "echelon-tests/servers",
-    "--bins",
 ];
 
 /// Plays a soak with these options, or the one of CI.
