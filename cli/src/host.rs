@@ -43,7 +43,8 @@ pub enum Command {
         #[command(flatten)]
         which: set::Which,
     },
-    /// Say that a host never returns: runs that were silent there have ended, and nothing of them is waited for
+    /// Say that a host never returns: runs that were silent there have ended, and nothing of them is waited
+    /// for
     Forget {
         /// CLUSTER/HOST, the host by name or agent id
         host: String,

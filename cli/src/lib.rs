@@ -50,7 +50,8 @@ pub enum Command {
     /// Look at host pools; move hosts from one to another by plan
     #[command(subcommand)]
     HostPool(host_pool::Command),
-    /// Show the whole federation: leaders, what answers them, open alarms with the command that helps, clusters
+    /// Show the whole federation: leaders, what answers them, open alarms with the command that helps,
+    /// clusters
     Status,
     /// Switches for the whole system: stop all kills
     #[command(subcommand)]

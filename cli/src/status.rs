@@ -1,7 +1,7 @@
 //! `echelon status`: the whole federation on one page.
 
 use crate::context::Context;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::{output, shape};
 use echelon_clients_rust::v1;
 
@@ -12,7 +12,8 @@ pub async fn run(context: &Context) -> Result<(), Failure> {
         let mut service = client.status_service();
         async move { service.get_status(v1::GetStatusRequest {}).await }
     });
-    let status = got.await?.status.unwrap_or_default();
+    let status = got.await?.status;
+    let status = status.ok_or_else(|| Failure::new(Exit::Failed, "the gateway answered without a status"))?;
     let value = output::message("Status", &status);
     output::print(output::one(&value, "status", &people(&status), context.format()));
     Ok(())

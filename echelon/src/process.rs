@@ -220,7 +220,8 @@ pub fn metrics_of(labels: &[(&str, &str)]) -> Result<Metrics, MetricError> {
     Metrics::new(labels, VERSION, COMMIT)
 }
 
-/// A store that tells a role's metrics about each operation. While it takes no changes the process is not ready.
+/// A store that tells a role's metrics about each operation. While it takes no changes the process is not
+/// ready.
 ///
 /// # Errors
 /// The metrics' names are taken: a mistake in this program.

@@ -115,7 +115,7 @@ async fn plan(resume: &Resume) -> anyhow::Result<(Arc<dyn Store>, Vec<Step>)> {
             Some(met) => seen(&**met, &role).await?,
             None => None,
         };
-        let next = stored.epoch.max(seen.unwrap_or(Epoch(0))).next();
+        let next = seen.map_or(stored.epoch, |seen| stored.epoch.max(seen)).next();
         if next.0 + 1 >= Epoch::END {
             bail!("epoch {next} of {role:?} is beyond the last one that storage can order");
         }

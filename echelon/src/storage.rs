@@ -1,5 +1,5 @@
-//! `echelon storage ...`: sets a storage up, shows its level, accepts a file that its card does not belong to, and resumes a
-//! storage after a backup was put back.
+//! `echelon storage ...`: sets a storage up, shows its level, accepts a file that its card does not belong
+//! to, and resumes a storage after a backup was put back.
 
 use crate::process::{exit_of, watch_panics};
 use anyhow::Context;
@@ -20,7 +20,8 @@ pub enum Storage {
     /// Resume a storage that is behind its clusters after a backup was put back; what Mesos runs becomes the
     /// latest
     Resume(crate::resume::Resume),
-    /// Go on with the storage file that is there, or with an empty one, although its card says that another copy was used last
+    /// Go on with the storage file that is there, or with an empty one, although its card says that another
+    /// copy was used last
     Accept(Which),
 }
 

@@ -1,5 +1,5 @@
-//! Which leaders answer, as this gateway sees them: it asks the leader of every role each second, so that each answer can say
-//! what it depends on and is away.
+//! Which leaders answer, as this gateway sees them: it asks the leader of every role each second, so that
+//! each answer can say what it depends on and is away.
 
 use crate::context::Gateway;
 use crate::links::Links;
@@ -96,14 +96,16 @@ impl Leaders {
         self.roles.borrow().clone()
     }
 
-    /// Since when no resource manager answers. What it writes is as old: counts of jobs, and how clusters are heard.
+    /// Since when no resource manager answers. What it writes is as old: counts of jobs, and how clusters
+    /// are heard.
     pub(crate) fn manager_absent_since(&self) -> Option<Timestamp> {
         let roles = self.roles.borrow();
         let manager = roles.iter().find(|led| led.role == Role::ResourceManager)?;
         manager.absence.as_ref().map(|absence| absence.since)
     }
 
-    /// What every answer says while leaders are away: `resource-manager since 2026-01-31T10:00:00Z; shard east since ...`.
+    /// What every answer says while leaders are away: `resource-manager since 2026-01-31T10:00:00Z; shard
+    /// east since ...`.
     fn stale(&self) -> Option<String> {
         let roles = self.roles.borrow();
         let absent: Vec<(&str, &Absence)> = roles

@@ -65,7 +65,8 @@ impl Links {
         self.membership.as_ref()
     }
 
-    /// Follows the leader of a role. While the membership servers do not answer, the last one that was seen stays.
+    /// Follows the leader of a role. While the membership servers do not answer, the last one that was seen
+    /// stays.
     pub(crate) fn follow(&self, role: &Role) -> watch::Receiver<Sighting> {
         self.membership.watch(role)
     }

@@ -1,4 +1,5 @@
-//! The whole federation on one page: all processes are asked side by side, and what does not answer in time is unknown.
+//! The whole federation on one page: all processes are asked side by side, and what does not answer in time
+//! is unknown.
 
 mod alarms;
 

@@ -7,8 +7,9 @@ use echelon_tests::servers;
 
 use crate::phases::{cargo, command};
 
-/// What CI plays, and what is played when no option is given. One Cassandra node and few watchers leave the machine to the
-/// processes. A recovery may take three times as long as promised, since a machine of CI may be busy.
+/// What CI plays, and what is played when no option is given. One Cassandra node and few watchers leave the
+/// machine to the processes. A recovery may take three times as long as promised, since a machine of CI may
+/// be busy.
 const CI: [&str; 8] = [
     "--minutes",
     "5",
@@ -20,8 +21,8 @@ const CI: [&str; 8] = [
     "10",
 ];
 
-/// The same command as that of `cargo xtask test`: without its tests crates would have other features, and all of them would be
-/// built a second time.
+/// The same command as that of `cargo xtask test`: without its tests crates would have other features, and
+/// all of them would be built a second time.
 pub const BUILD: [&str; 6] = [
     "build",
     "--bins",

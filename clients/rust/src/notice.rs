@@ -1,5 +1,5 @@
-//! What a gateway says beside its answers: that kills are switched off, which leaders are away, and what of a list cannot be
-//! read.
+//! What a gateway says beside its answers: that kills are switched off, which leaders are away, and what of
+//! a list cannot be read.
 
 use crate::Client;
 use echelon_proto::convert::control::{KILLS_OFF, UNREAD_ROWS};

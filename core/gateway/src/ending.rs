@@ -13,8 +13,8 @@ use echelon_core_model::{Assignment, GroupName, RangeSet, Timestamp};
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 16;
-/// Most ranges of ended numbers of a group. Numbers that follow each other are one range. Each cuts the assignment of the job once
-/// more, and the slice of the group, which is one row.
+/// Most ranges of ended numbers of a group. Numbers that follow each other are one range. Each cuts the
+/// assignment of the job once more, and the slice of the group, which is one row.
 const RANGES: usize = 1_000;
 /// The same of a job.
 const ALL_RANGES: usize = 2_000;

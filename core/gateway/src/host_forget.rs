@@ -1,4 +1,5 @@
-//! An operator says that a host never returns. The word is stored with the cluster; its shard ends what was silent there.
+//! An operator says that a host never returns. The word is stored with the cluster; its shard ends what was
+//! silent there.
 
 use crate::ask;
 use crate::clusters;

@@ -22,8 +22,8 @@ pub struct Wanted<'a> {
     pub on_unreachable: OnSilence,
     /// Longest that a run of it may be on its way to its host, and be prepared there.
     pub max_start: Option<Span>,
-    /// For how long the cluster has been observed in sum; `None`: it is not heard at the moment. Patience counts observed time only, so
-    /// that neither our absence nor a clock that was set ends it early.
+    /// For how long the cluster has been observed in sum; `None`: it is not heard at the moment. Patience
+    /// counts observed time only, so that neither our absence nor a clock that was set ends it early.
     pub observed: Option<Span>,
     /// Lost runs are not replaced, here or elsewhere, until an operator says so.
     pub withhold: bool,
@@ -117,7 +117,8 @@ fn of_stopping(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     }
 }
 
-/// How much longer a run may be on its way to its start. It is counted anew when its host has it. `None`: nothing is counted.
+/// How much longer a run may be on its way to its start. The count begins again when its host has it. `None`:
+/// nothing is counted.
 fn left_to_start(run: &Run, wanted: &Wanted<'_>) -> Option<Span> {
     let starts = matches!(run.state, RunState::Launching | RunState::Starting);
     left(run, wanted, wanted.max_start.filter(|_| starts)?)

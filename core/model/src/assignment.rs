@@ -121,7 +121,8 @@ impl Cutter {
         out
     }
 
-    /// Makes room for an entry: in a new part, if this one is full. What an entry costs depends on what its part names already.
+    /// Makes room for an entry: in a new part, if this one is full. What an entry costs depends on what its
+    /// part names already.
     fn take(&mut self, cost: impl Fn(&Self) -> usize) {
         if self.bytes + cost(self) > PIECE_WEIGHT && self.bytes > ROW {
             let next = Assignment::new(self.part.job);

@@ -1,4 +1,5 @@
-//! Hosts of which an operator has said that they never return: a word that is kept with the cluster, so that no leader misses it.
+//! Hosts of which an operator has said that they never return: a word that is kept with the cluster, so
+//! that no leader misses it.
 
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -8,8 +9,8 @@ use std::collections::BTreeMap;
 pub struct ForgottenHosts {
     /// Counts the changes, from 1; 0: there never was one.
     pub version: u64,
-    /// For how long the cluster had been observed in sum when each was named, by agent id or hostname. What fell silent later is not meant:
-    /// the host was back in between.
+    /// For how long the cluster had been observed in sum when each was named, by agent id or hostname. What
+    /// fell silent later is not meant: the host was back in between.
     pub hosts: BTreeMap<String, Span>,
 }
 

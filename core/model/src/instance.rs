@@ -53,7 +53,8 @@ pub struct Run {
     pub state: RunState,
     /// Since when.
     pub since: Timestamp,
-    /// For how long its cluster had been observed in sum when it came into that state: what its patience is counted from.
+    /// For how long its cluster had been observed in sum when it came into that state: what its patience is
+    /// counted from.
     pub observed_at: Span,
     /// Why it is in that state.
     pub reason: Reason,
@@ -200,7 +201,8 @@ impl Run {
         self.state == RunState::Unreachable || stopping
     }
 
-    /// What is left of a time that began when it came into its state, by what its cluster has been observed for in sum.
+    /// What is left of a time that began when it came into its state, by what its cluster has been observed
+    /// for in sum.
     #[must_use]
     pub const fn left_of(&self, time: Span, observed: Span) -> Span {
         let passed = observed.0.saturating_sub(self.observed_at.0);
@@ -234,8 +236,8 @@ impl Run {
     }
 }
 
-/// Most older runs of an instance that are kept. With as many nothing of it is given up or begun until one of them is known to have
-/// ended: each is asked about, and takes room in its row.
+/// Most older runs of an instance that are kept. With as many nothing of it is given up or begun until one
+/// of them is known to have ended: each is asked about, and takes room in its row.
 pub const MOST_OLDER: usize = 8;
 
 /// What is stored of an instance. Instances that were never touched have no record.

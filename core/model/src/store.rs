@@ -177,7 +177,8 @@ pub struct ShardRow {
     pub parts: PoolParts,
     /// Times in which more runs ended than their logs could be kept, latest last.
     pub log_gaps: Vec<LogGap>,
-    /// For how long its leaders have heard the cluster, in sum. Time without contact adds nothing, whoever was away.
+    /// For how long its leaders have heard the cluster, in sum. Time without contact adds nothing, whichever side
+    /// was away.
     pub observed: Span,
 }
 

@@ -135,8 +135,8 @@ impl Shard {
         writes
     }
 
-    /// The rows of our own that have changed since they were last written; all of them, and the seal, in the first commit of a
-    /// leadership. Our own row comes last.
+    /// The rows of our own that have changed since they were last written; all of them, and the seal, in
+    /// the first commit of a leadership. Our own row comes last.
     fn own_writes(&mut self) -> Vec<Write> {
         let rows = self.own.rows();
         let gone = self.own_stored.keys().filter(|key| !rows.contains_key(*key));

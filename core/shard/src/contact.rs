@@ -96,8 +96,8 @@ impl Shard {
         self.own.observed
     }
 
-    /// Counts the time since the last step as observed while the cluster is heard. Where more has passed than a leader sleeps, the process
-    /// was away, and nobody heard anything.
+    /// Counts the time since the last step as observed while the cluster is heard. Where more has passed
+    /// than a leader sleeps, the process was away, and heard nothing.
     pub(crate) fn count_observed(&mut self) {
         if !self.contact.subscribed {
             return;

@@ -1,5 +1,6 @@
-//! Hosts of which an operator has said that they never return: what was silent there has ended, whatever Mesos could still say. So an
-//! older run that nobody will ever hear of again leaves its record, and its job may go to the archive.
+//! Hosts of which an operator has said that they never return: what was silent there has ended, whatever
+//! Mesos could still say. So an older run that will never be heard of again leaves its record, and its
+//! job may go to the archive.
 
 use crate::Shard;
 use crate::picture::RunAt;
@@ -8,7 +9,8 @@ use echelon_core_model::instance::Run;
 use echelon_core_model::{ReasonCode, RunState};
 
 impl Shard {
-    /// Ends what was silent on these hosts when they were named. The order is repeated, and looked at once by each leader.
+    /// Ends what was silent on these hosts when they were named. The order is repeated, and looked at once
+    /// by each leader.
     pub(crate) fn obey_forgotten(&mut self, forgotten: &ForgottenHosts) {
         if forgotten.version <= self.forgotten {
             return;

@@ -133,7 +133,8 @@ impl Shard {
         }
     }
 
-    /// When the job's policy gives up what an instance holds, if nothing is heard of its host until then. Observed time counts.
+    /// When the job's policy gives up what an instance holds, if nothing is heard of its host until then.
+    /// Observed time counts.
     fn gives_up_at(&self, at: At) -> Option<Timestamp> {
         let group = self.picture.groups.get(&at.0).filter(|g| g.served)?;
         let after = group.group_spec()?.volume.as_ref()?.replace_after?;

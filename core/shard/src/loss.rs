@@ -107,7 +107,8 @@ struct Lost {
     host: Arc<str>,
 }
 
-/// When, in observed time, the latest run was lost without a better explanation than that Mesos does not know it any more.
+/// When, in observed time, the latest run was lost without a better explanation than that Mesos does not
+/// know it any more.
 pub(crate) fn lost_at(record: &InstanceRecord) -> Option<Span> {
     let run = record.run.as_ref().filter(|_| record.ended.is_none())?;
     let said = matches!(run.reason.code, ReasonCode::TaskGone | ReasonCode::TaskUnknown);
@@ -251,8 +252,9 @@ impl Shard {
         self.picture.restless.extend(self.picture.groups.keys());
     }
 
-    /// An operator accepts every mass loss up to this number: what is missing does not run any more. Its runs end, so that no patience is
-    /// left to wait for, here or under a new leader, and hosts that Mesos does not know are no capacity.
+    /// An operator accepts every mass loss up to this number: what is missing does not run any more. Its
+    /// runs end, so that no patience is left to wait for, here or under a new leader, and hosts that Mesos
+    /// does not know are no capacity.
     pub(crate) fn accept_loss(&mut self, number: u64) {
         let Some(loss) = self.own.loss.filter(|l| l.number <= number) else {
             return;

@@ -101,7 +101,8 @@ impl Shard {
         self.reconcile.due = Some(self.now);
     }
 
-    /// The cluster was away: what was silent then may be back. Nothing of it is given up before the next answer.
+    /// The cluster was away: what was silent then may be back. Nothing of it is given up before the next
+    /// answer.
     pub(crate) fn await_answers(&mut self) {
         for run in &self.reconcile.unanswered {
             let Some(found) = self.picture.run(*run) else {

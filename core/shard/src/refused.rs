@@ -88,7 +88,8 @@ impl Shard {
         let places = refusal.rows.iter().filter_map(|r| r.place);
         let mut refused = places.filter_map(|p| batch.writes.get(p));
         if refused.any(|w| matches!(w, Write::Raw(..) | Write::Shard(ShardKey::Own, _))) {
-            // What cannot be read is not for this build to leave out, and nothing may be done that our own row does not know.
+            // What cannot be read is not for this build to leave out, and nothing may be done that our own
+            // row does not know.
             if lane == Lane::OWN {
                 self.own_stored.clear();
                 self.own_sealed = false;
@@ -102,7 +103,8 @@ impl Shard {
         let Some(rest) = rest else { return };
         let seals = rest.writes.iter().any(|w| matches!(w, Write::Seal(_)));
         if lane == Lane::HEARTBEAT || (seals && self.refuses_any_of(lane)) {
-            // A seal hides what is not written back, and nothing can be left out of a heartbeat: all of it is tried again later.
+            // A seal hides what is not written back, and nothing can be left out of a heartbeat: all of it
+            // is tried again later.
             self.journal.postpone(lane, self.now.plus(RETRY), rest.writes);
         } else if rest.writes.is_empty() {
             self.on_committed(lane);

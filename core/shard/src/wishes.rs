@@ -1,6 +1,6 @@
-//! What is wanted of volumes, one row each: taken in from operators, once each, bounded in size, and forgotten when it is
-//! done. A wish that finds no room in the row is not lost: operators' are said again, and instances that leave a volume behind come back
-//! when there is room.
+//! What is wanted of volumes, one row each: taken in from operators, once each, bounded in size, and
+//! forgotten when it is done. A wish that finds no room in the row is not lost: operators' are said again,
+//! and instances that leave a volume behind come back when there is room.
 
 use crate::Shard;
 use crate::event::{Alarm, Effect};

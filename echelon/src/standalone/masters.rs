@@ -1,5 +1,5 @@
-//! The simulated masters of a federation in one process. Each ends by itself and is started again by itself: one whose
-//! journal could not be written, on a full disk for example, takes no other with it.
+//! The simulated masters of a federation in one process. Each ends by itself and is started again by
+//! itself: one whose journal could not be written, on a full disk for example, takes no other with it.
 
 use super::config::Tasks;
 use super::folder::Folder;

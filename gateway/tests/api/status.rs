@@ -1,5 +1,5 @@
-//! What answers say while leaders are away, and the status of the whole federation: leaders that answer as told, found
-//! through membership.
+//! What answers say while leaders are away, and the status of the whole federation: leaders that answer as
+//! told, found through membership.
 
 use crate::http::Answer;
 use crate::limits::Hanging;

@@ -1,5 +1,5 @@
-//! Whether a process has contact with something that it needs: asks again and again, and shows the answer as a condition and
-//! as a metric. A peer that hangs is silent, as one that refuses is.
+//! Whether a process has contact with something that it needs: asks again and again, and shows the answer
+//! as a condition and as a metric. A peer that hangs is silent, as one that refuses is.
 
 use crate::Clock;
 use crate::health::Condition;
@@ -99,7 +99,8 @@ impl ContactWatch {
         Ok(Self::new(condition, connected))
     }
 
-    /// A contact that is not known yet. The condition does not hold, and the metric is 0, until the first answer.
+    /// A contact that is not known yet. The condition does not hold, and the metric is 0, until the first
+    /// answer.
     fn new(condition: Condition, connected: IntGauge) -> Self {
         connected.set(0);
         Self {
@@ -115,7 +116,8 @@ impl ContactWatch {
         self.contact.subscribe()
     }
 
-    /// Asks until it is dropped. `ask` gives an answer, or says why there is none; it may be dropped while it waits.
+    /// Asks until it is dropped. `ask` gives an answer, or says why there is none; it may be dropped while
+    /// it waits.
     pub async fn keep<F: Future<Output = Result<(), String>>>(
         self,
         clock: Clock,

@@ -70,7 +70,8 @@ impl Readiness {
         self.add(name, reason, true)
     }
 
-    /// Adds what is told beside the conditions: the process is ready without it. A condition of this name stays one.
+    /// Adds what is told beside the conditions: the process is ready without it. A condition of this name
+    /// stays one.
     pub fn notice(&self, name: &str, reason: &str) -> Condition {
         self.add(name, reason, false)
     }

@@ -30,8 +30,8 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     Err(wrong("has a scheme that is not known"))
 }
 
-/// Opens the file of a `file:PATH` whatever its card says, and makes its card belong to it: an operator says that it is the
-/// storage to go on with.
+/// Opens the file of a `file:PATH` whatever its card says, and makes its card belong to it: an operator
+/// says that it is the storage to go on with.
 ///
 /// # Errors
 /// The URL names no file, or the file cannot be opened or is damaged.

@@ -51,7 +51,8 @@ pub trait Store: Send + Sync {
     /// What an acknowledged write survives, as far as the storage says.
     async fn durability(&self) -> Durability;
 
-    /// Whether it answers: reads one small row, as a role reads what it decides on. A row that cannot be read is an answer.
+    /// Whether it answers: reads one small row, as a role reads what it decides on. A row that cannot be
+    /// read is an answer.
     ///
     /// # Errors
     /// Why it does not answer, for people.

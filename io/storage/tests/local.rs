@@ -264,7 +264,8 @@ mod only_a_file {
         std::fs::copy(card(from), card(to)).unwrap();
     }
 
-    /// Whatever is done to a file, it is either refused with its name and what to do, or everything is still there.
+    /// Whatever is done to a file, it is either refused with its name and what to do, or everything is
+    /// still there.
     #[tokio::test]
     async fn a_damaged_file_is_refused_or_whole() {
         const N: u64 = 20;

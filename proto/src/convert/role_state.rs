@@ -5,7 +5,8 @@ use crate::echelon::shard::v1 as wire;
 use echelon_core_model::role_state::{MOST_ALARMS, RoleAlarm, RoleStanding, RoleState, ServerContact};
 use echelon_core_model::{Epoch, Timestamp};
 
-/// The metadata of answers while leaders are away: which, and since when. What depends on them is shown as it was then.
+/// The metadata of answers while leaders are away: which, and since when. What depends on them is shown as
+/// it was then.
 pub const STALE: &str = "echelon-stale";
 
 const fn standing(standing: RoleStanding) -> wire::RoleStanding {

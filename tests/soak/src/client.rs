@@ -110,7 +110,8 @@ impl Client {
         Ok(done.map(|done| done.at))
     }
 
-    /// Repeats a request at one gateway after another until it is done or refused for good, or the time is over.
+    /// Repeats a request at one gateway after another until it is done or refused for good, or the time is
+    /// over.
     fn insist(&self, wish: &Wish, ask: &Ask, within: Duration) -> Result<Option<Done>> {
         let deadline = Instant::now() + within;
         for tries in 1.. {

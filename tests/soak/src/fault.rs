@@ -20,11 +20,13 @@ pub enum Action {
     ClockAhead,
     /// The same an hour back.
     ClockBehind,
-    /// kill -9; it is started again at once with a clock that is an hour ahead. At the end the same with the right clock.
+    /// kill -9; it is started again at once with a clock that is an hour ahead. At the end the same with
+    /// the right clock.
     RestartAhead,
     /// The files that it writes may not grow any more.
     FullDisk,
-    /// It is killed and its storage file damaged. A start has to refuse it; when the fault ends the good file is put back.
+    /// It is killed and its storage file damaged. A start has to refuse it; when the fault ends the good
+    /// file is put back.
     DamagedFile,
     /// The same with a storage file that is away.
     MissingFile,

@@ -1,5 +1,5 @@
-//! Three gateways, two processes of each other role, two clusters of simulated Mesos, and real servers. Each process is
-//! started from its file in `deploy/config`. Links that a fault can cut go through proxies.
+//! Three gateways, two processes of each other role, two clusters of simulated Mesos, and real servers.
+//! Each process is started from its file in `deploy/config`. Links that a fault can cut go through proxies.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -16,8 +16,8 @@ use crate::fault::Shape;
 /// How many breaches of each rule are shown.
 const SHOWN: usize = 10;
 
-/// Breaches that fail a run. A failed try while something is away is no breach, and what watchers miss is counted until
-/// watches lose nothing.
+/// Breaches that fail a run. A failed try while something is away is no breach, and what watchers miss is
+/// counted until watches lose nothing.
 const HARD: [Rule; 9] = [
     Rule::Missing,
     Rule::Again,

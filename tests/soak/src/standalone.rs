@@ -86,7 +86,8 @@ impl Standalone {
         Ok(())
     }
 
-    /// Starts it on the file that is there now. It has to end with exit code 1 and a sentence that has `expected`.
+    /// Starts it on the file that is there now. It has to end with exit code 1 and a sentence that has
+    /// `expected`.
     fn is_refused(&mut self, expected: &str) -> Result<()> {
         let server = self.process.server();
         server.start_again()?;

@@ -1,4 +1,5 @@
-//! What every sign says while the membership servers, or all resource managers, are away, and after they came back.
+//! What every sign says while the membership servers, or all resource managers, are away, and after they
+//! came back.
 
 use crate::federation::Federation;
 use crate::marks::Marks;

@@ -1,4 +1,5 @@
-//! When an instance is replaced whose host is silent, and why not before: what its shard goes by, read from the same rows.
+//! When an instance is replaced whose host is silent, and why not before: what its shard goes by, read from
+//! the same rows.
 
 use super::assemble::{InstanceView, Scene};
 use crate::ask;
@@ -9,7 +10,8 @@ use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{ClusterId, RunState, Span};
 use std::collections::BTreeMap;
 
-/// For how long clusters were observed in sum, as their shards last stored it; `None`: that could not be read.
+/// For how long clusters were observed in sum, as their shards last stored it; `None`: that could not be
+/// read.
 type ObservedByCluster = BTreeMap<ClusterId, Option<Span>>;
 
 /// Says of each silent instance when it is replaced.

@@ -137,7 +137,7 @@ fn silence_is_waited_out_by_observed_time_whatever_the_clock_says() {
         let two = Some(Span::minutes(2));
         assert_eq!(after(&silent, two, now), Next::At(now.plus(Span::minutes(3))));
         assert_eq!(after(&silent, Some(five), now), Next::Run);
-        assert_eq!(after(&silent, None, now), Next::Rest, "nobody hears the cluster");
+        assert_eq!(after(&silent, None, now), Next::Rest, "the cluster is not heard");
     }
     // A leader may begin with less than an earlier one had observed.
     silent.run.as_mut().unwrap().observed_at = five;

@@ -283,7 +283,8 @@ pub enum Write {
     Shard(ShardKey, ShardRow),
     /// Shard: such a row is not needed any more.
     RemoveShard(ShardKey),
-    /// Shard: nothing that an older epoch wrote, or still writes, is seen of what a shard remembers of itself.
+    /// Shard: nothing that an older epoch wrote, or still writes, is seen of what a shard remembers of
+    /// itself.
     SealShard,
     /// Shard: a block of instances.
     Block(Block),

@@ -1,11 +1,12 @@
-//! The rows of what a shard remembers of itself: one of its own, which stays small, and one for each host, agent, volume and pool.
+//! The rows of what a shard remembers of itself: one of its own, which stays small, and one for each host,
+//! agent, volume and pool.
 
 use super::{ShardRow, Write};
 use crate::id::{HostId, VolumeId};
 use std::collections::BTreeMap;
 
-/// Which row of a shard's. Its own comes last: its numbers say how new the others are, so a commit that was cut leaves older
-/// ones, and what is newer is heard again.
+/// Which row of a shard's. Its own comes last: its numbers say how new the others are, so a commit that was
+/// cut leaves older ones, and what is newer is heard again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShardKey {
     /// A host, by name: whether it is to be empty or elsewhere, and its host pool.

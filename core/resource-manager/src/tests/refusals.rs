@@ -107,8 +107,8 @@ fn a_refused_progress_row_keeps_no_other_from_being_written() {
     );
 }
 
-/// As many scattered numbers as may be ended of a job, in two calls: its assignment has several rows, none is refused, and the job is
-/// stopped like any other.
+/// As many scattered numbers as may be ended of a job, in two calls: its assignment has several rows, none
+/// is refused, and the job is stopped like any other.
 #[test]
 fn a_job_of_which_two_thousand_scattered_numbers_were_ended_is_stopped() {
     let one = shape(1, 64);

@@ -96,7 +96,8 @@ fn a_word_that_a_leader_missed_is_obeyed_by_the_next_and_ends_nothing_that_came_
     word(&mut w, said);
     w.run(seconds(2));
     assert_eq!(w.stored(0).unwrap().older.len(), 0);
-    // Another host falls silent after that; the same word says nothing of it, nor does it of this host's later silence.
+    // Another host falls silent after that; the same word says nothing of it, nor does it of this host's
+    // later silence.
     w.run(seconds(60));
     let other = loses_its_host(&mut w);
     assert_ne!(other, host);

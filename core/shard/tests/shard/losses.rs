@@ -339,7 +339,8 @@ fn what_returned_hosts_have_lost_counts_once_for_each() {
     }
 }
 
-/// All is lost to a master that knows neither the tasks nor their hosts, and an operator says that nothing of it runs.
+/// All is lost to a master that knows neither the tasks nor their hosts, and an operator says that nothing
+/// of it runs.
 fn lost_and_accepted(w: &mut World, n: u32) -> u64 {
     wrong_address(w, n);
     w.run(seconds(10));
@@ -424,7 +425,7 @@ fn hosts_of_an_accepted_loss_are_no_capacity() {
     let mut w = web(20);
     let before = w.shard.capacity();
     wrong_address(&mut w, 20);
-    // Nobody lists them as gone: the master refuses to list its agents.
+    // They are not listed as gone: the master refuses to list its agents.
     w.cluster.lists = Some(false);
     w.run(seconds(10));
     accept(&mut w);

@@ -1,4 +1,5 @@
-//! What a shard remembers of itself, in rows: each change writes what changed, and the next leader reads all of it.
+//! What a shard remembers of itself, in rows: each change writes what changed, and the next leader reads
+//! all of it.
 
 use crate::world::{World, c1, seconds};
 use echelon_core_model::directive::Order;

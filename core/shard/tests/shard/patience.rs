@@ -1,4 +1,5 @@
-//! For how long a silent host is waited for: by what all leaders have observed in sum, whatever their clocks say and whoever was away.
+//! For how long a silent host is waited for: by what all leaders have observed in sum, whatever their
+//! clocks say and whichever side was away.
 
 use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::{Event as Told, TaskState};

@@ -122,8 +122,9 @@ async fn assign(
     let own = partition.cells.first().and_then(bound);
     let counted = vec![big(number), own, big(epoch), big(number - 1)];
     add(statement::count_write(), counted).await?;
-    // Rows behind those of an assignment that has become smaller stay until it is removed: nothing reads them. To delete them here
-    // would leave a deletion for each job, which every read of the partition would pass.
+    // Rows behind those of an assignment that has become smaller stay until it is removed: nothing reads
+    // them. To delete them here would leave a deletion for each job, which every read of the partition
+    // would pass.
     for (at, value) in put.iter().flat_map(|rows| &rows.pieces) {
         let mut bound = bound_all(&at.cells);
         bound.push(Some(CqlValue::Blob(value.clone())));

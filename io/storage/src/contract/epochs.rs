@@ -174,8 +174,8 @@ pub async fn a_late_write_of_the_same_epoch_changes_nothing(case: &Case) {
     assert_eq!(case.settled(Query::Assignments(PARTITION)).await, gone);
 }
 
-/// An assignment of many rows: as many ranges as 64 groups may have. It becomes smaller, larger again and goes, and what lies
-/// beside it stays.
+/// An assignment of many rows: as many ranges as 64 groups may have. It becomes smaller, larger again and
+/// goes, and what lies beside it stays.
 pub async fn a_large_assignment_is_stored_in_several_rows(case: &Case) {
     let jobs = jobs_of_partition(PARTITION, 3);
     let [before, of, behind] = [jobs[0], jobs[1], jobs[2]];

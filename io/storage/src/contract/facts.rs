@@ -119,7 +119,8 @@ pub fn assignment(job: JobId, cluster: &str) -> Assignment {
     assignment
 }
 
-/// 64 groups of 400 ranges each, of which every second was elsewhere before; removed numbers and many holders.
+/// 64 groups of 400 ranges each, of which every second was elsewhere before; removed numbers and many
+/// holders.
 #[must_use]
 pub fn large_assignment(job: JobId) -> Assignment {
     let cluster = |n: u32| ClusterId::new(format!("cluster-of-a-long-name-{:04}", n % 1_024));

@@ -36,8 +36,8 @@ fn check(told: Result<(), StoreError>, what: &str) {
     }
 }
 
-/// Specs above 256 KiB, trees and batches of assignments above 1 MiB, assignments that no batch takes, single values above what
-/// a partition takes.
+/// Specs above 256 KiB, trees and batches of assignments above 1 MiB, assignments that no batch takes,
+/// single values above what a partition takes.
 pub async fn what_is_too_large_is_refused(case: &Case) {
     let put_spec = |bytes: usize| Decision::PutSpec {
         job: job(1),

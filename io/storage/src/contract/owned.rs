@@ -276,8 +276,9 @@ pub async fn owned_facts_read_back(case: &Case) {
     );
 }
 
-/// What a shard remembers grows by rows and not by their size: of many pools, hosts and volumes. A row that changes is written
-/// alone, one that is gone is removed, and a seal hides what older leaders wrote or still write.
+/// What a shard remembers grows by rows and not by their size: of many pools, hosts and volumes. A row that
+/// changes is written alone, one that is gone is removed, and a seal hides what older leaders wrote or
+/// still write.
 pub async fn what_a_shard_remembers_has_small_rows(case: &Case) {
     let c1 = shard("c1");
     let read = async || {

@@ -1,8 +1,9 @@
-//! The card of a storage file: a small file beside it that says which storage it is and how often it was written. A file
-//! that is missing, older than its card, or another one is then told apart from a new one.
+//! The card of a storage file: a small file beside it that says which storage it is and how often it was
+//! written. A file that is missing, older than its card, or another one is then told apart from a new one.
 //!
-//! It has two lines of one length, and each write replaces the older one. So at any moment one whole line is there. A write
-//! is in the storage file before the card says so: the card is never ahead of a file that was not changed by hand.
+//! It has two lines of one length, and each write replaces the older one. So at any moment one whole line
+//! is there. A write is in the storage file before the card says so: the card is never ahead of a file that
+//! was not changed by hand.
 
 use super::FileProblem;
 use std::fs::{self, File, OpenOptions};
@@ -107,7 +108,8 @@ impl Card {
         })
     }
 
-    /// Notes how often the storage was written. It is in the system's hands then, which suffices when this process is killed.
+    /// Notes how often the storage was written. It is in the system's hands then, which suffices when this
+    /// process is killed.
     pub fn note(&self, writes: u64) -> io::Result<()> {
         let offset = if writes.is_multiple_of(2) { 0 } else { LINE as u64 };
         self.file.write_all_at(line(&self.id, writes).as_bytes(), offset)

@@ -1,4 +1,5 @@
-//! A panic of the file's library says that the file is not what it should be. It becomes an error here, and ends nothing.
+//! A panic of the file's library says that the file is not what it should be. It becomes an error here, and
+//! ends nothing.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -1,5 +1,5 @@
-//! The open file, as readers and the writer share it. After an error of the system the library does nothing more with a
-//! file: it is closed then and opened again, and what needs it waits for that moment.
+//! The open file, as readers and the writer share it. After an error of the system the library does nothing
+//! more with a file: it is closed then and opened again, and what needs it waits for that moment.
 
 use super::card::Identity;
 use super::contained::contained;
@@ -77,7 +77,8 @@ impl Handle {
         done.map_err(|panic| Closed::Problem(FileProblem::Damaged(panic)).error(&self.path))?
     }
 
-    /// Closes the file and opens it again. It waits for those that read. How often it was written is given back.
+    /// Closes the file and opens it again. It waits for those that read. How often it was written is given
+    /// back.
     pub fn reopen(&self, said: &Identity, why: Closed) -> Result<u64, Closed> {
         let mut slot = self.slot.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *slot, Err(why));

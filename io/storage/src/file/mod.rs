@@ -1,6 +1,6 @@
-//! `file:PATH`: rows in one embedded file (redb), the default of `standalone`. One process has it open at a time. Reads
-//! see a snapshot and never wait for the writer; writes go through the one thread of `writer`. A card beside the file says
-//! which storage it is and how often it was written.
+//! `file:PATH`: rows in one embedded file (redb), the default of `standalone`. One process has it open at a
+//! time. Reads see a snapshot and never wait for the writer; writes go through the one thread of `writer`.
+//! A card beside the file says which storage it is and how often it was written.
 
 mod card;
 mod contained;
@@ -44,8 +44,8 @@ impl FileStore {
         Self::serve(path, opening::open(path, Doubt::Refuse)?)
     }
 
-    /// Opens the file that is there, or makes an empty one, whatever its card says, and writes a card that belongs to it.
-    /// From then on `open` takes it.
+    /// Opens the file that is there, or makes an empty one, whatever its card says, and writes a card that
+    /// belongs to it. From then on `open` takes it.
     ///
     /// # Errors
     /// It cannot be opened, or is damaged.

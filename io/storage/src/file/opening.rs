@@ -95,8 +95,8 @@ pub(super) fn open(path: &Path, doubt: Doubt) -> Result<Opened, StoreError> {
     })
 }
 
-/// Opens a file again that was open in this process, after an error of the system. It has to be the same one and to have
-/// every acknowledged write; how often it was written is given back.
+/// Opens a file again that was open in this process, after an error of the system. It has to be the same
+/// one and to have every acknowledged write; how often it was written is given back.
 pub(super) fn reopen(path: &Path, said: &Identity) -> Result<(Database, u64), StoreError> {
     let problem = |problem| StoreError::File {
         path: path.to_owned(),

@@ -1,5 +1,5 @@
-//! Assignments, each of one row or more. An assignment is read when all of its rows are, or not at all: ranges that are left out
-//! would be taken for ranges that nothing holds.
+//! Assignments, each of one row or more. An assignment is read when all of its rows are, or not at all:
+//! ranges that are left out would be taken for ranges that nothing holds.
 
 use super::value;
 use crate::StoreError;
