@@ -10,6 +10,7 @@ use crate::switches::Switches;
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::Timestamp;
+use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_io_process::{Clock, Contacts};
 use std::future::Future;
 use std::sync::Arc;
@@ -54,6 +55,17 @@ impl Gateway {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// What this gateway says of itself to others.
+    pub(crate) fn role_state(&self) -> RoleState {
+        RoleState {
+            build: self.config.version.clone(),
+            standing: RoleStanding::Serving,
+            membership: self.contacts.membership.borrow().clone(),
+            storage: self.contacts.storage.borrow().clone(),
+            ..RoleState::default()
+        }
     }
 
     /// 128 bits that nobody can guess.

@@ -326,7 +326,7 @@ async fn leads(links: &Links, sighting: &Sighting) -> Result<(), String> {
 pub(crate) fn standing(state: &RoleState) -> Result<(), &'static str> {
     match state.standing {
         RoleStanding::Leader | RoleStanding::Frozen => Ok(()),
-        RoleStanding::Standby => Err("does not lead any more"),
+        RoleStanding::Standby | RoleStanding::Serving => Err("does not lead any more"),
         RoleStanding::Recovering => Err("was elected and still reads what is stored"),
         RoleStanding::Suspended => Err("cannot tell whether it still leads, and does nothing"),
     }

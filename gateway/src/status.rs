@@ -94,16 +94,9 @@ fn clusters(gateway: &Gateway, federation: &Federation) -> Vec<v1::Cluster> {
     shown
 }
 
-/// This gateway, and where the others are.
+/// This gateway, and the others by their own words.
 async fn gateways(gateway: &Gateway) -> v1::RoleStatus {
-    let own = v1::ProcessStatus {
-        address: gateway.address.clone(),
-        standing: v1::Standing::Serving.into(),
-        build: gateway.config.version.clone(),
-        membership: Some(server(&gateway.contacts.membership.borrow())),
-        storage: Some(server(&gateway.contacts.storage.borrow())),
-        ..v1::ProcessStatus::default()
-    };
+    let own = process(gateway.address.clone(), &gateway.role_state());
     let mut shown = v1::RoleStatus {
         role: "gateway".to_owned(),
         processes: vec![own],
@@ -113,12 +106,11 @@ async fn gateways(gateway: &Gateway) -> v1::RoleStatus {
         Ok(members) => {
             let others: BTreeSet<_> = members.into_iter().map(|member| member.address).collect();
             let others = others.into_iter().filter(|at| *at != gateway.address);
-            let other = |address| v1::ProcessStatus {
-                address,
-                unknown: "each gateway tells its own state: ask this one".to_owned(),
-                ..v1::ProcessStatus::default()
-            };
-            shown.processes.extend(others.take(MOST_PROCESSES).map(other));
+            let asked = others.take(MOST_PROCESSES);
+            let answers = join_all(asked.map(|at| ask_process(&gateway.links, at))).await;
+            shown
+                .processes
+                .extend(answers.into_iter().map(|(process, _)| process));
         }
         Err(why) => shown.unknown = why,
     }
@@ -204,6 +196,7 @@ fn process(address: String, state: &RoleState) -> v1::ProcessStatus {
         RoleStanding::Leader => v1::Standing::Leader,
         RoleStanding::Suspended => v1::Standing::Suspended,
         RoleStanding::Frozen => v1::Standing::Frozen,
+        RoleStanding::Serving => v1::Standing::Serving,
     };
     v1::ProcessStatus {
         address,

@@ -1,4 +1,4 @@
-//! What a resource manager or a shard, leader or standby, says of itself to gateways.
+//! What a process says of itself to gateways: a resource manager or a shard, leader or standby, or another gateway.
 
 use crate::id::Epoch;
 use crate::time::Timestamp;
@@ -34,16 +34,19 @@ pub enum RoleStanding {
     Suspended,
     /// It was elected, and starts and stops nothing, since what it sees cannot be right.
     Frozen,
+    /// It is a gateway, which needs no election.
+    Serving,
 }
 
 impl RoleStanding {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Standby,
         Self::Recovering,
         Self::Leader,
         Self::Suspended,
         Self::Frozen,
+        Self::Serving,
     ];
 
     /// Whether a process that stands so decides for its role, or would if what it sees were right.

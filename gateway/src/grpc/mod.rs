@@ -31,6 +31,7 @@ use echelon_proto::echelon::v1::job_service_server::JobServiceServer;
 use echelon_proto::echelon::v1::pool_service_server::PoolServiceServer;
 use echelon_proto::echelon::v1::status_service_server::StatusServiceServer;
 use echelon_proto::echelon::v1::volume_service_server::VolumeServiceServer;
+use echelon_proto::role::role_service;
 use tonic::Response;
 use tonic::metadata::MetadataValue;
 use tonic::service::Routes;
@@ -68,7 +69,7 @@ pub(crate) const SERVICES: [&str; 10] = [
     "echelon.v1.StatusService",
 ];
 
-/// All services with reflection of both versions and health, and what sets the health.
+/// All services with what gateways ask each other, reflection of both versions and health, and what sets the health.
 pub(crate) fn routes(gateway: &Gateway) -> Result<(Routes, HealthReporter), ReflectionError> {
     let reflection = || {
         SERVICES.into_iter().chain(["grpc.health.v1.Health"]).fold(
@@ -79,7 +80,9 @@ pub(crate) fn routes(gateway: &Gateway) -> Result<(Routes, HealthReporter), Refl
         )
     };
     let (health, health_service) = tonic_health::server::health_reporter();
-    let routes = api(gateway)
+    let gateway = gateway.clone();
+    let routes = api(&gateway)
+        .add_service(role_service(move || gateway.role_state()))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
@@ -95,7 +98,6 @@ fn total<T>(page: &Page<T>) -> Option<i64> {
     page.total.map(|n| i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// A page's items shown, with the token of the next.
 /// Bytes of metadata that name rows: the rest is counted.
 const NAMES_BYTES: usize = 1024;
 
@@ -119,6 +121,7 @@ fn name_unread<T>(answer: &mut Response<T>, rows: &[String]) {
     }
 }
 
+/// A page's items shown, with the token of the next.
 fn shown<T, W>(page: Page<T>, show: impl Fn(&T) -> W) -> (Vec<W>, String) {
     (
         page.items.iter().map(show).collect(),

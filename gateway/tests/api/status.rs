@@ -280,3 +280,40 @@ async fn the_status_answers_while_storage_hangs_and_membership_is_away() {
     assert_eq!(role["processes"][0]["standing"], "STANDING_LEADER", "{shown:#}");
     store.hangs.send_replace(false);
 }
+
+#[tokio::test]
+async fn the_status_shows_what_other_gateways_see() {
+    let world = World::start().await;
+    let store = Hanging::new(false);
+    let other = world.beside("other", Arc::clone(&store) as Arc<dyn Store>).await;
+    other.until_ready().await;
+    let at = format!("http://{}", other.address);
+    let seen = |answer: &Answer| {
+        let shown = answer.json();
+        let gateways = shown["roles"][0]["processes"].as_array()?.clone();
+        gateways.into_iter().find(|process| process["address"] == *at)
+    };
+    let reach = |answer: &Answer, of: &str| {
+        let process = seen(answer)?;
+        process[of]["reach"].as_str().map(str::to_owned)
+    };
+    let connected = |answer: &Answer| {
+        ["membership", "storage"]
+            .iter()
+            .all(|of| reach(answer, of).as_deref() == Some("REACH_CONNECTED"))
+    };
+    let answer = until(&world, "/v1/status", connected).await;
+    let process = seen(&answer).unwrap();
+    assert_eq!(
+        (&process["standing"], &process["build"]),
+        (&"STANDING_SERVING".into(), &"test".into())
+    );
+
+    store.hangs.send_replace(true);
+    let silent = |answer: &Answer| {
+        let alarms = answer.json()["alarms"].to_string();
+        alarms.contains(&format!("storage does not answer gateway at {at}"))
+    };
+    until(&world, "/v1/status", silent).await;
+    store.hangs.send_replace(false);
+}

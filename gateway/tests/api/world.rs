@@ -33,8 +33,16 @@ impl World {
 
     /// Over a storage of the test's, which may not answer yet.
     pub async fn over(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
-        let hub = Hub::new(Timeouts::default());
-        let membership: Arc<dyn Membership> = Arc::new(hub.connect(MEMBER));
+        Self::join(store, Hub::new(Timeouts::default()), MEMBER, change).await
+    }
+
+    /// A second gateway with a connection of its own to the same membership servers.
+    pub async fn beside(&self, name: &str, store: Arc<dyn Store>) -> Self {
+        Self::join(store, self.hub.clone(), name, |_| {}).await
+    }
+
+    async fn join(store: Arc<dyn Store>, hub: Hub, name: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let membership: Arc<dyn Membership> = Arc::new(hub.connect(name));
         let shutdown = Shutdown::new(Duration::from_secs(5));
         let mut config = Config::loopback(0, "test");
         config.watch_interval = Duration::from_millis(20);

@@ -16,6 +16,7 @@ const fn standing(standing: RoleStanding) -> wire::RoleStanding {
         RoleStanding::Leader => wire::RoleStanding::Leader,
         RoleStanding::Suspended => wire::RoleStanding::Suspended,
         RoleStanding::Frozen => wire::RoleStanding::Frozen,
+        RoleStanding::Serving => wire::RoleStanding::Serving,
     }
 }
 
