@@ -294,6 +294,7 @@ impl World {
             // A hint, to whoever listens; half of them are lost.
             let life = self.managers.get(manager).map_or(0, |p| p.life);
             if !self.dice.losses.chance(500) {
+            self.last_answer = Some(self.now);
                 self.tell_manager(
                     (manager, life),
                     self.now.plus(Span::millis(2)),

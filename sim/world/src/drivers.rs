@@ -45,6 +45,7 @@ impl World {
             elections: BTreeMap::new(),
             links: Links::default(),
             users: Users::default(),
+            last_answer: None,
             facts: Facts::default(),
             switch: Switch::default(),
             trees: Trees::default(),

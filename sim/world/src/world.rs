@@ -130,6 +130,8 @@ pub struct World {
     pub(crate) elections: BTreeMap<Role, Election>,
     pub(crate) links: Links,
     pub(crate) users: Users,
+    /// When a user was last told that something it asked for is stored.
+    pub(crate) last_answer: Option<Timestamp>,
     pub(crate) facts: Facts,
     pub(crate) switch: Switch,
     pub(crate) trees: Trees,
@@ -182,9 +184,10 @@ impl World {
     /// Plays a seed from beginning to end.
     #[must_use]
     pub fn play(seed: u64, options: Options) -> Outcome {
-        let end = BEGIN.plus(options.faulty).plus(options.settle);
         let mut world = Self::new(seed, options);
-        world.run_until(end);
+        while world.broken.is_empty() && world.now < world.end() {
+            world.run_until(world.end());
+        }
         world.judge_end();
         world.outcome()
     }
@@ -193,6 +196,14 @@ impl World {
     pub(crate) fn outcome(self) -> Outcome {
         Outcome {
             hash: self.trace.hash(),
+    /// By then everything must have come to rest. Users ask for something after the last fault, too: their last
+    /// request has as much time as that.
+    fn end(&self) -> Timestamp {
+        let faults_end = BEGIN.plus(self.options.faulty);
+        let last = self.last_answer.map_or(faults_end, |at| at.max(faults_end));
+        last.plus(self.options.settle)
+    }
+
             steps: self.steps,
             fulfilled: self.fulfilled(),
             manners: self.clusters.iter().filter_map(manners).collect(),
