@@ -102,6 +102,12 @@ impl World {
             let at = self.dice.users.span(Span::ZERO, Span(self.options.faulty.0 / 2));
             self.queue.plan(BEGIN.plus(at), Item::User(n));
         }
+        if self.options.lasting > 0 {
+            let spec = JobBuilder::service("lasting", self.options.lasting).build();
+            let n = self.users.0.len();
+            self.users.0.push(User::new(spec, [Asked::Create]));
+            self.queue.plan(BEGIN.plus(Span::seconds(1)), Item::User(n));
+        }
     }
 
     /// The pool of a user. Where pools are compared, each has as many.
@@ -288,13 +294,13 @@ impl World {
             self.trace
                 .line(self.now, &format!("user{n}: {asked:?} acknowledged for {job}"));
             user.acknowledged.push(asked);
+            self.last_answer = Some(self.now);
         }
         self.queue.plan(self.now.plus(pause), Item::User(n));
         for manager in 0..self.managers.len() {
             // A hint, to whoever listens; half of them are lost.
             let life = self.managers.get(manager).map_or(0, |p| p.life);
             if !self.dice.losses.chance(500) {
-            self.last_answer = Some(self.now);
                 self.tell_manager(
                     (manager, life),
                     self.now.plus(Span::millis(2)),

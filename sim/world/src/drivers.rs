@@ -54,6 +54,7 @@ impl World {
             judged: BTreeMap::new(),
             alone: BTreeMap::new(),
             moved: 0,
+            accepted: 0,
             steps: 0,
             options,
         };

@@ -143,6 +143,8 @@ pub struct World {
     pub(crate) alone: AtFirst,
     /// Hosts that were in another host pool when they were to come back.
     pub(crate) moved: u64,
+    /// Mass losses that an operator accepted.
+    pub(crate) accepted: u64,
     pub(crate) steps: u64,
 }
 
@@ -163,6 +165,8 @@ pub struct Outcome {
     pub withheld: u64,
     /// Times that a host was moved to another host pool and back.
     pub moved: u64,
+    /// Mass losses that an operator accepted.
+    pub accepted: u64,
     /// Leaderships of all roles.
     pub leaderships: u64,
     /// The last lines of the trace.
@@ -192,10 +196,6 @@ impl World {
         world.outcome()
     }
 
-    /// How it ended.
-    pub(crate) fn outcome(self) -> Outcome {
-        Outcome {
-            hash: self.trace.hash(),
     /// By then everything must have come to rest. Users ask for something after the last fault, too: their last
     /// request has as much time as that.
     fn end(&self) -> Timestamp {
@@ -204,11 +204,16 @@ impl World {
         last.plus(self.options.settle)
     }
 
+    /// How it ended.
+    pub(crate) fn outcome(self) -> Outcome {
+        Outcome {
+            hash: self.trace.hash(),
             steps: self.steps,
             fulfilled: self.fulfilled(),
             manners: self.clusters.iter().filter_map(manners).collect(),
             withheld: self.switch.withheld,
             moved: self.moved,
+            accepted: self.accepted,
             leaderships: self.leaderships(),
             tail: self.trace.lines().map(str::to_owned).collect(),
             broken: self.broken,
