@@ -304,6 +304,17 @@ impl Hosts {
         })
     }
 
+    /// Whether a host offers capacity of tasks that are counted there. All its open offers count, those that are
+    /// about to be used too. `None` while the host is away.
+    #[must_use]
+    pub fn offers_again(&self, host: &HostId) -> Option<bool> {
+        let Some(record) = self.records.get(host) else {
+            return Some(false);
+        };
+        let taken = self.ledger.used(host).resources.plus(self.stock.free(host));
+        record.reachable.then(|| !taken.fits(record.capacity()))
+    }
+
     /// Rows to write since this was last asked.
     pub fn changes(&mut self) -> Changes {
         let changed = std::mem::take(&mut self.changed);

@@ -207,14 +207,17 @@ impl Shard {
         }
     }
 
-    /// Notes whether a host offers room of runs that we believe alive: Mesos gives it back when a task has died, and tells of that when
-    /// it can.
+    /// Notes whether a host offers capacity of runs that we believe alive: Mesos gives it back when a task has died,
+    /// and tells of that when it can. While the host is away nothing new is known of that.
     fn note_offered_again(&mut self, host: &HostId) {
-        let view = self.hosts.views_of([host], self.now).pop();
-        if view.is_some_and(|v| !v.used.plus(v.free).fits(v.capacity)) {
-            self.offered_again.insert(host.clone());
-        } else {
-            self.offered_again.remove(host);
+        match self.hosts.offers_again(host) {
+            Some(true) => {
+                self.offered_again.insert(host.clone());
+            }
+            Some(false) => {
+                self.offered_again.remove(host);
+            }
+            None => {}
         }
     }
 

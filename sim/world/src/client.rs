@@ -102,6 +102,12 @@ impl World {
             let at = self.dice.users.span(Span::ZERO, Span(self.options.faulty.0 / 2));
             self.queue.plan(BEGIN.plus(at), Item::User(n));
         }
+        if self.options.lasting > 0 {
+            let spec = JobBuilder::service("lasting", self.options.lasting).build();
+            let n = self.users.0.len();
+            self.users.0.push(User::new(spec, [Asked::Create]));
+            self.queue.plan(BEGIN.plus(Span::seconds(1)), Item::User(n));
+        }
     }
 
     /// The pool of a user. Where pools are compared, each has as many.
@@ -288,6 +294,7 @@ impl World {
             self.trace
                 .line(self.now, &format!("user{n}: {asked:?} acknowledged for {job}"));
             user.acknowledged.push(asked);
+            self.last_answer = Some(self.now);
         }
         self.queue.plan(self.now.plus(pause), Item::User(n));
         for manager in 0..self.managers.len() {

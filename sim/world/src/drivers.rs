@@ -45,6 +45,7 @@ impl World {
             elections: BTreeMap::new(),
             links: Links::default(),
             users: Users::default(),
+            last_answer: None,
             facts: Facts::default(),
             switch: Switch::default(),
             trees: Trees::default(),
@@ -53,6 +54,7 @@ impl World {
             judged: BTreeMap::new(),
             alone: BTreeMap::new(),
             moved: 0,
+            accepted: 0,
             steps: 0,
             options,
         };

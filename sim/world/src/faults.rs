@@ -42,6 +42,9 @@ pub enum Fault {
     KillsOff(Span),
     /// A cluster's master fails over.
     FailMaster(usize),
+    /// All hosts of a cluster but one are lost with all that runs there, and the next master knows none of
+    /// them. They return after this long.
+    LoseHosts(usize, Span),
     /// An operator wants a host empty for a while, and its agent drained.
     Drain {
         /// The cluster.
@@ -114,6 +117,11 @@ impl World {
         for _ in 0..rates.masters {
             let cluster = self.dice.faults.index(self.options.clusters);
             self.plan_fault(Fault::FailMaster(cluster));
+        }
+        for _ in 0..rates.losses {
+            let cluster = self.dice.faults.index(self.options.clusters);
+            let span = self.dice.faults.span(Span::minutes(2), Span::minutes(4));
+            self.plan_fault(Fault::LoseHosts(cluster, span));
         }
         // In the end there is room again; hosts that were away until then are asked once more.
         let faults_end = crate::world::BEGIN.plus(self.options.faulty);
@@ -244,6 +252,12 @@ impl World {
                 away,
             } => self.plan_maintenance(cluster, host, (notice, away)),
             Fault::FailMaster(cluster) => self.fail_master(cluster),
+            Fault::LoseHosts(cluster, span) => {
+                for agent in self.lose_hosts(cluster) {
+                    self.queue
+                        .plan(self.now.plus(span), Item::ReturnAgent { cluster, agent });
+                }
+            }
         }
     }
 

@@ -77,6 +77,10 @@ impl World {
         let tree = PoolTree { version, pools };
         let needed = self.needed(&tree);
         let mut pools = tree.pools;
+        step_aside(&mut pools, &needed);
+        let tree = PoolTree { version, pools };
+        let needed = self.needed(&tree);
+        let mut pools = tree.pools;
         for (path, is_submitted) in needed {
             let above = std::iter::successors(Some(path.as_str()), |p| Some(PoolTree::parent(p)));
             for at in above.take_while(|p| *p != "/") {
@@ -212,6 +216,20 @@ impl World {
     }
 }
 
+/// A pool below which another pool is needed becomes a top pool, and its jobs follow it: a pool with jobs has
+/// none below it. The other pool is gone, and its jobs know it by its last path only.
+fn step_aside(pools: &mut BTreeMap<String, Pool>, needed: &BTreeSet<(String, bool)>) {
+    for (path, _) in needed {
+        let below = format!("{path}/");
+        if needed.iter().any(|(other, _)| other.starts_with(&below))
+            && let Some(mut pool) = pools.remove(path)
+        {
+            pool.path = format!("/from{}", path.replace('/', "-"));
+            pools.insert(pool.path.clone(), pool);
+        }
+    }
+}
+
 /// A pool that jobs are in, or are to come to, has none below it: these become top pools.
 fn make_room(pools: &mut BTreeMap<String, Pool>, path: &str) {
     let below = format!("{path}/");
@@ -222,5 +240,21 @@ fn make_room(pools: &mut BTreeMap<String, Pool>, path: &str) {
             pool.path = format!("/from{}-{rest}", path.replace('/', "-"));
             pools.insert(pool.path.clone(), pool);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_makes_way_for_one_that_is_needed_below_it() {
+        let pool = |path: &str| (path.to_owned(), Pool::new(PoolId::new(path), path));
+        let mut pools = BTreeMap::from(["/a", "/a/x", "/b"].map(pool));
+        let needed = ["/a/x", "/a/x/n", "/b"].map(|path| (path.to_owned(), true));
+        step_aside(&mut pools, &BTreeSet::from(needed));
+        let moved = pools.get("/from-a-x").map(|p| (p.id.as_str(), p.path.as_str()));
+        assert_eq!(moved, Some(("/a/x", "/from-a-x")));
+        assert_eq!(pools.keys().collect::<Vec<_>>(), ["/a", "/b", "/from-a-x"]);
     }
 }

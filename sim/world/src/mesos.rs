@@ -352,6 +352,29 @@ impl World {
         done.then_some(id)
     }
 
+    /// Stops all hosts of a cluster but the first, with their tasks; the next master remembers none of them.
+    /// Returns the agents that were stopped.
+    pub(crate) fn lose_hosts(&mut self, cluster: usize) -> Vec<sim::AgentId> {
+        let (now, mut lost) = (self.now, Vec::new());
+        let recovery = self.dice.faults.span(Span::millis(100), Span::seconds(5));
+        let Some(c) = self.clusters.get_mut(cluster) else {
+            return lost;
+        };
+        let ids: Vec<sim::AgentId> = c.mesos.agent_ids().skip(1).cloned().collect();
+        for id in ids {
+            if c.mesos.stop_agent(&id, sim::Tasks::Die, now) {
+                self.facts.agent_lost(id.as_str(), now);
+                lost.push(id);
+            }
+        }
+        let failover = sim::Fault::MasterFailover(sim::Registry::Fresh, recovery);
+        if let Err(error) = c.mesos.inject(failover, now) {
+            self.trace.line(now, &error.to_string());
+        }
+        self.flush_mesos(cluster);
+        lost
+    }
+
     /// It comes back, whatever had become of it.
     pub(crate) fn return_agent(&mut self, cluster: usize, id: &sim::AgentId) {
         let now = self.now;

@@ -27,6 +27,7 @@ impl World {
             };
             self.trace
                 .line(self.now, &format!("operator accepts the loss of {loss:?}"));
+            self.accepted += 1;
             let expected = Some(before.version);
             let cluster = Cluster {
                 accepted_loss: loss.number,

@@ -30,6 +30,8 @@ pub struct Options {
     pub lease: Span,
     /// Users' jobs.
     pub jobs: usize,
+    /// Instances of a service of one more user, which asks for nothing else; 0: there is none.
+    pub lasting: u32,
     /// Of a thousand jobs so many are daemons, where pools are not compared.
     pub daemons: u32,
     /// Most instances of a job.
@@ -61,6 +63,8 @@ pub struct FaultRates {
     pub agents: u32,
     /// Masters that fail over.
     pub masters: u32,
+    /// Times that most hosts of a cluster are lost together, and its next master does not know them.
+    pub losses: u32,
     /// Machines whose maintenance is planned and done.
     pub maintenances: u32,
     /// Hosts that an operator wants empty for a while.
@@ -98,6 +102,7 @@ impl Options {
             bounded: 0,
             lease: Span::minutes(10),
             jobs: 2,
+            lasting: 0,
             daemons: 0,
             instances: 8,
             faulty: Span::seconds(60),
@@ -110,6 +115,7 @@ impl Options {
                 streams: 0,
                 agents: 0,
                 masters: 0,
+                losses: 0,
                 maintenances: 0,
                 drains: 0,
                 moves: 0,
@@ -140,6 +146,7 @@ impl Options {
             bounded: 400,
             lease: Span::minutes(10),
             jobs: 4,
+            lasting: 0,
             daemons: 0,
             instances: 8,
             faulty: Span::minutes(4),
@@ -152,6 +159,7 @@ impl Options {
                 streams: 3,
                 agents: 2,
                 masters: 1,
+                losses: 0,
                 maintenances: 1,
                 drains: 1,
                 moves: 0,
@@ -188,6 +196,7 @@ impl Options {
             bounded: 0,
             lease: Span::seconds(20),
             jobs: 6,
+            lasting: 0,
             instances: 14,
             faults: FaultRates {
                 maintenances: 0,

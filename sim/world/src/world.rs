@@ -130,6 +130,8 @@ pub struct World {
     pub(crate) elections: BTreeMap<Role, Election>,
     pub(crate) links: Links,
     pub(crate) users: Users,
+    /// When a user was last told that something it asked for is stored.
+    pub(crate) last_answer: Option<Timestamp>,
     pub(crate) facts: Facts,
     pub(crate) switch: Switch,
     pub(crate) trees: Trees,
@@ -141,6 +143,8 @@ pub struct World {
     pub(crate) alone: AtFirst,
     /// Hosts that were in another host pool when they were to come back.
     pub(crate) moved: u64,
+    /// Mass losses that an operator accepted.
+    pub(crate) accepted: u64,
     pub(crate) steps: u64,
 }
 
@@ -161,6 +165,8 @@ pub struct Outcome {
     pub withheld: u64,
     /// Times that a host was moved to another host pool and back.
     pub moved: u64,
+    /// Mass losses that an operator accepted.
+    pub accepted: u64,
     /// Leaderships of all roles.
     pub leaderships: u64,
     /// The last lines of the trace.
@@ -182,11 +188,20 @@ impl World {
     /// Plays a seed from beginning to end.
     #[must_use]
     pub fn play(seed: u64, options: Options) -> Outcome {
-        let end = BEGIN.plus(options.faulty).plus(options.settle);
         let mut world = Self::new(seed, options);
-        world.run_until(end);
+        while world.broken.is_empty() && world.now < world.end() {
+            world.run_until(world.end());
+        }
         world.judge_end();
         world.outcome()
+    }
+
+    /// By then everything must have come to rest. Users ask for something after the last fault, too: their last
+    /// request has as much time as that.
+    fn end(&self) -> Timestamp {
+        let faults_end = BEGIN.plus(self.options.faulty);
+        let last = self.last_answer.map_or(faults_end, |at| at.max(faults_end));
+        last.plus(self.options.settle)
     }
 
     /// How it ended.
@@ -198,6 +213,7 @@ impl World {
             manners: self.clusters.iter().filter_map(manners).collect(),
             withheld: self.switch.withheld,
             moved: self.moved,
+            accepted: self.accepted,
             leaderships: self.leaderships(),
             tail: self.trace.lines().map(str::to_owned).collect(),
             broken: self.broken,

@@ -42,7 +42,6 @@ fn blips_of_any_length_break_nothing() {
                 shards: 2,
                 managers: 2,
                 faulty: Span::minutes(3),
-                settle: Span::minutes(8),
                 faults: FaultRates {
                     blips: 24,
                     storage: 20,

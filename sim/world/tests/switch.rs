@@ -8,7 +8,7 @@ fn switched() -> Options {
     Options {
         jobs: 6,
         faulty: Span::minutes(4),
-        settle: Span::minutes(12),
+        settle: Span::minutes(8),
         detailed: true,
         faults: FaultRates {
             switches: 3,

@@ -1,7 +1,8 @@
 //! What a shard does with offers: it asks for them when something waits, keeps none that serve nobody, and is quick.
 
-use crate::world::{World, range, seconds, task};
+use crate::world::{Storage, World, range, seconds, task};
 use echelon_core_hosts::Call;
+use echelon_core_model::RunState;
 use echelon_core_model::time::Span;
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -85,4 +86,36 @@ fn room_that_is_offered_again_before_an_end_is_told_is_used() {
     w.cluster.offers.clear();
     w.run(seconds(3));
     assert_eq!(w.accepted().len(), 5);
+}
+
+#[test]
+fn a_list_of_agents_does_not_hide_what_is_offered_again() {
+    let mut w = World::new();
+    w.cluster = crate::cluster::Cluster::of(1, shape(4, 4096));
+    w.cluster.lists = Some(true);
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&JobBuilder::service("web", 5).build());
+    w.order(&[range(0, 4)], 5);
+    w.run(seconds(2));
+    assert_eq!(w.accepted().len(), 4);
+    // The next list is late.
+    w.cluster.lists = None;
+    w.calls.clear();
+    while !w.calls.contains(&Call::ListAgents) {
+        w.run(seconds(1));
+    }
+    w.cluster.tasks.remove(&task(0, 1, 1));
+    w.cluster.offers.clear();
+    w.storage = Storage::StallsCommits;
+    w.run(Span::millis(500));
+    assert_eq!(w.state(4), RunState::Launching);
+    // It comes when the capacity that is offered again is about to be used. The checker looks after each step.
+    w.cluster.lists = Some(true);
+    w.cluster.call(&Call::ListAgents);
+    w.drain();
+    w.unstall();
+    w.run(seconds(1));
+    assert_eq!(w.accepted().len(), 1);
 }
