@@ -4,11 +4,13 @@ use super::case::{Case, batch, service};
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::{Config, ResourceManager};
+use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_model::job::JobState;
 use echelon_core_model::store::{Answer, Decision, Leadership, Op, OpFailure, OpResult, Query, Role};
 use echelon_core_model::{ClusterId, Epoch, ReasonCode, RunState, Span, Timestamp};
+use std::collections::BTreeSet;
 
 fn take_epoch(case: &mut Case, epoch: u64) {
     let Answer::Leadership(l) = case.store.read(&Query::Leadership(Role::ResourceManager)) else {
@@ -369,6 +371,30 @@ fn an_idle_leader_turns_only_to_read_again() {
     // Each of 1,024 buckets once, a full cycle a second, pools and clusters every five, the epoch every three, and cycles after
     // what the shards tell.
     assert!(case.wakes < 1_024 + 400, "{} turns", case.wakes);
+}
+
+#[test]
+fn a_manager_that_turns_seldom_reads_every_bucket_of_heads_in_time() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.run_for(Span::seconds(5));
+    let mut read = BTreeSet::new();
+    // A turn each 100 ms is in time for one and a half buckets.
+    for _ in 0..600 {
+        case.now = case.now.plus(Span::millis(100));
+        let mut out = Vec::new();
+        case.rm.step(Event::Wake, case.now, &mut out);
+        for effect in out {
+            if let Effect::Storage(id, op) = effect {
+                if let Op::Read(Query::Heads(bucket), _) = &op {
+                    read.insert(*bucket);
+                }
+                let result = case.store.perform(op);
+                case.events.push_back(Event::Storage(id, result));
+            }
+        }
+        case.settle();
+    }
+    assert_eq!(read.len(), usize::from(JOB_BUCKETS));
 }
 
 #[test]
