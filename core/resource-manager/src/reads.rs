@@ -86,6 +86,7 @@ impl ResourceManager {
         self.timers.bucket = self.timers.bucket.plus(Span(due * every));
         if now.since(self.timers.reread) >= self.config.reread {
             self.timers.reread = now;
+            self.store_mark(now, out);
             self.remove_empty_pools(now, out);
             self.ask_for_awaited(now, out);
             self.read_pools(now, out);
