@@ -226,6 +226,7 @@ fn event(row: &Progress, now: Timestamp) -> Event {
     Event {
         job: row.job,
         at: now,
+        happened: row.since,
         instance: None,
         state: None,
         reason: row.reason.clone().unwrap_or_else(|| Reason::new(code)),
