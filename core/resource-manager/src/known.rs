@@ -146,6 +146,12 @@ pub struct Specs {
 }
 
 impl Specs {
+    /// How many are held.
+    pub(crate) fn len(&self) -> usize {
+        let Self { all, kept: _ } = self;
+        all.len()
+    }
+
     /// The one that asks for the same.
     pub fn share(&mut self, mut spec: JobSpec) -> Arc<JobSpec> {
         spec.name = String::new();
