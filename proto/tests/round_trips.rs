@@ -320,10 +320,11 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         proptest::array::uniform12(any_of::whole()),
         waiting,
         (any_of::whole(), any::<u32>(), any_of::stamp()),
-        of(any_of::at()),
+        proptest::array::uniform3(of(any_of::at())),
     );
     (ids, rest).prop_map(|((job, group, generation, head_version, grant_number), rest)| {
-        let (held, released, counts, numbers, waiting, part, last_begun) = rest;
+        let (held, released, counts, numbers, waiting, part, times) = rest;
+        let [first_begun, last_begun, last_ended] = times;
         let [
             active,
             unstarted,
@@ -361,7 +362,9 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             preempted,
             preempting,
             added,
+            first_begun,
             last_begun,
+            last_ended,
             revision: max_unavailable / 2,
             updated,
             update_failures,

@@ -172,6 +172,9 @@ impl Measures {
                 *known = known.saturating_add(n);
             }
         }
+        for ended in picture.ended.values() {
+            *states.entry(ended.state.word()).or_default() += 1;
+        }
         self.slices.set(count(slices));
         // What is not there any more must not be shown on.
         self.jobs.reset();

@@ -169,6 +169,7 @@ mod tests {
             let event = Event {
                 job,
                 at,
+                happened: at,
                 instance: None,
                 state: None,
                 reason: Reason::new(ReasonCode::Running),

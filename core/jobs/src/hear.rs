@@ -80,6 +80,15 @@ pub struct News {
     pub healthy: Option<bool>,
     /// What its readiness probe says, when told.
     pub ready: Option<bool>,
+    /// When it happened, by the clock of whoever tells it.
+    pub at: Option<Timestamp>,
+}
+
+impl News {
+    /// When a run came into the state that this tells: no clock but ours puts it before its last state, or into the future.
+    pub(crate) fn happened(&self, run: &Run, now: Timestamp) -> Timestamp {
+        self.at.unwrap_or(now).max(run.since).min(now)
+    }
 }
 
 /// What became of the record.
@@ -223,7 +232,7 @@ fn advance(run: &mut Run, news: &News, now: Timestamp) -> bool {
         _ => news.reason.clone(),
     };
     run.state = next;
-    run.since = now;
+    run.since = news.happened(run, now);
     if next == RunState::Running && run.started_at.is_none() {
         run.started_at = Some(now);
     }

@@ -129,7 +129,7 @@ fn bring(run: &mut Run, member: &Member, end: Ending) {
 /// Moves the run to where its members are.
 fn steer(run: &mut Run, news: &News, now: Timestamp) {
     if is_over(run) {
-        return finish(run, now);
+        return finish(run, news, now);
     }
     if run.state == RunState::Lost {
         revive(run);
@@ -150,7 +150,7 @@ fn steer(run: &mut Run, news: &News, now: Timestamp) {
         let reason = run.ending.as_ref().map(|e| e.reason.clone());
         run.reason = reason.unwrap_or_else(|| ReasonCode::Killed.into());
         run.state = RunState::Stopping;
-        run.since = now;
+        run.since = news.happened(run, now);
         run.ended_at = None;
     }
     note_silence(run, is_silent(run), now);
@@ -162,14 +162,14 @@ fn is_silent(run: &Run) -> bool {
     live.all(|m| m.state == RunState::Unreachable)
 }
 
-fn finish(run: &mut Run, now: Timestamp) {
+fn finish(run: &mut Run, news: &News, now: Timestamp) {
     let Some(end) = run.ending.take() else { return };
     run.state = if run.state.may_become(end.state) {
         end.state
     } else {
         RunState::Lost
     };
-    run.since = now;
+    run.since = news.happened(run, now);
     run.reason = end.reason;
     run.exit_code = end.exit_code;
     run.ended_at = Some(now);
@@ -207,7 +207,7 @@ fn go_on(run: &mut Run, news: &News, now: Timestamp) {
         _ => news.reason.clone(),
     };
     run.state = next;
-    run.since = now;
+    run.since = news.happened(run, now);
     run.ended_at = None;
     if next == RunState::Running && run.started_at.is_none() {
         run.started_at = Some(now);

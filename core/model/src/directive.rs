@@ -243,8 +243,12 @@ pub struct SliceReport {
     pub preempting: u64,
     /// Instances of the slice that were ever begun inside a part of the pool's reservation, beyond the grant.
     pub added: u64,
+    /// When the run of it began that began first, of those on record.
+    pub first_begun: Option<Timestamp>,
     /// When the run of it began that began last, as far as any did.
     pub last_begun: Option<Timestamp>,
+    /// When the run of it ended that ended last, of those on record.
+    pub last_ended: Option<Timestamp>,
     /// The version that runs of the group are to be of, in the words of a run's; 0: not known yet.
     pub revision: u32,
     /// Held numbers whose run is of that version and available.

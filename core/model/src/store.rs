@@ -189,8 +189,10 @@ pub struct ShardRow {
 pub struct Event {
     /// The job.
     pub job: JobId,
-    /// When.
+    /// When it was written: its place among the events of its job, where a watch goes on.
     pub at: Timestamp,
+    /// When it happened: earlier, if its writer was away then.
+    pub happened: Timestamp,
     /// The instance, if it is about one.
     pub instance: Option<(GroupName, u32)>,
     /// The run's state, if it is about one.

@@ -1,13 +1,13 @@
 //! What a job waits for of other jobs. As long as it waits it has no cluster and no grant, so no shard hears of it. Once all of it is
 //! met, that is stored before anything follows from it, and holds whatever becomes of the other jobs later.
 
+use crate::ended::has_begun;
 use crate::picture::{JobView, Picture};
 use crate::schedules::scheduled;
-use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{JobState, Waiting};
 use echelon_core_model::rules::{After, Condition};
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{JobId, Reason, ReasonCode, RunState, Timestamp};
+use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 use std::collections::BTreeSet;
 
 /// Most other jobs that a reason names.
@@ -67,6 +67,9 @@ fn of_one(picture: &Picture, gone: &BTreeSet<JobId>, after: &After) -> Stands {
     let Some(id) = after.id else {
         return Stands::Failed;
     };
+    if let Some(ended) = picture.ended.get(&id) {
+        return came_to(ended.state, ended.begun, after.condition);
+    }
     match picture.jobs.get(&id) {
         // A record that went is the end of a deleted job, and what it came to is not known any more.
         None if gone.contains(&id) => came_to(JobState::Deleted, false, after.condition),
@@ -74,8 +77,7 @@ fn of_one(picture: &Picture, gone: &BTreeSet<JobId>, after: &After) -> Stands {
         Some(job) => {
             let state = state_of(job);
             let counts = job.progress.as_deref().map(|p| p.groups.values());
-            let begun = |c: &Counts| c.total() > c.get(RunState::Pending);
-            came_to(state, counts.is_some_and(|mut c| c.any(begun)), after.condition)
+            came_to(state, counts.is_some_and(has_begun), after.condition)
         }
     }
 }
@@ -131,7 +133,9 @@ pub(crate) fn all_waiting(spec: &JobSpec, reason: &Reason, now: Timestamp) -> Ve
 /// An awaited job in words.
 pub(crate) fn told(picture: &Picture, after: &After) -> String {
     let job = after.id.and_then(|id| picture.jobs.get(&id));
-    let state = job.map_or("gone", |job| state_of(job).word());
+    let ended = after.id.and_then(|id| picture.ended.get(&id));
+    let state = job.map(state_of).or(ended.map(|e| e.state));
+    let state = state.map_or("gone", JobState::word);
     format!("{} is {state}, must have {}", after.job, after.condition)
 }
 

@@ -22,6 +22,11 @@ impl Agenda {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        let Self { of, due } = self;
+        of.len() + due.len()
+    }
+
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Vec<JobId> {
         let due = self.due.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<JobId> = due.map(|(_, id)| *id).collect();

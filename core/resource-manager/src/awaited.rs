@@ -18,12 +18,18 @@ pub(crate) struct Awaited {
     pub(crate) gone: BTreeSet<JobId>,
 }
 
+impl Awaited {
+    pub(crate) fn len(&self) -> usize {
+        let Self { by, gone } = self;
+        by.values().map(|waiting| waiting.len() + 1).sum::<usize>() + gone.len()
+    }
+}
+
 impl ResourceManager {
     /// Looks at a job's rules: whether it may begin, when to look again, and what is to be written into its head.
     pub(crate) fn follow_rules(&mut self, id: JobId, now: Timestamp) -> Option<Bid> {
         let Some(job) = self.picture.jobs.get(&id) else {
-            self.agenda.put(id, None);
-            return None;
+            return self.follow_retired(id, now);
         };
         let of_schedule = self.of_schedules(id, job, now);
         let ruling = of_schedule.unwrap_or_else(|| ruling(&self.picture, &self.awaited.gone, id, job, now));
@@ -35,6 +41,14 @@ impl ResourceManager {
             job.release = Release::Decided(now);
         }
         ruling.bid
+    }
+
+    /// The record of a job that has ended goes when it was kept for long enough.
+    fn follow_retired(&mut self, id: JobId, now: Timestamp) -> Option<Bid> {
+        let until = self.picture.ended.get(&id).and_then(|e| e.keep_until);
+        let is_due = until.is_some_and(|until| until <= now) && !self.returning.contains_key(&id);
+        self.agenda.put(id, until.filter(|until| *until > now));
+        is_due.then_some(Bid::Delete)
     }
 
     /// That a job may begin is stored, as far as the row that was written says so.
@@ -63,8 +77,8 @@ impl ResourceManager {
     /// Asks for awaited jobs that are not known: their heads may not have been seen yet.
     pub(crate) fn ask_for_awaited(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let unknown = self.awaited.by.keys().filter(|id| {
-            let known = self.picture.jobs.contains_key(id) || self.awaited.gone.contains(id);
-            !known
+            let known = self.picture.jobs.contains_key(id) || self.picture.ended.contains_key(id);
+            !known && !self.awaited.gone.contains(id)
         });
         for id in unknown.copied().collect::<Vec<JobId>>() {
             if self.tombstones.contains_key(&id) {

@@ -104,10 +104,14 @@ impl ResourceManager {
     ) {
         self.bids.remove(&id);
         self.dirty.insert(id);
-        let Some(head) = head else { return };
+        let Some(head) = head else {
+            self.forget_retired(id);
+            return;
+        };
         self.head_read(head.clone(), now, out);
-        let job = self.picture.jobs.get(&id);
-        let newest = job.is_some_and(|j: &JobView| j.newest_version() == head.version);
+        let job = self.picture.jobs.get(&id).map(JobView::newest_version);
+        let known = job.or(self.picture.ended.get(&id).map(|e| e.version));
+        let newest = known == Some(head.version);
         if !newest || self.phase != Phase::Leading {
             return;
         }

@@ -58,6 +58,21 @@ pub struct Claims {
 }
 
 impl Claims {
+    /// How many things are held of jobs.
+    pub(crate) fn footprint(&self) -> usize {
+        let Self {
+            all,
+            refused,
+            holders,
+            starved,
+            moved,
+            untold: _,
+            homeless: _,
+            taken,
+        } = self;
+        all.len() + refused.len() + holders.len() + starved.len() + moved.len() + taken.len()
+    }
+
     /// The claims at a cluster.
     pub fn at<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a ClaimView> {
         self.all.values().filter(move |c| c.cluster == *cluster)

@@ -10,10 +10,14 @@ use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Timestamp};
 use std::collections::BTreeSet;
 
 impl ResourceManager {
-    /// Jobs that would end now are read at SERIAL first; deleted ones whose end is stored become tombstones.
+    /// Jobs that would end now are read at SERIAL first; ended ones whose end is stored leave memory, deleted ones become
+    /// tombstones.
     pub(crate) fn follow_ends(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
+            if self.retire(id) {
+                continue;
+            }
             let Some(job) = self.picture.jobs.get(&id).filter(|j| j.is_live()) else {
                 continue;
             };
@@ -54,6 +58,8 @@ impl ResourceManager {
                 if ended && stored && job.desired() != Desired::Deleted {
                     self.send(cluster, Order::Archive(*id), out);
                 }
+            } else if self.picture.ended.contains_key(id) {
+                self.tell_retired(cluster, *id, out);
             } else if let Some(tombstone) = self.tombstones.get(id) {
                 // A void head says nothing of what runs.
                 if !tombstone.void {

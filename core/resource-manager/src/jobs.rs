@@ -80,6 +80,16 @@ impl Jobs {
         self.all.entry(id).or_insert_with(|| Box::new(JobView::new(id)))
     }
 
+    /// How many things are held of jobs.
+    pub(crate) fn footprint(&self) -> usize {
+        let Self {
+            all,
+            buckets,
+            changed,
+        } = self;
+        all.len() + buckets.values().map(BTreeSet::len).sum::<usize>() + changed.len()
+    }
+
     /// Lends a job out whole; it has to be put back with `give_back`.
     pub fn lend(&mut self, id: &JobId) -> Option<JobView> {
         let job = self.all.get_mut(id)?;

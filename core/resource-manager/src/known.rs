@@ -20,6 +20,8 @@ pub struct KnownHead {
     pub version: Version,
     /// It bars a job id.
     pub void: bool,
+    /// When it was written.
+    pub updated_at: Timestamp,
     /// What is wanted.
     pub goal: Goal,
     /// The spec version in force.
@@ -47,6 +49,7 @@ impl KnownHead {
         Self {
             version: head.version,
             void: head.void,
+            updated_at: head.updated_at,
             goal: head.goal,
             spec_version: head.spec_version,
             pool: Arc::from(head.pool.as_str()),
@@ -143,6 +146,12 @@ pub struct Specs {
 }
 
 impl Specs {
+    /// How many are held.
+    pub(crate) fn len(&self) -> usize {
+        let Self { all, kept: _ } = self;
+        all.len()
+    }
+
     /// The one that asks for the same.
     pub fn share(&mut self, mut spec: JobSpec) -> Arc<JobSpec> {
         spec.name = String::new();

@@ -170,6 +170,32 @@ impl Ledger {
         out
     }
 
+    /// How many things are held of jobs; what is summed by pools and clusters is left out.
+    pub(crate) fn footprint(&self) -> usize {
+        let Self {
+            basis: _,
+            entries,
+            out,
+            pools: _,
+            with_gpus: _,
+            uses: _,
+            uses_on: _,
+            places: _,
+            queue: _,
+            unstored,
+            unplaced,
+            restless,
+            missing,
+            dated,
+            later,
+            choosy: _,
+            losers,
+        } = self;
+        let sets = [unstored, unplaced, restless, missing, dated].map(BTreeSet::len);
+        let marked = sets.iter().sum::<usize>() + later.len();
+        entries.len() + out.len() + marked + losers.values().map(BTreeSet::len).sum::<usize>()
+    }
+
     /// The jobs whose entries follow from what has changed since.
     fn concerned(&self, now: &Basis) -> BTreeSet<JobId> {
         let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());

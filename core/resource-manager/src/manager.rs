@@ -6,6 +6,7 @@ use crate::awaited::Awaited;
 use crate::bids::Bids;
 use crate::config::Config;
 use crate::effect::Effect;
+use crate::ended::Returning;
 use crate::event::Event;
 use crate::openings::Openings;
 use crate::ops::Ops;
@@ -94,6 +95,8 @@ pub struct ResourceManager {
     pub(crate) all_read: bool,
     /// Heads that are left of jobs, by id and so by the time they were made.
     pub(crate) tombstones: BTreeMap<JobId, Tombstone>,
+    /// Jobs that have ended and are to be deleted, while their rows are read again.
+    pub(crate) returning: BTreeMap<JobId, Returning>,
     /// Heads of jobs that the leader itself is changing.
     pub(crate) bids: Bids,
     /// When only time changes what rules say of a job.
@@ -205,6 +208,7 @@ impl ResourceManager {
             committing: None,
             all_read: false,
             tombstones: BTreeMap::new(),
+            returning: BTreeMap::new(),
             bids: Bids::new(),
             agenda: Agenda::default(),
             awaited: Awaited::default(),
@@ -422,6 +426,7 @@ impl ResourceManager {
         self.writes.clear();
         self.committing = None;
         self.tombstones.clear();
+        self.returning.clear();
         self.bids.clear();
         self.agenda = Agenda::default();
         self.awaited = Awaited::default();

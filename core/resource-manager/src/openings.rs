@@ -156,7 +156,7 @@ impl ResourceManager {
         let ended = job.is_some_and(|j| {
             j.desired() == Desired::Deleted || j.progress.as_ref().is_some_and(|p| p.state.is_ended())
         });
-        ended || self.tombstones.contains_key(&id)
+        ended || self.picture.ended.contains_key(&id) || self.tombstones.contains_key(&id)
     }
 
     fn put_opening_spec(&mut self, id: JobId, now: Timestamp, out: &mut Vec<Effect>) {

@@ -69,6 +69,10 @@ pub enum Purpose {
     PutOpeningSpec(JobId),
     /// Writes the head of a template's next job.
     PutOpening(JobId),
+    /// Reads the progress row of an ended job that is to be deleted.
+    ReturnProgress(JobId),
+    /// Reads its assignment.
+    ReturnAssignment(JobId),
     /// Removes a tombstone's head.
     RemoveHead(JobId),
 }

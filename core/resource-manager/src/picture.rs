@@ -6,6 +6,7 @@ mod job;
 pub use self::job::{JobView, Sent};
 use crate::claims::Claims;
 use crate::division::Division;
+use crate::ended::EndedJob;
 use crate::event::LinkId;
 use crate::host_pools::HostPools;
 use crate::jobs::Jobs;
@@ -50,8 +51,10 @@ pub struct Picture {
     pub hierarchy: Arc<Hierarchy>,
     /// The same by shares alone, for what hosts lend.
     pub by_shares: Arc<Hierarchy>,
-    /// All jobs, ended ones included; a deleted one until only its tombstone is left.
+    /// All jobs that have not ended, or whose end is not stored yet; a deleted one until only its tombstone is left.
     pub jobs: Jobs,
+    /// What is kept of those that have.
+    pub ended: BTreeMap<JobId, EndedJob>,
     /// Their specs.
     pub specs: Specs,
     /// The ring of all clusters.

@@ -164,6 +164,7 @@ fn imagined(spec: &JobSpec) -> KnownHead {
     KnownHead {
         version: Version(1),
         void: false,
+        updated_at: Timestamp(0),
         goal: Default::default(),
         spec_version: 1,
         pool: Arc::from(spec.pool.as_str()),

@@ -130,6 +130,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         (None, Desired::Running) => JobState::Waiting,
     };
     let before = job.progress.as_deref();
+    let entered = entered_at(picture, id, job, state, now);
     let kept = before.and_then(|p| p.keep_until);
     let keep = job
         .spec
@@ -142,7 +143,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
     Some(Progress {
         job: id,
         state,
-        since: before.filter(|p| p.state == state).map_or(now, |p| p.since),
+        since: before.filter(|p| p.state == state).map_or(entered, |p| p.since),
         ended_version: end.as_ref().map(|_| head.version),
         reason: end.map(|(_, reason)| reason).or(ruled),
         groups,
@@ -152,7 +153,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
             withheld(picture, id, job)
         },
         awaited: awaited(picture, id, job),
-        created_at: before.map_or(now, |p| p.created_at),
+        created_at: before.map_or_else(|| id.created_at().min(now), |p| p.created_at),
         starved: picture.claims.starved.since(id),
         rollout: rollouts::progress(picture, id, job, now),
         restart: restarts::progress(picture, id, job, now),
@@ -160,6 +161,29 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         keep_until: kept.or(keep.map(|span| now.plus(span))),
         crash_looping: crash_looping(picture, id, job),
     })
+}
+
+/// When a job came into a state: by what shards and the head say, so that a leader that was away then does not
+/// date it by its own return.
+fn entered_at(picture: &Picture, id: JobId, job: &JobView, state: JobState, now: Timestamp) -> Timestamp {
+    let before = job.progress.as_deref();
+    let asked = job.head.as_ref().map(|h| (h.goal.desired, h.updated_at));
+    let asked = asked.and_then(|(desired, at)| (desired != Desired::Running).then_some(at));
+    let slices = job.slices();
+    let reports = slices.keys().filter_map(|key| picture.report(id, key));
+    let at = match state {
+        JobState::Waiting => before.is_none().then(|| id.created_at()),
+        JobState::Running if before.is_none_or(|p| p.state == JobState::Waiting) => {
+            reports.filter_map(|r| r.first_begun).min()
+        }
+        JobState::Running => None,
+        JobState::Stopping => asked,
+        JobState::Succeeded | JobState::Failed | JobState::Stopped | JobState::Deleted => {
+            asked.max(reports.filter_map(|r| r.last_ended).max())
+        }
+    };
+    let earliest = before.map(|p| p.since).unwrap_or_default();
+    at.unwrap_or(now).max(earliest).min(now)
 }
 
 /// Instances of a job that is to run that fail again and again, whether they wait or run at this moment.

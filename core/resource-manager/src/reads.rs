@@ -108,6 +108,12 @@ impl ResourceManager {
             }
             (Purpose::OpeningSpec(job), Answer::Spec(spec)) => self.opening_spec_read(job, spec, now, out),
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
+            (Purpose::ReturnProgress(job), Answer::Progress(rows)) => {
+                self.progress_returned(job, rows, now, out);
+            }
+            (Purpose::ReturnAssignment(job), Answer::Assignments(_, rows)) => {
+                self.assignment_returned(job, rows.into_iter().next(), now);
+            }
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
                     if let Some(at) = row.starved {
@@ -178,6 +184,10 @@ impl ResourceManager {
     pub(crate) fn head_read(&mut self, head: Head, now: Timestamp, out: &mut Vec<Effect>) {
         let id = head.job;
         if self.aside.contains(&id) || self.is_tombstone(&head) {
+            return;
+        }
+        if self.is_retired(&head) {
+            self.start_todo(now, out);
             return;
         }
         self.note_origin(&head);

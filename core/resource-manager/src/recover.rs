@@ -186,6 +186,7 @@ impl ResourceManager {
         }
         self.phase = Phase::Leading;
         self.sort_out_tombstones();
+        self.retire_all();
         self.timers.bucket = now;
         self.timers.reread = now;
         self.dirty.extend(self.picture.jobs.keys().copied());

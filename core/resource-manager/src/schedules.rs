@@ -172,6 +172,7 @@ impl ResourceManager {
         let void = head.map(|h| h.void);
         match void.or_else(|| self.tombstones.get(&child).map(|t| t.void)) {
             None if self.picture.jobs.contains_key(&child) => Made::Yes,
+            None if self.picture.ended.contains_key(&child) => Made::Yes,
             None => Made::No,
             Some(true) => Made::Barred,
             Some(false) => Made::Yes,

@@ -25,6 +25,11 @@ struct Since {
 }
 
 impl Starved {
+    pub(crate) fn len(&self) -> usize {
+        let Self(since) = self;
+        since.len()
+    }
+
     /// Since when a job is.
     #[must_use]
     pub fn since(&self, job: JobId) -> Option<Timestamp> {

@@ -158,7 +158,10 @@ impl ResourceManager {
     /// The row to write for a job, `None` when it says nothing new or was written just now. Takes the job off the list unless it
     /// has to come back.
     fn progress_due(&mut self, id: JobId, now: Timestamp) -> Option<Progress> {
-        let job = self.picture.jobs.get(&id)?;
+        let Some(job) = self.picture.jobs.get(&id) else {
+            self.unwritten.remove(&id);
+            return None;
+        };
         let written = job
             .progress
             .as_ref()
@@ -226,6 +229,7 @@ fn event(row: &Progress, now: Timestamp) -> Event {
     Event {
         job: row.job,
         at: now,
+        happened: row.since,
         instance: None,
         state: None,
         reason: row.reason.clone().unwrap_or_else(|| Reason::new(code)),

@@ -6,6 +6,7 @@ mod claims;
 mod control;
 mod daemons;
 mod drivers;
+mod ended;
 mod faults;
 mod figures;
 mod gang_claims;

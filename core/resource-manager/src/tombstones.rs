@@ -50,6 +50,8 @@ impl ResourceManager {
             return;
         };
         self.forget_child(id, &job);
+        // Those that it made are counted no more.
+        self.dirty.extend(self.children.get(&id).into_iter().flatten());
         for view in self.picture.clusters.values_mut() {
             view.forget(id);
         }

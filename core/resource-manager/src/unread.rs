@@ -50,6 +50,8 @@ impl ResourceManager {
         if !self.aside.insert(id) {
             return;
         }
+        self.forget_retired(id);
+        self.returning.remove(&id);
         let job = self.picture.jobs.open(id);
         // Without a head nothing is decided of a job. What its shards tell of it is kept.
         job.head = None;

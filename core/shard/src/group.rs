@@ -116,8 +116,8 @@ pub(crate) struct Group {
     pub(crate) unplaced: Vec<(Reason, u64)>,
     /// Since when each reason for waiting holds.
     pub(crate) waiting_since: BTreeMap<ReasonCode, Timestamp>,
-    /// When the run began, at each generation, that began last.
-    pub(crate) last_begun: BTreeMap<Generation, Timestamp>,
+    /// When runs of each generation began and ended, as far as they are on record.
+    pub(crate) times: BTreeMap<Generation, Times>,
     /// Of a daemon: its hosts, once they are known.
     pub(crate) homes: Option<Homes>,
     /// Its gang cannot begin yet, or not go on.
@@ -162,7 +162,7 @@ impl Group {
             settling: BTreeSet::new(),
             unplaced: Vec::new(),
             waiting_since: BTreeMap::new(),
-            last_begun: BTreeMap::new(),
+            times: BTreeMap::new(),
             homes: None,
             gang_waits: false,
             releasing_by_count: false,
@@ -351,18 +351,17 @@ impl Group {
         down.saturating_add(u64::try_from(self.settling.len()).unwrap_or(u64::MAX))
     }
 
-    /// A run of a generation began then.
-    pub(crate) fn note_begun(&mut self, generation: Generation, at: Timestamp) {
-        let last = self.last_begun.entry(generation).or_default();
-        *last = at.max(*last);
+    /// When a run of a generation began and ended.
+    pub(crate) fn note_times(&mut self, generation: Generation, times: Times) {
+        self.times.entry(generation).or_default().merge(times);
     }
 
     /// Counts everything anew: after a change of ranges or marks.
     pub(crate) fn recount(&mut self) {
         (self.tallies, self.startable) = self.count();
-        let begun: Vec<(Generation, Timestamp)> = self.records().filter_map(|(_, r)| begun(r)).collect();
-        for (generation, at) in begun {
-            self.note_begun(generation, at);
+        let all: Vec<(Generation, Times)> = self.records().filter_map(|(_, r)| times(r)).collect();
+        for (generation, times) in all {
+            self.note_times(generation, times);
         }
     }
 
@@ -458,10 +457,36 @@ impl Group {
     }
 }
 
-/// When the latest run of an instance began, or was launched.
-pub(crate) fn begun(record: &InstanceRecord) -> Option<(Generation, Timestamp)> {
+/// When runs began and ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Times {
+    /// The first that began.
+    pub(crate) first_begun: Option<Timestamp>,
+    /// The last that began.
+    pub(crate) last_begun: Option<Timestamp>,
+    /// The last that ended.
+    pub(crate) last_ended: Option<Timestamp>,
+}
+
+impl Times {
+    fn merge(&mut self, other: Self) {
+        let first = [self.first_begun, other.first_begun].into_iter().flatten();
+        self.first_begun = first.min();
+        self.last_begun = self.last_begun.max(other.last_begun);
+        self.last_ended = self.last_ended.max(other.last_ended);
+    }
+}
+
+/// When the latest run of an instance began, or was launched, and when it ended.
+pub(crate) fn times(record: &InstanceRecord) -> Option<(Generation, Times)> {
     let run = record.run.as_ref()?;
-    Some((record.generation, run.started_at.unwrap_or(run.since)))
+    let begun = Some(run.started_at.unwrap_or(run.since));
+    let times = Times {
+        first_begun: begun,
+        last_begun: begun,
+        last_ended: run.state.is_ended().then_some(run.since),
+    };
+    Some((record.generation, times))
 }
 
 /// Only the ranges of one cluster, sorted by number.

@@ -113,6 +113,7 @@ impl Shard {
             exit_code: None,
             healthy: None,
             ready: None,
+            at: None,
         };
         let launching = self
             .picture

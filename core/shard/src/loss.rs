@@ -281,6 +281,7 @@ impl Shard {
             exit_code: None,
             healthy: None,
             ready: None,
+            at: None,
         };
         if self.picture.run(run).is_some_and(|r| r.state == RunState::Lost) {
             // It counts as lost already. What Mesos said of it is evidence no more.

@@ -2,7 +2,7 @@
 //! it cannot forget to store, count, tell and look again.
 
 use crate::Shard;
-use crate::group::{Group, begun};
+use crate::group::{Group, times};
 use echelon_core_jobs::Tally;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{InstanceRecord, Run, SliceRow};
@@ -164,14 +164,14 @@ impl Shard {
             run.observed_at = self.own.observed;
         }
         let after = (record.generation, tally_of(record, held(record), revision));
-        let begun = begun(record);
+        let times = times(record);
         let changed = (face(record) != was).then(|| record.run.clone()).flatten();
         if let Some((generation, tally)) = before {
             group.tallies.entry(generation).or_default().subtract(&tally);
         }
         group.tallies.entry(after.0).or_default().merge(&after.1);
-        if let Some((generation, when)) = begun {
-            group.note_begun(generation, when);
+        if let Some((generation, times)) = times {
+            group.note_times(generation, times);
         }
         group.refresh_startable(at.1);
         group.refresh_restarts(at.1, &self.draining, self.now);
@@ -234,6 +234,7 @@ fn event_of(group: &Group, n: InstanceNumber, run: &Run, now: Timestamp) -> Even
     Event {
         job: group.job(),
         at: now,
+        happened: run.since,
         instance: Some((group.name().clone(), n.0)),
         state: Some(run.state),
         reason: run.reason.clone(),

@@ -236,6 +236,7 @@ impl Group {
         now: Timestamp,
     ) -> SliceReport {
         let tally = self.tallies.get(&g).copied().unwrap_or_default();
+        let times = self.times.get(&g).copied().unwrap_or_default();
         let ended = tally.succeeded + tally.failed + tally.stopped;
         let unstarted = held.count().saturating_sub(tally.active).saturating_sub(ended);
         let mut counts = tally.counts;
@@ -280,7 +281,9 @@ impl Group {
             part_number: self.part_number,
             preempted: self.row.preempted.get(&g).copied().unwrap_or_default(),
             preempting: tally.preempting,
-            last_begun: self.last_begun.get(&g).copied(),
+            first_begun: times.first_begun,
+            last_begun: times.last_begun,
+            last_ended: times.last_ended,
             added: self.row.added.get(&g).copied().unwrap_or_default(),
             revision: self.revision(),
             updated: tally.updated.saturating_sub(self.settling_at(g)),

@@ -240,6 +240,7 @@ fn news(status: &TaskStatus) -> News {
         exit_code: exit_code(status),
         healthy: status.healthy,
         ready: status.ready,
+        at: status.at,
     }
 }
 

@@ -287,6 +287,7 @@ impl Shard {
                         exit_code: None,
                         healthy: None,
                         ready: None,
+                        at: None,
                     };
                     self.take_in_news(run, &news);
                 }

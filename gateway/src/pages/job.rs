@@ -180,7 +180,7 @@ fn happened(events: &Listed<Event>) -> Markup {
             div.table { table {
                 thead { tr { th { "Time" } th { "Instance" } th { "State" } th { "What" } th { "Host" } } }
                 tbody { @for e in &events.items { tr {
-                    td { (time(e.at)) }
+                    td { (time(e.happened)) }
                     td { @if let Some((group, n)) = &e.instance { (group) " " (n) } }
                     td { @if let Some(s) = e.state { (run_state(Some(s))) } }
                     td { (e.reason) }

@@ -11,7 +11,7 @@ use echelon_core_model::store::Event;
 pub fn event(e: &Event) -> v1::Event {
     v1::Event {
         job_id: e.job.to_string(),
-        time: Some(timestamp(e.at)),
+        time: Some(timestamp(e.happened)),
         group: e
             .instance
             .as_ref()
@@ -22,5 +22,26 @@ pub fn event(e: &Event) -> v1::Event {
         reason: Some(reason(&e.reason)),
         hostname: e.hostname.clone().unwrap_or_default(),
         task_id: e.task.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
+
+    #[test]
+    fn users_are_shown_when_it_happened() {
+        let e = Event {
+            job: JobId(1),
+            at: Timestamp(90_000),
+            happened: Timestamp(30_000),
+            instance: None,
+            state: None,
+            reason: Reason::new(ReasonCode::Succeeded),
+            hostname: None,
+            task: None,
+        };
+        assert_eq!(event(&e).time.map(|t| t.seconds), Some(30));
     }
 }

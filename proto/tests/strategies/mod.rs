@@ -918,14 +918,26 @@ pub fn control() -> impl Strategy<Value = Control> {
 pub fn event() -> impl Strategy<Value = Event> {
     let state = of(select(RunState::ALL.to_vec()));
     let instance = of((group(), any::<u32>()));
-    let fields = (job(), at(), instance, state, reason(), of(text()), of(text()));
-    fields.prop_map(|(job, at, instance, state, reason, hostname, task)| Event {
-        job,
-        at,
+    let fields = (
+        job(),
+        at(),
+        at(),
         instance,
         state,
-        reason,
-        hostname,
-        task,
-    })
+        reason(),
+        of(text()),
+        of(text()),
+    );
+    fields.prop_map(
+        |(job, at, happened, instance, state, reason, hostname, task)| Event {
+            job,
+            at,
+            happened,
+            instance,
+            state,
+            reason,
+            hostname,
+            task,
+        },
+    )
 }

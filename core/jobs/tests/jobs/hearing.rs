@@ -47,6 +47,33 @@ fn news_move_a_run_along_its_table() {
     }
 }
 
+#[test]
+fn a_state_is_dated_when_it_was_entered_and_no_strange_clock_changes_the_order() {
+    let launched = Timestamp(NOW.0 - 100_000);
+    let table = [
+        ("nothing was told", None, NOW),
+        (
+            "a minute ago",
+            Some(Timestamp(NOW.0 - 60_000)),
+            Timestamp(NOW.0 - 60_000),
+        ),
+        ("before it was launched", Some(Timestamp(7)), launched),
+        ("in the future", Some(NOW.plus(Span::minutes(60))), NOW),
+    ];
+    for (name, at, since) in table {
+        let mut r = record(RunState::Running);
+        r.run.as_mut().unwrap().since = launched;
+        let news = News {
+            at,
+            ..news(Told::Succeeded)
+        };
+        hear(&mut r, FIRST, &news, Some(&policy(JobKind::Batch)), NOW);
+        let run = r.run.unwrap();
+        assert_eq!((run.state, run.since), (RunState::Succeeded, since), "{name}");
+        assert_eq!(run.ended_at, Some(NOW), "{name}: durations are of one clock");
+    }
+}
+
 /// An instance is bound to its volume once a run may have written to it.
 #[test]
 fn a_volume_is_used_once_its_run_may_have_been_there() {

@@ -65,6 +65,7 @@ pub(crate) fn news(told: Told) -> News {
         exit_code: None,
         healthy: None,
         ready: None,
+        at: None,
     }
 }
 

@@ -295,6 +295,7 @@ impl Case {
         let mut head = self.head(job).unwrap();
         let expected = Some(head.version);
         head.version = head.version.next();
+        head.updated_at = self.now;
         change(&mut head);
         self.decide(Decision::PutHead { head, expected });
     }

@@ -7,11 +7,11 @@ use crate::{Config, ResourceManager};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};
-use echelon_core_model::job::JobState;
+use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{
     Answer, Batch, Decision, Leadership, Mark, Op, OpFailure, OpResult, Query, Role, Stamp, Write,
 };
-use echelon_core_model::{ClusterId, Epoch, ReasonCode, RunState, Span, Timestamp, Version};
+use echelon_core_model::{ClusterId, Epoch, JobId, ReasonCode, RunState, Span, Timestamp, Version};
 use std::collections::BTreeSet;
 
 fn take_epoch(case: &mut Case, epoch: u64) {
@@ -28,6 +28,75 @@ fn take_epoch(case: &mut Case, epoch: u64) {
         },
         expected: l.epoch,
     }));
+}
+
+/// Why, when it happened and when that was written, of all events of a job.
+fn dated(case: &Case, job: JobId) -> Vec<(ReasonCode, Timestamp, Timestamp)> {
+    let query = Query::Events {
+        job,
+        after: None,
+        limit: 9,
+    };
+    match case.store.read(&query) {
+        Answer::Events(all) => all
+            .into_iter()
+            .map(|(_, e)| (e.reason.code, e.happened, e.at))
+            .collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_happened_while_nobody_led_is_dated_when_it_happened() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.born = case.now;
+    let made = case.now;
+    let (ends, stops) = (case.job(1, batch(1)), case.job(2, service(1)));
+    case.rm = ResourceManager::new(Config::new("nobody", 7));
+    case.links.clear();
+    case.now = case.now.plus(Span::minutes(3));
+    let ended = case.now;
+    case.shard("a").finish_of(ends, 1, RunState::Succeeded, ended);
+    case.change_head(stops, |head| head.goal.desired = Desired::Stopped);
+    case.now = case.now.plus(Span::minutes(4));
+    let back = case.now;
+    case.fail_over();
+    let told = dated(&case, ends);
+    let codes: Vec<ReasonCode> = told.iter().map(|(code, ..)| *code).collect();
+    assert_eq!(
+        codes,
+        [ReasonCode::Accepted, ReasonCode::Running, ReasonCode::Succeeded]
+    );
+    assert_eq!(told[0].1, made, "it was accepted when it was made");
+    assert_eq!(told[2].1, ended);
+    assert!(told[2].2 >= back, "it was written when somebody led again");
+    assert_eq!(case.progress(ends).unwrap().since, ended);
+    let stopped = dated(&case, stops);
+    let (code, happened, at) = stopped[2];
+    assert_eq!((code, happened), (ReasonCode::StopRequested, ended));
+    assert!(at >= back);
+}
+
+#[test]
+fn a_job_that_began_while_its_shard_was_not_heard_has_run_since_then() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.born = case.now;
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    let job = case.job(1, batch(2));
+    let kept = case.held.take().unwrap().1;
+    let begun = case.now;
+    for (_, directive) in kept {
+        let now = case.now;
+        // What it answers is lost.
+        case.shard("a").on_directive(directive, now);
+    }
+    assert_eq!(case.total_active(job), 2);
+    case.now = case.now.plus(Span::seconds(5));
+    case.cut("a");
+    case.reopen("a");
+    case.run_for(Span::seconds(2));
+    let told = dated(&case, job);
+    assert_eq!((told[1].0, told[1].1), (ReasonCode::Running, begun));
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub struct Slice {
     included: u64,
     /// When the last of them began.
     pub last_begun: Option<Timestamp>,
+    /// When the first of them began, and the last one ended.
+    pub first_begun: Option<Timestamp>,
+    pub last_ended: Option<Timestamp>,
     /// Active numbers that are being stopped to make room.
     pub dying: RangeSet,
     /// Active numbers that run as the last restart asked for wants it.
@@ -455,6 +458,7 @@ impl ModelShard {
         };
         let begun = may.lowest(n);
         if !begun.is_empty() {
+            slice.first_begun.get_or_insert(now);
             slice.last_begun = Some(now);
         }
         slice.active = slice.active.union(&begun);
@@ -522,7 +526,9 @@ impl ModelShard {
             preempted: slice.preempted,
             preempting: slice.dying.intersect(&slice.active).count(),
             added: slice.added,
+            first_begun: slice.first_begun,
             last_begun: slice.last_begun,
+            last_ended: slice.last_ended,
             revision: self.versions.get(&key.0).map_or(0, |v| v.revision),
             updated: self.versions.get(&key.0).map_or(0, |v| v.updated),
             update_failures: self.versions.get(&key.0).map_or(0, |v| v.failed),
@@ -572,6 +578,9 @@ impl ModelShard {
             let done = slice.active.lowest(left);
             left -= done.count();
             slice.active = slice.active.minus(&done);
+            if !done.is_empty() {
+                slice.last_ended = Some(now);
+            }
             match state {
                 RunState::Succeeded => slice.succeeded = slice.succeeded.union(&done),
                 _ => slice.failed = slice.failed.union(&done),

@@ -125,6 +125,14 @@ fn stubborn(case: &mut Case, is_so: bool) {
     });
 }
 
+/// Its cluster hears late that it is to be deleted.
+fn delete_slowly(case: &mut Case, job: JobId) {
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    want(case, job, Desired::Deleted);
+    case.arrive();
+    case.run_for(LONG);
+}
+
 /// Is looked at once in every state.
 fn long_lives(case: &mut Case) {
     for (n, desired) in [(1, Desired::Stopped), (2, Desired::Deleted)] {
@@ -136,6 +144,10 @@ fn long_lives(case: &mut Case) {
         case.run_for(LONG);
         if desired == Desired::Stopped {
             want(case, job, Desired::Deleted);
+            let job = case.job(n + 30, service(1));
+            case.run_for(LONG);
+            want(case, job, Desired::Stopped);
+            delete_slowly(case, job);
         }
     }
     for (n, state) in [(3, RunState::Succeeded), (4, RunState::Failed)] {
@@ -144,6 +156,11 @@ fn long_lives(case: &mut Case) {
         finish(case, job, state);
         case.run_for(LONG);
         want(case, job, Desired::Deleted);
+        let job = case.job(n + 20, batch(1));
+        case.run_for(LONG);
+        finish(case, job, state);
+        case.run_for(LONG);
+        delete_slowly(case, job);
         let job = case.job(n + 10, batch(1));
         case.run_for(LONG);
         stubborn(case, true);

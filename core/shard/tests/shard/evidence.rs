@@ -2,10 +2,11 @@
 
 use crate::cluster::Task;
 use crate::world::{Storage, World, job, marked, range, seconds, task};
-use echelon_core_hosts::{Event as Told, TaskState};
+use echelon_core_hosts::{Event as Told, TaskState, TaskStatus};
 use echelon_core_model::job::Desired;
+use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::time::Span;
-use echelon_core_model::{AssignedRange, ClusterId, Generation, HostId, RunState};
+use echelon_core_model::{AssignedRange, ClusterId, Generation, HostId, RunState, Timestamp};
 use echelon_core_shard::{Alarm, Event, Mode};
 use echelon_core_testkit::build::{JobBuilder, job_id, shape};
 use std::collections::{BTreeMap, VecDeque};
@@ -242,4 +243,38 @@ fn an_update_without_agent_or_of_an_unknown_state_of_things_proves_nothing() {
         w.run(seconds(20));
         assert_eq!(w.accepted().len(), 1, "{state:?} is not proof of death");
     }
+}
+
+#[test]
+fn what_is_told_late_is_dated_when_it_happened() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::batch("sums", 1).build());
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    assert_eq!(w.state(0), RunState::Running);
+    w.run(seconds(600));
+    let ended = Timestamp(w.now.0 - 60_000);
+    let host = w.record(0).unwrap().run.unwrap().host;
+    let status = TaskStatus {
+        at: Some(ended),
+        ..crate::cluster::status(&task(0, 1, 1), TaskState::Finished, Some(host))
+    };
+    w.step(Event::Cluster(Told::Update(status)));
+    w.run(seconds(2));
+    assert_eq!(w.slice(1).unwrap().last_ended, Some(ended));
+    let query = Query::Events {
+        job: job(),
+        after: None,
+        limit: 100,
+    };
+    let Answer::Events(events) = w.store.read(&query) else {
+        panic!()
+    };
+    let end = events
+        .iter()
+        .map(|(_, e)| e)
+        .find(|e| e.state == Some(RunState::Succeeded));
+    let end = end.unwrap();
+    assert_eq!(end.happened, ended);
+    assert!(end.at > ended.plus(seconds(59)), "it is written now");
 }

@@ -242,6 +242,7 @@ pub fn event(job: JobId, at: u64, detail: &str) -> Event {
     Event {
         job,
         at: Timestamp(at),
+        happened: Timestamp(at.saturating_sub(1)),
         instance: Some((main_group(), 3)),
         state: Some(RunState::Failed),
         reason: Reason::new(ReasonCode::Failed).at(detail),

@@ -13,6 +13,7 @@ impl Wire for Event {
         let Self {
             job,
             at,
+            happened,
             instance,
             state,
             reason,
@@ -22,6 +23,7 @@ impl Wire for Event {
         wire::Event {
             job: job_bytes(*job),
             at_ms: at.0,
+            happened_ms: happened.0,
             instance: instance.as_ref().map(|(group, number)| wire::EventInstance {
                 group: group.to_string(),
                 number: *number,
@@ -37,6 +39,7 @@ impl Wire for Event {
         let wire::Event {
             job,
             at_ms,
+            happened_ms,
             instance,
             state,
             reason,
@@ -47,6 +50,7 @@ impl Wire for Event {
         Ok(Self {
             job: job_id("job", &job)?,
             at: Timestamp(at_ms),
+            happened: Timestamp(happened_ms),
             instance: instance.transpose()?,
             state: state.map(|n| run_state("state", n)).transpose()?,
             reason: required("reason", reason)?,

@@ -1,0 +1,190 @@
+//! Jobs that have ended. Once a job's end is stored it leaves the jobs that are held in memory: of its rows only what others may
+//! still ask of it is kept, some forty bytes, so that no cycle walks it and a bucket that is read again finds nothing new. When its record is
+//! to be deleted its rows are read again, and it is followed like any other job that goes.
+
+use crate::after::Release;
+use crate::effect::Effect;
+use crate::known::{KnownHead, KnownProgress};
+use crate::manager::{Phase, ResourceManager};
+use crate::ops::Purpose;
+use crate::picture::JobView;
+use echelon_core_model::RunState;
+use echelon_core_model::assignment::Assignment;
+use echelon_core_model::directive::Order;
+use echelon_core_model::instance::Counts;
+use echelon_core_model::job::{Desired, Head, JobState, Progress};
+use echelon_core_model::store::{Consistency, Op, Query};
+use echelon_core_model::{ClusterId, JobId, Timestamp, Version};
+use std::sync::Arc;
+
+/// What is kept of a job that has ended and whose record is not to go yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndedJob {
+    /// The version of its head.
+    pub version: Version,
+    /// How it ended.
+    pub state: JobState,
+    /// Whether anything of it had begun.
+    pub begun: bool,
+    /// Until when its record stays.
+    pub keep_until: Option<Timestamp>,
+}
+
+/// A job that is to be deleted, whose rows are being read again.
+#[derive(Debug, Clone)]
+pub(crate) struct Returning {
+    head: KnownHead,
+    progress: Option<Progress>,
+}
+
+/// Whether instances of any group have begun.
+pub(crate) fn has_begun<'a>(mut groups: impl Iterator<Item = &'a Counts>) -> bool {
+    groups.any(|c| c.total() > c.get(RunState::Pending))
+}
+
+/// What is kept of a job, if that is all that is needed of it.
+fn left_of(job: &JobView) -> Option<EndedJob> {
+    let head = job.head.as_ref()?;
+    let progress = job.progress.as_deref().filter(|p| p.state.is_ended())?;
+    let is_over = !head.void && head.goal.desired != Desired::Deleted && progress.state != JobState::Deleted;
+    let is_stored = job.decided == job.durable && !job.tombstone;
+    (is_over && is_stored).then(|| EndedJob {
+        version: head.version,
+        state: progress.state,
+        begun: has_begun(progress.groups.values()),
+        keep_until: progress.keep_until,
+    })
+}
+
+impl ResourceManager {
+    /// Takes a job out of memory whose end is stored, unless something of it is under way or its template still counts it. Of what
+    /// was not possible now the job is looked at again when it is over.
+    pub(crate) fn retire(&mut self, id: JobId) -> bool {
+        let Some(job) = self.picture.jobs.get_aside(&id) else {
+            return false;
+        };
+        let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        if let Some(next) = job.next_head.take_if(|_| ended) {
+            // It waits for a spec that nobody needs.
+            job.head = Some(*next);
+        }
+        let Some(left) = left_of(job) else { return false };
+        let origin = job.head.as_ref().and_then(|h| h.origin.as_ref());
+        let template = origin.map(|o| o.template);
+        let counted = template.is_some_and(|of| self.picture.jobs.contains_key(&of));
+        let in_commit = self.committing.as_ref().is_some_and(|c| c.contains(&id));
+        if counted || in_commit || self.bids.contains_key(&id) || self.aside.contains(&id) {
+            return false;
+        }
+        let Some(job) = self.picture.jobs.remove(&id) else {
+            return false;
+        };
+        self.forget_child(id, &job);
+        if let Some(at) = job.renew_at {
+            self.renewals.remove(&(at, id));
+        }
+        for view in self.picture.clusters.values_mut() {
+            view.forget(id);
+        }
+        self.unwritten.remove(&id);
+        // What a template made is counted no more when that has ended.
+        self.dirty.extend(self.children.get(&id).into_iter().flatten());
+        self.agenda.put(id, left.keep_until);
+        self.picture.ended.insert(id, left);
+        true
+    }
+
+    /// Everything stored was read: jobs that have ended go from memory.
+    pub(crate) fn retire_all(&mut self) {
+        let ids: Vec<JobId> = self.picture.jobs.keys().copied().collect();
+        for id in ids {
+            self.retire(id);
+        }
+    }
+
+    /// Whether a head that was read is of a job that has ended and needs no more than to be known by. One that is to be deleted
+    /// comes back.
+    pub(crate) fn is_retired(&mut self, head: &Head) -> bool {
+        let Some(known) = self.picture.ended.get_mut(&head.job) else {
+            return false;
+        };
+        if head.version <= known.version || self.phase != Phase::Leading {
+            return true;
+        }
+        if head.goal.desired != Desired::Deleted {
+            // It came too late.
+            known.version = head.version;
+            return true;
+        }
+        let id = head.job;
+        let returning = Returning {
+            head: KnownHead::of(head),
+            progress: None,
+        };
+        if self.returning.insert(id, returning).is_none() {
+            let op = Op::Read(Query::Progress(id), Consistency::Quorum);
+            self.todo.push_back((Purpose::ReturnProgress(id), op));
+        }
+        true
+    }
+
+    /// The progress row of a job that is to be deleted; its assignment is read next.
+    pub(crate) fn progress_returned(
+        &mut self,
+        id: JobId,
+        rows: Vec<Progress>,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(returning) = self.returning.get_mut(&id) else {
+            return;
+        };
+        let Some(row) = rows.into_iter().next() else {
+            // Storage has shown it before: the next read of its head asks again.
+            self.returning.remove(&id);
+            return;
+        };
+        returning.progress = Some(row);
+        let op = Op::Read(Query::Assignment(id), Consistency::Serial);
+        self.ops.start(Purpose::ReturnAssignment(id), op, now, out);
+    }
+
+    /// All of a job that is to be deleted is there again: it is a job like any other that goes.
+    pub(crate) fn assignment_returned(&mut self, id: JobId, assignment: Option<Assignment>, now: Timestamp) {
+        let Some(Returning {
+            head,
+            progress: Some(row),
+        }) = self.returning.remove(&id)
+        else {
+            return;
+        };
+        self.picture.ended.remove(&id);
+        self.agenda.put(id, None);
+        let job = self.picture.jobs.open(id);
+        job.head = Some(head);
+        job.release = row.released.map_or(Release::Held, Release::Stored);
+        job.progress = Some(Box::new(KnownProgress::of(&row)));
+        // Its row says what is so: whether a cluster is awaited is told when that is known.
+        job.written_at = now;
+        if let Some(assignment) = assignment {
+            job.durable = Arc::new(assignment);
+            job.decided = Arc::clone(&job.durable);
+        }
+        self.dirty.insert(id);
+        self.due = true;
+    }
+
+    /// A shard still tells of a job that has ended: it may archive it.
+    pub(crate) fn tell_retired(&mut self, cluster: &ClusterId, id: JobId, out: &mut Vec<Effect>) {
+        self.send(cluster, Order::Archive(id), out);
+        if let Some(view) = self.picture.clusters.get_mut(cluster) {
+            view.forget(id);
+        }
+    }
+
+    /// The record of an ended job is gone from storage.
+    pub(crate) fn forget_retired(&mut self, id: JobId) {
+        self.picture.ended.remove(&id);
+        self.agenda.put(id, None);
+    }
+}
