@@ -42,7 +42,7 @@ impl Counts {
             Rule::Missing => &mut self.missing,
             Rule::Again => &mut self.again,
             Rule::Twice => &mut self.twice,
-            Rule::NotRunning | Rule::NotStopped => &mut self.not_running,
+            Rule::NotRunning | Rule::NotStopped | Rule::Touched => &mut self.not_running,
             Rule::Wrong => &mut self.wrong,
             Rule::Error => &mut self.errors,
             Rule::GivenUp => &mut self.given_up,

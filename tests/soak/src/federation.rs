@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,7 +19,11 @@ use echelon_tests::{http, wait};
 use toml::Table;
 
 use crate::fault::{Action, Fault, Subject};
+use crate::recorder::Recorder;
+use crate::stored::Stored;
 use crate::world::{Target, World};
+
+mod rows;
 
 const CLUSTERS: [&str; 2] = ["east", "west"];
 
@@ -42,8 +47,15 @@ pub struct Federation {
     cassandra: Cassandra,
     zookeeper: ZooKeeper,
     n_cassandra: u8,
+    recorder: Arc<Recorder>,
+    /// Rows that were written by hand and are not put back yet.
+    written: Vec<rows::Written>,
+    /// Logs that are to tell of these rows, and from where on.
+    read_from: Vec<(PathBuf, usize)>,
     /// How often each fault came.
     turns: BTreeMap<String, u32>,
+    /// How often the latest fault had come before.
+    turn: u32,
     net: LoopbackNet,
     // last, so that the processes are gone before their files
     work: WorkFolder,
@@ -54,7 +66,7 @@ impl Federation {
     ///
     /// # Errors
     /// Something does not start; the error has the end of its log.
-    pub fn start(n_cassandra: u8) -> Result<Self> {
+    pub fn start(n_cassandra: u8, recorder: &Arc<Recorder>) -> Result<Self> {
         let (cassandra, zookeeper) = (Cassandra::start(n_cassandra)?, ZooKeeper::start(3)?);
         let mut federation = Self {
             processes: BTreeMap::new(),
@@ -63,7 +75,11 @@ impl Federation {
             cassandra,
             zookeeper,
             n_cassandra,
+            recorder: recorder.clone(),
+            written: Vec::new(),
+            read_from: Vec::new(),
             turns: BTreeMap::new(),
+            turn: 0,
             net: LoopbackNet::take()?,
             work: WorkFolder::new("soak")?,
         };
@@ -297,6 +313,10 @@ impl World for Federation {
         masters.into_iter().collect()
     }
 
+    fn storage(&self) -> Option<Stored> {
+        Some(Stored::new(self.cassandra.addresses()))
+    }
+
     fn agent_logs(&self) -> Vec<PathBuf> {
         CLUSTERS.map(|cluster| self.agent_log(cluster)).into()
     }
@@ -306,6 +326,7 @@ impl World for Federation {
         let turn = *count;
         *count += 1;
         let cluster = if turn.is_multiple_of(2) { "east" } else { "west" };
+        self.turn = turn;
         let suffers = match fault.subject {
             Subject::Shard
             | Subject::Master
@@ -352,6 +373,8 @@ impl World for Federation {
             | Action::FullDisk
             | Action::DamagedFile
             | Action::MissingFile => {}
+            Action::UnknownCodes => return self.write_unknown_codes(target),
+            Action::UnreadableRows => return self.write_unreadable_rows(target),
         }
         for name in &target.names {
             let clock = clock_file(&self.work, name);
@@ -363,6 +386,11 @@ impl World for Federation {
     fn end(&mut self, fault: Fault, target: &Target) -> Result<()> {
         if matches!(fault.action, Action::Cut | Action::CutAnswers) {
             return self.set_links(target, Mode::Pass);
+        }
+        match fault.action {
+            Action::UnknownCodes => return self.check_unknown_codes(target),
+            Action::UnreadableRows => return self.put_rows_back(target),
+            _ => {}
         }
         for name in &target.names {
             let clock = clock_file(&self.work, name);
@@ -399,6 +427,7 @@ pub(crate) fn disturb(server: &mut Server, action: Action, clock: &Path) -> Resu
         Action::FullDisk | Action::DamagedFile | Action::MissingFile => {
             bail!("only the standalone shape has a storage file")
         }
+        Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
     }
 }
 
@@ -416,6 +445,7 @@ pub(crate) fn mend(server: &mut Server, action: Action, clock: &Path) -> Result<
         Action::FullDisk | Action::DamagedFile | Action::MissingFile => {
             bail!("only the standalone shape has a storage file")
         }
+        Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
     }
 }
 

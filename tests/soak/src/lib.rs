@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod cql;
 pub mod fault;
 pub mod federation;
 pub mod load;
@@ -11,5 +12,7 @@ pub mod recorder;
 pub mod report;
 pub mod sampler;
 pub mod standalone;
+pub mod stored;
 pub mod watchers;
+pub mod wire;
 pub mod world;

@@ -111,7 +111,7 @@ fn soak(arguments: &Arguments) -> Result<History> {
     println!("the history is written to {}", path.display());
     match arguments.shape {
         Shape::Federation => {
-            let mut world = Federation::start(arguments.cassandra)?;
+            let mut world = Federation::start(arguments.cassandra, &recorder)?;
             let folder = world.folder("marks")?;
             played(&mut world, &plan, &recorder, (&program, &folder))
         }

@@ -13,6 +13,7 @@ use echelon_tests::work::WorkFolder;
 
 use crate::fault::{Action, Fault};
 use crate::federation::{clock_file, disturb, mend};
+use crate::stored::Stored;
 use crate::world::{Target, World};
 
 /// How long a start may take until it has refused its file.
@@ -122,6 +123,11 @@ impl World for Standalone {
             masters.push((cluster.to_owned(), text.trim().parse()?));
         }
         Ok(masters)
+    }
+
+    // its file is of one process alone
+    fn storage(&self) -> Option<Stored> {
+        None
     }
 
     fn agent_logs(&self) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::fault::Fault;
+use crate::stored::Stored;
 
 /// What a fault hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub trait World {
     /// # Errors
     /// They are not known.
     fn masters(&self) -> Result<Vec<(String, SocketAddr)>>;
+
+    /// Its storage, where it can be read past the product while that runs.
+    fn storage(&self) -> Option<Stored>;
 
     /// Logs of the simulated agents.
     fn agent_logs(&self) -> Vec<PathBuf>;
