@@ -684,4 +684,17 @@ fn what_breaks_is_counted_with_the_fault_before_it() {
         "{table}"
     );
     assert!(count_by_fault(&good().history, &[]).is_empty());
+    let skipped = play.at(
+        40_100,
+        Event::Skipped {
+            name: "slow-disk-cassandra-node".to_owned(),
+            why: "no loop devices".to_owned(),
+        },
+    );
+    let table = markdown(&count_by_fault(&skipped.history, &[]));
+    let line = table.lines().find(|line| line.contains("slow-disk"));
+    assert!(
+        line.is_some_and(|line| line.contains("| 0 (1 skipped) |")),
+        "{table}"
+    );
 }

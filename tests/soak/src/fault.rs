@@ -25,6 +25,8 @@ pub enum Action {
     RestartAhead,
     /// The files that it writes may not grow any more.
     FullDisk,
+    /// Its disk takes four writes a second.
+    SlowDisk,
     /// It is killed and its storage file damaged. A start has to refuse it; when the fault ends the good
     /// file is put back.
     DamagedFile,
@@ -86,7 +88,7 @@ pub struct Fault {
     pub subject: Subject,
 }
 
-const ACTIONS: [(Action, &str); 14] = [
+const ACTIONS: [(Action, &str); 15] = [
     (Action::Kill, "kill"),
     (Action::Pause, "pause"),
     (Action::Freeze, "freeze"),
@@ -95,6 +97,7 @@ const ACTIONS: [(Action, &str); 14] = [
     (Action::ClockBehind, "clock-behind"),
     (Action::RestartAhead, "restart-ahead"),
     (Action::FullDisk, "full-disk"),
+    (Action::SlowDisk, "slow-disk"),
     (Action::DamagedFile, "damaged-file"),
     (Action::MissingFile, "missing-file"),
     (Action::UnknownCodes, "unknown-codes"),
@@ -183,6 +186,7 @@ impl Action {
             | Self::Freeze
             | Self::End
             | Self::FullDisk
+            | Self::SlowDisk
             | Self::DamagedFile
             | Self::MissingFile
             | Self::UnknownCodes
@@ -238,6 +242,9 @@ impl Fault {
     }
 
     fn exists(self) -> bool {
+        if self.action == Action::SlowDisk {
+            return matches!(self.subject, Subject::Standalone | Subject::CassandraNode);
+        }
         if self.action.is_of_file() {
             return self.subject == Subject::Standalone;
         }
@@ -289,7 +296,7 @@ impl Fault {
             (Action::Kill | Action::End, Subject::ZooKeeper | Subject::Cassandra) => 15,
             // as long as what watches over processes takes to start one again
             (Action::Kill | Action::Pause | Action::End | Action::DamagedFile | Action::MissingFile, _) => 5,
-            (Action::FullDisk, _) => 30,
+            (Action::FullDisk | Action::SlowDisk, _) => 30,
             (Action::ClockAhead | Action::ClockBehind, _) => 10,
             (
                 Action::UnknownCodes
@@ -322,6 +329,10 @@ impl Fault {
     /// Whether a fresh job cannot run before it ends. `n_cassandra` nodes hold the storage.
     #[must_use]
     pub const fn blocks(self, n_cassandra: u8) -> bool {
+        if matches!(self.action, Action::SlowDisk) {
+            // slow is not away
+            return false;
+        }
         match self.subject {
             Subject::Master
             | Subject::ZooKeeper
@@ -361,7 +372,7 @@ mod tests {
             }
             assert_eq!(Fault::list("all", shape).unwrap(), all);
         }
-        assert_eq!(Fault::all(Shape::Federation).len(), 16 + 9 + 10 + 10 + 2);
+        assert_eq!(Fault::all(Shape::Federation).len(), 16 + 9 + 10 + 10 + 2 + 1);
         assert_eq!(Fault::list("ci", Shape::Federation).unwrap().len(), 8);
     }
 

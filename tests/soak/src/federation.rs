@@ -18,6 +18,7 @@ use echelon_tests::work::WorkFolder;
 use echelon_tests::{http, wait};
 use toml::Table;
 
+use crate::disk::Disk;
 use crate::fault::{Action, Fault, Subject};
 use crate::recorder::Recorder;
 use crate::stored::Stored;
@@ -35,6 +36,9 @@ const SESSION: &str = "3s";
 /// A process that was asked to end ends its requests first.
 const ENDS_WITHIN: Duration = Duration::from_secs(40);
 
+/// Writes a second of a slow disk: a commit needs one or two.
+pub(crate) const SLOW: u32 = 4;
+
 /// How long a leader is looked for before any process is taken in its place.
 const LEADS_WITHIN: Duration = Duration::from_secs(20);
 
@@ -45,6 +49,8 @@ pub struct Federation {
     metrics: BTreeMap<String, SocketAddr>,
     links: BTreeMap<String, Vec<Proxy>>,
     cassandra: Cassandra,
+    /// The disk of the last Cassandra node, or why it has none. After the node, which ends first.
+    disk: Result<Disk, String>,
     zookeeper: ZooKeeper,
     n_cassandra: u8,
     recorder: Arc<Recorder>,
@@ -67,12 +73,23 @@ impl Federation {
     /// # Errors
     /// Something does not start; the error has the end of its log.
     pub fn start(n_cassandra: u8, recorder: &Arc<Recorder>) -> Result<Self> {
-        let (cassandra, zookeeper) = (Cassandra::start(n_cassandra)?, ZooKeeper::start(3)?);
+        let mut disk = None;
+        let cassandra = Cassandra::start_in(n_cassandra, |node, folder| {
+            // the last node has a disk of its own
+            if node + 1 == n_cassandra {
+                let image = folder.with_extension("disk");
+                disk = Some(Disk::mount(&image, folder).map_err(|error| format!("{error:#}")));
+            }
+            Ok(())
+        })?;
+        let disk = disk.unwrap_or_else(|| Err("there is no node".to_owned()));
+        let zookeeper = ZooKeeper::start(3)?;
         let mut federation = Self {
             processes: BTreeMap::new(),
             metrics: BTreeMap::new(),
             links: BTreeMap::new(),
             cassandra,
+            disk,
             zookeeper,
             n_cassandra,
             recorder: recorder.clone(),
@@ -279,6 +296,11 @@ impl Federation {
         Ok(process.with_context(|| format!("no process {name}"))?.server())
     }
 
+    fn disk(&self) -> Result<&Disk> {
+        let disk = self.disk.as_ref();
+        disk.map_err(|why| anyhow::anyhow!("the node has no disk of its own: {why}"))
+    }
+
     fn set_links(&self, target: &Target, mode: Mode) -> Result<()> {
         for name in &target.names {
             let link = self.links.get(name).with_context(|| format!("no link {name}"))?;
@@ -344,6 +366,9 @@ impl World for Federation {
             Subject::ZooKeeperFollower | Subject::ZooKeeperLeader | Subject::ZooKeeper => {
                 self.zookeepers(fault.subject)?
             }
+            Subject::CassandraNode if fault.action == Action::SlowDisk => {
+                vec![format!("cassandra {}", self.n_cassandra - 1)]
+            }
             Subject::CassandraNode => vec![format!("cassandra {}", turn % u32::from(self.n_cassandra))],
             Subject::Cassandra => (0..self.n_cassandra).map(|n| format!("cassandra {n}")).collect(),
             Subject::ToManager => vec![format!("to-{}", self.leader("manager")?)],
@@ -357,6 +382,11 @@ impl World for Federation {
             names,
             cluster: suffers,
         })
+    }
+
+    fn cannot(&self, fault: Fault) -> Option<String> {
+        let no_disk = self.disk.as_ref().err();
+        no_disk.filter(|_| fault.action == Action::SlowDisk).cloned()
     }
 
     fn begin(&mut self, fault: Fault, target: &Target) -> Result<()> {
@@ -373,6 +403,7 @@ impl World for Federation {
             | Action::FullDisk
             | Action::DamagedFile
             | Action::MissingFile => {}
+            Action::SlowDisk => return self.disk()?.slow(Some(SLOW)),
             Action::UnknownCodes => return self.write_unknown_codes(target),
             Action::UnreadableRows => return self.write_unreadable_rows(target),
         }
@@ -390,6 +421,7 @@ impl World for Federation {
         match fault.action {
             Action::UnknownCodes => return self.check_unknown_codes(target),
             Action::UnreadableRows => return self.put_rows_back(target),
+            Action::SlowDisk => return self.disk()?.slow(None),
             _ => {}
         }
         for name in &target.names {
@@ -424,7 +456,7 @@ pub(crate) fn disturb(server: &mut Server, action: Action, clock: &Path) -> Resu
         Action::RestartAhead => restart(server),
         Action::ClockAhead | Action::ClockBehind => Ok(()),
         Action::Cut | Action::CutAnswers => bail!("a process is no link"),
-        Action::FullDisk | Action::DamagedFile | Action::MissingFile => {
+        Action::FullDisk | Action::SlowDisk | Action::DamagedFile | Action::MissingFile => {
             bail!("only the standalone shape has a storage file")
         }
         Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
@@ -442,7 +474,7 @@ pub(crate) fn mend(server: &mut Server, action: Action, clock: &Path) -> Result<
         Action::RestartAhead => restart(server),
         Action::ClockAhead | Action::ClockBehind => Ok(()),
         Action::Cut | Action::CutAnswers => bail!("a process is no link"),
-        Action::FullDisk | Action::DamagedFile | Action::MissingFile => {
+        Action::FullDisk | Action::SlowDisk | Action::DamagedFile | Action::MissingFile => {
             bail!("only the standalone shape has a storage file")
         }
         Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),

@@ -4,6 +4,8 @@
 pub mod client;
 pub mod clock;
 pub mod cql;
+pub mod disk;
+pub mod expect;
 pub mod fault;
 pub mod federation;
 pub mod load;

@@ -116,7 +116,7 @@ fn soak(arguments: &Arguments) -> Result<History> {
             played(&mut world, &plan, &recorder, (&program, &folder))
         }
         Shape::Standalone => {
-            let mut world = Standalone::start()?;
+            let mut world = Standalone::start(&recorder)?;
             let folder = world.folder("marks")?;
             played(&mut world, &plan, &recorder, (&program, &folder))
         }

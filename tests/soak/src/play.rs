@@ -139,6 +139,12 @@ impl Play<'_> {
     /// Faults that begin together, a fresh job for each, and their ends.
     fn round(&mut self, faults: &[Fault]) -> Result<()> {
         let mut under_way = Vec::new();
+        if let Some((fault, why)) = faults.iter().find_map(|f| Some((f, self.world.cannot(*f)?))) {
+            println!("             SKIPPED: {}: {fault}: {why}", name_of(faults));
+            let name = name_of(faults);
+            self.recorder.tell(Event::Skipped { name, why })?;
+            return Ok(());
+        }
         for fault in faults {
             let number = self.n_faults;
             self.n_faults += 1;

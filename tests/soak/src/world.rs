@@ -40,6 +40,9 @@ pub trait World {
     /// There is nothing to hit.
     fn target(&mut self, fault: Fault) -> Result<Target>;
 
+    /// Why this machine cannot play a fault, if it cannot.
+    fn cannot(&self, fault: Fault) -> Option<String>;
+
     /// Begins a fault.
     ///
     /// # Errors

@@ -3,16 +3,16 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use echelon_tests::{http, wait};
+use echelon_tests::http;
 use echelon_tests_judge::Event;
 use serde_json::Value;
 
 use super::Federation;
 use crate::client::{list_of, text};
 use crate::cql::blob;
+use crate::expect::expect;
 use crate::stored::{Block, Head, Stored, id_of, reasons, with_reason};
 use crate::world::{Target, World};
 
@@ -24,9 +24,6 @@ const GARBAGE: [u8; 5] = [0xff, 0xff, 0xff, 0xff, 0x07];
 
 /// What the API says of a row that cannot be read.
 const ROW_UNREAD: &str = "ROW_UNREAD";
-
-/// How long something that must be seen is looked for.
-const SEEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// A row before it was written by hand.
 pub(super) enum Written {
@@ -79,27 +76,8 @@ impl Federation {
         bail!("no service has stored runs at {cluster}")
     }
 
-    /// Writes down whether something that a fault must bring about was seen, in the time for that.
-    fn expect(&self, what: &str, mut look: impl FnMut() -> Result<(bool, String)>) -> Result<()> {
-        let mut seen = String::new();
-        let held = wait::until(what, SEEN_WITHIN, || {
-            match look() {
-                Ok((true, text)) => {
-                    seen = text;
-                    return Ok(Some(()));
-                }
-                Ok((false, text)) => seen = text,
-                Err(error) => seen = format!("{error:#}"),
-            }
-            Ok(None)
-        })
-        .is_ok();
-        let seen: String = seen.chars().take(300).collect();
-        let held_text = if held { "seen" } else { "NOT SEEN" };
-        println!("             {held_text}: {what}: {seen}");
-        let what = what.to_owned();
-        self.recorder.tell(Event::Checked { what, held, seen })?;
-        Ok(())
+    fn expect(&self, what: &str, look: impl FnMut() -> Result<(bool, String)>) -> Result<()> {
+        expect(&self.recorder, what, look)
     }
 
     /// Writes a reason that no build knows into stored runs, and has the shard's next leader read it.
