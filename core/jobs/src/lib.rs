@@ -26,7 +26,7 @@ pub use begin::{Listed, Start, VolumeStart, adopt, begin, next_number};
 pub use evidence::{Known, Verdict, judge};
 pub use hear::{Heard, News, Told, Whom, hear};
 pub use next::{Next, Wanted, next};
-pub use older::{OlderFate, give_up, give_up_stopping, leave_host, settle_older};
+pub use older::{OlderFate, give_up, give_up_stopping, leave_host, may_leave_host, settle_older};
 pub use rollout::{Course, NextVersion};
 pub use settle::{Policy, forgive, forgiven_at, settle};
 pub use standing::{Standing, is_given_back, standing};

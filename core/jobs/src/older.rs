@@ -3,7 +3,7 @@
 
 use crate::settle::{Policy, settle};
 use crate::stop::stop_older;
-use echelon_core_model::instance::{InstanceRecord, Run, Stopping};
+use echelon_core_model::instance::{InstanceRecord, MOST_OLDER, Run, Stopping};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Generation, ReasonCode, RunNumber, RunState, Timestamp};
 
@@ -28,6 +28,14 @@ pub fn give_up(record: &mut InstanceRecord, now: Timestamp) {
     record.older.push(run);
 }
 
+/// Whether the place of an instance may be taken back whose host is gone: a run that may live is kept as an older one, and no more of
+/// these are kept than an instance may have.
+#[must_use]
+pub fn may_leave_host(record: &InstanceRecord) -> bool {
+    let live = record.run.as_ref().is_some_and(Run::may_have_task);
+    !live || record.older.len() < MOST_OLDER
+}
+
 /// The host of an instance that can be on no other one is gone: its place among the active ones is taken back. A run that is only silent is
 /// kept as an older one, to be stopped if its host is seen again.
 pub fn leave_host(record: &mut InstanceRecord, now: Timestamp) {
@@ -36,6 +44,9 @@ pub fn leave_host(record: &mut InstanceRecord, now: Timestamp) {
         grace: Span::ZERO,
         since: now,
     };
+    if !may_leave_host(record) {
+        return;
+    }
     if record.run.as_ref().is_some_and(Run::may_have_task) {
         give_up(record, now);
     }

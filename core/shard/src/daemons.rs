@@ -4,7 +4,7 @@
 use crate::Shard;
 use crate::group::Group;
 use echelon_core_hosts::Drain;
-use echelon_core_jobs::{Standing, leave_host, standing};
+use echelon_core_jobs::{Standing, leave_host, may_leave_host, standing};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::job::Desired;
@@ -255,7 +255,7 @@ impl Group {
         let held = |n: InstanceNumber, r: &InstanceRecord| self.holds(n, r.generation);
         let active = self
             .records()
-            .filter(|(n, r)| held(*n, r) && standing(r) == Standing::Active);
+            .filter(|(n, r)| held(*n, r) && standing(r) == Standing::Active && may_leave_host(r));
         let active: Vec<(InstanceNumber, &InstanceRecord)> = active.collect();
         let surplus = active
             .len()

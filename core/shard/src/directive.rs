@@ -117,7 +117,17 @@ impl Shard {
             Order::Parts(parts) => self.obey_parts(parts),
             Order::Volumes(wishes) => self.wish_volumes(wishes),
             Order::Archive(job) => {
-                self.archived.insert(job);
+                // The assignment of a deleted job is gone: nothing is left to be kept from being adopted.
+                if self
+                    .picture
+                    .groups_of(job)
+                    .into_iter()
+                    .any(|n| self.is_deleted(n))
+                {
+                    self.archived.remove(&job);
+                } else {
+                    self.archived.insert(job);
+                }
                 for number in self.picture.groups_of(job) {
                     let group = self.picture.groups.get_mut(&number);
                     if let Some(group) = group.filter(|g| g.set_aside.is_none()) {
@@ -127,6 +137,18 @@ impl Shard {
                 }
             }
         }
+    }
+
+    /// Whether a group's job is to be deleted.
+    fn is_deleted(&self, number: u32) -> bool {
+        let wish = self.picture.groups.get(&number).and_then(|g| g.wish.as_ref());
+        wish.is_some_and(|w| w.goal.desired == Desired::Deleted)
+    }
+
+    /// How many ended jobs it remembers whose assignment may still stand.
+    #[must_use]
+    pub fn ended_jobs(&self) -> usize {
+        self.archived.len()
     }
 
     /// Obeys an order that was heard at `heard_at` about a group that is served.

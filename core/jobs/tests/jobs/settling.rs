@@ -3,7 +3,7 @@
 use crate::{FIRST, NOW, begun, news, policy, record};
 use echelon_core_jobs::{News, Next, Policy, Told, Wanted, forgive, forgiven_at, hear, next, stop_run};
 use echelon_core_model::gang::OnMemberFailure;
-use echelon_core_model::instance::{Ended, InstanceRecord};
+use echelon_core_model::instance::{Ended, InstanceRecord, MOST_OLDER};
 use echelon_core_model::job::Desired;
 use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, OnSilence};
@@ -215,6 +215,20 @@ fn three_failures_in_a_row_are_a_crash_loop_that_running_well_for_long_enough_en
     forgive(&mut record);
     assert_eq!((record.attempts, record.is_crash_looping()), (0, false));
     assert_eq!(record.failure, None);
+}
+
+#[test]
+fn no_more_older_runs_are_kept_although_a_host_is_gone() {
+    let mut crowded = record(RunState::Unreachable);
+    let older = (0..MOST_OLDER).map(|_| record(RunState::Lost).run.unwrap());
+    crowded.older.extend(older);
+    let before = crowded.clone();
+    assert!(!echelon_core_jobs::may_leave_host(&crowded));
+    echelon_core_jobs::leave_host(&mut crowded, NOW);
+    assert_eq!(crowded, before, "it waits for the end of one");
+    crowded.older.pop();
+    echelon_core_jobs::leave_host(&mut crowded, NOW);
+    assert_eq!((crowded.older.len(), crowded.run), (MOST_OLDER, None));
 }
 
 #[test]

@@ -326,6 +326,24 @@ fn what_went_to_the_archive_is_not_adopted_again() {
 }
 
 #[test]
+fn nothing_is_remembered_of_a_job_that_is_deleted_after_its_end() {
+    use echelon_core_model::directive::Order;
+    use echelon_core_model::job::Desired;
+    let mut w = web(1, 1);
+    w.cluster.set(&task(0, 1, 1), TaskState::Finished);
+    w.run(seconds(2));
+    w.direct(Order::Archive(job()));
+    w.run(seconds(2));
+    assert_eq!(w.shard.ended_jobs(), 1, "its assignment stands");
+    w.wish(&JobBuilder::batch("work", 1).build(), Desired::Deleted, 0);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    w.direct(Order::Archive(job()));
+    w.run(seconds(2));
+    assert_eq!((w.shard.slices().count(), w.shard.ended_jobs()), (0, 0));
+}
+
+#[test]
 fn what_lives_is_not_archived() {
     use echelon_core_model::directive::Order;
     let mut w = web(2, 2);
