@@ -143,15 +143,16 @@ impl Mesos {
         let mut members = Members::default();
         for number in 1..=N_MASTERS {
             let address = SocketAddr::from(net.socket(number, MASTER_PORT));
+            let name = format!("master-{number}");
+            let folder = work.folder(&name)?;
             let mut args = shared_args(address);
             args.extend([
                 format!("--zk={zk}"),
                 format!("--quorum={}", N_MASTERS / 2 + 1),
                 format!("--cluster={cluster}"),
                 "--zk_session_timeout=4secs".to_owned(),
-                "--work_dir=data".to_owned(),
+                format!("--work_dir={}", folder.join("data").display()),
             ]);
-            let name = format!("master-{number}");
             let server = Server::start(programs.launch(&name, &programs.master, args, address, &work)?)?;
             members.masters.push(member(server, address));
         }
