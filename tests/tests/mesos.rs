@@ -6,7 +6,6 @@
 #[expect(dead_code, reason = "the suite over simulated clusters uses more of it")]
 mod federation;
 #[path = "e2e/marks.rs"]
-#[expect(dead_code, reason = "the suite over simulated clusters uses more of it")]
 mod marks;
 
 use std::time::Duration;
