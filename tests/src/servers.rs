@@ -5,11 +5,13 @@
 
 mod cassandra;
 mod jars;
+mod mesos;
 mod prometheus;
 mod zookeeper;
 
 pub use cassandra::Cassandra;
 pub use jars::fetch_all as fetch_jars;
+pub use mesos::{MESOS, Mesos, MesosMember, MesosPrograms};
 pub use prometheus::{Prometheus, Sample, promtool};
 pub use zookeeper::ZooKeeper;
 

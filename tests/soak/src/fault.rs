@@ -53,8 +53,10 @@ pub enum Subject {
     Manager,
     /// The leading shard of one cluster.
     Shard,
-    /// The simulated master of one cluster, with its agents; their tasks live on.
+    /// The simulated master of one cluster, with its agents; of real ones the master that leads. Tasks live on.
     Master,
+    /// One agent of one cluster of real Mesos; its tasks live on.
+    Agent,
     /// A ZooKeeper server that follows.
     ZooKeeperFollower,
     /// The ZooKeeper server that leads.
@@ -106,11 +108,12 @@ const ACTIONS: [(Action, &str); 15] = [
     (Action::CutAnswers, "cut-answers"),
 ];
 
-const SUBJECTS: [(Subject, &str); 15] = [
+const SUBJECTS: [(Subject, &str); 16] = [
     (Subject::Gateway, "gateway"),
     (Subject::Manager, "manager"),
     (Subject::Shard, "shard"),
     (Subject::Master, "master"),
+    (Subject::Agent, "agent"),
     (Subject::ZooKeeperFollower, "zookeeper-follower"),
     (Subject::ZooKeeperLeader, "zookeeper-leader"),
     (Subject::ZooKeeper, "zookeeper"),
@@ -154,6 +157,15 @@ impl Shape {
             Self::Standalone => "standalone",
         }
     }
+}
+
+/// What drives the hosts of a soak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum MesosKind {
+    /// One process for the master and agents of each cluster.
+    Simulated,
+    /// Three masters and three agents of each cluster, whose programs `ECHELON_TEST_MESOS` names.
+    Real,
 }
 
 impl Action {
@@ -231,14 +243,23 @@ impl Subject {
 impl Fault {
     /// Every fault of a shape.
     #[must_use]
-    pub fn all(shape: Shape) -> Vec<Self> {
+    pub fn all(shape: Shape, mesos: MesosKind) -> Vec<Self> {
         let subjects = SUBJECTS
             .into_iter()
             .filter(|(subject, _)| subject.shape() == shape);
         subjects
             .flat_map(|(subject, _)| ACTIONS.map(|(action, _)| Self { action, subject }))
-            .filter(|fault| fault.exists())
+            .filter(|fault| fault.exists() && fault.suits(mesos))
             .collect()
+    }
+
+    /// Whether this kind of Mesos has its subject. Shards find real masters in ZooKeeper, past any proxy.
+    const fn suits(self, mesos: MesosKind) -> bool {
+        match self.subject {
+            Subject::Agent => matches!(mesos, MesosKind::Real),
+            Subject::ShardMaster => matches!(mesos, MesosKind::Simulated),
+            _ => true,
+        }
     }
 
     fn exists(self) -> bool {
@@ -255,6 +276,9 @@ impl Fault {
         if self.subject.is_link() {
             return is_cut;
         }
+        if self.subject == Subject::Agent {
+            return matches!(self.action, Action::Kill | Action::Pause);
+        }
         // servers that are not ours are killed and paused; how they end when they are asked is their matter
         let is_role_only = matches!(self.action, Action::Freeze | Action::End) || self.action.sets_clock();
         // a master measures with the monotonic clock alone, and has no clock that can be set
@@ -266,11 +290,16 @@ impl Fault {
     ///
     /// # Errors
     /// A name is unknown, or belongs to another shape; the error lists those that there are.
-    pub fn list(text: &str, shape: Shape) -> Result<Vec<Self>> {
-        let all = Self::all(shape);
+    pub fn list(text: &str, shape: Shape, mesos: MesosKind) -> Result<Vec<Self>> {
+        let all = Self::all(shape, mesos);
         match (text, shape) {
             ("all", _) | ("ci", Shape::Standalone) => return Ok(all),
-            ("ci", Shape::Federation) => return Self::list(&CI.join(","), shape),
+            ("ci", Shape::Federation) => {
+                let is_of_agents = |fault: &&Self| fault.subject == Subject::Agent;
+                let mut faults = Self::list(&CI.join(","), shape, mesos)?;
+                faults.extend(all.iter().filter(is_of_agents));
+                return Ok(faults);
+            }
             _ => {}
         }
         let mut faults = Vec::new();
@@ -366,31 +395,58 @@ mod tests {
     #[test]
     fn every_fault_is_found_by_its_name() {
         for shape in [Shape::Federation, Shape::Standalone] {
-            let all = Fault::all(shape);
+            let all = Fault::all(shape, MesosKind::Simulated);
             for fault in &all {
-                assert_eq!(Fault::list(&fault.to_string(), shape).unwrap(), [*fault]);
+                assert_eq!(
+                    Fault::list(&fault.to_string(), shape, MesosKind::Simulated).unwrap(),
+                    [*fault]
+                );
             }
-            assert_eq!(Fault::list("all", shape).unwrap(), all);
+            assert_eq!(Fault::list("all", shape, MesosKind::Simulated).unwrap(), all);
         }
-        assert_eq!(Fault::all(Shape::Federation).len(), 16 + 9 + 10 + 10 + 2 + 1);
-        assert_eq!(Fault::list("ci", Shape::Federation).unwrap().len(), 8);
+        assert_eq!(
+            Fault::all(Shape::Federation, MesosKind::Simulated).len(),
+            16 + 9 + 10 + 10 + 2 + 1
+        );
+        assert_eq!(
+            Fault::list("ci", Shape::Federation, MesosKind::Simulated)
+                .unwrap()
+                .len(),
+            8
+        );
     }
 
     #[test]
     fn an_unknown_name_is_told_with_those_that_there_are() {
-        let error = Fault::list("kill-gateway,cut-gateway", Shape::Federation).unwrap_err();
+        let error = Fault::list(
+            "kill-gateway,cut-gateway",
+            Shape::Federation,
+            MesosKind::Simulated,
+        )
+        .unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("`cut-gateway`") && text.contains("freeze-shard"),
             "{text}"
         );
-        assert!(Fault::list("kill-shard", Shape::Standalone).is_err());
-        assert!(Fault::list("full-disk-shard", Shape::Federation).is_err());
+        assert!(Fault::list("kill-shard", Shape::Standalone, MesosKind::Simulated).is_err());
+        assert!(Fault::list("full-disk-shard", Shape::Federation, MesosKind::Simulated).is_err());
         assert_eq!(
-            Fault::list("full-disk-standalone", Shape::Standalone)
+            Fault::list("full-disk-standalone", Shape::Standalone, MesosKind::Simulated)
                 .unwrap()
                 .len(),
             1
         );
+    }
+
+    #[test]
+    fn only_real_mesos_has_agents_of_its_own() {
+        let names = |text: &str, mesos: MesosKind| Fault::list(text, Shape::Federation, mesos);
+        assert!(names("kill-agent,kill-master", MesosKind::Real).is_ok());
+        assert!(names("kill-agent", MesosKind::Simulated).is_err());
+        assert!(names("cut-shard-master", MesosKind::Real).is_err());
+        assert!(names("freeze-agent", MesosKind::Real).is_err());
+        let n_of_ci = |mesos: MesosKind| names("ci", mesos).unwrap().len();
+        assert_eq!(n_of_ci(MesosKind::Real), n_of_ci(MesosKind::Simulated) + 2);
     }
 }

@@ -13,7 +13,7 @@ use echelon_tests::net::LoopbackNet;
 use echelon_tests::process::{self, Process, Role};
 use echelon_tests::proxy::{Mode, Proxy};
 use echelon_tests::server::Server;
-use echelon_tests::servers::{Cassandra, ZooKeeper};
+use echelon_tests::servers::{Cassandra, Mesos, MesosPrograms, ZooKeeper};
 use echelon_tests::work::WorkFolder;
 use echelon_tests::{http, wait};
 use toml::Table;
@@ -24,6 +24,7 @@ use crate::recorder::Recorder;
 use crate::stored::Stored;
 use crate::world::{Target, World};
 
+mod mesos;
 mod rows;
 
 const CLUSTERS: [&str; 2] = ["east", "west"];
@@ -51,6 +52,8 @@ pub struct Federation {
     cassandra: Cassandra,
     /// The disk of the last Cassandra node, or why it has none. After the node, which ends first.
     disk: Result<Disk, String>,
+    /// Real clusters by their names; none where Mesos is simulated. Before ZooKeeper, which ends later.
+    mesos: BTreeMap<String, Mesos>,
     zookeeper: ZooKeeper,
     n_cassandra: u8,
     recorder: Arc<Recorder>,
@@ -72,7 +75,11 @@ impl Federation {
     ///
     /// # Errors
     /// Something does not start; the error has the end of its log.
-    pub fn start(n_cassandra: u8, recorder: &Arc<Recorder>) -> Result<Self> {
+    pub fn start(
+        n_cassandra: u8,
+        recorder: &Arc<Recorder>,
+        programs: Option<&MesosPrograms>,
+    ) -> Result<Self> {
         let mut disk = None;
         let cassandra = Cassandra::start_in(n_cassandra, |node, folder| {
             // the last node has a disk of its own
@@ -84,12 +91,14 @@ impl Federation {
         })?;
         let disk = disk.unwrap_or_else(|| Err("there is no node".to_owned()));
         let zookeeper = ZooKeeper::start(3)?;
+        let mesos = mesos::start(programs, &zookeeper)?;
         let mut federation = Self {
             processes: BTreeMap::new(),
             metrics: BTreeMap::new(),
             links: BTreeMap::new(),
             cassandra,
             disk,
+            mesos,
             zookeeper,
             n_cassandra,
             recorder: recorder.clone(),
@@ -110,7 +119,9 @@ impl Federation {
             String::from_utf8_lossy(&migrated.stderr)
         );
         for (cluster, host) in CLUSTERS.into_iter().zip([41, 51]) {
-            federation.start_master(cluster, host)?;
+            if federation.mesos.is_empty() {
+                federation.start_master(cluster, host)?;
+            }
         }
         for host in GATEWAYS {
             federation.start_gateway(host)?;
@@ -170,17 +181,14 @@ impl Federation {
         let mut config = sample("shard")?;
         let membership = self.own_zookeeper(&name)?;
         self.shared(&mut config, address, membership);
-        let master = self.master(cluster)?;
+        let masters = self.masters_for(&name, cluster)?;
         config.insert(
             "advertise".into(),
             text(self.link(&format!("to-{name}"), address)?),
         );
         config.insert("admin".into(), text(admin));
         config.insert("cluster".into(), text(cluster));
-        config.insert(
-            "mesos".into(),
-            text(self.link(&format!("{name}-master"), master)?),
-        );
+        config.insert("mesos".into(), text(masters));
         self.metrics.insert(name.clone(), admin);
         self.start_process(&name, "shard", &config, Some(admin))
     }
@@ -331,7 +339,7 @@ impl World for Federation {
     }
 
     fn masters(&self) -> Result<Vec<(String, SocketAddr)>> {
-        let masters = CLUSTERS.map(|cluster| Ok((cluster.to_owned(), self.master(cluster)?)));
+        let masters = CLUSTERS.map(|cluster| Ok((cluster.to_owned(), self.leading_master(cluster)?)));
         masters.into_iter().collect()
     }
 
@@ -340,6 +348,10 @@ impl World for Federation {
     }
 
     fn agent_logs(&self) -> Vec<PathBuf> {
+        if !self.mesos.is_empty() {
+            // real agents write none that tells of tasks
+            return Vec::new();
+        }
         CLUSTERS.map(|cluster| self.agent_log(cluster)).into()
     }
 
@@ -352,6 +364,7 @@ impl World for Federation {
         let suffers = match fault.subject {
             Subject::Shard
             | Subject::Master
+            | Subject::Agent
             | Subject::ToShard
             | Subject::ShardMaster
             | Subject::ShardZooKeeper => Some(cluster.to_owned()),
@@ -362,7 +375,8 @@ impl World for Federation {
             Subject::Gateway => vec![format!("gateway-{}", turn % 3 + 1)],
             Subject::Manager => vec![self.leader("manager")?],
             Subject::Shard => vec![shard(self)?],
-            Subject::Master => vec![format!("master-{cluster}")],
+            Subject::Master => vec![self.master_name(cluster)?],
+            Subject::Agent => vec![self.agent_name(cluster, turn)?],
             Subject::ZooKeeperFollower | Subject::ZooKeeperLeader | Subject::ZooKeeper => {
                 self.zookeepers(fault.subject)?
             }
@@ -409,6 +423,10 @@ impl World for Federation {
         }
         for name in &target.names {
             let clock = clock_file(&self.work, name);
+            if let Some((mesos, which)) = self.mesos_member(name)? {
+                mesos.hold(which, |server| disturb(server, fault.action, &clock))?;
+                continue;
+            }
             disturb(self.server(name)?, fault.action, &clock)?;
         }
         Ok(())
@@ -426,6 +444,10 @@ impl World for Federation {
         }
         for name in &target.names {
             let clock = clock_file(&self.work, name);
+            if let Some((mesos, which)) = self.mesos_member(name)? {
+                mesos.release(which, |server| mend(server, fault.action, &clock))?;
+                continue;
+            }
             mend(self.server(name)?, fault.action, &clock)?;
         }
         Ok(())

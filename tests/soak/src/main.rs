@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
+use echelon_tests::servers::MesosPrograms;
 use echelon_tests_judge::History;
-use echelon_tests_soak::fault::{Fault, Shape};
+use echelon_tests_soak::fault::{Fault, MesosKind, Shape};
 use echelon_tests_soak::federation::Federation;
 use echelon_tests_soak::play::{Plan, play, rounds};
 use echelon_tests_soak::recorder::Recorder;
@@ -35,6 +36,9 @@ struct Arguments {
     /// Processes that are started
     #[arg(long, value_enum, default_value_t = Shape::Federation)]
     shape: Shape,
+    /// What drives the hosts; `real`: ECHELON_TEST_MESOS names a folder with the programs of Mesos
+    #[arg(long, value_enum, default_value_t = MesosKind::Simulated)]
+    mesos: MesosKind,
     /// Cassandra nodes, 1 to 3
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     cassandra: u8,
@@ -89,7 +93,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 fn soak(arguments: &Arguments) -> Result<History> {
-    let faults = Fault::list(&arguments.faults, arguments.shape)?;
+    let programs = real_mesos(arguments)?;
+    let faults = Fault::list(&arguments.faults, arguments.shape, arguments.mesos)?;
     let plan = Plan {
         rounds: rounds(&faults, arguments.pairs, arguments.seed),
         lasts: Duration::from_secs(arguments.minutes * 60),
@@ -111,7 +116,7 @@ fn soak(arguments: &Arguments) -> Result<History> {
     println!("the history is written to {}", path.display());
     match arguments.shape {
         Shape::Federation => {
-            let mut world = Federation::start(arguments.cassandra, &recorder)?;
+            let mut world = Federation::start(arguments.cassandra, &recorder, programs.as_ref())?;
             let folder = world.folder("marks")?;
             played(&mut world, &plan, &recorder, (&program, &folder))
         }
@@ -120,6 +125,19 @@ fn soak(arguments: &Arguments) -> Result<History> {
             let folder = world.folder("marks")?;
             played(&mut world, &plan, &recorder, (&program, &folder))
         }
+    }
+}
+
+/// The programs of real Mesos, where it is to be played.
+fn real_mesos(arguments: &Arguments) -> Result<Option<MesosPrograms>> {
+    match (arguments.mesos, arguments.shape) {
+        (MesosKind::Simulated, _) => Ok(None),
+        (MesosKind::Real, Shape::Standalone) => {
+            bail!(
+                "the shape standalone has simulated clusters in it: play `--mesos real` with `--shape federation`"
+            )
+        }
+        (MesosKind::Real, Shape::Federation) => MesosPrograms::find().map(Some),
     }
 }
 

@@ -340,11 +340,11 @@ pub fn rounds(faults: &[Fault], pairs: u32, seed: u64) -> Vec<Vec<Fault>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::Shape;
+    use crate::fault::{MesosKind, Shape};
 
     #[test]
     fn pairs_are_drawn_by_the_seed_and_never_hit_one_subject_twice() {
-        let faults = Fault::all(Shape::Federation);
+        let faults = Fault::all(Shape::Federation, MesosKind::Simulated);
         let first = rounds(&faults, 50, 7);
         assert_eq!(first, rounds(&faults, 50, 7));
         assert_ne!(first, rounds(&faults, 50, 8));
@@ -355,7 +355,7 @@ mod tests {
                 "{pair:?}"
             );
         }
-        let alone = Fault::list("all", Shape::Standalone).unwrap();
+        let alone = Fault::list("all", Shape::Standalone, MesosKind::Simulated).unwrap();
         assert_eq!(rounds(&alone, 50, 7).len(), alone.len());
     }
 

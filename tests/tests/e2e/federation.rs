@@ -42,7 +42,13 @@ struct Places<'a> {
 }
 
 impl Federation {
+    /// Over simulated clusters.
     pub fn start() -> Result<Self> {
+        Self::start_over(&CLUSTERS.map(|cluster| (cluster, None)))
+    }
+
+    /// Over clusters whose masters are found there; those of which none are named are simulated.
+    pub fn start_over(clusters: &[(&str, Option<&str>)]) -> Result<Self> {
         let (cassandra, zookeeper) = (Cassandra::shared()?, ZooKeeper::shared()?);
         let (work, net) = (WorkFolder::new("e2e")?, LoopbackNet::take()?);
         let server = zookeeper.addresses().first().copied();
@@ -68,14 +74,17 @@ impl Federation {
         );
 
         let mut processes = BTreeMap::new();
-        for (number, cluster) in (10..).zip(CLUSTERS) {
-            let started = places.mesos_sim(cluster, number)?;
-            processes.insert(format!("mesos-{cluster}"), started);
+        for (number, (cluster, masters)) in (10..).zip(clusters) {
+            if masters.is_none() {
+                let started = places.mesos_sim(cluster, number)?;
+                processes.insert(format!("mesos-{cluster}"), started);
+            }
         }
         processes.insert(GATEWAY.to_owned(), places.gateway()?);
         processes.insert("resource-manager".to_owned(), places.resource_manager()?);
-        for (number, cluster) in (10..).zip(CLUSTERS) {
-            processes.insert(format!("shard-{cluster}"), places.shard(cluster, number)?);
+        for (number, (cluster, masters)) in (10..).zip(clusters) {
+            let started = places.shard(cluster, number, *masters)?;
+            processes.insert(format!("shard-{cluster}"), started);
         }
         let gateway = net.socket(1, 7070).into();
         Ok(Self {
@@ -229,13 +238,14 @@ impl Places<'_> {
         self.start("resource-manager", ("resource-manager", config), admin)
     }
 
-    fn shard(&self, cluster: &str, host: u8) -> Result<Process> {
+    fn shard(&self, cluster: &str, host: u8, masters: Option<&str>) -> Result<Process> {
         let mut config = sample("shard")?;
         self.shared(&mut config, self.net.socket(host, 7072).into());
         let admin = self.net.socket(host, 7172).into();
         config.insert("admin".into(), text(admin));
         config.insert("cluster".into(), text(cluster));
-        config.insert("mesos".into(), text(self.net.socket(host, 5050)));
+        let simulated = self.net.socket(host, 5050).to_string();
+        config.insert("mesos".into(), text(masters.unwrap_or(&simulated)));
         self.start(&format!("shard-{cluster}"), ("shard", config), admin)
     }
 
