@@ -9,12 +9,13 @@ pub const JOB_BUCKETS: u16 = 1024;
 pub const ASSIGNMENT_PARTITIONS: u16 = 64;
 /// Instance blocks of a cluster lie in this many buckets.
 pub const BLOCK_BUCKETS: u16 = 256;
-/// Instances a block: so few that sixteen of the largest records stay below [`MOST_BLOCK_BYTES`]. A block need not split then.
+/// Instances a block: so few that their largest records stay below [`MOST_BLOCK_BYTES`]. A block need not split then.
 pub const BLOCK_SIZE: u32 = 16;
 /// Consecutive blocks of a group that share a bucket, so that one read of one partition gives all of them.
 pub const BLOCKS_A_RUN: u32 = 16;
-/// The bytes that no block exceeds, whatever the job and its hosts are: a quarter of what storage takes as one row.
-pub const MOST_BLOCK_BYTES: usize = 128 * 1024;
+/// The bytes of the largest block of one version of a job: half of what storage takes as one row. The names of other versions' ports,
+/// which a block has beside that, fit into the other half.
+pub const MOST_BLOCK_BYTES: usize = 256 * 1024;
 
 /// FNV-1a over bytes, 64 bits.
 #[must_use]
