@@ -3,7 +3,7 @@
 /// Largest stored batch of one partition, and largest pool tree: what Cassandra still takes as one mutation with room
 /// to spare (half a commit log segment, 16 MiB by default).
 pub(crate) const BATCH_BYTES: usize = 1024 * 1024;
-/// Largest owned value. A block of 16 instances has about 1 KiB, and 128 KiB at most.
+/// Largest owned value. A block of 16 instances has about 1 KiB, and half of this at most, by its own bound.
 pub(crate) const OWNED_BYTES: usize = 512 * 1024;
 /// Largest row that is written back as it was read: whoever wrote it may have had other limits, and to refuse it would hide it.
 pub(crate) const RAW_BYTES: usize = 2 * 1024 * 1024;
