@@ -6,11 +6,12 @@ mod ranges;
 mod strategies;
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, AssignmentPiece, PIECE_WEIGHT, Releasing};
+use echelon_core_model::bucket::{BLOCK_SIZE, MOST_BLOCK_BYTES};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
-use echelon_core_model::instance::Block;
+use echelon_core_model::instance::{Block, MOST_OLDER};
 use echelon_core_model::restart::GroupRestarts;
 use echelon_core_model::store::{MAX_ASSIGNMENT_BYTES, ShardRow, Stamp};
 use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, InstanceRange, JobId, RangeSet};
@@ -136,24 +137,25 @@ fn an_assignment_is_cut_into_rows_that_are_bounded_and_lose_nothing() {
     assert!(many(2, 2_001, true).weight() <= MAX_ASSIGNMENT_BYTES);
 }
 
-/// 256 instances, each with 32 ports of names of 60 characters, 9 members, the longest names of hosts and the longest reasons.
-fn largest_block() -> Block {
+/// A full block. Each instance has 9 runs, the most there can be; each run has 32 ports with names of 60 characters, 9 members, the
+/// longest names of hosts and the longest reasons. `versions`: of how many versions of the job with other names of ports the runs are.
+fn largest_block(versions: usize) -> Block {
     let key = echelon_core_model::instance::BlockKey {
         job: JobId(u128::MAX),
         group: echelon_core_model::GroupName::new("g".repeat(63)),
-        number: u32::MAX / 256,
+        number: u32::MAX / BLOCK_SIZE,
     };
     let reason =
         || echelon_core_model::Reason::new(echelon_core_model::ReasonCode::Failed).at("r".repeat(160));
-    let record = |n: u32| {
-        let host = echelon_core_model::HostId::new(format!("{n:0>60}"));
+    let run = |n: u32, age: u32| {
+        let host = echelon_core_model::HostId::new(format!("{age}-{n:0>60}"));
         let state = echelon_core_model::RunState::Stopping;
         let now = echelon_core_model::Timestamp(1 << 42);
-        let mut run = echelon_core_model::instance::Run::first(state, host, &format!("{n:0>200}"), now);
+        let mut run = echelon_core_model::instance::Run::first(state, host, &format!("{age}-{n:0>250}"), now);
         run.reason = reason();
         run.ports = (0..32u16)
             .map(|i| echelon_core_model::runtime::Port {
-                name: format!("{i:p>60}"),
+                name: format!("{}-{i:p>55}", (n as usize * 9 + age as usize) % versions),
                 number: u16::MAX - i,
             })
             .collect();
@@ -177,17 +179,22 @@ fn largest_block() -> Block {
             reason: reason().at("r".repeat(240)),
             exit_code: Some(i32::MIN),
         }));
-        echelon_core_model::instance::InstanceRecord {
-            run: Some(run),
-            failure: Some(Box::new(echelon_core_model::failure::Failure {
-                at: now,
-                reason: reason(),
-                exit_code: Some(i32::MIN),
-            })),
-            ..Default::default()
-        }
+        run
     };
-    let instances = (0..256).map(|n| (echelon_core_model::InstanceNumber(u32::MAX - n), record(n)));
+    let record = |n: u32| echelon_core_model::instance::InstanceRecord {
+        run: Some(run(n, 0)),
+        older: (1..9).map(|age| run(n, age)).collect(),
+        failure: Some(Box::new(echelon_core_model::failure::Failure {
+            at: echelon_core_model::Timestamp(1 << 42),
+            reason: reason(),
+            exit_code: Some(i32::MIN),
+        })),
+        avoid: (0..3)
+            .map(|i| echelon_core_model::HostId::new(format!("{i}-{n:a>60}")))
+            .collect(),
+        ..Default::default()
+    };
+    let instances = (0..BLOCK_SIZE).map(|n| (echelon_core_model::InstanceNumber(u32::MAX - n), record(n)));
     Block {
         key,
         instances: instances.collect(),
@@ -196,13 +203,19 @@ fn largest_block() -> Block {
 
 #[test]
 fn a_block_of_the_largest_instances_has_its_place() {
-    let block = largest_block();
-    let bytes = encode(&block).len();
-    assert!(
-        bytes <= 480 * 1024,
-        "{bytes} bytes of the 512 KiB that a row may have"
-    );
-    assert!(bytes <= block.weight());
+    let runs = BLOCK_SIZE as usize * (MOST_OLDER + 1);
+    for (versions, most) in [(1, MOST_BLOCK_BYTES), (runs, 512 * 1024)] {
+        let block = largest_block(versions);
+        let bytes = encode(&block).len();
+        assert!(bytes <= most, "{bytes} bytes of {most} with {versions} versions");
+        assert!(
+            bytes <= block.weight(),
+            "{bytes} and a weight of {}",
+            block.weight()
+        );
+        let longest = block.instances.values().map(|r| r.older.len()).max();
+        assert_eq!(longest, Some(MOST_OLDER));
+    }
 }
 
 fn slice_order() -> impl Strategy<Value = SliceOrder> {

@@ -15,7 +15,7 @@ use echelon_core_model::cluster::Cluster;
 use echelon_core_model::host_pool::HostMove;
 use echelon_core_model::{HostPoolName, Span, Timestamp};
 
-/// Most hosts of a cluster that are on their way at a time: they are kept in one row.
+/// Most hosts of a cluster that are on their way at a time: they are kept with the cluster.
 pub const MOST: usize = 500;
 
 /// How many hosts are to go.

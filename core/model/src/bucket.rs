@@ -9,8 +9,13 @@ pub const JOB_BUCKETS: u16 = 1024;
 pub const ASSIGNMENT_PARTITIONS: u16 = 64;
 /// Instance blocks of a cluster lie in this many buckets.
 pub const BLOCK_BUCKETS: u16 = 256;
-/// Instances a block: about 1 KiB of stored text for a small job, tens of KiB at most (section 4 of the design).
-pub const BLOCK_SIZE: u32 = 256;
+/// Instances a block: so few that their largest records stay below [`MOST_BLOCK_BYTES`]. A block need not split then.
+pub const BLOCK_SIZE: u32 = 16;
+/// Consecutive blocks of a group that share a bucket, so that one read of one partition gives all of them.
+pub const BLOCKS_A_RUN: u32 = 16;
+/// The bytes of the largest block of one version of a job: half of what storage takes as one row. The names of other versions' ports,
+/// which a block has beside that, fit into the other half.
+pub const MOST_BLOCK_BYTES: usize = 256 * 1024;
 
 /// FNV-1a over bytes, 64 bits.
 #[must_use]
@@ -37,12 +42,12 @@ pub fn assignment_partition(job: JobId) -> u16 {
     pick(fnv1a(&job.0.to_be_bytes()), ASSIGNMENT_PARTITIONS)
 }
 
-/// The bucket of a block of instances. Block `u32::MAX` is the place of the group's slice row.
+/// The bucket of a block of instances, which is that of its run of blocks. Block `u32::MAX` is the place of the group's slice row.
 #[must_use]
 pub fn block_bucket(job: JobId, group: &GroupName, block: u32) -> u16 {
     let mut bytes = job.0.to_be_bytes().to_vec();
     bytes.extend_from_slice(group.as_str().as_bytes());
-    bytes.extend_from_slice(&block.to_be_bytes());
+    bytes.extend_from_slice(&(block / BLOCKS_A_RUN).to_be_bytes());
     pick(fnv1a(&bytes), BLOCK_BUCKETS)
 }
 
@@ -57,8 +62,8 @@ mod tests {
         let job = JobId(0x0192_3456_789a_bcde_f012_3456_789a_bcde);
         assert_eq!((job_bucket(job), assignment_partition(job)), (83, 19));
         assert_eq!(
-            [0, 1, u32::MAX].map(|n| block_bucket(job, &main, n)),
-            [89, 150, 164]
+            [0, 15, 16, 31, u32::MAX].map(|n| block_bucket(job, &main, n)),
+            [89, 89, 150, 150, 0]
         );
     }
 

@@ -4,7 +4,6 @@
 use crate::manager::ResourceManager;
 use crate::moves::{assign, give};
 use crate::picture::{ClusterView, JobView, Picture, SliceKey};
-use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
 use echelon_core_model::{AssignedRange, ClusterId, GroupName, InstanceRange, JobId, RangeSet};
@@ -54,7 +53,7 @@ pub(crate) fn assign_missing(picture: &Picture, id: JobId, job: &mut JobView, sp
             (c, more)
         });
         let shares: Vec<(ClusterId, u64)> = shares.filter(|(_, more)| *more > 0).collect();
-        // One after the other: each sees which blocks those before have begun.
+        // One after the other: each sees which spans those before have begun.
         for (cluster, more) in shares {
             let numbers = numbers_of_its_own(job.decided.ranges(&group.name), &cluster, more);
             give(
@@ -66,18 +65,21 @@ pub(crate) fn assign_missing(picture: &Picture, id: JobId, job: &mut JobView, sp
     }
 }
 
-/// The lowest free numbers in blocks of 256 that no other cluster has a number in: those of a cluster stay together although hosts join one by
+/// Numbers that a cluster has for itself once it has one of them.
+const NUMBERS_A_CLUSTER: u32 = 256;
+
+/// The lowest free numbers in spans of 256 that no other cluster has a number in: those of a cluster stay together although hosts join one by
 /// one at several, or its assignment would have a range for each host.
 fn numbers_of_its_own(ranges: &[AssignedRange], cluster: &ClusterId, n: u64) -> RangeSet {
-    let first_of = |number: u32| number / BLOCK_SIZE * BLOCK_SIZE;
-    let block_of = |r: &AssignedRange| InstanceRange {
+    let first_of = |number: u32| number / NUMBERS_A_CLUSTER * NUMBERS_A_CLUSTER;
+    let span_of = |r: &AssignedRange| InstanceRange {
         first: first_of(r.range.first),
-        last: first_of(r.range.last).saturating_add(BLOCK_SIZE - 1),
+        last: first_of(r.range.last).saturating_add(NUMBERS_A_CLUSTER - 1),
     };
     let others: RangeSet = ranges
         .iter()
         .filter(|r| r.cluster != *cluster)
-        .map(block_of)
+        .map(span_of)
         .collect();
     let all: RangeSet = ranges.iter().map(|r| r.range).collect();
     let taken = others.union(&all);

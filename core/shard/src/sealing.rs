@@ -3,7 +3,9 @@
 
 use crate::Shard;
 use crate::group::Group;
-use echelon_core_model::bucket::{BLOCK_BUCKETS, BLOCK_SIZE, assignment_partition, block_bucket};
+use echelon_core_model::bucket::{
+    BLOCK_BUCKETS, BLOCK_SIZE, BLOCKS_A_RUN, assignment_partition, block_bucket,
+};
 use echelon_core_model::{AssignedRange, Assignment, RangeSet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,8 +73,8 @@ impl Group {
     /// The buckets of its slice row and of all blocks up to a number. A large group soon has all of them.
     fn buckets_up_to(&self, last: Option<u32>) -> BTreeSet<u16> {
         let mut out = BTreeSet::from([self.row_lane.0]);
-        let blocks = last.into_iter().flat_map(|n| 0..=n / BLOCK_SIZE);
-        for block in blocks {
+        let runs = last.into_iter().flat_map(|n| 0..=n / BLOCK_SIZE / BLOCKS_A_RUN);
+        for block in runs.map(|run| run * BLOCKS_A_RUN) {
             out.insert(block_bucket(self.job(), self.name(), block));
             if out.len() == usize::from(BLOCK_BUCKETS) {
                 break;

@@ -13,7 +13,9 @@ use echelon_core_model::time::Span;
 use echelon_core_model::{InstanceNumber, InstanceRange, Timestamp};
 use std::collections::BTreeSet;
 
-/// One block is looked at as often in production.
+/// Blocks that are looked at together in production.
+const BLOCKS_A_SAMPLE: usize = 16;
+/// How often that is.
 const SAMPLED: Span = Span::seconds(1);
 
 /// Which sets an instance is in.
@@ -127,28 +129,27 @@ impl Shard {
         out
     }
 
-    /// Looks at the next block, when that is due.
+    /// Looks at the next blocks, when that is due.
     pub(crate) fn sample_sets(&mut self) {
         if self.phase != Phase::Serving || self.now < self.sampler.due {
             return;
         }
         self.sampler.due = self.now.plus(SAMPLED);
-        let (number, block) = self.sampler.last;
-        let groups = self.picture.groups.range(number..);
+        let last = self.sampler.last;
+        let groups = self.picture.groups.range(last.0..);
         let blocks = groups.flat_map(|(g, group)| group.blocks.keys().map(|b| (*g, *b)));
-        let mut further = blocks.skip_while(|at| *at <= (number, block) && number > 0);
-        let Some((number, block)) = further.next() else {
-            self.sampler.last = (0, 0);
-            return;
-        };
-        self.sampler.last = (number, block);
-        let first = block.saturating_mul(BLOCK_SIZE);
-        let range = InstanceRange {
-            first,
-            last: first.saturating_add(BLOCK_SIZE - 1),
-        };
-        let found = u64::try_from(self.misplaced(number, range).len()).unwrap_or(u64::MAX);
-        self.sampler.found = self.sampler.found.saturating_add(found);
+        let further = blocks.skip_while(|at| *at <= last && last.0 > 0);
+        let some: Vec<(u32, u32)> = further.take(BLOCKS_A_SAMPLE).collect();
+        self.sampler.last = some.last().copied().unwrap_or((0, 0));
+        for (number, block) in some {
+            let first = block.saturating_mul(BLOCK_SIZE);
+            let range = InstanceRange {
+                first,
+                last: first.saturating_add(BLOCK_SIZE - 1),
+            };
+            let found = u64::try_from(self.misplaced(number, range).len()).unwrap_or(u64::MAX);
+            self.sampler.found = self.sampler.found.saturating_add(found);
+        }
     }
 
     /// Instances that were found in other sets than they belong to, while blocks were looked at one by one.

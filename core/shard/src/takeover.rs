@@ -13,7 +13,7 @@ use echelon_core_model::{
 };
 use std::collections::BTreeMap;
 
-/// Blocks a read: 64 of at most tens of KiB.
+/// Blocks a read: 8 MiB at most.
 const BLOCKS_A_READ: u32 = 64;
 
 /// Cuts a range at multiples of what is read at once.

@@ -149,5 +149,5 @@ fn hosts_that_join_one_by_one_at_two_clusters_cut_the_assignment_into_few_ranges
     }
     case.run_for(Span::seconds(2));
     assert_eq!((assigned(&case, job, "a"), assigned(&case, job, "b")), (300, 300));
-    assert_eq!(ranges(&case, job), 4, "two blocks of 256 each");
+    assert_eq!(ranges(&case, job), 4, "two spans of 256 each");
 }

@@ -2,7 +2,7 @@
 
 use crate::world::{Storage, World, c1, job, range, seconds, task};
 use echelon_core_hosts::TaskState;
-use echelon_core_model::bucket::{BLOCK_BUCKETS, BLOCK_SIZE, block_bucket};
+use echelon_core_model::bucket::{BLOCK_BUCKETS, BLOCK_SIZE, BLOCKS_A_RUN, block_bucket};
 use echelon_core_model::directive::ReportPart;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, SliceRow};
 use echelon_core_model::job::Desired;
@@ -21,6 +21,9 @@ fn web(n: u32) -> World {
     w.run(seconds(2));
     w
 }
+
+/// Instances whose blocks lie in one bucket.
+const RUN: u32 = BLOCK_SIZE * BLOCKS_A_RUN;
 
 fn bucket_of_block(block: u32) -> u16 {
     block_bucket(job(), &main_group(), block)
@@ -83,8 +86,8 @@ fn an_update_about_a_group_that_is_not_sealed_waits() {
 
 #[test]
 fn a_group_waits_for_each_of_its_blocks() {
-    let mut w = web(BLOCK_SIZE + 2);
-    with_slow(&mut w, bucket_of_block(1));
+    let mut w = web(RUN + 2);
+    with_slow(&mut w, bucket_of_block(BLOCKS_A_RUN));
     let before = w.acknowledged();
     w.cluster.set(&task(0, 1, 1), TaskState::Failed);
     w.run(seconds(3));
@@ -132,10 +135,10 @@ fn an_order_about_a_group_that_is_not_sealed_waits() {
 #[test]
 fn an_order_that_reaches_into_an_unsealed_bucket_waits() {
     let mut w = web(2);
-    with_slow(&mut w, bucket_of_block(1));
+    with_slow(&mut w, bucket_of_block(BLOCKS_A_RUN));
     w.connect();
-    w.store_job(&JobBuilder::service("web", BLOCK_SIZE + 1).build());
-    w.order(&[range(0, BLOCK_SIZE)], 3);
+    w.store_job(&JobBuilder::service("web", RUN + 1).build());
+    w.order(&[range(0, RUN)], 3);
     w.run(seconds(3));
     assert_eq!(w.accepted().len(), 2);
     w.unstall();

@@ -2,7 +2,7 @@
 
 use crate::world::{World, config, job, marked, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState, TaskVolume};
-use echelon_core_model::bucket::block_bucket;
+use echelon_core_model::bucket::{BLOCK_SIZE, BLOCKS_A_RUN, block_bucket};
 use echelon_core_model::directive::Order;
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Desired;
@@ -170,7 +170,7 @@ fn a_volume_that_another_agent_offers_proves_its_run_dead() {
 
 #[test]
 fn a_volume_that_is_offered_before_its_group_is_served_changes_nothing_yet() {
-    let far = 256;
+    let far = BLOCK_SIZE * BLOCKS_A_RUN;
     let ranges = [range(0, 0), range(far, far)];
     let mut w = with_disk();
     w.store_job(&JobBuilder::stateful("db", far + 1, 64).build());
@@ -185,7 +185,7 @@ fn a_volume_that_is_offered_before_its_group_is_served_changes_nothing_yet() {
     w.cluster.tasks.clear();
     w.cluster.hosts.insert(again.clone(), room);
     w.cluster.reserved.insert(again.clone(), disks);
-    w.slow_bucket = Some(block_bucket(job(), &main_group(), 1));
+    w.slow_bucket = Some(block_bucket(job(), &main_group(), BLOCKS_A_RUN));
     w.elect();
     w.run(seconds(2));
     w.connect();

@@ -5,7 +5,7 @@ use super::client::{Client, Kind, Values};
 use super::failure::{Attempt, executing};
 use super::statement::{self, bound, bound_all};
 use crate::StoreError;
-use crate::layout::{AssignmentRows, Change, Plan, Verdict, judge, number};
+use crate::layout::{AssignmentRows, Change, Pieces, Plan, Verdict, judge, number};
 use crate::read::present;
 use crate::rows::{Row, RowKey, Rows, Scan};
 use echelon_core_model::store::{Consistency, Decided, Decision, RefusedRow, RefusedWhy};
@@ -41,6 +41,7 @@ pub(super) async fn decide(client: &Client, decision: &Decision, plan: &Plan) ->
 async fn attempt(client: &Client, plan: &Plan) -> Result<bool, StoreError> {
     match plan {
         Plan::Row(change) => set(client, change).await,
+        Plan::Pieces(pieces) => put_pieces(client, pieces).await,
         Plan::Pools { tree, pointer } => {
             // Named by its content: whoever has written it has written the same.
             set(client, tree).await?;
@@ -102,6 +103,39 @@ async fn set(client: &Client, change: &Change) -> Result<bool, StoreError> {
         }
     };
     transaction(client, &text, values).await
+}
+
+/// The first row is compared, and the others are written with it: all are of one partition. Rows behind those of a value that has
+/// become smaller stay, and nothing reads them.
+async fn put_pieces(client: &Client, pieces: &Pieces) -> Result<bool, StoreError> {
+    let table = pieces.all.table;
+    let mut batch = Batch::new(BatchType::Unlogged);
+    batch.set_is_idempotent(false);
+    let mut values: Vec<Values> = Vec::with_capacity(pieces.rows.len());
+    for (place, (at, value)) in pieces.rows.iter().enumerate() {
+        let (key, value) = (bound_all(&at.cells), Some(CqlValue::Blob(value.clone())));
+        let version = Some(CqlValue::BigInt(pieces.version));
+        let (text, bound) = match (place, pieces.expected, statement::guard(table)) {
+            (0, Some(expected), Some(guard)) => {
+                let expected = Some(CqlValue::BigInt(expected));
+                let bound = [value, version].into_iter().chain(key).chain([expected]);
+                (statement::update(table, guard), bound.collect())
+            }
+            (0, _, _) => {
+                let bound = key.into_iter().chain([value, version]);
+                (statement::insert(table, None), bound.collect())
+            }
+            (_, _, _) => {
+                let bound = key.into_iter().chain([value, version]);
+                (statement::put_piece(table), bound.collect())
+            }
+        };
+        batch.append_statement(client.prepared(Kind::Transaction, &text).await?);
+        values.push(bound);
+    }
+    let sent = client.session.batch(&batch, values).await;
+    let result = sent.map_err(|e| executing(Attempt::Write, "rows of a cluster", e))?;
+    applied("rows of a cluster", result)
 }
 
 async fn assign(

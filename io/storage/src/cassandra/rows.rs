@@ -14,7 +14,7 @@ use std::error::Error;
 
 /// Rows of one answer: blocks are large, so their pages have few.
 const PAGE: i32 = 1000;
-const BLOCK_PAGE: i32 = 128;
+const BLOCK_PAGE: i32 = 512;
 /// A read at SERIAL takes part in the transactions of others and may fail with them; it is made again this often.
 const SERIAL_TRIES: usize = 4;
 

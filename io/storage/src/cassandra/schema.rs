@@ -18,8 +18,8 @@ pub(super) const TABLES: [&str; 21] = [
     "CREATE TABLE IF NOT EXISTS {ks}.pool_trees (version bigint, hash bigint, value blob, \
      PRIMARY KEY (version, hash))",
     "CREATE TABLE IF NOT EXISTS {ks}.pool_pointer (one bigint PRIMARY KEY, version bigint, value blob)",
-    "CREATE TABLE IF NOT EXISTS {ks}.clusters (one bigint, id text, version bigint, value blob, \
-     PRIMARY KEY (one, id))",
+    "CREATE TABLE IF NOT EXISTS {ks}.clusters (one bigint, id text, piece bigint, version bigint, value blob, \
+     PRIMARY KEY (one, id, piece))",
     "CREATE TABLE IF NOT EXISTS {ks}.assignments (part bigint, job blob, piece bigint, epoch bigint static, \
      written bigint static, value blob, PRIMARY KEY (part, job, piece))",
     "CREATE TABLE IF NOT EXISTS {ks}.leaderships (role text PRIMARY KEY, epoch bigint, value blob)",

@@ -161,6 +161,14 @@ pub(super) fn put_assignment() -> String {
     format!("INSERT INTO {table} (\"part\", \"job\", piece, value) VALUES (?, ?, ?, ?)")
 }
 
+/// A further row of a decided value within a conditional batch: key, value, guard.
+pub(super) fn put_piece(table: Table) -> String {
+    let columns: Vec<Column> = all_columns(table).copied().collect();
+    let (into, names, places) = (from(table), names(&columns), places(columns.len()));
+    let (guard, guarded) = guard(table).map_or((String::new(), ""), |g| (format!(", {g}"), ", ?"));
+    format!("INSERT INTO {into} ({names}, value{guard}) VALUES ({places}, ?{guarded})")
+}
+
 /// The removal of all rows of an assignment within a conditional batch: partition, job.
 pub(super) fn remove_assignment() -> String {
     let table = from(Table::Assignments);

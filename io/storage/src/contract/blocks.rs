@@ -73,6 +73,8 @@ pub async fn blocks_of_a_group_are_ranges(case: &Case) {
         (0..=5, vec![1, 2, 4, 5]),
         (3..=3, vec![]),
         (97..=400, vec![97, 98]),
+        (14..=17, vec![14, 16, 17]),
+        (29..=34, vec![29, 31, 32, 34]),
     ] {
         let found = blocks(case, group_blocks("c1", job(1), asked.clone())).await;
         assert_eq!(numbers(&found), expected, "{asked:?}");

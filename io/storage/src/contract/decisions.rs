@@ -2,14 +2,17 @@
 
 use super::Case;
 use super::facts::{head, job, spec};
+use crate::StoreError;
 use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::control::Control;
+use echelon_core_model::drain::HostDrain;
+use echelon_core_model::host_pool::HostMove;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{
     Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
 };
 use echelon_core_model::token::TokenKey;
-use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, RequestId, Timestamp, Version};
+use echelon_core_model::{ClusterId, Epoch, HostPoolName, JobId, PoolId, RequestId, Timestamp, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -196,6 +199,64 @@ pub async fn clusters_change_by_version(case: &Case) {
     };
     let there = Answer::Clusters(vec![cordoned.clone()]);
     assert_eq!(case.decide(drain).await, conflict(there));
+}
+
+/// A cluster with as many hosts to be empty as there may be, all of the longest names, is kept whole, and shrinks again.
+pub async fn a_cluster_with_many_drains_is_kept_whole(case: &Case) {
+    case.with_clusters(&["c1", "c10", "c2"]).await;
+    let wish = HostDrain {
+        batch_until: Timestamp(u64::MAX >> 1),
+        agent: true,
+    };
+    let to = HostPoolName::new("p".repeat(63));
+    let moved = HostMove {
+        to,
+        batch_until: Timestamp(u64::MAX >> 1),
+    };
+    let clusters = async || match case.settled(Query::Clusters).await {
+        Answer::Clusters(clusters) => clusters,
+        other => panic!("{other:?}"),
+    };
+    let before = clusters().await;
+    let name = |n: usize| format!("{n:h>255}");
+    let mut full = before[0].clone();
+    full.version = Version(2);
+    full.drains.version = 1;
+    full.drains.hosts = (0..2_000).map(|n| (name(n), wish.clone())).collect();
+    full.host_pools.moves.hosts = (0..500).map(|n| (name(n), moved.clone())).collect();
+    let put = |cluster: &Cluster, expected| Decision::PutCluster {
+        cluster: cluster.clone(),
+        expected: Some(Version(expected)),
+    };
+    case.decides(put(&full, 1)).await;
+    case.decides(put(&full, 1)).await;
+    assert!(clusters().await == [full.clone(), before[1].clone(), before[2].clone()]);
+    // Who has not seen it changes nothing of it.
+    let late = Cluster {
+        wish: Wish::Draining,
+        version: Version(2),
+        ..before[0].clone()
+    };
+    let there = Answer::Clusters(vec![full.clone()]);
+    assert!(case.decide(put(&late, 1)).await == conflict(there));
+    assert!(clusters().await[0] == full);
+    let mut fewer = full.clone();
+    fewer.version = Version(3);
+    fewer.drains.hosts.retain(|name, _| name.ends_with('7'));
+    fewer.host_pools = before[0].host_pools.clone();
+    case.decides(put(&fewer, 2)).await;
+    assert!(clusters().await == [fewer.clone(), before[1].clone(), before[2].clone()]);
+    let small = Cluster {
+        version: Version(4),
+        ..before[0].clone()
+    };
+    case.decides(put(&small, 3)).await;
+    assert_eq!(clusters().await, [small, before[1].clone(), before[2].clone()]);
+    let mut endless = full;
+    endless.version = Version(5);
+    endless.drains.hosts = (0..4_500).map(|n| (name(n), wish.clone())).collect();
+    let error = case.store.decide(put(&endless, 4)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Refused(_)), "{}", error.chain());
 }
 
 /// The row of switches at a version.

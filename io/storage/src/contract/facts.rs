@@ -1,6 +1,7 @@
 //! Facts with a default for everything that is not the point.
 
 use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
@@ -187,7 +188,9 @@ pub fn block(job: JobId, number: u32, host: &str) -> Block {
     };
     Block {
         key: key(job, number),
-        instances: [(InstanceNumber(number * 256), record)].into_iter().collect(),
+        instances: [(InstanceNumber(number * BLOCK_SIZE), record)]
+            .into_iter()
+            .collect(),
     }
 }
 

@@ -143,6 +143,7 @@ macro_rules! storage_contract {
             a_name_has_one_holder
             a_request_has_one_plan
             clusters_change_by_version
+            a_cluster_with_many_drains_is_kept_whole
             switches_change_by_version
             every_decision_is_idempotent
             of_many_writers_one_wins_each_version

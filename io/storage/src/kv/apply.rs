@@ -32,6 +32,15 @@ pub(crate) fn decide<K: KvMut>(
 fn write<K: KvMut>(kv: &mut K, plan: &Plan, now: Timestamp) -> Result<(), StoreError> {
     match plan {
         Plan::Row(change) => set(kv, change, now),
+        Plan::Pieces(pieces) => {
+            for row in KvRows(kv).older(&pieces.all, i64::MAX)? {
+                kv.remove(pieces.all.table.name(), &row)?;
+            }
+            for (at, value) in &pieces.rows {
+                put(kv, at, pieces.version, Some(value))?;
+            }
+            Ok(())
+        }
         Plan::Pools { tree, pointer } => {
             // One transaction replaces both, so the old tree can go with it.
             let old: Vec<Vec<u8>> = trees(kv)?;

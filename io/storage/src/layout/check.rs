@@ -77,6 +77,13 @@ pub(crate) fn check_decision(decision: &Decision) -> Result<Plan, StoreError> {
                     .collect(),
             )?;
         }
+        Plan::Pieces(pieces) => {
+            none_of(
+                too_large(|| kind(decision).to_owned(), None, pieces.bytes(), BATCH_BYTES)
+                    .into_iter()
+                    .collect(),
+            )?;
+        }
         Plan::Pools { tree, .. } => {
             let bytes = tree.to.as_ref().map_or(0, |(_, value)| value.len());
             none_of(

@@ -1,7 +1,8 @@
 //! A decision as rows that are compared and set, and the verdict on it, given what is there.
 
-use super::keys;
 use super::keys::number;
+use super::pieces::Pieces;
+use super::{keys, pieces};
 use crate::rows::RowKey;
 use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::store::{Answer, Decision, Stamp};
@@ -25,6 +26,8 @@ pub(crate) struct Change {
 pub(crate) enum Plan {
     /// One row.
     Row(Change),
+    /// The rows of a cluster.
+    Pieces(Pieces),
     /// A tree under its version and hash, inserted if absent; then the pointer.
     Pools { tree: Change, pointer: Change },
     /// The epoch of an assignment partition.
@@ -115,12 +118,18 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
             to: Some((0, encode(planned))),
             keep_ms: Some(super::table::REQUEST_KEEP_MS),
         }),
-        Decision::PutCluster { cluster, expected } => row(
-            keys::cluster(&cluster.id),
-            *expected,
-            cluster.version,
-            encode(cluster),
-        ),
+        Decision::PutCluster { cluster, expected } => {
+            let version = number(cluster.version.0);
+            let rows = (0..).zip(pieces::cut(&encode(cluster), version));
+            Plan::Pieces(Pieces {
+                all: keys::cluster(&cluster.id),
+                expected: expected.map(|v| number(v.0)),
+                version,
+                rows: rows
+                    .map(|(place, value)| (keys::cluster_piece(&cluster.id, place), value))
+                    .collect(),
+            })
+        }
         Decision::PutControl { control, expected } => row(
             keys::control(),
             guard(expected.0).map(|_| *expected),

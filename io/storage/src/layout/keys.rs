@@ -62,8 +62,14 @@ pub(crate) fn pool_pointer() -> RowKey {
     RowKey::new(Table::PoolPointer, [ONE])
 }
 
+/// All rows of a cluster.
 pub(crate) fn cluster(id: &ClusterId) -> RowKey {
     RowKey::new(Table::Clusters, [ONE, text(id)])
+}
+
+/// The row of a place in the list of them.
+pub(crate) fn cluster_piece(id: &ClusterId, place: u32) -> RowKey {
+    RowKey::new(Table::Clusters, [ONE, text(id), Cell::Number(place.into())])
 }
 
 pub(crate) fn control() -> RowKey {

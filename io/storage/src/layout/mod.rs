@@ -5,6 +5,7 @@ mod check;
 mod decision;
 pub(crate) mod keys;
 mod limits;
+mod pieces;
 mod table;
 mod write;
 
@@ -12,5 +13,6 @@ pub(crate) use check::{check_batch, check_decision};
 pub(crate) use decision::{AssignmentRows, Change, Plan, Verdict, judge};
 pub(crate) use keys::number;
 pub(crate) use limits::BATCH_BYTES;
+pub(crate) use pieces::{Joined, Pieces, join};
 pub(crate) use table::{CellKind, Column, DELETION_KEEP_MS, Ownership, Table};
 pub(crate) use write::{Becomes, RowWrite};

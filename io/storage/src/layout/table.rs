@@ -199,7 +199,7 @@ impl Table {
             // Two writers may write different trees under one version; the pointer says which of them holds.
             Self::PoolTrees => inserted(&[VERSION], &[HASH]),
             Self::PoolPointer | Self::Control => decided(&[ONE], &[], "version"),
-            Self::Clusters => decided(&[ONE], &[ID], "version"),
+            Self::Clusters => decided(&[ONE], &[ID, PIECE], "version"),
             Self::Assignments => decided(&[PART], &[JOB, PIECE], "epoch"),
             Self::Leaderships => decided(&[ROLE], &[], "epoch"),
             Self::Progress => owned(&[BUCKET], &[JOB]),

@@ -1,11 +1,12 @@
 //! Blocks and slice rows. What has moved to the archive was written there before it was deleted from its bucket, so
 //! whoever looks into the bucket first and into the archive second misses nothing.
 
-use super::{AT_ONCE, decoded, one, some, value};
+use super::{AT_ONCE, decoded, some, value};
 use crate::StoreError;
 use crate::layout::{Table, keys};
 use crate::rows::{Cell, RowKey, Rows, Scan};
-use echelon_core_model::instance::{Block, BlockKey, SliceRow};
+use echelon_core_model::bucket::{BLOCKS_A_RUN, block_bucket};
+use echelon_core_model::instance::{Block, SliceRow};
 use echelon_core_model::store::{Answer, Consistency, UnreadRow};
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -47,16 +48,14 @@ pub(super) async fn group<R: Rows>(
 ) -> Result<Answer, StoreError> {
     let slice: Option<SliceRow> = some(rows, &keys::slice(cluster, job, group), C, unread).await?;
     let last = (*numbers.end()).min(SliceRow::BLOCK - 1);
-    let wanted = (*numbers.start()..=last).map(|number| {
-        let key = BlockKey {
-            job,
-            group: group.clone(),
-            number,
-        };
-        let at = keys::block(cluster, &key);
-        async move { found_at(number, one::<R, Block>(rows, &at, C).await) }
-    });
-    let found: Vec<(u32, Found)> = stream::iter(wanted).buffered(AT_ONCE).try_collect().await?;
+    let wanted = runs(*numbers.start()..=last).map(|part| run(rows, cluster, (job, group), part));
+    let read: Vec<(Vec<UnreadRow>, Vec<(u32, Found)>)> =
+        stream::iter(wanted).buffered(AT_ONCE).try_collect().await?;
+    let mut found: Vec<(u32, Found)> = Vec::new();
+    for (bad, some) in read {
+        unread.extend(bad);
+        found.extend(some);
+    }
     let absent: Vec<u32> = found
         .iter()
         .filter(|(_, b)| matches!(b, Found::Absent))
@@ -70,28 +69,69 @@ pub(super) async fn group<R: Rows>(
     for (n, found) in found {
         match found {
             Found::There(block) => blocks.push(block),
-            Found::Unread(row) => unread.push(row),
+            Found::Unread => {}
             Found::Absent => blocks.extend(archived.remove(&n)),
         }
     }
     Ok(Answer::Blocks(blocks, slice.into_iter().collect()))
 }
 
+/// Block numbers cut where the bucket changes: what one read gives.
+fn runs(numbers: RangeInclusive<u32>) -> impl Iterator<Item = RangeInclusive<u32>> {
+    let (first, last) = numbers.into_inner();
+    let runs = if first <= last {
+        first / BLOCKS_A_RUN..=last / BLOCKS_A_RUN
+    } else {
+        RangeInclusive::new(1, 0)
+    };
+    runs.map(move |run| {
+        let begin = run * BLOCKS_A_RUN;
+        first.max(begin)..=last.min(begin.saturating_add(BLOCKS_A_RUN - 1))
+    })
+}
+
 /// What is at the place of a block.
 enum Found {
     There(Block),
-    Unread(UnreadRow),
+    /// A row that cannot be understood.
+    Unread,
     Absent,
 }
 
-fn found_at(number: u32, block: Result<Option<Block>, StoreError>) -> Result<(u32, Found), StoreError> {
-    let found = match block {
-        Ok(Some(block)) => Found::There(block),
-        Ok(None) => Found::Absent,
-        Err(StoreError::Unread(row)) => Found::Unread(*row),
-        Err(error) => return Err(error),
+/// Blocks of one bucket, by number, and the rows among them that cannot be understood.
+async fn run<R: Rows>(
+    rows: &R,
+    cluster: &ClusterId,
+    (job, group): (JobId, &GroupName),
+    numbers: RangeInclusive<u32>,
+) -> Result<(Vec<UnreadRow>, Vec<(u32, Found)>), StoreError> {
+    let partition = keys::instances(cluster, block_bucket(job, group, *numbers.start()));
+    let key = |n: i64| {
+        let job = Cell::Bytes(job.0.to_be_bytes().to_vec());
+        Some(vec![job, Cell::Text(group.to_string()), Cell::Number(n)])
     };
-    Ok((number, found))
+    let mut scan = Scan::partition(Table::Instances, partition.clone());
+    scan.after = key(i64::from(*numbers.start()) - 1);
+    scan.up_to = key((*numbers.end()).into());
+    let mut unread = Vec::new();
+    let mut there: BTreeMap<u32, Found> = BTreeMap::new();
+    for row in rows.scan(&scan, C).await? {
+        let at = RowKey::new(Table::Instances, partition.iter().chain(&row.key).cloned());
+        let number = match row.key.last() {
+            Some(Cell::Number(n)) => u32::try_from(*n).ok(),
+            _ => None,
+        };
+        let found = match value(&at, &row.value) {
+            Ok(block) => Found::There(block),
+            Err(row) => {
+                unread.push(*row);
+                Found::Unread
+            }
+        };
+        there.extend(number.map(|n| (n, found)));
+    }
+    let found = numbers.map(|n| (n, there.remove(&n).unwrap_or(Found::Absent)));
+    Ok((unread, found.collect()))
 }
 
 async fn archive<R: Rows>(

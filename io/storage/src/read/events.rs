@@ -17,7 +17,7 @@ pub(super) async fn page<R: Rows>(
     limit: u32,
     unread: &mut Vec<UnreadRow>,
 ) -> Result<Answer, StoreError> {
-    let shards = clusters(rows, Consistency::Quorum, unread).await?;
+    let shards = clusters::all(rows, Consistency::Quorum, unread).await?;
     let shards = shards.into_iter().map(|c| Role::Shard(c.id));
     let owners: Vec<Role> = std::iter::once(Role::ResourceManager).chain(shards).collect();
     let pages = owners

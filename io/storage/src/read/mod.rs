@@ -3,6 +3,7 @@
 
 mod assignments;
 mod blocks;
+mod clusters;
 mod events;
 mod jobs;
 
@@ -94,7 +95,7 @@ pub(crate) async fn present<R: Rows>(
         Decision::PutControl { .. } => Query::Control,
         Decision::TakeEpoch { role, .. } => Query::Leadership(role.clone()),
         Decision::PutCluster { cluster, .. } => {
-            let found = one(rows, &keys::cluster(&cluster.id), consistency).await?;
+            let found = clusters::one(rows, &cluster.id, consistency).await?;
             return Ok(Answer::Clusters(found.into_iter().collect()));
         }
         Decision::RaisePartition { partition, .. } | Decision::PutAssignments { partition, .. } => {
@@ -129,7 +130,7 @@ async fn decided<R: Rows>(
             let (stamp, found) = rows.assignments(*partition, c).await?;
             Answer::Assignments(stamp, assignments::joined(*partition, &found, unread)?)
         }
-        Query::Clusters => Answer::Clusters(clusters(rows, c, unread).await?),
+        Query::Clusters => Answer::Clusters(clusters::all(rows, c, unread).await?),
         Query::Control => {
             let found: Option<Control> = one(rows, &keys::control(), c).await?;
             Answer::Control(found.unwrap_or_default())
@@ -140,14 +141,6 @@ async fn decided<R: Rows>(
         }
         _ => pools(rows, c).await?,
     })
-}
-
-pub(super) async fn clusters<R: Rows>(
-    rows: &R,
-    c: Consistency,
-    unread: &mut Vec<UnreadRow>,
-) -> Result<Vec<echelon_core_model::cluster::Cluster>, StoreError> {
-    all(rows, &Scan::partition(Table::Clusters, [keys::ONE]), c, unread).await
 }
 
 async fn owned<R: Rows>(rows: &R, query: &Query, unread: &mut Vec<UnreadRow>) -> Result<Answer, StoreError> {
