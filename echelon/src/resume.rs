@@ -40,8 +40,8 @@ struct Step {
     role: Role,
     /// As stored.
     stored: Leadership,
-    /// The largest epoch that the membership has seen; none where there is no membership, or nothing was
-    /// seen.
+    /// The largest epoch that the membership has seen, or that something was stored under; none where
+    /// there is neither.
     seen: Option<Epoch>,
     /// The epoch that is stored next.
     next: Epoch,
@@ -115,6 +115,12 @@ async fn plan(resume: &Resume) -> anyhow::Result<(Arc<dyn Store>, Vec<Step>)> {
             Some(met) => seen(&**met, &role).await?,
             None => None,
         };
+        // Where the rows of leaderships are older than the others, what was stored has a larger epoch.
+        let marked = match read(&*store, Query::Mark(role.clone())).await? {
+            Answer::Mark(mark) => mark.map(|mark| mark.stamp.epoch),
+            other => bail!("internal error: asked for a mark, storage answered {other:?}"),
+        };
+        let seen = seen.max(marked);
         let next = seen.map_or(stored.epoch, |seen| stored.epoch.max(seen)).next();
         if next.0 + 1 >= Epoch::END {
             bail!("epoch {next} of {role:?} is beyond the last one that storage can order");

@@ -29,6 +29,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Leaders that are asked at once.
 const ASKED_AT_ONCE: usize = 64;
+/// Candidates that are asked whether they are frozen.
+const CANDIDATES: usize = 8;
 /// How often the list of clusters is read.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 /// Leaders that one answer names; the others are counted.
@@ -41,6 +43,20 @@ pub(crate) struct Absence {
     pub(crate) since: Timestamp,
     /// Why, for people.
     pub(crate) reason: String,
+    /// Why the process that was elected is frozen, if it is.
+    pub(crate) frozen: Option<String>,
+}
+
+/// What there is in place of an answer of a leader.
+struct NoAnswer {
+    reason: String,
+    frozen: Option<String>,
+}
+
+impl From<String> for NoAnswer {
+    fn from(reason: String) -> Self {
+        Self { reason, frozen: None }
+    }
 }
 
 /// A role with a leader, or that should have one.
@@ -104,6 +120,16 @@ impl Leaders {
         manager.absence.as_ref().map(|absence| absence.since)
     }
 
+    /// Why the shard of a cluster is frozen that was elected and could not take its leadership. What it wrote last says
+    /// nothing of it.
+    pub(crate) fn frozen(&self, cluster: &ClusterId) -> Option<String> {
+        let roles = self.roles.borrow();
+        let led = roles
+            .iter()
+            .find(|led| matches!(&led.role, Role::Shard(of) if of == cluster))?;
+        led.absence.as_ref()?.frozen.clone()
+    }
+
     /// What every answer says while leaders are away: `resource-manager since 2026-01-31T10:00:00Z; shard
     /// east since ...`.
     fn stale(&self) -> Option<String> {
@@ -117,7 +143,11 @@ impl Leaders {
         }
         let named = absent.iter().take(NAMED);
         let mut text = named
-            .map(|(name, absence)| format!("{name} since {}", date(absence.since)))
+            .map(|(name, absence)| {
+                let why = absence.frozen.as_ref();
+                let why = why.map_or("", |_| " (frozen: run `echelon storage resume`)");
+                format!("{name} since {}{why}", date(absence.since))
+            })
             .collect::<Vec<_>>()
             .join("; ");
         if let Some(more) = absent.len().checked_sub(NAMED).filter(|more| *more > 0) {
@@ -215,7 +245,10 @@ impl Follower {
             let asked = self.followed.iter().map(|(role, followed)| {
                 let (role, links) = (role.clone(), self.gateway.links.clone());
                 let sighting = followed.sightings.borrow().clone();
-                async move { (role, leads(&links, &sighting).await) }
+                async move {
+                    let answer = leads(&links, &role, &sighting).await;
+                    (role, answer)
+                }
             });
             let asked: Vec<_> = asked.collect();
             let answers: Vec<_> = futures::stream::iter(asked)
@@ -287,18 +320,19 @@ impl Follower {
 }
 
 impl Followed {
-    fn judge(&mut self, answer: Result<(), String>, now: Timestamp) {
+    fn judge(&mut self, answer: Result<(), NoAnswer>, now: Timestamp) {
         match answer {
             Ok(()) => {
                 (self.heard, self.heard_at) = (Instant::now(), now);
                 self.absence = None;
                 self.notice.ready();
             }
-            Err(reason) if self.heard.elapsed() >= PATIENCE => {
-                self.notice.not_ready(&reason);
+            Err(no) if self.heard.elapsed() >= PATIENCE => {
+                self.notice.not_ready(&no.reason);
                 self.absence = Some(Absence {
                     since: self.heard_at,
-                    reason,
+                    reason: no.reason,
+                    frozen: no.frozen,
                 });
             }
             Err(_) => {}
@@ -307,19 +341,48 @@ impl Followed {
 }
 
 /// Whether the leader that membership knows leads, by its own word.
-async fn leads(links: &Links, sighting: &Sighting) -> Result<(), String> {
+async fn leads(links: &Links, role: &Role, sighting: &Sighting) -> Result<(), NoAnswer> {
     let leader = match sighting {
         Sighting::Held(leader) => leader,
-        Sighting::Vacant => return Err("no process leads".to_owned()),
-        Sighting::Unknown => return Err("the membership servers have not answered yet".to_owned()),
+        Sighting::Vacant => {
+            let asked = tokio::time::timeout(ANSWER_WITHIN, frozen_candidate(links, role)).await;
+            return Err(asked
+                .ok()
+                .flatten()
+                .unwrap_or_else(|| "no process leads".to_owned().into()));
+        }
+        Sighting::Unknown => return Err("the membership servers have not answered yet".to_owned().into()),
     };
     let at = &leader.address;
     let asked = tokio::time::timeout(ANSWER_WITHIN, links.role_state(at)).await;
     match asked {
-        Ok(Ok(state)) => standing(&state).map_err(|why| format!("the process at {at} {why}")),
-        Ok(Err(why)) => Err(format!("the process at {at} does not answer: {why}")),
-        Err(_) => Err(format!("the process at {at} does not answer")),
+        Ok(Ok(state)) => standing(&state).map_err(|why| format!("the process at {at} {why}").into()),
+        Ok(Err(why)) => Err(format!("the process at {at} does not answer: {why}").into()),
+        Err(_) => Err(format!("the process at {at} does not answer").into()),
     }
+}
+
+/// One that was elected and is frozen before it has taken the leadership: it has published nothing, so only the candidates
+/// themselves can say it.
+async fn frozen_candidate(links: &Links, role: &Role) -> Option<NoAnswer> {
+    let all = links.membership().candidates(role).await.ok()?;
+    let asked = all.into_iter().take(CANDIDATES).map(|candidate| async move {
+        let at = candidate.member.address;
+        let state = links.role_state(&at).await.ok()?;
+        let is_frozen = state.standing == RoleStanding::Frozen;
+        is_frozen.then(|| NoAnswer {
+            reason: format!(
+                "the process at {at} is frozen, run `echelon storage resume`: {}",
+                state.frozen
+            ),
+            frozen: Some(state.frozen),
+        })
+    });
+    futures::future::join_all(asked)
+        .await
+        .into_iter()
+        .flatten()
+        .next()
 }
 
 /// Whether it leads, or what it does instead.

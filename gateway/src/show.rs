@@ -1,5 +1,6 @@
 //! What the methods answer, as messages of the public API.
 
+use crate::leaders::Leaders;
 use echelon_core_gateway::clusters::ClusterView;
 use echelon_core_gateway::instances::InstanceView;
 use echelon_core_gateway::view::{JobView, Part};
@@ -94,10 +95,14 @@ pub(crate) fn show_waiting(waiting: &[Waiting], names: &BTreeMap<ClusterId, Stri
         .collect()
 }
 
-/// A cluster as an answer shows it; how it is heard only a resource manager can say.
-pub(crate) fn show_cluster(view: &ClusterView, stale: Option<Timestamp>) -> v1::Cluster {
-    let shown = cluster(&view.cluster, view.state.as_ref(), view.heartbeat.as_ref());
-    match stale {
+/// A cluster as an answer shows it; how it is heard only a resource manager can say, and a shard that is frozen before it
+/// leads has written nothing of it.
+pub(crate) fn show_cluster(view: &ClusterView, leaders: &Leaders) -> v1::Cluster {
+    let mut shown = cluster(&view.cluster, view.state.as_ref(), view.heartbeat.as_ref());
+    if let Some(why) = leaders.frozen(&view.cluster.id) {
+        shown.trouble = format!("frozen, run `echelon storage resume`: {why}");
+    }
+    match leaders.manager_absent_since() {
         None => shown,
         Some(since) => v1::Cluster {
             contact: v1::Contact::Unknown.into(),

@@ -78,7 +78,6 @@ async fn stored(gateway: &Gateway) -> Result<Stored, String> {
 }
 
 fn clusters(gateway: &Gateway, federation: &Federation) -> Vec<v1::Cluster> {
-    let stale = gateway.leaders.manager_absent_since();
     let present = federation.clusters.values().filter(|c| c.wish != Wish::Left);
     let mut shown: Vec<_> = present
         .map(|cluster| {
@@ -87,7 +86,7 @@ fn clusters(gateway: &Gateway, federation: &Federation) -> Vec<v1::Cluster> {
                 state: federation.states.get(&cluster.id).cloned(),
                 heartbeat: federation.heartbeats.get(&cluster.id).cloned(),
             };
-            show_cluster(&view, stale)
+            show_cluster(&view, &gateway.leaders)
         })
         .collect();
     shown.sort_by(|a, b| a.display_name.cmp(&b.display_name));

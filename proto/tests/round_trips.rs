@@ -490,6 +490,7 @@ proptest! {
         progress in any_of::progress(),
         state in any_of::cluster_state(),
         heartbeat in any_of::heartbeat(),
+        mark in any_of::mark(),
         host in any_of::host(),
         shard_row in any_of::shard_row(),
         slice in any_of::slice_row(),
@@ -502,6 +503,7 @@ proptest! {
         returns(progress)?;
         returns(state)?;
         returns(heartbeat)?;
+        returns(mark)?;
         returns(host)?;
         returns(shard_row)?;
         returns(slice)?;

@@ -124,9 +124,13 @@ impl Measures {
         self.leading.set(acts.into());
         self.frozen.set(driver.is_frozen().into());
         let (standing, epoch) = (standing(driver), driver.leading().unwrap_or_default());
+        let frozen = driver.frozen().unwrap_or_default();
         self.state.send_if_modified(|state| {
-            let changed = (state.standing, state.epoch) != (standing, epoch);
-            (state.standing, state.epoch) = (standing, epoch);
+            let changed = (state.standing, state.epoch, state.frozen.as_str()) != (standing, epoch, frozen);
+            if changed {
+                (state.standing, state.epoch) = (standing, epoch);
+                frozen.clone_into(&mut state.frozen);
+            }
             changed
         });
         if now < self.next_look {

@@ -130,7 +130,7 @@ impl Loop {
     fn on_verdict(&mut self, verdict: Verdict) -> Event {
         match verdict {
             Verdict::Elected { published } => {
-                tracing::info!(%published, "elected");
+                tracing::info!(published = %published.epoch, "elected");
                 Event::Elected { published }
             }
             Verdict::Suspended => {
@@ -232,6 +232,7 @@ impl Loop {
                 self.measures.leads(Some(epoch));
                 office.publish(epoch);
             }
+            Effect::Mark(stamp) => office.mark(stamp),
             Effect::StepDown { why } => {
                 tracing::warn!(%why, "gave the leadership up");
                 self.follow();
@@ -287,7 +288,8 @@ const fn is_act_of_a_leader(effect: &Effect) -> bool {
         | Effect::Send(..)
         | Effect::Watch(_)
         | Effect::Unwatch(_)
-        | Effect::Publish(_) => true,
+        | Effect::Publish(_)
+        | Effect::Mark(_) => true,
         Effect::StepDown { .. }
         | Effect::PlanAnswer { .. }
         | Effect::FiguresAnswer { .. }

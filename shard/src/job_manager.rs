@@ -144,7 +144,7 @@ impl JobManager {
     fn on_verdict(&mut self, verdict: Verdict) -> Event {
         match verdict {
             Verdict::Elected { published } => {
-                tracing::info!(%published, "elected");
+                tracing::info!(published = %published.epoch, "elected");
                 Event::Elected { published }
             }
             Verdict::Suspended => {
@@ -256,6 +256,7 @@ impl JobManager {
                 self.measures.leads(Some(epoch));
                 office.publish(epoch);
             }
+            Effect::Mark(stamp) => office.mark(stamp),
             Effect::StepDown { why } => {
                 tracing::warn!(%why, "gave the leadership up");
                 self.follow();
@@ -292,7 +293,11 @@ fn time_to_wake(driver: &Shard, parts: &Parts) -> Duration {
 /// What only a leader may do. The others answer the resource manager, compute, give up, or tell people.
 const fn is_act_of_a_leader(effect: &Effect) -> bool {
     match effect {
-        Effect::Storage(..) | Effect::Cluster(_) | Effect::Report(..) | Effect::Publish(_) => true,
+        Effect::Storage(..)
+        | Effect::Cluster(_)
+        | Effect::Report(..)
+        | Effect::Publish(_)
+        | Effect::Mark(_) => true,
         Effect::Admit(_)
         | Effect::Refuse { .. }
         | Effect::Place(_)

@@ -204,9 +204,13 @@ impl Measures {
         let acts = self.epoch.get() > 0 && !driver.is_suspended();
         self.leading.set(acts.into());
         let (standing, epoch) = (standing(driver), driver.epoch());
+        let frozen = driver.frozen().unwrap_or_default();
         self.state.send_if_modified(|state| {
-            let changed = (state.standing, state.epoch) != (standing, epoch);
-            (state.standing, state.epoch) = (standing, epoch);
+            let changed = (state.standing, state.epoch, state.frozen.as_str()) != (standing, epoch, frozen);
+            if changed {
+                (state.standing, state.epoch) = (standing, epoch);
+                frozen.clone_into(&mut state.frozen);
+            }
             changed
         });
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);

@@ -78,9 +78,14 @@ pub struct RoleState {
     pub membership: ServerContact,
     /// How it sees storage.
     pub storage: ServerContact,
+    /// Why it is frozen, for people, at most [`LONGEST_REASON`] bytes; empty while it is not.
+    pub frozen: String,
     /// What is open, at most [`MOST_ALARMS`].
     pub alarms: Vec<RoleAlarm>,
 }
+
+/// Bytes of the reason why a process is frozen; what is beyond them is cut off.
+pub const LONGEST_REASON: usize = 512;
 
 /// Alarms of one process; more are counted by the last one.
 pub const MOST_ALARMS: usize = 32;

@@ -3,11 +3,13 @@
 //! compare-and-set, owned ones only by one leader, each write stamped `epoch << 40 | sequence`.
 
 mod failure;
+mod mark;
 mod op;
 mod shard_rows;
 mod unread;
 
 pub use failure::{OpFailure, Refusal, RefusedRow, RefusedWhy, Trouble, TroubleKind};
+pub use mark::{Evidence, Mark};
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpId, OpResult, Query, Write};
 pub use shard_rows::ShardKey;
 pub use unread::{Reading, RowSubject, UnreadRow, rows_told};

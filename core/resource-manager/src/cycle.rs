@@ -40,7 +40,7 @@ impl ResourceManager {
         self.ops.repeat_due(now, out);
         if let Phase::Frozen(since) = self.phase
             && now.since(since) >= self.config.reread
-            && !self.ops.has(&ops::Purpose::ReadLeadership)
+            && !self.reads_evidence()
         {
             self.read_leadership(now, out);
         }
@@ -65,6 +65,14 @@ impl ResourceManager {
         }
     }
 
+    /// Whether what may show an old storage is being read.
+    fn reads_evidence(&self) -> bool {
+        use ops::Purpose::{ReadLeadership, ReadMark, ReadSwitches};
+        [ReadLeadership, ReadMark, ReadSwitches]
+            .iter()
+            .any(|purpose| self.ops.has(purpose))
+    }
+
     /// When `Event::Wake` is wanted next.
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
@@ -75,7 +83,7 @@ impl ResourceManager {
         match self.phase {
             Phase::Follower => return None,
             // While the read is under way, what is due next is its repetition.
-            Phase::Frozen(_) if self.ops.has(&ops::Purpose::ReadLeadership) => {}
+            Phase::Frozen(_) if self.reads_evidence() => {}
             Phase::Frozen(since) => at.push(since.plus(self.config.reread)),
             Phase::Taking => {}
             Phase::Recovering | Phase::Leading => {

@@ -4,7 +4,7 @@ use crate::event::LinkId;
 use crate::figures::PoolFigures;
 use crate::plan::{Plan, PlanToken};
 use echelon_core_model::directive::Directive;
-use echelon_core_model::store::{Op, OpId};
+use echelon_core_model::store::{Op, OpId, Stamp};
 use echelon_core_model::{ClusterId, Epoch, JobId};
 use std::fmt;
 
@@ -25,6 +25,8 @@ pub enum Effect {
     Unwatch(ClusterId),
     /// Publish the epoch in the membership.
     Publish(Epoch),
+    /// Tell the membership that a write of ours is durable. Losing it proves less to the next leader, and nothing false.
+    Mark(Stamp),
     /// Give the leadership up.
     StepDown {
         /// Why, for the log.
@@ -51,12 +53,10 @@ pub enum Effect {
 /// What an operator must look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alarm {
-    /// Membership has seen a larger epoch than storage has: storage was rolled back. Nothing is done until it is resumed.
+    /// Storage is behind what was there before: it was rolled back. Nothing is done until it is resumed.
     StorageRolledBack {
-        /// The epoch in storage.
-        stored: Epoch,
-        /// The epoch in the membership.
-        published: Epoch,
+        /// What shows it.
+        evidence: String,
     },
     /// A shard said what cannot be. Nothing that it says is heard for a while; the other clusters go on.
     ShardSetAside {
@@ -83,10 +83,9 @@ pub enum Alarm {
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::StorageRolledBack { stored, published } => write!(
+            Self::StorageRolledBack { evidence } => write!(
                 f,
-                "storage was rolled back: it knows resource manager epoch {stored}, the membership has seen {published}; \
-                 nothing is assigned or granted until `echelon storage resume`"
+                "storage was rolled back: {evidence}; nothing is assigned or granted until `echelon storage resume`"
             ),
             Self::ShardSetAside { cluster, why } => write!(
                 f,

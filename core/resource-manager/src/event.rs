@@ -4,8 +4,8 @@ use crate::plan::PlanToken;
 use echelon_core_model::directive::Report;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::store::{OpId, OpResult};
-use echelon_core_model::{ClusterId, Epoch, JobId};
+use echelon_core_model::store::{OpId, OpResult, Stamp};
+use echelon_core_model::{ClusterId, JobId};
 
 /// A stream to a shard's leader. Never used again after it has closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,8 +16,9 @@ pub struct LinkId(pub u64);
 pub enum Event {
     /// Membership made this process the leader.
     Elected {
-        /// The highest epoch of resource managers that membership has ever seen.
-        published: Epoch,
+        /// The highest epoch of resource managers that membership has ever seen, and the newest write of it that was told to
+        /// be durable.
+        published: Stamp,
     },
     /// Membership cannot tell whether this process still leads. Nothing is done until it can.
     Suspended,

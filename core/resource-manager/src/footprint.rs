@@ -16,6 +16,9 @@ impl ResourceManager {
             config: _,
             phase: _,
             tenure: _,
+            // One stamp of each role, and one reason.
+            evidence: _,
+            frozen: _,
             came_meanwhile,
             epoch: _,
             published: _,

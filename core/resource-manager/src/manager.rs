@@ -16,7 +16,7 @@ use crate::tombstones::Tombstone;
 use crate::{figures, plan, reports};
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
-use echelon_core_model::store::{Op, Stamp, Write};
+use echelon_core_model::store::{Evidence, Op, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,7 +61,11 @@ pub struct ResourceManager {
     /// What came while the leadership was in doubt, to be taken in when it is certain again.
     pub(crate) came_meanwhile: Vec<Event>,
     pub(crate) epoch: Epoch,
-    pub(crate) published: Epoch,
+    pub(crate) published: Stamp,
+    /// What was found before the epoch is taken.
+    pub(crate) evidence: Evidence,
+    /// Why nothing is decided; empty while it is not frozen.
+    pub(crate) frozen: String,
     pub(crate) ops: Ops,
     pub(crate) picture: Picture,
     pub(crate) timers: Timers,
@@ -185,7 +189,9 @@ impl ResourceManager {
             tenure: Tenure::Able,
             came_meanwhile: Vec::new(),
             epoch: Epoch(0),
-            published: Epoch(0),
+            published: Stamp::default(),
+            evidence: Evidence::default(),
+            frozen: String::new(),
             picture: Picture::default(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
@@ -231,6 +237,12 @@ impl ResourceManager {
     #[must_use]
     pub const fn is_frozen(&self) -> bool {
         matches!(self.phase, Phase::Frozen(_))
+    }
+
+    /// Why it is frozen.
+    #[must_use]
+    pub fn frozen(&self) -> Option<&str> {
+        self.is_frozen().then_some(self.frozen.as_str())
     }
 
     /// Takes one event in; `out` gets what is to be done, in order.

@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 pub enum Purpose {
     /// Reads the leadership before taking it.
     ReadLeadership,
+    /// Reads how new storage is before taking the leadership.
+    ReadMark,
+    /// Reads the switches before taking the leadership.
+    ReadSwitches,
     /// Takes the leadership.
     TakeEpoch,
     /// Reads the own epoch again.
@@ -45,6 +49,8 @@ pub enum Purpose {
     PutAssignments(u16),
     /// Writes progress, contacts and events.
     Commit,
+    /// Writes how new storage is.
+    Mark,
     /// Takes pools out of the tree that were to go and are empty.
     PutPools,
     /// Reads a head at SERIAL that the leader is to change.

@@ -12,7 +12,7 @@ use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::job::{Desired, Head, JobState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Op, Query};
-use echelon_core_model::{ClusterId, JobId, Timestamp};
+use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ impl ResourceManager {
 
     /// The next bucket of heads whenever its turn has come: all of them within `heads_within`.
     pub(crate) fn reread(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        let every = self.config.heads_within.0 / u64::from(JOB_BUCKETS);
-        let due = now.since(self.timers.bucket).0 / every.max(1);
+        let every = (self.config.heads_within.0 / u64::from(JOB_BUCKETS)).max(1);
+        let due = now.since(self.timers.bucket).0 / every;
         for _ in 0..due.min(u64::from(JOB_BUCKETS)) {
             let bucket = self.next_bucket;
             self.next_bucket = (bucket + 1) % JOB_BUCKETS;
@@ -82,11 +82,11 @@ impl ResourceManager {
                 self.ops.start(Purpose::Heads(bucket), op, now, out);
             }
         }
-        if due > 0 {
-            self.timers.bucket = now;
-        }
+        // The time that is left counts for the next bucket: a manager that turns seldom keeps the pace, too.
+        self.timers.bucket = self.timers.bucket.plus(Span(due * every));
         if now.since(self.timers.reread) >= self.config.reread {
             self.timers.reread = now;
+            self.store_mark(now, out);
             self.remove_empty_pools(now, out);
             self.ask_for_awaited(now, out);
             self.read_pools(now, out);

@@ -5,13 +5,15 @@ use crate::effect::{Alarm, Effect};
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, JOB_BUCKETS};
+use echelon_core_model::control::Control;
 use echelon_core_model::store::{
-    Answer, Consistency, Decided, Decision, Leadership, Op, OpFailure, OpResult, Query, Role,
+    Answer, Batch, Consistency, Decided, Decision, Evidence, Leadership, Mark, Op, OpFailure, OpResult,
+    Query, Role, Stamp, Write,
 };
 use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
 
 impl ResourceManager {
-    pub(crate) fn elected(&mut self, published: Epoch, now: Timestamp, out: &mut Vec<Effect>) {
+    pub(crate) fn elected(&mut self, published: Stamp, now: Timestamp, out: &mut Vec<Effect>) {
         self.forget();
         self.published = published;
         self.phase = Phase::Taking;
@@ -25,14 +27,41 @@ impl ResourceManager {
     }
 
     pub(crate) fn leadership_read(&mut self, stored: &Leadership, now: Timestamp, out: &mut Vec<Effect>) {
-        if self.published > stored.epoch {
-            out.push(Effect::Alarm(Alarm::StorageRolledBack {
-                stored: stored.epoch,
-                published: self.published,
-            }));
-            self.phase = Phase::Frozen(now);
-            return;
+        if let Some(evidence) = Evidence::of_epoch(self.published, stored) {
+            return self.freeze(evidence, now, out);
         }
+        if self.is_frozen() {
+            self.phase = Phase::Frozen(now);
+        }
+        self.evidence = Evidence {
+            published: self.published,
+            leadership: stored.clone(),
+            ..Evidence::default()
+        };
+        let op = Op::Read(Query::Mark(Role::ResourceManager), Consistency::Quorum);
+        self.ops.start(Purpose::ReadMark, op, now, out);
+    }
+
+    fn freeze(&mut self, evidence: String, now: Timestamp, out: &mut Vec<Effect>) {
+        self.phase = Phase::Frozen(now);
+        self.frozen.clone_from(&evidence);
+        out.push(Effect::Alarm(Alarm::StorageRolledBack { evidence }));
+    }
+
+    /// How new storage says that it is.
+    fn mark_read(&mut self, mark: Option<Mark>, now: Timestamp, out: &mut Vec<Effect>) {
+        self.evidence.mark = mark;
+        let op = Op::Read(Query::Control, Consistency::Serial);
+        self.ops.start(Purpose::ReadSwitches, op, now, out);
+    }
+
+    /// The switches as stored: all is known that may show an old storage. An epoch is taken only where nothing does.
+    fn switches_read(&mut self, control: &Control, now: Timestamp, out: &mut Vec<Effect>) {
+        self.evidence.control = control.version;
+        if let Some(evidence) = self.evidence.of_rollback() {
+            return self.freeze(evidence, now, out);
+        }
+        let stored = &self.evidence.leadership;
         let next = Leadership {
             resumed: stored.resumed,
             ..Leadership::taken(stored.epoch.next(), &self.config.holder, self.config.seed)
@@ -81,6 +110,31 @@ impl ResourceManager {
             self.ask(&cluster, now, out);
         }
         self.recover_on(now, out);
+    }
+
+    /// Stores how new storage is.
+    pub(crate) fn store_mark(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if self.ops.has(&Purpose::Mark) {
+            return;
+        }
+        let stamp = self.stamp();
+        let mark = Mark {
+            stamp,
+            control: self.picture.control.version,
+        };
+        let batch = Batch {
+            owner: Role::ResourceManager,
+            stamp,
+            writes: vec![Write::Mark(mark)],
+        };
+        self.ops.start(Purpose::Mark, Op::Commit(batch), now, out);
+    }
+
+    /// The mark is durable: membership, which no backup contains, is told.
+    fn marked(&self, op: Op, out: &mut Vec<Effect>) {
+        if let Op::Commit(batch) = op {
+            out.push(Effect::Mark(batch.stamp));
+        }
     }
 
     fn read_everything(&mut self) {
@@ -257,6 +311,9 @@ impl ResourceManager {
             (Purpose::ReadLeadership, OpResult::Answer(Answer::Leadership(l))) => {
                 self.leadership_read(&l, now, out)
             }
+            (Purpose::ReadMark, OpResult::Answer(Answer::Mark(mark))) => self.mark_read(mark, now, out),
+            (Purpose::ReadSwitches, OpResult::Answer(Answer::Control(c))) => self.switches_read(&c, now, out),
+            (Purpose::Mark, OpResult::Committed) => self.marked(op, out),
             (Purpose::TakeEpoch, OpResult::Decided(d)) => self.epoch_decided(op, d, now, out),
             (Purpose::ConfirmEpoch, OpResult::Answer(Answer::Leadership(l))) => self.epoch_confirmed(&l, out),
             (Purpose::CheckEpoch(cluster, newer), OpResult::Answer(Answer::Leadership(l))) => {

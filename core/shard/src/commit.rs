@@ -1,14 +1,15 @@
 //! Commits: the writes of a lane made from the picture as it is now, at most one commit a lane under way. A block is cloned
 //! once a commit, however many of its instances changed.
 
-use crate::Shard;
+use crate::event::Effect;
 use crate::journal::{Dirt, Lane};
 use crate::ops::Outcome;
 use crate::purpose::Purpose;
 use crate::refused::GroupRow;
+use crate::{Phase, Shard};
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::instance::Block;
-use echelon_core_model::store::{Batch, Op, OpId, ShardKey, ShardRow, Stamp, Write};
+use echelon_core_model::store::{Batch, Mark, Op, OpId, ShardKey, ShardRow, Stamp, Write};
 use std::collections::BTreeMap;
 
 /// A batch stays below 1 MiB in every backend: it is cut here, by the upper bounds of its rows, unless one row alone is larger.
@@ -77,7 +78,10 @@ impl Shard {
             return self.own_writes();
         }
         if lane == Lane::HEARTBEAT {
-            return vec![Write::Heartbeat(self.heartbeat())];
+            let mark = self.mark();
+            self.marking = mark.map(|mark| mark.stamp);
+            let beat = Write::Heartbeat(self.heartbeat());
+            return std::iter::once(beat).chain(mark.map(Write::Mark)).collect();
         }
         let mut filling = Filling::default();
         let mut ready = std::mem::take(&mut dirt.ready).into_iter();
@@ -185,6 +189,23 @@ impl Shard {
             alone: self.alone_from().filter(|at| self.now >= *at),
             address: self.config.address.clone(),
         }
+    }
+
+    /// How new storage is when the next commit is durable. Where there is one, our own row and the framework id are stored.
+    fn mark(&self) -> Option<Mark> {
+        let is_stored = self.phase == Phase::Serving && !self.is_frozen();
+        is_stored.then(|| Mark {
+            stamp: Stamp {
+                epoch: self.epoch,
+                sequence: self.sequence + 1,
+            },
+            control: self.known_switches(),
+        })
+    }
+
+    /// The mark is durable: membership, which no backup contains, is told.
+    pub(crate) fn tell_mark(&mut self) {
+        self.out.extend(self.marking.take().map(Effect::Mark));
     }
 
     /// Writes the sign of life when it is due.

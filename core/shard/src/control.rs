@@ -71,6 +71,11 @@ impl Shard {
         }
     }
 
+    /// The version of the switches that is obeyed; 0 before any is known.
+    pub(crate) const fn known_switches(&self) -> Version {
+        self.switch.version
+    }
+
     /// Whether anything may be killed, as far as the switch is concerned.
     pub(crate) fn may_kill(&self) -> bool {
         let fresh = |at: Timestamp| self.now <= at.plus(self.config.timing.control);

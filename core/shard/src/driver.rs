@@ -36,7 +36,7 @@ use crate::stranger::Strangers;
 use crate::tenure::Tenure;
 use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::gang::Peers;
-use echelon_core_model::store::{ShardKey, ShardRow, Trouble};
+use echelon_core_model::store::{Evidence, ShardKey, ShardRow, Stamp, Trouble};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Generation, HostId, InstanceRange, JobId, Timestamp};
 use echelon_core_placement as placement;
@@ -79,7 +79,7 @@ pub struct Shard {
     pub(crate) links: Openers,
     /// What came while the leadership was in doubt, to be taken in when it is certain again, or over.
     pub(crate) came_meanwhile: Vec<Event>,
-    pub(crate) published: Epoch,
+    pub(crate) published: Stamp,
     /// How fast mass actions go; over leaderships, too.
     pub(crate) paces: Paces,
     pub(crate) now: Timestamp,
@@ -90,6 +90,10 @@ pub struct Shard {
     pub(crate) tenure: Tenure,
     pub(crate) epoch: Epoch,
     pub(crate) sequence: u64,
+    /// What was found before the epoch is taken.
+    pub(crate) evidence: Evidence,
+    /// The mark that the sign of life under way stores.
+    pub(crate) marking: Option<Stamp>,
     /// Why nothing is started or killed, while storage is behind the cluster, or the cluster is not the
     /// stored one.
     pub(crate) frozen: Option<String>,
@@ -187,7 +191,7 @@ impl Shard {
             ops,
             links: Openers::default(),
             came_meanwhile: Vec::new(),
-            published: Epoch(0),
+            published: Stamp::default(),
             paces: Paces::new(timing.rates),
             now: Timestamp(0),
             out: Vec::new(),
@@ -195,6 +199,8 @@ impl Shard {
             tenure: Tenure::Able,
             epoch: Epoch(0),
             sequence: 0,
+            evidence: Evidence::default(),
+            marking: None,
             frozen: None,
             resumed: Epoch(0),
             suspended: false,

@@ -4,7 +4,7 @@
 use echelon_core_hosts as hosts;
 use echelon_core_model::directive::{Directive, Report};
 use echelon_core_model::log::Tails;
-use echelon_core_model::store::{Op, OpId, OpResult};
+use echelon_core_model::store::{Op, OpId, OpResult, Stamp};
 use echelon_core_model::{Epoch, GroupName, HostId, JobId, SidecarName, TaskId, VolumeId};
 use echelon_core_placement as placement;
 use std::fmt;
@@ -22,8 +22,9 @@ pub struct LinkId(pub u64);
 pub enum Event {
     /// Membership chose this process to lead the shard.
     Elected {
-        /// The highest epoch that membership has ever seen for this shard; 0 when it has seen none.
-        published: Epoch,
+        /// The highest epoch that membership has ever seen for this shard, and the newest write of it that was told to be
+        /// durable; 0 when it has seen none.
+        published: Stamp,
     },
     /// Membership cannot tell whether this process still leads. Nothing is done until it can.
     Suspended,
@@ -90,6 +91,8 @@ pub enum Effect {
     FetchTails(AskedTails),
     /// Publish the epoch in membership.
     Publish(Epoch),
+    /// Tell membership that a write of ours is durable. Losing it proves less to the next leader, and nothing false.
+    Mark(Stamp),
     /// Give the leadership up, with backoff before standing again. The driver is a follower from here on.
     StepDown {
         /// Why, for people.

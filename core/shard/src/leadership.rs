@@ -1,12 +1,15 @@
 //! Becoming, staying and ceasing to be the leader: the epoch is taken in storage by compare-and-set, read again every third
-//! of the lease, and an epoch known elsewhere that storage does not know freezes everything.
+//! of the lease, and whatever is known elsewhere and not to storage - an epoch, a durable write, the switches that were obeyed -
+//! freezes everything.
 
 use crate::event::{Alarm, Effect};
 use crate::journal::Lane;
 use crate::purpose::Purpose;
 use crate::{Mode, Phase, Shard};
+use echelon_core_model::control::Control;
 use echelon_core_model::store::{
-    Answer, Consistency, Decided, Decision, Leadership, Op, OpId, OpResult, Query, Role,
+    Answer, Consistency, Decided, Decision, Evidence, Leadership, Mark, Op, OpId, OpResult, Query, Role,
+    Stamp,
 };
 use echelon_core_model::{Epoch, Timestamp};
 
@@ -33,7 +36,7 @@ impl Shard {
         }
     }
 
-    pub(crate) fn on_elected(&mut self, published: Epoch) {
+    pub(crate) fn on_elected(&mut self, published: Stamp) {
         self.published = self.published.max(published);
         if self.phase == Phase::Follower {
             self.phase = Phase::ReadingEpoch;
@@ -53,15 +56,33 @@ impl Shard {
 
     /// The epoch as stored, before we took one.
     pub(crate) fn on_epoch(&mut self, stored: Leadership) {
-        if self.published > stored.epoch {
-            let evidence = format!(
-                "membership has seen epoch {}, storage knows {}",
-                self.published, stored.epoch
-            );
-            self.freeze(evidence);
-            self.reread_epoch_at = Some(self.now.plus(self.config.timing.lease));
+        if let Some(evidence) = Evidence::of_epoch(self.published, &stored) {
+            self.freeze_until_reread(evidence);
             return;
         }
+        self.evidence = Evidence {
+            published: self.published,
+            leadership: stored,
+            ..Evidence::default()
+        };
+        let query = Query::Mark(self.role());
+        self.ask(Op::Read(query, Consistency::Quorum), Purpose::Mark);
+    }
+
+    /// How new storage says that it is.
+    pub(crate) fn on_mark(&mut self, mark: Option<Mark>) {
+        self.evidence.mark = mark;
+        self.ask(Op::Read(Query::Control, Consistency::Serial), Purpose::Switches);
+    }
+
+    /// The switches as stored: all is known that may show an old storage. An epoch is taken only where nothing does.
+    pub(crate) fn on_switches(&mut self, control: &Control) {
+        self.evidence.control = control.version;
+        if let Some(evidence) = self.evidence.of_rollback() {
+            self.freeze_until_reread(evidence);
+            return;
+        }
+        let stored = self.evidence.leadership.clone();
         let next = stored.epoch.next();
         if next.0 >= Epoch::END {
             self.step_down(format!(
@@ -88,7 +109,7 @@ impl Shard {
         match result {
             OpResult::Decided(Decided::Applied) => {
                 self.epoch = epoch;
-                self.published = self.published.max(epoch);
+                self.published = self.published.max(Stamp { epoch, sequence: 0 });
                 self.confirmed_at = since;
                 self.confirm_at = since.plus(self.third());
                 self.beat_at = self.now;
@@ -104,6 +125,12 @@ impl Shard {
             },
             _ => self.read_epoch(Purpose::Epoch),
         }
+    }
+
+    /// Freezes without an epoch: all of it is read again after a while, since an operator may have settled it.
+    fn freeze_until_reread(&mut self, evidence: String) {
+        self.freeze(evidence);
+        self.reread_epoch_at = Some(self.now.plus(self.config.timing.lease));
     }
 
     const fn third(&self) -> echelon_core_model::time::Span {
@@ -191,6 +218,12 @@ impl Shard {
             self.out
                 .push(Effect::Alarm(Alarm::StorageRolledBack { evidence }));
         }
+    }
+
+    /// Why nothing is started or killed; `None` while it is not frozen.
+    #[must_use]
+    pub fn frozen(&self) -> Option<&str> {
+        self.frozen.as_deref()
     }
 
     pub(crate) const fn is_frozen(&self) -> bool {

@@ -10,6 +10,10 @@ use echelon_core_model::{Epoch, Generation, InstanceRange, JobId, Timestamp};
 pub(crate) enum Purpose {
     /// The stored epoch, before we have one.
     Epoch,
+    /// How new the storage is, before we have an epoch.
+    Mark,
+    /// The switches, before we have an epoch.
+    Switches,
     /// Our own epoch, taken by compare-and-set.
     TakeEpoch(Epoch),
     /// Whether the epoch is still ours.
@@ -63,6 +67,9 @@ impl Shard {
             (Purpose::TakeEpoch(epoch), result) => self.on_taken(epoch, since, result),
             (Purpose::Commit(lane), OpResult::Committed) => {
                 self.storage_trouble = None;
+                if lane == Lane::HEARTBEAT {
+                    self.tell_mark();
+                }
                 self.on_committed(lane);
             }
             (Purpose::Logs, OpResult::Committed) => self.on_logs_stored(),
@@ -103,6 +110,8 @@ impl Shard {
     fn on_answer(&mut self, purpose: Purpose, since: Timestamp, answer: Answer) {
         match (purpose, answer) {
             (Purpose::Epoch, Answer::Leadership(stored)) => self.on_epoch(stored),
+            (Purpose::Mark, Answer::Mark(mark)) => self.on_mark(mark),
+            (Purpose::Switches, Answer::Control(control)) => self.on_switches(&control),
             (Purpose::Confirm, Answer::Leadership(stored)) => self.on_confirmed(&stored, since),
             (Purpose::Own, Answer::Shard(row)) => self.on_own(row),
             (Purpose::Control, Answer::Control(control)) => self.on_control(&control, since),

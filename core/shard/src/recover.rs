@@ -58,6 +58,10 @@ pub(crate) struct Recovery {
 impl Shard {
     pub(crate) fn on_own(&mut self, row: ShardRow) {
         self.own = row;
+        if self.evidence.mark.is_some() && self.lacks_own() {
+            self.freeze("a leader of the shard has stored something and the row of its shard is not there: restore the table `shards`, too".to_owned());
+            return;
+        }
         self.own_stored.clear();
         self.own_sealed = false;
         self.hosts.set_drains(self.own.drains.hosts.clone());

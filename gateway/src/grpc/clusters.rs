@@ -16,7 +16,7 @@ use v1::cluster_service_server::ClusterService;
 
 impl Gateway {
     fn show(&self, view: &ClusterView) -> v1::Cluster {
-        show_cluster(view, self.leaders.manager_absent_since())
+        show_cluster(view, &self.leaders)
     }
 }
 

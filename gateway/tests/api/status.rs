@@ -28,18 +28,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A process in a role that answers as it is told.
 struct Leader {
     state: watch::Sender<RoleState>,
-    _candidacy: Candidacy,
+    candidacy: Candidacy,
 }
 
 impl Leader {
     async fn start(world: &World, role: Role, epoch: u64) -> Self {
+        let leader = Self::elected(world, &role, epoch).await;
+        leader.candidacy.publish(Epoch(epoch)).await.unwrap();
+        leader
+    }
+
+    /// One that has not published its epoch.
+    async fn elected(world: &World, role: &Role, epoch: u64) -> Self {
         let state = watch::Sender::new(RoleState {
             build: "1.2.3 (commit abc)".to_owned(),
             standing: RoleStanding::Leader,
             epoch: Epoch(epoch),
             membership: ServerContact::Connected,
             storage: ServerContact::Connected,
-            alarms: Vec::new(),
+            ..RoleState::default()
         });
         let told = state.subscribe();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -52,17 +59,13 @@ impl Leader {
             id: format!("{role} {address}"),
             address,
         };
-        let candidacy = world.membership.campaign(role, member).await.unwrap();
+        let candidacy = world.membership.campaign(role.clone(), member).await.unwrap();
         let mut standing = candidacy.watch();
         standing
             .wait_for(|s| matches!(s, Standing::Leader(_)))
             .await
             .unwrap();
-        candidacy.publish(Epoch(epoch)).await.unwrap();
-        Self {
-            state,
-            _candidacy: candidacy,
-        }
+        Self { state, candidacy }
     }
 
     fn stands(&self, standing: RoleStanding) {
@@ -200,6 +203,50 @@ async fn every_answer_states_its_age_while_no_resource_manager_answers() {
     let back = until(&world, "/v1/clusters", |answer| stale(answer).is_none()).await;
     assert_eq!(back.json()["clusters"][0]["contact"], "CONTACT_FRESH");
     assert_eq!(world.get(&path).await.json()["staleSince"], Value::Null);
+}
+
+/// A process that was elected and takes no epoch, since storage is behind, publishes nothing.
+#[tokio::test]
+async fn a_process_that_is_frozen_before_it_leads_is_named_with_the_way_out() {
+    let world = World::start().await;
+    add_east(world.store.as_ref()).await;
+    let why = "membership has seen write 9 of epoch 4";
+    let mut kept = Vec::new();
+    for role in [Role::ResourceManager, Role::Shard(ClusterId::new("east"))] {
+        let frozen = Leader::elected(&world, &role, 0).await;
+        frozen.state.send_modify(|state| {
+            state.standing = RoleStanding::Frozen;
+            state.frozen = why.to_owned();
+        });
+        kept.push(frozen);
+    }
+    let way_out = "(frozen: run `echelon storage resume`)";
+    let listed = until(&world, "/v1/clusters", |answer| {
+        stale(answer).is_some_and(|told| told.matches(way_out).count() == 2)
+    })
+    .await;
+    let trouble = listed.json()["clusters"][0]["trouble"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(trouble, format!("frozen, run `echelon storage resume`: {why}"));
+    let jobs = world.get("/v1/jobs").await;
+    assert!(
+        stale(&jobs).is_some_and(|told| told.contains(way_out)),
+        "{}",
+        jobs.head
+    );
+    let status = world.get("/v1/status").await.json();
+    let reason = status["roles"][1]["absentReason"].as_str().unwrap();
+    assert!(
+        reason.contains("is frozen, run `echelon storage resume`") && reason.contains(why),
+        "{reason}"
+    );
+    let alarms = status["alarms"].to_string();
+    assert!(
+        alarms.contains(why) && alarms.contains("echelon storage resume"),
+        "{alarms}"
+    );
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use crate::standing::StandingCell;
 use crate::{CandidateRecord, LeaderRecord, Member, MembershipError, Role, Standing, Term};
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use tokio::sync::watch;
 #[async_trait]
 pub(crate) trait Seat: Send + Sync {
     async fn publish(&self, term: Term, record: LeaderRecord) -> Result<(), MembershipError>;
+    /// Notes a write that is durable, where its epoch is the one that this term has published.
+    async fn mark(&self, term: Term, stamp: Stamp) -> Result<(), MembershipError>;
     /// Changes what others read of the candidate, now and after it joins again.
     async fn describe(&self, record: CandidateRecord) -> Result<(), MembershipError>;
     /// Leaves the election; returns when another may lead, or when waiting longer has no use.
@@ -82,6 +85,20 @@ impl Candidacy {
                 },
             )
             .await
+    }
+
+    /// Notes that a write of the published epoch is durable in storage. It may be lost: an older one stays then.
+    ///
+    /// # Errors
+    /// [`MembershipError::NotLeader`], also when its epoch is not the one that was published in this term;
+    /// [`MembershipError::Unreachable`] when the outcome is unknown.
+    pub async fn mark(&self, stamp: Stamp) -> Result<(), MembershipError> {
+        match self.standing().leads() {
+            Some(term) => self.seat.mark(term, stamp).await,
+            None => Err(MembershipError::NotLeader {
+                role: self.role.clone(),
+            }),
+        }
     }
 
     /// Tells the others whether this candidate is able.

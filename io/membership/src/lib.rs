@@ -25,6 +25,7 @@ pub use timeouts::{TimeoutError, Timeouts};
 
 use async_trait::async_trait;
 use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -61,12 +62,20 @@ pub trait Membership: Send + Sync {
     /// Follows [`Membership::leader`] from now on. While the servers cannot be reached the last sighting stays.
     fn watch(&self, role: &Role) -> watch::Receiver<Sighting>;
 
-    /// The largest epoch ever published for a role, by whomever, alive or dead. A stored epoch smaller than this one
-    /// says that storage was rolled back.
+    /// The largest epoch ever published for a role, by whomever, alive or dead, and the newest write that its leader told to
+    /// be durable (0: none yet). Storage in which that is missing was rolled back.
     ///
     /// # Errors
     /// [`MembershipError::Unreachable`] when nobody can tell.
-    async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError>;
+    async fn newest_stamp(&self, role: &Role) -> Result<Option<Stamp>, MembershipError>;
+
+    /// The epoch of [`Membership::newest_stamp`].
+    ///
+    /// # Errors
+    /// The same.
+    async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError> {
+        Ok(self.newest_stamp(role).await?.map(|stamp| stamp.epoch))
+    }
 
     /// Whether the servers answer.
     ///

@@ -7,6 +7,7 @@
 use crate::handover::{Handover, PATIENCE};
 use crate::{Candidacy, CandidateRecord, Member, Membership, MembershipError, Role, Standing, Term};
 use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -27,8 +28,9 @@ const QUEUE: usize = 64;
 pub enum Verdict {
     /// It leads.
     Elected {
-        /// The largest epoch ever published for the role; 0 when none was.
-        published: Epoch,
+        /// The largest epoch ever published for the role, and the newest write of it that was told to be durable; 0 when
+        /// none was.
+        published: Stamp,
     },
     /// It cannot tell whether it still leads. Comes once or more; `Resumed` or `Deposed` follows.
     Suspended,
@@ -39,7 +41,7 @@ pub enum Verdict {
 }
 
 enum Told {
-    Elected(Term, Epoch),
+    Elected(Term, Stamp),
     Suspended,
     Resumed,
     Deposed,
@@ -47,6 +49,7 @@ enum Told {
 
 enum Order {
     Publish(Epoch),
+    Mark(Stamp),
     Doubt(Term),
     /// The last contact with what the role needs; none yet.
     Contact(Option<Instant>),
@@ -101,6 +104,7 @@ impl Office {
             ordered,
             serving: None,
             unpublished: None,
+            unmarked: None,
             contact: Contact::NotNeeded,
             judged_at: None,
             told_able: None,
@@ -182,6 +186,11 @@ impl Office {
         self.order(Order::Publish(epoch));
     }
 
+    /// Tells the newest write that is durable in storage. Only the newest is told, and it may be lost.
+    pub fn mark(&self, stamp: Stamp) {
+        self.order(Order::Mark(stamp));
+    }
+
     /// Gives the leadership up and stands again after the recess.
     pub fn step_down(&mut self) {
         self.served = None;
@@ -215,6 +224,7 @@ struct Clerk {
     ordered: mpsc::Receiver<Order>,
     serving: Option<Served>,
     unpublished: Option<Epoch>,
+    unmarked: Option<Stamp>,
     contact: Contact,
     /// When it was last judged.
     judged_at: Option<Instant>,
@@ -242,7 +252,7 @@ impl Clerk {
                     *self.lock() = Some(Arc::new(candidacy));
                     self.told_able = None;
                     let over = self.stand().await;
-                    (self.serving, self.unpublished) = (None, None);
+                    self.forget_term();
                     let candidacy = self.lock().take();
                     if let Some(candidacy) = candidacy.and_then(Arc::into_inner) {
                         candidacy.resign().await;
@@ -259,6 +269,10 @@ impl Clerk {
                 return;
             }
         }
+    }
+
+    fn forget_term(&mut self) {
+        (self.serving, self.unpublished, self.unmarked) = (None, None, None);
     }
 
     /// Waits the recess; `false` when the office was given up meanwhile.
@@ -298,6 +312,7 @@ impl Clerk {
                     None => return Over::Resigned,
                     Some(Order::StepDown) => return Over::SteppedDown,
                     Some(Order::Publish(epoch)) => self.unpublished = Some(epoch),
+                    Some(Order::Mark(stamp)) => self.unmarked = Some(stamp),
                     Some(Order::Contact(last)) => self.contact = Contact::Needed { last },
                     Some(Order::Doubt(term)) => {
                         if let Some(served) = self.serving.as_mut().filter(|served| served.term == term) {
@@ -332,7 +347,7 @@ impl Clerk {
         }
         tracing::warn!(role = %self.role, "gives way to a candidate that has the contact that this one lacks");
         self.handover.gave_way(now);
-        (self.serving, self.unpublished) = (None, None);
+        self.forget_term();
         self.tell.send(Told::Deposed).await?;
         Ok(true)
     }
@@ -368,7 +383,7 @@ impl Clerk {
     async fn look(&mut self) -> Result<(), mpsc::error::SendError<Told>> {
         self.compare().await?;
         if let (None, Some(term)) = (self.serving, self.leads()) {
-            match self.membership.highest_epoch(&self.role).await {
+            match self.membership.newest_stamp(&self.role).await {
                 Ok(published) if self.leads() == Some(term) => {
                     self.serving = Some(Served {
                         term,
@@ -385,6 +400,7 @@ impl Clerk {
         }
         if self.serving.is_some_and(|served| !served.suspended) {
             self.try_to_publish().await?;
+            self.tell_mark().await;
         }
         Ok(())
     }
@@ -399,7 +415,7 @@ impl Clerk {
             Some(Standing::Leader(term)) if term == served.term => false,
             Some(Standing::Suspended(term)) if term == served.term => true,
             _ => {
-                (self.serving, self.unpublished) = (None, None);
+                self.forget_term();
                 return self.tell.send(Told::Deposed).await;
             }
         };
@@ -427,11 +443,23 @@ impl Clerk {
             }
             Err(error) => {
                 tracing::error!(role = %self.role, %epoch, %error, "the epoch was refused; beginning anew");
-                (self.serving, self.unpublished) = (None, None);
+                self.forget_term();
                 self.tell.send(Told::Deposed).await?;
             }
         }
         Ok(())
+    }
+
+    /// Tells the newest durable write, once the epoch is published. One that is lost is followed by the next.
+    async fn tell_mark(&mut self) {
+        let candidacy = self.lock().clone();
+        let (None, Some(stamp), Some(candidacy)) = (self.unpublished, self.unmarked, candidacy) else {
+            return;
+        };
+        self.unmarked = None;
+        if let Err(error) = candidacy.mark(stamp).await {
+            tracing::debug!(role = %self.role, %error, "cannot tell the newest durable write; telling the next one");
+        }
     }
 
     fn leads(&self) -> Option<Term> {

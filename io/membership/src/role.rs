@@ -96,6 +96,26 @@ impl From<Option<LeaderRecord>> for Sighting {
     }
 }
 
+/// The number of a write within its epoch.
+pub(crate) mod sequence {
+    use super::{Deserialize, Serialize};
+    use serde::de::Error as _;
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(sequence: &u64, to: S) -> Result<S::Ok, S::Error> {
+        sequence.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let number = u64::deserialize(from)?;
+        if number < 1 << 40 {
+            Ok(number)
+        } else {
+            Err(D::Error::custom(format!("sequence {number} is not below 2^40")))
+        }
+    }
+}
+
 /// An epoch as a plain number.
 pub(crate) mod epoch {
     use super::{Deserialize, Epoch, Serialize};

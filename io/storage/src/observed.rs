@@ -92,6 +92,7 @@ const fn read_kind(query: &Query) -> &'static str {
         Query::Clusters => "read_clusters",
         Query::Control => "read_control",
         Query::Leadership(_) => "read_leadership",
+        Query::Mark(_) => "read_mark",
         Query::Progress(_) => "read_progress",
         Query::ProgressBucket(_) => "read_progress_bucket",
         Query::ClusterStates => "read_cluster_states",

@@ -80,6 +80,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("Instance.number", INSTANCE),
     ("InstanceRecord.number", INSTANCE),
     ("MassLoss.number", MILLIS),
+    ("Mark.control", WHOLE),
     ("Member.sidecar", INSTANCE),
     ("PlacedHolder.cluster", INSTANCE),
     ("PlacedRange.cluster", INSTANCE),

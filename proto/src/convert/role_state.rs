@@ -2,7 +2,9 @@
 
 use super::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
-use echelon_core_model::role_state::{MOST_ALARMS, RoleAlarm, RoleStanding, RoleState, ServerContact};
+use echelon_core_model::role_state::{
+    LONGEST_REASON, MOST_ALARMS, RoleAlarm, RoleStanding, RoleState, ServerContact,
+};
 use echelon_core_model::{Epoch, Timestamp};
 
 /// The metadata of answers while leaders are away: which, and since when. What depends on them is shown as
@@ -46,6 +48,11 @@ fn read_contact(contact: Option<wire::ServerContact>) -> ServerContact {
     }
 }
 
+fn cut(text: &str) -> String {
+    let end = text.floor_char_boundary(LONGEST_REASON);
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
 impl Wire for RoleState {
     type Message = wire::RoleState;
 
@@ -60,6 +67,7 @@ impl Wire for RoleState {
             epoch: self.epoch.0,
             membership: contact(&self.membership),
             storage: contact(&self.storage),
+            frozen: cut(&self.frozen),
             alarms: self.alarms.iter().take(MOST_ALARMS).map(alarm).collect(),
         }
     }
@@ -79,6 +87,7 @@ impl Wire for RoleState {
             epoch: Epoch(message.epoch),
             membership: read_contact(message.membership),
             storage: read_contact(message.storage),
+            frozen: cut(&message.frozen),
             alarms: message.alarms.into_iter().take(MOST_ALARMS).map(alarm).collect(),
         })
     }

@@ -30,7 +30,7 @@ use echelon_core_model::rollout::{PastRollout, Rollout, RolloutProgress, Rollout
 use echelon_core_model::runtime::Port;
 use echelon_core_model::schedule::{Opening, Origin, ScheduleState};
 use echelon_core_model::spec::JobKind;
-use echelon_core_model::store::{Event, Leadership, NameHolder, PlannedRequest, ShardRow};
+use echelon_core_model::store::{Event, Leadership, Mark, NameHolder, PlannedRequest, ShardRow, Stamp};
 use echelon_core_model::token::TokenKey;
 use echelon_core_model::volume::{HeldVolume, HostVolume, VolumeWish};
 use echelon_core_model::{
@@ -817,6 +817,13 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
 pub fn pool_parts() -> impl Strategy<Value = PoolParts> {
     let room = btree_map("/[a-z]{0,3}", resources(), 0..3);
     (stamp(), span(), room).prop_map(|(number, after, room)| PoolParts { number, after, room })
+}
+
+pub fn mark() -> impl Strategy<Value = Mark> {
+    (epoch(), 0..1u64 << 40, 0..1u64 << 53).prop_map(|(epoch, sequence, control)| Mark {
+        stamp: Stamp { epoch, sequence },
+        control: Version(control),
+    })
 }
 
 pub fn leadership() -> impl Strategy<Value = Leadership> {

@@ -21,8 +21,9 @@ fn alarm() -> impl Strategy<Value = RoleAlarm> {
 pub fn role_state() -> impl Strategy<Value = RoleState> {
     let standing = select(RoleStanding::ALL.to_vec());
     let alarms = vec(alarm(), 0..MOST_ALARMS);
-    (text(), standing, epoch(), contact(), contact(), alarms).prop_map(
-        |(build, standing, epoch, membership, storage, alarms)| RoleState {
+    (text(), standing, epoch(), contact(), contact(), text(), alarms).prop_map(
+        |(build, standing, epoch, membership, storage, frozen, alarms)| RoleState {
+            frozen,
             build,
             standing,
             epoch,

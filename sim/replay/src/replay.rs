@@ -9,7 +9,8 @@ use crate::shard::{Change, Shard, SliceId};
 use crate::store::{Store, cluster};
 use crate::trace::{Group, Trace};
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::{ClusterId, Epoch, Span, Timestamp};
+use echelon_core_model::store::Stamp;
+use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_resource_manager::{Config, Effect, Event, LinkId, ResourceManager};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thiserror::Error;
@@ -146,7 +147,9 @@ impl<'a> Replay<'a> {
 
     /// Until the resource manager leads and knows every shard.
     fn lead(&mut self) -> Result<(), NotReplayed> {
-        self.todo.push_back(Event::Elected { published: Epoch(0) });
+        self.todo.push_back(Event::Elected {
+            published: Stamp::default(),
+        });
         for _ in 0..PATIENCE {
             self.settle();
             let known = self.manager.picture().clusters.values();

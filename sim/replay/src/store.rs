@@ -68,6 +68,7 @@ impl<J: Jobs> Store<J> {
             Query::Pools => Answer::Pools(self.tree.clone()),
             Query::Clusters => Answer::Clusters(self.clusters.clone()),
             Query::Control => Answer::Control(Control::default()),
+            Query::Mark(_) => Answer::Mark(None),
             Query::ClusterStates => Answer::ClusterStates(Vec::new()),
             Query::Heartbeats => Answer::Heartbeats(Vec::new()),
             Query::Assignments(_) => Answer::Assignments(self.raised(), Vec::new()),

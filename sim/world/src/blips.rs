@@ -89,7 +89,7 @@ impl Act {
             rm::Effect::Storage(id, op) => Some(stored(*id, op)),
             rm::Effect::Publish(_) => Some(Self::Publish),
             rm::Effect::StepDown { .. } => Some(Self::StepDown),
-            rm::Effect::Send(..) | rm::Effect::Watch(_) | rm::Effect::Unwatch(_) => {
+            rm::Effect::Send(..) | rm::Effect::Watch(_) | rm::Effect::Unwatch(_) | rm::Effect::Mark(_) => {
                 Some(Self::Leader(format!("{effect:?}")))
             }
             rm::Effect::PlanAnswer { .. } | rm::Effect::FiguresAnswer { .. } | rm::Effect::Alarm(_) => None,
@@ -102,6 +102,7 @@ impl Act {
             shard::Effect::Publish(_) => Some(Self::Publish),
             shard::Effect::StepDown { .. } => Some(Self::StepDown),
             shard::Effect::Cluster(_)
+            | shard::Effect::Mark(_)
             | shard::Effect::Report(..)
             | shard::Effect::Admit(_)
             | shard::Effect::Refuse { .. } => Some(Self::Leader(format!("{effect:?}"))),
@@ -243,7 +244,7 @@ impl World {
 
     /// How many leaderships there have been: a new one has a larger epoch.
     pub(crate) fn leaderships(&self) -> u64 {
-        self.elections.values().map(|e| e.published().0).sum()
+        self.elections.values().map(|e| e.published().epoch.0).sum()
     }
 }
 

@@ -246,6 +246,11 @@ impl World {
                     e.publish(who, life, epoch);
                 }
             }
+            rm::Effect::Mark(stamp) => {
+                if let Some(e) = self.elections.get_mut(&Role::ResourceManager) {
+                    e.mark(who, life, stamp);
+                }
+            }
             rm::Effect::StepDown { why } => {
                 self.leave_links((index, life));
                 self.step_down(who, life, &why);
@@ -315,6 +320,12 @@ impl World {
                 let role = self.shard_role(cluster);
                 if let Some(e) = self.elections.get_mut(&role) {
                     e.publish(who, life, epoch);
+                }
+            }
+            shard::Effect::Mark(stamp) => {
+                let role = self.shard_role(cluster);
+                if let Some(e) = self.elections.get_mut(&role) {
+                    e.mark(who, life, stamp);
                 }
             }
             shard::Effect::StepDown { why } => self.step_down(who, life, &why),

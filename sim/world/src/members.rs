@@ -2,6 +2,7 @@
 //! published. What a deposed leader hears of it comes late; that is the point.
 
 use crate::process::Who;
+use echelon_core_model::store::Stamp;
 use echelon_core_model::{Epoch, Span, Timestamp};
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ struct Session {
 pub struct Election {
     sessions: BTreeMap<Who, Session>,
     leader: Option<(Who, u64)>,
-    published: Epoch,
+    published: Stamp,
     /// The leader that published its address, as others find it.
     found: Option<(Who, u64)>,
     /// When each process hears the last news that is on its way.
@@ -118,14 +119,21 @@ impl Election {
 
     /// The leader published the epoch that it took.
     pub fn publish(&mut self, who: Who, life: u64, epoch: Epoch) {
-        self.published = self.published.max(epoch);
+        self.published = self.published.max(Stamp { epoch, sequence: 0 });
         if self.leader == Some((who, life)) {
             self.found = Some((who, life));
         }
     }
 
-    /// The highest epoch ever published.
-    pub const fn published(&self) -> Epoch {
+    /// The leader told that a write is durable.
+    pub fn mark(&mut self, who: Who, life: u64, stamp: Stamp) {
+        if self.leader == Some((who, life)) && stamp.epoch == self.published.epoch {
+            self.published = self.published.max(stamp);
+        }
+    }
+
+    /// The highest epoch ever published, with the newest write of it that was told to be durable.
+    pub const fn published(&self) -> Stamp {
         self.published
     }
 
@@ -184,6 +192,6 @@ mod tests {
             election.tick(Timestamp(10 + SESSION.0)),
             [Told::Deposed(a, 1), Told::Elected(b, 1)]
         );
-        assert_eq!((election.found(), election.published()), (None, Epoch(3)));
+        assert_eq!((election.found(), election.published().epoch), (None, Epoch(3)));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Event, History, JobView, Kind, Outcome, Request, Wish};
 use crate::lives::Lives;
+use crate::stored::SetAside;
 use crate::{Broken, Rule, TOLERANCE_MS};
 
 /// Answers that say "not now"; any other refusal of what is valid is wrong.
@@ -29,9 +30,10 @@ struct Known {
 pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
     let requests = history.requests();
     let known = known(&requests);
+    let aside = SetAside::of(history);
     let mut broken: Vec<Broken> = requests
         .iter()
-        .filter_map(|request| refused(request, &known))
+        .filter_map(|request| refused(request, &known, &aside))
         .collect();
     let mut ended = BTreeMap::new();
     for line in &history.lines {
@@ -41,7 +43,7 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
                 broken.extend(turned_back(view, *asked_at, line.at, &mut ended));
             }
             Event::Listed { asked_at, views } => {
-                broken.extend(list(views, *asked_at, line.at, &known));
+                broken.extend(list(views, (*asked_at, line.at), &known, &aside));
                 for view in views {
                     broken.extend(view_of(view, &known, lives, line.at));
                     broken.extend(turned_back(view, *asked_at, line.at, &mut ended));
@@ -73,7 +75,7 @@ fn known<'a>(requests: &[Request<'a>]) -> BTreeMap<&'a str, Known> {
 }
 
 /// An answer that is an error, or says of what is there that it is not.
-fn refused(request: &Request<'_>, known: &BTreeMap<&str, Known>) -> Option<Broken> {
+fn refused(request: &Request<'_>, known: &BTreeMap<&str, Known>, aside: &SetAside<'_>) -> Option<Broken> {
     let Some((at, outcome)) = request.answer else {
         let text = format!("{:?} was never answered", request.what);
         return Some(Broken::new(Rule::Error, request.asked_at, text));
@@ -88,10 +90,14 @@ fn refused(request: &Request<'_>, known: &BTreeMap<&str, Known>) -> Option<Broke
             Some(Broken::new(Rule::Error, at, text))
         }
         Outcome::Refused { status, text } => {
-            let of_job = match request.what {
-                Wish::Get { job } | Wish::Stop { job } | Wish::Restart { job } => known.get(job.as_str()),
+            let job = match request.what {
+                Wish::Get { job } | Wish::Stop { job } | Wish::Restart { job } => Some(job.as_str()),
                 _ => None,
             };
+            if job.is_some_and(|job| aside.excuses(job, (request.asked_at, at), text)) {
+                return None;
+            }
+            let of_job = job.and_then(|job| known.get(job));
             // a job whose submit was not answered yet may be there or not
             let is_excused = *status == 404
                 && of_job.is_some_and(|job| job.since.is_none_or(|since| since > request.asked_at));
@@ -102,7 +108,12 @@ fn refused(request: &Request<'_>, known: &BTreeMap<&str, Known>) -> Option<Broke
 }
 
 /// A list must have what was acknowledged before it, and each job once.
-fn list(views: &[JobView], asked_at: u64, at: u64, known: &BTreeMap<&str, Known>) -> Vec<Broken> {
+fn list(
+    views: &[JobView],
+    (asked_at, at): (u64, u64),
+    known: &BTreeMap<&str, Known>,
+    aside: &SetAside<'_>,
+) -> Vec<Broken> {
     let names: BTreeSet<&str> = views.iter().map(|view| view.job.as_str()).collect();
     let ids: BTreeSet<&str> = views.iter().map(|view| view.id.as_str()).collect();
     let mut broken = Vec::new();
@@ -117,7 +128,8 @@ fn list(views: &[JobView], asked_at: u64, at: u64, known: &BTreeMap<&str, Known>
     }
     let lacks = known
         .iter()
-        .filter(|(job, of)| of.since.is_some_and(|since| since < asked_at) && !names.contains(*job));
+        .filter(|(job, of)| of.since.is_some_and(|since| since < asked_at) && !names.contains(*job))
+        .filter(|(job, _)| !aside.between(job, asked_at, at));
     broken.extend(lacks.map(|(job, _)| {
         Broken::new(
             Rule::Wrong,

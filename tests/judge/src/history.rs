@@ -99,8 +99,24 @@ pub struct JobView {
     pub id: String,
     /// Its state, as the API writes it.
     pub state: String,
+    /// Its version, which each change of what is wanted raises; 0: it was not told.
+    #[serde(default)]
+    pub version: u64,
     /// Instances by state.
     pub counts: Vec<GroupCounts>,
+}
+
+/// A job as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredJob {
+    /// The name that the client gave.
+    pub job: String,
+    /// The id that the product gave.
+    pub id: String,
+    /// Its version.
+    pub version: u64,
+    /// What is wanted of it: `RUNNING`, `STOPPED` or `DELETED`.
+    pub desired: String,
 }
 
 /// How a task ended by its agent's log.
@@ -238,6 +254,50 @@ pub enum Event {
         job: String,
         /// Wall time and name of each.
         events: Vec<(u64, String)>,
+    },
+    /// An acknowledged change of a job was answered with the job's version.
+    Acknowledged {
+        /// The job.
+        job: String,
+        /// Its version.
+        version: u64,
+    },
+    /// All jobs were read from storage, past the product.
+    StoredJobs {
+        /// When that began.
+        asked_at: u64,
+        /// Those that can be read.
+        jobs: Vec<StoredJob>,
+        /// Ids of those that cannot.
+        unreadable: Vec<String>,
+    },
+    /// A row of a job is about to be made unreadable: its job is to be set aside.
+    SpoilsRow {
+        /// The job.
+        job: String,
+        /// The row's table.
+        table: String,
+    },
+    /// The good row is back and was read again.
+    RowBack {
+        /// The job.
+        job: String,
+    },
+    /// Something that a fault must bring about was looked for.
+    Checked {
+        /// What must be.
+        what: String,
+        /// Whether it was.
+        held: bool,
+        /// What was seen.
+        seen: String,
+    },
+    /// A fault cannot be played on this machine.
+    Skipped {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
     },
     /// Tasks that a master counts as running.
     MasterTasks {

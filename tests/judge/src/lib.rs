@@ -1,18 +1,19 @@
 //! The outside judge: reads what happened, and says what was lost, run twice or answered wrongly.
 //!
 //! It shares no code with the product and knows nothing of it but its names. What it reads was written by the tasks
-//! themselves, by clients and watchers of the API, by the simulated agents and by the masters.
+//! themselves, by clients and watchers of the API, by the simulated agents and by the masters, or read from storage by plain CQL.
 
 mod agents;
 mod answers;
 mod history;
 mod lives;
 mod row;
+mod stored;
 mod time;
 mod watches;
 mod work;
 
-pub use history::{Event, GroupCounts, History, JobView, Kind, Line, Outcome, TaskEnd, Wish};
+pub use history::{Event, GroupCounts, History, JobView, Kind, Line, Outcome, StoredJob, TaskEnd, Wish};
 pub use row::{Counts, Row, count_by_fault, markdown};
 pub use time::{date_of, millis_of};
 
@@ -41,6 +42,8 @@ pub enum Rule {
     Recovery,
     /// What agents and masters say is what the tasks say.
     Agents,
+    /// Work of which a row cannot be read is left as it is.
+    Touched,
 }
 
 /// A rule that did not hold.
@@ -69,6 +72,7 @@ pub fn judge(history: &History, recover_within: u64) -> Vec<Broken> {
     let lives = lives::of(history);
     let mut broken = work::judge(history, &lives);
     broken.extend(answers::judge(history, &lives));
+    broken.extend(stored::judge(history, &lives));
     broken.extend(watches::judge(history));
     broken.extend(agents::judge(history, &lives));
     broken.extend(row::late(history, recover_within));

@@ -42,7 +42,7 @@ impl Counts {
             Rule::Missing => &mut self.missing,
             Rule::Again => &mut self.again,
             Rule::Twice => &mut self.twice,
-            Rule::NotRunning | Rule::NotStopped => &mut self.not_running,
+            Rule::NotRunning | Rule::NotStopped | Rule::Touched => &mut self.not_running,
             Rule::Wrong => &mut self.wrong,
             Rule::Error => &mut self.errors,
             Rule::GivenUp => &mut self.given_up,
@@ -91,6 +91,9 @@ pub struct Row {
     pub recovery_ms: Option<u64>,
     /// How long the fault lasted.
     pub lasted_ms: Option<u64>,
+    /// Why it was not played, if it was not.
+    #[serde(default)]
+    pub skipped: Option<String>,
 }
 
 /// A fault of a history.
@@ -186,6 +189,7 @@ fn of_run(history: &History) -> Option<Row> {
             acknowledged_ms: None,
             recovery_ms: None,
             lasted_ms: None,
+            skipped: None,
         }),
         _ => None,
     })
@@ -227,6 +231,15 @@ pub fn count_by_fault(history: &History, broken: &[Broken]) -> Vec<Row> {
         row.unwrap_or(&mut in_the_end).counts.add(found.rule);
     }
     rows.push(in_the_end);
+    for line in &history.lines {
+        if let Event::Skipped { name, why } = &line.event {
+            rows.push(Row {
+                fault: name.clone(),
+                skipped: Some(why.clone()),
+                ..of_run.clone()
+            });
+        }
+    }
     rows
 }
 
@@ -253,7 +266,7 @@ pub fn markdown(rows: &[Row]) -> String {
         let _ = writeln!(
             table,
             "| {shape} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {commit} | {machine} | {date} |",
-            of_group.len(),
+            runs(&of_group),
             sum.missing,
             sum.again,
             sum.twice,
@@ -267,6 +280,17 @@ pub fn markdown(rows: &[Row]) -> String {
         );
     }
     table
+}
+
+/// How often a fault was played, and how often it was not since the machine cannot.
+fn runs(rows: &[&Row]) -> String {
+    let skipped = rows.iter().filter(|row| row.skipped.is_some()).count();
+    let played = rows.len() - skipped;
+    if skipped == 0 {
+        played.to_string()
+    } else {
+        format!("{played} ({skipped} skipped)")
+    }
 }
 
 /// Median and worst recovery; a fault after which nothing ran counts as never.

@@ -1,8 +1,8 @@
 //! Histories that must pass, and one change to each that must fail.
 
 use crate::{
-    Broken, Event, GroupCounts, History, JobView, Kind, Line, Outcome, Rule, TaskEnd, Wish, count_by_fault,
-    judge, markdown,
+    Broken, Event, GroupCounts, History, JobView, Kind, Line, Outcome, Rule, StoredJob, TaskEnd, Wish,
+    count_by_fault, judge, markdown,
 };
 
 #[derive(Default)]
@@ -86,6 +86,7 @@ fn view(job: &str, state: &str, count: u64) -> JobView {
         job: job.to_owned(),
         id: format!("id-{job}"),
         state: format!("JOB_STATE_{state}"),
+        version: 0,
         counts: vec![GroupCounts {
             state: "RUN_STATE_RUNNING".to_owned(),
             count,
@@ -431,6 +432,167 @@ fn agents_and_masters_must_agree_with_the_tasks() {
     assert_eq!(master(&["s.1", "s.9"]).rules(), [Rule::Agents]);
 }
 
+fn stored(job: &str, version: u64, desired: &str) -> StoredJob {
+    StoredJob {
+        job: job.to_owned(),
+        id: format!("id-{job}"),
+        version,
+        desired: desired.to_owned(),
+    }
+}
+
+impl Play {
+    fn acknowledged(self, at: u64, job: &str, version: u64) -> Self {
+        let job = job.to_owned();
+        self.at(at, Event::Acknowledged { job, version })
+    }
+
+    fn storage(self, at: u64, jobs: Vec<StoredJob>) -> Self {
+        let unreadable = Vec::new();
+        let event = Event::StoredJobs {
+            asked_at: at,
+            jobs,
+            unreadable,
+        };
+        self.at(at + 5, event)
+    }
+
+    fn spoils(self, at: u64, job: &str) -> Self {
+        let (job, table) = (job.to_owned(), "heads".to_owned());
+        self.at(at, Event::SpoilsRow { job, table })
+    }
+
+    fn back(self, at: u64, job: &str) -> Self {
+        let job = job.to_owned();
+        self.at(at, Event::RowBack { job })
+    }
+}
+
+#[test]
+fn storage_must_have_what_was_acknowledged() {
+    let batch = |version| stored("batch", version, "RUNNING");
+    let service = |desired: &str| stored("service", 2, desired);
+    let play = |jobs: Vec<StoredJob>| {
+        let play = good().acknowledged(20, "batch", 1).acknowledged(20, "service", 2);
+        over(play.storage(5000, jobs), 9000).rules()
+    };
+    assert_eq!(play(vec![batch(1), service("RUNNING")]), []);
+    assert_eq!(play(vec![batch(1)]), [Rule::Missing]);
+    let unversioned = good().acknowledged(20, "batch", 0);
+    assert_eq!(over(unversioned, 9000).rules(), [Rule::Wrong]);
+    // an older version than the acknowledged one
+    let old = stored("service", 1, "RUNNING");
+    assert_eq!(play(vec![batch(1), old.clone()]), [Rule::Missing]);
+    // one name twice
+    let twice = vec![batch(1), service("RUNNING"), service("RUNNING")];
+    assert_eq!(play(twice), [Rule::Wrong]);
+    let stop = Wish::Stop {
+        job: "service".to_owned(),
+    };
+    let stopped = |desired: &str| {
+        let play = good()
+            .request(3000, stop.clone(), Outcome::Done)
+            .ending(4000, "service", 0, "s.1", None)
+            .storage(5000, vec![batch(1), service(desired)])
+            .list(
+                9000,
+                vec![view("batch", "SUCCEEDED", 1), view("service", "STOPPED", 1)],
+            );
+        play.at(9010, Event::Over).rules()
+    };
+    assert_eq!(stopped("STOPPED"), []);
+    assert_eq!(stopped("RUNNING"), [Rule::Missing]);
+}
+
+#[test]
+fn a_federation_whose_storage_was_never_read_is_not_judged_good() {
+    let started = |shape: &str| Event::Started {
+        date: "2026-11-24".to_owned(),
+        machine: "two cores".to_owned(),
+        commit: "abc1234".to_owned(),
+        shape: shape.to_owned(),
+    };
+    let play = |shape: &str| over(good().at(0, started(shape)), 9000).rules();
+    assert_eq!(play("standalone"), []);
+    assert_eq!(play("federation"), [Rule::Missing]);
+}
+
+#[test]
+fn an_answer_that_is_older_than_what_was_known_is_wrong() {
+    let play = |asked_at: u64, version: u64| {
+        let shown = Event::Shown {
+            asked_at,
+            view: JobView {
+                version,
+                ..view("service", "RUNNING", 1)
+            },
+        };
+        over(good().acknowledged(3000, "service", 3).at(4000, shown), 9000).rules()
+    };
+    assert_eq!(play(3500, 3), []);
+    assert_eq!(play(3500, 2), [Rule::Wrong]);
+    // asked before the other one was acknowledged
+    assert_eq!(play(2900, 2), []);
+    // what was stored is known as well
+    let listed = vec![
+        JobView {
+            version: 4,
+            ..view("service", "RUNNING", 1)
+        },
+        view("batch", "SUCCEEDED", 1),
+    ];
+    let jobs = vec![stored("batch", 1, "RUNNING"), stored("service", 5, "RUNNING")];
+    let read = good().storage(3000, jobs).list(4000, listed);
+    assert_eq!(over(read, 9000).rules(), [Rule::Wrong]);
+}
+
+#[test]
+fn a_job_that_is_set_aside_may_be_left_out_and_must_not_be_touched() {
+    let refused = |text: &str| Outcome::Refused {
+        status: 400,
+        text: text.to_owned(),
+    };
+    let get = Wish::Get {
+        job: "service".to_owned(),
+    };
+    let play = |play: Play| {
+        let play = play.list(3000, vec![view("batch", "SUCCEEDED", 1)]);
+        play.storage(3100, vec![stored("batch", 1, "RUNNING")]).request(
+            3200,
+            get.clone(),
+            refused("ROW_UNREAD"),
+        )
+    };
+    let aside = play(good().spoils(2500, "service")).back(4000, "service");
+    assert_eq!(over(aside, 9000).broken(), vec![]);
+    let not_aside = over(play(good()), 9000).rules();
+    assert_eq!(not_aside, [Rule::Wrong, Rule::Missing, Rule::Wrong]);
+    let late = play(good().spoils(2500, "service").back(2900, "service"));
+    assert_eq!(over(late, 9000).rules(), not_aside);
+    let other = good()
+        .spoils(2500, "service")
+        .request(3200, get.clone(), refused("INTERNAL"));
+    assert_eq!(over(other.back(4000, "service"), 9000).rules(), [Rule::Wrong]);
+    // what runs goes on to run, and nothing is started
+    let again = |at: u64| {
+        let play = good().spoils(2500, "service").gone(3100, "s.1");
+        over(play.began(at, "service", 0, "s.2").back(6000, "service"), 9000).rules()
+    };
+    assert_eq!(again(7000), [Rule::Touched]);
+    assert_eq!(again(5000), [Rule::Touched, Rule::Touched]);
+}
+
+#[test]
+fn what_a_fault_must_bring_about_and_did_not_is_found() {
+    let checked = |held: bool| Event::Checked {
+        what: "an alarm names the row".to_owned(),
+        held,
+        seen: "no alarm".to_owned(),
+    };
+    assert_eq!(over(good().at(3000, checked(true)), 9000).broken(), vec![]);
+    assert_eq!(over(good().at(3000, checked(false)), 9000).rules(), [Rule::Wrong]);
+}
+
 fn fault(play: Play, number: u32, at: u64, blocks: bool) -> Play {
     let began = Event::FaultBegan {
         fault: number,
@@ -492,6 +654,8 @@ fn what_breaks_is_counted_with_the_fault_before_it() {
         .gone(31_000, "b.2")
         .gone(32_000, "s.1");
     let play = over(play, 40_000);
+    let whole = vec![stored("batch", 1, "RUNNING"), stored("service", 1, "RUNNING")];
+    let play = play.storage(39_000, whole);
     let rows = count_by_fault(&play.history, &play.broken());
     let told: Vec<(&str, usize, usize, Option<u64>)> = rows
         .iter()
@@ -520,4 +684,17 @@ fn what_breaks_is_counted_with_the_fault_before_it() {
         "{table}"
     );
     assert!(count_by_fault(&good().history, &[]).is_empty());
+    let skipped = play.at(
+        40_100,
+        Event::Skipped {
+            name: "slow-disk-cassandra-node".to_owned(),
+            why: "no loop devices".to_owned(),
+        },
+    );
+    let table = markdown(&count_by_fault(&skipped.history, &[]));
+    let line = table.lines().find(|line| line.contains("slow-disk"));
+    assert!(
+        line.is_some_and(|line| line.contains("| 0 (1 skipped) |")),
+        "{table}"
+    );
 }

@@ -96,7 +96,7 @@ impl Client {
         };
         let path = format!("/v1/jobs?requestId={}", job.name);
         let done = self.insist(&wish, &Ask::post(&path, &self.spec(job)), within)?;
-        Ok(done.map(|done| done.at))
+        self.acknowledged(&job.name, done)
     }
 
     /// Stops a job, as [`Client::submit`] submits it.
@@ -107,7 +107,16 @@ impl Client {
         let wish = Wish::Stop { job: job.to_owned() };
         let path = format!("/v1/jobs/{job}:stop");
         let done = self.insist(&wish, &Ask::post(&path, &json!({})), within)?;
-        Ok(done.map(|done| done.at))
+        self.acknowledged(job, done)
+    }
+
+    /// Notes the version of an acknowledged change; when it was acknowledged.
+    fn acknowledged(&self, job: &str, done: Option<Done>) -> Result<Option<u64>> {
+        let Some(done) = done else { return Ok(None) };
+        let version = version(done.body.get("job").unwrap_or(&done.body));
+        let job = job.to_owned();
+        self.recorder.tell(Event::Acknowledged { job, version })?;
+        Ok(Some(done.at))
     }
 
     /// Repeats a request at one gateway after another until it is done or refused for good, or the time is
@@ -277,6 +286,7 @@ fn view(job: &Value) -> Option<JobView> {
         job: job.get("displayName")?.as_str()?.to_owned(),
         id: job.get("jobId")?.as_str()?.to_owned(),
         state: text(job, "state"),
+        version: version(job),
         counts: counts
             .map(|counts| GroupCounts {
                 state: text(&counts, "state"),
@@ -285,6 +295,11 @@ fn view(job: &Value) -> Option<JobView> {
             })
             .collect(),
     })
+}
+
+/// The version that a job is answered with; 0: none is there.
+fn version(job: &Value) -> u64 {
+    text(job, "etag").parse().unwrap_or(0)
 }
 
 /// What tells an event from another one of its job.

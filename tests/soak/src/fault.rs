@@ -25,11 +25,19 @@ pub enum Action {
     RestartAhead,
     /// The files that it writes may not grow any more.
     FullDisk,
+    /// Its disk takes four writes a second.
+    SlowDisk,
     /// It is killed and its storage file damaged. A start has to refuse it; when the fault ends the good
     /// file is put back.
     DamagedFile,
     /// The same with a storage file that is away.
     MissingFile,
+    /// A reason that only a newer build knows is written into stored runs by hand, while no process of the
+    /// cluster's shard runs. They are started again at once.
+    UnknownCodes,
+    /// The same with bytes that nothing can read, in a block of one job and the head of another; then the
+    /// leading resource manager is killed and started again. At the end the good rows are put back the same way.
+    UnreadableRows,
     /// A link passes nothing in either direction.
     Cut,
     /// A link passes requests and loses their answers.
@@ -80,7 +88,7 @@ pub struct Fault {
     pub subject: Subject,
 }
 
-const ACTIONS: [(Action, &str); 12] = [
+const ACTIONS: [(Action, &str); 15] = [
     (Action::Kill, "kill"),
     (Action::Pause, "pause"),
     (Action::Freeze, "freeze"),
@@ -89,8 +97,11 @@ const ACTIONS: [(Action, &str); 12] = [
     (Action::ClockBehind, "clock-behind"),
     (Action::RestartAhead, "restart-ahead"),
     (Action::FullDisk, "full-disk"),
+    (Action::SlowDisk, "slow-disk"),
     (Action::DamagedFile, "damaged-file"),
     (Action::MissingFile, "missing-file"),
+    (Action::UnknownCodes, "unknown-codes"),
+    (Action::UnreadableRows, "unreadable-rows"),
     (Action::Cut, "cut"),
     (Action::CutAnswers, "cut-answers"),
 ];
@@ -114,13 +125,15 @@ const SUBJECTS: [(Subject, &str); 15] = [
 ];
 
 /// What CI plays.
-const CI: [&str; 6] = [
+const CI: [&str; 8] = [
     "kill-gateway",
     "kill-manager",
     "kill-shard",
     "kill-master",
     "cut-to-shard",
     "pause-cassandra-node",
+    "unknown-codes-shard",
+    "unreadable-rows-shard",
 ];
 
 /// Which processes a soak starts.
@@ -156,6 +169,12 @@ impl Action {
         matches!(self, Self::FullDisk | Self::DamagedFile | Self::MissingFile)
     }
 
+    /// Whether it writes rows by hand.
+    #[must_use]
+    pub const fn is_of_rows(self) -> bool {
+        matches!(self, Self::UnknownCodes | Self::UnreadableRows)
+    }
+
     /// Seconds that the clock of the process goes wrong.
     #[must_use]
     pub const fn clock(self) -> i64 {
@@ -167,8 +186,11 @@ impl Action {
             | Self::Freeze
             | Self::End
             | Self::FullDisk
+            | Self::SlowDisk
             | Self::DamagedFile
             | Self::MissingFile
+            | Self::UnknownCodes
+            | Self::UnreadableRows
             | Self::Cut
             | Self::CutAnswers => 0,
         }
@@ -220,8 +242,14 @@ impl Fault {
     }
 
     fn exists(self) -> bool {
+        if self.action == Action::SlowDisk {
+            return matches!(self.subject, Subject::Standalone | Subject::CassandraNode);
+        }
         if self.action.is_of_file() {
             return self.subject == Subject::Standalone;
+        }
+        if self.action.is_of_rows() {
+            return self.subject == Subject::Shard;
         }
         let is_cut = matches!(self.action, Action::Cut | Action::CutAnswers);
         if self.subject.is_link() {
@@ -268,16 +296,43 @@ impl Fault {
             (Action::Kill | Action::End, Subject::ZooKeeper | Subject::Cassandra) => 15,
             // as long as what watches over processes takes to start one again
             (Action::Kill | Action::Pause | Action::End | Action::DamagedFile | Action::MissingFile, _) => 5,
-            (Action::FullDisk, _) => 30,
+            (Action::FullDisk | Action::SlowDisk, _) => 30,
             (Action::ClockAhead | Action::ClockBehind, _) => 10,
-            (Action::Cut | Action::CutAnswers | Action::RestartAhead, _) => 20,
+            (
+                Action::UnknownCodes
+                | Action::UnreadableRows
+                | Action::Cut
+                | Action::CutAnswers
+                | Action::RestartAhead,
+                _,
+            ) => 20,
             (Action::Freeze, _) => 60,
         })
+    }
+
+    /// Whether this one and another would undo each other, or make each other impossible, when played together.
+    #[must_use]
+    pub fn disturbs(self, other: Self) -> bool {
+        let one_way = |one: Self, other: Self| one.touches().contains(&other.subject);
+        one_way(self, other) || one_way(other, self)
+    }
+
+    /// What it kills and starts again, or needs.
+    fn touches(self) -> Vec<Subject> {
+        let mut all = vec![self.subject];
+        if self.action.is_of_rows() {
+            all.extend([Subject::Manager, Subject::CassandraNode, Subject::Cassandra]);
+        }
+        all
     }
 
     /// Whether a fresh job cannot run before it ends. `n_cassandra` nodes hold the storage.
     #[must_use]
     pub const fn blocks(self, n_cassandra: u8) -> bool {
+        if matches!(self.action, Action::SlowDisk) {
+            // slow is not away
+            return false;
+        }
         match self.subject {
             Subject::Master
             | Subject::ZooKeeper
@@ -317,8 +372,8 @@ mod tests {
             }
             assert_eq!(Fault::list("all", shape).unwrap(), all);
         }
-        assert_eq!(Fault::all(Shape::Federation).len(), 16 + 9 + 10 + 10);
-        assert_eq!(Fault::list("ci", Shape::Federation).unwrap().len(), 6);
+        assert_eq!(Fault::all(Shape::Federation).len(), 16 + 9 + 10 + 10 + 2 + 1);
+        assert_eq!(Fault::list("ci", Shape::Federation).unwrap().len(), 8);
     }
 
     #[test]

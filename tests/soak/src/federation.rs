@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -17,8 +18,13 @@ use echelon_tests::work::WorkFolder;
 use echelon_tests::{http, wait};
 use toml::Table;
 
+use crate::disk::Disk;
 use crate::fault::{Action, Fault, Subject};
+use crate::recorder::Recorder;
+use crate::stored::Stored;
 use crate::world::{Target, World};
+
+mod rows;
 
 const CLUSTERS: [&str; 2] = ["east", "west"];
 
@@ -30,6 +36,9 @@ const SESSION: &str = "3s";
 /// A process that was asked to end ends its requests first.
 const ENDS_WITHIN: Duration = Duration::from_secs(40);
 
+/// Writes a second of a slow disk: a commit needs one or two.
+pub(crate) const SLOW: u32 = 4;
+
 /// How long a leader is looked for before any process is taken in its place.
 const LEADS_WITHIN: Duration = Duration::from_secs(20);
 
@@ -40,10 +49,19 @@ pub struct Federation {
     metrics: BTreeMap<String, SocketAddr>,
     links: BTreeMap<String, Vec<Proxy>>,
     cassandra: Cassandra,
+    /// The disk of the last Cassandra node, or why it has none. After the node, which ends first.
+    disk: Result<Disk, String>,
     zookeeper: ZooKeeper,
     n_cassandra: u8,
+    recorder: Arc<Recorder>,
+    /// Rows that were written by hand and are not put back yet.
+    written: Vec<rows::Written>,
+    /// Logs that are to tell of these rows, and from where on.
+    read_from: Vec<(PathBuf, usize)>,
     /// How often each fault came.
     turns: BTreeMap<String, u32>,
+    /// How often the latest fault had come before.
+    turn: u32,
     net: LoopbackNet,
     // last, so that the processes are gone before their files
     work: WorkFolder,
@@ -54,16 +72,31 @@ impl Federation {
     ///
     /// # Errors
     /// Something does not start; the error has the end of its log.
-    pub fn start(n_cassandra: u8) -> Result<Self> {
-        let (cassandra, zookeeper) = (Cassandra::start(n_cassandra)?, ZooKeeper::start(3)?);
+    pub fn start(n_cassandra: u8, recorder: &Arc<Recorder>) -> Result<Self> {
+        let mut disk = None;
+        let cassandra = Cassandra::start_in(n_cassandra, |node, folder| {
+            // the last node has a disk of its own
+            if node + 1 == n_cassandra {
+                let image = folder.with_extension("disk");
+                disk = Some(Disk::mount(&image, folder).map_err(|error| format!("{error:#}")));
+            }
+            Ok(())
+        })?;
+        let disk = disk.unwrap_or_else(|| Err("there is no node".to_owned()));
+        let zookeeper = ZooKeeper::start(3)?;
         let mut federation = Self {
             processes: BTreeMap::new(),
             metrics: BTreeMap::new(),
             links: BTreeMap::new(),
             cassandra,
+            disk,
             zookeeper,
             n_cassandra,
+            recorder: recorder.clone(),
+            written: Vec::new(),
+            read_from: Vec::new(),
             turns: BTreeMap::new(),
+            turn: 0,
             net: LoopbackNet::take()?,
             work: WorkFolder::new("soak")?,
         };
@@ -263,6 +296,11 @@ impl Federation {
         Ok(process.with_context(|| format!("no process {name}"))?.server())
     }
 
+    fn disk(&self) -> Result<&Disk> {
+        let disk = self.disk.as_ref();
+        disk.map_err(|why| anyhow::anyhow!("the node has no disk of its own: {why}"))
+    }
+
     fn set_links(&self, target: &Target, mode: Mode) -> Result<()> {
         for name in &target.names {
             let link = self.links.get(name).with_context(|| format!("no link {name}"))?;
@@ -297,6 +335,10 @@ impl World for Federation {
         masters.into_iter().collect()
     }
 
+    fn storage(&self) -> Option<Stored> {
+        Some(Stored::new(self.cassandra.addresses()))
+    }
+
     fn agent_logs(&self) -> Vec<PathBuf> {
         CLUSTERS.map(|cluster| self.agent_log(cluster)).into()
     }
@@ -306,6 +348,7 @@ impl World for Federation {
         let turn = *count;
         *count += 1;
         let cluster = if turn.is_multiple_of(2) { "east" } else { "west" };
+        self.turn = turn;
         let suffers = match fault.subject {
             Subject::Shard
             | Subject::Master
@@ -323,6 +366,9 @@ impl World for Federation {
             Subject::ZooKeeperFollower | Subject::ZooKeeperLeader | Subject::ZooKeeper => {
                 self.zookeepers(fault.subject)?
             }
+            Subject::CassandraNode if fault.action == Action::SlowDisk => {
+                vec![format!("cassandra {}", self.n_cassandra - 1)]
+            }
             Subject::CassandraNode => vec![format!("cassandra {}", turn % u32::from(self.n_cassandra))],
             Subject::Cassandra => (0..self.n_cassandra).map(|n| format!("cassandra {n}")).collect(),
             Subject::ToManager => vec![format!("to-{}", self.leader("manager")?)],
@@ -336,6 +382,11 @@ impl World for Federation {
             names,
             cluster: suffers,
         })
+    }
+
+    fn cannot(&self, fault: Fault) -> Option<String> {
+        let no_disk = self.disk.as_ref().err();
+        no_disk.filter(|_| fault.action == Action::SlowDisk).cloned()
     }
 
     fn begin(&mut self, fault: Fault, target: &Target) -> Result<()> {
@@ -352,6 +403,9 @@ impl World for Federation {
             | Action::FullDisk
             | Action::DamagedFile
             | Action::MissingFile => {}
+            Action::SlowDisk => return self.disk()?.slow(Some(SLOW)),
+            Action::UnknownCodes => return self.write_unknown_codes(target),
+            Action::UnreadableRows => return self.write_unreadable_rows(target),
         }
         for name in &target.names {
             let clock = clock_file(&self.work, name);
@@ -363,6 +417,12 @@ impl World for Federation {
     fn end(&mut self, fault: Fault, target: &Target) -> Result<()> {
         if matches!(fault.action, Action::Cut | Action::CutAnswers) {
             return self.set_links(target, Mode::Pass);
+        }
+        match fault.action {
+            Action::UnknownCodes => return self.check_unknown_codes(target),
+            Action::UnreadableRows => return self.put_rows_back(target),
+            Action::SlowDisk => return self.disk()?.slow(None),
+            _ => {}
         }
         for name in &target.names {
             let clock = clock_file(&self.work, name);
@@ -396,9 +456,10 @@ pub(crate) fn disturb(server: &mut Server, action: Action, clock: &Path) -> Resu
         Action::RestartAhead => restart(server),
         Action::ClockAhead | Action::ClockBehind => Ok(()),
         Action::Cut | Action::CutAnswers => bail!("a process is no link"),
-        Action::FullDisk | Action::DamagedFile | Action::MissingFile => {
+        Action::FullDisk | Action::SlowDisk | Action::DamagedFile | Action::MissingFile => {
             bail!("only the standalone shape has a storage file")
         }
+        Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
     }
 }
 
@@ -413,9 +474,10 @@ pub(crate) fn mend(server: &mut Server, action: Action, clock: &Path) -> Result<
         Action::RestartAhead => restart(server),
         Action::ClockAhead | Action::ClockBehind => Ok(()),
         Action::Cut | Action::CutAnswers => bail!("a process is no link"),
-        Action::FullDisk | Action::DamagedFile | Action::MissingFile => {
+        Action::FullDisk | Action::SlowDisk | Action::DamagedFile | Action::MissingFile => {
             bail!("only the standalone shape has a storage file")
         }
+        Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
     }
 }
 

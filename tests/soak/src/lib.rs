@@ -3,6 +3,9 @@
 
 pub mod client;
 pub mod clock;
+pub mod cql;
+pub mod disk;
+pub mod expect;
 pub mod fault;
 pub mod federation;
 pub mod load;
@@ -11,5 +14,7 @@ pub mod recorder;
 pub mod report;
 pub mod sampler;
 pub mod standalone;
+pub mod stored;
 pub mod watchers;
+pub mod wire;
 pub mod world;

@@ -111,12 +111,12 @@ fn soak(arguments: &Arguments) -> Result<History> {
     println!("the history is written to {}", path.display());
     match arguments.shape {
         Shape::Federation => {
-            let mut world = Federation::start(arguments.cassandra)?;
+            let mut world = Federation::start(arguments.cassandra, &recorder)?;
             let folder = world.folder("marks")?;
             played(&mut world, &plan, &recorder, (&program, &folder))
         }
         Shape::Standalone => {
-            let mut world = Standalone::start()?;
+            let mut world = Standalone::start(&recorder)?;
             let folder = world.folder("marks")?;
             played(&mut world, &plan, &recorder, (&program, &folder))
         }

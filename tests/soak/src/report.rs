@@ -38,6 +38,10 @@ pub fn report(history: &History, within: Duration, table: Option<&Path>) -> Resu
     let broken = judge(history, u64::try_from(within.as_millis())?);
     show(&broken);
     let rows = count_by_fault(history, &broken);
+    let skipped = rows.iter().filter_map(|row| Some((row, row.skipped.as_ref()?)));
+    for (row, why) in skipped {
+        println!("\nSKIPPED: {}: {why}", row.fault);
+    }
     println!("\n{}", markdown(&rows));
     if let Some(path) = table {
         let mut file = OpenOptions::new()

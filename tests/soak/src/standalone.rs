@@ -4,23 +4,38 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use echelon_tests::http;
 use echelon_tests::net::LoopbackNet;
 use echelon_tests::process::{Process, Role};
 use echelon_tests::work::WorkFolder;
+use serde_json::json;
 
+use crate::disk::Disk;
+use crate::expect::expect;
 use crate::fault::{Action, Fault};
-use crate::federation::{clock_file, disturb, mend};
+use crate::federation::{SLOW, clock_file, disturb, mend};
+use crate::recorder::Recorder;
+use crate::stored::Stored;
 use crate::world::{Target, World};
 
 /// How long a start may take until it has refused its file.
 const REFUSES_WITHIN: Duration = Duration::from_secs(60);
 
+/// Pools that are added before the time is looked at.
+const ADDED_AT_ONCE: u32 = 50;
+
 /// The standalone shape.
 pub struct Standalone {
     process: Process,
+    /// The disk of its data folder, or why it has none. After the process, which ends first.
+    disk: Result<Disk, String>,
+    recorder: Arc<Recorder>,
+    /// Pools that were asked for, to have something written.
+    n_pools: u32,
     address: SocketAddr,
     _net: LoopbackNet,
     // last, so that the process is gone before its files
@@ -32,10 +47,11 @@ impl Standalone {
     ///
     /// # Errors
     /// It does not start; the error has the end of its log.
-    pub fn start() -> Result<Self> {
+    pub fn start(recorder: &Arc<Recorder>) -> Result<Self> {
         let (net, work) = (LoopbackNet::take()?, WorkFolder::new("soak")?);
         let address = SocketAddr::from(net.socket(1, 7070));
         let data = work.folder("data")?;
+        let disk = Disk::mount(&work.path().join("data.disk"), &data).map_err(|error| format!("{error:#}"));
         let args = [
             "standalone".to_owned(),
             "--listen".to_owned(),
@@ -51,7 +67,10 @@ impl Standalone {
             .start(&work)?;
         Ok(Self {
             process,
+            disk,
             address,
+            recorder: recorder.clone(),
+            n_pools: 0,
             _net: net,
             work,
         })
@@ -84,6 +103,58 @@ impl Standalone {
             .context("run prlimit")?;
         ensure!(set.success(), "prlimit refuses the limit: {set}");
         Ok(())
+    }
+
+    fn disk(&self) -> Result<&Disk> {
+        let disk = self.disk.as_ref();
+        disk.map_err(|why| anyhow::anyhow!("the data folder has no disk of its own: {why}"))
+    }
+
+    /// Asks for one pool more, of which nothing but its row comes: status and answer.
+    fn add_pool(&mut self) -> Result<(u16, String)> {
+        self.n_pools += 1;
+        // long names fill what room the file has left
+        let path = format!("/filler-{}-{}", self.n_pools, "x".repeat(40));
+        http::post(self.address, "/v1/pools", &json!({"path": path}))
+    }
+
+    /// Changes are asked for until one meets the limit: it has to be refused with a sentence, and readiness has to say
+    /// why.
+    fn meets_the_limit(&mut self) -> Result<()> {
+        let (recorder, address) = (self.recorder.clone(), self.address);
+        expect(
+            &recorder,
+            "a change meets the limit and is refused with a sentence",
+            || {
+                for _ in 0..ADDED_AT_ONCE {
+                    let (status, body) = self.add_pool()?;
+                    if status != 200 {
+                        return Ok((body.contains("storage is full"), format!("{status} {body}")));
+                    }
+                }
+                Ok((false, format!("{} pools were added", self.n_pools)))
+            },
+        )?;
+        expect(&recorder, "it says that it is not ready, and why", || {
+            let (status, body) = http::get(address, "/readyz")?;
+            let says = status == 503 && body.contains("storage is full");
+            Ok((says, format!("{status} {body}")))
+        })
+    }
+
+    /// Changes have to be taken again by the same process.
+    fn takes_changes_again(&mut self, before: Option<u32>) -> Result<()> {
+        let (recorder, address) = (self.recorder.clone(), self.address);
+        expect(&recorder, "a change is taken again", || {
+            let (status, body) = self.add_pool()?;
+            Ok((status == 200, format!("{status} {body}")))
+        })?;
+        let server = self.process.server();
+        expect(&recorder, "it is ready again without a restart", || {
+            let (status, _) = http::get(address, "/readyz")?;
+            let is_same = server.is_running()? && server.pid() == before;
+            Ok((status == 200 && is_same, format!("{status}, process {before:?}")))
+        })
     }
 
     /// Starts it on the file that is there now. It has to end with exit code 1 and a sentence that has
@@ -124,6 +195,11 @@ impl World for Standalone {
         Ok(masters)
     }
 
+    // its file is of one process alone
+    fn storage(&self) -> Option<Stored> {
+        None
+    }
+
     fn agent_logs(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -135,11 +211,20 @@ impl World for Standalone {
         })
     }
 
+    fn cannot(&self, fault: Fault) -> Option<String> {
+        let no_disk = self.disk.as_ref().err();
+        no_disk.filter(|_| fault.action == Action::SlowDisk).cloned()
+    }
+
     fn begin(&mut self, fault: Fault, _target: &Target) -> Result<()> {
         let clock = clock_file(&self.work, "standalone");
         let (storage, kept) = (self.storage(), self.kept());
         match fault.action {
-            Action::FullDisk => self.limit(&fs::metadata(storage)?.len().to_string()),
+            Action::FullDisk => {
+                self.limit(&fs::metadata(storage)?.len().to_string())?;
+                self.meets_the_limit()
+            }
+            Action::SlowDisk => self.disk()?.slow(Some(SLOW)),
             Action::DamagedFile => {
                 self.process.kill()?;
                 let good = fs::read(&storage)?;
@@ -159,7 +244,12 @@ impl World for Standalone {
     fn end(&mut self, fault: Fault, _target: &Target) -> Result<()> {
         let clock = clock_file(&self.work, "standalone");
         match fault.action {
-            Action::FullDisk => self.limit("unlimited"),
+            Action::FullDisk => {
+                let before = self.process.server().pid();
+                self.limit("unlimited")?;
+                self.takes_changes_again(before)
+            }
+            Action::SlowDisk => self.disk()?.slow(None),
             Action::DamagedFile | Action::MissingFile => {
                 fs::rename(self.kept(), self.storage())?;
                 self.process.server().start_again()

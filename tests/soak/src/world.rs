@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::fault::Fault;
+use crate::stored::Stored;
 
 /// What a fault hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub trait World {
     /// They are not known.
     fn masters(&self) -> Result<Vec<(String, SocketAddr)>>;
 
+    /// Its storage, where it can be read past the product while that runs.
+    fn storage(&self) -> Option<Stored>;
+
     /// Logs of the simulated agents.
     fn agent_logs(&self) -> Vec<PathBuf>;
 
@@ -35,6 +39,9 @@ pub trait World {
     /// # Errors
     /// There is nothing to hit.
     fn target(&mut self, fault: Fault) -> Result<Target>;
+
+    /// Why this machine cannot play a fault, if it cannot.
+    fn cannot(&self, fault: Fault) -> Option<String>;
 
     /// Begins a fault.
     ///

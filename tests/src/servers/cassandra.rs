@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -40,6 +40,15 @@ impl Cassandra {
     /// # Errors
     /// No Java, no jars, or a node does not serve; the error carries the end of its log.
     pub fn start(n_nodes: u8) -> Result<Self> {
+        Self::start_in(n_nodes, |_, _| Ok(()))
+    }
+
+    /// As [`Cassandra::start`]; `prepare` is shown each node's index and empty folder before anything is written
+    /// there.
+    ///
+    /// # Errors
+    /// As [`Cassandra::start`], or those of `prepare`.
+    pub fn start_in(n_nodes: u8, mut prepare: impl FnMut(u8, &Path) -> Result<()>) -> Result<Self> {
         ensure!(
             (1..=3).contains(&n_nodes),
             "a test's Cassandra has one to three nodes, not {n_nodes}"
@@ -48,6 +57,7 @@ impl Cassandra {
         let (java, class_path) = (java::find()?, jars::CASSANDRA.class_path()?);
         let mut nodes = Vec::new();
         for number in 1..=n_nodes {
+            prepare(number - 1, &work.folder(&format!("n{number}"))?)?;
             let folder = configure(&work, &net, number, n_nodes)?;
             let launch = Launch {
                 name: format!("cassandra-{number}"),

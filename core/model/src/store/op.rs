@@ -1,8 +1,8 @@
 //! What may be asked of storage - reads, decisions and commits - and what became of it.
 
 use super::{
-    Event, EventCursor, Leadership, NameHolder, OpFailure, PlannedRequest, Role, ShardKey, ShardRow, Stamp,
-    UnreadRow,
+    Event, EventCursor, Leadership, Mark, NameHolder, OpFailure, PlannedRequest, Role, ShardKey, ShardRow,
+    Stamp, UnreadRow,
 };
 use crate::assignment::Assignment;
 use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};
@@ -40,6 +40,8 @@ pub enum Query {
     Control,
     /// Decided: who leads -> `Answer::Leadership`.
     Leadership(Role),
+    /// Owned by its role: how new storage is, as its leaders have stored it -> `Answer::Mark`.
+    Mark(Role),
     /// Owned by the resource manager: progress of one job -> `Answer::Progress` (none or one).
     Progress(JobId),
     /// Owned by the resource manager: progress of a bucket -> `Answer::Progress`.
@@ -132,6 +134,8 @@ pub enum Answer {
     Control(Control),
     /// Who leads.
     Leadership(Leadership),
+    /// A role's mark, if there is one.
+    Mark(Option<Mark>),
     /// Progress rows.
     Progress(Vec<Progress>),
     /// Contact of clusters.
@@ -314,6 +318,8 @@ pub enum Write {
     RemoveLog(MemberId),
     /// Shard: which runs of a job are kept the ends of the logs.
     KeptRuns(KeptRuns),
+    /// Either: how new storage is.
+    Mark(Mark),
     /// Either: something that happened.
     Event(Event),
 }

@@ -35,7 +35,7 @@ pub struct Case {
     pub now: Timestamp,
     /// When the next jobs were made, by their ids.
     pub born: Timestamp,
-    pub published: Epoch,
+    pub published: Stamp,
     /// What is on its way to the resource manager.
     pub events: VecDeque<Event>,
     /// Operations and directives seen since the last look, in order.
@@ -74,7 +74,7 @@ impl Case {
             // Late enough that jobs which are not `born` later are older than any tombstone.
             now: Timestamp(100_000_000),
             born: Timestamp(0),
-            published: Epoch(0),
+            published: Stamp::default(),
             events: VecDeque::new(),
             trace: Vec::new(),
             stepped_down: None,
@@ -411,7 +411,8 @@ impl Case {
             }
             Effect::Send(link, directive) => self.deliver(link, directive),
             Effect::Watch(cluster) => self.open(&cluster),
-            Effect::Publish(epoch) => self.published = self.published.max(epoch),
+            Effect::Publish(epoch) => self.published = self.published.max(Stamp { epoch, sequence: 0 }),
+            Effect::Mark(stamp) => self.published = self.published.max(stamp),
             Effect::StepDown { why } => self.stepped_down = Some(why),
             Effect::Alarm(alarm) => self.alarms.push(alarm.to_string()),
             Effect::Unwatch(cluster) => {

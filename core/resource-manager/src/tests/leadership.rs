@@ -4,11 +4,15 @@ use super::case::{Case, batch, service};
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::{Config, ResourceManager};
+use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::store::{Answer, Decision, Leadership, Op, OpFailure, OpResult, Query, Role};
-use echelon_core_model::{ClusterId, Epoch, JobId, ReasonCode, RunState, Span, Timestamp};
+use echelon_core_model::store::{
+    Answer, Batch, Decision, Leadership, Mark, Op, OpFailure, OpResult, Query, Role, Stamp, Write,
+};
+use echelon_core_model::{ClusterId, Epoch, JobId, ReasonCode, RunState, Span, Timestamp, Version};
+use std::collections::BTreeSet;
 
 fn take_epoch(case: &mut Case, epoch: u64) {
     let Answer::Leadership(l) = case.store.read(&Query::Leadership(Role::ResourceManager)) else {
@@ -393,10 +397,10 @@ fn each_stream_begins_with_what_the_leader_took() {
 #[test]
 fn rolled_back_storage_freezes_until_it_is_resumed() {
     let mut case = Case::new().pool("/default", 9).cluster("a", 8);
-    case.published = Epoch(5);
+    case.published.epoch = Epoch(5);
     case.elect();
     case.run_for(Span::seconds(20));
-    assert_eq!((case.rm.leading(), case.published), (None, Epoch(5)));
+    assert_eq!((case.rm.leading(), case.published.epoch), (None, Epoch(5)));
     assert!(
         case.alarms[0].contains("storage was rolled back"),
         "{:?}",
@@ -407,10 +411,95 @@ fn rolled_back_storage_freezes_until_it_is_resumed() {
     assert_eq!(case.rm.leading(), Some(Epoch(51)));
 }
 
+/// What `echelon storage resume` stores.
+fn resume(case: &mut Case, epoch: u64) {
+    let Answer::Leadership(stored) = case.store.read(&Query::Leadership(Role::ResourceManager)) else {
+        panic!()
+    };
+    case.store.perform(Op::Decide(Decision::TakeEpoch {
+        role: Role::ResourceManager,
+        next: Leadership {
+            resumed: Epoch(epoch),
+            ..Leadership::taken(Epoch(epoch), "resume", 1)
+        },
+        expected: stored.epoch,
+    }));
+}
+
+#[test]
+fn a_backup_of_the_same_leadership_freezes_until_it_is_resumed() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.run_for(Span::seconds(20));
+    let backup = case.store.clone();
+    let job = case.job(1, service(2));
+    case.run_for(Span::seconds(20));
+    case.store = backup;
+    case.fail_over();
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.rm.leading(), None);
+    assert!(
+        case.alarms[0].contains("storage was rolled back: membership has seen write"),
+        "{:?}",
+        case.alarms
+    );
+    assert!(
+        case.rm
+            .frozen()
+            .is_some_and(|why| why.contains("membership has seen write"))
+    );
+    assert_eq!(case.progress(job), None, "nothing is written");
+    resume(&mut case, 50);
+    case.run_for(Span::seconds(20));
+    assert_eq!((case.rm.leading(), case.rm.frozen()), (Some(Epoch(51)), None));
+    // What was resumed is no evidence again, and what is told from there on is.
+    case.fail_over();
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.rm.leading(), Some(Epoch(52)));
+}
+
+#[test]
+fn leaders_that_change_without_a_backup_never_freeze() {
+    let mut case = Case::with(&[("a", 8)]);
+    for n in 2..20 {
+        case.run_for(Span::seconds(n % 7));
+        case.fail_over();
+        assert_eq!((case.rm.leading(), case.alarms.len()), (Some(Epoch(n)), 0));
+    }
+}
+
+#[test]
+fn rows_that_are_lost_are_no_defaults() {
+    let stamp = Stamp {
+        epoch: Epoch(1),
+        sequence: 9,
+    };
+    for (has_leadership, why) in [
+        (false, "the row of its leadership"),
+        (true, "of the switches was obeyed"),
+    ] {
+        let mut case = Case::new().pool("/default", 9).cluster("a", 8);
+        if has_leadership {
+            take_epoch(&mut case, 1);
+        }
+        case.store.perform(Op::Commit(Batch {
+            owner: Role::ResourceManager,
+            stamp,
+            writes: vec![Write::Mark(Mark {
+                stamp,
+                control: Version(1),
+            })],
+        }));
+        case.elect();
+        case.run_for(Span::seconds(20));
+        assert_eq!(case.rm.leading(), None);
+        assert!(case.alarms[0].contains(why), "{:?}", case.alarms);
+    }
+}
+
 #[test]
 fn a_frozen_one_looks_now_and_then_and_does_not_spin() {
     let mut case = Case::new().pool("/default", 9).cluster("a", 8);
-    case.published = Epoch(5);
+    case.published.epoch = Epoch(5);
     case.elect();
     assert_eq!(case.rm.next_wake(), Some(case.now.plus(Span::seconds(3))));
     case.wakes = 0;
@@ -441,10 +530,40 @@ fn an_idle_leader_turns_only_to_read_again() {
 }
 
 #[test]
+fn a_manager_that_turns_seldom_reads_every_bucket_of_heads_in_time() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.run_for(Span::seconds(5));
+    let mut read = BTreeSet::new();
+    // A turn each 100 ms is in time for one and a half buckets.
+    for _ in 0..600 {
+        case.now = case.now.plus(Span::millis(100));
+        let mut out = Vec::new();
+        case.rm.step(Event::Wake, case.now, &mut out);
+        for effect in out {
+            if let Effect::Storage(id, op) = effect {
+                if let Op::Read(Query::Heads(bucket), _) = &op {
+                    read.insert(*bucket);
+                }
+                let result = case.store.perform(op);
+                case.events.push_back(Event::Storage(id, result));
+            }
+        }
+        case.settle();
+    }
+    assert_eq!(read.len(), usize::from(JOB_BUCKETS));
+}
+
+#[test]
 fn failed_operations_are_repeated_unchanged() {
     let mut rm = ResourceManager::new(Config::new("one", 1));
     let mut out = Vec::new();
-    rm.step(Event::Elected { published: Epoch(0) }, Timestamp(1000), &mut out);
+    rm.step(
+        Event::Elected {
+            published: Stamp::default(),
+        },
+        Timestamp(1000),
+        &mut out,
+    );
     let Some(Effect::Storage(id, op)) = out.pop() else {
         panic!()
     };

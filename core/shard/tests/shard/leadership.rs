@@ -25,7 +25,7 @@ fn take(w: &mut World, epoch: u64, expected: u64) {
 #[test]
 fn a_leader_takes_the_next_epoch_publishes_it_and_serves() {
     let w = World::serving();
-    assert_eq!((w.shard.epoch(), w.published), (Epoch(1), Epoch(1)));
+    assert_eq!((w.shard.epoch(), w.published.epoch), (Epoch(1), Epoch(1)));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_process_that_was_paused_beyond_its_lease_does_nothing_but_step_down() {
 #[test]
 fn an_epoch_that_membership_knows_and_storage_does_not_freezes() {
     let mut w = World::new();
-    w.published = Epoch(7);
+    w.published.epoch = Epoch(7);
     w.elect();
     w.run(seconds(60));
     assert_eq!(w.shard.mode(), Mode::Frozen);

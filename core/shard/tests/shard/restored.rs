@@ -3,10 +3,11 @@
 
 use crate::world::{World, job, range, seconds, task};
 use echelon_core_hosts::TaskState;
+use echelon_core_model::control::Control;
 use echelon_core_model::store::{
-    Answer, Batch, Decision, Leadership, Op, Query, Role, ShardKey, ShardRow, Stamp, Write,
+    Answer, Batch, Decision, Leadership, Mark, Op, Query, Role, ShardKey, ShardRow, Stamp, Write,
 };
-use echelon_core_model::{Epoch, RunState};
+use echelon_core_model::{Epoch, RunState, Version};
 use echelon_core_shard::{Alarm, Mode};
 use echelon_core_testkit::build::JobBuilder;
 use echelon_core_testkit::store::ModelStore;
@@ -37,12 +38,18 @@ fn put_back(w: &mut World, backup: ModelStore) {
     w.run(seconds(5));
 }
 
+/// The same, and membership has forgotten what it had seen: only the cluster itself can show it.
+fn put_back_unseen(w: &mut World, backup: ModelStore) {
+    w.published = Stamp::default();
+    put_back(w, backup);
+}
+
 /// What `echelon storage resume` stores; leaders find it when they look.
 fn resume(w: &mut World) {
     let Answer::Leadership(stored) = w.store.read(&Query::Leadership(w.role())) else {
         panic!()
     };
-    let epoch = stored.epoch.max(w.published).next();
+    let epoch = stored.epoch.max(w.published.epoch).next();
     let next = Leadership {
         resumed: epoch,
         ..Leadership::taken(epoch, "resume", 1)
@@ -86,7 +93,7 @@ fn a_backup_from_before_a_run_freezes_and_doubles_nothing() {
     let backup = w.store.clone();
     fail(&mut w, 0, 1);
     let (accepted, live) = (w.accepted().len(), w.cluster.live());
-    put_back(&mut w, backup);
+    put_back_unseen(&mut w, backup);
     assert_eq!(w.shard.mode(), Mode::Frozen);
     assert!(
         matches!(&w.alarms[..], [Alarm::StorageRolledBack { evidence }] if evidence.contains(&task(0, 1, 2))),
@@ -110,7 +117,7 @@ fn a_backup_from_before_the_first_run_of_a_number_freezes() {
     w.run(seconds(60));
     assert_eq!(w.cluster.live().len(), 2);
     fail(&mut w, 1, 1);
-    put_back(&mut w, backup);
+    put_back_unseen(&mut w, backup);
     assert_eq!(w.shard.mode(), Mode::Frozen);
     assert_eq!(w.cluster.live().len(), 2);
 }
@@ -123,7 +130,7 @@ fn a_task_of_an_older_storage_that_a_list_leaves_out_shows_when_its_id_is_used_a
     // The master has the task and has not told of it yet: it is left out of the list.
     w.cluster.unlisted.insert(task(0, 1, 2));
     let accepted = w.accepted().len();
-    put_back(&mut w, backup);
+    put_back_unseen(&mut w, backup);
     w.run(seconds(60));
     assert_eq!(w.shard.mode(), Mode::Frozen, "{:?}", w.alarms);
     assert_eq!(
@@ -149,7 +156,7 @@ fn after_resume_what_mesos_lists_is_the_latest_and_numbers_go_on_from_there() {
     fail(&mut w, 0, 2);
     fail(&mut w, 2, 1);
     let live = w.cluster.live();
-    put_back(&mut w, backup);
+    put_back_unseen(&mut w, backup);
     assert_eq!(w.shard.mode(), Mode::Frozen);
     resume(&mut w);
     assert_eq!(w.shard.mode(), Mode::Serving);
@@ -176,14 +183,14 @@ fn a_second_backup_freezes_after_an_earlier_resume() {
     let mut w = service(2);
     let backup = w.store.clone();
     fail(&mut w, 0, 1);
-    put_back(&mut w, backup);
+    put_back_unseen(&mut w, backup);
     resume(&mut w);
     w.connect();
     w.order(&[range(0, 1)], 2);
     w.run(seconds(60));
     let backup = w.store.clone();
     fail(&mut w, 1, 1);
-    put_back(&mut w, backup);
+    put_back_unseen(&mut w, backup);
     assert_eq!(w.shard.mode(), Mode::Frozen);
 }
 
@@ -194,7 +201,7 @@ fn a_task_of_a_job_that_storage_does_not_have_stays_in_quarantine_after_resume()
     w.store_job(&JobBuilder::service("web", 1).build());
     w.order(&[range(0, 0)], 1);
     w.run(seconds(5));
-    put_back(&mut w, backup);
+    put_back_unseen(&mut w, backup);
     assert_eq!(w.shard.mode(), Mode::Serving, "a deleted job would look the same");
     resume(&mut w);
     w.run(seconds(600));
@@ -212,7 +219,7 @@ fn a_shard_without_its_row_beside_stored_hosts_registers_no_new_framework() {
     w.store.perform(Op::Commit(Batch {
         owner: w.role(),
         stamp: Stamp {
-            epoch: w.published,
+            epoch: w.published.epoch,
             sequence: 1 << 30,
         },
         writes: vec![Write::Shard(ShardKey::Own, ShardRow::default())],
@@ -224,6 +231,123 @@ fn a_shard_without_its_row_beside_stored_hosts_registers_no_new_framework() {
         (w.cluster.framework.clone(), w.cluster.subscribed),
         (framework, false)
     );
+}
+
+/// The evidence of the only alarm.
+fn evidence(w: &World) -> String {
+    match &w.alarms[..] {
+        [Alarm::StorageRolledBack { evidence }] => evidence.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_backup_that_left_nothing_in_mesos_freezes_by_what_membership_has_seen() {
+    let mut w = service(2);
+    let backup = w.store.clone();
+    w.run(seconds(20));
+    assert!(w.published.sequence > 0);
+    let (accepted, live) = (w.accepted().len(), w.cluster.live());
+    put_back(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    let told = evidence(&w);
+    assert!(told.contains("membership has seen write"), "{told}");
+    w.run(seconds(300));
+    assert_eq!((w.accepted().len(), w.cluster.live()), (accepted, live.clone()));
+    resume(&mut w);
+    assert_eq!(
+        (w.shard.mode(), w.cluster.live(), w.kills()),
+        (Mode::Serving, live, Vec::new())
+    );
+    // What was resumed is no evidence again.
+    w.restart();
+    assert_eq!(w.shard.mode(), Mode::Serving);
+}
+
+#[test]
+fn newer_storage_that_is_put_back_ends_the_freeze() {
+    let mut w = service(2);
+    let backup = w.store.clone();
+    w.run(seconds(20));
+    let newest = w.store.clone();
+    put_back(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    w.store = newest;
+    w.run(seconds(30));
+    assert_eq!(w.shard.mode(), Mode::Serving);
+}
+
+#[test]
+fn leaders_that_change_without_a_backup_never_freeze() {
+    let mut w = service(2);
+    for n in 0..20 {
+        w.run(seconds(n % 7));
+        w.restart();
+        assert_eq!(w.shard.mode(), Mode::Serving, "{:?}", w.alarms);
+    }
+}
+
+/// A storage in which a leader of epoch 1 has stored how new it is, and of which other rows are lost.
+fn remains(has_leadership: bool) -> World {
+    let mut w = World::new();
+    if has_leadership {
+        w.store.perform(Op::Decide(Decision::TakeEpoch {
+            role: w.role(),
+            next: Leadership::taken(Epoch(1), "old", 1),
+            expected: Epoch(0),
+        }));
+    }
+    let stamp = Stamp {
+        epoch: Epoch(1),
+        sequence: 9,
+    };
+    w.store.perform(Op::Commit(Batch {
+        owner: w.role(),
+        stamp,
+        writes: vec![Write::Mark(Mark {
+            stamp,
+            control: Version(u64::from(has_leadership)),
+        })],
+    }));
+    w
+}
+
+#[test]
+fn a_leadership_that_is_lost_is_no_first_one() {
+    let mut w = remains(false);
+    w.elect();
+    w.run(seconds(30));
+    assert_eq!((w.shard.mode(), w.cluster.subscribed), (Mode::Frozen, false));
+    let told = evidence(&w);
+    assert!(told.contains("the row of its leadership is of epoch 0"), "{told}");
+}
+
+#[test]
+fn switches_that_are_lost_are_not_taken_for_kills_that_are_on() {
+    let mut w = remains(true);
+    w.elect();
+    w.run(seconds(30));
+    assert_eq!((w.shard.mode(), w.cluster.subscribed), (Mode::Frozen, false));
+    let told = evidence(&w);
+    assert!(told.contains("version 1 of the switches was obeyed"), "{told}");
+}
+
+#[test]
+fn a_row_of_the_shard_that_is_lost_registers_no_new_framework() {
+    let mut w = remains(true);
+    let control = Control {
+        version: Version(1),
+        ..Control::default()
+    };
+    w.store.perform(Op::Decide(Decision::PutControl {
+        control,
+        expected: Version(0),
+    }));
+    w.elect();
+    w.run(seconds(30));
+    assert_eq!((w.shard.mode(), w.cluster.subscribed), (Mode::Frozen, false));
+    let told = evidence(&w);
+    assert!(told.contains("restore the table `shards`"), "{told}");
 }
 
 #[test]

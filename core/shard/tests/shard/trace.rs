@@ -35,7 +35,7 @@ pub fn note(trace: &mut Vec<String>, effect: &Effect) {
         Effect::Place(problem) => format!("place {} on {} hosts", problem.items(), problem.hosts.len()),
         Effect::FetchTails(asked) => format!("read the logs of {}", asked.run),
         Effect::Publish(epoch) => format!("publish epoch {epoch}"),
-        Effect::Admit(_) => return,
+        Effect::Admit(_) | Effect::Mark(_) => return,
         Effect::Refuse { why, .. } => format!("refuse a stream: {why}"),
         Effect::StepDown { why } => format!("step down: {why}"),
         Effect::Alarm(alarm) => format!("alarm: {alarm}"),

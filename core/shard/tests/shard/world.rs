@@ -69,7 +69,7 @@ pub struct World {
     pub reports: Vec<Report>,
     pub alarms: Vec<Alarm>,
     pub stepped_down: Vec<String>,
-    pub published: Epoch,
+    pub published: Stamp,
     pub calls: Vec<Call>,
     pub ops: Vec<Op>,
     pub link: LinkId,
@@ -168,7 +168,7 @@ impl World {
             reports: Vec::new(),
             alarms: Vec::new(),
             stepped_down: Vec::new(),
-            published: Epoch(0),
+            published: Stamp::default(),
             calls: Vec::new(),
             ops: Vec::new(),
             link: LinkId(1),
@@ -497,10 +497,22 @@ impl World {
             Effect::Refuse { link, why } => self.refused.push((link, why)),
             Effect::Place(problem) => self.questions.push_back(problem),
             Effect::FetchTails(asked) => self.fetch(asked),
-            Effect::Publish(epoch) => self.published = self.published.max(epoch),
+            Effect::Publish(epoch) => self.published = self.published.max(Stamp { epoch, sequence: 0 }),
+            Effect::Mark(stamp) => {
+                self.check_mark(stamp);
+                self.published = self.published.max(stamp);
+            }
             Effect::StepDown { why } => self.stepped_down.push(why),
             Effect::Alarm(alarm) => self.alarms.push(alarm),
         }
+    }
+
+    /// What membership is told to be durable is.
+    fn check_mark(&self, stamp: Stamp) {
+        let Answer::Mark(mark) = self.store.read(&Query::Mark(self.role())) else {
+            panic!()
+        };
+        assert!(mark.is_some_and(|mark| mark.stamp >= stamp), "{mark:?} {stamp:?}");
     }
 
     /// A read of logs arrives at the agent.

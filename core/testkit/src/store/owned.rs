@@ -7,8 +7,8 @@ use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
 use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::store::{
-    Answer, Batch, Event, EventCursor, Query, Refusal, RefusedRow, RefusedWhy, Role, RowSubject, ShardKey,
-    ShardRow, UnreadRow, Write,
+    Answer, Batch, Event, EventCursor, Mark, Query, Refusal, RefusedRow, RefusedWhy, Role, RowSubject,
+    ShardKey, ShardRow, UnreadRow, Write,
 };
 use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId};
 use std::collections::BTreeMap;
@@ -61,6 +61,7 @@ pub struct OwnedTables {
     /// Up to which stamp each sealed bucket hides everything.
     sealed: BTreeMap<(ClusterId, u16), i64>,
     heartbeats: Stamped<ClusterId, Heartbeat>,
+    marks: Stamped<Role, Mark>,
     hosts: Stamped<(ClusterId, HostId), Host>,
     logs: Stamped<(ClusterId, MemberId), KeptLog>,
     kept_runs: Stamped<(JobId, ClusterId), KeptRuns>,
@@ -74,6 +75,7 @@ impl OwnedTables {
 
     pub fn read(&self, query: &Query) -> Answer {
         match query {
+            Query::Mark(role) => Answer::Mark(self.marks.get(role).copied()),
             Query::Progress(job) => Answer::Progress(self.progress(*job).into_iter().collect()),
             Query::ProgressBucket(bucket) => {
                 let of_bucket = self
@@ -232,6 +234,7 @@ impl OwnedTables {
                     };
                     self.events.entry(event.job).or_default().insert(cursor, event);
                 }
+                (_, Write::Mark(mark)) => self.marks.write(owner.clone(), stamp, Some(mark)),
                 (Role::ResourceManager, write) => self.write_global(stamp, write),
                 (Role::Shard(cluster), write) => self.write_shard(cluster.clone(), stamp, write),
             }
@@ -332,7 +335,7 @@ fn slice_key(job: JobId, group: &GroupName) -> BlockKey {
 
 fn may_write(owner: &Role, write: &Write) -> bool {
     match write {
-        Write::Event(_) => true,
+        Write::Event(_) | Write::Mark(_) => true,
         Write::Progress(_) | Write::RemoveProgress(_) | Write::ClusterState(_) => {
             *owner == Role::ResourceManager
         }

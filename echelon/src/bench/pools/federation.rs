@@ -5,7 +5,8 @@ use super::jobs::Sizes;
 use super::shard::Shard;
 use anyhow::{Result, bail};
 use echelon_core_model::cluster::Cluster;
-use echelon_core_model::{Epoch, JobId, Span, Timestamp};
+use echelon_core_model::store::Stamp;
+use echelon_core_model::{JobId, Span, Timestamp};
 use echelon_core_resource_manager::{Config, Effect, Event, LinkId, ResourceManager};
 use echelon_sim_replay::store::{Store, cluster};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,7 +49,9 @@ impl Federation {
 
     /// Until it leads and knows every shard.
     pub(super) fn start(&mut self) -> Result<()> {
-        self.settle(Event::Elected { published: Epoch(0) });
+        self.settle(Event::Elected {
+            published: Stamp::default(),
+        });
         for _ in 0..PATIENCE {
             let known = self.manager.picture().clusters.values();
             if self.manager.leading().is_some()

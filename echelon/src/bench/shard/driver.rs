@@ -8,8 +8,8 @@ use echelon_cli::output;
 use echelon_core_model::directive::{Directive, Order, SliceOrder};
 use echelon_core_model::job::Goal;
 use echelon_core_model::restart::GroupRestarts;
-use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{Epoch, Generation, Timestamp, Version};
+use echelon_core_model::store::{Op, OpId, OpResult, Stamp};
+use echelon_core_model::{Generation, Timestamp, Version};
 use echelon_core_placement::{Answer, Problem, place};
 use echelon_core_shard::{Config, Effect, Event, LinkId, Mode, Shard, Timing};
 use echelon_io_storage::Store;
@@ -75,7 +75,9 @@ impl Driver {
     /// Elects it, and lets a resource manager tell it of a job that is to begin.
     pub(super) fn begin(&mut self) {
         self.turn(vec![
-            Event::Elected { published: Epoch(0) },
+            Event::Elected {
+                published: Stamp::default(),
+            },
             Event::LinkOpened(LINK),
         ]);
         self.direct(Order::Hello(stored::manager()));
@@ -184,7 +186,8 @@ impl Driver {
             | Effect::Admit(_)
             | Effect::Refuse { .. }
             | Effect::FetchTails(_)
-            | Effect::Publish(_) => {}
+            | Effect::Publish(_)
+            | Effect::Mark(_) => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use super::ground::{Ground, member, shard, stand, until, until_leads, until_seen};
 use crate::{CandidateRecord, LeaderRecord, Membership, MembershipError, Role, Sighting};
 use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 
 const ROLE: Role = Role::ResourceManager;
 
@@ -109,6 +110,43 @@ pub(super) async fn the_highest_epoch_outlives_leaders(ground: &dyn Ground) {
     assert_eq!(reader.leader(&ROLE).await.unwrap(), None);
     b.publish(Epoch(42)).await.unwrap();
     assert_eq!(reader.highest_epoch(&ROLE).await.unwrap(), Some(Epoch(42)));
+}
+
+pub(super) async fn the_newest_durable_write_outlives_leaders(ground: &dyn Ground) {
+    let reader = ground.connect("reader").await;
+    let stamp = |epoch, sequence| Stamp {
+        epoch: Epoch(epoch),
+        sequence,
+    };
+    let a = stand(ground, "a", &ROLE).await;
+    until_leads(&a).await;
+    let early = a.mark(stamp(41, 1)).await;
+    assert!(
+        matches!(early, Err(MembershipError::NotLeader { .. })),
+        "{early:?}"
+    );
+    a.publish(Epoch(41)).await.unwrap();
+    a.mark(stamp(41, 9)).await.unwrap();
+    a.mark(stamp(41, 8)).await.expect("an older one changes nothing");
+    a.publish(Epoch(41))
+        .await
+        .expect("a repetition takes nothing back");
+    let other = a.mark(stamp(42, 1)).await;
+    assert!(
+        matches!(other, Err(MembershipError::NotLeader { .. })),
+        "{other:?}"
+    );
+    a.resign().await;
+    assert_eq!(reader.newest_stamp(&ROLE).await.unwrap(), Some(stamp(41, 9)));
+    let b = stand(ground, "b", &ROLE).await;
+    until_leads(&b).await;
+    let of_another = b.mark(stamp(41, 10)).await;
+    assert!(
+        matches!(of_another, Err(MembershipError::NotLeader { .. })),
+        "{of_another:?}"
+    );
+    b.publish(Epoch(42)).await.unwrap();
+    assert_eq!(reader.newest_stamp(&ROLE).await.unwrap(), Some(stamp(42, 0)));
 }
 
 pub(super) async fn roles_do_not_disturb_each_other(ground: &dyn Ground) {

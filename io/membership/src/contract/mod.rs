@@ -55,6 +55,9 @@ pub const CASES: &[Case] = &[
     ("the highest epoch outlives leaders", |g| {
         Box::pin(discovery::the_highest_epoch_outlives_leaders(g))
     }),
+    ("the newest durable write outlives leaders", |g| {
+        Box::pin(discovery::the_newest_durable_write_outlives_leaders(g))
+    }),
     ("roles do not disturb each other", |g| {
         Box::pin(discovery::roles_do_not_disturb_each_other(g))
     }),

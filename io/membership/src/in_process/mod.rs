@@ -14,7 +14,7 @@ use crate::{
     Sighting, Term, Timeouts,
 };
 use async_trait::async_trait;
-use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -143,8 +143,8 @@ impl Membership for InProcess {
         self.hub.world().sightings(role).subscribe()
     }
 
-    async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError> {
-        Ok(self.reach("read the highest epoch")?.highest_epoch(role))
+    async fn newest_stamp(&self, role: &Role) -> Result<Option<Stamp>, MembershipError> {
+        Ok(self.reach("read the highest epoch")?.newest_stamp(role))
     }
 
     async fn granted_session(&self) -> Result<Duration, MembershipError> {
@@ -164,6 +164,10 @@ struct Held {
 impl Seat for Held {
     async fn publish(&self, term: Term, record: LeaderRecord) -> Result<(), MembershipError> {
         self.hub.world().publish(&self.role, self.id, term, record)
+    }
+
+    async fn mark(&self, term: Term, stamp: Stamp) -> Result<(), MembershipError> {
+        self.hub.world().mark(&self.role, self.id, (term, stamp))
     }
 
     async fn describe(&self, record: CandidateRecord) -> Result<(), MembershipError> {

@@ -5,7 +5,7 @@
 
 use crate::standing::StandingCell;
 use crate::{CandidateRecord, LeaderRecord, Member, MembershipError, Role, Sighting, Standing, Term};
-use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -29,7 +29,7 @@ pub(super) struct World {
 struct Election {
     candidates: BTreeMap<SeatId, Candidate>,
     registered: BTreeMap<SeatId, Registered>,
-    highest: Option<(Epoch, Term)>,
+    highest: Option<(Stamp, Term)>,
     sightings: watch::Sender<Sighting>,
 }
 
@@ -117,8 +117,28 @@ impl World {
         &self.election(role).sightings
     }
 
-    pub(super) fn highest_epoch(&mut self, role: &Role) -> Option<Epoch> {
-        self.election(role).highest.map(|(epoch, _)| epoch)
+    pub(super) fn newest_stamp(&mut self, role: &Role) -> Option<Stamp> {
+        self.election(role).highest.map(|(stamp, _)| stamp)
+    }
+
+    pub(super) fn mark(
+        &mut self,
+        role: &Role,
+        id: SeatId,
+        (term, stamp): (Term, Stamp),
+    ) -> Result<(), MembershipError> {
+        let election = self.election(role);
+        let leads = election
+            .candidates
+            .get(&id)
+            .is_some_and(|c| c.standing.now() == Standing::Leader(term));
+        match &mut election.highest {
+            Some((published, by)) if leads && *by == term && published.epoch == stamp.epoch => {
+                *published = stamp.max(*published);
+                Ok(())
+            }
+            _ => Err(MembershipError::NotLeader { role: role.clone() }),
+        }
     }
 
     pub(super) fn publish(
@@ -138,16 +158,22 @@ impl World {
         }
         match election.highest {
             Some((published, by))
-                if record.epoch < published || (record.epoch == published && by != term) =>
+                if record.epoch < published.epoch || (record.epoch == published.epoch && by != term) =>
             {
                 Err(MembershipError::EpochBehind {
                     role: role.clone(),
-                    published,
+                    published: published.epoch,
                     offered: record.epoch,
                 })
             }
-            _ => {
-                election.highest = Some((record.epoch, term));
+            before => {
+                let first = Stamp {
+                    epoch: record.epoch,
+                    sequence: 0,
+                };
+                // A repetition takes nothing of what was told since.
+                let stamp = before.map_or(first, |(published, _)| first.max(published));
+                election.highest = Some((stamp, term));
                 election.sightings.send_replace(Sighting::Held(record));
                 Ok(())
             }

@@ -30,7 +30,10 @@ async fn nothing_for(office: &mut Office, span: Duration) {
 
 const fn elected(published: u64) -> Verdict {
     Verdict::Elected {
-        published: Epoch(published),
+        published: Stamp {
+            epoch: Epoch(published),
+            sequence: 0,
+        },
     }
 }
 
@@ -46,6 +49,33 @@ async fn one_leads_and_the_next_sees_its_epoch() {
     assert!(!second.may_act());
     first.resign().await;
     assert_eq!(verdict(&mut second).await, elected(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_leader_hears_of_the_newest_durable_write_of_the_published_epoch() {
+    let hub = hub();
+    let stamp = |epoch, sequence| Stamp {
+        epoch: Epoch(epoch),
+        sequence,
+    };
+    let mut first = stand(&hub, "a");
+    verdict(&mut first).await;
+    first.publish(Epoch(7));
+    first.mark(stamp(7, 20));
+    first.mark(stamp(7, 40));
+    nothing_for(&mut first, Duration::from_secs(1)).await;
+    first.publish(Epoch(7));
+    // An epoch that is not published tells nothing.
+    first.mark(stamp(8, 90));
+    nothing_for(&mut first, Duration::from_secs(1)).await;
+    first.resign().await;
+    let mut second = stand(&hub, "b");
+    let published = stamp(7, 40);
+    assert_eq!(verdict(&mut second).await, Verdict::Elected { published });
+    second.publish(Epoch(8));
+    nothing_for(&mut second, Duration::from_secs(1)).await;
+    second.resign().await;
+    assert_eq!(verdict(&mut stand(&hub, "c")).await, elected(8));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,12 +4,13 @@
 //! sending of the question; without one it stops by itself before the servers can elect another.
 
 use super::paths::{Paths, encode, sequence};
-use super::publish::{Place, publish};
+use super::publish::{Place, mark, publish};
 use super::session::{Servers, ephemeral_sequential, persistent};
 use crate::candidacy::Seat;
 use crate::standing::StandingCell;
 use crate::{CandidateRecord, LeaderRecord, Member, MembershipError, Term};
 use async_trait::async_trait;
+use echelon_core_model::store::Stamp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -63,20 +64,29 @@ pub(super) fn begin(
     }
 }
 
-#[async_trait]
-impl Seat for ZooKeeperSeat {
-    async fn publish(&self, term: Term, record: LeaderRecord) -> Result<(), MembershipError> {
+impl ZooKeeperSeat {
+    /// The place in which it leads in a term.
+    fn place(&self, term: Term) -> Result<Place, MembershipError> {
         let place = self
             .leading
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        match place.filter(|place| place.term == term) {
-            Some(place) => publish(&self.servers, &self.paths, &place, &record).await,
-            None => Err(MembershipError::NotLeader {
-                role: self.paths.role.clone(),
-            }),
-        }
+        let not_leader = || MembershipError::NotLeader {
+            role: self.paths.role.clone(),
+        };
+        place.filter(|place| place.term == term).ok_or_else(not_leader)
+    }
+}
+
+#[async_trait]
+impl Seat for ZooKeeperSeat {
+    async fn publish(&self, term: Term, record: LeaderRecord) -> Result<(), MembershipError> {
+        publish(&self.servers, &self.paths, &self.place(term)?, &record).await
+    }
+
+    async fn mark(&self, term: Term, stamp: Stamp) -> Result<(), MembershipError> {
+        mark(&self.servers, &self.paths, &self.place(term)?, stamp).await
     }
 
     async fn describe(&self, record: CandidateRecord) -> Result<(), MembershipError> {

@@ -16,7 +16,7 @@ use crate::{
     Sighting, Timeouts,
 };
 use async_trait::async_trait;
-use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 use paths::Paths;
 use session::{Servers, SharedSession};
 use std::fmt;
@@ -90,8 +90,8 @@ impl Membership for ZooKeeper {
         receiver
     }
 
-    async fn highest_epoch(&self, role: &Role) -> Result<Option<Epoch>, MembershipError> {
-        sight::highest_epoch(&self.shared, &self.paths(role)).await
+    async fn newest_stamp(&self, role: &Role) -> Result<Option<Stamp>, MembershipError> {
+        sight::newest_stamp(&self.shared, &self.paths(role)).await
     }
 
     async fn granted_session(&self) -> Result<Duration, MembershipError> {

@@ -1,10 +1,12 @@
 //! Which node holds what, and the text in it. Operators look at these with ZooKeeper's own tools, so they are plain.
 //!
 //! Below `ROOT/resource-manager`, `ROOT/gateway`, `ROOT/shard/CLUSTER`: `candidates/c-N` (ephemeral; the smallest N
-//! leads), `leader` (ephemeral, the leader's record), `epoch` (persistent, the largest ever), `members/m-N` (ephemeral).
+//! leads), `leader` (ephemeral, the leader's record), `epoch` (persistent, the largest ever, and the newest write of it that is
+//! known to be durable), `members/m-N` (ephemeral).
 
 use crate::{MembershipError, Role, Term};
 use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +23,19 @@ pub(super) struct PublishedEpoch {
     #[serde(with = "crate::role::epoch")]
     pub(super) epoch: Epoch,
     pub(super) term: u64,
+    /// The newest write of the epoch that is known to be durable; 0: none.
+    #[serde(with = "crate::role::sequence")]
+    pub(super) sequence: u64,
 }
 
 impl PublishedEpoch {
+    pub(super) const fn stamp(self) -> Stamp {
+        Stamp {
+            epoch: self.epoch,
+            sequence: self.sequence,
+        }
+    }
+
     /// Whether `offered` may be published after this by the leadership `term`.
     pub(super) fn allows(self, offered: Epoch, term: Term) -> bool {
         offered > self.epoch || (offered == self.epoch && self.term == term.0)
@@ -94,7 +106,7 @@ mod tests {
     #[test]
     fn an_epoch_that_no_leader_can_have_is_unreadable() {
         let read = |epoch: u64| {
-            let text = format!("{{\"epoch\":{epoch},\"term\":1}}");
+            let text = format!("{{\"epoch\":{epoch},\"term\":1,\"sequence\":0}}");
             decode::<PublishedEpoch>("/e", text.as_bytes()).map(|published| published.epoch)
         };
         assert_eq!(read(Epoch::END - 1).ok(), Some(Epoch(Epoch::END - 1)));
@@ -104,6 +116,17 @@ mod tests {
                 .to_string();
             assert!(cause.contains("outside 1 to 8388607"), "{cause}");
         }
+    }
+
+    #[test]
+    fn a_sequence_that_no_write_can_have_is_unreadable() {
+        let read = |sequence: u64| {
+            let text = format!("{{\"epoch\":4,\"term\":1,\"sequence\":{sequence}}}");
+            decode::<PublishedEpoch>("/e", text.as_bytes()).map(PublishedEpoch::stamp)
+        };
+        let largest = (1 << 40) - 1;
+        assert_eq!(read(largest).ok().map(|stamp| stamp.sequence), Some(largest));
+        assert!(read(largest + 1).is_err());
     }
 
     #[test]
@@ -128,6 +151,7 @@ mod tests {
         let published = PublishedEpoch {
             epoch: Epoch(5),
             term: 70,
+            sequence: 3,
         };
         for (offered, term, allowed) in [
             (6, 71, true),

@@ -3,7 +3,7 @@
 use super::paths::{Paths, PublishedEpoch, decode, sequence};
 use super::session::{SharedSession, session_over, unreachable};
 use crate::{CandidateRecord, LeaderRecord, Member, MembershipError, Sighting};
-use echelon_core_model::Epoch;
+use echelon_core_model::store::Stamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,10 +34,10 @@ async fn read_leader(
     found.map(|(data, _)| decode(&path, &data)).transpose()
 }
 
-pub(super) async fn highest_epoch(
+pub(super) async fn newest_stamp(
     shared: &SharedSession,
     paths: &Paths,
-) -> Result<Option<Epoch>, MembershipError> {
+) -> Result<Option<Stamp>, MembershipError> {
     let client = shared.client().await?;
     let path = paths.epoch();
     // A server may lag behind; after a sync it has all that was acknowledged before the call.
@@ -47,7 +47,7 @@ pub(super) async fn highest_epoch(
     };
     let found = shared.servers.found("read the highest epoch", fresh).await?;
     found
-        .map(|(data, _)| decode::<PublishedEpoch>(&path, &data).map(|published| published.epoch))
+        .map(|(data, _)| decode::<PublishedEpoch>(&path, &data).map(PublishedEpoch::stamp))
         .transpose()
 }
 

@@ -9,7 +9,7 @@ pub(super) const BEFORE: [&str; 2] = [
 ];
 
 /// All tables. Owned ones keep deletions for a day.
-pub(super) const TABLES: [&str; 20] = [
+pub(super) const TABLES: [&str; 21] = [
     "CREATE TABLE IF NOT EXISTS {ks}.heads (bucket bigint, job blob, version bigint, value blob, \
      PRIMARY KEY (bucket, job))",
     "CREATE TABLE IF NOT EXISTS {ks}.specs (job blob, version bigint, value blob, PRIMARY KEY (job, version))",
@@ -36,6 +36,7 @@ pub(super) const TABLES: [&str; 20] = [
      value blob, PRIMARY KEY ((job, cluster), \"group\", block)) WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.heartbeats (cluster text PRIMARY KEY, value blob) \
      WITH gc_grace_seconds = 86400",
+    "CREATE TABLE IF NOT EXISTS {ks}.marks (role text PRIMARY KEY, value blob) WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.hosts (cluster text, id text, value blob, PRIMARY KEY (cluster, id)) \
      WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.events (job blob, owner text, at bigint, stamp bigint, place bigint, \

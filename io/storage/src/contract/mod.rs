@@ -170,6 +170,7 @@ macro_rules! storage_contract {
             the_same_batch_again_is_harmless
             decided_facts_ignore_stamps
             owned_facts_read_back
+            marks_are_kept_by_role
             what_a_shard_remembers_has_small_rows
             a_bucket_holds_its_blocks_and_slices
             blocks_of_a_group_are_ranges

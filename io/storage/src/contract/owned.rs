@@ -11,7 +11,7 @@ use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
 use echelon_core_model::log::LogGap;
 use echelon_core_model::part::PoolParts;
-use echelon_core_model::store::{Answer, Decision, Query, Role, ShardKey, ShardRow, Write};
+use echelon_core_model::store::{Answer, Decision, Mark, Query, Role, ShardKey, ShardRow, Stamp, Write};
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, InstanceRange, RangeSet, Resources, Span, Timestamp, Version,
@@ -194,6 +194,29 @@ fn beat(cluster: &str) -> Heartbeat {
         loss: None,
         alone: None,
     }
+}
+
+fn mark(sequence: u64) -> Mark {
+    Mark {
+        stamp: Stamp {
+            epoch: Epoch(7),
+            sequence,
+        },
+        control: Version(3),
+    }
+}
+
+/// Each role has a mark of its own; none is not an empty one, and an older one never comes back.
+pub async fn marks_are_kept_by_role(case: &Case) {
+    let (rm, c1) = (Role::ResourceManager, shard("c1"));
+    let read = async |role: &Role| case.read(Query::Mark(role.clone())).await;
+    assert_eq!(read(&rm).await, Answer::Mark(None));
+    case.commits(&rm, (7, 2), vec![Write::Mark(mark(2))]).await;
+    case.commits(&c1, (7, 9), vec![Write::Mark(mark(9))]).await;
+    case.commits(&rm, (7, 1), vec![Write::Mark(mark(1))]).await;
+    assert_eq!(read(&rm).await, Answer::Mark(Some(mark(2))));
+    assert_eq!(read(&c1).await, Answer::Mark(Some(mark(9))));
+    assert_eq!(read(&shard("c2")).await, Answer::Mark(None));
 }
 
 /// Each kind of owned fact is read as it was written.

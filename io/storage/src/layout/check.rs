@@ -202,7 +202,7 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
 /// Whose fact it is.
 fn owns(owner: &Role, write: &Write) -> bool {
     match (owner, write) {
-        (_, Write::Event(_))
+        (_, Write::Event(_) | Write::Mark(_))
         | (Role::ResourceManager, Write::Progress(_) | Write::RemoveProgress(_) | Write::ClusterState(_)) => {
             true
         }
@@ -261,6 +261,7 @@ const fn named(write: &Write) -> &'static str {
         Write::Raw(..) => "a row that cannot be read",
         Write::Seal(_) => "the seal of a bucket",
         Write::Heartbeat(_) => "a heartbeat",
+        Write::Mark(_) => "the mark of a role",
         Write::Host(_) | Write::RemoveHost(_) => "a host",
         Write::Log(_) | Write::RemoveLog(_) => "the end of a log",
         Write::KeptRuns(_) => "the runs whose logs are kept",

@@ -127,6 +127,10 @@ pub(crate) fn heartbeat(id: &ClusterId) -> RowKey {
     RowKey::new(Table::Heartbeats, [text(id)])
 }
 
+pub(crate) fn mark(role: &Role) -> RowKey {
+    RowKey::new(Table::Marks, [text(role_name(role))])
+}
+
 /// A bucket of blocks and slice rows.
 pub(crate) fn instances(id: &ClusterId, n: u16) -> [Cell; 2] {
     [text(id), bucket(n)]

@@ -50,6 +50,7 @@ pub(crate) enum Table {
     Instances,
     Archive,
     Heartbeats,
+    Marks,
     Hosts,
     Events,
     Control,
@@ -137,7 +138,7 @@ const fn kept(partition: &'static [Column], key: &'static [Column], keep_ms: u64
 
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Heads,
         Self::Specs,
         Self::Names,
@@ -153,6 +154,7 @@ impl Table {
         Self::Instances,
         Self::Archive,
         Self::Heartbeats,
+        Self::Marks,
         Self::Hosts,
         Self::Events,
         Self::Control,
@@ -178,6 +180,7 @@ impl Table {
             Self::Instances => "instances",
             Self::Archive => "archive",
             Self::Heartbeats => "heartbeats",
+            Self::Marks => "marks",
             Self::Hosts => "hosts",
             Self::Events => "events",
             Self::Control => "control",
@@ -203,6 +206,7 @@ impl Table {
             Self::ClusterStates => owned(&[ONE], &[CLUSTER]),
             Self::Shards => owned(&[CLUSTER], &[KIND, ID]),
             Self::Heartbeats => owned(&[CLUSTER], &[]),
+            Self::Marks => owned(&[ROLE], &[]),
             // Blocks, and the group's slice row at block 2^32 - 1.
             Self::Instances => owned(&[CLUSTER, BUCKET], &[JOB, GROUP, BLOCK]),
             Self::Archive => owned(&[JOB, CLUSTER], &[GROUP, BLOCK]),

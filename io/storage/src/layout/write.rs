@@ -84,6 +84,7 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
         (Write::RemoveProgress(job), _) => delete(keys::progress(*job)),
         (Write::ClusterState(state), _) => put(keys::cluster_state(&state.cluster), encode(state)),
         (Write::Heartbeat(heartbeat), _) => put(keys::heartbeat(&heartbeat.cluster), encode(heartbeat)),
+        (Write::Mark(mark), owner) => put(keys::mark(owner), encode(mark)),
         (Write::Event(event), _) => put(event_key(batch, place, event), encode(event)),
         (write, Role::Shard(cluster)) => shard_row(cluster, place, write),
         (_, Role::ResourceManager) => None,
@@ -112,6 +113,7 @@ fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrit
         | Write::RemoveProgress(_)
         | Write::ClusterState(_)
         | Write::Heartbeat(_)
+        | Write::Mark(_)
         | Write::Event(_) => return None,
     };
     Some(RowWrite { at, place, becomes })

@@ -66,7 +66,8 @@ async fn answer<R: Rows>(
             first,
             last,
         } => blocks::group(rows, cluster, (*job, group), *first..=*last, unread).await,
-        Query::Progress(_)
+        Query::Mark(_)
+        | Query::Progress(_)
         | Query::ProgressBucket(_)
         | Query::ClusterStates
         | Query::Shard(_)
@@ -152,6 +153,7 @@ pub(super) async fn clusters<R: Rows>(
 async fn owned<R: Rows>(rows: &R, query: &Query, unread: &mut Vec<UnreadRow>) -> Result<Answer, StoreError> {
     const C: Consistency = Consistency::Quorum;
     Ok(match query {
+        Query::Mark(role) => Answer::Mark(one(rows, &keys::mark(role), C).await?),
         Query::Progress(job) => {
             let found = some(rows, &keys::progress(*job), C, unread).await?;
             Answer::Progress(found.into_iter().collect())

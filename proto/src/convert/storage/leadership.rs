@@ -1,9 +1,9 @@
-//! Who leads.
+//! Who leads, and how new what it stored is.
 
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::Epoch;
-use echelon_core_model::store::Leadership;
+use echelon_core_model::store::{Leadership, Mark, Stamp};
+use echelon_core_model::{Epoch, Version};
 
 impl Wire for Leadership {
     type Message = wire::Leadership;
@@ -35,6 +35,34 @@ impl Wire for Leadership {
             holder,
             proof,
             resumed: Epoch(resumed),
+        })
+    }
+}
+
+impl Wire for Mark {
+    type Message = wire::Mark;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { stamp, control } = self;
+        wire::Mark {
+            epoch: stamp.epoch.0,
+            sequence: stamp.sequence,
+            control: control.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let wire::Mark {
+            epoch,
+            sequence,
+            control,
+        } = message;
+        Ok(Self {
+            stamp: Stamp {
+                epoch: Epoch(epoch),
+                sequence,
+            },
+            control: Version(control),
         })
     }
 }
