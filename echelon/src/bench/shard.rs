@@ -3,6 +3,7 @@
 
 mod cluster;
 mod driver;
+mod manager;
 mod stored;
 
 use super::{as_float, print, resident_bytes, status_bytes, wall_ms};
@@ -28,6 +29,9 @@ pub struct Flags {
     /// Instances on each host
     #[arg(long, default_value_t = 20)]
     on_host: u32,
+    /// Jobs that have ended and whose records are still there
+    #[arg(long, default_value_t = 0)]
+    ended: u32,
     /// Seconds in which nothing happens but heartbeats and renewed grants
     #[arg(long, default_value_t = 60)]
     quiet: u64,
@@ -44,6 +48,7 @@ pub(super) async fn run(flags: &Flags) -> Result<()> {
         jobs: flags.jobs.max(1),
         each: flags.each.max(1),
         on_host: flags.on_host.max(1),
+        ended: flags.ended,
     };
     if let Some(file) = &flags.fill {
         let store = open(&format!("file:{}", file.display())).await?;
@@ -65,6 +70,7 @@ fn filled(file: &Path, size: Size) -> Result<()> {
         ("--jobs", size.jobs),
         ("--each", size.each),
         ("--on-host", size.on_host),
+        ("--ended", size.ended),
     ] {
         filling.arg(flag).arg(n.to_string());
     }
@@ -83,10 +89,11 @@ fn filled(file: &Path, size: Size) -> Result<()> {
 
 async fn measure(file: &Path, size: Size, quiet: Duration) -> Result<()> {
     let memory_before = resident_bytes();
+    let bytes = std::fs::metadata(file).map_or(0, |m| m.len());
     let began = Instant::now();
     let store = open(&format!("file:{}", file.display())).await?;
     let opened = began.elapsed();
-    let mut driver = Driver::new(size, store);
+    let mut driver = Driver::new(size, std::sync::Arc::clone(&store));
     driver.begin();
     driver.until("that all is read", Driver::is_loaded).await?;
     let loaded = began.elapsed();
@@ -101,7 +108,8 @@ async fn measure(file: &Path, size: Size, quiet: Duration) -> Result<()> {
     let peak = status_bytes("VmHWM:");
     let (steps, stepping, longest) = (driver.steps, driver.stepping, driver.longest);
     output::line(format_args!(
-        "opened after {:.1} s; {steps} steps took {:.1} s, the longest turn {:.0} ms; {restart:.1} s of processors until the first launch",
+        "a file of {} MiB opened after {:.1} s; {steps} steps took {:.1} s, the longest turn {:.0} ms; {restart:.1} s of processors until the first launch",
+        bytes >> 20,
         opened.as_secs_f64(),
         stepping.as_secs_f64(),
         longest.as_secs_f64() * 1e3
@@ -120,6 +128,12 @@ async fn measure(file: &Path, size: Size, quiet: Duration) -> Result<()> {
         driver.steps - steps_before,
         driver.cluster.launches
     ));
+    drop(driver);
+    let takeover = manager::take_over(store).await?;
+    output::line(format_args!(
+        "a new resource manager holds {} jobs, and of {} that they have ended",
+        takeover.jobs, takeover.ended
+    ));
     let instances = as_float(size.instances());
     print(
         "shard",
@@ -134,6 +148,7 @@ async fn measure(file: &Path, size: Size, quiet: Duration) -> Result<()> {
             ("loaded_s", loaded.as_secs_f64()),
             ("first_launch_s", launched.as_secs_f64()),
             ("all_reconciled_s", settled.as_secs_f64()),
+            ("manager_leads_s", takeover.took.as_secs_f64()),
         ],
     );
     Ok(())

@@ -4,14 +4,14 @@ use anyhow::{Result, bail};
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, BLOCK_SIZE, assignment_partition};
 use echelon_core_model::cluster::Host;
 use echelon_core_model::directive::Grant;
-use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run, SliceRow};
-use echelon_core_model::job::{Goal, Head};
+use echelon_core_model::instance::{Block, BlockKey, Counts, Ended, InstanceRecord, Run, SliceRow};
+use echelon_core_model::job::{Goal, Head, JobState, Progress};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Batch, Decided, Decision, Leadership, Role, ShardRow, Stamp, Write};
 use echelon_core_model::{
     AssignedRange, Assignment, ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber,
-    InstanceRange, JobId, Resources, RunState, Span, Timestamp, Version,
+    InstanceRange, JobId, Reason, ReasonCode, Resources, RunState, Span, Timestamp, Version,
 };
 use echelon_io_storage::Store;
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub(super) struct Size {
     pub(super) jobs: u32,
     pub(super) each: u32,
     pub(super) on_host: u32,
+    /// Jobs of one instance that have ended and were archived, whose records are still there.
+    pub(super) ended: u32,
 }
 
 impl Size {
@@ -60,6 +62,22 @@ impl Size {
     /// The job that begins only after the restart.
     pub(super) const fn new_job(self) -> u32 {
         self.jobs
+    }
+
+    /// The jobs that have ended.
+    fn old_jobs(self) -> std::ops::Range<u32> {
+        let first = self.new_job().saturating_add(1);
+        first..first.saturating_add(self.ended)
+    }
+
+    /// How many instances a job has.
+    fn instances_of(self, job: u32) -> u32 {
+        if job > self.new_job() { 1 } else { self.each }
+    }
+
+    /// All jobs, the new one and those that have ended included.
+    fn all_jobs(self) -> std::ops::Range<u32> {
+        0..self.old_jobs().end
     }
 }
 
@@ -156,6 +174,7 @@ fn head(n: u32, of: &JobSpec, now: Timestamp) -> Head {
 /// Writes as one leader does, each stamped later than the one before.
 struct Writer<'a> {
     store: &'a dyn Store,
+    owner: Role,
     sequence: u64,
     pending: Vec<Write>,
 }
@@ -172,7 +191,7 @@ impl Writer<'_> {
     async fn flush(&mut self) -> Result<()> {
         self.sequence += 1;
         let batch = Batch {
-            owner: Role::Shard(cluster()),
+            owner: self.owner.clone(),
             stamp: Stamp {
                 epoch: EPOCH,
                 sequence: self.sequence,
@@ -213,11 +232,21 @@ pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Resul
     decide(store, vec![lead, managed]).await?;
     jobs(store, size, now).await?;
     assignments(store, size).await?;
-    let mut writer = Writer {
+    let writer = |owner| Writer {
         store,
+        owner,
         sequence: 0,
         pending: Vec::new(),
     };
+    let mut ends = writer(Role::ResourceManager);
+    for n in size.old_jobs() {
+        ends.write(Write::Progress(end(n, now))).await?;
+    }
+    ends.flush().await?;
+    let mut writer = writer(Role::Shard(cluster()));
+    for n in size.old_jobs() {
+        writer.write(Write::Archive(old_block(n, now))).await?;
+    }
     let own = ShardRow {
         framework: Some(FRAMEWORK.to_owned()),
         obeyed: EPOCH,
@@ -242,9 +271,12 @@ pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Resul
 }
 
 async fn jobs(store: &dyn Store, size: Size, now: Timestamp) -> Result<()> {
-    let all: Vec<u32> = (0..=size.new_job()).collect();
+    let all: Vec<u32> = size.all_jobs().collect();
     for some in all.chunks(500) {
-        let specs: Vec<(u32, JobSpec)> = some.iter().map(|n| (*n, spec(*n, size.each))).collect();
+        let specs: Vec<(u32, JobSpec)> = some
+            .iter()
+            .map(|n| (*n, spec(*n, size.instances_of(*n))))
+            .collect();
         let heads = specs.iter().map(|(n, spec)| Decision::PutHead {
             head: head(*n, spec, now),
             expected: None,
@@ -269,11 +301,13 @@ async fn assignments(store: &dyn Store, size: Size) -> Result<()> {
             expected: Epoch(0),
         };
         decide(store, vec![raise]).await?;
-        let here = (0..=size.new_job()).filter(|n| assignment_partition(job_id(*n)) == partition);
+        let here = size
+            .all_jobs()
+            .filter(|n| assignment_partition(job_id(*n)) == partition);
         let all: Vec<Assignment> = here
             .map(|n| {
                 let mut out = Assignment::new(job_id(n));
-                out.groups.insert(group(), vec![range(size.each)]);
+                out.groups.insert(group(), vec![range(size.instances_of(n))]);
                 out.holders.insert(cluster(), Generation(1));
                 out
             })
@@ -320,6 +354,54 @@ fn host(size: Size, n: u32, now: Timestamp) -> Host {
         volumes: Vec::new(),
         drain: None,
         place: echelon_core_model::host_pool::HostPlace::default(),
+    }
+}
+
+/// How a job has ended.
+fn end(n: u32, now: Timestamp) -> Progress {
+    let mut counts = Counts::default();
+    counts.add(RunState::Succeeded, 1);
+    Progress {
+        job: job_id(n),
+        state: JobState::Succeeded,
+        since: now,
+        ended_version: Some(Version(1)),
+        reason: Some(Reason::new(ReasonCode::Succeeded)),
+        groups: [(group(), counts)].into_iter().collect(),
+        waiting: Vec::new(),
+        awaited: Vec::new(),
+        created_at: now,
+        starved: None,
+        rollout: None,
+        restart: None,
+        released: None,
+        keep_until: None,
+        crash_looping: 0,
+    }
+}
+
+/// What the archive has of a job that has ended.
+fn old_block(job: u32, now: Timestamp) -> Block {
+    let run = Run {
+        head_version: Version(1),
+        started_at: Some(now),
+        ended_at: Some(now),
+        exit_code: Some(0),
+        ..Run::first(RunState::Succeeded, host_id(0), &hostname(0), now)
+    };
+    let record = InstanceRecord {
+        generation: Generation(1),
+        run: Some(run),
+        ended: Some(Ended::Succeeded),
+        ..InstanceRecord::default()
+    };
+    Block {
+        key: BlockKey {
+            job: job_id(job),
+            group: group(),
+            number: 0,
+        },
+        instances: [(InstanceNumber(0), record)].into(),
     }
 }
 
