@@ -181,6 +181,8 @@ const BY_NAME: &[(&str, Range)] = &[
     ("superseded", EPOCH),
     ("taken", WHOLE),
     ("tasks", INSTANCE),
+    ("attributes_left_out", INSTANCE),
+    ("volumes_left_out", INSTANCE),
     ("unstarted", WHOLE),
     ("update_below", INSTANCE),
     ("update_failures", WHOLE),
