@@ -146,6 +146,12 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
     print_all(context, &all, columns, (9, row));
     let left_out = output::left_out("hosts", all.len(), more, None);
     left_out.iter().for_each(output::remark);
+    let cut = all.iter().filter(|h| !self::left_out(h).is_empty()).count();
+    if cut > 0 {
+        output::remark(format!(
+            "{cut} of them have attributes or volumes that are too long or too many to be kept: `echelon host get` says how many"
+        ));
+    }
     Ok(())
 }
 
@@ -333,6 +339,17 @@ fn one(context: &Context, h: &v1::Host, people: &str) -> String {
     )
 }
 
+/// What the host's row has no place for.
+fn left_out(h: &v1::Host) -> String {
+    if (h.attributes_left_out, h.volumes_left_out) == (0, 0) {
+        return String::new();
+    }
+    format!(
+        "left out:    {} attributes and {} volumes, which are too long or too many to be kept\n",
+        h.attributes_left_out, h.volumes_left_out
+    )
+}
+
 async fn get(context: &Context, host: &str) -> Result<(), Failure> {
     let client = context.client().await?;
     let h = fetch(&client, name_of(host)?).await?;
@@ -353,6 +370,7 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
         maintenance(&h),
         output::escape(&attributes.join(" ")),
     );
+    let people = people + &left_out(&h);
     let drain = h.drain.as_ref().filter(|d| !d.ending).map(|d| batch_line(&h, d));
     let people = people + &drain.unwrap_or_default();
     output::print(one(context, &h, &people));

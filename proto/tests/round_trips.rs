@@ -8,13 +8,18 @@ mod strategies;
 use echelon_core_model::assignment::{AssignedRange, Assignment, AssignmentPiece, PIECE_WEIGHT, Releasing};
 use echelon_core_model::bucket::{BLOCK_SIZE, MOST_BLOCK_BYTES};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
+use echelon_core_model::cluster::{Host, LeftOut};
 use echelon_core_model::directive::{
     Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
+use echelon_core_model::drain::{AgentDrain, DrainState, HostDrain, Left, MOST_LEFT, Stays};
 use echelon_core_model::instance::{Block, MOST_OLDER};
 use echelon_core_model::restart::GroupRestarts;
 use echelon_core_model::store::{MAX_ASSIGNMENT_BYTES, ShardRow, Stamp};
-use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, InstanceRange, JobId, RangeSet};
+use echelon_core_model::volume::HostVolume;
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, GroupName, InstanceRange, JobId, RangeSet, Resources, Timestamp, VolumeId,
+};
 use echelon_core_testkit::build::{JobBuilder, main_group};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{FieldError, FieldProblem, Wire, decode, encode};
@@ -216,6 +221,74 @@ fn a_block_of_the_largest_instances_has_its_place() {
         let longest = block.instances.values().map(|r| r.older.len()).max();
         assert_eq!(longest, Some(MOST_OLDER));
     }
+}
+
+/// A host of which everything that Mesos does not bound is as long and as many as it likes.
+fn boundless_host() -> Host {
+    let item = |n: usize| format!("{n:0>4}{}", "k".repeat(100));
+    let left = |n: usize| Left {
+        why: Stays::Leaves,
+        job: JobId(u128::MAX - n as u128),
+        group: GroupName::new("g".repeat(63)),
+        runs: u32::MAX,
+    };
+    let mut attributes: std::collections::BTreeMap<String, String> =
+        (0..500).map(|n| (item(n), "v".repeat(140))).collect();
+    attributes.insert("a".to_owned(), "x".repeat(1_000_000));
+    attributes.insert("zone".to_owned(), "z1".to_owned());
+    let volume = |n: usize| HostVolume {
+        id: VolumeId::new(item(n)),
+        size: u64::MAX,
+        path: "p".repeat(140),
+        seen_at: Timestamp(1 << 42),
+    };
+    let huge = HostVolume {
+        path: "p".repeat(1_000_000),
+        ..volume(0)
+    };
+    Host {
+        id: echelon_core_model::HostId::new("i".repeat(60)),
+        hostname: "h".repeat(255),
+        address: "h".repeat(262),
+        capacity: Resources::ZERO,
+        used: Resources::ZERO,
+        tasks: u32::MAX,
+        attributes,
+        reachable: true,
+        seen_at: Timestamp(1 << 42),
+        maintenance: None,
+        volumes: std::iter::once(huge).chain((1..500).map(volume)).collect(),
+        drain: Some(DrainState {
+            wish: HostDrain {
+                batch_until: Timestamp(1 << 42),
+                agent: true,
+            },
+            agent: AgentDrain::Refused("n".repeat(1_000_000)),
+            left: (0..MOST_LEFT).map(left).collect(),
+        }),
+        place: echelon_core_model::host_pool::HostPlace::default(),
+        left_out: LeftOut::default(),
+    }
+}
+
+#[test]
+fn a_host_with_all_that_mesos_may_send_has_its_place() {
+    let host = boundless_host().bounded();
+    let bytes = encode(&host).len();
+    assert!(bytes <= Host::MOST_BYTES, "{bytes} bytes");
+    assert!(bytes <= echelon_core_model::store::Write::Host(host.clone()).weight());
+    assert_eq!(host.attributes.len() + host.left_out.attributes as usize, 502);
+    assert_eq!(host.volumes.len() + host.left_out.volumes as usize, 500);
+    assert!(host.attributes.len() > 40 && host.volumes.len() > 40);
+    // What is too large hides nothing behind it.
+    let mut few = boundless_host();
+    few.attributes.retain(|name, _| name == "a" || name == "zone");
+    few.volumes.truncate(2);
+    let few = few.bounded();
+    assert_eq!(few.attributes.keys().collect::<Vec<_>>(), ["zone"]);
+    assert_eq!((few.left_out.attributes, few.left_out.volumes), (1, 1));
+    assert_eq!(few.volumes.len(), 1);
+    assert_eq!(few.clone().bounded().attributes, few.attributes);
 }
 
 fn slice_order() -> impl Strategy<Value = SliceOrder> {

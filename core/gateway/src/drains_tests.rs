@@ -21,6 +21,7 @@ fn one() -> Memory {
         maintenance: None,
         volumes: Vec::new(),
         drain: None,
+        left_out: echelon_core_model::cluster::LeftOut::default(),
         place: echelon_core_model::host_pool::HostPlace::default(),
     };
     store.hosts.insert(cluster, vec![host]);

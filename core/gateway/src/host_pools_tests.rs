@@ -26,6 +26,7 @@ pub(crate) fn hosts(n: u32) -> Memory {
         maintenance: None,
         volumes: Vec::new(),
         drain: None,
+        left_out: echelon_core_model::cluster::LeftOut::default(),
         place: echelon_core_model::host_pool::HostPlace::default(),
     };
     store.hosts.insert(cluster, (0..n).map(host).collect());

@@ -98,6 +98,7 @@ impl Memory {
             maintenance: None,
             volumes: Vec::new(),
             drain: None,
+            left_out: echelon_core_model::cluster::LeftOut::default(),
             place: echelon_core_model::host_pool::HostPlace::default(),
         };
         self.hosts.entry(cluster.clone()).or_default().push(host);

@@ -85,6 +85,7 @@ fn two() -> Memory {
         maintenance: None,
         volumes: vec![volume(0), volume(1)],
         drain: None,
+        left_out: echelon_core_model::cluster::LeftOut::default(),
         place: echelon_core_model::host_pool::HostPlace::default(),
     };
     store.hosts.insert(cluster.clone(), vec![host]);

@@ -284,13 +284,14 @@ impl Hosts {
         let maintenance = self.planned.get(id).copied();
         let volumes = self.volumes.of(id);
         let drain = self.drains.state(id).cloned();
-        Some(Host {
+        let whole = Host {
             maintenance,
             volumes,
             drain,
             place: self.pools.place(id),
             ..row
-        })
+        };
+        Some(whole.bounded())
     }
 
     /// What a host has for us beside our tasks, offered at the moment or not; nothing where nothing is to be placed.

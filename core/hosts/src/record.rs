@@ -4,7 +4,7 @@
 use crate::agents::Agent;
 use crate::event::Offer;
 use crate::ledger::Used;
-use echelon_core_model::cluster::{Host, HostView, Slack};
+use echelon_core_model::cluster::{Host, HostView, LeftOut, Slack};
 use echelon_core_model::host_pool::HostPlace;
 use echelon_core_model::{HostId, HostPoolName, PortSet, Resources, Span, Timestamp};
 use std::collections::BTreeMap;
@@ -239,6 +239,7 @@ impl Record {
             volumes: Vec::new(),
             drain: None,
             place: HostPlace::default(),
+            left_out: LeftOut::default(),
         }
     }
 }

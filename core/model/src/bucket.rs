@@ -63,7 +63,7 @@ mod tests {
         assert_eq!((job_bucket(job), assignment_partition(job)), (83, 19));
         assert_eq!(
             [0, 15, 16, 31, u32::MAX].map(|n| block_bucket(job, &main, n)),
-            [89, 89, 150, 150, 0]
+            [89, 89, 150, 150, 171]
         );
     }
 

@@ -1,7 +1,7 @@
 //! Clusters: the wish that a command sets, the contact that the resource manager observes, what a shard says of itself, and
 //! hosts.
 
-use crate::drain::{DrainState, Drains};
+use crate::drain::{AgentDrain, DrainState, Drains};
 use crate::forgotten::ForgottenHosts;
 use crate::host_pool::{HostPlace, HostPoolWishes};
 use crate::id::{ClusterId, Epoch, HostId, HostPoolName, Version, VolumeId};
@@ -192,6 +192,75 @@ pub struct Host {
     pub drain: Option<DrainState>,
     /// Its host pool.
     pub place: HostPlace,
+    /// What of it the row has no place for.
+    pub left_out: LeftOut,
+}
+
+/// How much of a host did not fit into its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Attributes.
+    pub attributes: u32,
+    /// Volumes.
+    pub volumes: u32,
+}
+
+/// What is left of the place that a row has for a list.
+struct Place {
+    items: usize,
+    bytes: usize,
+}
+
+impl Place {
+    /// Whether an item of so many bytes fits. One that does not takes no place, so those behind it still may.
+    const fn takes(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= Host::ITEM_BYTES && self.items > 0 && bytes + Host::ITEM_EXTRA <= self.bytes;
+        if fits {
+            self.items -= 1;
+            self.bytes -= bytes + Host::ITEM_EXTRA;
+        }
+        fits
+    }
+}
+
+impl Host {
+    /// Most attributes, and most volumes, in its row.
+    pub const MOST_LISTED: usize = 64;
+    /// The bytes that no host's row exceeds.
+    pub const MOST_BYTES: usize = 32 * 1024;
+    /// Longest attribute, name and value together, and longest volume, id and path together.
+    const ITEM_BYTES: usize = 255;
+    /// What an item takes beside its texts.
+    const ITEM_EXTRA: usize = 32;
+    /// Bytes of the attributes, and of the volumes.
+    const LIST_BYTES: usize = 12 * 1024;
+    /// Longest other text that Mesos sent.
+    const TEXT_BYTES: usize = 255;
+
+    /// The same with what its row has a place for; what is left out is counted. Mesos bounds none of it.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        let place = || Place {
+            items: Self::MOST_LISTED,
+            bytes: Self::LIST_BYTES,
+        };
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let (attributes, volumes) = (self.attributes.len(), self.volumes.len());
+        let mut left = place();
+        self.attributes
+            .retain(|name, value| left.takes(name.len().saturating_add(value.len())));
+        let mut left = place();
+        self.volumes
+            .retain(|v| left.takes(v.id.as_str().len().saturating_add(v.path.len())));
+        self.left_out = LeftOut {
+            attributes: count(attributes - self.attributes.len()),
+            volumes: count(volumes - self.volumes.len()),
+        };
+        if let Some(AgentDrain::Refused(why)) = self.drain.as_mut().map(|d| &mut d.agent) {
+            why.truncate(why.floor_char_boundary(Self::TEXT_BYTES));
+        }
+        self
+    }
 }
 
 /// Who may use hosts that have GPUs.

@@ -108,7 +108,7 @@ impl Event {
 }
 
 impl Write {
-    /// An upper bound of the bytes that it adds to a batch, or of a host's row, which has no bound yet, what it usually has.
+    /// An upper bound of the bytes that it adds to a batch.
     #[must_use]
     pub fn weight(&self) -> usize {
         /// Key and statement.
@@ -120,8 +120,12 @@ impl Write {
             Self::Event(event) => event.weight(),
             Self::Raw(_, bytes) => bytes.len(),
             Self::Host(host) => {
-                let attributes = host.attributes.iter();
-                2048 + attributes.map(|(k, v)| k.len() + v.len() + 16).sum::<usize>()
+                let attributes = host.attributes.iter().map(|(k, v)| k.len() + v.len() + 16);
+                let volumes = host
+                    .volumes
+                    .iter()
+                    .map(|v| v.id.as_str().len() + v.path.len() + 40);
+                4096 + attributes.chain(volumes).sum::<usize>()
             }
             _ => 2048,
         }

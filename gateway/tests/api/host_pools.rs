@@ -22,6 +22,7 @@ fn host(id: &str, tasks: u32) -> Host {
         maintenance: None,
         volumes: Vec::new(),
         drain: None,
+        left_out: echelon_core_model::cluster::LeftOut::default(),
         place: HostPlace::default(),
     }
 }

@@ -36,6 +36,8 @@ pub fn host(
         drain: drain(h, wish),
         host_pool: h.place.pool.to_string(),
         r#move: moving(h, to),
+        attributes_left_out: h.left_out.attributes,
+        volumes_left_out: h.left_out.volumes,
     }
 }
 

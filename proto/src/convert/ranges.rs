@@ -110,6 +110,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("adopted", NO_EPOCH),
     ("attempt", INSTANCE),
     ("attempts", INSTANCE),
+    ("attributes_left_out", INSTANCE),
     ("avoid", INSTANCE),
     ("back", CODE),
     ("base", COUNTER),
@@ -187,6 +188,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("update_failures", WHOLE),
     ("updated", WHOLE),
     ("version", WHOLE),
+    ("volumes_left_out", INSTANCE),
     ("why", CODE),
     ("written", STAMP),
 ];

@@ -10,7 +10,7 @@ pub use role_state::role_state;
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
 use echelon_core_model::cluster::{
-    Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
+    Cluster, ClusterState, Contact, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::Grant;
@@ -758,6 +758,10 @@ pub fn host() -> impl Strategy<Value = Host> {
     );
     (first, rest).prop_map(|((id, hostname, address, capacity, used), rest)| {
         let (tasks, attributes, reachable, seen_at, maintenance, volumes, drain, place) = rest;
+        let left_out = LeftOut {
+            attributes: tasks / 3,
+            volumes: tasks / 5,
+        };
         Host {
             id,
             hostname,
@@ -772,6 +776,7 @@ pub fn host() -> impl Strategy<Value = Host> {
             volumes,
             drain,
             place,
+            left_out,
         }
     })
 }

@@ -223,3 +223,15 @@ fn a_refusal_is_kept_in_mind_and_a_failure_is_tried_again() {
     listed(&mut hosts, 663, vec![agent("a", 0)]);
     assert!(!hosts.is_unlisted() && hosts.knows_all(at(664)));
 }
+
+#[test]
+fn attributes_without_bound_take_a_bounded_place_and_the_rest_is_counted() {
+    let mut hosts = with_offers(Vec::new());
+    let mut big = agent("c", 0);
+    big.attributes = (0..70).map(|n| (format!("k{n:02}"), "v".to_owned())).collect();
+    big.attributes.insert("a".to_owned(), "x".repeat(100_000));
+    listed(&mut hosts, 1, vec![big]);
+    let host = hosts.host(&HostId::new("c")).unwrap();
+    assert_eq!((host.attributes.len(), host.left_out.attributes), (64, 7));
+    assert!(host.attributes.contains_key("k00") && !host.attributes.contains_key("a"));
+}

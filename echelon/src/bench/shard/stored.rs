@@ -353,6 +353,7 @@ fn host(size: Size, n: u32, now: Timestamp) -> Host {
         maintenance: None,
         volumes: Vec::new(),
         drain: None,
+        left_out: echelon_core_model::cluster::LeftOut::default(),
         place: echelon_core_model::host_pool::HostPlace::default(),
     }
 }

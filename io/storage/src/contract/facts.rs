@@ -235,6 +235,7 @@ pub fn host(id: &str, tasks: u32) -> Host {
         maintenance: None,
         volumes: Vec::new(),
         drain: None,
+        left_out: echelon_core_model::cluster::LeftOut::default(),
         place: echelon_core_model::host_pool::HostPlace::default(),
     }
 }

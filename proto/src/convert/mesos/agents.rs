@@ -1,7 +1,7 @@
 //! All agents of a master in our words. What somebody holds says by its role whose it is: an agent's own figures name no framework.
 
 use super::amount::{from_ports, from_resources, from_revocable, scalar_mib};
-use super::event::{attributes, host_port};
+use super::event::{attributes, host_port, name};
 use crate::mesos::v1::Resource;
 use crate::mesos::v1::master::response::GetAgents;
 use crate::mesos::v1::master::response::get_agents::Agent as Wire;
@@ -32,7 +32,7 @@ fn agent(wire: &Wire, role: &str) -> Option<Agent> {
         .partition(|r| r.allocation_info.as_ref().is_some_and(|a| a.role() == role));
     Some(Agent {
         host: HostId::new(&info.id.as_ref()?.value),
-        hostname: info.hostname.as_str().into(),
+        hostname: name(&info.hostname).into(),
         address: address(wire),
         attributes: attributes(&info.attributes, info.domain.as_ref()),
         total: usable(&wire.total_resources, role),

@@ -97,7 +97,7 @@ fn offer(offer: &WireOffer) -> Offer {
     Offer {
         id: OfferId(offer.id.value.as_str().into()),
         host: HostId::new(&offer.agent_id.value),
-        hostname: offer.hostname.as_str().into(),
+        hostname: name(&offer.hostname).into(),
         address: offer.url.as_ref().map(address).unwrap_or_default(),
         resources: from_resources(&offer.resources),
         revocable: from_revocable(&offer.resources),
@@ -135,8 +135,18 @@ fn address(url: &Url) -> String {
     host_port(&host, url.address.port)
 }
 
+/// Longest name of a host; longer ones are cut.
+const LONGEST_NAME: usize = 255;
+
+/// A host's name, which Mesos does not bound: it is part of many rows.
+pub(super) fn name(told: &str) -> &str {
+    told.get(..told.floor_char_boundary(LONGEST_NAME))
+        .unwrap_or_default()
+}
+
 /// `host:port`, where the host may be an IPv6 address.
 pub(super) fn host_port(host: &str, port: i32) -> String {
+    let host = name(host);
     if host.contains(':') {
         format!("[{host}]:{port}")
     } else {

@@ -8,7 +8,7 @@ use crate::convert::fields::{
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::cluster::{
-    Cluster, ClusterState, Contact, Heartbeat, Host, Maintenance, MassLoss, Wish,
+    Cluster, ClusterState, Contact, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::drain::DrainState;
 use echelon_core_model::forgotten::ForgottenHosts;
@@ -230,6 +230,7 @@ impl Wire for Host {
             volumes,
             drain,
             place,
+            left_out,
         } = self;
         wire::Host {
             id: id.to_string(),
@@ -248,6 +249,8 @@ impl Wire for Host {
             volumes: messages(volumes),
             drain: drain.as_ref().map(DrainState::to_wire),
             place: (*place != HostPlace::default()).then(|| place.to_wire()),
+            attributes_left_out: left_out.attributes,
+            volumes_left_out: left_out.volumes,
         }
     }
 
@@ -269,6 +272,10 @@ impl Wire for Host {
             volumes: list("volumes", message.volumes)?,
             drain: optional("drain", message.drain)?,
             place: optional("place", message.place)?.unwrap_or_default(),
+            left_out: LeftOut {
+                attributes: message.attributes_left_out,
+                volumes: message.volumes_left_out,
+            },
         })
     }
 }
