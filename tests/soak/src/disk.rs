@@ -59,7 +59,7 @@ impl Drop for Disk {
     fn drop(&mut self) {
         // what fails here is ended with the machine
         let _ = self.slow(None);
-        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).output();
     }
 }
 

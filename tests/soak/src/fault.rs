@@ -358,10 +358,6 @@ impl Fault {
     /// Whether a fresh job cannot run before it ends. `n_cassandra` nodes hold the storage.
     #[must_use]
     pub const fn blocks(self, n_cassandra: u8) -> bool {
-        if matches!(self.action, Action::SlowDisk) {
-            // slow is not away
-            return false;
-        }
         match self.subject {
             Subject::Master
             | Subject::ZooKeeper
