@@ -1,5 +1,6 @@
 //! The processes: how they are made, hear, act, stand still, die and come back.
 
+use crate::backups::{Backups, told_too_early};
 use crate::blips::{Act, News};
 use crate::client::Users;
 use crate::dice::Dice;
@@ -48,6 +49,7 @@ impl World {
             last_answer: None,
             facts: Facts::default(),
             switch: Switch::default(),
+            backups: Backups::default(),
             trees: Trees::default(),
             touched: Touched::default(),
             broken: Vec::new(),
@@ -60,6 +62,7 @@ impl World {
         };
         world.found();
         world.plan_faults();
+        world.plan_backups();
         world.plan_trees();
         world.plan_users();
         world.queue.plan(BEGIN.plus(Span::minutes(1)), Item::Operator);
@@ -247,6 +250,8 @@ impl World {
                 }
             }
             rm::Effect::Mark(stamp) => {
+                let early = told_too_early(self, &Role::ResourceManager, stamp);
+                self.broken.extend(early);
                 if let Some(e) = self.elections.get_mut(&Role::ResourceManager) {
                     e.mark(who, life, stamp);
                 }
@@ -324,6 +329,8 @@ impl World {
             }
             shard::Effect::Mark(stamp) => {
                 let role = self.shard_role(cluster);
+                let early = told_too_early(self, &role, stamp);
+                self.broken.extend(early);
                 if let Some(e) = self.elections.get_mut(&role) {
                     e.mark(who, life, stamp);
                 }
@@ -396,6 +403,9 @@ impl World {
     }
 
     pub(crate) fn start(&mut self, who: Who) {
+        if self.backups.are_stopped {
+            return;
+        }
         let life = self.life_of(who);
         match who {
             Who::Manager(i) => {

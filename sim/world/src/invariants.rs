@@ -1,6 +1,7 @@
 //! What must never be, looked at after each step. The truth is taken from where it is: from the
 //! agents' own tasks, from what storage holds, and from what users were told.
 
+use crate::backups::done_while_behind;
 use crate::drains::drained_too_early;
 use crate::gangs::launched_without_its_gang;
 use crate::host_pools::launched_in_other_pool;
@@ -110,6 +111,26 @@ impl Facts {
             _ => None,
         };
         world.broken.extend(wrong);
+        let behind = done_while_behind(world, call);
+        world.broken.extend(behind);
+    }
+}
+
+impl World {
+    /// Storage was put back: what succeeded and is not stored runs again.
+    pub(crate) fn forget_unstored_ends(&mut self) {
+        let finished = std::mem::take(&mut self.facts.finished);
+        let ids: Vec<ClusterId> = self.clusters.iter().map(|c| c.id.clone()).collect();
+        let is_stored = |instance: &InstanceId, task: &TaskId| {
+            let records = ids.iter().filter_map(|id| stored(self, id, instance));
+            let mut runs = records.filter_map(|r| stored_run(&r, task));
+            runs.any(|run| run.state == RunState::Succeeded)
+        };
+        let kept = finished
+            .into_iter()
+            .filter(|(instance, task)| is_stored(instance, task));
+        let kept = kept.collect();
+        self.facts.finished = kept;
     }
 }
 

@@ -11,6 +11,7 @@
 )]
 
 mod alone;
+mod backups;
 mod blips;
 mod bounds;
 mod client;

@@ -375,6 +375,19 @@ impl World {
         lost
     }
 
+    /// A host stops with all that runs there; which one it is, unless it is away already.
+    pub(crate) fn stop_host(&mut self, cluster: usize, agent: usize) -> Option<sim::AgentId> {
+        let now = self.now;
+        let c = self.clusters.get_mut(cluster)?;
+        let id = c.mesos.agent_ids().nth(agent)?.clone();
+        let stopped = c.mesos.stop_agent(&id, sim::Tasks::Die, now);
+        if stopped {
+            self.facts.agent_lost(id.as_str(), now);
+            self.flush_mesos(cluster);
+        }
+        stopped.then_some(id)
+    }
+
     /// It comes back, whatever had become of it.
     pub(crate) fn return_agent(&mut self, cluster: usize, id: &sim::AgentId) {
         let now = self.now;

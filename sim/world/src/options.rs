@@ -65,6 +65,8 @@ pub struct FaultRates {
     pub masters: u32,
     /// Times that most hosts of a cluster are lost together, and its next master does not know them.
     pub losses: u32,
+    /// 1: operators put an earlier copy of storage back.
+    pub backups: u32,
     /// Machines whose maintenance is planned and done.
     pub maintenances: u32,
     /// Hosts that an operator wants empty for a while.
@@ -116,6 +118,7 @@ impl Options {
                 agents: 0,
                 masters: 0,
                 losses: 0,
+                backups: 0,
                 maintenances: 0,
                 drains: 0,
                 moves: 0,
@@ -160,6 +163,7 @@ impl Options {
                 agents: 2,
                 masters: 1,
                 losses: 0,
+                backups: 0,
                 maintenances: 1,
                 drains: 1,
                 moves: 0,

@@ -1,6 +1,7 @@
 //! The world and its loop: take what happens next, let it happen, look whether everything still holds.
 
 use crate::alone::AtFirst;
+use crate::backups::Backups;
 use crate::client::Users;
 use crate::dice::Dice;
 use crate::faults::Fault;
@@ -91,6 +92,16 @@ pub enum Item {
     Start(Who),
     /// An agent comes back.
     ReturnAgent { cluster: usize, agent: AgentId },
+    /// Operators take a backup of storage.
+    TakeBackup,
+    /// A host is started again.
+    RestartHost { cluster: usize, agent: usize },
+    /// Operators stop all roles, to put the backup back.
+    StopRoles,
+    /// They put it back, and start the roles.
+    PutBack,
+    /// They resume the storage.
+    ResumeStorage,
     /// A machine goes away for its maintenance.
     BeginMaintenance {
         cluster: usize,
@@ -134,6 +145,7 @@ pub struct World {
     pub(crate) last_answer: Option<Timestamp>,
     pub(crate) facts: Facts,
     pub(crate) switch: Switch,
+    pub(crate) backups: Backups,
     pub(crate) trees: Trees,
     pub(crate) touched: Touched,
     pub(crate) broken: Vec<Broken>,
@@ -167,6 +179,8 @@ pub struct Outcome {
     pub moved: u64,
     /// Mass losses that an operator accepted.
     pub accepted: u64,
+    /// Times that storage was put back and resumed.
+    pub resumed: u64,
     /// Leaderships of all roles.
     pub leaderships: u64,
     /// The last lines of the trace.
@@ -214,6 +228,7 @@ impl World {
             withheld: self.switch.withheld,
             moved: self.moved,
             accepted: self.accepted,
+            resumed: self.backups.resumed,
             leaderships: self.leaderships(),
             tail: self.trace.lines().map(str::to_owned).collect(),
             broken: self.broken,
@@ -281,6 +296,11 @@ impl World {
             Item::LeaseOver(who, life) => self.lease_over(who, life),
             Item::Reconnect(who, life, away) => self.reconnect(who, life, away),
             Item::Start(who) => self.start(who),
+            Item::TakeBackup => self.take_backup(),
+            Item::RestartHost { cluster, agent } => self.restart_host(cluster, agent),
+            Item::StopRoles => self.stop_roles(),
+            Item::PutBack => self.put_back(),
+            Item::ResumeStorage => self.resume_storage(),
             Item::ReturnAgent { cluster, agent } => self.return_agent(cluster, &agent),
             Item::BeginMaintenance {
                 cluster,
