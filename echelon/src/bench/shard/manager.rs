@@ -3,7 +3,8 @@
 use crate::bench::{DEADLINE, wall_ms};
 use anyhow::{Result, bail};
 use echelon_cli::output;
-use echelon_core_model::{Epoch, Timestamp};
+use echelon_core_model::Timestamp;
+use echelon_core_model::store::Stamp;
 use echelon_core_resource_manager::{Config, Effect, Event, ResourceManager};
 use echelon_io_storage::Store;
 use std::sync::Arc;
@@ -26,7 +27,9 @@ pub(super) async fn take_over(store: Arc<dyn Store>) -> Result<Takeover> {
     let began = Instant::now();
     let (inbox, mut inputs) = mpsc::unbounded_channel();
     let mut manager = ResourceManager::new(Config::new("bench", 1));
-    let mut events = vec![Event::Elected { published: Epoch(0) }];
+    let mut events = vec![Event::Elected {
+        published: Stamp::default(),
+    }];
     loop {
         let (now, mut effects) = (Timestamp(wall_ms()), Vec::new());
         for event in events.drain(..) {
