@@ -14,6 +14,7 @@ use echelon_tests::servers::{Mesos, MesosMember, MesosPrograms, ZooKeeper};
 use echelon_tests::wait;
 use federation::Federation;
 use marks::Marks;
+use serde_json::Value;
 
 const N_AGENTS: u8 = 2;
 
@@ -63,12 +64,18 @@ impl World {
     }
 }
 
+/// A service of which each instance fails the first time and runs from the second on.
+fn fails_once(marks: &Marks, name: &str, instances: u32) -> Value {
+    let end = "rmdir \"$me.lock\"; test $(wc -l < \"$me.begun\") -gt 1 && exec sleep 100000; exit 1";
+    marks.job(name, ("JOB_KIND_SERVICE", instances), end)
+}
+
 #[test]
 fn jobs_end_once_services_are_restarted_and_a_killed_shard_runs_nothing_twice() {
     let mut world = World::start();
     world.runs_once("first", 6);
 
-    let service = world.marks.service_that_fails_once("service", 3);
+    let service = fails_once(&world.marks, "service", 3);
     let service = world.federation.submit(&service).unwrap();
     world.federation.all_running(&service, 3).unwrap();
     wait::until("second starts", PATIENCE, || {

@@ -82,6 +82,7 @@ impl ModelStore {
 mod tests {
     use super::*;
     use crate::build::{job_id, main_group};
+    use echelon_core_model::bucket::BLOCKS_A_RUN;
     use echelon_core_model::instance::{Block, BlockKey, SliceRow};
     use echelon_core_model::job::{Head, JobFilter, JobState, Progress};
     use echelon_core_model::spec::JobKind;
@@ -153,7 +154,7 @@ mod tests {
             job: job_id(1),
             group: main_group(),
             first: 0,
-            last: 9,
+            last: BLOCKS_A_RUN,
         };
         match store.read(&query) {
             Answer::Blocks(blocks, slices) => (blocks, slices),
@@ -261,7 +262,7 @@ mod tests {
             (1, 1),
             vec![
                 Write::Block(block(0)),
-                Write::Block(block(1)),
+                Write::Block(block(BLOCKS_A_RUN)),
                 Write::Slice(slice),
             ],
         );
@@ -271,7 +272,10 @@ mod tests {
             vec![Write::Archive(block(0)), Write::RemoveBlock(block(0).key)],
         );
         let (blocks, slices) = group_blocks(&store);
-        assert_eq!(blocks.iter().map(|b| b.key.number).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(
+            blocks.iter().map(|b| b.key.number).collect::<Vec<_>>(),
+            [0, BLOCKS_A_RUN]
+        );
         assert_eq!(slices.len(), 1);
         let bucket = Query::BlockBucket(ClusterId::new("c1"), block(0).key.bucket());
         assert_eq!(store.read(&bucket), Answer::Blocks(Vec::new(), Vec::new()));

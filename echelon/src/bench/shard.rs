@@ -36,7 +36,7 @@ pub struct Flags {
     #[arg(long, default_value_t = 60)]
     quiet: u64,
     /// Only fill a storage in this file
-    #[arg(long, hide = true)]
+    #[arg(long)]
     fill: Option<PathBuf>,
 }
 

@@ -173,23 +173,3 @@ pub(crate) fn told_too_early(world: &World, role: &Role, stamp: Stamp) -> Option
         what: format!("{role:?} tells that {stamp:?} is durable, stored is {mark:?}"),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::options::{FaultRates, Options};
-    use crate::world::World;
-
-    #[test]
-    fn a_world_puts_its_backup_back_once_and_resumes_it() {
-        let options = Options {
-            faults: FaultRates {
-                backups: 1,
-                ..FaultRates::default()
-            },
-            faulty: echelon_core_model::Span::minutes(4),
-            ..Options::calm()
-        };
-        let outcome = World::play(1, options);
-        assert_eq!((outcome.broken, outcome.resumed), (Vec::new(), 1));
-    }
-}

@@ -28,13 +28,8 @@ impl Marks {
         self.job(name, ("JOB_KIND_SERVICE", instances), "exec sleep 100000")
     }
 
-    /// A service of which each instance fails the first time and runs from the second on.
-    pub fn service_that_fails_once(&self, name: &str, instances: u32) -> Value {
-        let end = "rmdir \"$me.lock\"; test $(wc -l < \"$me.begun\") -gt 1 && exec sleep 100000; exit 1";
-        self.job(name, ("JOB_KIND_SERVICE", instances), end)
-    }
-
-    fn job(&self, name: &str, (kind, instances): (&str, u32), end: &str) -> Value {
+    /// A job of this kind whose instances do this after they began.
+    pub fn job(&self, name: &str, (kind, instances): (&str, u32), end: &str) -> Value {
         let me = format!("{}/{name}.$ECHELON_INSTANCE", self.0.display());
         let command = format!(
             "me={me}; echo begun >> \"$me.begun\"; mkdir \"$me.lock\" || echo \"$me\" >> \"$me.twice\"; {end}"

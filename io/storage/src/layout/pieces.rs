@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_is_cut_is_joined_and_what_is_not_whole_is_said() {
         for bytes in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
-            let value: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
+            let value: Vec<u8> = (0..=250).cycle().take(bytes).collect();
             let mut rows = cut(&value, 7);
             assert!(rows.iter().all(|row| row.len() <= PIECE_BYTES + HEADER));
             assert_eq!(joined(&rows), Joined::Whole(value.clone()));

@@ -49,10 +49,9 @@ pub(super) async fn group<R: Rows>(
     let slice: Option<SliceRow> = some(rows, &keys::slice(cluster, job, group), C, unread).await?;
     let last = (*numbers.end()).min(SliceRow::BLOCK - 1);
     let wanted = runs(*numbers.start()..=last).map(|part| run(rows, cluster, (job, group), part));
-    let read: Vec<(Vec<UnreadRow>, Vec<(u32, Found)>)> =
-        stream::iter(wanted).buffered(AT_ONCE).try_collect().await?;
     let mut found: Vec<(u32, Found)> = Vec::new();
-    for (bad, some) in read {
+    let mut read = stream::iter(wanted).buffered(AT_ONCE);
+    while let Some((bad, some)) = read.try_next().await? {
         unread.extend(bad);
         found.extend(some);
     }
