@@ -9,7 +9,8 @@ use echelon_core_model::cluster::Cluster;
 use echelon_core_model::drain::HostDrain;
 use echelon_core_model::{Span, Timestamp};
 
-/// Most hosts of a cluster at a time: with the longest names they, the moves and all else of a cluster are one batch of storage.
+/// Most hosts of a cluster that are drained at a time. With the longest names, and with the moves and all else that is
+/// decided for the cluster, they are still one batch of storage.
 pub const MOST: usize = 2_000;
 /// Longest time that batch instances may be given.
 pub const LONGEST: Span = Span::minutes(30 * 24 * 60);

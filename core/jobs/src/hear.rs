@@ -85,7 +85,8 @@ pub struct News {
 }
 
 impl News {
-    /// When a run came into the state that this tells: no clock but ours puts it before its last state, or into the future.
+    /// When a run came into the state that this tells. It is never before its last state, nor in the future by our
+    /// clock. News without a time is dated now.
     pub(crate) fn happened(&self, run: &Run, now: Timestamp) -> Timestamp {
         self.at.unwrap_or(now).max(run.since).min(now)
     }

@@ -28,8 +28,8 @@ pub fn give_up(record: &mut InstanceRecord, now: Timestamp) {
     record.older.push(run);
 }
 
-/// Whether the place of an instance may be taken back whose host is gone: a run that may live is kept as an older one, and no more of
-/// these are kept than an instance may have.
+/// Whether the place of an instance on a host that is gone may be taken back. A run that may live is kept as an
+/// older one, and an instance has a bounded number of these.
 #[must_use]
 pub fn may_leave_host(record: &InstanceRecord) -> bool {
     let live = record.run.as_ref().is_some_and(Run::may_have_task);

@@ -9,12 +9,12 @@ pub const JOB_BUCKETS: u16 = 1024;
 pub const ASSIGNMENT_PARTITIONS: u16 = 64;
 /// Instance blocks of a cluster lie in this many buckets.
 pub const BLOCK_BUCKETS: u16 = 256;
-/// Instances a block: so few that their largest records stay below [`MOST_BLOCK_BYTES`]. A block need not split then.
+/// Instances of a block. Their largest records stay below [`MOST_BLOCK_BYTES`], so that no block has to be split.
 pub const BLOCK_SIZE: u32 = 16;
 /// Consecutive blocks of a group that share a bucket, so that one read of one partition gives all of them.
 pub const BLOCKS_A_RUN: u32 = 16;
-/// The bytes of the largest block of one version of a job: half of what storage takes as one row. The names of other versions' ports,
-/// which a block has beside that, fit into the other half.
+/// Most bytes of a block whose runs are of one version of the job: half of what storage takes as one row. The other
+/// half is for the names of ports of other versions.
 pub const MOST_BLOCK_BYTES: usize = 256 * 1024;
 
 /// FNV-1a over bytes, 64 bits.
@@ -42,7 +42,7 @@ pub fn assignment_partition(job: JobId) -> u16 {
     pick(fnv1a(&job.0.to_be_bytes()), ASSIGNMENT_PARTITIONS)
 }
 
-/// The bucket of a block of instances, which is that of its run of blocks. Block `u32::MAX` is the place of the group's slice row.
+/// The bucket of a block of instances: that of its run of blocks. Block `u32::MAX` stands for the group's slice row.
 #[must_use]
 pub fn block_bucket(job: JobId, group: &GroupName, block: u32) -> u16 {
     let mut bytes = job.0.to_be_bytes().to_vec();

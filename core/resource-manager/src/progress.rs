@@ -182,8 +182,9 @@ fn entered_at(picture: &Picture, id: JobId, job: &JobView, state: JobState, now:
             asked.max(reports.filter_map(|r| r.last_ended).max())
         }
     };
-    let earliest = before.map(|p| p.since).unwrap_or_default();
-    at.unwrap_or(now).max(earliest).min(now)
+    // A state begins neither before the one ahead of it nor in the future. What nobody has dated began now.
+    let at = at.unwrap_or(now);
+    before.map_or(at, |p| at.max(p.since)).min(now)
 }
 
 /// Instances of a job that is to run that fail again and again, whether they wait or run at this moment.

@@ -94,7 +94,7 @@ fn refused(request: &Request<'_>, known: &BTreeMap<&str, Known>, aside: &SetAsid
                 Wish::Get { job } | Wish::Stop { job } | Wish::Restart { job } => Some(job.as_str()),
                 _ => None,
             };
-            if job.is_some_and(|job| aside.excuses(job, (request.asked_at, at), text)) {
+            if job.is_some_and(|job| aside.excuses(job, request.asked_at..=at, text)) {
                 return None;
             }
             let of_job = job.and_then(|job| known.get(job));

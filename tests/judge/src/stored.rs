@@ -1,6 +1,7 @@
 //! Whether storage, read past the product, has what was acknowledged, and whether answers are as new as what was known before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use crate::history::{Event, History, StoredJob, Wish};
 use crate::lives::Lives;
@@ -41,8 +42,8 @@ impl<'a> SetAside<'a> {
     }
 
     /// Whether this refusal is the right answer for a job that was set aside.
-    pub(crate) fn excuses(&self, job: &str, (from, to): (u64, u64), text: &str) -> bool {
-        text.contains(ROW_UNREAD) && self.between(job, from, to)
+    pub(crate) fn excuses(&self, job: &str, asked: RangeInclusive<u64>, text: &str) -> bool {
+        text.contains(ROW_UNREAD) && self.between(job, *asked.start(), *asked.end())
     }
 }
 

@@ -55,17 +55,21 @@ impl Evidence {
             return Some(why);
         }
         let counts = |epoch| leadership.resumed <= epoch;
-        let marked = mark.map(|mark| mark.stamp).unwrap_or_default();
-        if marked.epoch > leadership.epoch {
+        let marked = mark.map(|mark| mark.stamp);
+        if let Some(marked) = marked.filter(|marked| marked.epoch > leadership.epoch) {
             return Some(format!(
                 "a leader of epoch {} has stored something, and the row of its leadership is of epoch {}",
                 marked.epoch, leadership.epoch
             ));
         }
-        if published.sequence > 0 && counts(published.epoch) && marked < *published {
+        // No mark at all is behind each that was told.
+        if published.sequence > 0 && counts(published.epoch) && marked < Some(*published) {
+            let newest = marked.map_or("missing".to_owned(), |marked| {
+                format!("{} of {}", marked.sequence, marked.epoch)
+            });
             return Some(format!(
-                "membership has seen write {} of epoch {}, the newest in storage is {} of {}",
-                published.sequence, published.epoch, marked.sequence, marked.epoch
+                "membership has seen write {} of epoch {}, the newest in storage is {newest}",
+                published.sequence, published.epoch
             ));
         }
         let obeyed = mark
@@ -92,18 +96,20 @@ mod tests {
         }
     }
 
-    fn found(published: (u64, u64), (epoch, resumed): (u64, u64), mark: Option<(u64, u64)>) -> Evidence {
+    fn led(epoch: u64, resumed: u64) -> Leadership {
+        Leadership {
+            resumed: Epoch(resumed),
+            ..Leadership::taken(Epoch(epoch), "one", 1)
+        }
+    }
+
+    fn found(published: Stamp, leadership: Leadership, marked: Option<Stamp>) -> Evidence {
+        let control = Version(2);
         Evidence {
-            published: stamp(published.0, published.1),
-            leadership: Leadership {
-                resumed: Epoch(resumed),
-                ..Leadership::taken(Epoch(epoch), "one", 1)
-            },
-            mark: mark.map(|(epoch, sequence)| Mark {
-                stamp: stamp(epoch, sequence),
-                control: Version(2),
-            }),
-            control: Version(2),
+            published,
+            leadership,
+            mark: marked.map(|stamp| Mark { stamp, control }),
+            control,
         }
     }
 
@@ -111,47 +117,56 @@ mod tests {
     fn storage_that_is_behind_what_was_told_is_found_and_no_other() {
         let none = [
             // New; nothing was told; the newest mark was not told; told and stored; a new leader has told its epoch only.
-            found((0, 0), (0, 0), None),
-            found((0, 0), (4, 0), Some((4, 9))),
-            found((4, 7), (4, 0), Some((4, 9))),
-            found((4, 9), (4, 0), Some((4, 9))),
-            found((5, 0), (5, 0), Some((4, 9))),
+            found(stamp(0, 0), led(0, 0), None),
+            found(stamp(0, 0), led(4, 0), Some(stamp(4, 9))),
+            found(stamp(4, 7), led(4, 0), Some(stamp(4, 9))),
+            found(stamp(4, 9), led(4, 0), Some(stamp(4, 9))),
+            found(stamp(5, 0), led(5, 0), Some(stamp(4, 9))),
             // It was behind, and an operator has resumed it.
-            found((4, 9), (5, 5), Some((4, 2))),
-            found((4, 9), (6, 5), None),
+            found(stamp(4, 9), led(5, 5), Some(stamp(4, 2))),
+            found(stamp(4, 9), led(6, 5), None),
         ];
         for evidence in none {
             assert_eq!(evidence.of_rollback(), None, "{evidence:?}");
         }
         let behind = [
-            (found((5, 0), (4, 0), Some((4, 9))), "membership has seen epoch 5"),
             (
-                found((4, 9), (4, 0), Some((4, 8))),
+                found(stamp(5, 0), led(4, 0), Some(stamp(4, 9))),
+                "membership has seen epoch 5",
+            ),
+            (
+                found(stamp(4, 9), led(4, 0), Some(stamp(4, 8))),
                 "membership has seen write 9 of epoch 4",
             ),
             (
-                found((4, 9), (4, 0), Some((3, 20))),
+                found(stamp(4, 9), led(4, 0), Some(stamp(3, 20))),
                 "the newest in storage is 20 of 3",
             ),
-            (found((4, 9), (4, 0), None), "the newest in storage is 0 of 0"),
-            // Resumed once, and put back again after that.
-            (found((7, 3), (7, 5), Some((7, 2))), "write 3 of epoch 7"),
             (
-                found((0, 0), (0, 0), Some((4, 9))),
+                found(stamp(4, 9), led(4, 0), None),
+                "the newest in storage is missing",
+            ),
+            // Resumed once, and put back again after that.
+            (
+                found(stamp(7, 3), led(7, 5), Some(stamp(7, 2))),
+                "write 3 of epoch 7",
+            ),
+            (
+                found(stamp(0, 0), led(0, 0), Some(stamp(4, 9))),
                 "the row of its leadership is of epoch 0",
             ),
         ];
         for (evidence, why) in behind {
-            let told = evidence.of_rollback().unwrap_or_default();
+            let told = evidence.of_rollback().unwrap();
             assert!(told.contains(why), "{evidence:?}: {told}");
         }
     }
 
     #[test]
     fn switches_that_were_obeyed_and_are_gone_are_no_default() {
-        let mut evidence = found((4, 9), (4, 0), Some((4, 9)));
+        let mut evidence = found(stamp(4, 9), led(4, 0), Some(stamp(4, 9)));
         evidence.control = Version(0);
-        let told = evidence.of_rollback().unwrap_or_default();
+        let told = evidence.of_rollback().unwrap();
         assert!(told.contains("version 2 of the switches was obeyed"), "{told}");
         evidence.leadership.epoch = Epoch(6);
         evidence.leadership.resumed = Epoch(5);
