@@ -1,7 +1,7 @@
 //! Taking numbers over from their former holder: what of its records counts here (design section 6).
 
-use echelon_core_model::Generation;
 use echelon_core_model::instance::{Ended, InstanceRecord};
+use echelon_core_model::{Generation, Timestamp};
 
 /// What is known about a number before it is held at a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct Takeover<'a> {
     pub own: Option<&'a InstanceRecord>,
     /// The former holder's record.
     pub former: Option<&'a InstanceRecord>,
+    /// Until when the former holder's wait counts at most: its clock may be ahead of ours.
+    pub wait_until: Timestamp,
 }
 
 /// The record to store, or `None` when there is nothing to remember. A live run of our own goes on as the run of the new
@@ -26,7 +28,7 @@ pub fn take_over(of: &Takeover<'_>) -> Option<InstanceRecord> {
     record.ended = record.ended.filter(|e| *e != Ended::Stopped);
     if let Some(former) = of.former {
         record.attempts = record.attempts.max(former.attempts);
-        record.not_before = record.not_before.max(former.not_before);
+        record.not_before = record.not_before.max(former.not_before.min(of.wait_until));
         if record.failure.is_none() {
             record.failure.clone_from(&former.failure);
         }

@@ -121,6 +121,7 @@ impl ResourceManager {
         let mark = Mark {
             stamp,
             control: self.picture.control.version,
+            at: now,
         };
         let batch = Batch {
             owner: Role::ResourceManager,

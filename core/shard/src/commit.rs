@@ -200,6 +200,7 @@ impl Shard {
                 sequence: self.sequence + 1,
             },
             control: self.known_switches(),
+            at: self.now,
         })
     }
 

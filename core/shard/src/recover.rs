@@ -111,6 +111,8 @@ impl Shard {
     /// is the time to read them. Assignments come first: they tell which buckets a group lies in.
     pub(crate) fn read_buckets(&mut self) {
         self.phase = Phase::Serving;
+        // With our first mark, before any wait is stored as a moment of our clock.
+        self.beat_at = self.now;
         self.recovery.unread = (0..ASSIGNMENT_PARTITIONS).collect();
         self.recovery.sealing = Sealing::of_all();
         let partitions = (0..ASSIGNMENT_PARTITIONS).map(|p| (Query::Assignments(p), Purpose::Partition(p)));
@@ -180,6 +182,15 @@ impl Shard {
         self.recovery_read_done();
     }
 
+    /// Waits before a further run go on where the leader before us stopped counting: the time in between adds nothing, and it
+    /// does not matter what our clocks say.
+    fn resume_waits(&self, block: &mut Block) {
+        let Some(mark) = &self.evidence.mark else { return };
+        for record in block.instances.values_mut().filter(|r| r.not_before > mark.at) {
+            record.not_before = self.now.plus(record.not_before.since(mark.at));
+        }
+    }
+
     /// Takes a bucket in and seals it: every block and row is written back under our epoch, whatever it holds, and with that
     /// everything older is hidden for good.
     pub(crate) fn on_bucket(
@@ -206,6 +217,7 @@ impl Shard {
         }
         for mut block in blocks {
             self.share_texts(&mut block);
+            self.resume_waits(&mut block);
             let number = self.picture.number_or_new(block.key.job, &block.key.group);
             let at = (number, block.key.number);
             if let Some(group) = self.picture.groups.get_mut(&number) {

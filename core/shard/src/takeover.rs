@@ -7,6 +7,7 @@ use crate::purpose::Purpose;
 use echelon_core_jobs::{Takeover, take_over};
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, InstanceRecord};
+use echelon_core_model::spec::defaults::RETRY;
 use echelon_core_model::store::{Consistency, Op, Query};
 use echelon_core_model::{
     AssignedRange, Assignment, ClusterId, Generation, InstanceNumber, InstanceRange, RangeSet, ReasonCode,
@@ -76,6 +77,7 @@ impl Shard {
                     generation: r.generation,
                     own: Some(own),
                     former: None,
+                    wait_until: self.now,
                 });
                 record.map(|record| (n, record))
             }));
@@ -138,12 +140,17 @@ impl Shard {
             .chain(former.keys().copied())
             .filter(|n| ours(*n))
             .collect();
+        let longest = group
+            .group_spec()
+            .map_or(RETRY.max_backoff, |s| s.retry.max_backoff);
+        let wait_until = self.now.plus(longest);
         for n in touched.numbers().collect::<Vec<_>>() {
             let own = self.picture.record((number, n)).cloned();
             let of = Takeover {
                 generation,
                 own: own.as_ref(),
                 former: former.get(&n),
+                wait_until,
             };
             if let Some(record) = take_over(&of) {
                 self.edit((number, n), |r| *r = record);

@@ -94,7 +94,8 @@ impl JobBuilder {
         })
     }
 
-    fn group(mut self, change: impl FnOnce(&mut GroupSpec)) -> Self {
+    /// Changes its group.
+    pub fn group(mut self, change: impl FnOnce(&mut GroupSpec)) -> Self {
         if let Some(group) = self.0.groups.first_mut() {
             change(group);
         }

@@ -825,9 +825,10 @@ pub fn pool_parts() -> impl Strategy<Value = PoolParts> {
 }
 
 pub fn mark() -> impl Strategy<Value = Mark> {
-    (epoch(), 0..1u64 << 40, 0..1u64 << 53).prop_map(|(epoch, sequence, control)| Mark {
+    (epoch(), 0..1u64 << 40, 0..1u64 << 53, at()).prop_map(|(epoch, sequence, control, at)| Mark {
         stamp: Stamp { epoch, sequence },
         control: Version(control),
+        at,
     })
 }
 

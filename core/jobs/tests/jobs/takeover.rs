@@ -1,8 +1,9 @@
 //! What counts of a former holder's record.
 
-use crate::record;
+use crate::{NOW, record};
 use echelon_core_jobs::{Takeover, take_over};
 use echelon_core_model::instance::{Ended, InstanceRecord};
+use echelon_core_model::time::Span;
 use echelon_core_model::{Generation, HostId, RunState};
 
 fn take(own: Option<&InstanceRecord>, former: Option<&InstanceRecord>) -> Option<InstanceRecord> {
@@ -10,6 +11,7 @@ fn take(own: Option<&InstanceRecord>, former: Option<&InstanceRecord>) -> Option
         generation: Generation(3),
         own,
         former,
+        wait_until: NOW.plus(Span::minutes(5)),
     })
 }
 
@@ -17,6 +19,19 @@ fn take(own: Option<&InstanceRecord>, former: Option<&InstanceRecord>) -> Option
 fn nothing_known_is_nothing_stored() {
     assert_eq!(take(None, None), None);
     assert_eq!(take(None, Some(&InstanceRecord::default())), None);
+}
+
+#[test]
+fn a_wait_by_a_clock_that_is_ahead_is_cut() {
+    let mut former = record(RunState::Failed);
+    for (ahead, counts) in [
+        (Span::seconds(9), Span::seconds(9)),
+        (Span::minutes(60), Span::minutes(5)),
+    ] {
+        former.not_before = NOW.plus(ahead);
+        let taken = take(None, Some(&former)).unwrap();
+        assert_eq!(taken.not_before, NOW.plus(counts));
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use super::{Leadership, Stamp};
 use crate::id::Version;
+use crate::time::Timestamp;
 
 /// What a leader has stored of itself last. It is owned by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,6 +13,8 @@ pub struct Mark {
     pub stamp: Stamp,
     /// The version of the switches that the leader obeyed then; 0: they were never set.
     pub control: Version,
+    /// What the leader's clock said then: waits that were stored as a moment are measured from it by whoever leads next.
+    pub at: Timestamp,
 }
 
 /// What a process has found before it takes an epoch.
@@ -108,7 +111,11 @@ mod tests {
         Evidence {
             published,
             leadership,
-            mark: marked.map(|stamp| Mark { stamp, control }),
+            mark: marked.map(|stamp| Mark {
+                stamp,
+                control,
+                at: Timestamp(0),
+            }),
             control,
         }
     }

@@ -487,6 +487,7 @@ fn rows_that_are_lost_are_no_defaults() {
             writes: vec![Write::Mark(Mark {
                 stamp,
                 control: Version(1),
+                at: Timestamp(0),
             })],
         }));
         case.elect();

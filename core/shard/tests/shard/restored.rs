@@ -307,6 +307,7 @@ fn remains(has_leadership: bool) -> World {
         writes: vec![Write::Mark(Mark {
             stamp,
             control: Version(u64::from(has_leadership)),
+            at: w.now,
         })],
     }));
     w

@@ -203,6 +203,7 @@ fn mark(sequence: u64) -> Mark {
             sequence,
         },
         control: Version(3),
+        at: Timestamp(1_700_000_000_000),
     }
 }
 

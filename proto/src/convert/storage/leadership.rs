@@ -3,7 +3,7 @@
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::store::{Leadership, Mark, Stamp};
-use echelon_core_model::{Epoch, Version};
+use echelon_core_model::{Epoch, Timestamp, Version};
 
 impl Wire for Leadership {
     type Message = wire::Leadership;
@@ -43,11 +43,12 @@ impl Wire for Mark {
     type Message = wire::Mark;
 
     fn to_wire(&self) -> Self::Message {
-        let Self { stamp, control } = self;
+        let Self { stamp, control, at } = self;
         wire::Mark {
             epoch: stamp.epoch.0,
             sequence: stamp.sequence,
             control: control.0,
+            at_ms: at.0,
         }
     }
 
@@ -56,6 +57,7 @@ impl Wire for Mark {
             epoch,
             sequence,
             control,
+            at_ms,
         } = message;
         Ok(Self {
             stamp: Stamp {
@@ -63,6 +65,7 @@ impl Wire for Mark {
                 sequence,
             },
             control: Version(control),
+            at: Timestamp(at_ms),
         })
     }
 }
