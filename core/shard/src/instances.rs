@@ -120,9 +120,11 @@ impl Shard {
         group.unless_refused(next(record, &wanted, self.now))
     }
 
-    /// Law 2: no run is stopped, given up or replaced before the cluster has answered for its task in this leadership.
+    /// Law 2: no run is stopped, given up or replaced before the cluster has answered for its task in this leadership. Of one that has
+    /// ended by other evidence nobody asks any more.
     pub(crate) fn is_observed(&self, at: At) -> bool {
         let run = self.picture.record(at).and_then(|r| r.run.as_ref());
+        let run = run.filter(|r| r.may_have_task());
         run.is_none_or(|r| !self.reconcile.awaits_first(&(at, r.generation, r.number)))
     }
 
