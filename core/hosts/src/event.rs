@@ -147,6 +147,8 @@ pub struct TaskStatus {
     pub host: Option<HostId>,
     /// Set when the update is kept by the agent until it is acknowledged (R93): 16 bytes.
     pub uuid: Option<[u8; 16]>,
+    /// Whether the task's executor says it, and neither its agent nor the master.
+    pub by_executor: bool,
     /// Whether it answers a reconciliation.
     pub reconciliation: bool,
     /// Mesos' reason, as its enum's name without the prefix; empty when not told.

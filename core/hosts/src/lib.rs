@@ -25,6 +25,7 @@ mod observe;
 mod pools;
 mod record;
 mod stock;
+mod taken;
 pub mod tally;
 #[cfg(test)]
 mod tests;
@@ -43,4 +44,5 @@ pub use maintenance::Drain;
 pub use manners::Demand;
 pub use meaning::reason_of;
 pub use stock::Arrival;
+pub use taken::was_launched_before;
 pub use tally::Tally;

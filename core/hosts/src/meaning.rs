@@ -363,6 +363,7 @@ mod tests {
             state,
             host: None,
             uuid: None,
+            by_executor: false,
             reconciliation: false,
             reason: reason.to_owned(),
             message: message.to_owned(),

@@ -58,7 +58,7 @@ pub struct Run {
     pub observed_at: Span,
     /// Why it is in that state.
     pub reason: Reason,
-    /// The host's Mesos agent.
+    /// The host's Mesos agent; empty while it is not known, after Mesos refused the launch since it knows the task.
     pub host: HostId,
     /// The host's name, for people.
     pub hostname: Arc<str>,

@@ -8,7 +8,7 @@ use crate::picture::{At, RunAt};
 use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
 use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, Whom, hear, settle, settle_older};
 use echelon_core_model::gang::OnMemberFailure;
-use echelon_core_model::{MemberId, RunState, SidecarName};
+use echelon_core_model::{HostId, MemberId, RunState, SidecarName};
 
 impl Shard {
     /// Takes in what the cluster tells while the shard serves.
@@ -45,8 +45,8 @@ impl Shard {
 
     /// An update about a run that is in its instance's record.
     fn on_known(&mut self, run: RunAt, sidecar: Option<SidecarName>, status: &TaskStatus) {
-        if is_duplicate(status) {
-            self.on_duplicate(run, status);
+        if hosts::was_launched_before(status) {
+            self.on_launched_before(run, status);
             return;
         }
         self.follow_host(run, status);
@@ -59,14 +59,29 @@ impl Shard {
         self.acknowledge(status, Some(run));
     }
 
-    /// The cluster refuses a launch because it has a task of this id. No id is launched twice, so that task
-    /// was launched by a leader of which storage knows nothing any more. It lives: the cluster is asked
-    /// where.
-    fn on_duplicate(&mut self, run: RunAt, status: &TaskStatus) {
+    /// The cluster refuses a launch because it knows a task of this id. No id is launched twice, so that task
+    /// was launched by a leader of which storage knows nothing any more. It may live: the cluster is asked
+    /// where. Nothing of the refusal is stored, so it is acknowledged at once.
+    fn on_launched_before(&mut self, run: RunAt, status: &TaskStatus) {
         self.freeze(format!(
             "Mesos has had task {} since before storage knows of it",
             status.task
         ));
+        self.acknowledge(status, None);
+        // Where that task is the master does not say. Asked with the agent of the refused launch it would answer that the
+        // agent does not know it, which would count as an end.
+        if status.uuid.is_none() {
+            self.edit(run.0, |record| {
+                let found = record
+                    .run
+                    .as_mut()
+                    .filter(|r| (r.generation, r.number) == (run.1, run.2));
+                if let Some(found) = found {
+                    found.host = HostId::new("");
+                }
+            });
+            self.account(run);
+        }
         self.reconcile_soon(run);
     }
 
@@ -77,7 +92,8 @@ impl Shard {
             return;
         };
         let known = self.picture.run(run);
-        if known.is_none_or(|r| r.state != RunState::Launching || r.host == host) {
+        let unknown = HostId::new("");
+        if known.is_none_or(|r| r.host == host || (r.state != RunState::Launching && r.host != unknown)) {
             return;
         }
         let hostname = self.hosts.host(&host).map_or(host.to_string(), |h| h.hostname);
@@ -242,13 +258,6 @@ fn news(status: &TaskStatus) -> News {
         ready: status.ready,
         at: status.at,
     }
-}
-
-/// Whether the master refused a launch because it has a task of its id already. Agents keep what they tell,
-/// and with it what a task's own executor says: that proves nothing.
-fn is_duplicate(status: &TaskStatus) -> bool {
-    let by_master = status.uuid.is_none() && status.reason == "TASK_INVALID";
-    by_master && status.state == TaskState::Error && status.message.starts_with("Task has duplicate ID")
 }
 
 /// Whether the cluster says that the task is there.

@@ -10,7 +10,7 @@ use crate::id::{AgentId, ExecutorId, FrameworkId, TaskId};
 use crate::offer::Offer;
 use crate::refuse::refusal;
 use crate::shared_executor::Place;
-use crate::validate;
+use crate::validate::{self, Taken};
 use echelon_core_model::time::Timestamp;
 use echelon_proto::mesos::v1::offer::{Operation, operation};
 use echelon_proto::mesos::v1::scheduler::call;
@@ -163,7 +163,7 @@ impl Cluster {
     }
 
     fn judge(&self, framework: &FrameworkId, task: &TaskInfo, rest: &Remainder) -> Result<Bundle, String> {
-        let resources = validate::task(task, self.is_taken(framework, task), rest)?;
+        let resources = validate::task(task, self.taken(framework, task), rest)?;
         let mut total = resources.clone();
         if let Some(info) = &task.executor {
             check_custom(info, framework)?;
@@ -173,11 +173,14 @@ impl Cluster {
         Ok(resources)
     }
 
-    /// Whether a task of this name is known (rule R74).
-    pub(crate) fn is_taken(&self, framework: &FrameworkId, task: &TaskInfo) -> bool {
+    /// The task that has this id already, as far as the master knows one.
+    pub(crate) fn taken(&self, framework: &FrameworkId, task: &TaskInfo) -> Option<Taken> {
         let id = TaskId::new(&task.task_id.value);
-        let known = self.master.frameworks.get(framework);
-        known.is_some_and(|f| f.tasks.contains_key(&id) || f.unreachable.contains_key(&id))
+        let known = self.master.frameworks.get(framework)?;
+        if known.tasks.contains_key(&id) {
+            return Some(Taken::Tracked);
+        }
+        known.unreachable.contains_key(&id).then_some(Taken::Unreachable)
     }
 
     /// Tracks a good task and sends it to its agent (rule R108).

@@ -1,7 +1,9 @@
-//! The executor of a command task outlives it by a moment, and for that long nobody can have its name (rule R75).
+//! An executor outlives its tasks: that of a command task by a moment, every other one until the ends of its tasks are
+//! acknowledged. For that long nobody can have its name (rule R75).
 
 use crate::cluster::Cluster;
-use crate::id::Run;
+use crate::id::{ExecutorRun, Run};
+use crate::shared_executor::Place;
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::TaskState;
 use echelon_proto::mesos::v1::task_status::Reason;
@@ -29,13 +31,37 @@ impl Cluster {
         })
     }
 
+    /// Whether the agent still has an ended executor of this name: the master, which does not count it any more, wants
+    /// another one.
+    pub(crate) fn is_replaced(&self, run: &Run, place: &Place) -> bool {
+        let agent = self.agents.get(&run.agent);
+        let mut tasks = agent.into_iter().flat_map(|agent| &agent.tasks);
+        tasks.any(|((framework, _), task)| {
+            let of = task.place.as_ref();
+            *framework == run.framework
+                && of.is_some_and(|of| of.executor == place.executor && of.container != place.container)
+        })
+    }
+
     /// The agent refuses a task whose executor is still there.
-    pub(crate) fn drop_reused(&mut self, run: &Run, now: Timestamp) {
+    pub(crate) fn drop_reused(&mut self, run: &Run, place: Option<&Place>, now: Timestamp) {
         let known = self.master.frameworks.get(&run.framework);
         let state = known.map_or(TaskState::TaskDropped, |framework| {
             framework.or_lost(TaskState::TaskDropped)
         });
-        let words = "Cannot reuse an already existing executor for a command task";
-        self.agent_says(run, state, (Reason::TaskInvalid, words), now);
+        let Some(place) = place else {
+            let words = "Cannot reuse an already existing executor for a command task";
+            return self.agent_says(run, state, (Reason::TaskInvalid, words), now);
+        };
+        let words = "Master wants to launch executor, but one already exists";
+        self.agent_says(run, state, (Reason::ExecutorTerminated, words), now);
+        // It never began.
+        let executor = ExecutorRun {
+            agent: run.agent.clone(),
+            framework: run.framework.clone(),
+            executor: place.executor.clone(),
+            container: place.container,
+        };
+        self.executor_exited(&executor, -1, now);
     }
 }

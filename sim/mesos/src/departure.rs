@@ -41,8 +41,8 @@ impl Cluster {
         let words = format!("Agent {} removed: {why}", agent.spec.hostname);
         for (framework, task) in self.tasks_on(id) {
             let lost = (Reason::AgentRemoved, words.as_str(), now);
-            let status = lost_status(&task, id, TaskState::TaskLost, lost);
-            self.untrack(&framework, &task);
+            let executor = self.untrack(&framework, &task).and_then(|known| known.executor);
+            let status = lost_status(&task, (id, executor), TaskState::TaskLost, lost);
             self.send(&framework, event::update(status));
         }
         self.untrack_executors(id, None);
@@ -56,7 +56,7 @@ impl Cluster {
         self.agents.remove(id);
         self.master.members.remove(id);
         for framework in self.master.frameworks.values_mut() {
-            framework.unreachable.retain(|_, agent| agent != id);
+            framework.unreachable.retain(|_, silent| silent.agent != *id);
         }
         self.dirty.insert(StoreKey::Agent(id.clone()));
     }

@@ -21,7 +21,7 @@ pub(crate) struct Framework {
     pub suppressed: BTreeSet<String>,
     pub tasks: BTreeMap<TaskId, Task>,
     /// Tasks on agents that are unreachable: their ids stay taken (rule R74).
-    pub unreachable: BTreeMap<TaskId, AgentId>,
+    pub unreachable: BTreeMap<TaskId, Silent>,
     pub filters: BTreeMap<(String, AgentId), Vec<Filter>>,
     pub offers: BTreeSet<u64>,
     /// What its offers and tasks hold, by role, for fair shares.
@@ -49,6 +49,14 @@ pub(crate) struct Task {
     pub container: Option<Containment>,
     /// Its resources went back to the agent.
     pub freed: bool,
+}
+
+/// A task on an unreachable agent.
+#[derive(Debug, Clone)]
+pub(crate) struct Silent {
+    pub agent: AgentId,
+    /// The executor that it shares with others.
+    pub executor: Option<ExecutorId>,
 }
 
 /// Refused resources of one agent for one role (rule R66).

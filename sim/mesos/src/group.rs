@@ -71,7 +71,7 @@ impl Cluster {
         let mut each = Vec::new();
         let mut total = Bundle::default();
         for task in &part.task_group.tasks {
-            let resources = validate::task_of_group(task, self.is_taken(framework, task), rest)?;
+            let resources = validate::task_of_group(task, self.taken(framework, task), rest)?;
             total.add(&resources);
             each.push(resources);
         }

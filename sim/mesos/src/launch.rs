@@ -55,10 +55,15 @@ impl Cluster {
             life: self.life(info, &command),
             place,
         };
-        if task.place.is_none() && self.is_closing(&run, now) {
+        let place = task.place.clone();
+        let reused = match &place {
+            Some(place) => self.is_replaced(&run, place),
+            None => self.is_closing(&run, now),
+        };
+        if reused {
             task.phase = Phase::Ended;
             self.note(&run, task);
-            return self.drop_reused(&run, now);
+            return self.drop_reused(&run, place.as_deref(), now);
         }
         self.note(&run, task.clone());
         match &self.config.executors {

@@ -5,8 +5,8 @@ use crate::cluster::Cluster;
 use crate::config::Executors;
 use crate::event;
 use crate::executor::Exit;
-use crate::framework::Task;
-use crate::id::{AgentId, FrameworkId, Run, TaskId};
+use crate::framework::{Silent, Task};
+use crate::id::{AgentId, ExecutorId, FrameworkId, Run, TaskId};
 use crate::output::Output;
 use crate::reconcile::time_info;
 use crate::store::StoreKey;
@@ -165,13 +165,9 @@ impl Cluster {
             let known = self.master.frameworks.get(&framework);
             if known.is_some_and(|known| !known.info.checkpoint()) {
                 let words = format!("Agent {host} disconnected");
-                let status = lost_status(
-                    &task,
-                    id,
-                    TaskState::TaskLost,
-                    (Reason::AgentDisconnected, &words, now),
-                );
-                self.untrack(&framework, &task);
+                let executor = self.untrack(&framework, &task).and_then(|known| known.executor);
+                let lost = (Reason::AgentDisconnected, &*words, now);
+                let status = lost_status(&task, (id, executor), TaskState::TaskLost, lost);
                 self.send(&framework, event::update(status));
             }
         }
@@ -195,12 +191,16 @@ impl Cluster {
         let was_registered = self.contact(id).is_some_and(Contact::is_registered);
         self.set_contact(id, since.map_or(Contact::Gone, Contact::Unreachable));
         for (framework, task) in self.tasks_on(id) {
-            self.tell_lost(&framework, &task, id, (since, words, now));
-            self.untrack(&framework, &task);
+            let executor = self.untrack(&framework, &task).and_then(|known| known.executor);
+            let silent = Silent {
+                agent: id.clone(),
+                executor,
+            };
+            self.tell_lost(&framework, &task, &silent, (since, words, now));
             if since.is_some()
                 && let Some(known) = self.master.frameworks.get_mut(&framework)
             {
-                known.unreachable.insert(task, id.clone());
+                known.unreachable.insert(task, silent);
             }
         }
         self.untrack_executors(id, None);
@@ -219,7 +219,7 @@ impl Cluster {
         &mut self,
         framework: &FrameworkId,
         task: &TaskId,
-        agent: &AgentId,
+        silent: &Silent,
         (since, words, now): (Option<Timestamp>, &str, Timestamp),
     ) {
         let Some(known) = self.master.frameworks.get(framework) else {
@@ -235,21 +235,22 @@ impl Cluster {
         } else {
             Reason::AgentRemoved
         };
-        let mut status = lost_status(task, agent, told, (reason, words, now));
+        let from = (&silent.agent, silent.executor.clone());
+        let mut status = lost_status(task, from, told, (reason, words, now));
         status.unreachable_time = since.map(time_info);
         self.send(framework, event::update(status));
     }
 
     /// Tasks that were unreachable are gone with their agent.
     fn tell_unreachable_gone(&mut self, id: &AgentId, words: &str, now: Timestamp) {
-        let mut gone: Vec<(FrameworkId, TaskId)> = Vec::new();
+        let mut gone: Vec<(FrameworkId, TaskId, Silent)> = Vec::new();
         for (framework, known) in &mut self.master.frameworks {
-            let theirs = known.unreachable.iter().filter(|(_, agent)| *agent == id);
-            gone.extend(theirs.map(|(task, _)| (framework.clone(), task.clone())));
-            known.unreachable.retain(|_, agent| agent != id);
+            let theirs = known.unreachable.iter().filter(|(_, silent)| silent.agent == *id);
+            gone.extend(theirs.map(|(task, silent)| (framework.clone(), task.clone(), silent.clone())));
+            known.unreachable.retain(|_, silent| silent.agent != *id);
         }
-        for (framework, task) in gone {
-            self.tell_lost(&framework, &task, id, (None, words, now));
+        for (framework, task, silent) in gone {
+            self.tell_lost(&framework, &task, &silent, (None, words, now));
         }
     }
 
@@ -293,10 +294,11 @@ impl Cluster {
     }
 }
 
-/// An update that the master makes about a task that it can no longer see: without uuid (rule R93).
+/// An update that the master makes about a task that it can no longer see: without uuid (rule R93). It names the executor
+/// that the task shared with others.
 pub(crate) fn lost_status(
     task: &TaskId,
-    agent: &AgentId,
+    (agent, executor): (&AgentId, Option<ExecutorId>),
     state: TaskState,
     (reason, words, now): (Reason, &str, Timestamp),
 ) -> TaskStatus {
@@ -304,6 +306,7 @@ pub(crate) fn lost_status(
         task_id: task.proto(),
         state: state.into(),
         agent_id: Some(agent.proto()),
+        executor_id: executor.as_ref().map(ExecutorId::proto),
         source: Some(Source::Master.into()),
         reason: Some(reason.into()),
         message: Some(words.to_owned()),

@@ -8,9 +8,18 @@ use crate::framework_info::check_id;
 use crate::{validate_container, validate_probe};
 use echelon_proto::mesos::v1::{TaskInfo, container_info};
 
+/// The task that has an id already (rule R74).
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Taken {
+    /// The master tracks it.
+    Tracked,
+    /// Its agent is unreachable.
+    Unreachable,
+}
+
 /// The resources of a good task of a LAUNCH, or what is wrong with it. Its executor and whether both fit are left to see.
-pub(crate) fn task(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Result<Bundle, String> {
-    let resources = parts(task, id_is_taken, rest)?;
+pub(crate) fn task(task: &TaskInfo, taken: Option<Taken>, rest: &Remainder) -> Result<Bundle, String> {
+    let resources = parts(task, taken, rest)?;
     if task.command.is_some() == task.executor.is_some() {
         return Err(
             "Task should have at least one (but not both) of CommandInfo or ExecutorInfo present".to_owned(),
@@ -19,20 +28,32 @@ pub(crate) fn task(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Resu
     Ok(resources)
 }
 
-/// The resources of a good task of a group, or what is wrong with it.
-pub(crate) fn task_of_group(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Result<Bundle, String> {
-    let resources = parts(task, id_is_taken, rest)?;
+/// The resources of a good task of a group, or what is wrong with it. The sentence names the task, since all of the group
+/// are refused with it.
+pub(crate) fn task_of_group(
+    task: &TaskInfo,
+    taken: Option<Taken>,
+    rest: &Remainder,
+) -> Result<Bundle, String> {
+    let resources = parts(task, taken, rest);
     let container = task.container.as_ref();
-    if container.is_some_and(|container| container.r#type() == container_info::Type::Docker) {
-        return Err("Docker ContainerInfo is not supported on the task in the task group".to_owned());
-    }
-    Ok(resources)
+    let is_docker = container.is_some_and(|container| container.r#type() == container_info::Type::Docker);
+    let verdict = match resources {
+        Ok(_) if is_docker => Err("Docker ContainerInfo is not supported on the task".to_owned()),
+        verdict => verdict,
+    };
+    verdict.map_err(|why| format!("Task '{}' is invalid: {why}", task.task_id.value))
 }
 
-fn parts(task: &TaskInfo, id_is_taken: bool, rest: &Remainder) -> Result<Bundle, String> {
+fn parts(task: &TaskInfo, taken: Option<Taken>, rest: &Remainder) -> Result<Bundle, String> {
     check_id(&task.task_id.value)?;
-    if id_is_taken {
-        return Err(format!("Task has duplicate ID: {}", task.task_id.value));
+    match taken {
+        Some(Taken::Tracked) => return Err(format!("Task has duplicate ID: {}", task.task_id.value)),
+        Some(Taken::Unreachable) => {
+            let id = &task.task_id.value;
+            return Err(format!("Task reuses the ID of an unreachable task: {id}"));
+        }
+        None => {}
     }
     if task.agent_id.value != rest.agent.as_str() {
         let (given, expected) = (&task.agent_id.value, &rest.agent);

@@ -4,8 +4,8 @@ use crate::agent::{Agent, Contact, Member};
 use crate::bundle::Bundle;
 use crate::cluster::Cluster;
 use crate::event;
-use crate::framework::{Framework, Task, is_terminal};
-use crate::id::{AgentId, FrameworkId, TaskId};
+use crate::framework::{Framework, Silent, Task, is_terminal};
+use crate::id::{AgentId, ExecutorId, FrameworkId, TaskId};
 use crate::update::executor_of;
 use echelon_proto::mesos::v1;
 use echelon_proto::mesos::v1::master::response::{self, get_agents, get_frameworks};
@@ -213,7 +213,7 @@ impl Cluster {
                 framework
                     .unreachable
                     .iter()
-                    .map(|(id, agent)| unreachable(framework, id, agent)),
+                    .map(|(id, silent)| unreachable(framework, id, silent)),
             );
         }
         view
@@ -273,12 +273,13 @@ fn task_view(framework: &Framework, id: &TaskId, task: &Task) -> v1::Task {
     }
 }
 
-fn unreachable(framework: &Framework, id: &TaskId, agent: &AgentId) -> v1::Task {
+fn unreachable(framework: &Framework, id: &TaskId, silent: &Silent) -> v1::Task {
     v1::Task {
         name: id.to_string(),
         task_id: id.proto(),
         framework_id: framework.id.proto(),
-        agent_id: agent.proto(),
+        agent_id: silent.agent.proto(),
+        executor_id: silent.executor.as_ref().map(ExecutorId::proto),
         state: v1::TaskState::TaskUnreachable.into(),
         ..Default::default()
     }

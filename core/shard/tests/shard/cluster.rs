@@ -55,6 +55,8 @@ pub struct Cluster {
     pub silent: Vec<HostId>,
     /// Tasks that a list leaves out: the master has not heard of them from their agents yet when it is asked.
     pub unlisted: BTreeSet<String>,
+    /// How launches of tasks that it has are refused; the usual sentence where nothing is set.
+    pub refusal: Option<TaskStatus>,
     /// The end of a list gets lost.
     pub loses_ends: bool,
     /// Whether accepted tasks start by themselves.
@@ -414,10 +416,15 @@ impl Cluster {
                 "task id {task} is used twice"
             );
             if self.tasks.contains_key(&task) {
-                self.out.push_back(Event::Update(TaskStatus {
+                let usual = || TaskStatus {
                     reason: "TASK_INVALID".to_owned(),
                     message: format!("Task has duplicate ID: {task}"),
-                    ..status(&task, TaskState::Error, Some(host.clone()))
+                    ..status(&task, TaskState::Error, None)
+                };
+                self.out.push_back(Event::Update(TaskStatus {
+                    task: task.clone(),
+                    host: Some(host.clone()),
+                    ..self.refusal.clone().unwrap_or_else(usual)
                 }));
                 continue;
             }
@@ -575,10 +582,12 @@ impl Cluster {
             if self.loses_ends && id.starts_with("echelon-reconcile-end") {
                 continue;
             }
+            // Of an agent that nobody hears the master tracks no tasks.
             let known = self
                 .tasks
                 .get(id)
-                .filter(|t| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty());
+                .filter(|t| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty())
+                .filter(|t| !self.silent.contains(&t.host));
             let away = agent.as_ref().is_some_and(|h| self.silent.contains(h));
             let state = match (known, agent) {
                 _ if away => TaskState::Unreachable,
@@ -614,6 +623,7 @@ pub fn status(task: &str, state: TaskState, host: Option<HostId>) -> TaskStatus 
         state,
         host,
         uuid: None,
+        by_executor: false,
         reconciliation: false,
         reason: String::new(),
         message: String::new(),

@@ -2,7 +2,7 @@
 //! knows, and after an operator has resumed it each instance runs once.
 
 use crate::world::{World, job, range, seconds, task};
-use echelon_core_hosts::TaskState;
+use echelon_core_hosts::{Call, TaskState, TaskStatus};
 use echelon_core_model::control::Control;
 use echelon_core_model::store::{
     Answer, Batch, Decision, Leadership, Mark, Op, Query, Role, ShardKey, ShardRow, Stamp, Write,
@@ -145,6 +145,127 @@ fn a_task_of_an_older_storage_that_a_list_leaves_out_shows_when_its_id_is_used_a
     w.run(seconds(60));
     assert_eq!((w.shard.mode(), w.state(0)), (Mode::Serving, RunState::Running));
     assert_eq!(w.record(0).unwrap().run.unwrap().host, host);
+    assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
+}
+
+/// A service of one instance of which storage knows the first run and the cluster has the second one, whose launch is
+/// refused like this; what is left of it, and how many launches there were before.
+fn refused_anew(refusal: TaskStatus, lives: bool) -> (World, usize) {
+    let mut w = service(1);
+    let backup = w.store.clone();
+    fail(&mut w, 0, 1);
+    w.cluster.unlisted.insert(task(0, 1, 2));
+    w.cluster.refusal = Some(refusal);
+    if !lives {
+        w.cluster.set(&task(0, 1, 2), TaskState::Finished);
+        w.cluster
+            .tasks
+            .get_mut(&task(0, 1, 2))
+            .unwrap()
+            .unacknowledged
+            .clear();
+    }
+    let accepted = w.accepted().len();
+    put_back_unseen(&mut w, backup);
+    w.run(seconds(60));
+    (w, accepted)
+}
+
+/// A refusal by the master.
+fn by_master(reason: &str, message: &str) -> TaskStatus {
+    TaskStatus {
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        ..crate::cluster::status("", TaskState::Error, None)
+    }
+}
+
+#[test]
+fn an_id_that_a_group_uses_again_freezes() {
+    let message = format!("Task '{0}' is invalid: Task has duplicate ID: {0}", task(0, 1, 2));
+    let (w, accepted) = refused_anew(by_master("TASK_GROUP_INVALID", &message), true);
+    assert_eq!((w.shard.mode(), w.accepted().len()), (Mode::Frozen, accepted + 1));
+}
+
+#[test]
+fn an_executor_that_has_the_id_freezes() {
+    let message = "ExecutorInfo is not compatible with existing ExecutorInfo with same ExecutorID.\n";
+    let (w, accepted) = refused_anew(by_master("TASK_GROUP_INVALID", message), true);
+    assert_eq!((w.shard.mode(), w.accepted().len()), (Mode::Frozen, accepted + 1));
+}
+
+#[test]
+fn an_agent_that_still_has_the_executor_of_an_ended_task_freezes_and_is_acknowledged() {
+    for (reason, message) in [
+        (
+            "TASK_INVALID",
+            "Cannot reuse an already existing executor for a command task",
+        ),
+        (
+            "EXECUTOR_TERMINATED",
+            "Master wants to launch executor, but one already exists",
+        ),
+        ("EXECUTOR_TERMINATED", "Executor terminated"),
+    ] {
+        let refusal = TaskStatus {
+            state: TaskState::Dropped,
+            uuid: Some([9; 16]),
+            ..by_master(reason, message)
+        };
+        let (w, accepted) = refused_anew(refusal, false);
+        assert_eq!(
+            (w.shard.mode(), w.accepted().len()),
+            (Mode::Frozen, accepted + 1),
+            "{message}"
+        );
+        let told = w.calls.iter().any(|call| {
+            matches!(call, Call::Acknowledge { task: of, uuid, .. } if *of == task(0, 1, 2) && *uuid == [9; 16])
+        });
+        assert!(told, "{message}: an agent repeats what is not acknowledged");
+    }
+}
+
+#[test]
+fn a_launch_with_invalid_offers_says_nothing_of_an_earlier_one() {
+    let refusal = TaskStatus {
+        state: TaskState::Dropped,
+        ..by_master(
+            "INVALID_OFFERS",
+            "Task launched with invalid offers: Offer o is no longer valid",
+        )
+    };
+    let (w, _) = refused_anew(refusal, false);
+    assert_eq!(w.shard.mode(), Mode::Serving);
+    assert_eq!(w.cluster.live(), [task(0, 1, 3)]);
+}
+
+#[test]
+fn a_task_of_an_unreachable_host_is_waited_for_after_its_id_was_used_again() {
+    let mut w = service(1);
+    let backup = w.store.clone();
+    fail(&mut w, 0, 1);
+    let home = w.cluster.tasks[&task(0, 1, 2)].host.clone();
+    w.cluster.silent.push(home.clone());
+    w.cluster.unlisted.insert(task(0, 1, 2));
+    let message = format!("Task reuses the ID of an unreachable task: {}", task(0, 1, 2));
+    w.cluster.refusal = Some(by_master("TASK_INVALID", &message));
+    put_back_unseen(&mut w, backup);
+    w.run(seconds(60));
+    assert_eq!(w.shard.mode(), Mode::Frozen, "{:?}", w.alarms);
+    resume(&mut w);
+    w.run(seconds(60));
+    assert_eq!(
+        (w.shard.mode(), w.state(0)),
+        (Mode::Serving, RunState::Unreachable),
+        "the host that it was to run on does not know it: that proves nothing"
+    );
+    assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
+    w.cluster.silent.clear();
+    w.cluster.unlisted.clear();
+    w.cluster.set(&task(0, 1, 2), TaskState::Running);
+    w.run(seconds(60));
+    let run = w.record(0).unwrap().run.unwrap();
+    assert_eq!((run.state, run.host), (RunState::Running, home));
     assert_eq!(w.cluster.live(), [task(0, 1, 2)]);
 }
 

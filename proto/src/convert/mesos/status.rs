@@ -1,7 +1,7 @@
 //! Status updates in our words (rules R92, R93, R100).
 
 use super::probe::ready;
-use crate::mesos::v1::task_status::Reason;
+use crate::mesos::v1::task_status::{Reason, Source};
 use crate::mesos::v1::{TaskState as Wire, TaskStatus as WireStatus};
 use echelon_core_hosts::{TaskState, TaskStatus};
 use echelon_core_model::{HostId, Timestamp};
@@ -14,6 +14,7 @@ pub fn status_from_wire(status: &WireStatus) -> TaskStatus {
         state: state(status),
         host: status.agent_id.as_ref().map(|id| HostId::new(&id.value)),
         uuid: status.uuid.as_deref().and_then(|bytes| bytes.try_into().ok()),
+        by_executor: status.source == Some(i32::from(Source::Executor)),
         reconciliation: status.reason == Some(i32::from(Reason::Reconciliation)),
         reason: reason_word(status),
         message: status.message.clone().unwrap_or_default(),

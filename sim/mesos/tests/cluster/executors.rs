@@ -94,6 +94,86 @@ fn executors_of_a_lost_agent_are_counted_again_when_it_returns() {
     assert_eq!(offered(&world), 4000);
 }
 
+/// The last status of a task, as reason and message.
+fn refused(world: &World, task: &str) -> (TaskState, Reason, String) {
+    let last = world.updates.iter().rfind(|status| status.task_id.value == task);
+    let last = last.unwrap();
+    (last.state(), last.reason(), last.message().to_owned())
+}
+
+#[test]
+fn a_group_with_a_known_id_is_refused_with_the_name_of_that_task() {
+    let mut world = World::new(2);
+    launch_group(&mut world, "e", &["a", "b"], LONG);
+    world.pass(Span::seconds(3));
+    launch_group(&mut world, "f", &["c", "b"], LONG);
+    let said = "Task 'b' is invalid: Task has duplicate ID: b".to_owned();
+    let refusal = (TaskState::TaskError, Reason::TaskGroupInvalid, said);
+    assert_eq!(refused(&world, "c"), refusal);
+    assert_eq!(refused(&world, "b"), refusal, "the same for all of the group");
+    world.pass(Span::seconds(3));
+    assert_eq!(world.reconcile(&[("b", None)]), [TaskState::TaskRunning]);
+}
+
+#[test]
+fn an_id_of_an_unreachable_task_is_refused_in_words_of_its_own() {
+    let mut world = World::new(2);
+    launch_group(&mut world, "e", &["a"], LONG);
+    world.pass(Span::seconds(3));
+    let home = world.updates[0].agent_id.clone().unwrap();
+    let home = echelon_sim_mesos::AgentId::from(&home);
+    world.cluster.cut_agent(&home, world.now);
+    world.pass(Span::seconds(100));
+    let lost = world.updates.last().unwrap();
+    assert_eq!(lost.state(), TaskState::TaskUnreachable);
+    let executor = lost.executor_id.as_ref().map(|id| id.value.as_str());
+    assert_eq!(executor, Some("e"), "a master names the executor that it tracked");
+
+    launch_group(&mut world, "f", &["a"], LONG);
+    let said = "Task reuses the ID of an unreachable task: a";
+    let of_group = format!("Task 'a' is invalid: {said}");
+    assert_eq!(
+        refused(&world, "a"),
+        (TaskState::TaskError, Reason::TaskGroupInvalid, of_group)
+    );
+    world.pass(Span::seconds(3));
+    let offer = world.offers.remove(0);
+    world.accept(&offer, vec![task_info("a", &offer, LONG)]);
+    assert_eq!(
+        refused(&world, "a"),
+        (TaskState::TaskError, Reason::TaskInvalid, said.to_owned())
+    );
+    world.cluster.mark_agent_gone(&home, world.now);
+    world.take();
+    let gone = world.updates.last().unwrap();
+    assert_eq!(gone.state(), TaskState::TaskGoneByOperator);
+    assert_eq!(gone.executor_id.as_ref().map(|id| id.value.as_str()), Some("e"));
+}
+
+#[test]
+fn an_agent_keeps_an_executor_until_the_ends_of_its_tasks_are_acknowledged() {
+    let mut world = World::new(1);
+    launch_group(&mut world, "e", &["a"], Span::seconds(5));
+    world.pass(Span::seconds(3));
+    world.acknowledges = false;
+    world.pass(Span::seconds(5));
+    assert_eq!(failures(&world), [("e".to_owned(), 0)]);
+    world.pass(Span::seconds(3));
+    launch_group(&mut world, "e", &["b"], LONG);
+    world.pass(Span::seconds(1));
+    let said = "Master wants to launch executor, but one already exists".to_owned();
+    assert_eq!(
+        refused(&world, "b"),
+        (TaskState::TaskDropped, Reason::ExecutorTerminated, said)
+    );
+    world.pass(Span::seconds(5));
+    assert_eq!(
+        offered(&world),
+        4000,
+        "the executor that never began takes nothing"
+    );
+}
+
 #[test]
 fn executors_die_with_their_machine_and_their_framework() {
     let mut world = World::new(1);
