@@ -91,6 +91,31 @@ async fn files_are_listed_and_read_by_the_v1_calls() {
 }
 
 #[tokio::test]
+async fn an_id_that_is_known_is_refused_in_the_words_of_a_real_master() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    framework.launch(task("known", "sleep 300")).await;
+    framework.state("known", TaskState::TaskRunning).await;
+    framework.launch(task("known", "true")).await;
+    let status = framework.state("known", TaskState::TaskError).await;
+    assert_eq!(
+        (status.reason(), status.message()),
+        (Reason::TaskInvalid, "Task has duplicate ID: known")
+    );
+    let group = vec![task("pod", "true"), task("known", "true")];
+    framework.launch_group("pod", group).await;
+    let status = framework.state("pod", TaskState::TaskError).await;
+    assert_eq!(
+        (status.reason(), status.message()),
+        (
+            Reason::TaskGroupInvalid,
+            "Task 'known' is invalid: Task has duplicate ID: known"
+        )
+    );
+}
+
+#[tokio::test]
 async fn the_tasks_of_a_group_are_processes_that_end_with_the_first_that_fails() {
     let folder = tempfile::tempdir().unwrap();
     let (running, _shutdown) = cluster(folder.path()).await;

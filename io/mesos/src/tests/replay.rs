@@ -3,7 +3,7 @@ use super::{Shard, config};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use echelon_core_hosts::{Call, Event, Launch, Offer, TaskState};
+use echelon_core_hosts::{Call, Event, Launch, Offer, TaskState, was_launched_before};
 use echelon_core_model::Span;
 use echelon_core_model::runtime::Runtime;
 use echelon_proto::convert::mesos::event_from_wire;
@@ -95,6 +95,35 @@ async fn every_recorded_stream_is_heard_however_it_is_cut() {
     assert!(
         n_streams >= 60 && n_events >= 1_300,
         "recordings are missing: {n_streams} streams, {n_events} events"
+    );
+}
+
+/// What a real Mesos said of launches whose id it knew, in all recordings, and nothing else that it refused.
+#[test]
+fn recorded_refusals_of_a_known_id_are_recognised() {
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(folder()).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let Some(scenario) = name.strip_suffix(".protobuf.jsonl") else {
+            continue;
+        };
+        for event in streams(&name).values().flat_map(|records| expected(records)) {
+            if let Event::Update(status) = event
+                && was_launched_before(&status)
+            {
+                found.push(format!("{scenario} {} {:?}", status.task, status.state));
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    assert_eq!(
+        found,
+        [
+            "invalid-tasks i-first Error",
+            "invalid-tasks i-good Dropped",
+            "task-group g4 Error",
+        ]
     );
 }
 

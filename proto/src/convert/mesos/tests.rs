@@ -224,6 +224,22 @@ fn every_state_and_every_reason_of_mesos_has_a_meaning() {
 }
 
 #[test]
+fn who_tells_a_status_is_told() {
+    use crate::mesos::v1::task_status::Source;
+    let told = |source: Option<Source>| {
+        let status = crate::mesos::v1::TaskStatus {
+            source: source.map(i32::from),
+            ..Default::default()
+        };
+        super::status_from_wire(&status).by_executor
+    };
+    assert!(told(Some(Source::Executor)));
+    for source in [Some(Source::Agent), Some(Source::Master), None] {
+        assert!(!told(source), "{source:?}");
+    }
+}
+
+#[test]
 fn what_its_agent_has_preempted_is_gone_in_whatever_word() {
     use crate::mesos::v1::TaskState;
     use crate::mesos::v1::task_status::Reason;
