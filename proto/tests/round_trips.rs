@@ -515,6 +515,7 @@ fn report() -> impl Strategy<Value = Report> {
         vec(claim_report(), 0..3).prop_map(ReportPart::Claims),
         any_of::epoch().prop_map(ReportPart::Superseded),
         any_of::pool_parts().prop_map(ReportPart::Parts),
+        vec(any_of::job(), 0..3).prop_map(ReportPart::Archived),
         capacity,
     ];
     (any_of::cluster_id(), any_of::epoch(), any_of::sequence(), part).prop_map(

@@ -2,6 +2,7 @@
 //! version, and when an updated one counts as good or as failed. Which numbers may be updated, and how many at once, is the driver's.
 
 use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::pause::Pause;
 use echelon_core_model::time::Span;
 use echelon_core_model::{InstanceNumber, ReasonCode, Timestamp};
 
@@ -92,8 +93,8 @@ impl Course {
 
 /// When a run counts as good that has to be available for so long; `None` while it is not.
 #[must_use]
-pub fn settles_at(run: &Run, min_healthy: Span) -> Option<Timestamp> {
-    Some(run.available_since()?.plus(min_healthy))
+pub fn settles_at(run: &Run, min_healthy: Span, pause: &Pause, now: Timestamp) -> Option<Timestamp> {
+    Some(pause.due(run.available_since()?, min_healthy, now))
 }
 
 /// Whether a run that is over had been good.
@@ -104,11 +105,17 @@ pub(crate) fn had_settled(run: &Run, min_healthy: Span) -> bool {
 
 /// When a run of the wanted version that is not available has failed for the rollout.
 #[must_use]
-pub fn fails_at(record: &InstanceRecord, target: u32, within: Span) -> Option<Timestamp> {
+pub fn fails_at(
+    record: &InstanceRecord,
+    target: u32,
+    within: Span,
+    pause: &Pause,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let run = record.run.as_ref()?;
     let late = run.may_have_task()
         && run.spec_version == target
         && run.available_at.is_none()
         && record.failed_version != target;
-    late.then(|| run.started_at.unwrap_or(run.since).plus(within))
+    late.then(|| pause.due(run.started_at.unwrap_or(run.since), within, now))
 }

@@ -3,6 +3,7 @@
 use echelon_core_model::failure::Failure;
 use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run};
+use echelon_core_model::pause::Pause;
 use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, Retry};
 use echelon_core_model::time::Span;
@@ -135,9 +136,14 @@ pub fn forgive(record: &mut InstanceRecord) {
 
 /// When earlier failures of an instance that runs for ever are forgiven, if it is available until then; `None`: it is not, or has none.
 #[must_use]
-pub fn forgiven_at(record: &InstanceRecord, healthy_after: Span) -> Option<Timestamp> {
+pub fn forgiven_at(
+    record: &InstanceRecord,
+    healthy_after: Span,
+    pause: &Pause,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let run = record.run.as_ref().filter(|_| record.attempts > 0)?;
-    Some(run.available_since()?.plus(healthy_after))
+    Some(pause.due(run.available_since()?, healthy_after, now))
 }
 
 fn ran(run: &Run) -> Span {

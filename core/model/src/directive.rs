@@ -149,6 +149,8 @@ pub enum ReportPart {
     Claims(Vec<ClaimReport>),
     /// The parts of pool reservations that the shard obeys.
     Parts(PoolParts),
+    /// Of these jobs nothing is stored here but what is in the archive.
+    Archived(Vec<JobId>),
     /// The directive was refused: the shard obeys a newer resource manager.
     Superseded(Epoch),
 }

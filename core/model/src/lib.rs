@@ -31,6 +31,7 @@ pub mod log;
 pub mod nearest;
 pub mod overrides;
 pub mod part;
+pub mod pause;
 pub mod pod;
 pub mod pool;
 pub mod ports;

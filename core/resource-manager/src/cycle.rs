@@ -123,6 +123,7 @@ impl ResourceManager {
         self.refresh();
         self.leave(now);
         self.refresh();
+        self.file_assignments(now, out);
         self.flush_assignments(now, out);
         self.order(now, out);
         self.follow_bids(now, out);

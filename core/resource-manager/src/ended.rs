@@ -13,7 +13,7 @@ use echelon_core_model::assignment::Assignment;
 use echelon_core_model::directive::Order;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
-use echelon_core_model::store::{Consistency, Op, Query};
+use echelon_core_model::store::{Consistency, Op, Query, Stamp};
 use echelon_core_model::{ClusterId, JobId, Timestamp, Version};
 use std::sync::Arc;
 
@@ -48,12 +48,23 @@ fn left_of(job: &JobView) -> Option<EndedJob> {
     let progress = job.progress.as_deref().filter(|p| p.state.is_ended())?;
     let is_over = !head.void && head.goal.desired != Desired::Deleted && progress.state != JobState::Deleted;
     let is_stored = job.decided == job.durable && !job.tombstone;
-    (is_over && is_stored).then(|| EndedJob {
-        version: head.version,
-        state: progress.state,
-        begun: has_begun(progress.groups.values()),
-        keep_until: progress.keep_until,
-    })
+    (is_over && is_stored).then(|| EndedJob::of(head, progress))
+}
+
+impl EndedJob {
+    fn of(head: &KnownHead, progress: &KnownProgress) -> Self {
+        Self {
+            version: head.version,
+            state: progress.state,
+            begun: has_begun(progress.groups.values()),
+            keep_until: progress.keep_until,
+        }
+    }
+}
+
+/// How many rows the copy of an assignment has among those of ended jobs.
+fn rows_of(assignment: &Assignment) -> u32 {
+    u32::try_from(assignment.pieces(Stamp::default()).len()).unwrap_or(u32::MAX)
 }
 
 impl ResourceManager {
@@ -69,6 +80,7 @@ impl ResourceManager {
             job.head = Some(*next);
         }
         let Some(left) = left_of(job) else { return false };
+        let assignment = Arc::clone(&job.durable);
         let origin = job.head.as_ref().and_then(|h| h.origin.as_ref());
         let template = origin.map(|o| o.template);
         let counted = template.is_some_and(|of| self.picture.jobs.contains_key(&of));
@@ -76,8 +88,15 @@ impl ResourceManager {
         if counted || in_commit || self.bids.contains_key(&id) || self.aside.contains(&id) {
             return false;
         }
+        self.put_away(id, left);
+        self.filing.add(assignment);
+        true
+    }
+
+    /// Takes a job out of memory but for what is kept of it.
+    fn put_away(&mut self, id: JobId, left: EndedJob) {
         let Some(job) = self.picture.jobs.remove(&id) else {
-            return false;
+            return;
         };
         self.forget_child(id, &job);
         if let Some(at) = job.renew_at {
@@ -91,15 +110,42 @@ impl ResourceManager {
         self.dirty.extend(self.children.get(&id).into_iter().flatten());
         self.agenda.put(id, left.keep_until);
         self.picture.ended.insert(id, left);
-        true
     }
 
     /// Everything stored was read: jobs that have ended go from memory.
     pub(crate) fn retire_all(&mut self) {
         let ids: Vec<JobId> = self.picture.jobs.keys().copied().collect();
         for id in ids {
-            self.retire(id);
+            if !self.retire(id) {
+                self.recall(id);
+            }
         }
+    }
+
+    /// A job that had ended before it was to be deleted, as a leader before us had begun: its assignment may be among those of
+    /// ended jobs, and is read from there.
+    fn recall(&mut self, id: JobId) {
+        let Some(job) = self.picture.jobs.get_aside(&id) else {
+            return;
+        };
+        let (Some(head), Some(progress)) = (&job.head, job.progress.as_deref()) else {
+            return;
+        };
+        let had_ended = progress.state.is_ended() && progress.state != JobState::Deleted;
+        if head.void || head.goal.desired != Desired::Deleted || !had_ended || job.tombstone {
+            return;
+        }
+        if *job.durable != Assignment::new(id) {
+            job.filed_rows = rows_of(&job.durable);
+            return;
+        }
+        let left = EndedJob::of(head, progress);
+        let returning = Returning {
+            head: head.clone(),
+            progress: None,
+        };
+        self.put_away(id, left);
+        self.read_returning(id, returning);
     }
 
     /// Whether a head that was read is of a job that has ended and needs no more than to be known by. One that is to be deleted
@@ -121,11 +167,16 @@ impl ResourceManager {
             head: KnownHead::of(head),
             progress: None,
         };
+        self.read_returning(id, returning);
+        true
+    }
+
+    fn read_returning(&mut self, id: JobId, returning: Returning) {
+        self.filing.forget(id);
         if self.returning.insert(id, returning).is_none() {
             let op = Op::Read(Query::Progress(id), Consistency::Quorum);
             self.todo.push_back((Purpose::ReturnProgress(id), op));
         }
-        true
     }
 
     /// The progress row of a job that is to be deleted; its assignment is read next.
@@ -167,6 +218,7 @@ impl ResourceManager {
         // Its row says what is so: whether a cluster is awaited is told when that is known.
         job.written_at = now;
         if let Some(assignment) = assignment {
+            job.filed_rows = rows_of(&assignment);
             job.durable = Arc::new(assignment);
             job.decided = Arc::clone(&job.durable);
         }

@@ -41,6 +41,7 @@ impl ResourceManager {
             all_read: _,
             tombstones,
             returning,
+            filing,
             bids,
             agenda,
             awaited,
@@ -65,6 +66,7 @@ impl ResourceManager {
             ("committing", committing.as_ref().map_or(0, Vec::len)),
             ("tombstones", tombstones.len()),
             ("returning", returning.len()),
+            ("filing", filing.len()),
             ("bids", bids.len()),
             ("agenda", agenda.len()),
             ("awaited", awaited.len()),
@@ -95,6 +97,7 @@ fn of_picture(picture: &Picture) -> Footprint {
         claims,
         raised,
         revision: _,
+        pause: _,
     } = picture;
     [
         ("reports", clusters.values().map(of_cluster).sum()),

@@ -29,6 +29,7 @@ mod ends;
 pub mod entry;
 mod event;
 mod figures;
+mod filing;
 pub mod footprint;
 mod gangs;
 mod grants;

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::effect::Effect;
 use crate::ended::Returning;
 use crate::event::Event;
+use crate::filing::Filing;
 use crate::openings::Openings;
 use crate::ops::Ops;
 use crate::picture::{ClusterView, JobView, Picture};
@@ -97,6 +98,8 @@ pub struct ResourceManager {
     pub(crate) tombstones: BTreeMap<JobId, Tombstone>,
     /// Jobs that have ended and are to be deleted, while their rows are read again.
     pub(crate) returning: BTreeMap<JobId, Returning>,
+    /// Assignments of ended jobs that leave what new leaders read.
+    pub(crate) filing: Filing,
     /// Heads of jobs that the leader itself is changing.
     pub(crate) bids: Bids,
     /// When only time changes what rules say of a job.
@@ -209,6 +212,7 @@ impl ResourceManager {
             all_read: false,
             tombstones: BTreeMap::new(),
             returning: BTreeMap::new(),
+            filing: Filing::default(),
             bids: Bids::new(),
             agenda: Agenda::default(),
             awaited: Awaited::default(),
@@ -340,6 +344,7 @@ impl ResourceManager {
         self.picture.revision += u64::from(heard.capacity);
         heard.jobs.iter().for_each(|id| self.picture.jobs.touch(*id));
         self.due |= heard.capacity || heard.claims || !heard.jobs.is_empty();
+        self.note_archived(&cluster, &heard.archived);
         self.after_ended(&cluster, &heard.jobs, now, out);
         self.catch_up(&cluster, &heard.jobs, now, out);
         self.dirty.extend(heard.jobs);
@@ -427,6 +432,7 @@ impl ResourceManager {
         self.committing = None;
         self.tombstones.clear();
         self.returning.clear();
+        self.filing.clear();
         self.bids.clear();
         self.agenda = Agenda::default();
         self.awaited = Awaited::default();

@@ -49,6 +49,8 @@ pub enum Purpose {
     PutAssignments(u16),
     /// Writes progress, contacts and events.
     Commit,
+    /// Writes copies of the assignments of ended jobs.
+    FileAssignments,
     /// Writes how new storage is.
     Mark,
     /// Takes pools out of the tree that were to go and are empty.

@@ -18,6 +18,7 @@ use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Capacity, SliceReport};
+use echelon_core_model::pause::Pause;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Resources, Timestamp, Version};
@@ -57,6 +58,8 @@ pub struct Picture {
     pub ended: BTreeMap<JobId, EndedJob>,
     /// Their specs.
     pub specs: Specs,
+    /// The time between the leader before and this one.
+    pub pause: Pause,
     /// The ring of all clusters.
     pub homes: Arc<Homes>,
     /// Host pools beside `default`, as the ledger knows them.

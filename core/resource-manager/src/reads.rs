@@ -89,6 +89,7 @@ impl ResourceManager {
             self.store_mark(now, out);
             self.remove_empty_pools(now, out);
             self.ask_for_awaited(now, out);
+            self.ask_to_archive(out);
             self.read_pools(now, out);
             self.read_clusters(now, out);
             self.read_control(now, out);
@@ -191,8 +192,12 @@ impl ResourceManager {
             return;
         }
         self.note_origin(&head);
+        let leads = self.phase == Phase::Leading;
         let job = self.picture.jobs.open(id);
         let known = job.head.is_some() || job.next_head.is_some();
+        if leads && !known {
+            job.first_seen.get_or_insert(now);
+        }
         if !known || head.version > job.newest_version() {
             // Until its spec is there, a new wish to run waits; a wish to stop needs none.
             if head.spec_version == job.spec_version || head.goal.desired != Desired::Running || head.void {

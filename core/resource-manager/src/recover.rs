@@ -6,6 +6,7 @@ use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, JOB_BUCKETS};
 use echelon_core_model::control::Control;
+use echelon_core_model::pause::Pause;
 use echelon_core_model::store::{
     Answer, Batch, Consistency, Decided, Decision, Evidence, Leadership, Mark, Op, OpFailure, OpResult,
     Query, Role, Stamp, Write,
@@ -93,6 +94,8 @@ impl ResourceManager {
         }
         self.epoch = next.epoch;
         self.phase = Phase::Recovering;
+        let mark = self.evidence.mark.as_ref();
+        self.picture.pause = mark.map_or_else(Pause::default, |mark| Pause::new(mark.at, now));
         self.timers.confirmed = now;
         self.timers.confirm_asked = now;
         self.timers.leading = now;
@@ -331,6 +334,7 @@ impl ResourceManager {
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
             (Purpose::PutBid(job), OpResult::Decided(d)) => self.bid_put((job, op), d, now, out),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
+            (Purpose::FileAssignments, OpResult::Committed) => self.assignments_filed(),
             (purpose, OpResult::Answer(answer) | OpResult::Partial(answer, _)) => {
                 self.read(purpose, answer, now, out);
             }

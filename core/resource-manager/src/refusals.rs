@@ -32,6 +32,7 @@ impl ResourceManager {
         match (purpose, op) {
             (Purpose::PutAssignments(partition), _) => self.assignments_refused(partition, refusal, out),
             (Purpose::Commit, Op::Commit(batch)) => self.commit_refused(batch, refusal, now, out),
+            (Purpose::FileAssignments, _) => self.filing_refused(refusal, out),
             (Purpose::PutBid(id) | Purpose::PutBidSpec(id), _) => {
                 refused(Some(id), refusal.to_string(), out);
                 self.drop_bid(id, now);

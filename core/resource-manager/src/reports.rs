@@ -20,6 +20,8 @@ pub struct Heard {
     pub capacity: bool,
     /// What is held for claims may have changed.
     pub claims: bool,
+    /// Jobs of which the shard has archived its part.
+    pub archived: Vec<JobId>,
 }
 
 /// A stream has opened: what is said on it begins anew.
@@ -144,6 +146,7 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
             view.capacity = Some(*capacity);
         }
         ReportPart::Parts(parts) => view.parts.heard(parts),
+        ReportPart::Archived(jobs) => out.archived = jobs,
         // Taken in before.
         ReportPart::Claims(_) => {}
         ReportPart::Superseded(epoch) => out.superseded = Some(epoch),

@@ -171,8 +171,15 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
 }
 
 fn by_time(picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec, now: Timestamp) -> Ruling {
-    // Without anything to wait for it has waited since it was made.
-    let from = job.release.at().unwrap_or(id.created_at());
+    // Without anything to wait for it has waited since it was made. Another machine's clock says when that was: under the leader that
+    // reads it first it counts from then.
+    let stored = || {
+        picture
+            .pause
+            .counted_from(job.release.at().unwrap_or(id.created_at()), now)
+    };
+    let seen = job.first_seen.filter(|_| job.release.at().is_none());
+    let from = seen.unwrap_or_else(stored);
     let deadline = |span| from.plus(span);
     let total = spec.rules.max_total.map(|span| (deadline(span), span));
     if let Some((_, span)) = total.filter(|(at, _)| *at <= now) {

@@ -27,6 +27,8 @@ const WRITE_LOOKS: usize = 2_000;
 pub struct Put {
     pub(crate) put: Vec<Arc<Assignment>>,
     remove: Vec<JobId>,
+    /// Of jobs that have ended, and whose copies are durable.
+    filed: Vec<JobId>,
 }
 
 impl ResourceManager {
@@ -53,6 +55,11 @@ impl ResourceManager {
                 batch.put.push(Arc::clone(&job.decided));
             }
         }
+        for (partition, filed) in self.filing.leaving() {
+            if !self.putting.contains_key(&partition) {
+                due.entry(partition).or_default().0.filed = filed;
+            }
+        }
         for (partition, (batch, _)) in due {
             let written = self.written.get(&partition).copied().unwrap_or_default();
             let decision = Decision::PutAssignments {
@@ -62,7 +69,7 @@ impl ResourceManager {
                     sequence: written + 1,
                 },
                 put: batch.put.iter().map(|a| Assignment::clone(a)).collect(),
-                remove: batch.remove.clone(),
+                remove: batch.remove.iter().chain(&batch.filed).copied().collect(),
             };
             self.putting.insert(partition, batch);
             self.ops
@@ -93,6 +100,7 @@ impl ResourceManager {
         for id in batch.remove {
             self.assignment_removed(id, out);
         }
+        batch.filed.into_iter().for_each(|id| self.filing.forget(id));
         self.due = true;
     }
 
@@ -118,6 +126,10 @@ impl ResourceManager {
             };
             if job.progress.as_ref().is_none_or(|p| p.state != row.state) {
                 writes.push(Write::Event(event(&row, now)));
+            }
+            if row.state == JobState::Deleted {
+                let rows = 0..job.filed_rows;
+                writes.extend(rows.map(|place| Write::RemoveEndedAssignment(id, place)));
             }
             if row.state.is_ended() {
                 job.spec = None;

@@ -52,6 +52,7 @@ impl ResourceManager {
         }
         self.forget_retired(id);
         self.returning.remove(&id);
+        self.filing.forget(id);
         let job = self.picture.jobs.open(id);
         // Without a head nothing is decided of a job. What its shards tell of it is kept.
         job.head = None;

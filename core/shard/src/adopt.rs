@@ -1,5 +1,5 @@
 //! Groups that an assignment names here and of which nothing is stored: given to this cluster while nobody told, or long ended. The
-//! assignment of an ended job stays, and its rows went to the archive: whoever took it for new work would run all of it again where
+//! assignment of an ended job stays until all of its clusters have archived it, and its rows went to the archive: whoever took it for new work would run all of it again where
 //! no resource manager is heard. So the job's progress is read first, which says that a job has ended before it is archived.
 
 use crate::Shard;
@@ -48,7 +48,7 @@ impl Shard {
     pub(crate) fn on_adopt(&mut self, job: JobId, progress: &[Progress]) {
         self.adopting.asked.remove(&job);
         if has_ended(job, progress) {
-            self.archived.insert(job);
+            self.note_ended(job);
         } else {
             self.adopting.open.insert(job);
             self.refresh(job);
@@ -62,7 +62,7 @@ impl Shard {
         };
         let (job, ordered) = (group.job(), self.recovery.held.is_ordered(group));
         if has_ended(job, progress) && !ordered {
-            self.archived.insert(job);
+            self.note_ended(job);
             self.recovery.goals.remove(&number);
             self.picture.forget(number);
         } else {

@@ -4,9 +4,13 @@
 use crate::Shard;
 use crate::effects::Then;
 use crate::journal::Point;
+use echelon_core_model::JobId;
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::Write;
 use std::collections::BTreeSet;
+
+/// Ended jobs that are kept in mind; those made first are forgotten first.
+const REMEMBERED: usize = 10_000;
 
 impl Shard {
     /// Moves a group to the archive as soon as that is asked for and nothing of it is loose.
@@ -75,10 +79,28 @@ impl Shard {
         points
     }
 
+    /// Keeps in mind that a job has ended, so that its assignment is not taken for new work. Who is forgotten for want of room is
+    /// known again after a look at the job's progress.
+    pub(crate) fn note_ended(&mut self, job: JobId) {
+        self.archived.insert(job);
+        if self.archived.len() > REMEMBERED {
+            self.archived.pop_first();
+        }
+    }
+
+    /// The resource manager is told when nothing of an ended job is left here.
+    pub(crate) fn tell_archived(&mut self, job: JobId) {
+        if self.picture.groups_of(job).is_empty() {
+            self.telling.archived.insert(job);
+        }
+    }
+
     /// A group that is wanted again, or gone, is not on its way to the archive any more.
     pub(crate) fn forget_group(&mut self, number: u32) {
-        if self.picture.groups.get(&number).is_some_and(|g| g.archive) {
+        let group = self.picture.groups.get(&number).filter(|g| g.archive);
+        if let Some(job) = group.map(crate::group::Group::job) {
             self.picture.forget(number);
+            self.tell_archived(job);
         }
         self.archiving.remove(&number);
     }

@@ -31,7 +31,7 @@ impl Shard {
             return;
         };
         let record = group.record(at.1).filter(|_| group.runs_for_ever());
-        let due = record.and_then(|r| forgiven_at(r, healthy_after));
+        let due = record.and_then(|r| forgiven_at(r, healthy_after, &group.pause, self.now));
         let forgiven = due.is_some_and(|due| due <= self.now);
         if forgiven {
             self.edit(at, forgive);

@@ -126,8 +126,9 @@ impl Shard {
                 {
                     self.archived.remove(&job);
                 } else {
-                    self.archived.insert(job);
+                    self.note_ended(job);
                 }
+                self.tell_archived(job);
                 for number in self.picture.groups_of(job) {
                     let group = self.picture.groups.get_mut(&number);
                     if let Some(group) = group.filter(|g| g.set_aside.is_none()) {

@@ -315,6 +315,7 @@ impl Shard {
                     return Vec::new();
                 }
                 let ended = record.run.as_ref().and_then(|r| r.ended_at);
+                let ended = ended.map(|at| group.pause.counted_from(at, self.now));
                 since = since.max(record.not_before).max(ended.unwrap_or_default());
                 // Of what was given up, and has no run of its own, nothing can be given back.
                 let gives = record.run.is_some() && group.has_fallen(n, record);
@@ -342,7 +343,9 @@ impl Shard {
         for (number, group) in &groups {
             unstarted |= group.startable.values().any(|set| !set.is_empty());
             for (n, record) in group.records() {
-                let since = group.down_since(record);
+                let since = group
+                    .down_since(record)
+                    .map(|at| group.pause.counted_from(at, self.now));
                 down = down.into_iter().chain(since).min();
                 let run = record.run.as_ref().filter(|r| is_up(r));
                 up.extend(run.map(|run| ((*number, n), run)));
@@ -350,7 +353,10 @@ impl Shard {
         }
         // What never began is missing since the first of the others did.
         let began = up.iter().filter(|(_, r)| r.state == RunState::Running);
-        let began = began.map(|(_, r)| r.started_at.unwrap_or(r.since)).min();
+        let began = began.map(|(_, r)| r.started_at.unwrap_or(r.since));
+        let began = began
+            .map(|at| self.picture.pause.counted_from(at, self.now))
+            .min();
         let down = down.into_iter().chain(began.filter(|_| unstarted)).min();
         let overdue = began.is_some() && down.is_some_and(|at| self.now.since(at) >= gang.start_within);
         if !overdue {

@@ -11,6 +11,7 @@ use echelon_core_model::assignment::Releasing;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, SliceRow};
 use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::pause::Pause;
 use echelon_core_model::restart::GroupRestarts;
 use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -126,6 +127,8 @@ pub(crate) struct Group {
     pub(crate) releasing_by_count: bool,
     /// Its job has ended: its blocks go to the archive when nothing of it is left.
     pub(crate) archive: bool,
+    /// The time between the leader before us and this one.
+    pub(crate) pause: Pause,
     /// Storage refuses a row of it.
     pub(crate) refused: Option<RefusedRows>,
 }
@@ -167,6 +170,7 @@ impl Group {
             gang_waits: false,
             releasing_by_count: false,
             archive: false,
+            pause: Pause::default(),
             refused: None,
         }
     }

@@ -129,7 +129,7 @@ impl Shard {
             return self.now;
         };
         let drained = match self.ending_spec(run.0) {
-            Some(spec) => stopping.since.plus(spec.drain),
+            Some(spec) => self.picture.pause.due(stopping.since, spec.drain, self.now),
             None => self.spec_due(run.0.0),
         };
         drained.max(self.now)

@@ -6,6 +6,7 @@ use crate::group::{Group, times};
 use echelon_core_jobs::Tally;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{InstanceRecord, Run, SliceRow};
+use echelon_core_model::pause::Pause;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::Event;
 use echelon_core_model::{
@@ -27,6 +28,8 @@ pub(crate) struct Picture {
     last: u32,
     /// All groups of storage are read and served; new ones are served from their beginning.
     pub(crate) complete: bool,
+    /// The time between the leader before us and this one.
+    pub(crate) pause: Pause,
     pub(crate) specs: BTreeMap<(JobId, u32), Arc<JobSpec>>,
     /// Instances to decide about before the step ends.
     pub(crate) agenda: BTreeSet<At>,
@@ -56,6 +59,7 @@ impl Picture {
         self.last += 1;
         let mut group = Group::new(SliceRow::new(job, name.clone()));
         group.served = self.complete;
+        group.pause = self.pause;
         self.groups.insert(self.last, group);
         self.by_key.insert(key, self.last);
         self.last

@@ -13,6 +13,7 @@ use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, BLOCK_BUCKETS};
 use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, SliceRow};
 use echelon_core_model::job::Head;
+use echelon_core_model::pause::Pause;
 use echelon_core_model::store::{Consistency, Op, Query, ShardRow, UnreadRow};
 use echelon_core_model::{Assignment, Epoch, HostId, JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -113,6 +114,9 @@ impl Shard {
         self.phase = Phase::Serving;
         // With our first mark, before any wait is stored as a moment of our clock.
         self.beat_at = self.now;
+        if let Some(mark) = &self.evidence.mark {
+            self.picture.pause = Pause::new(mark.at, self.now);
+        }
         self.recovery.unread = (0..ASSIGNMENT_PARTITIONS).collect();
         self.recovery.sealing = Sealing::of_all();
         let partitions = (0..ASSIGNMENT_PARTITIONS).map(|p| (Query::Assignments(p), Purpose::Partition(p)));
@@ -187,7 +191,7 @@ impl Shard {
     fn resume_waits(&self, block: &mut Block) {
         let Some(mark) = &self.evidence.mark else { return };
         for record in block.instances.values_mut().filter(|r| r.not_before > mark.at) {
-            record.not_before = self.now.plus(record.not_before.since(mark.at));
+            record.not_before = Pause::new(mark.at, self.now).to_come(record.not_before);
         }
     }
 

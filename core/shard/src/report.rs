@@ -9,11 +9,13 @@ use crate::{Phase, Shard};
 use echelon_core_model::directive::{Capacity, Report, ReportPart, SliceReport};
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Desired;
-use echelon_core_model::{Generation, InstanceNumber, RangeSet, ReasonCode, RunState, Timestamp};
+use echelon_core_model::{Generation, InstanceNumber, JobId, RangeSet, ReasonCode, RunState, Timestamp};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Slices a report part.
 const SLICES_A_PART: usize = 256;
+/// Archived jobs a report part.
+const JOBS_A_PART: usize = 1_000;
 
 /// What is to be told.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Telling {
     pub(crate) batches: VecDeque<Vec<(LinkId, ReportPart)>>,
     waiting: bool,
     sequence: u64,
+    /// Ended jobs of which nothing is left here, to be told.
+    pub(crate) archived: BTreeSet<JobId>,
     /// When changes are told next.
     pub(crate) due: Option<Timestamp>,
     /// When the capacity is looked at next.
@@ -76,6 +80,7 @@ impl Shard {
         }
         self.report_capacity();
         self.report_claims();
+        self.report_archived();
         if self.picture.unreported.is_empty() {
             // What was to be told may have gone to the archive: a time that nothing waits for would wake us for ever.
             self.telling.due = None;
@@ -108,6 +113,16 @@ impl Shard {
         if let Some(part) = self.claims.news() {
             let links = self.links.proven();
             self.enqueue(links.into_iter().map(|l| (l, part.clone())).collect());
+        }
+    }
+
+    /// Of which jobs nothing is left here. What is told to nobody is asked for again.
+    fn report_archived(&mut self) {
+        let jobs: Vec<JobId> = std::mem::take(&mut self.telling.archived).into_iter().collect();
+        let links = self.links.proven();
+        for part in jobs.chunks(JOBS_A_PART) {
+            let part = ReportPart::Archived(part.to_vec());
+            self.enqueue(links.iter().map(|l| (*l, part.clone())).collect());
         }
     }
 

@@ -77,7 +77,7 @@ impl Group {
         let run = self.record(n)?.run.as_ref()?;
         let watched = self.course(0).map_or(run.replaces, |course| course.watches(run));
         let min_healthy = self.spec.as_ref()?.update.min_healthy;
-        let at = settles_at(run, min_healthy).filter(|_| watched);
+        let at = settles_at(run, min_healthy, &self.pause, now).filter(|_| watched);
         at.filter(|at| *at > now)
     }
 
@@ -95,10 +95,10 @@ impl Group {
     }
 
     /// When the latest run has failed for the rollout, unless it is available by then.
-    pub(crate) fn fails_at(&self, n: InstanceNumber) -> Option<Timestamp> {
+    pub(crate) fn fails_at(&self, n: InstanceNumber, now: Timestamp) -> Option<Timestamp> {
         let within = self.spec.as_ref()?.update.healthy_within;
         let course = self.course(0).filter(|c| c.rolls)?;
-        fails_at(self.record(n)?, course.target, within)
+        fails_at(self.record(n)?, course.target, within, &self.pause, now)
     }
 }
 
@@ -177,7 +177,7 @@ impl Shard {
         group.refresh_restarts(at.1, &self.draining, now);
         let settled = settling && !group.settling.contains(&at.1);
         let settles = group.settles_at(at.1, now);
-        let fails = group.fails_at(at.1);
+        let fails = group.fails_at(at.1, now);
         let revision = group.revision();
         let due = settles.into_iter().chain(fails.filter(|due| *due > now));
         self.picture.timers.extend(due.map(|due| (due, at)));

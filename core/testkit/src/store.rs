@@ -61,6 +61,12 @@ impl ModelStore {
             return Answer::Jobs(self.decided.jobs(filter, *after, *limit, progress));
         }
         match self.decided.read(query) {
+            Some(Answer::Assignments(stamp, found)) if found.is_empty() => {
+                let Query::Assignment(job) = query else {
+                    return Answer::Assignments(stamp, found);
+                };
+                Answer::Assignments(stamp, self.owned.ended_assignment(*job).into_iter().collect())
+            }
             Some(answer) => answer,
             None => self.owned.read(query),
         }

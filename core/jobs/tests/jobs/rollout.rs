@@ -4,6 +4,7 @@ use crate::{NOW, begun, record};
 use echelon_core_jobs::Course;
 use echelon_core_jobs::rollout::{fails_at, settles_at};
 use echelon_core_model::instance::{InstanceRecord, Run, Stopping};
+use echelon_core_model::pause::Pause;
 use echelon_core_model::time::Span;
 use echelon_core_model::{InstanceNumber, ReasonCode, RunState, Timestamp};
 
@@ -111,18 +112,21 @@ fn a_run_counts_as_good_some_time_after_it_is_available() {
     });
     let five = Span::seconds(5);
     assert_eq!(
-        settles_at(record.run.as_ref().expect("a run"), five),
+        settles_at(record.run.as_ref().expect("a run"), five, &Pause::default(), NOW),
         None,
         "it is not ready"
     );
-    assert_eq!(fails_at(&record, 3, five), Some(NOW.plus(five)));
+    assert_eq!(
+        fails_at(&record, 3, five, &Pause::default(), NOW),
+        Some(NOW.plus(five))
+    );
     edit(&mut record, |run| {
         run.ready = Some(true);
         run.note_availability(Timestamp(NOW.0 + 1));
     });
-    let good = settles_at(record.run.as_ref().expect("a run"), five);
+    let good = settles_at(record.run.as_ref().expect("a run"), five, &Pause::default(), NOW);
     assert_eq!(good, Some(Timestamp(NOW.0 + 1).plus(five)));
-    assert_eq!(fails_at(&record, 3, five), None);
+    assert_eq!(fails_at(&record, 3, five, &Pause::default(), NOW), None);
 }
 
 #[test]

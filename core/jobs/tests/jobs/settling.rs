@@ -5,6 +5,7 @@ use echelon_core_jobs::{News, Next, Policy, Told, Wanted, forgive, forgiven_at, 
 use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::instance::{Ended, InstanceRecord, MOST_OLDER};
 use echelon_core_model::job::Desired;
+use echelon_core_model::pause::Pause;
 use echelon_core_model::rules::Restart;
 use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::time::Span;
@@ -204,11 +205,11 @@ fn three_failures_in_a_row_are_a_crash_loop_that_running_well_for_long_enough_en
         "while it runs again"
     );
     assert!(!record.crash_loop(NOW).to_string().contains("next try"));
-    let due = forgiven_at(&record, policy.healthy_after);
+    let due = forgiven_at(&record, policy.healthy_after, &Pause::default(), NOW);
     assert_eq!(due, Some(NOW.plus(Span::minutes(5))));
     record.run.as_mut().unwrap().healthy = Some(false);
     assert_eq!(
-        forgiven_at(&record, policy.healthy_after),
+        forgiven_at(&record, policy.healthy_after, &Pause::default(), NOW),
         None,
         "it does not run well"
     );

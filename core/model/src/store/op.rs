@@ -4,7 +4,7 @@ use super::{
     Event, EventCursor, Leadership, Mark, NameHolder, OpFailure, PlannedRequest, Role, ShardKey, ShardRow,
     Stamp, UnreadRow,
 };
-use crate::assignment::Assignment;
+use crate::assignment::{Assignment, AssignmentPiece};
 use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};
 use crate::control::Control;
 use crate::id::{ClusterId, Epoch, GroupName, HostId, JobId, RequestId, Version};
@@ -30,9 +30,10 @@ pub enum Query {
     Request(RequestId),
     /// Decided: the pool tree behind the pointer -> `Answer::Pools`.
     Pools,
-    /// Decided: one assignment -> `Answer::Assignments` (none or one).
+    /// Decided: one assignment, from among those of ended jobs where it has moved there -> `Answer::Assignments` (none or one).
     Assignment(JobId),
-    /// Decided: a partition of assignments with the stamp of its last write -> `Answer::Assignments`.
+    /// Decided: a partition of assignments with the stamp of its last write, without those of ended jobs that have moved
+    /// -> `Answer::Assignments`.
     Assignments(u16),
     /// Decided: all clusters -> `Answer::Clusters`.
     Clusters,
@@ -249,7 +250,7 @@ pub enum Decision {
         stamp: Stamp,
         /// Written whole.
         put: Vec<Assignment>,
-        /// Removed (their tombstones are gone).
+        /// Removed: of jobs that are deleted, or that have ended and whose assignments are kept among those.
         remove: Vec<JobId>,
     },
 }
@@ -281,6 +282,10 @@ pub enum Write {
     Progress(Progress),
     /// Resource manager: forget a job's progress (its tombstone is gone).
     RemoveProgress(JobId),
+    /// Resource manager: a row of the assignment of an ended job, and its place in the list of them.
+    EndedAssignment(AssignmentPiece, u32),
+    /// Resource manager: such a row is not needed any more.
+    RemoveEndedAssignment(JobId, u32),
     /// Resource manager: contact of a cluster.
     ClusterState(ClusterState),
     /// Shard: a row of what it remembers of itself.

@@ -55,6 +55,8 @@ pub struct JobView {
     pub sent: Few<ClusterId, Sent>,
     /// When its grants are renewed.
     pub renew_at: Option<Timestamp>,
+    /// When this leader read it first; `None`: it was there when it took over.
+    pub first_seen: Option<Timestamp>,
     /// The progress row as it was last written.
     pub progress: Option<Box<KnownProgress>>,
     /// When it was last written by this leader.
@@ -63,6 +65,8 @@ pub struct JobView {
     pub confirmed: Option<Version>,
     /// Whether it may begin, for all that it was submitted to wait for.
     pub release: Release,
+    /// How many rows its assignment may have among those of ended jobs.
+    pub filed_rows: u32,
     /// Its end as deleted is stored: the assignment goes, and then only the tombstone is left.
     pub tombstone: bool,
     /// An unexplained absence of the head was told.
@@ -91,10 +95,12 @@ impl JobView {
             held_back: Few::new(),
             sent: Few::new(),
             renew_at: None,
+            first_seen: None,
             progress: None,
             written_at: Timestamp(0),
             confirmed: None,
             release: Release::Held,
+            filed_rows: 0,
             tombstone: false,
             alarmed: false,
             refused: None,

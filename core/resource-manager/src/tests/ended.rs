@@ -3,8 +3,10 @@
 use super::case::{Case, batch, service};
 use super::shard::Slice;
 use crate::footprint::Footprint;
+use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::rules::Condition;
+use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{Generation, JobId, RunState, Span};
 use echelon_core_testkit::build::main_group;
 
@@ -164,5 +166,83 @@ fn a_record_that_is_kept_for_a_time_goes_after_it_although_its_job_has_left_memo
         assert_eq!(case.state(job), Some(JobState::Deleted), "{changes}");
         assert!(case.assignment(job).is_none());
         assert!(case.rm.picture().ended.is_empty());
+    }
+}
+
+/// Whether a new leader would read the assignment of a job.
+fn is_read(case: &Case, job: JobId) -> bool {
+    let query = Query::Assignments(assignment_partition(job));
+    let Answer::Assignments(_, all) = case.store.read(&query) else {
+        panic!("no assignments");
+    };
+    all.iter().any(|a| a.job == job)
+}
+
+#[test]
+fn an_assignment_leaves_what_leaders_read_when_all_of_its_clusters_have_archived_it() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.born = case.now;
+    let job = case.job(1, service(4).spread());
+    case.run_for(Span::seconds(2));
+    let before = case.assignment(job);
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::millis(900));
+    case.cut("b");
+    case.shard("b").archived.clear();
+    let cores = std::mem::take(&mut case.shard("b").cores);
+    case.run_for(Span::minutes(1));
+    case.shard("b").cores = cores;
+    case.reopen("b");
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.state(job), Some(JobState::Stopped));
+    assert!(!is_read(&case, job));
+    assert_eq!(held(&case)["filing"], 0);
+    let after = case.assignment(job);
+    assert!(before.is_some() && before == after, "{before:?} {after:?}");
+}
+
+#[test]
+fn while_a_holder_is_away_an_assignment_stays_where_leaders_read_it() {
+    for changes in [false, true] {
+        let mut case = Case::with(&[("a", 8)]);
+        case.born = case.now;
+        let job = case.job(1, batch(1));
+        case.shard("a").tells_archived = false;
+        case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+        case.run_for(Span::minutes(1));
+        if changes {
+            case.fail_over();
+            case.run_for(Span::seconds(20));
+        }
+        assert_eq!(case.state(job), Some(JobState::Succeeded));
+        assert!(is_read(&case, job));
+        assert_eq!(held(&case)["filing"], 1);
+        // The shard is asked again.
+        case.shard("a").tells_archived = true;
+        case.run_for(Span::seconds(20));
+        assert!(!is_read(&case, job) && case.assignment(job).is_some());
+        assert_eq!(held(&case)["filing"], 0);
+    }
+}
+
+#[test]
+fn whenever_the_leader_changes_a_job_that_ended_and_is_deleted_leaves_no_row() {
+    for at in 0..40 {
+        let mut case = Case::with(&[("a", 8)]);
+        case.born = case.now;
+        let job = case.job(1, batch(1));
+        case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+        let moment = Span::millis(100 * at);
+        case.run_for(moment);
+        if at % 2 == 0 {
+            case.fail_over();
+        }
+        case.want(job, Desired::Deleted);
+        case.run_for(Span::millis(50 * (at % 7)));
+        case.fail_over();
+        case.run_for(Span::seconds(10));
+        assert_eq!(case.state(job), Some(JobState::Deleted), "{at}");
+        assert!(case.assignment(job).is_none() && !is_read(&case, job), "{at}");
+        assert_eq!(held(&case)["filing"], 0);
     }
 }

@@ -34,6 +34,8 @@ fn a_job_is_assigned_stored_ordered_and_ended() {
     progress succeeded
     a: archive
     b: archive
+    keep assignment
+    remove assignment
     ");
 }
 

@@ -99,6 +99,7 @@ impl Case {
                 for w in &batch.writes {
                     match w {
                         Write::Progress(p) => self.trace.push(format!("progress {}", p.state)),
+                        Write::EndedAssignment(..) => self.trace.push("keep assignment".to_owned()),
                         Write::RemoveProgress(_) => self.trace.push("remove progress".to_owned()),
                         _ => {}
                     }

@@ -235,3 +235,36 @@ fn the_record_of_an_ended_job_is_kept_for_as_long_as_it_says() {
     case.run_for(Span::seconds(62));
     assert_eq!(case.state(job), Some(JobState::Deleted));
 }
+
+#[test]
+fn a_deadline_goes_on_under_a_new_leader_whatever_its_clock_says() {
+    for (moves, most) in [(Span::minutes(60), 8), (Span::ZERO, 8)] {
+        let mut case = Case::with(&[("a", 1)]);
+        case.born = case.now;
+        case.job(1, batch(1));
+        let waits = case.job(2, batch(1).max_wait(Span::minutes(10)));
+        case.run_for(Span::minutes(3));
+        assert_eq!(case.state(waits), Some(JobState::Waiting));
+        case.now = case.now.plus(moves);
+        case.fail_over();
+        case.run_for(Span::minutes(6));
+        assert_eq!(case.state(waits), Some(JobState::Waiting), "{moves}");
+        case.run_for(Span::minutes(most - 6));
+        assert_eq!(case.state(waits), Some(JobState::Failed), "{moves}");
+    }
+}
+
+#[test]
+fn a_deadline_counts_from_when_the_leader_reads_the_job_not_by_a_clock_of_another_machine() {
+    // The gateway's clock is an hour behind: the id of the job says that it is an hour old.
+    let mut case = Case::with(&[("a", 1)]);
+    case.job(1, batch(1));
+    case.born = case.now;
+    case.now = case.now.plus(Span::minutes(60));
+    case.fail_over();
+    let waits = case.job(2, batch(1).max_wait(Span::minutes(10)));
+    case.run_for(Span::minutes(8));
+    assert_eq!(case.state(waits), Some(JobState::Waiting));
+    case.run_for(Span::minutes(3));
+    assert_eq!(case.state(waits), Some(JobState::Failed));
+}

@@ -65,6 +65,8 @@ pub struct ModelShard {
     pub orders: BTreeMap<(JobId, GroupName), SliceOrder>,
     pub slices: BTreeMap<Key, Slice>,
     pub archived: BTreeSet<JobId>,
+    /// Whether it says so.
+    pub tells_archived: bool,
     /// How many instances of one core its hosts hold.
     pub cores: u64,
     /// Cores of its largest host.
@@ -132,6 +134,7 @@ impl ModelShard {
             orders: BTreeMap::new(),
             slices: BTreeMap::new(),
             archived: BTreeSet::new(),
+            tells_archived: true,
             cores,
             host_cores: cores.clamp(1, 4),
             kept_cores: 0,
@@ -200,7 +203,11 @@ impl ModelShard {
                 self.parts.retain(|(j, _), _| *j != job);
                 self.down.retain(|((j, _, _), _), _| *j != job);
                 self.reported.retain(|(j, _, _), _| *j != job);
-                Vec::new()
+                if self.tells_archived {
+                    vec![self.report(ReportPart::Archived(vec![job]))]
+                } else {
+                    Vec::new()
+                }
             }
             Order::Hello(_)
             | Order::Volumes(_)

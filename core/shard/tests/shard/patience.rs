@@ -3,6 +3,9 @@
 
 use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::{Event as Told, TaskState};
+use echelon_core_model::job::Desired;
+use echelon_core_model::rollout::Rollout;
+use echelon_core_model::runtime::Runtime;
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, RunState, Timestamp};
 use echelon_core_shard::{Event, Mode};
@@ -35,13 +38,24 @@ fn is_replaced_after_the_last_minute(w: &mut World, what: &str) {
 
 /// The leader dies, and another one whose clock says something else takes over.
 fn succeeded_at(w: &mut World, now: Timestamp) {
+    succeeded_with(w, now, 1);
+}
+
+/// The same with so many instances.
+fn succeeded_with(w: &mut World, now: Timestamp, instances: u32) {
     w.crash();
     w.now = now;
     w.elect();
     w.run(seconds(1));
     assert_eq!(w.shard.mode(), Mode::Serving);
     w.connect();
-    w.order(&[range(0, 0)], 1);
+    w.order(&[range(0, instances - 1)], instances.into());
+}
+
+/// What the next leader's clock says: it is ahead, the same, behind.
+fn clocks(now: Timestamp) -> [Timestamp; 3] {
+    let apart = Span::minutes(10);
+    [now.plus(apart), now, Timestamp(now.0 - apart.0)]
 }
 
 #[test]
@@ -117,4 +131,70 @@ fn a_host_that_came_back_while_nobody_listened_is_asked_before_its_patience_coun
     w.run(Span::minutes(6));
     assert_eq!((w.state(0), w.accepted().len()), (RunState::Running, 1));
     assert_eq!(w.kills().len(), 0);
+}
+
+#[test]
+fn a_clock_that_jumps_ends_no_drain_of_endpoints_and_prolongs_none() {
+    for which in 0..3 {
+        let mut spec = JobBuilder::service("web", 1).build();
+        spec.groups[0].drain = seconds(60);
+        let mut w = World::serving();
+        w.store_job(&spec);
+        w.order(&[range(0, 0)], 1);
+        w.run(seconds(10));
+        w.wish(&spec, Desired::Stopped, 0);
+        w.order(&[range(0, 0)], 1);
+        w.run(seconds(20));
+        assert_eq!(w.state(0), RunState::Stopping);
+        let now = clocks(w.now)[which];
+        succeeded_at(&mut w, now);
+        w.run(seconds(30));
+        assert_eq!(w.kills().len(), 0, "{which}: too early");
+        w.run(seconds(20));
+        assert_eq!(w.kills().len(), 1, "{which}: too late");
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_makes_nothing_good_or_bad_before_its_time() {
+    let rollout = Rollout {
+        number: 1,
+        base: 1,
+        ..Rollout::after(None, 1, Timestamp(0))
+    };
+    for (which, starts) in [
+        (0, true),
+        (1, true),
+        (2, true),
+        (0, false),
+        (1, false),
+        (2, false),
+    ] {
+        let spec = |version: u32| {
+            let mut spec = JobBuilder::service("web", 2).max_unavailable(1).build();
+            spec.update.min_healthy = seconds(60);
+            spec.update.healthy_within = seconds(60);
+            spec.groups[0].runtime = Runtime::shell(&format!("v{version}"));
+            spec.groups[0].revision = version;
+            spec
+        };
+        let mut w = World::serving();
+        w.store_job(&spec(1));
+        w.order(&[range(0, 1)], 2);
+        w.run(seconds(90));
+        w.cluster.starts = starts;
+        w.rollout = Some(rollout);
+        w.wish(&spec(2), Desired::Running, 0);
+        w.order(&[range(0, 1)], 2);
+        w.run(seconds(20));
+        let now = clocks(w.now)[which];
+        succeeded_with(&mut w, now, 2);
+        let failed = |w: &World| w.slice(1).unwrap().update_failures;
+        let version = |w: &World| w.record(1).unwrap().run.unwrap().spec_version;
+        w.run(seconds(25));
+        assert_eq!((version(&w), failed(&w)), (1, 0), "{which} {starts}: too early");
+        w.run(seconds(30));
+        let expected = if starts { (2, 0) } else { (1, 1) };
+        assert_eq!((version(&w), failed(&w)), expected, "{which} {starts}: too late");
+    }
 }

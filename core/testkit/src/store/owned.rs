@@ -1,6 +1,7 @@
 //! The owned tables: no conditions, the larger stamp wins for ever. A deleted row keeps its stamp, so that an older write
 //! never comes back.
 
+use echelon_core_model::assignment::{Assignment, AssignmentPiece};
 use echelon_core_model::bucket::{block_bucket, job_bucket};
 use echelon_core_model::cluster::{ClusterState, Heartbeat, Host};
 use echelon_core_model::instance::{Block, BlockKey, SliceRow};
@@ -49,6 +50,7 @@ impl<K: Ord, T> Stamped<K, T> {
 #[derive(Debug, Clone, Default)]
 pub struct OwnedTables {
     progress: Stamped<JobId, Progress>,
+    ended_assignments: Stamped<(JobId, u32), AssignmentPiece>,
     cluster_states: Stamped<ClusterId, ClusterState>,
     shards: Stamped<(ClusterId, ShardKey), ShardRow>,
     /// Up to which stamp all of a shard's rows of itself are hidden.
@@ -71,6 +73,17 @@ pub struct OwnedTables {
 impl OwnedTables {
     pub fn progress(&self, job: JobId) -> Option<Progress> {
         self.progress.get(&job).cloned()
+    }
+
+    /// The assignment of an ended job that has moved among those.
+    pub fn ended_assignment(&self, job: JobId) -> Option<Assignment> {
+        let rows = self.ended_assignments.rows();
+        let mut parts = rows
+            .filter(|((of, _), _)| *of == job)
+            .map(|(_, piece)| &piece.part);
+        let mut whole = parts.next()?.clone();
+        parts.for_each(|part| whole.extend(part));
+        Some(whole)
     }
 
     pub fn read(&self, query: &Query) -> Answer {
@@ -246,6 +259,13 @@ impl OwnedTables {
         match write {
             Write::Progress(p) => self.progress.write(p.job, stamp, Some(p)),
             Write::RemoveProgress(job) => self.progress.write(job, stamp, None),
+            Write::EndedAssignment(piece, place) => {
+                let key = (piece.part.job, place);
+                self.ended_assignments.write(key, stamp, Some(piece));
+            }
+            Write::RemoveEndedAssignment(job, place) => {
+                self.ended_assignments.write((job, place), stamp, None)
+            }
             Write::ClusterState(s) => self.cluster_states.write(s.cluster.clone(), stamp, Some(s)),
             _ => {}
         }
@@ -336,9 +356,11 @@ fn slice_key(job: JobId, group: &GroupName) -> BlockKey {
 fn may_write(owner: &Role, write: &Write) -> bool {
     match write {
         Write::Event(_) | Write::Mark(_) => true,
-        Write::Progress(_) | Write::RemoveProgress(_) | Write::ClusterState(_) => {
-            *owner == Role::ResourceManager
-        }
+        Write::Progress(_)
+        | Write::RemoveProgress(_)
+        | Write::EndedAssignment(..)
+        | Write::RemoveEndedAssignment(..)
+        | Write::ClusterState(_) => *owner == Role::ResourceManager,
         Write::Heartbeat(h) => *owner == Role::Shard(h.cluster.clone()),
         Write::KeptRuns(runs) => *owner == Role::Shard(runs.cluster.clone()),
         _ => matches!(owner, Role::Shard(_)),

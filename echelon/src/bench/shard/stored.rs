@@ -241,6 +241,13 @@ pub(super) async fn fill(store: &dyn Store, size: Size, now: Timestamp) -> Resul
     let mut ends = writer(Role::ResourceManager);
     for n in size.old_jobs() {
         ends.write(Write::Progress(end(n, now))).await?;
+        let written = Stamp {
+            epoch: EPOCH,
+            sequence: 1,
+        };
+        for (place, row) in (0..).zip(assignment(size, n).pieces(written)) {
+            ends.write(Write::EndedAssignment(row, place)).await?;
+        }
     }
     ends.flush().await?;
     let mut writer = writer(Role::Shard(cluster()));
@@ -293,6 +300,13 @@ async fn jobs(store: &dyn Store, size: Size, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
+fn assignment(size: Size, n: u32) -> Assignment {
+    let mut out = Assignment::new(job_id(n));
+    out.groups.insert(group(), vec![range(size.instances_of(n))]);
+    out.holders.insert(cluster(), Generation(1));
+    out
+}
+
 async fn assignments(store: &dyn Store, size: Size) -> Result<()> {
     for partition in 0..ASSIGNMENT_PARTITIONS {
         let raise = Decision::RaisePartition {
@@ -301,17 +315,9 @@ async fn assignments(store: &dyn Store, size: Size) -> Result<()> {
             expected: Epoch(0),
         };
         decide(store, vec![raise]).await?;
-        let here = size
-            .all_jobs()
-            .filter(|n| assignment_partition(job_id(*n)) == partition);
-        let all: Vec<Assignment> = here
-            .map(|n| {
-                let mut out = Assignment::new(job_id(n));
-                out.groups.insert(group(), vec![range(size.instances_of(n))]);
-                out.holders.insert(cluster(), Generation(1));
-                out
-            })
-            .collect();
+        // Those of jobs that have ended lie elsewhere.
+        let here = (0..=size.new_job()).filter(|n| assignment_partition(job_id(*n)) == partition);
+        let all: Vec<Assignment> = here.map(|n| assignment(size, n)).collect();
         for (sequence, put) in (1..).zip(all.chunks(500)) {
             let put = Decision::PutAssignments {
                 partition,

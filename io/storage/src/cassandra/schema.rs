@@ -9,7 +9,7 @@ pub(super) const BEFORE: [&str; 2] = [
 ];
 
 /// All tables. Owned ones keep deletions for a day.
-pub(super) const TABLES: [&str; 21] = [
+pub(super) const TABLES: [&str; 22] = [
     "CREATE TABLE IF NOT EXISTS {ks}.heads (bucket bigint, job blob, version bigint, value blob, \
      PRIMARY KEY (bucket, job))",
     "CREATE TABLE IF NOT EXISTS {ks}.specs (job blob, version bigint, value blob, PRIMARY KEY (job, version))",
@@ -22,6 +22,8 @@ pub(super) const TABLES: [&str; 21] = [
      PRIMARY KEY (one, id, piece))",
     "CREATE TABLE IF NOT EXISTS {ks}.assignments (part bigint, job blob, piece bigint, epoch bigint static, \
      written bigint static, value blob, PRIMARY KEY (part, job, piece))",
+    "CREATE TABLE IF NOT EXISTS {ks}.ended_assignments (job blob, piece bigint, value blob, \
+     PRIMARY KEY (job, piece)) WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.leaderships (role text PRIMARY KEY, epoch bigint, value blob)",
     "CREATE TABLE IF NOT EXISTS {ks}.progress (bucket bigint, job blob, value blob, \
      PRIMARY KEY (bucket, job)) WITH gc_grace_seconds = 86400",

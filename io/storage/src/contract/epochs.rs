@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::facts::{assignment, job, jobs_of_partition, large_assignment, shard};
-use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Query, Role, Stamp};
+use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Query, Role, Stamp, Write};
 use echelon_core_model::{Assignment, Epoch, JobId};
 use std::sync::Arc;
 
@@ -227,4 +227,37 @@ pub async fn a_single_assignment_is_read_alone(case: &Case) {
         };
         assert_eq!(read, found);
     }
+}
+
+/// The assignment of an ended job lies beside the partitions: it is read by job, while no partition has it, and goes row by row.
+pub async fn the_assignment_of_an_ended_job_is_read_by_job_alone(case: &Case) {
+    let of = jobs_of_partition(PARTITION, 1)[0];
+    let large = large_assignment(of);
+    let pieces = large.pieces(stamp((1, 3)));
+    assert!(pieces.len() > 1);
+    let rows = || (0..).zip(pieces.clone());
+    let manager = Role::ResourceManager;
+    let read = async || {
+        let Answer::Assignments(_, alone) = case.settled(Query::Assignment(of)).await else {
+            panic!("assignments")
+        };
+        alone
+    };
+    case.decides(raise(1, 0)).await;
+    case.decides(assign((1, 1), "c1", &[of], &[])).await;
+    let copies = rows().map(|(place, row)| Write::EndedAssignment(row, place));
+    case.commits(&manager, (1, 3), copies.collect()).await;
+    // While its partition has it, that holds.
+    assert_eq!(read().await, [assignment(of, "c1")]);
+    case.decides(assign((1, 2), "c1", &[], &[of])).await;
+    assert!(read().await == [large.clone()]);
+    let partition = case.settled(Query::Assignments(PARTITION)).await;
+    assert_eq!(partition, Answer::Assignments(stamp((1, 2)), Vec::new()));
+    let gone = rows().map(|(place, _)| Write::RemoveEndedAssignment(of, place));
+    case.commits(&manager, (1, 4), gone.collect()).await;
+    assert_eq!(read().await, []);
+    // A late copy changes nothing.
+    let late = rows().map(|(place, row)| Write::EndedAssignment(row, place));
+    case.commits(&manager, (1, 3), late.collect()).await;
+    assert_eq!(read().await, []);
 }

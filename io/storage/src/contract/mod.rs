@@ -137,6 +137,7 @@ macro_rules! storage_contract {
     ($fresh:path) => {
         $crate::storage_contract!($fresh:
             a_head_is_inserted_once
+            the_assignment_of_an_ended_job_is_read_by_job_alone
             a_head_changes_only_from_its_version
             a_removed_head_stays_removed
             specs_never_change

@@ -210,9 +210,14 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
 fn owns(owner: &Role, write: &Write) -> bool {
     match (owner, write) {
         (_, Write::Event(_) | Write::Mark(_))
-        | (Role::ResourceManager, Write::Progress(_) | Write::RemoveProgress(_) | Write::ClusterState(_)) => {
-            true
-        }
+        | (
+            Role::ResourceManager,
+            Write::Progress(_)
+            | Write::RemoveProgress(_)
+            | Write::EndedAssignment(..)
+            | Write::RemoveEndedAssignment(..)
+            | Write::ClusterState(_),
+        ) => true,
         (Role::Shard(cluster), Write::Heartbeat(heartbeat)) => heartbeat.cluster == *cluster,
         (
             Role::Shard(_),
@@ -236,6 +241,8 @@ fn owns(owner: &Role, write: &Write) -> bool {
             Role::ResourceManager | Role::Shard(_),
             Write::Progress(_)
             | Write::RemoveProgress(_)
+            | Write::EndedAssignment(..)
+            | Write::RemoveEndedAssignment(..)
             | Write::ClusterState(_)
             | Write::Shard(..)
             | Write::RemoveShard(_)
@@ -260,6 +267,7 @@ fn owns(owner: &Role, write: &Write) -> bool {
 const fn named(write: &Write) -> &'static str {
     match write {
         Write::Progress(_) | Write::RemoveProgress(_) => "progress of a job",
+        Write::EndedAssignment(..) | Write::RemoveEndedAssignment(..) => "the assignment of an ended job",
         Write::ClusterState(_) => "contact of a cluster",
         Write::Shard(..) | Write::RemoveShard(_) => "a row that a shard has of itself",
         Write::SealShard => "the seal of a shard's rows",

@@ -100,6 +100,16 @@ pub(crate) fn assignment_piece(id: JobId, place: u32) -> RowKey {
     RowKey::new(Table::Assignments, cells)
 }
 
+/// All rows of the assignment of an ended job.
+pub(crate) fn ended_assignment(id: JobId) -> [Cell; 1] {
+    [job(id)]
+}
+
+/// The row of a place in the list of them.
+pub(crate) fn ended_assignment_piece(id: JobId, place: u32) -> RowKey {
+    RowKey::new(Table::EndedAssignments, [job(id), Cell::Number(place.into())])
+}
+
 pub(crate) fn progress(id: JobId) -> RowKey {
     RowKey::new(Table::Progress, [bucket(job_bucket(id)), job(id)])
 }
@@ -192,9 +202,15 @@ pub(crate) fn subject(at: &RowKey) -> RowSubject {
                 })
             })
         }
-        (Table::Specs | Table::Archive | Table::Events | Table::Logs | Table::KeptRuns, cells) => {
-            of_job(cells.first())
-        }
+        (
+            Table::Specs
+            | Table::EndedAssignments
+            | Table::Archive
+            | Table::Events
+            | Table::Logs
+            | Table::KeptRuns,
+            cells,
+        ) => of_job(cells.first()),
         _ => RowSubject::Other,
     }
 }

@@ -43,6 +43,7 @@ pub(crate) enum Table {
     PoolPointer,
     Clusters,
     Assignments,
+    EndedAssignments,
     Leaderships,
     Progress,
     ClusterStates,
@@ -138,7 +139,7 @@ const fn kept(partition: &'static [Column], key: &'static [Column], keep_ms: u64
 
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Heads,
         Self::Specs,
         Self::Names,
@@ -147,6 +148,7 @@ impl Table {
         Self::PoolPointer,
         Self::Clusters,
         Self::Assignments,
+        Self::EndedAssignments,
         Self::Leaderships,
         Self::Progress,
         Self::ClusterStates,
@@ -173,6 +175,7 @@ impl Table {
             Self::PoolPointer => "pool_pointer",
             Self::Clusters => "clusters",
             Self::Assignments => "assignments",
+            Self::EndedAssignments => "ended_assignments",
             Self::Leaderships => "leaderships",
             Self::Progress => "progress",
             Self::ClusterStates => "cluster_states",
@@ -201,6 +204,7 @@ impl Table {
             Self::PoolPointer | Self::Control => decided(&[ONE], &[], "version"),
             Self::Clusters => decided(&[ONE], &[ID, PIECE], "version"),
             Self::Assignments => decided(&[PART], &[JOB, PIECE], "epoch"),
+            Self::EndedAssignments => owned(&[JOB], &[PIECE]),
             Self::Leaderships => decided(&[ROLE], &[], "epoch"),
             Self::Progress => owned(&[BUCKET], &[JOB]),
             Self::ClusterStates => owned(&[ONE], &[CLUSTER]),

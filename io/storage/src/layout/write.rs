@@ -82,6 +82,11 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
     match (write, &batch.owner) {
         (Write::Progress(progress), _) => put(keys::progress(progress.job), encode(progress)),
         (Write::RemoveProgress(job), _) => delete(keys::progress(*job)),
+        (Write::EndedAssignment(piece, place), _) => put(
+            keys::ended_assignment_piece(piece.part.job, *place),
+            encode(piece),
+        ),
+        (Write::RemoveEndedAssignment(job, place), _) => delete(keys::ended_assignment_piece(*job, *place)),
         (Write::ClusterState(state), _) => put(keys::cluster_state(&state.cluster), encode(state)),
         (Write::Heartbeat(heartbeat), _) => put(keys::heartbeat(&heartbeat.cluster), encode(heartbeat)),
         (Write::Mark(mark), owner) => put(keys::mark(owner), encode(mark)),
@@ -111,6 +116,8 @@ fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrit
         Write::KeptRuns(runs) => (keys::kept_runs(runs.job, cluster), Value(encode(runs))),
         Write::Progress(_)
         | Write::RemoveProgress(_)
+        | Write::EndedAssignment(..)
+        | Write::RemoveEndedAssignment(..)
         | Write::ClusterState(_)
         | Write::Heartbeat(_)
         | Write::Mark(_)

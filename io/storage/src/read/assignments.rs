@@ -6,6 +6,7 @@ use crate::StoreError;
 use crate::layout::{Table, keys};
 use crate::rows::{Cell, Row, RowKey, Scan};
 use echelon_core_model::assignment::AssignmentPiece;
+use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::store::UnreadRow;
 use echelon_core_model::{Assignment, JobId};
 
@@ -21,15 +22,57 @@ pub(super) fn scan(job: JobId) -> Scan {
     }
 }
 
+/// All rows of the assignment of an ended job.
+pub(super) fn scan_ended(job: JobId) -> Scan {
+    Scan::partition(Table::EndedAssignments, keys::ended_assignment(job))
+}
+
+/// Where rows of assignments lie together.
+pub(super) enum Place {
+    /// In a partition.
+    Partition(u16),
+    /// Those of an ended job.
+    Ended(JobId),
+}
+
+impl Place {
+    /// Where the assignment of a job is that goes on.
+    pub(super) fn of(job: JobId) -> Self {
+        Self::Partition(assignment_partition(job))
+    }
+
+    fn at(&self, row: &Row) -> RowKey {
+        let key = row.key.iter().cloned();
+        match self {
+            Self::Partition(n) => {
+                RowKey::new(Table::Assignments, std::iter::once(keys::bucket(*n)).chain(key))
+            }
+            Self::Ended(job) => RowKey::new(
+                Table::EndedAssignments,
+                keys::ended_assignment(*job).into_iter().chain(key),
+            ),
+        }
+    }
+
+    /// The cells of a row's key that name its job within the place; the place in the list of its rows follows.
+    const fn of_job(&self) -> usize {
+        match self {
+            Self::Partition(_) => 1,
+            Self::Ended(_) => 0,
+        }
+    }
+}
+
 /// The assignments of rows that lie together, in the order of their keys.
 pub(super) fn joined(
-    partition: u16,
+    place: &Place,
     rows: &[Row],
     unread: &mut Vec<UnreadRow>,
 ) -> Result<Vec<Assignment>, StoreError> {
     let mut out = Vec::new();
-    for of_job in rows.chunk_by(|a, b| a.key.first() == b.key.first()) {
-        match join(partition, of_job)? {
+    let job = |row: &Row| row.key.iter().take(place.of_job()).cloned().collect::<Vec<_>>();
+    for of_job in rows.chunk_by(|a, b| job(a) == job(b)) {
+        match join(place, of_job)? {
             Ok(assignment) => out.push(assignment),
             Err(row) => unread.push(*row),
         }
@@ -38,15 +81,12 @@ pub(super) fn joined(
 }
 
 /// One assignment, or the first of its rows that cannot be understood.
-fn join(partition: u16, rows: &[Row]) -> Result<Result<Assignment, Box<UnreadRow>>, StoreError> {
-    let at = |row: &Row| {
-        let cells = std::iter::once(keys::bucket(partition)).chain(row.key.iter().cloned());
-        RowKey::new(Table::Assignments, cells)
-    };
+fn join(of: &Place, rows: &[Row]) -> Result<Result<Assignment, Box<UnreadRow>>, StoreError> {
+    let at = |row: &Row| of.at(row);
     let incomplete = |row: &Row, why: String| {
         let at = at(row);
         Box::new(UnreadRow {
-            table: Table::Assignments.name(),
+            table: at.table.name(),
             key: at.to_string(),
             subject: keys::subject(&at),
             bytes: row.value.clone(),
@@ -58,7 +98,7 @@ fn join(partition: u16, rows: &[Row]) -> Result<Result<Assignment, Box<UnreadRow
         if whole.as_ref().is_some_and(|first| place >= first.pieces) {
             break;
         }
-        if row.key.get(1) != Some(&Cell::Number(place.into())) {
+        if row.key.get(of.of_job()) != Some(&Cell::Number(place.into())) {
             return Ok(Err(incomplete(
                 row,
                 format!("the row of place {place} is not there"),

@@ -10,7 +10,6 @@ mod jobs;
 use crate::StoreError;
 use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
-use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::control::Control;
 use echelon_core_model::store::{
     Answer, Consistency, Decision, Leadership, Query, Reading, ShardKey, ShardRow, Stamp, UnreadRow,
@@ -123,12 +122,20 @@ async fn decided<R: Rows>(
         Query::Request(id) => Answer::Request(one(rows, &keys::request(id), c).await?),
         Query::Assignment(job) => {
             let found = rows.scan(&assignments::scan(*job), c).await?;
-            let partition = assignment_partition(*job);
-            Answer::Assignments(Stamp::default(), assignments::joined(partition, &found, unread)?)
+            let mut of_job = assignments::joined(&assignments::Place::of(*job), &found, unread)?;
+            if found.is_empty() {
+                // It is written there before it is removed here.
+                let found = rows
+                    .scan(&assignments::scan_ended(*job), Consistency::Quorum)
+                    .await?;
+                of_job = assignments::joined(&assignments::Place::Ended(*job), &found, unread)?;
+            }
+            Answer::Assignments(Stamp::default(), of_job)
         }
         Query::Assignments(partition) => {
             let (stamp, found) = rows.assignments(*partition, c).await?;
-            Answer::Assignments(stamp, assignments::joined(*partition, &found, unread)?)
+            let place = assignments::Place::Partition(*partition);
+            Answer::Assignments(stamp, assignments::joined(&place, &found, unread)?)
         }
         Query::Clusters => Answer::Clusters(clusters::all(rows, c, unread).await?),
         Query::Control => {

@@ -30,6 +30,9 @@ impl Wire for Report {
                 claims: messages(claims),
             }),
             ReportPart::Parts(parts) => Sent::Parts(parts.to_wire()),
+            ReportPart::Archived(jobs) => Sent::Archived(wire::ArchivedReport {
+                jobs: jobs.iter().copied().map(job_bytes).collect(),
+            }),
             ReportPart::Superseded(epoch) => Sent::Superseded(epoch.0),
         };
         wire::DirectResponse {
@@ -55,6 +58,10 @@ impl Wire for Report {
             }
             Sent::Parts(sent) => {
                 ReportPart::Parts(PoolParts::from_wire(sent).map_err(|e: FieldError| e.within("parts"))?)
+            }
+            Sent::Archived(sent) => {
+                let jobs = sent.jobs.iter().map(|bytes| job_id("archived.jobs", bytes));
+                ReportPart::Archived(jobs.collect::<Result<_, _>>()?)
             }
             Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
         };
