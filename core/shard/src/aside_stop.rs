@@ -98,15 +98,15 @@ impl Shard {
     /// it is told again, and acknowledged when the group is archived, or by a leader that reads its rows.
     pub(crate) fn on_task_aside(&mut self, member: &MemberId, status: &TaskStatus) {
         if is_dead(status) {
-            let run = member.run.clone();
+            let instance = &member.run.instance;
+            let lives = |shard: &Self| {
+                let mut hosts = shard.strangers.hosts_of(instance.job, &instance.group);
+                hosts.next().is_some()
+            };
+            // What has ended is listed again and again, and is no reason to ask for another list.
+            let before = lives(self);
             self.strangers.remove(member);
-            let instance = run.instance;
-            if self
-                .strangers
-                .hosts_of(instance.job, &instance.group)
-                .next()
-                .is_none()
-            {
+            if before && !lives(self) {
                 self.list_soon();
             }
         } else if is_alive(status) && self.strangers.condemn(member, status.host.as_ref()) {
