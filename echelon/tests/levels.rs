@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 const META: redb::TableDefinition<'static, &'static str, u32> = redb::TableDefinition::new("meta");
 
@@ -102,6 +103,38 @@ fn doctor_warns_with_exit_code_0() {
         .lines()
         .find(|line| line.trim_start().starts_with("storage-copies"));
     assert!(warning.is_some_and(|line| line.contains("warning")), "{text}");
+}
+
+/// What an acknowledged change may be lost by is told at the start of a role, not only by `doctor`.
+#[test]
+fn a_role_tells_at_its_start_what_of_its_storage_is_not_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file:{}/storage", folder.path().display());
+    let made = echelon(&["storage", "migrate", "--storage", &url]);
+    assert_eq!(made.status.code(), Some(0));
+    let log = folder.path().join("log");
+    let out = std::fs::File::create(&log).unwrap();
+    let mut role = Command::new(env!("CARGO_BIN_EXE_echelon"))
+        .args(["gateway", "--listen", "127.0.0.1:0", "--storage", &url])
+        .args(["--membership", "zookeeper://127.0.0.1:1/x"])
+        .stdout(out.try_clone().unwrap())
+        .stderr(out)
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let told = loop {
+        let text = std::fs::read_to_string(&log).unwrap();
+        if text.contains("an acknowledged change may be lost") || Instant::now() > deadline {
+            break text;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    role.kill().unwrap();
+    role.wait().unwrap();
+    assert!(
+        told.contains("an acknowledged change may be lost") && told.contains("echelon doctor"),
+        "{told}"
+    );
 }
 
 /// The build is named: twelve digits of its commit in a clone, else `unknown`.

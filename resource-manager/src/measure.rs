@@ -1,7 +1,7 @@
 //! What the resource manager tells in numbers. Never by job: labels have few values.
 
 use echelon_core_model::cluster::Contact;
-use echelon_core_model::role_state::{MOST_ALARMS, RoleAlarm, RoleStanding, RoleState};
+use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
 use echelon_core_resource_manager::{Picture, ResourceManager};
@@ -137,7 +137,7 @@ impl Measures {
             return;
         }
         self.next_look = now.plus(LOOK_EVERY);
-        let alarms = alarms(driver, now);
+        let alarms = driver.alarms(now);
         self.state.send_if_modified(|state| {
             let changed = state.alarms != alarms;
             state.alarms = alarms;
@@ -200,34 +200,6 @@ fn standing(driver: &ResourceManager) -> RoleStanding {
     } else {
         RoleStanding::Leader
     }
-}
-
-/// What an operator should look at.
-fn alarms(driver: &ResourceManager, now: Timestamp) -> Vec<RoleAlarm> {
-    let clusters = driver.picture().clusters.iter();
-    let quarantined = clusters.filter(|(_, view)| view.quarantine.is_some_and(|until| now < until));
-    let quarantined = quarantined.map(|(cluster, _)| RoleAlarm {
-        summary: format!(
-            "the shard of cluster {cluster} is set aside, since it said what cannot be: nothing new is granted there"
-        ),
-        command: format!("echelon cluster get {cluster}"),
-    });
-    let jobs = driver.jobs_set_aside().map(|job| RoleAlarm {
-        summary: format!(
-            "job {job} is set aside, since a stored row of it cannot be read: what runs of it is kept"
-        ),
-        command: format!("echelon job get {job}"),
-    });
-    let most = MOST_ALARMS.saturating_sub(1);
-    let mut all: Vec<RoleAlarm> = quarantined.chain(jobs).take(most).collect();
-    let n_aside = driver.jobs_set_aside().count();
-    if all.len() >= most {
-        all.push(RoleAlarm {
-            summary: format!("there are more: {n_aside} jobs are set aside in all"),
-            command: "echelon job list".to_owned(),
-        });
-    }
-    all
 }
 
 fn count(n: usize) -> i64 {

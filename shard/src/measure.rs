@@ -233,6 +233,12 @@ impl Measures {
             return;
         }
         self.next_look = now.plus(LOOK_EVERY);
+        let alarms = driver.alarms(now);
+        self.state.send_if_modified(|state| {
+            let changed = state.alarms != alarms;
+            state.alarms = alarms;
+            changed
+        });
         let mut by_state = [0; RunState::ALL.len()];
         for (_, record) in driver.instances() {
             if let Some(n) = by_state.get_mut(usize::from(record.state().number())) {

@@ -73,6 +73,7 @@ const fn goes_on(query: &Query, how: Consistency) -> bool {
                 | Query::ClusterStates
                 | Query::Heartbeats
                 | Query::Hosts { .. }
+                | Query::Shard(_)
                 | Query::Events { .. }
                 | Query::KeptRuns(_)
         )

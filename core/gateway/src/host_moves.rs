@@ -116,7 +116,7 @@ pub async fn move_hosts<F: Facts>(
         }
         let mut after = before.clone();
         let moves = &mut after.host_pools.moves.hosts;
-        moves.retain(|name, wish| seen.pool_of(name) != wish.to);
+        moves.retain(|name, wish| !seen.is_in(name, &wish.to));
         for chosen in &plan.chosen {
             choose::check(&seen, wanted, &chosen.host)?;
             moves

@@ -307,3 +307,24 @@ fn a_wish_is_newer_than_what_the_shard_has_heard_though_an_older_gateway_forgot_
     moved(&mut store, wanted("", "gpu", &["h1"], (0, 0))).unwrap();
     assert_eq!(stored(&store), (8, vec!["h1.example to gpu".to_owned()]));
 }
+
+#[test]
+fn a_host_of_which_the_host_pool_cannot_be_read_is_in_none_and_can_be_moved_to_any() {
+    let mut store = four();
+    store.unread_hosts = ["h1.example".to_owned()].into();
+    for to in ["default", "gpu"] {
+        let mut store = store.clone();
+        // It is not among those that may be chosen of a host pool.
+        let plan = planned(&mut store, wanted("default", "gpu", &[], (4, 0))).unwrap();
+        assert!(
+            plan.len() == 3 && plan.iter().all(|(id, _)| id != "h1"),
+            "{plan:?}"
+        );
+        let named = wanted("", to, &["h1"], (0, 0));
+        assert_eq!(moved(&mut store, named).unwrap(), ["h1"]);
+        assert_eq!(stored(&store).1, [format!("h1.example to {to}")]);
+        // The wish stays as long as nobody knows that it is there.
+        moved(&mut store, wanted("", "gpu", &["h2"], (0, 0))).unwrap();
+        assert_eq!(stored(&store).1.len(), 2);
+    }
+}

@@ -7,7 +7,7 @@ use crate::error::{ApiError, ErrorReason};
 use crate::hosts;
 use crate::port::Facts;
 use echelon_core_model::cluster::{Cluster, Host};
-use echelon_core_model::store::{Answer, Consistency, Query, ShardRow};
+use echelon_core_model::store::{Answer, Consistency, Query, RowSubject, ShardKey, ShardRow};
 use echelon_core_model::{ClusterId, HostPoolName, Resources};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,18 +47,26 @@ pub(crate) struct Seen {
     pub(crate) hosts: BTreeMap<String, Host>,
     /// What its shard has stored.
     pub(crate) row: ShardRow,
+    /// Names of hosts of which the stored host pool cannot be read.
+    pub(crate) unknown: BTreeSet<String>,
 }
 
 impl Seen {
-    /// The host pool of a host.
-    pub(crate) fn pool_of(&self, hostname: &str) -> HostPoolName {
-        self.row.host_pools.get(hostname).cloned().unwrap_or_default()
+    /// The host pool of a host; `None`: nobody can tell.
+    pub(crate) fn pool_of(&self, hostname: &str) -> Option<HostPoolName> {
+        let known = !self.unknown.contains(hostname);
+        known.then(|| self.row.host_pools.get(hostname).cloned().unwrap_or_default())
+    }
+
+    /// Whether a host is known to be in a host pool.
+    pub(crate) fn is_in(&self, hostname: &str, pool: &HostPoolName) -> bool {
+        self.pool_of(hostname).as_ref() == Some(pool)
     }
 
     /// Where a host is on its way to.
     pub(crate) fn goes_to(&self, cluster: &Cluster, hostname: &str) -> Option<HostPoolName> {
         let wish = cluster.host_pools.moves.hosts.get(hostname)?;
-        (wish.to != self.pool_of(hostname)).then(|| wish.to.clone())
+        (!self.is_in(hostname, &wish.to)).then(|| wish.to.clone())
     }
 
     /// Whether a host pool is known: made, or left over with hosts in it.
@@ -97,7 +105,7 @@ impl Seen {
         };
         for (hostname, host) in &self.hosts {
             let to = self.goes_to(&self.cluster, hostname);
-            if self.pool_of(hostname) == *name {
+            if self.is_in(hostname, name) {
                 out.hosts += 1;
                 out.unreachable += u32::from(!host.reachable);
                 out.leaving += u32::from(to.is_some());
@@ -117,10 +125,16 @@ pub(crate) async fn seen<F: Facts>(facts: &F, wanted: &str) -> Result<Seen, ApiE
     let cluster = hosts::cluster(facts, wanted).await?;
     let all = hosts::all(facts, &cluster.id).await?;
     let query = Query::Shard(cluster.id.clone());
-    let row = match ask::read(facts, query, Consistency::Quorum, "the hosts' host pools").await? {
-        Answer::Shard(row) => row,
-        _ => return Err(ask::broken_conflict("the hosts' host pools")),
+    const WHAT: &str = "the hosts' host pools";
+    let (row, unread) = match ask::read_some(facts, query, Consistency::Quorum, WHAT).await? {
+        (Answer::Shard(row), unread) => (row, unread),
+        _ => return Err(ask::broken_conflict(WHAT)),
     };
+    let unknown = unread.into_iter().filter_map(|row| match row.subject {
+        RowSubject::Shard(ShardKey::Host(name)) => Some(name),
+        _ => None,
+    });
+    let unknown = unknown.collect();
     let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
     for host in all {
         let Some(known) = hosts.get_mut(&host.hostname) else {
@@ -133,7 +147,12 @@ pub(crate) async fn seen<F: Facts>(facts: &F, wanted: &str) -> Result<Seen, ApiE
         }
         known.tasks = tasks;
     }
-    Ok(Seen { cluster, hosts, row })
+    Ok(Seen {
+        cluster,
+        hosts,
+        row,
+        unknown,
+    })
 }
 
 /// All host pools of a cluster: `default`, then the others by name.
@@ -186,13 +205,18 @@ pub async fn delete_host_pool<F: Facts>(facts: &F, wanted: &str, name: &str) -> 
     if !seen.is_made(&pool) {
         return Err(not_found(wanted, &pool));
     }
+    if let Some(host) = seen.unknown.first() {
+        return Err(in_use(&format!(
+            "in which host pool host `{host}` of cluster `{wanted}` is cannot be read, so it may be in `{pool}`; nothing was changed (`echelon host-pool move --cluster {wanted} --to default {host}` settles where it is)"
+        )));
+    }
     // Those included that are away: their shard remembers where they belong.
     let there = seen.row.host_pools.values().filter(|of| **of == pool).count();
     clusters::put(facts, wanted, |before, _| {
         let moves = &before.host_pools.moves.hosts;
         let coming = moves
             .iter()
-            .filter(|(name, wish)| wish.to == pool && seen.pool_of(name) != pool)
+            .filter(|(name, wish)| wish.to == pool && !seen.is_in(name, &pool))
             .count();
         if there + coming > 0 {
             return Err(in_use(&format!(

@@ -74,6 +74,20 @@ fn all_hosts_are_in_default_until_they_are_moved() {
 }
 
 #[test]
+fn a_host_of_which_the_host_pool_cannot_be_read_counts_in_none_and_keeps_all() {
+    let mut store = hosts(3);
+    create(&mut store, "gpu").unwrap();
+    store.unread_hosts = ["h1.example".to_owned()].into();
+    let row = |name: &str, hosts, tasks| (name.to_owned(), hosts, 0, 0, tasks);
+    assert_eq!(list(&mut store), [row("default", 2, 2), row("gpu", 0, 0)]);
+    let told = delete(&mut store, "gpu").unwrap_err();
+    assert!(
+        told.starts_with("HOST_POOL_IN_USE") && told.contains("h1.example"),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_host_pool_is_made_once_and_has_a_name_that_can_be_written() {
     let mut store = hosts(1);
     create(&mut store, "gpu").unwrap();

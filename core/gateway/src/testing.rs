@@ -12,7 +12,7 @@ use echelon_core_model::resources::Resources;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
     Answer, Decided, Decision, Event, EventCursor, NameHolder, Op, OpFailure, OpResult, PlannedRequest,
-    Query, ShardRow, Stamp, TroubleKind,
+    Query, RowSubject, ShardKey, ShardRow, Stamp, TroubleKind, UnreadRow,
 };
 use echelon_core_model::{
     Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Timestamp,
@@ -46,6 +46,8 @@ pub struct Memory {
     pub kept: BTreeMap<(ClusterId, MemberId), KeptLog>,
     pub kept_runs: Vec<KeptRuns>,
     pub broken: BTreeSet<ClusterId>,
+    /// Names of hosts of which the shard's row cannot be understood.
+    pub unread_hosts: BTreeSet<String>,
 }
 
 impl Memory {
@@ -163,6 +165,16 @@ impl Memory {
     pub fn perform(&mut self, op: Op) -> OpResult {
         match op {
             Op::Read(query, _) => match self.read(query) {
+                Some(answer @ Answer::Shard(_)) if !self.unread_hosts.is_empty() => {
+                    let rows = self.unread_hosts.iter().map(|name| UnreadRow {
+                        table: "shards",
+                        key: name.clone(),
+                        subject: RowSubject::Shard(ShardKey::Host(name.clone())),
+                        bytes: vec![0xff],
+                        why: "a test spoiled it".to_owned(),
+                    });
+                    OpResult::Partial(answer, rows.collect())
+                }
                 Some(answer) => OpResult::Answer(answer),
                 None => OpResult::Failed(OpFailure::not_done(TroubleKind::NoAnswer, "down")),
             },

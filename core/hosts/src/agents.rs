@@ -159,6 +159,9 @@ impl Hosts {
         };
         let ended = std::mem::take(&mut self.listing.ended);
         for agent in agents {
+            if !self.takes(&agent.host) {
+                continue;
+            }
             self.on_agent(agent, ended.get(&agent.host).copied(), (asked, now));
         }
         let named = agents.iter().map(|a| &a.host).chain(awaited);

@@ -7,7 +7,7 @@ use echelon_core_model::Timestamp;
 use echelon_core_model::directive::Capacity;
 
 impl Hosts {
-    /// The hosts that can be reached in sum, without those that are to be left. What others hold is no room of ours, so that nothing
+    /// The hosts that can be reached in sum, without those that are to be left or of which that is unknown. What others hold is no room of ours, so that nothing
     /// is granted into it; but it is no reason to call anything too large for a host. `largest_free` is room minus our tasks: an
     /// idle shard holds no offers.
     #[must_use]
@@ -35,7 +35,7 @@ impl Hosts {
                 out.without_gpus.used = out.without_gpus.used.plus(used);
                 out.slack.used = out.slack.used.plus(revocable);
             }
-            if draining.contains_key(id) {
+            if draining.contains_key(id) || self.pools.is_unknown(record.hostname()) {
                 continue;
             }
             let room = record.room(used);

@@ -43,6 +43,8 @@ pub struct Config {
     pub gpu_hosts: GpuHosts,
     /// A host not heard of for this long after a new subscription, without tasks of ours, is forgotten.
     pub forget: Span,
+    /// Most hosts that may become known by what the master says: more are its mistake, and their offers are declined.
+    pub most_hosts: usize,
 }
 
 impl Config {
@@ -67,6 +69,7 @@ impl Config {
             list_idle: Span::minutes(1),
             gpu_hosts: GpuHosts::Kept,
             forget: Span::minutes(5),
+            most_hosts: 262_144,
         }
     }
 }

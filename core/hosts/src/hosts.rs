@@ -13,7 +13,7 @@ use crate::record::Record;
 use crate::stock::Stock;
 use crate::tally::{End, Tally};
 use crate::volumes::Volumes;
-use echelon_core_model::cluster::{GpuHosts, Host, HostView, Maintenance, Slack};
+use echelon_core_model::cluster::{GpuHosts, Host, HostView, LeftOut, Maintenance, Slack};
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -236,7 +236,7 @@ impl Hosts {
                 self.ledger.used(id),
             )
         };
-        if self.drain_of(id, now).is_some() {
+        if !self.takes_work(id, record, now) {
             HostView {
                 free: Resources::ZERO,
                 slack: Slack {
@@ -249,6 +249,11 @@ impl Hosts {
         } else {
             view
         }
+    }
+
+    /// Whether anything may be placed on a host: not on one that is to be left, nor on one of which it is unknown what is wanted.
+    fn takes_work(&self, id: &HostId, record: &Record, now: Timestamp) -> bool {
+        self.drain_of(id, now).is_none() && !self.pools.is_unknown(record.hostname())
     }
 
     /// Whether a host is kept for work that asks for GPUs.
@@ -283,12 +288,17 @@ impl Hosts {
         let row = self.records.get(id)?.row(id, self.ledger.used(id));
         let maintenance = self.planned.get(id).copied();
         let volumes = self.volumes.of(id);
+        let left_out = LeftOut {
+            volumes: self.volumes.left_out(id),
+            ..row.left_out
+        };
         let drain = self.drains.state(id).cloned();
         let whole = Host {
             maintenance,
             volumes,
             drain,
             place: self.pools.place(id),
+            left_out,
             ..row
         };
         Some(whole.bounded())
@@ -298,7 +308,7 @@ impl Hosts {
     #[must_use]
     pub fn spare(&self, host: &HostId, now: Timestamp) -> Resources {
         let reachable = self.records.get(host).filter(|r| r.reachable);
-        let record = reachable.filter(|_| self.drain_of(host, now).is_none());
+        let record = reachable.filter(|record| self.takes_work(host, record, now));
         record.map_or(Resources::ZERO, |record| {
             let used = self.ledger.used(host).resources;
             record.room(used).minus(used)
@@ -357,6 +367,18 @@ impl Hosts {
         views.filter(|view| !view.draining).collect()
     }
 
+    /// Whether a host is known.
+    #[must_use]
+    pub fn knows(&self, host: &HostId) -> bool {
+        self.records.contains_key(host)
+    }
+
+    /// Whether Mesos has no contact with a host that is known.
+    #[must_use]
+    pub fn any_unreachable(&self) -> bool {
+        self.records.values().any(|record| !record.reachable)
+    }
+
     pub(crate) fn reachable(&self) -> impl Iterator<Item = (&HostId, &Record)> {
         self.records.iter().filter(|(_, r)| r.reachable)
     }
@@ -366,6 +388,11 @@ impl Hosts {
         self.records
             .entry(host.clone())
             .or_insert_with(|| Record::unnamed(host, now))
+    }
+
+    /// Whether a host is known, or may become known.
+    pub(crate) fn takes(&self, host: &HostId) -> bool {
+        self.records.len() < self.config.most_hosts || self.records.contains_key(host)
     }
 
     /// Forgets hosts without tasks that were not seen since the subscription, or that were lost, for a while.

@@ -68,7 +68,7 @@ impl Hosts {
     }
 
     pub(crate) fn on_inverse_offer(&mut self, asked: &InverseOffer, now: Timestamp) {
-        if self.appetite.is_none() {
+        if self.appetite.is_none() || !self.takes(&asked.host) {
             return;
         }
         self.record(&asked.host, now);

@@ -75,6 +75,11 @@ impl Hosts {
         if self.appetite.is_none() || !self.stock.open(offer, now) {
             return;
         }
+        if !self.takes(&offer.host) {
+            self.stock.close(&offer.id, End::Declined, now);
+            self.misfits.push(offer.id.clone());
+            return;
+        }
         let host = &offer.host;
         let (free, used) = (self.stock.free(host), self.ledger.used(host).resources);
         let new = !self.records.contains_key(host);
@@ -102,7 +107,7 @@ impl Hosts {
             let alive = status.uuid.is_some() || status.reason == AGENT_BACK;
             if lost {
                 self.on_lost(host, now);
-            } else if alive && self.record(host, now).seen(now) {
+            } else if alive && self.takes(host) && self.record(host, now).seen(now) {
                 self.note(host.clone());
             }
         }

@@ -6,7 +6,7 @@ use crate::maintenance::Drain;
 use echelon_core_model::drain::Left;
 use echelon_core_model::host_pool::{HostMove, HostMoving, HostPlace};
 use echelon_core_model::{HostId, HostPoolName, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where hosts are, and where they are to be.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,8 @@ pub struct Pools {
     usual: HostPoolName,
     /// By the hosts' names; the others are in `default`.
     assigned: BTreeMap<String, HostPoolName>,
+    /// Names of hosts of which nobody can tell in which one they are. Nothing is placed there until they are moved, to whichever.
+    unknown: BTreeSet<String>,
     /// By the hosts' names.
     wished: BTreeMap<String, HostMove>,
     /// Hosts that are empty and whose new host pool is being stored: no wish keeps them any more.
@@ -69,7 +71,7 @@ impl Pools {
             known.map(|m| m.left.clone()).unwrap_or_default()
         };
         let moving = wish
-            .filter(|wish| wish.to != pool)
+            .filter(|wish| wish.to != pool || self.unknown.contains(hostname))
             .map(|wish| HostMoving { wish, left: left() });
         let place = HostPlace { pool, moving };
         let usual = HostPlace::default();
@@ -83,6 +85,11 @@ impl Pools {
             self.agents.insert(host.clone(), place);
         }
         true
+    }
+
+    /// Whether nobody can tell in which one a host is.
+    pub fn is_unknown(&self, hostname: &str) -> bool {
+        self.unknown.contains(hostname)
     }
 
     pub fn forget(&mut self, host: &HostId) {
@@ -115,6 +122,12 @@ impl Hosts {
     /// Takes in the host pools of hosts as they are stored, by name. `O(hosts)`.
     pub fn set_host_pools(&mut self, assigned: BTreeMap<String, HostPoolName>) {
         self.pools.assigned = assigned;
+        self.name_all();
+    }
+
+    /// Takes in of which hosts the stored host pool and wishes cannot be understood, by name. `O(hosts)`.
+    pub fn set_unknown(&mut self, unknown: BTreeSet<String>) {
+        self.pools.unknown = unknown;
         self.name_all();
     }
 
@@ -158,6 +171,7 @@ impl Hosts {
     pub fn end_changes(&mut self, stored: BTreeMap<String, HostPoolName>) {
         for (name, pool) in stored {
             self.pools.changing.remove(&name);
+            self.pools.unknown.remove(&name);
             if pool.is_default() {
                 self.pools.assigned.remove(&name);
             } else {

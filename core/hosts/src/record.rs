@@ -19,7 +19,10 @@ const SETTLED_AFTER: Span = Span::minutes(2);
 pub struct Record {
     hostname: Arc<str>,
     address: String,
+    /// As many as its row has a place for: nothing of a host grows with what its master sends.
     attributes: Arc<BTreeMap<String, String>>,
+    /// How many attributes are left out.
+    attributes_left_out: u32,
     capacity: Resources,
     /// All ports that it ever offered us; none before its first offer to this leader.
     ports: Option<PortSet>,
@@ -49,6 +52,7 @@ impl Record {
             hostname: Arc::from(id.as_str()),
             address: String::new(),
             attributes: Arc::default(),
+            attributes_left_out: 0,
             capacity: Resources::ZERO,
             ports: None,
             believed: Resources::ZERO,
@@ -69,6 +73,7 @@ impl Record {
             hostname: Arc::from(row.hostname),
             address: row.address,
             attributes: Arc::new(row.attributes),
+            attributes_left_out: row.left_out.attributes,
             capacity: row.capacity,
             ports: None,
             believed: row.capacity,
@@ -88,7 +93,7 @@ impl Record {
         let same = self.reachable
             && self.hostname == offer.hostname
             && self.address == offer.address
-            && *self.attributes == offer.attributes;
+            && self.has_attributes(&offer.attributes);
         self.seen(now);
         self.offerable = true;
         match &mut self.ports {
@@ -98,7 +103,7 @@ impl Record {
         if !same {
             self.hostname = Arc::clone(&offer.hostname);
             self.address.clone_from(&offer.address);
-            self.attributes = Arc::new(offer.attributes.clone());
+            self.set_attributes(&offer.attributes);
         }
         !same
     }
@@ -109,11 +114,11 @@ impl Record {
         let same = self.capacity == agent.total
             && self.hostname == agent.hostname
             && self.address == agent.address
-            && *self.attributes == agent.attributes;
+            && self.has_attributes(&agent.attributes);
         if !same {
             self.hostname = Arc::clone(&agent.hostname);
             self.address.clone_from(&agent.address);
-            self.attributes = Arc::new(agent.attributes.clone());
+            self.set_attributes(&agent.attributes);
         }
         (self.capacity, self.believed) = (agent.total, agent.total);
         self.listed = Some(agent.total);
@@ -123,6 +128,20 @@ impl Record {
             self.ports = Some(agent.ports.clone());
         }
         !same
+    }
+
+    fn has_attributes(&self, all: &BTreeMap<String, String>) -> bool {
+        if Host::takes_attributes(all) {
+            return self.attributes_left_out == 0 && *self.attributes == *all;
+        }
+        let (taken, left_out) = Host::cut_attributes(all);
+        (&*self.attributes, self.attributes_left_out) == (&taken, left_out)
+    }
+
+    fn set_attributes(&mut self, all: &BTreeMap<String, String>) {
+        let (taken, left_out) = Host::cut_attributes(all);
+        self.attributes = Arc::new(taken);
+        self.attributes_left_out = left_out;
     }
 
     /// Notes a sign of life; whether it was thought lost.
@@ -239,7 +258,10 @@ impl Record {
             volumes: Vec::new(),
             drain: None,
             place: HostPlace::default(),
-            left_out: LeftOut::default(),
+            left_out: LeftOut {
+                attributes: self.attributes_left_out,
+                volumes: 0,
+            },
         }
     }
 }

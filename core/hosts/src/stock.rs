@@ -3,6 +3,7 @@
 
 use crate::event::{Offer, OfferId, Reserved};
 use crate::tally::{End, Tally};
+use crate::volumes::MOST_A_HOST;
 use echelon_core_model::{HostId, PortSet, Resources, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -55,7 +56,7 @@ impl Stock {
             resources: offer.resources,
             revocable: offer.revocable,
             ports: offer.ports.clone(),
-            reserved: offer.reserved.clone(),
+            reserved: offer.reserved.iter().take(MOST_A_HOST).cloned().collect(),
             since: now,
             arrival,
         };

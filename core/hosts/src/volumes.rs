@@ -11,12 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A volume's row is written again when it was seen this long after the row says.
 const REFRESH: Span = Span::minutes(10);
+/// Volumes that are known of one host, and reserved disks that are known of one offer: more than a host's row lists, since those that
+/// are to be destroyed must be found, and no more, whatever its master sends.
+pub const MOST_A_HOST: usize = 1024;
 
 /// Volumes by host.
 #[derive(Debug, Clone, Default)]
 pub struct Volumes {
     hosts: BTreeMap<HostId, BTreeMap<VolumeId, HostVolume>>,
     places: BTreeMap<VolumeId, HostId>,
+    /// How many its last offer named that are left out.
+    left_out: BTreeMap<HostId, u32>,
 }
 
 impl Volumes {
@@ -35,8 +40,13 @@ impl Volumes {
     /// Notes what a host offers; whether its row is to be written.
     pub fn offered(&mut self, host: &HostId, reserved: &[Reserved], now: Timestamp) -> bool {
         let mut changed = false;
+        let mut left_out = 0u32;
         for r in reserved {
             let Some(volume) = &r.volume else { continue };
+            if !self.takes(host, &volume.id) {
+                left_out = left_out.saturating_add(1);
+                continue;
+            }
             changed |= self.seen(
                 host,
                 HostVolume {
@@ -47,7 +57,22 @@ impl Volumes {
                 },
             );
         }
-        changed
+        let before = match left_out {
+            0 => self.left_out.remove(host).unwrap_or_default(),
+            n => self.left_out.insert(host.clone(), n).unwrap_or_default(),
+        };
+        changed || before != left_out
+    }
+
+    /// Whether a volume is known of a host, or may become known.
+    fn takes(&self, host: &HostId, id: &VolumeId) -> bool {
+        let all = self.hosts.get(host);
+        all.is_none_or(|all| all.len() < MOST_A_HOST || all.contains_key(id))
+    }
+
+    /// How many volumes of a host are left out.
+    pub fn left_out(&self, host: &HostId) -> u32 {
+        self.left_out.get(host).copied().unwrap_or_default()
     }
 
     /// Notes a volume; whether its host's row is to be written.
@@ -87,6 +112,7 @@ impl Volumes {
         for id in self.hosts.remove(host).into_iter().flat_map(BTreeMap::into_keys) {
             self.places.remove(&id);
         }
+        self.left_out.remove(host);
     }
 
     /// The host that was last seen to have a volume.

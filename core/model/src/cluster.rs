@@ -237,24 +237,51 @@ impl Host {
     /// Longest other text that Mesos sent.
     const TEXT_BYTES: usize = 255;
 
-    /// The same with what its row has a place for; what is left out is counted. Mesos bounds none of it.
-    #[must_use]
-    pub fn bounded(mut self) -> Self {
-        let place = || Place {
+    const fn place() -> Place {
+        Place {
             items: Self::MOST_LISTED,
             bytes: Self::LIST_BYTES,
-        };
+        }
+    }
+
+    /// Whether a row has a place for all of these attributes.
+    #[must_use]
+    pub fn takes_attributes(all: &BTreeMap<String, String>) -> bool {
+        let mut left = Self::place();
+        all.iter()
+            .all(|(name, value)| left.takes(name.len().saturating_add(value.len())))
+    }
+
+    /// Attributes as far as a row has a place for them, and how many are left out.
+    #[must_use]
+    pub fn cut_attributes(all: &BTreeMap<String, String>) -> (BTreeMap<String, String>, u32) {
+        let mut left = Self::place();
+        let taken = all
+            .iter()
+            .filter(|(name, value)| left.takes(name.len().saturating_add(value.len())));
+        let taken: BTreeMap<String, String> =
+            taken.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let out = all.len() - taken.len();
+        (taken, u32::try_from(out).unwrap_or(u32::MAX))
+    }
+
+    /// The same with what its row has a place for; what is left out is counted, beside what was before. Mesos bounds none of it.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (attributes, volumes) = (self.attributes.len(), self.volumes.len());
-        let mut left = place();
+        let mut left = Self::place();
         self.attributes
             .retain(|name, value| left.takes(name.len().saturating_add(value.len())));
-        let mut left = place();
+        let mut left = Self::place();
         self.volumes
             .retain(|v| left.takes(v.id.as_str().len().saturating_add(v.path.len())));
+        let before = self.left_out;
         self.left_out = LeftOut {
-            attributes: count(attributes - self.attributes.len()),
-            volumes: count(volumes - self.volumes.len()),
+            attributes: before
+                .attributes
+                .saturating_add(count(attributes - self.attributes.len())),
+            volumes: before.volumes.saturating_add(count(volumes - self.volumes.len())),
         };
         if let Some(AgentDrain::Refused(why)) = self.drain.as_mut().map(|d| &mut d.agent) {
             why.truncate(why.floor_char_boundary(Self::TEXT_BYTES));

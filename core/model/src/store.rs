@@ -10,7 +10,7 @@ mod unread;
 
 pub use failure::{OpFailure, Refusal, RefusedRow, RefusedWhy, Trouble, TroubleKind};
 pub use mark::{Evidence, Mark};
-pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpId, OpResult, Query, Write};
+pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpId, OpResult, Query, RawKey, Write};
 pub use shard_rows::ShardKey;
 pub use unread::{Reading, RowSubject, UnreadRow, rows_told};
 

@@ -45,6 +45,9 @@ impl ResourceManager {
             self.read_leadership(now, out);
         }
         self.confirm_epoch(now, out);
+        if self.is_suspended() {
+            return;
+        }
         self.recover_on(now, out);
         if self.phase != Phase::Leading {
             return;
@@ -56,6 +59,7 @@ impl ResourceManager {
             self.contacts(now, out);
             self.divide_reservations(now, out);
             self.remove_tombstones(now, out);
+            self.read_aside_specs(now, out);
         }
         if self.due && now >= self.next_cycle() {
             let paid = self.timers.cycle.max(now);

@@ -72,6 +72,8 @@ pub(crate) struct Wait {
 pub(crate) struct Marks {
     /// Something of it has begun: it counts among the jobs of its pool.
     pub(crate) counted: bool,
+    /// A row of it cannot be understood: nobody else gets what it has.
+    pub(crate) aside: bool,
     /// Its pool is fair to its users.
     pub(crate) by_user: bool,
     /// Its assignment is not stored as it is decided.
@@ -140,6 +142,9 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     };
     out.marks.unstored = job.tombstone || job.decided != job.durable;
     let Some(spec) = job.spec.as_ref().filter(|_| job.is_live()) else {
+        if let Some(spec) = job.aside.as_ref().and_then(|aside| aside.spec.as_ref()) {
+            add_aside(&mut out, picture, id, spec);
+        }
         return out;
     };
     let lines = lines(picture, id, job);
@@ -163,6 +168,34 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
         out.waits = waits((picture, basis), (id, job), &out, &lines);
     }
     out
+}
+
+/// What a job adds that is set aside: all that its shards say is active of it. It asks for no more, and nothing is taken of it.
+fn add_aside(out: &mut Entry, picture: &Picture, id: JobId, spec: &Arc<JobSpec>) {
+    out.spec = Some(Arc::clone(spec));
+    out.pool = match pool_of(picture, &spec.pool) {
+        PoolRef::Known(pool) => Some(pool),
+        PoolRef::Unknown(_) => None,
+    };
+    let of = out.pool.and_then(|i| picture.hierarchy.pool(i));
+    out.marks.by_user = of.is_some_and(|p| p.fair_users);
+    out.marks.aside = true;
+    let mut groups = vec![OfGroup::default(); spec.groups.len()];
+    for (cluster, view) in &picture.clusters {
+        for ((_, name, _), report) in view.reports_of(id) {
+            let Some(at) = spec.groups.iter().position(|g| g.name == *name) else {
+                continue;
+            };
+            let there = out.at.get_or_default((cluster.clone(), at));
+            there.allocated = there.allocated.saturating_add(report.active);
+            there.spoken_for = there.allocated;
+            if let Some(group) = groups.get_mut(at) {
+                group.wanted = group.wanted.saturating_add(report.active);
+            }
+        }
+    }
+    out.groups = groups.into();
+    out.marks.counted = out.instances() > 0;
 }
 
 pub(crate) fn pool_of(picture: &Picture, path: &str) -> PoolRef {

@@ -16,6 +16,7 @@ impl ResourceManager {
             config: _,
             phase: _,
             tenure: _,
+            trouble: _,
             // One stamp of each role, and one reason.
             evidence: _,
             frozen: _,

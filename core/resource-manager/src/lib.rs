@@ -10,6 +10,7 @@
 
 mod after;
 mod agenda;
+mod alarms;
 mod awaited;
 mod bids;
 mod candidates;

@@ -17,7 +17,7 @@ use crate::tombstones::Tombstone;
 use crate::{figures, plan, reports};
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
-use echelon_core_model::store::{Evidence, Op, Stamp, Write};
+use echelon_core_model::store::{Evidence, Op, Stamp, TroubleKind, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -70,6 +70,8 @@ pub struct ResourceManager {
     pub(crate) ops: Ops,
     pub(crate) picture: Picture,
     pub(crate) timers: Timers,
+    /// What storage last failed with, and when, unless it has answered since.
+    pub(crate) trouble: Option<(Timestamp, TroubleKind)>,
     /// Jobs to look at in the next cycle.
     pub(crate) dirty: BTreeSet<JobId>,
     /// Jobs whose grants may follow from what has changed.
@@ -197,6 +199,7 @@ impl ResourceManager {
             frozen: String::new(),
             picture: Picture::default(),
             timers: Timers::default(),
+            trouble: None,
             dirty: BTreeSet::new(),
             regrant: BTreeSet::new(),
             unwritten: BTreeSet::new(),
@@ -267,6 +270,7 @@ impl ResourceManager {
             Event::Deposed => self.forget(),
             Event::Storage(id, result) => {
                 let result = self.tell_unread(id, result, out);
+                self.note_trouble(&result, now);
                 if let Some(asked) = self.ops.finish(id, &result, now) {
                     self.stored(asked, result, now, out);
                 }
@@ -416,6 +420,7 @@ impl ResourceManager {
         self.tenure = Tenure::Able;
         self.came_meanwhile.clear();
         self.ops.clear();
+        self.trouble = None;
         self.picture = Picture {
             revision: self.picture.revision + 1,
             ..Picture::default()

@@ -45,6 +45,8 @@ pub enum Purpose {
     SettleHead(JobId),
     /// Reads a spec version.
     Spec(JobId, u32),
+    /// Reads a spec version of a job that is set aside.
+    AsideSpec(JobId, u32),
     /// Writes a partition.
     PutAssignments(u16),
     /// Writes progress, contacts and events.
@@ -128,6 +130,13 @@ impl Ops {
     #[must_use]
     pub fn has(&self, purpose: &Purpose) -> bool {
         self.pending.values().any(|p| p.purpose == *purpose)
+    }
+
+    /// The one for this purpose that is under way.
+    #[must_use]
+    pub fn id_of(&self, purpose: &Purpose) -> Option<OpId> {
+        let mut all = self.pending.iter();
+        all.find(|(_, p)| p.purpose == *purpose).map(|(id, _)| *id)
     }
 
     /// What one under way is for.

@@ -109,6 +109,9 @@ impl ResourceManager {
             }
             (Purpose::OpeningSpec(job), Answer::Spec(spec)) => self.opening_spec_read(job, spec, now, out),
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
+            (Purpose::AsideSpec(job, version), Answer::Spec(Some(spec))) => {
+                self.aside_spec_read(job, version, spec);
+            }
             (Purpose::ReturnProgress(job), Answer::Progress(rows)) => {
                 self.progress_returned(job, rows, now, out);
             }
@@ -184,7 +187,11 @@ impl ResourceManager {
     /// A head, from wherever it was read. Only a newer one says anything.
     pub(crate) fn head_read(&mut self, head: Head, now: Timestamp, out: &mut Vec<Effect>) {
         let id = head.job;
-        if self.aside.contains(&id) || self.is_tombstone(&head) {
+        if self.aside.contains(&id) {
+            self.aside_head_read(&head);
+            return;
+        }
+        if self.is_tombstone(&head) {
             return;
         }
         if self.is_retired(&head) {

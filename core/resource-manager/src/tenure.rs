@@ -1,12 +1,15 @@
 //! What a leader does while membership cannot tell whether it still leads: it decides nothing, tells nothing and does nothing,
-//! and it forgets nothing. In the same term it goes on, as soon as storage confirms its epoch.
+//! and it forgets nothing. In the same term it goes on, as soon as storage confirms its epoch. The same while storage is full or has
+//! too much to do to confirm it: no other leader would do better.
 
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use echelon_core_model::Timestamp;
-use echelon_core_model::store::{Answer, Consistency, Op, OpId, OpResult, Query, Role};
+use echelon_core_model::store::{
+    Answer, Consistency, Op, OpFailure, OpId, OpResult, Query, Role, TroubleKind,
+};
 
 /// Events that may wait; reports are the bulk, and these are many seconds of them.
 const MOST_HELD: usize = 65_536;
@@ -56,13 +59,19 @@ impl ResourceManager {
             (Event::Figures { token, .. }, _) => out.push(Effect::FiguresAnswer { token, figures: None }),
             (Event::Storage(id, result), Tenure::Resumed(asked)) if id == *asked => {
                 let result = self.tell_unread(id, result, out);
+                self.note_trouble(&result, now);
                 // A row that cannot be understood confirms nothing.
                 let answered = matches!(result, OpResult::Answer(Answer::Leadership(_)));
                 if let Some(asked) = self.ops.finish(id, &result, now) {
                     self.stored(asked, result, now, out);
                 }
                 if answered && self.is_elected() {
-                    self.go_on(now, out);
+                    // An answer to a question of long ago tells only that it is to be asked again.
+                    if now.since(self.timers.confirm_asked) >= self.config.lease {
+                        self.resume(now, out);
+                    } else {
+                        self.go_on(now, out);
+                    }
                 }
             }
             (event, _) => self.keep_for_later(event, out),
@@ -80,6 +89,47 @@ impl ResourceManager {
         self.timers.confirm_asked = now;
         let op = Op::Read(Query::Leadership(Role::ResourceManager), Consistency::Serial);
         self.tenure = Tenure::Resumed(self.ops.start(Purpose::ConfirmEpoch, op, now, out));
+    }
+
+    /// The epoch could not be confirmed for a lease, since storage is full or has too much to do: another leader would hear the
+    /// same. So nothing is decided and nothing forgotten until it answers. A question under way goes on.
+    pub(crate) fn doubt(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let op = || Op::Read(Query::Leadership(Role::ResourceManager), Consistency::Serial);
+        self.timers.confirmed = now;
+        let asked = self.ops.id_of(&Purpose::ConfirmEpoch);
+        let id = asked.unwrap_or_else(|| {
+            self.timers.confirm_asked = now;
+            self.ops.start(Purpose::ConfirmEpoch, op(), now, out)
+        });
+        self.tenure = Tenure::Resumed(id);
+    }
+
+    /// Remembers what storage says is wrong with it, for as long as it says so.
+    pub(crate) fn note_trouble(&mut self, result: &OpResult, now: Timestamp) {
+        self.trouble = match result {
+            OpResult::Failed(OpFailure::NotDone(trouble) | OpFailure::Unknown(trouble)) => {
+                Some((now, trouble.kind))
+            }
+            OpResult::Failed(OpFailure::Refused(_)) => self.trouble,
+            OpResult::Decided(_) | OpResult::Committed => None,
+            // A storage without room answers reads, and one row that cannot be read says nothing of the others.
+            _ => self
+                .trouble
+                .filter(|(_, kind)| matches!(kind, TroubleKind::Full | TroubleKind::Schema)),
+        };
+    }
+
+    /// Whether storage said within a lease what it would say to every leader.
+    pub(crate) fn meets_all(&self, now: Timestamp) -> bool {
+        self.trouble
+            .is_some_and(|(at, kind)| !kind.may_spare_others() && now.since(at) < self.config.lease)
+    }
+
+    /// What is wrong with storage, as it said within a lease.
+    #[must_use]
+    pub fn storage_trouble(&self, now: Timestamp) -> Option<TroubleKind> {
+        let recent = self.trouble.filter(|(at, _)| now.since(*at) < self.config.lease);
+        recent.map(|(_, kind)| kind)
     }
 
     /// Does what came meanwhile, in its order.
@@ -105,7 +155,9 @@ impl ResourceManager {
             return;
         };
         let lease = self.config.lease;
-        if now.since(self.timers.confirmed) >= lease {
+        if now.since(self.timers.confirmed) >= lease && self.meets_all(now) {
+            self.timers.confirmed = now;
+        } else if now.since(self.timers.confirmed) >= lease {
             let why = format!("could not confirm its epoch for {lease} after a suspension");
             return self.step_down(why, out);
         }

@@ -3,8 +3,9 @@
 
 use crate::Shard;
 use crate::effects::Then;
-use crate::journal::Point;
+use crate::journal::{Lane, Point};
 use echelon_core_model::JobId;
+use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::Write;
 use std::collections::BTreeSet;
@@ -60,16 +61,19 @@ impl Shard {
             .blocks
             .values()
             .map(|c| (c.lane, Write::RemoveBlock(c.block.key.clone())));
+        let raw = group.set_aside.iter().flat_map(|aside| aside.raw.keys());
+        let raw = raw.filter(|key| key.number != SliceRow::BLOCK);
+        let raw = raw.map(|key| (Lane(key.bucket()), Write::RemoveBlock(key.clone())));
         let row = (
             group.row_lane,
             Write::RemoveSlice(group.job(), group.name().clone()),
         );
-        let removals: Vec<_> = blocks.chain([row]).collect();
+        let removals: Vec<_> = blocks.chain(raw).chain([row]).collect();
         let points = self.write_all(removals);
         self.journal.when_durable(points, Then::Forget(number));
     }
 
-    fn write_all(&mut self, writes: Vec<(crate::journal::Lane, Write)>) -> BTreeSet<Point> {
+    pub(crate) fn write_all(&mut self, writes: Vec<(Lane, Write)>) -> BTreeSet<Point> {
         let mut points = BTreeSet::new();
         for (lane, write) in writes {
             let delay = self.config.timing.commit_delay;
@@ -121,7 +125,7 @@ impl Shard {
         let writes: Vec<Write> = rows.chain(removed).collect();
         let delay = self.config.timing.commit_delay;
         self.journal
-            .touch(crate::journal::Lane::HOSTS, self.now, delay)
+            .touch(Lane::HOSTS, self.now, delay)
             .ready
             .extend(writes);
     }

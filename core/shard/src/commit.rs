@@ -4,12 +4,13 @@
 use crate::event::Effect;
 use crate::journal::{Dirt, Lane};
 use crate::ops::Outcome;
+use crate::own_unread::OwnRow;
 use crate::purpose::Purpose;
 use crate::refused::GroupRow;
 use crate::{Phase, Shard};
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::instance::Block;
-use echelon_core_model::store::{Batch, Mark, Op, OpId, ShardKey, ShardRow, Stamp, Write};
+use echelon_core_model::store::{Batch, Mark, Op, OpId, RawKey, ShardKey, Stamp, Write};
 use std::collections::BTreeMap;
 
 /// A batch stays below 1 MiB in every backend: it is cut here, by the upper bounds of its rows, unless one row alone is larger.
@@ -142,19 +143,20 @@ impl Shard {
     /// The rows of our own that have changed since they were last written; all of them, and the seal, in
     /// the first commit of a leadership. Our own row comes last.
     fn own_writes(&mut self) -> Vec<Write> {
-        let rows = self.own.rows();
+        let rows = self.own_unread.rows(&self.own);
         let gone = self.own_stored.keys().filter(|key| !rows.contains_key(*key));
         let gone = gone.map(|key| (key.clone(), None));
         let changed = rows
             .iter()
             .filter(|(key, row)| self.own_stored.get(*key) != Some(*row));
         let changed = changed.map(|(key, row)| (key.clone(), Some(row.clone())));
-        let changes: BTreeMap<ShardKey, Option<ShardRow>> = gone.chain(changed).collect();
+        let changes: BTreeMap<ShardKey, Option<OwnRow>> = gone.chain(changed).collect();
         let mut filling = Filling::default();
         let mut is_left = false;
         for (key, row) in changes {
             let write = match &row {
-                Some(row) => Write::Shard(key.clone(), row.clone()),
+                Some(OwnRow::Known(row)) => Write::Shard(key.clone(), row.clone()),
+                Some(OwnRow::Raw(bytes)) => Write::Raw(RawKey::Shard(key.clone()), bytes.clone()),
                 None => Write::RemoveShard(key.clone()),
             };
             is_left = !filling.has_room() || filling.take(write).is_some();

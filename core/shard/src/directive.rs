@@ -130,8 +130,12 @@ impl Shard {
                 }
                 self.tell_archived(job);
                 for number in self.picture.groups_of(job) {
-                    let group = self.picture.groups.get_mut(&number);
-                    if let Some(group) = group.filter(|g| g.set_aside.is_none()) {
+                    let Some(group) = self.picture.groups.get_mut(&number) else {
+                        continue;
+                    };
+                    if group.set_aside.is_some() {
+                        self.archive_aside(number);
+                    } else {
                         group.archive = true;
                         self.picture.restless.insert(number);
                     }
@@ -200,7 +204,7 @@ impl Shard {
         wish.goal.desired != Desired::Running && !older && known != Some(wish)
     }
 
-    fn confirm_stop(&mut self, job: JobId) {
+    pub(crate) fn confirm_stop(&mut self, job: JobId) {
         if self.confirming.insert(job) {
             let query = Query::Head(job);
             self.ask(Op::Read(query, Consistency::Quorum), Purpose::ConfirmStop(job));

@@ -6,6 +6,7 @@ use crate::effects::Then;
 use crate::journal::Lane;
 use echelon_core_hosts::{self as hosts, Call};
 use echelon_core_model::drain::Drains;
+use echelon_core_model::store::ShardKey;
 use echelon_core_model::{HostId, Timestamp};
 use std::collections::BTreeSet;
 
@@ -38,9 +39,11 @@ impl Shard {
 
     /// Takes in which hosts operators want empty, unless that is older than what is known.
     pub(crate) fn obey_drains(&mut self, drains: Drains) {
-        if drains.version <= self.own.drains.version {
+        let again = self.own_unread.awaits_drains && drains.version == self.own.drains.version;
+        if drains.version <= self.own.drains.version && !again {
             return;
         }
+        self.own_unread.awaits_drains = false;
         self.own.drains = drains;
         self.hosts.set_drains(self.own.drains.hosts.clone());
         self.write_own();
@@ -51,7 +54,7 @@ impl Shard {
         if !self.may_act() || !self.contact.subscribed || self.is_recovering() {
             return;
         }
-        for call in self.hosts.agent_calls(&self.own.drained_agents, self.now) {
+        for call in self.hosts.agent_calls(&self.agents_to_offer(), self.now) {
             // Mesos would kill what others run there.
             if matches!(call, Call::DrainAgent { .. }) && !self.may_kill() {
                 continue;
@@ -60,6 +63,7 @@ impl Shard {
             if let Call::DrainAgent { host } = &call
                 && self.own.drained_agents.insert(host.clone())
             {
+                self.own_unread.settle(&ShardKey::Agent(host.clone()));
                 self.write_own();
             }
             // All of them wait, so that they leave in order.
@@ -70,7 +74,7 @@ impl Shard {
 
     /// When Mesos is to be asked about an agent.
     pub(crate) fn next_agent_call(&self) -> Option<Timestamp> {
-        self.hosts.next_agent_call(&self.own.drained_agents)
+        self.hosts.next_agent_call(&self.agents_to_offer())
     }
 
     /// Mesos has carried out a call of the operator API. An agent that is offered again is nobody's to remember; one that Mesos

@@ -19,6 +19,7 @@ use crate::neighbours::Loners;
 use crate::openers::{Openers, Proof};
 use crate::ops::Ops;
 use crate::overdue::Overdue;
+use crate::own_unread::{OwnRow, OwnUnread};
 use crate::pace::{Action, Paces};
 use crate::picture::{At, Picture, RunAt};
 use crate::place::Placing;
@@ -110,7 +111,9 @@ pub struct Shard {
     pub(crate) excused_at: Timestamp,
     pub(crate) own: ShardRow,
     /// Its rows as they were last written.
-    pub(crate) own_stored: BTreeMap<ShardKey, ShardRow>,
+    pub(crate) own_stored: BTreeMap<ShardKey, OwnRow>,
+    /// Rows of it that cannot be understood.
+    pub(crate) own_unread: OwnUnread,
     /// Whether what older leaders wrote of them is hidden.
     pub(crate) own_sealed: bool,
     pub(crate) recovery: Recovery,
@@ -164,6 +167,8 @@ pub struct Shard {
     pub(crate) keeping: Keeping,
     /// Groups of which storage refuses a row.
     pub(crate) refusals: Refusals,
+    /// Groups that are set aside, are to stop and have not ended.
+    pub(crate) aside_stops: BTreeSet<u32>,
     pub(crate) archiving: BTreeSet<u32>,
     /// Groups that leave volumes behind of which the row cannot note yet that they are to be destroyed.
     pub(crate) crowded: BTreeSet<u32>,
@@ -211,6 +216,7 @@ impl Shard {
             excused_at: Timestamp(0),
             own: ShardRow::default(),
             own_stored: BTreeMap::new(),
+            own_unread: OwnUnread::default(),
             own_sealed: false,
             recovery: Recovery::default(),
             contact: Contact::default(),
@@ -252,6 +258,7 @@ impl Shard {
             telling: Telling::default(),
             keeping: Keeping::default(),
             refusals: Refusals::new(),
+            aside_stops: BTreeSet::new(),
             archiving: BTreeSet::new(),
             crowded: BTreeSet::new(),
             archived: BTreeSet::new(),

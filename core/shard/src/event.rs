@@ -4,7 +4,7 @@
 use echelon_core_hosts as hosts;
 use echelon_core_model::directive::{Directive, Report};
 use echelon_core_model::log::Tails;
-use echelon_core_model::store::{Op, OpId, OpResult, Stamp};
+use echelon_core_model::store::{Op, OpId, OpResult, ShardKey, Stamp};
 use echelon_core_model::{Epoch, GroupName, HostId, JobId, SidecarName, TaskId, VolumeId};
 use echelon_core_placement as placement;
 use std::fmt;
@@ -152,6 +152,13 @@ pub enum Alarm {
     },
     /// A row cannot be understood. What it is about is set aside, or the read of it is made again.
     Unread(String),
+    /// A row of what the shard remembers of itself cannot be understood. It is set aside alone.
+    OwnRowUnread {
+        /// Which one.
+        key: ShardKey,
+        /// The row, and why.
+        row: String,
+    },
     /// A version of a job's spec is wanted and cannot be read: what depends on it waits.
     SpecUnread {
         /// The job.
@@ -219,8 +226,9 @@ impl fmt::Display for Alarm {
             ),
             Self::Unread(row) => write!(
                 f,
-                "{row} It is kept as it is, and nothing of its group is started, stopped or moved by this build: use the build that wrote it, or delete the row if it is damaged"
+                "{row} It is kept as it is, and nothing of its group is started, replaced or moved by this build: use the build that wrote it, stop the job, or delete the row if it is damaged"
             ),
+            Self::OwnRowUnread { key, row } => write!(f, "{row} {}", meaning(key)),
             Self::SpecUnread { job, version } => write!(
                 f,
                 "version {version} of the spec of job {job} cannot be read; nothing of the job is started, and what has ended is not settled, until it can: check storage"
@@ -228,6 +236,27 @@ impl fmt::Display for Alarm {
             Self::HeldQueueFull => f.write_str(
                 "too many updates came while state was read; they were dropped unacknowledged and Mesos sends them again",
             ),
+        }
+    }
+}
+
+/// What it means that a row of a shard's own is unknown, and what helps.
+fn meaning(key: &ShardKey) -> String {
+    match key {
+        ShardKey::Host(name) => format!(
+            "Nothing is placed on host {name} and nothing has to leave it, until an operator says with `echelon host-pool move` in which host pool it is, or a build reads the row"
+        ),
+        ShardKey::Agent(id) => format!(
+            "Mesos may have been asked to drain agent {id}, which is not offered again by this build: to have it offered, drain it with `echelon host drain --agent` and undo that"
+        ),
+        ShardKey::Volume(id) => format!(
+            "What is wanted of volume {id} is unknown: it is neither destroyed nor given up until `echelon volume destroy` or `echelon volume adopt` says it again, or a build reads the row"
+        ),
+        ShardKey::Pool(path) => format!(
+            "The part of pool {path} is unknown: nothing begins in it without a resource manager, which gives the part anew"
+        ),
+        ShardKey::Own => {
+            "Nothing is started or stopped on this cluster without it: use the build that wrote it, or restore the row".to_owned()
         }
     }
 }

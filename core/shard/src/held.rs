@@ -102,9 +102,10 @@ impl Shard {
         };
         let instance = run.instance;
         let group = self.picture.group(instance.job, &instance.group);
-        // Its record cannot be understood: the update stays unacknowledged, and Mesos sends it again to a leader that can.
-        if group.is_some_and(|g| g.set_aside.is_some()) {
-            return None;
+        // Its record cannot be understood: the update stays unacknowledged, and Mesos sends it again to a leader that can. Of one
+        // that is to stop it tells what lives.
+        if let Some(aside) = group.and_then(|g| g.set_aside.as_ref()) {
+            return aside.stop.map(|_| event);
         }
         if !self.is_recovering() || group.is_some_and(|g| g.served) {
             return Some(event);
@@ -168,6 +169,7 @@ impl Shard {
             self.obey_slice(heard.order, heard.at);
             return;
         }
+        self.confirm_aside_stop(number, heard.order.goal.desired);
         let key = (heard.order.job, heard.order.group.clone());
         if self.picture.groups.get(&number).is_some_and(|g| g.served) {
             self.recovery.held.reaching.insert(key.clone());

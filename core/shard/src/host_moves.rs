@@ -6,15 +6,18 @@ use crate::effects::Then;
 use crate::journal::Lane;
 use echelon_core_model::HostPoolName;
 use echelon_core_model::host_pool::HostMoves;
+use echelon_core_model::store::ShardKey;
 use std::collections::BTreeMap;
 
 impl Shard {
     /// Takes in which hosts are to be in which host pool, unless that is older than what is known. A host that is not named any more, and
     /// has not changed, stays where it is.
     pub(crate) fn obey_moves(&mut self, moves: HostMoves) {
-        if moves.version <= self.own.moves.version {
+        let again = self.own_unread.awaits_moves && moves.version == self.own.moves.version;
+        if moves.version <= self.own.moves.version && !again {
             return;
         }
+        self.own_unread.awaits_moves = false;
         self.own.moves = moves;
         self.hosts.set_moves(self.own.moves.hosts.clone());
         self.write_own();
@@ -30,6 +33,7 @@ impl Shard {
             return;
         }
         for (name, pool) in &begun {
+            self.own_unread.settle(&ShardKey::Host(name.clone()));
             if pool.is_default() {
                 self.own.host_pools.remove(name);
             } else {

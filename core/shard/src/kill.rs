@@ -197,9 +197,9 @@ impl Shard {
                 let Some((host, members)) = self.strangers.condemned(task) else {
                     return Vec::new();
                 };
+                let grace = self.grace_aside(task).unwrap_or(defaults::GRACE);
                 let all = members.iter();
-                all.map(|m| kill(m.to_string(), host.clone(), defaults::GRACE))
-                    .collect()
+                all.map(|m| kill(m.to_string(), host.clone(), grace)).collect()
             }
         }
     }

@@ -9,7 +9,8 @@ use echelon_core_model::{TaskId, VolumeId};
 impl Shard {
     /// A volume that its maker counts on, or did, is offered: nothing is in use of it.
     pub(crate) fn reclaim_left_behind(&mut self, at: At, id: &VolumeId) {
-        if self.is_left_behind(at, id) && !self.own.volumes.contains_key(id) {
+        let is_wished = self.own.volumes.contains_key(id) || self.own_unread.has_volume(id);
+        if self.is_left_behind(at, id) && !is_wished {
             self.want_destroyed(id.clone(), at.0);
         }
     }

@@ -12,8 +12,10 @@
 
 mod adopt;
 mod agents;
+mod alarms;
 mod alone;
 mod archive;
+mod aside_stop;
 mod check;
 mod claims;
 mod commit;
@@ -52,6 +54,7 @@ mod neighbours;
 mod openers;
 mod ops;
 mod overdue;
+mod own_unread;
 mod pace;
 mod peers;
 mod picture;

@@ -79,6 +79,7 @@ impl Shard {
             {
                 self.on_bucket(b, blocks, rows, unread);
             }
+            (Purpose::Own, OpResult::Partial(Answer::Shard(row), unread)) => self.on_own(row, unread),
             (Purpose::Standing(group), OpResult::Partial(_, rows)) => {
                 self.on_goal_unread(group, rows_told(&rows));
             }
@@ -113,7 +114,7 @@ impl Shard {
             (Purpose::Mark, Answer::Mark(mark)) => self.on_mark(mark),
             (Purpose::Switches, Answer::Control(control)) => self.on_switches(&control),
             (Purpose::Confirm, Answer::Leadership(stored)) => self.on_confirmed(&stored, since),
-            (Purpose::Own, Answer::Shard(row)) => self.on_own(row),
+            (Purpose::Own, Answer::Shard(row)) => self.on_own(row, Vec::new()),
             (Purpose::Control, Answer::Control(control)) => self.on_control(&control, since),
             (Purpose::HostRows, Answer::Hosts(rows)) if self.phase == Phase::ReadingOwn => {
                 self.on_hosts(rows)

@@ -68,6 +68,11 @@ impl Reconcile {
         self.listed
     }
 
+    /// How many lists were asked for.
+    pub(crate) const fn lists(&self) -> u64 {
+        self.rounds
+    }
+
     /// A part of the present list cannot be taken in now: the next one counts.
     pub(crate) const fn list_is_cut(&mut self) {
         self.is_cut = true;
@@ -119,6 +124,11 @@ impl Shard {
 
     /// Asks for the first list. What it says of groups that are not served yet waits for them.
     pub(crate) fn reconcile_first(&mut self) {
+        self.list_soon();
+    }
+
+    /// Asks for a list soon.
+    pub(crate) fn list_soon(&mut self) {
         self.reconcile.implicit = true;
         self.reconcile.due = Some(self.now);
     }
@@ -197,6 +207,9 @@ impl Shard {
         if self.reconcile.marker.as_deref() == Some(task) {
             self.reconcile.marker = None;
             self.reconcile.listed |= !self.reconcile.is_cut;
+            if !self.reconcile.is_cut {
+                self.end_aside_stops();
+            }
             // Before, some of what was listed waits for its group.
             if !self.is_recovering() {
                 self.end_adoption();
@@ -236,7 +249,7 @@ impl Shard {
         self.reconcile.first.retain(|run| picture.run(*run).is_some());
         self.reconcile.heard.retain(|run, _| picture.run(*run).is_some());
         self.reconcile.queue = self.reconcile.unanswered.clone();
-        self.reconcile.implicit = self.reconcile.marker.is_some();
+        self.reconcile.implicit = self.reconcile.marker.is_some() || !self.aside_stops.is_empty();
         self.reconcile.tries = self.reconcile.tries.saturating_add(1);
     }
 
@@ -245,7 +258,10 @@ impl Shard {
             let _noted = self.paces.left(Action::Reconcile, self.now);
             return Some(self.paces.free_at(Action::Reconcile).max(self.now));
         }
-        if self.reconcile.unanswered.is_empty() && self.reconcile.marker.is_none() {
+        if self.reconcile.unanswered.is_empty()
+            && self.reconcile.marker.is_none()
+            && self.aside_stops.is_empty()
+        {
             return None;
         }
         let first = self.config.timing.reconcile_retry.0;

@@ -57,8 +57,9 @@ pub(crate) struct Recovery {
 }
 
 impl Shard {
-    pub(crate) fn on_own(&mut self, row: ShardRow) {
+    pub(crate) fn on_own(&mut self, row: ShardRow, unread: Vec<UnreadRow>) {
         self.own = row;
+        self.set_own_aside(unread);
         if self.evidence.mark.is_some() && self.lacks_own() {
             self.freeze("a leader of the shard has stored something and the row of its shard is not there: restore the table `shards`, too".to_owned());
             return;

@@ -193,8 +193,8 @@ impl Shard {
         let mut slices: Vec<SliceReport> = Vec::new();
         for number in numbers {
             if let Some(group) = picture.groups.get_mut(number) {
-                match group.set_aside.clone() {
-                    Some(aside) => slices.extend(group.report_set_aside(&aside)),
+                match &group.set_aside {
+                    Some(aside) => slices.extend(group.report_set_aside(aside)),
                     None => slices.extend(group.report(&hindrance, now)),
                 }
             }

@@ -161,6 +161,7 @@ impl Shard {
     /// A job's head was read, by a read that began at `since`. An absent head proves nothing (law 1).
     pub(crate) fn on_head(&mut self, job: JobId, head: Option<Head>, since: Timestamp) {
         let head = head.filter(|h| h.job == job);
+        self.take_head_aside(job, head.as_ref());
         for number in self.picture.groups_of(job) {
             if self.picture.groups.get(&number).is_some_and(|g| g.served) {
                 self.take_head(number, head.as_ref(), since);
@@ -231,6 +232,7 @@ impl Shard {
         self.unread_specs.remove(&(job, version));
         let spec = Arc::new(spec);
         self.picture.specs.insert((job, version), Arc::clone(&spec));
+        self.note_spec_aside(job, version, &spec);
         for number in self.picture.groups_of(job) {
             let Some(group) = self.picture.groups.get_mut(&number).filter(|g| g.served) else {
                 continue;

@@ -10,7 +10,9 @@ use echelon_core_hosts::TaskStatus;
 use echelon_core_jobs::{Known, Listed, Verdict, adopt, judge};
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::store::{Consistency, Op, Query};
-use echelon_core_model::{Assignment, Generation, HostId, InstanceId, JobId, MemberId, RunNumber, TaskId};
+use echelon_core_model::{
+    Assignment, Generation, GroupName, HostId, InstanceId, JobId, MemberId, RunNumber, TaskId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -48,7 +50,7 @@ impl Strangers {
     }
 
     /// A task is dead; a run of which no other was found alive is not one of them any more.
-    fn remove(&mut self, member: &MemberId) {
+    pub(crate) fn remove(&mut self, member: &MemberId) {
         let Some(stranger) = self.tasks.get_mut(&member.run) else {
             return;
         };
@@ -69,6 +71,31 @@ impl Strangers {
             .range(first..)
             .next()
             .is_some_and(|(t, _)| t.instance == *instance)
+    }
+
+    /// Notes that a task lives that its group's stored head wants dead; whether that is new.
+    pub(crate) fn condemn(&mut self, member: &MemberId, host: Option<&HostId>) -> bool {
+        let stranger = self.tasks.entry(member.run.clone()).or_default();
+        stranger.members.insert(member.clone());
+        stranger.host = host.cloned().or(stranger.host.take());
+        !std::mem::replace(&mut stranger.condemned, true)
+    }
+
+    /// Where tasks of a group live, as far as is known.
+    pub(crate) fn hosts_of<'a>(
+        &'a self,
+        job: JobId,
+        group: &'a GroupName,
+    ) -> impl Iterator<Item = Option<&'a HostId>> {
+        let of_group = move |task: &TaskId| task.instance.job == job && task.instance.group == *group;
+        let tasks = self.tasks.iter().filter(move |(task, _)| of_group(task));
+        tasks.map(|(_, stranger)| stranger.host.as_ref())
+    }
+
+    /// What lives of a group is not to end any more.
+    pub(crate) fn spare(&mut self, job: JobId, group: &GroupName) {
+        self.tasks
+            .retain(|task, _| task.instance.job != job || task.instance.group != *group);
     }
 
     /// Tasks in quarantine.

@@ -36,6 +36,12 @@ impl Shard {
             return;
         };
         self.host_seen(&status);
+        let instance = &member.run.instance;
+        let group = self.picture.group(instance.job, &instance.group);
+        if group.is_some_and(|g| g.set_aside.is_some()) {
+            self.on_task_aside(&member, &status);
+            return;
+        }
         let run = self.picture.run_at(&member.run);
         match run.filter(|r| self.picture.run(*r).is_some()) {
             Some(run) => self.on_known(run, member.sidecar, &status),

@@ -233,7 +233,7 @@ impl Shard {
         let volume = record
             .volume
             .as_ref()
-            .filter(|v| !self.is_to_be_destroyed(&v.id))?;
+            .filter(|v| !self.is_to_be_destroyed(&v.id) && !self.own_unread.has_volume(&v.id))?;
         let delete = group.group_spec()?.volume.as_ref()?.reclaim == Reclaim::Delete;
         let over = record.ended.is_some() && !record.may_have_task() && group.is_over_for(at.1);
         (delete && over).then_some(volume)
@@ -302,7 +302,8 @@ impl Shard {
             _ => None,
         };
         let at = |i: InstanceId| Some((self.picture.number_of(i.job, &i.group)?, i.number));
-        adopter.into_iter().chain(id.maker()).filter_map(at).collect()
+        let named = adopter.into_iter().chain(id.maker()).filter_map(at);
+        named.chain(self.recorded_holders(id)).collect()
     }
 
     /// Runs of an instance that had this volume on another agent, and may live for all we know.
@@ -317,6 +318,9 @@ impl Shard {
 
     /// Whether an instance that is not over counts on this volume.
     pub(crate) fn is_held(&self, id: &VolumeId) -> bool {
+        if self.may_be_held_unseen(id) {
+            return true;
+        }
         self.counting_on(id).into_iter().any(|(number, n)| {
             self.picture.groups.get(&number).is_some_and(|g| {
                 g.record(n).is_some_and(|r| {

@@ -4,6 +4,7 @@
 
 use crate::Shard;
 use crate::event::{Alarm, Effect};
+use echelon_core_model::store::ShardKey;
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{InstanceId, Timestamp, VolumeId};
 use std::collections::BTreeMap;
@@ -90,13 +91,16 @@ impl Shard {
     }
 
     pub(crate) fn want_of_volume(&mut self, id: VolumeId, wish: VolumeWish) {
+        self.own_unread.settle(&ShardKey::Volume(id.clone()));
         self.own.volumes.insert(id, wish);
         self.write_own();
     }
 
     /// Nothing is wanted of a volume any more.
     pub(crate) fn drop_wish(&mut self, id: &VolumeId) {
-        if self.own.volumes.remove(id).is_none() {
+        let unknown = self.own_unread.has_volume(id);
+        self.own_unread.settle(&ShardKey::Volume(id.clone()));
+        if self.own.volumes.remove(id).is_none() && !unknown {
             return;
         }
         self.write_own();

@@ -104,3 +104,15 @@ pub(super) async fn run(options: GatewayOptions) -> Result<()> {
     tracing::info!(address = %running.address, "the gateway serves");
     process.ended().await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_serves_on_for_five_seconds_unless_it_is_told_otherwise() {
+        assert_eq!(drain(None).unwrap(), 5);
+        assert_eq!(drain(Some(0)).unwrap(), 0);
+        assert!(drain(Some(LONGEST_DRAIN_S + 1)).is_err());
+    }
+}

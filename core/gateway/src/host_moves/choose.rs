@@ -125,7 +125,7 @@ fn all(seen: &Seen, wanted: &Wanted) -> Result<Plan, ApiError> {
             .hosts
             .iter()
             .any(|n| *n == host.hostname || n == host.id.as_str());
-        let is_from = |from: &HostPoolName| seen.pool_of(&host.hostname) == *from;
+        let is_from = |from: &HostPoolName| seen.is_in(&host.hostname, from);
         if !is_named && !wanted.from.as_ref().is_none_or(is_from) {
             plan.left_out
                 .entry(LeftOut::Elsewhere)
@@ -152,7 +152,7 @@ fn all(seen: &Seen, wanted: &Wanted) -> Result<Plan, ApiError> {
 
 fn is_on_its_way(seen: &Seen, wanted: &Wanted, host: &Host) -> bool {
     let to = seen.goes_to(&seen.cluster, &host.hostname);
-    to.unwrap_or_else(|| seen.pool_of(&host.hostname)) == wanted.to
+    to.or_else(|| seen.pool_of(&host.hostname)).as_ref() == Some(&wanted.to)
 }
 
 /// Whether a host that somebody named may be moved.
@@ -171,8 +171,11 @@ pub(super) fn check(seen: &Seen, wanted: &Wanted, host: &Host) -> Result<(), Api
             "is on its way to host pool `{to}` (`echelon host-pool undo {cluster}/{name}` takes that back)"
         ));
     }
-    if let Some(from) = wanted.from.as_ref().filter(|from| **from != pool) {
-        return refused(format!("is in host pool `{pool}`, not in `{from}`"));
+    if let Some(from) = wanted.from.as_ref().filter(|from| pool.as_ref() != Some(from)) {
+        return refused(match pool {
+            Some(pool) => format!("is in host pool `{pool}`, not in `{from}`"),
+            None => format!("is in a host pool that cannot be read: name it without `--from {from}`"),
+        });
     }
     if seen.cluster.drains.hosts.contains_key(name) {
         return refused(format!(
@@ -186,8 +189,7 @@ pub(super) fn check(seen: &Seen, wanted: &Wanted, host: &Host) -> Result<(), Api
 fn some(seen: &Seen, wanted: &Wanted, from: &HostPoolName, n: u32) -> Result<Plan, ApiError> {
     let attributes = &wanted.set.attributes;
     let meant = |host: &&Host| {
-        attributes.iter().all(|(k, v)| host.attributes.get(k) == Some(v))
-            && seen.pool_of(&host.hostname) == *from
+        attributes.iter().all(|(k, v)| host.attributes.get(k) == Some(v)) && seen.is_in(&host.hostname, from)
     };
     let mut plan = Plan::default();
     let mut open: Vec<&Host> = Vec::new();

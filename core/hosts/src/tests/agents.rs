@@ -1,8 +1,8 @@
 //! All agents as the master lists them: what that says of a cluster's room, and what it never does.
 
 use super::{a, at, disconnected, free, launch, offer, subscribed, task, update, with_offers};
-use crate::{Agent, Call, Event, Hosts, TaskState};
-use echelon_core_model::{HostId, PortSet, Resources};
+use crate::{Agent, Call, Config, Demand, Event, Hosts, Offer, OfferedVolume, Reserved, TaskState};
+use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
 use echelon_core_testkit::build::shape;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -234,4 +234,75 @@ fn attributes_without_bound_take_a_bounded_place_and_the_rest_is_counted() {
     let host = hosts.host(&HostId::new("c")).unwrap();
     assert_eq!((host.attributes.len(), host.left_out.attributes), (64, 7));
     assert!(host.attributes.contains_key("k00") && !host.attributes.contains_key("a"));
+}
+
+#[test]
+fn attributes_beyond_the_bound_are_no_news_each_time() {
+    let mut hosts = with_offers(Vec::new());
+    let mut big = agent("c", 0);
+    big.attributes = (0..70).map(|n| (format!("k{n:02}"), "v".to_owned())).collect();
+    listed(&mut hosts, 1, vec![big.clone()]);
+    hosts.changes();
+    let views = hosts.open_to_all(at(2));
+    assert_eq!(views[0].attributes.len(), 64, "no more is kept than is stored");
+    listed(&mut hosts, 100, vec![big.clone()]);
+    assert_eq!(hosts.changes().rows, []);
+    big.attributes.remove("k69");
+    listed(&mut hosts, 200, vec![big]);
+    let rows = hosts.changes().rows;
+    assert_eq!(rows[0].left_out.attributes, 5, "{rows:?}");
+}
+
+#[test]
+fn volumes_of_a_host_are_bounded_whatever_its_master_says() {
+    let volume = |n: u32| Reserved {
+        disk: 1,
+        principal: None,
+        labels: BTreeMap::new(),
+        volume: Some(OfferedVolume {
+            id: VolumeId::new(format!("v{n:05}")),
+            principal: None,
+            path: "data".to_owned(),
+        }),
+    };
+    let of = |id: &str, n: u32| Offer {
+        reserved: (0..n).map(volume).collect(),
+        ..offer(id, "a", shape(2, 100))
+    };
+    let mut hosts = with_offers(vec![of("o1", 3_000)]);
+    assert_eq!(hosts.volumes_on(&a()).count(), 1_024);
+    let row = hosts.host(&a()).unwrap();
+    assert_eq!((row.volumes.len(), row.left_out.volumes), (64, 2_936));
+    assert!(hosts.offered_volume(&a(), &VolumeId::new("v00010")).is_some());
+    assert!(hosts.offered_volume(&a(), &VolumeId::new("v02999")).is_none());
+    // What is known is not forgotten for others.
+    hosts.on_event(&Event::Offers(vec![of("o2", 2)]), at(3));
+    assert_eq!(hosts.volumes_on(&a()).count(), 1_024);
+    assert_eq!(hosts.host(&a()).unwrap().left_out.volumes, 960);
+}
+
+#[test]
+fn hosts_that_a_master_makes_up_are_bounded() {
+    let config = Config {
+        most_hosts: 3,
+        ..Config::usual()
+    };
+    let mut hosts = Hosts::new(config);
+    hosts.on_event(&subscribed(), at(0));
+    let offers = (0..5).map(|n| offer(&format!("o{n}"), &format!("h{n}"), shape(2, 100)));
+    hosts.on_event(&Event::Offers(offers.collect()), at(0));
+    (0..9).for_each(|n| hosts.on_event(&update(n, &format!("y{n}"), TaskState::Running), at(3)));
+    assert_eq!(hosts.views(at(3)).len(), 3);
+    assert_eq!(hosts.open_offers(), 3);
+    let waits = Demand::Hosts {
+        news: 1,
+        placing: true,
+    };
+    let calls = hosts.next_calls(waits, at(3));
+    let declined = calls
+        .iter()
+        .any(|c| matches!(c, Call::Decline { offers, .. } if offers.len() == 2));
+    assert!(declined, "{calls:?}");
+    listed(&mut hosts, 5, vec![agent("x", 0)]);
+    assert!(!hosts.knows(&HostId::new("x")));
 }

@@ -308,9 +308,8 @@ pub enum Write {
     /// Shard: nothing that an older epoch ever wrote, or still writes, is seen in this bucket of blocks and slice rows. What is
     /// to stay was written back under this epoch before, or is in the same batch.
     Seal(u16),
-    /// Shard: a block or slice row that it cannot understand, as it was read. It is written back before a seal that would hide
-    /// it.
-    Raw(BlockKey, Vec<u8>),
+    /// Shard: a row that it cannot understand, as it was read. It is written back before a seal that would hide it.
+    Raw(RawKey, Vec<u8>),
     /// Shard: its sign of life.
     Heartbeat(Heartbeat),
     /// Shard: a host.
@@ -327,6 +326,17 @@ pub enum Write {
     Mark(Mark),
     /// Either: something that happened.
     Event(Event),
+}
+
+/// Which row is written back as it was read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RawKey {
+    /// A block, or at block number [`SliceRow::BLOCK`] a slice row.
+    Block(BlockKey),
+    /// A block on its way to the archive.
+    Archive(BlockKey),
+    /// A row of what the shard remembers of itself.
+    Shard(ShardKey),
 }
 
 /// Correlates an operation with its result; unique within one driver's life.

@@ -1,6 +1,6 @@
 //! Rows that are there and cannot be understood. Absence is another answer: nothing may be concluded from such a row.
 
-use super::Answer;
+use super::{Answer, ShardKey};
 use crate::id::JobId;
 use crate::instance::{BlockKey, SliceRow};
 use std::fmt;
@@ -12,6 +12,8 @@ pub enum RowSubject {
     Job(JobId),
     /// A block of instances that is not in the archive, or at block number [`SliceRow::BLOCK`] a slice row.
     Block(BlockKey),
+    /// A row of what a shard remembers of itself.
+    Shard(ShardKey),
     /// Something else: a host, a cluster, a leadership.
     Other,
 }
@@ -23,7 +25,7 @@ impl RowSubject {
         match self {
             Self::Job(job) => Some(*job),
             Self::Block(key) => Some(key.job),
-            Self::Other => None,
+            Self::Shard(_) | Self::Other => None,
         }
     }
 }

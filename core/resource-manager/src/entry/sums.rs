@@ -207,7 +207,7 @@ impl Entry {
 
     /// Where it has room that it could lose, with what it is worth there.
     pub(crate) fn could_lose(&self, id: JobId) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + '_ {
-        let spec = self.spec.as_ref().filter(|s| s.preemptible);
+        let spec = self.spec.as_ref().filter(|s| s.preemptible && !self.marks.aside);
         let known = self.pool.zip(spec);
         let mut last = None;
         let there = self.at.iter().filter(|(_, there)| there.allocated > 0);

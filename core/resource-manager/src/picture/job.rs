@@ -5,6 +5,7 @@ use crate::after::Release;
 use crate::event::LinkId;
 use crate::known::{KnownHead, KnownProgress};
 use crate::refusals::RefusedAssignment;
+use crate::unread::AsideJob;
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobSpec;
@@ -73,6 +74,8 @@ pub struct JobView {
     pub alarmed: bool,
     /// Storage has refused an assignment of it.
     pub refused: Option<Box<RefusedAssignment>>,
+    /// A row of it cannot be understood: what is known all the same, to count what runs of it.
+    pub aside: Option<Box<AsideJob>>,
 }
 
 impl JobView {
@@ -104,6 +107,7 @@ impl JobView {
             tombstone: false,
             alarmed: false,
             refused: None,
+            aside: None,
         }
     }
 

@@ -16,7 +16,7 @@ use echelon_core_model::schedule::ScheduleState;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
     Answer, Batch, Decision, Op, OpFailure, OpId, OpResult, Query, Refusal, RefusedRow, RefusedWhy, Role,
-    Stamp, Write,
+    Stamp, TroubleKind, Write,
 };
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
 use echelon_core_pools::Held;
@@ -53,6 +53,8 @@ pub struct Case {
     pub most_unavailable: BTreeMap<JobId, u32>,
     /// Which rows of an operation storage refuses for good, by place.
     pub refuses: Option<Refuses>,
+    /// Nothing is done on storage, for this reason.
+    pub troubled: Option<TroubleKind>,
     /// Every range that was ever stored.
     stored: Vec<(JobId, AssignedRange)>,
     /// Ways of jobs and rollouts from one state to another, as they were stored.
@@ -85,6 +87,7 @@ impl Case {
             reserved: BTreeMap::new(),
             most_unavailable: BTreeMap::new(),
             refuses: None,
+            troubled: None,
             stored: Vec::new(),
             job_ways: BTreeSet::new(),
             rollout_ways: BTreeSet::new(),
@@ -397,6 +400,11 @@ impl Case {
                 self.note_op(&op);
                 match &mut self.stalled {
                     Some(kept) => kept.push((id, op)),
+                    None if self.troubled.is_some() => {
+                        let failed = self.troubled.map(|kind| OpFailure::not_done(kind, "test"));
+                        let failed = failed.map(|failed| Event::Storage(id, OpResult::Failed(failed)));
+                        self.events.extend(failed);
+                    }
                     None => {
                         self.remember(&op);
                         let refused = self.refuses.as_ref().map(|r| r(&op)).unwrap_or_default();

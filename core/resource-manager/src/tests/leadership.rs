@@ -9,7 +9,8 @@ use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{
-    Answer, Batch, Decision, Leadership, Mark, Op, OpFailure, OpResult, Query, Role, Stamp, Write,
+    Answer, Batch, Decision, Leadership, Mark, Op, OpFailure, OpResult, Query, Role, Stamp, TroubleKind,
+    Write,
 };
 use echelon_core_model::{ClusterId, Epoch, JobId, ReasonCode, RunState, Span, Timestamp, Version};
 use std::collections::BTreeSet;
@@ -807,4 +808,62 @@ fn a_resumed_leader_whose_epoch_was_taken_only_steps_down() {
             .unwrap()
             .contains("was taken by another")
     );
+}
+
+#[test]
+fn a_storage_without_room_costs_no_leadership() {
+    for (kind, told) in [
+        (TroubleKind::Full, "storage is full"),
+        (TroubleKind::Overloaded, "storage has too much to do"),
+    ] {
+        let mut case = Case::with(&[("a", 8)]);
+        let epoch = case.rm.leading();
+        case.troubled = Some(kind);
+        let wakes = case.wakes;
+        let job = case.job(1, batch(2));
+        case.run_for(Span::seconds(120));
+        assert!(
+            case.wakes - wakes < 2_000,
+            "{} wakes in 120 s",
+            case.wakes - wakes
+        );
+        assert_eq!(case.stepped_down, None, "another would hear the same: {kind:?}");
+        assert_eq!(case.shard("a").active_of_job(job), 0);
+        let alarms = case.rm.alarms(case.now);
+        assert!(
+            alarms
+                .iter()
+                .any(|a| a.summary.contains(told) && a.command == "echelon storage status"),
+            "{alarms:?}"
+        );
+        case.troubled = None;
+        case.run_for(Span::seconds(20));
+        assert_eq!(
+            (case.rm.leading(), case.stepped_down.as_ref()),
+            (epoch, None),
+            "{kind:?}"
+        );
+        assert_eq!(case.shard("a").active_of_job(job), 2, "{kind:?}");
+        assert_eq!(case.rm.alarms(case.now), []);
+    }
+    for kind in [TroubleKind::NoAnswer, TroubleKind::CutOff] {
+        let mut case = Case::with(&[("a", 8)]);
+        case.troubled = Some(kind);
+        case.run_for(Span::seconds(60));
+        assert!(case.stepped_down.is_some(), "another may reach it: {kind:?}");
+    }
+}
+
+#[test]
+fn a_leader_whose_storage_had_no_room_only_steps_down_if_its_epoch_was_taken_meanwhile() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.troubled = Some(TroubleKind::Overloaded);
+    case.run_for(Span::seconds(30));
+    take_epoch(&mut case, 2);
+    let job = case.store_job(1, batch(2));
+    case.troubled = None;
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.shard("a").active_of_job(job), 0);
+    let why = case.stepped_down.unwrap();
+    assert!(why.contains("was taken by another"), "{why}");
 }

@@ -1,6 +1,7 @@
 //! Rows that cannot be understood: their jobs are set aside, and a new leader leads and drives all others.
 
 use super::case::{Case, batch, service};
+use super::shard::Versions;
 use echelon_core_model::job::JobState;
 use echelon_core_model::{JobId, RunState, Span};
 
@@ -54,4 +55,33 @@ fn a_batch_that_ended_is_not_run_again_when_its_end_cannot_be_read() {
     case.run_for(Span::minutes(2));
     assert!(case.rm.leading().is_some());
     assert_eq!(running(&case, done), 0);
+}
+
+#[test]
+fn a_job_that_is_set_aside_counts_in_its_pool() {
+    for (table, counts) in [
+        ("heads", true),
+        ("assignments", true),
+        ("progress", true),
+        ("specs", false),
+    ] {
+        let mut case = Case::with(&[("a", 20)]).pool("/default", 6);
+        let bad = case.job(1, service(4));
+        case.run_for(Span::seconds(10));
+        assert_eq!(running(&case, bad), 4);
+        // Without its head, its shard says of which version its runs are.
+        let versions = Versions {
+            revision: 1,
+            ..Versions::default()
+        };
+        case.shard("a").versions.insert(bad, versions);
+        case.store.spoil(table, bad);
+        case.limits.clear();
+        case.fail_over();
+        case.run_for(Span::seconds(20));
+        let good = case.job(2, service(6));
+        case.run_for(Span::minutes(2));
+        let got = if counts { 2 } else { 6 };
+        assert_eq!((running(&case, bad), running(&case, good)), (4, got), "{table}");
+    }
 }

@@ -3,7 +3,7 @@
 use crate::world::{World, range, seconds};
 use echelon_core_model::directive::{Order, ReportPart};
 use echelon_core_model::job::{Desired, Goal};
-use echelon_core_model::store::{Answer, Leadership, Op, Query, Role};
+use echelon_core_model::store::{Answer, Consistency, Leadership, Op, Query, Role};
 use echelon_core_model::{Epoch, Version};
 use echelon_core_shard::Event;
 use echelon_core_testkit::build::JobBuilder;
@@ -168,4 +168,23 @@ fn an_order_ends_nothing_that_the_stored_head_wants_to_run() {
         w.run(seconds(30));
         assert_eq!(n_running(&w), 0);
     }
+}
+
+#[test]
+fn the_row_that_proves_an_opener_is_read_at_serial() {
+    let mut w = running();
+    w.ops.clear();
+    w.rm = Epoch(2);
+    w.connect();
+    w.run(seconds(1));
+    let of = Query::Leadership(Role::ResourceManager);
+    let reads = w.ops.iter().filter_map(|op| match op {
+        Op::Read(query, how) if *query == of => Some(*how),
+        _ => None,
+    });
+    let reads: Vec<Consistency> = reads.collect();
+    assert!(
+        !reads.is_empty() && reads.iter().all(|how| *how == Consistency::Serial),
+        "a majority may not know yet who leads: {reads:?}"
+    );
 }

@@ -1,13 +1,16 @@
 //! Rows that cannot be understood: the group concerned is set aside, and the recovery and everything else go on.
 
 use crate::world::{World, c1, job, range, seconds, task};
-use echelon_core_hosts::TaskState;
+use echelon_core_hosts::{Event as HostsEvent, TaskState};
 use echelon_core_model::directive::Order;
 use echelon_core_model::instance::{BlockKey, SliceRow};
 use echelon_core_model::job::{Desired, Goal};
-use echelon_core_model::store::{Batch, Consistency, Op, OpResult, Query, Role, Stamp, Write};
+use echelon_core_model::store::{
+    Batch, Consistency, Op, OpResult, Query, RawKey, Role, RowSubject, Stamp, Write,
+};
+use echelon_core_model::time::Span;
 use echelon_core_model::{JobId, ReasonCode, RunState, Version};
-use echelon_core_shard::{Alarm, Mode};
+use echelon_core_shard::{Alarm, Event, Mode};
 use echelon_core_testkit::build::{JobBuilder, job_id, main_group};
 
 const GARBAGE: &[u8] = &[0xff, 0xff, 0xff];
@@ -46,7 +49,9 @@ impl World {
 
     /// Nobody understands these rows from here on.
     fn spoil(&mut self, keys: &[BlockKey]) {
-        let raw = keys.iter().map(|k| Write::Raw(k.clone(), GARBAGE.to_vec()));
+        let raw = keys
+            .iter()
+            .map(|k| Write::Raw(RawKey::Block(k.clone()), GARBAGE.to_vec()));
         let batch = Batch {
             owner: Role::Shard(c1()),
             stamp: Stamp {
@@ -66,7 +71,7 @@ impl World {
             let query = Query::BlockBucket(c1(), key.bucket());
             let read = self.store.perform(Op::Read(query, Consistency::Quorum));
             if let OpResult::Partial(_, rows) = read {
-                let at = echelon_core_model::store::RowSubject::Block(key.clone());
+                let at = RowSubject::Block(key.clone());
                 out.extend(rows.into_iter().filter(|r| r.subject == at).map(|r| r.bytes));
             }
         }
@@ -139,11 +144,6 @@ fn a_group_of_which_a_row_cannot_be_read_is_set_aside_and_the_rest_goes_on() {
         assert_eq!(again.len(), 1, "{again:?}");
         assert!(again[0].starts_with(&other().to_string()), "{again:?}");
         assert_eq!(w.kills(), Vec::<String>::new());
-        // A stop is not confirmed as long as nobody knows what runs.
-        w.wish(&JobBuilder::service("web", 2).build(), Desired::Stopped, 0);
-        w.order(&[range(0, 1)], 2);
-        w.run(seconds(30));
-        assert_eq!((w.slice(1).unwrap().live, w.kills().len()), (2, 0));
         // The rows are there for the leader after the next one, too.
         w.crash();
         w.elect();
@@ -204,4 +204,113 @@ fn a_spec_that_cannot_be_read_holds_no_recovery_up() {
     w.run(seconds(60));
     assert_eq!((w.cluster.live().len(), w.kills().len()), (before.len() - 1, 0));
     assert!(w.told() > 0);
+}
+
+/// Two jobs, the first of which has these rows that nobody reads, and a leader that has found that out.
+fn one_aside(spoiled: &[BlockKey]) -> World {
+    let mut w = two_jobs();
+    w.spoil(spoiled);
+    w.crash();
+    w.elect();
+    w.run(seconds(2));
+    w.connect();
+    w
+}
+
+#[test]
+fn a_group_of_which_a_row_cannot_be_read_is_stopped_and_deleted() {
+    for desired in [Desired::Stopped, Desired::Deleted] {
+        for spoiled in [vec![key(0)], vec![key(SliceRow::BLOCK)]] {
+            let mut w = one_aside(&spoiled);
+            let alarms = w.shard.alarms(w.now);
+            let stops = format!("echelon job stop {}", job());
+            assert!(alarms.iter().any(|a| a.command == stops), "{alarms:?}");
+            w.wish(&JobBuilder::service("web", 2).build(), desired, 0);
+            w.order(&[range(0, 1)], 2);
+            w.run(seconds(60));
+            let mut kills = w.kills();
+            kills.sort();
+            kills.dedup();
+            assert_eq!(kills, [task(0, 1, 1), task(1, 1, 1)], "{desired:?} {spoiled:?}");
+            let slice = w.slice(1).unwrap();
+            assert_eq!((slice.live, slice.active, slice.stopped), (0, 0, 2), "{slice:?}");
+            assert_eq!(slice.head_version, w.head_version());
+            assert_eq!(w.lives(other()), [RunState::Running; 2]);
+            // Its rows go to the archive as they are, and the shard forgets it.
+            w.direct(Order::Archive(job()));
+            w.run(seconds(30));
+            assert_eq!(w.raw(&spoiled), Vec::<Vec<u8>>::new());
+            assert_eq!(w.lives(job()), []);
+            assert_eq!(w.shard.alarms(w.now), []);
+            let query = Query::GroupBlocks {
+                cluster: c1(),
+                job: job(),
+                group: main_group(),
+                first: 0,
+                last: 0,
+            };
+            let read = w.store.perform(Op::Read(query, Consistency::Quorum));
+            match read {
+                OpResult::Partial(_, rows) => {
+                    assert!(spoiled == [key(0)] && rows[0].bytes == GARBAGE, "{rows:?}");
+                }
+                OpResult::Answer(_) => assert_eq!(spoiled, [key(SliceRow::BLOCK)]),
+                other => panic!("{other:?}"),
+            }
+            w.restart();
+            assert_eq!(w.shard.alarms(w.now), []);
+        }
+    }
+}
+
+#[test]
+fn a_stop_of_what_cannot_be_read_waits_for_hosts_that_are_away_and_for_tasks_that_live() {
+    let mut w = one_aside(&[key(0)]);
+    let away = w.cluster.tasks[&task(0, 1, 1)].host.clone();
+    w.cluster.silent.push(away.clone());
+    w.step(Event::Cluster(HostsEvent::Failure {
+        host: Some(away.clone()),
+        executor: None,
+    }));
+    w.wish(&JobBuilder::service("web", 2).build(), Desired::Stopped, 0);
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(100));
+    let slice = w.slice(1).unwrap();
+    assert_eq!(
+        (slice.live, slice.stopped),
+        (2, 0),
+        "one may live on the host that is away"
+    );
+    assert!(
+        slice.waiting[0]
+            .0
+            .detail
+            .as_deref()
+            .is_some_and(|d| d.contains("being stopped")),
+        "{slice:?}"
+    );
+    w.cluster.silent.clear();
+    w.cluster.lingers = true;
+    w.cluster.offer();
+    w.run(seconds(100));
+    assert!(w.kills().contains(&task(0, 1, 1)));
+    assert_eq!(w.slice(1).unwrap().live, 2, "it is told to end, and has not");
+    w.cluster.lingers = false;
+    w.run(Span::minutes(20));
+    assert_eq!(
+        (w.cluster.live().len(), w.slice(1).unwrap().live),
+        (2, 0),
+        "the other job's"
+    );
+}
+
+#[test]
+fn an_order_alone_stops_nothing_that_cannot_be_read() {
+    let mut w = one_aside(&[key(0)]);
+    let mut order = w.slice_order(&[range(0, 1)], &[(1, 2)], 1);
+    order.goal.desired = Desired::Stopped;
+    order.head_version = Version(99);
+    w.direct(Order::Slices(vec![order]));
+    w.run(seconds(60));
+    assert_eq!((w.kills().len(), w.slice(1).unwrap().live), (0, 2));
 }

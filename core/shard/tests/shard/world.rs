@@ -599,8 +599,9 @@ impl World {
             }
             Call::Kill { task, .. } => {
                 let member: MemberId = task.parse().expect("a kill of what is not ours");
-                // Where a row is refused, the stored head that asks for the stop is the evidence.
-                let stopped = self.refuses.is_some() && self.goal().desired != Desired::Running;
+                // Where a row is refused or cannot be read, the stored head that asks for the stop is the evidence.
+                let aside = self.refuses.is_some() || self.shard.groups_unread().any(|(of, _)| of == job());
+                let stopped = aside && self.goal().desired != Desired::Running;
                 if let Some(run) = self.stored_run(&member.run).filter(|_| !stopped) {
                     assert_eq!(run.state, RunState::Stopping, "KILL before the wish is stored");
                 }

@@ -8,8 +8,8 @@ use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
 use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::store::{
-    Answer, Batch, Event, EventCursor, Mark, Query, Refusal, RefusedRow, RefusedWhy, Role, RowSubject,
-    ShardKey, ShardRow, UnreadRow, Write,
+    Answer, Batch, Event, EventCursor, Mark, Query, RawKey, Refusal, RefusedRow, RefusedWhy, Role,
+    RowSubject, ShardKey, ShardRow, UnreadRow, Write,
 };
 use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId};
 use std::collections::BTreeMap;
@@ -58,8 +58,8 @@ pub struct OwnedTables {
     blocks: Stamped<(ClusterId, BlockKey), Block>,
     archive: Stamped<(ClusterId, BlockKey), Block>,
     slices: Stamped<(ClusterId, JobId, GroupName), SliceRow>,
-    /// Rows at the place of a block or slice row that nobody understands.
-    raw: Stamped<(ClusterId, BlockKey), Vec<u8>>,
+    /// Rows that nobody understands, at the place of others.
+    raw: Stamped<(ClusterId, RawKey), Vec<u8>>,
     /// Up to which stamp each sealed bucket hides everything.
     sealed: BTreeMap<(ClusterId, u16), i64>,
     heartbeats: Stamped<ClusterId, Heartbeat>,
@@ -150,29 +150,28 @@ impl OwnedTables {
 
     /// The rows of an answer that nobody understands.
     pub fn unread(&self, query: &Query) -> Vec<UnreadRow> {
-        let wanted = |c: &ClusterId, at: &BlockKey| match query {
-            Query::BlockBucket(cluster, bucket) => c == cluster && at.bucket() == *bucket,
-            Query::GroupBlocks {
-                cluster,
-                job,
-                group,
-                first,
-                last,
-            } => {
+        let wanted = |c: &ClusterId, at: &RawKey| match (query, at) {
+            (Query::BlockBucket(cluster, bucket), RawKey::Block(at)) => {
+                c == cluster && at.bucket() == *bucket
+            }
+            (
+                Query::GroupBlocks {
+                    cluster,
+                    job,
+                    group,
+                    first,
+                    last,
+                },
+                RawKey::Block(at) | RawKey::Archive(at),
+            ) => {
                 let asked = (*first..=*last).contains(&at.number) || at.number == SliceRow::BLOCK;
                 c == cluster && at.job == *job && at.group == *group && asked
             }
+            (Query::Shard(cluster), RawKey::Shard(_)) => c == cluster,
             _ => false,
         };
         let rows = self.raw.rows().filter(|((c, key), _)| wanted(c, key));
-        rows.map(|((_, key), bytes)| UnreadRow {
-            table: "instances",
-            key: format!("{}/{}/{}", key.job, key.group, key.number),
-            subject: RowSubject::Block(key.clone()),
-            bytes: bytes.clone(),
-            why: "it is raw".to_owned(),
-        })
-        .collect()
+        rows.map(|((_, key), bytes)| raw_row(key, bytes)).collect()
     }
 
     fn group_blocks(
@@ -234,6 +233,9 @@ impl OwnedTables {
             match (&owner, write) {
                 (Role::Shard(cluster), Write::SealShard) => {
                     self.shards.hide(hides, |(of, _)| of == cluster);
+                    self.raw.hide(hides, |(of, key)| {
+                        of == cluster && matches!(key, RawKey::Shard(_))
+                    });
                     let floor = self.sealed_shards.entry(cluster.clone()).or_insert(hides);
                     *floor = hides.max(*floor);
                 }
@@ -274,7 +276,10 @@ impl OwnedTables {
     fn seal(&mut self, cluster: ClusterId, bucket: u16, hides: i64) {
         let of = |c: &ClusterId, n: u16| *c == cluster && n == bucket;
         self.blocks.hide(hides, |(c, key)| of(c, key.bucket()));
-        self.raw.hide(hides, |(c, key)| of(c, key.bucket()));
+        self.raw.hide(
+            hides,
+            |(c, key)| matches!(key, RawKey::Block(key) if of(c, key.bucket())),
+        );
         self.slices.hide(hides, |(c, job, group)| {
             of(c, block_bucket(*job, group, SliceRow::BLOCK))
         });
@@ -285,10 +290,12 @@ impl OwnedTables {
     /// Whether a newer epoch has sealed the bucket that a write goes to.
     fn is_hidden(&self, cluster: &ClusterId, stamp: i64, write: &Write) -> bool {
         let bucket = match write {
-            Write::Block(Block { key, .. }) | Write::RemoveBlock(key) | Write::Raw(key, _) => key.bucket(),
+            Write::Block(Block { key, .. }) | Write::RemoveBlock(key) | Write::Raw(RawKey::Block(key), _) => {
+                key.bucket()
+            }
             Write::Slice(row) => row.bucket(),
             Write::RemoveSlice(job, group) => block_bucket(*job, group, SliceRow::BLOCK),
-            Write::Shard(..) | Write::RemoveShard(_) => {
+            Write::Shard(..) | Write::RemoveShard(_) | Write::Raw(RawKey::Shard(_), _) => {
                 let floor = self.sealed_shards.get(cluster);
                 return floor.is_some_and(|hides| stamp <= *hides);
             }
@@ -303,35 +310,52 @@ impl OwnedTables {
             return;
         }
         match write {
-            Write::Shard(key, row) => self.shards.write((cluster, key), stamp, Some(row)),
-            Write::RemoveShard(key) => self.shards.write((cluster, key), stamp, None),
+            Write::Shard(key, row) => {
+                let raw = RawKey::Shard(key.clone());
+                self.raw.write((cluster.clone(), raw), stamp, None);
+                self.shards.write((cluster, key), stamp, Some(row));
+            }
+            Write::RemoveShard(key) => {
+                let raw = RawKey::Shard(key.clone());
+                self.raw.write((cluster.clone(), raw), stamp, None);
+                self.shards.write((cluster, key), stamp, None);
+            }
             Write::Block(b) => {
-                self.raw.write((cluster.clone(), b.key.clone()), stamp, None);
+                let raw = RawKey::Block(b.key.clone());
+                self.raw.write((cluster.clone(), raw), stamp, None);
                 self.blocks.write((cluster, b.key.clone()), stamp, Some(b));
             }
             Write::RemoveBlock(key) => {
-                self.raw.write((cluster.clone(), key.clone()), stamp, None);
+                let raw = RawKey::Block(key.clone());
+                self.raw.write((cluster.clone(), raw), stamp, None);
                 self.blocks.write((cluster, key), stamp, None);
             }
             Write::Raw(key, bytes) => {
-                if key.number == SliceRow::BLOCK {
-                    let of = (cluster.clone(), key.job, key.group.clone());
-                    self.slices.write(of, stamp, None);
-                } else {
-                    self.blocks.write((cluster.clone(), key.clone()), stamp, None);
+                match &key {
+                    RawKey::Block(key) if key.number == SliceRow::BLOCK => {
+                        let of = (cluster.clone(), key.job, key.group.clone());
+                        self.slices.write(of, stamp, None);
+                    }
+                    RawKey::Block(key) => self.blocks.write((cluster.clone(), key.clone()), stamp, None),
+                    RawKey::Archive(key) => self.archive.write((cluster.clone(), key.clone()), stamp, None),
+                    RawKey::Shard(key) => self.shards.write((cluster.clone(), key.clone()), stamp, None),
                 }
                 self.raw.write((cluster, key), stamp, Some(bytes));
             }
-            Write::Archive(b) => self.archive.write((cluster, b.key.clone()), stamp, Some(b)),
+            Write::Archive(b) => {
+                let raw = RawKey::Archive(b.key.clone());
+                self.raw.write((cluster.clone(), raw), stamp, None);
+                self.archive.write((cluster, b.key.clone()), stamp, Some(b));
+            }
             Write::Slice(s) => {
-                let key = slice_key(s.job, &s.group);
-                self.raw.write((cluster.clone(), key), stamp, None);
+                let raw = RawKey::Block(slice_key(s.job, &s.group));
+                self.raw.write((cluster.clone(), raw), stamp, None);
                 self.slices
                     .write((cluster, s.job, s.group.clone()), stamp, Some(s));
             }
             Write::RemoveSlice(job, group) => {
-                let key = slice_key(job, &group);
-                self.raw.write((cluster.clone(), key), stamp, None);
+                let raw = RawKey::Block(slice_key(job, &group));
+                self.raw.write((cluster.clone(), raw), stamp, None);
                 self.slices.write((cluster, job, group), stamp, None);
             }
             Write::Heartbeat(h) => self.heartbeats.write(cluster, stamp, Some(h)),
@@ -342,6 +366,22 @@ impl OwnedTables {
             Write::KeptRuns(runs) => self.kept_runs.write((runs.job, cluster), stamp, Some(runs)),
             _ => {}
         }
+    }
+}
+
+fn raw_row(key: &RawKey, bytes: &[u8]) -> UnreadRow {
+    let of_block = |key: &BlockKey| format!("{}/{}/{}", key.job, key.group, key.number);
+    let (table, name, subject) = match key {
+        RawKey::Block(key) => ("instances", of_block(key), RowSubject::Block(key.clone())),
+        RawKey::Archive(key) => ("archive", of_block(key), RowSubject::Job(key.job)),
+        RawKey::Shard(key) => ("shards", format!("{key:?}"), RowSubject::Shard(key.clone())),
+    };
+    UnreadRow {
+        table,
+        key: name,
+        subject,
+        bytes: bytes.to_vec(),
+        why: "it is raw".to_owned(),
     }
 }
 

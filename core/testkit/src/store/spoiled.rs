@@ -1,7 +1,7 @@
 //! Rows that a test has made unreadable.
 
 use echelon_core_model::JobId;
-use echelon_core_model::store::{Answer, OpResult, Query, RowSubject, UnreadRow};
+use echelon_core_model::store::{Answer, OpResult, Query, RowSubject, ShardKey, UnreadRow};
 use std::collections::BTreeSet;
 
 /// The unreadable rows of jobs, by table.
@@ -19,6 +19,10 @@ impl Spoiled {
             && self.0.contains(&("specs", *job))
         {
             return OpResult::Unread(Box::new(row("specs", *job)));
+        }
+        let is_own = |row: &UnreadRow| row.subject == RowSubject::Shard(ShardKey::Own);
+        if let Some(own) = unread.iter().position(is_own) {
+            return OpResult::Unread(Box::new(unread.swap_remove(own)));
         }
         let mut keep = |table: &'static str, job: JobId| {
             let spoiled = self.0.contains(&(table, job));

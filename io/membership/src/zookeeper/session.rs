@@ -42,14 +42,10 @@ impl Servers {
 
     /// Says once when leaders are replaced later than was asked for.
     fn compare(&self, granted: Duration) {
-        let asked = self.timeouts.session();
-        if granted > asked && !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                ?asked,
-                ?granted,
-                "ZooKeeper grants longer sessions than were asked for, so a leader that is gone is replaced later; \
-                 it grants at least two ticks: lower its `tickTime`"
-            );
+        if let Some(longer) = longer(self.timeouts.session(), granted)
+            && !self.warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!("{longer}");
         }
     }
 
@@ -160,5 +156,36 @@ impl SharedSession {
         }
         *current = None;
         Ok(current.insert(self.servers.connect().await?).clone())
+    }
+}
+
+/// What it means that a session is longer than was asked for; nothing where it is not.
+fn longer(asked: Duration, granted: Duration) -> Option<String> {
+    (granted > asked).then(|| {
+        format!(
+            "ZooKeeper grants sessions of {granted:?} where {asked:?} was asked for, so a leader that is gone is replaced later; \
+             it grants at least two ticks: lower its `tickTime`"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_session_than_was_asked_for_is_told_once() {
+        let s = Duration::from_secs;
+        let told = longer(s(3), s(4)).unwrap();
+        assert!(
+            told.contains("4s") && told.contains("3s") && told.contains("tickTime"),
+            "{told}"
+        );
+        assert_eq!(longer(s(4), s(4)), None);
+        let servers = Servers::new("h:1".to_owned(), Timeouts::default());
+        servers.compare(servers.timeouts.session());
+        assert!(!servers.warned.load(Ordering::Relaxed));
+        servers.compare(servers.timeouts.session() + s(1));
+        assert!(servers.warned.load(Ordering::Relaxed));
     }
 }

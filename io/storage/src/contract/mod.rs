@@ -164,7 +164,9 @@ macro_rules! storage_contract {
             a_seal_touches_no_other_bucket_and_no_archive
             a_large_seal_loses_nothing
             an_unknown_code_is_kept_as_a_number
+            an_unknown_state_is_kept_in_its_row
             an_unreadable_row_hides_no_other
+            an_unreadable_row_of_a_shard_hides_no_other
             a_seal_keeps_raw_rows_that_are_written_back
             large_raw_rows_are_written_back
             deletions_obey_stamps_too

@@ -5,7 +5,7 @@ use crate::rows::{Cell, RowKey};
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::instance::{BlockKey, SliceRow};
 use echelon_core_model::store::{Role, RowSubject, ShardKey};
-use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId, RequestId, Version};
+use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId, RequestId, Version, VolumeId};
 
 /// An unsigned number as a cell's: what does not fit is as large as can be (moments after the year 292 million).
 pub(crate) fn number(n: u64) -> i64 {
@@ -134,6 +134,21 @@ pub(crate) fn shard_row(id: &ClusterId, key: &ShardKey) -> RowKey {
     RowKey::new(Table::Shards, [text(id), text(kind), text(of)])
 }
 
+/// Which row of a shard's a key names; `None`: one of a kind that this build does not know.
+pub(crate) fn shard_key(key: &[Cell]) -> Option<ShardKey> {
+    let [Cell::Text(kind), Cell::Text(of)] = key else {
+        return None;
+    };
+    Some(match kind.as_str() {
+        "own" => ShardKey::Own,
+        "host" => ShardKey::Host(of.clone()),
+        "agent" => ShardKey::Agent(HostId::new(of)),
+        "volume" => ShardKey::Volume(VolumeId::new(of)),
+        "pool" => ShardKey::Pool(of.clone()),
+        _ => return None,
+    })
+}
+
 /// Whether a row of a shard's is its own.
 pub(crate) fn is_own(key: &[Cell]) -> bool {
     matches!(key, [Cell::Text(kind), _] if kind == "own")
@@ -202,6 +217,7 @@ pub(crate) fn subject(at: &RowKey) -> RowSubject {
                 })
             })
         }
+        (Table::Shards, [_, key @ ..]) => shard_key(key).map_or(RowSubject::Other, RowSubject::Shard),
         (
             Table::Specs
             | Table::EndedAssignments

@@ -4,7 +4,7 @@ use super::keys;
 use super::table::Ownership;
 use crate::rows::{Cell, RowKey};
 use echelon_core_model::ClusterId;
-use echelon_core_model::store::{Batch, Event, Role, Write};
+use echelon_core_model::store::{Batch, Event, RawKey, Role, Write};
 use echelon_proto::convert::encode;
 use std::collections::HashSet;
 
@@ -107,7 +107,7 @@ fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrit
         Write::Archive(block) => (keys::archived(cluster, &block.key), Value(encode(block))),
         Write::Slice(row) => (keys::slice(cluster, row.job, &row.group), Value(encode(row))),
         Write::RemoveSlice(job, group) => (keys::slice(cluster, *job, group), Nothing),
-        Write::Raw(key, bytes) => (keys::block(cluster, key), Value(bytes.clone())),
+        Write::Raw(key, bytes) => (raw_key(cluster, key), Value(bytes.clone())),
         Write::Seal(bucket) => (keys::bucket_of_blocks(cluster, *bucket), Sealed),
         Write::Host(host) => (keys::host(cluster, &host.id), Value(encode(host))),
         Write::RemoveHost(id) => (keys::host(cluster, id), Nothing),
@@ -124,6 +124,14 @@ fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrit
         | Write::Event(_) => return None,
     };
     Some(RowWrite { at, place, becomes })
+}
+
+fn raw_key(cluster: &ClusterId, key: &RawKey) -> RowKey {
+    match key {
+        RawKey::Block(key) => keys::block(cluster, key),
+        RawKey::Archive(key) => keys::archived(cluster, key),
+        RawKey::Shard(key) => keys::shard_row(cluster, key),
+    }
 }
 
 fn event_key(batch: &Batch, place: usize, event: &Event) -> RowKey {

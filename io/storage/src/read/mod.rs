@@ -1,5 +1,19 @@
 //! Answers to queries, made from rows: the same for every backend. Owned facts are always read from a majority, decided
 //! ones as surely as was asked.
+//!
+//! What one row costs that cannot be understood:
+//!
+//! | read | is left out, and named with its bytes |
+//! | --- | --- |
+//! | one row: a head, a spec, a name, a request, the switches, a leadership, a mark, the pool tree, a task's logs | all that was asked for |
+//! | heads, progress, contact of clusters, heartbeats, hosts, kept runs, events, blocks and slice rows | the row |
+//! | jobs with their progress | the job |
+//! | assignments, of some rows each | the assignment |
+//! | clusters, of some rows each | the cluster |
+//! | what a shard remembers | the row; all of it for its own row, and for one of an unknown kind |
+//!
+//! A list that lost something is `Partial`: its reader decides whether it can do without. Bytes of a file that are no row at all are a
+//! damaged file, and its page is found at the start.
 
 mod assignments;
 mod blocks;
@@ -12,7 +26,8 @@ use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
 use echelon_core_model::control::Control;
 use echelon_core_model::store::{
-    Answer, Consistency, Decision, Leadership, Query, Reading, ShardKey, ShardRow, Stamp, UnreadRow,
+    Answer, Consistency, Decision, Leadership, Query, Reading, RowSubject, ShardKey, ShardRow, Stamp,
+    UnreadRow,
 };
 use echelon_core_model::{ClusterId, HostId};
 use echelon_proto::convert::{DecodeError, Wire, decode};
@@ -166,22 +181,7 @@ async fn owned<R: Rows>(rows: &R, query: &Query, unread: &mut Vec<UnreadRow>) ->
             let scan = Scan::partition(Table::ClusterStates, [keys::ONE]);
             Answer::ClusterStates(all(rows, &scan, C, unread).await?)
         }
-        Query::Shard(cluster) => {
-            let of = keys::shard(cluster);
-            let scan = Scan::partition(Table::Shards, of.cells.clone());
-            let mut whole = ShardRow::default();
-            for row in rows.scan(&scan, C).await? {
-                let at = RowKey::new(Table::Shards, of.cells.iter().chain(&row.key).cloned());
-                // Without one of them the others would be taken for all that there is.
-                let part: ShardRow = value(&at, &row.value).map_err(StoreError::Unread)?;
-                if keys::is_own(&row.key) {
-                    whole.extend(&ShardKey::Own, part);
-                } else {
-                    whole.extend_lists(part);
-                }
-            }
-            Answer::Shard(whole)
-        }
+        Query::Shard(cluster) => Answer::Shard(shard(rows, cluster, unread).await?),
         Query::Hosts {
             cluster,
             after,
@@ -195,6 +195,30 @@ async fn owned<R: Rows>(rows: &R, query: &Query, unread: &mut Vec<UnreadRow>) ->
         // Few rows, one a cluster: the whole table.
         _ => Answer::Heartbeats(all(rows, &Scan::partition(Table::Heartbeats, []), C, unread).await?),
     })
+}
+
+/// What a shard remembers of itself, and the rows of it that cannot be understood. Its own row tells how new the others are,
+/// and of a row of an unknown kind nobody can say what its absence means: without one of these nothing is read.
+async fn shard<R: Rows>(
+    rows: &R,
+    cluster: &ClusterId,
+    unread: &mut Vec<UnreadRow>,
+) -> Result<ShardRow, StoreError> {
+    let of = keys::shard(cluster);
+    let scan = Scan::partition(Table::Shards, of.cells.clone());
+    let mut whole = ShardRow::default();
+    for row in rows.scan(&scan, Consistency::Quorum).await? {
+        let at = RowKey::new(Table::Shards, of.cells.iter().chain(&row.key).cloned());
+        match value::<ShardRow>(&at, &row.value) {
+            Ok(part) if keys::is_own(&row.key) => whole.extend(&ShardKey::Own, part),
+            Ok(part) => whole.extend_lists(part),
+            Err(row) => match row.subject {
+                RowSubject::Shard(ShardKey::Own) | RowSubject::Other => return Err(StoreError::Unread(row)),
+                _ => unread.push(*row),
+            },
+        }
+    }
+    Ok(whole)
 }
 
 async fn hosts<R: Rows>(
