@@ -18,6 +18,7 @@ impl ResourceManager {
             tenure: _,
             // One stamp of each role, and one reason.
             evidence: _,
+            resume: _,
             frozen: _,
             came_meanwhile,
             epoch: _,
@@ -94,6 +95,7 @@ fn of_picture(picture: &Picture) -> Footprint {
         division: _,
         claims,
         raised,
+        awaiting: _,
         revision: _,
     } = picture;
     [
@@ -126,6 +128,7 @@ fn of_cluster(view: &ClusterView) -> usize {
         heartbeat: _,
         parts: _,
         quarantine: _,
+        found,
     } = view;
-    incoming.as_ref().map_or(0, BTreeMap::len) + reports.len() + words.len()
+    incoming.as_ref().map_or(0, BTreeMap::len) + reports.len() + words.len() + found.len()
 }

@@ -30,6 +30,7 @@ pub mod entry;
 mod event;
 mod figures;
 pub mod footprint;
+mod found;
 mod gangs;
 mod grants;
 mod holders;

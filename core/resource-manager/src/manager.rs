@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::effect::Effect;
 use crate::ended::Returning;
 use crate::event::Event;
+use crate::found::Resume;
 use crate::openings::Openings;
 use crate::ops::Ops;
 use crate::picture::{ClusterView, JobView, Picture};
@@ -64,6 +65,8 @@ pub struct ResourceManager {
     pub(crate) published: Stamp,
     /// What was found before the epoch is taken.
     pub(crate) evidence: Evidence,
+    /// The last resume of storage, and whether clusters have told what they found since.
+    pub(crate) resume: Resume,
     /// Why nothing is decided; empty while it is not frozen.
     pub(crate) frozen: String,
     pub(crate) ops: Ops,
@@ -191,6 +194,7 @@ impl ResourceManager {
             epoch: Epoch(0),
             published: Stamp::default(),
             evidence: Evidence::default(),
+            resume: Resume::default(),
             frozen: String::new(),
             picture: Picture::default(),
             timers: Timers::default(),
@@ -340,6 +344,9 @@ impl ResourceManager {
         self.picture.revision += u64::from(heard.capacity);
         heard.jobs.iter().for_each(|id| self.picture.jobs.touch(*id));
         self.due |= heard.capacity || heard.claims || !heard.jobs.is_empty();
+        if heard.found && self.phase == Phase::Leading {
+            self.settle_resume(now, out);
+        }
         self.after_ended(&cluster, &heard.jobs, now, out);
         self.catch_up(&cluster, &heard.jobs, now, out);
         self.dirty.extend(heard.jobs);
@@ -437,6 +444,7 @@ impl ResourceManager {
         self.told_rows.clear();
         self.due = false;
         self.all_read = false;
+        self.resume = Resume::default();
         self.numbers = Numbers::default();
     }
 }

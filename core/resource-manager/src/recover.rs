@@ -2,6 +2,7 @@
 //! storage that has seen less than the membership was rolled back: nothing is done then.
 
 use crate::effect::{Alarm, Effect};
+use crate::found::Resume;
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, JOB_BUCKETS};
@@ -92,6 +93,7 @@ impl ResourceManager {
             return;
         }
         self.epoch = next.epoch;
+        self.resume = Resume::of(&next, self.evidence.mark.as_ref());
         self.phase = Phase::Recovering;
         self.timers.confirmed = now;
         self.timers.confirm_asked = now;
@@ -122,6 +124,7 @@ impl ResourceManager {
             stamp,
             control: self.picture.control.version,
             at: now,
+            settled: self.resume.settled,
         };
         let batch = Batch {
             owner: Role::ResourceManager,
@@ -186,6 +189,7 @@ impl ResourceManager {
             return;
         }
         self.phase = Phase::Leading;
+        self.settle_resume(now, out);
         self.sort_out_tombstones();
         self.retire_all();
         self.timers.bucket = now;
@@ -319,6 +323,9 @@ impl ResourceManager {
             (Purpose::ConfirmEpoch, OpResult::Answer(Answer::Leadership(l))) => self.epoch_confirmed(&l, out),
             (Purpose::CheckEpoch(cluster, newer), OpResult::Answer(Answer::Leadership(l))) => {
                 self.epoch_checked((&cluster, newer), &l, now, out);
+            }
+            (Purpose::ShardResumed(cluster), OpResult::Answer(Answer::Leadership(l))) => {
+                self.shard_resumed(&cluster, &l, now, out);
             }
             (Purpose::RaisePartition(p), OpResult::Decided(d)) => self.partition_raised(p, d, now, out),
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),

@@ -7,6 +7,7 @@ use crate::ops::Outcome;
 use crate::purpose::Purpose;
 use crate::refused::GroupRow;
 use crate::{Phase, Shard};
+use echelon_core_model::Epoch;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::instance::Block;
 use echelon_core_model::store::{Batch, Mark, Op, OpId, ShardKey, ShardRow, Stamp, Write};
@@ -201,6 +202,7 @@ impl Shard {
             },
             control: self.known_switches(),
             at: self.now,
+            settled: Epoch(0),
         })
     }
 
