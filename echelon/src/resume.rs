@@ -100,11 +100,13 @@ async fn plan(resume: &Resume) -> anyhow::Result<(Arc<dyn Store>, Vec<Step>)> {
     let met = met
         .map(|url| process::membership(url, Timeouts::default()))
         .transpose()?;
-    let mut roles = vec![Role::ResourceManager];
+    let mut roles = Vec::new();
     match read(&*store, Query::Clusters).await? {
         Answer::Clusters(all) => roles.extend(all.into_iter().map(|c| Role::Shard(c.id))),
         other => bail!("internal error: asked for clusters, storage answered {other:?}"),
     }
+    // The last: its new leader waits for shards that lead after they were resumed.
+    roles.push(Role::ResourceManager);
     let mut steps = Vec::new();
     for role in roles {
         let stored = match read(&*store, Query::Leadership(role.clone())).await? {

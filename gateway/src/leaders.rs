@@ -340,7 +340,7 @@ impl Followed {
     }
 }
 
-/// Whether the leader that membership knows leads, by its own word.
+/// Whether the leader that membership knows leads and decides, by its own word.
 async fn leads(links: &Links, role: &Role, sighting: &Sighting) -> Result<(), NoAnswer> {
     let leader = match sighting {
         Sighting::Held(leader) => leader,
@@ -356,10 +356,23 @@ async fn leads(links: &Links, role: &Role, sighting: &Sighting) -> Result<(), No
     let at = &leader.address;
     let asked = tokio::time::timeout(ANSWER_WITHIN, links.role_state(at)).await;
     match asked {
+        // It answers and decides nothing.
+        Ok(Ok(state)) if state.standing == RoleStanding::Frozen => frozen_at(at, &state).map_or(Ok(()), Err),
         Ok(Ok(state)) => standing(&state).map_err(|why| format!("the process at {at} {why}").into()),
         Ok(Err(why)) => Err(format!("the process at {at} does not answer: {why}").into()),
         Err(_) => Err(format!("the process at {at} does not answer").into()),
     }
+}
+
+/// What a process says that is frozen.
+fn frozen_at(at: &str, state: &RoleState) -> Option<NoAnswer> {
+    (state.standing == RoleStanding::Frozen).then(|| NoAnswer {
+        reason: format!(
+            "the process at {at} is frozen, run `echelon storage resume`: {}",
+            state.frozen
+        ),
+        frozen: Some(state.frozen.clone()),
+    })
 }
 
 /// One that was elected and is frozen before it has taken the leadership: it has published nothing, so only the candidates
@@ -369,14 +382,7 @@ async fn frozen_candidate(links: &Links, role: &Role) -> Option<NoAnswer> {
     let asked = all.into_iter().take(CANDIDATES).map(|candidate| async move {
         let at = candidate.member.address;
         let state = links.role_state(&at).await.ok()?;
-        let is_frozen = state.standing == RoleStanding::Frozen;
-        is_frozen.then(|| NoAnswer {
-            reason: format!(
-                "the process at {at} is frozen, run `echelon storage resume`: {}",
-                state.frozen
-            ),
-            frozen: Some(state.frozen),
-        })
+        frozen_at(&at, &state)
     });
     futures::future::join_all(asked)
         .await

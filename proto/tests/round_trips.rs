@@ -10,7 +10,7 @@ use echelon_core_model::bucket::{BLOCK_SIZE, MOST_BLOCK_BYTES};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::cluster::{Host, LeftOut};
 use echelon_core_model::directive::{
-    Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
+    Capacity, Directive, Found, FoundSlice, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::drain::{AgentDrain, DrainState, HostDrain, Left, MOST_LEFT, Stays};
 use echelon_core_model::instance::{Block, MOST_OLDER};
@@ -390,6 +390,21 @@ fn directive() -> impl Strategy<Value = Directive> {
     })
 }
 
+fn found_slice() -> impl Strategy<Value = FoundSlice> {
+    let of = (
+        any_of::job(),
+        any_of::group(),
+        any_of::generation(),
+        any_of::ranges(),
+    );
+    of.prop_map(|(job, group, generation, numbers)| FoundSlice {
+        job,
+        group,
+        generation,
+        numbers,
+    })
+}
+
 fn slice_report() -> impl Strategy<Value = SliceReport> {
     let ids = (
         any_of::job(),
@@ -516,6 +531,8 @@ fn report() -> impl Strategy<Value = Report> {
         any_of::epoch().prop_map(ReportPart::Superseded),
         any_of::pool_parts().prop_map(ReportPart::Parts),
         vec(any_of::job(), 0..3).prop_map(ReportPart::Archived),
+        (any::<bool>(), any::<bool>(), vec(found_slice(), 0..3))
+            .prop_map(|(begins, ends, slices)| { ReportPart::Found(Found { begins, ends, slices }) }),
         capacity,
     ];
     (any_of::cluster_id(), any_of::epoch(), any_of::sequence(), part).prop_map(

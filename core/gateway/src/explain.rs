@@ -205,6 +205,10 @@ fn advice(reason: &Reason, pool: &str) -> String {
             "start a resource manager, or mend its way to the cluster's shard".to_owned()
         }
         ReasonCode::StorageRolledBack => "storage is behind what runs; `echelon storage resume` takes over what Mesos lists".to_owned(),
+        ReasonCode::AwaitingClusters => {
+            "see with `echelon cluster list` why the shard of that cluster, or its Mesos, is not heard; `echelon cluster cordon CLUSTER` goes on without one that is unreachable"
+                .to_owned()
+        }
         ReasonCode::RowRefused => {
             "make the group smaller (fewer ports, shorter names), or stop or delete the job; `echelon job stop` and `echelon job delete` work"
                 .to_owned()

@@ -28,6 +28,8 @@ pub struct Known<'a> {
     pub held: Option<Generation>,
     /// The generation at which the stored assignment has the number, at whatever cluster.
     pub assigned: Option<Generation>,
+    /// An older storage was put back and resumed: generations that were given after the copy was taken may be given again.
+    pub was_resumed: bool,
 }
 
 /// What may be done about a task.
@@ -66,7 +68,10 @@ pub fn judge(task: &TaskId, known: &Known<'_>) -> Verdict {
         Some(Desired::Deleted) => return Verdict::Kill(ReasonCode::DeleteRequested),
         Some(Desired::Running) | None => {}
     }
-    let newer_elsewhere = known.elsewhere.is_some_and(|g| g > task.generation);
+    // A generation is given once. Where the same is given to another cluster, that was after the resume.
+    let newer_elsewhere = known
+        .elsewhere
+        .is_some_and(|g| g > task.generation || (known.was_resumed && g == task.generation));
     if known.released || known.marked || newer_elsewhere {
         return Verdict::Kill(ReasonCode::Moved);
     }

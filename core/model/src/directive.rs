@@ -151,8 +151,35 @@ pub enum ReportPart {
     Parts(PoolParts),
     /// Of these jobs nothing is stored here but what is in the archive.
     Archived(Vec<JobId>),
+    /// What was found since storage was resumed. It is told when the cluster has listed all its tasks, and when it changes.
+    Found(Found),
     /// The directive was refused: the shard obeys a newer resource manager.
     Superseded(Epoch),
+}
+
+/// Instances that run in a cluster and that storage does not assign to it at their generation, since an older storage was put
+/// back and resumed. A list is told as one or more parts and replaces the list before it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// This is the first part of a list.
+    pub begins: bool,
+    /// This is the last part of a list.
+    pub ends: bool,
+    /// What runs.
+    pub slices: Vec<FoundSlice>,
+}
+
+/// Instances of one group that were found at one generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundSlice {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupName,
+    /// The generation.
+    pub generation: Generation,
+    /// The numbers.
+    pub numbers: RangeSet,
 }
 
 /// Room of some hosts of a cluster, in sum.

@@ -8,6 +8,7 @@ use crate::contact::{changed_state, contact};
 use crate::control::kills;
 use crate::division::divide;
 use crate::effect::Effect;
+use crate::found::take_found;
 use crate::grants::{grants, taken_back};
 use crate::manager::{Phase, ResourceManager, Turns};
 use crate::orders::{digest, has_confirmed, listeners, orders};
@@ -57,6 +58,7 @@ impl ResourceManager {
             self.timers.full_cycle = now;
             self.due = true;
             self.contacts(now, out);
+            self.settle_resume(now, out);
             self.divide_reservations(now, out);
             self.remove_tombstones(now, out);
             self.read_aside_specs(now, out);
@@ -197,7 +199,12 @@ impl ResourceManager {
             let pool = job.spec.as_ref().map(|s| s.pool.as_str()).unwrap_or_default();
             let pool_known = self.picture.hierarchy.leaf(pool).is_some();
             let before = (job.decided.clone(), job.unrouted.is_empty());
-            moves::settle_released(&self.picture, id, &mut job);
+            if self.picture.awaiting.is_none() {
+                take_found(&self.picture, id, &mut job);
+            }
+            if self.picture.awaiting.is_none() || job.running_spec().is_none() {
+                moves::settle_released(&self.picture, id, &mut job);
+            }
             moves::scale(&mut job);
             route_missing(&self.picture, (id, &mut job), pool_known, &mut clusters);
             let changed = before.0 != job.decided || before.1 != job.unrouted.is_empty();

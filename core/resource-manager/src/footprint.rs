@@ -19,6 +19,7 @@ impl ResourceManager {
             trouble: _,
             // One stamp of each role, and one reason.
             evidence: _,
+            resume: _,
             frozen: _,
             came_meanwhile,
             epoch: _,
@@ -97,6 +98,7 @@ fn of_picture(picture: &Picture) -> Footprint {
         division: _,
         claims,
         raised,
+        awaiting: _,
         revision: _,
         pause: _,
     } = picture;
@@ -130,6 +132,7 @@ fn of_cluster(view: &ClusterView) -> usize {
         heartbeat: _,
         parts: _,
         quarantine: _,
+        found,
     } = view;
-    incoming.as_ref().map_or(0, BTreeMap::len) + reports.len() + words.len()
+    incoming.as_ref().map_or(0, BTreeMap::len) + reports.len() + words.len() + found.len()
 }

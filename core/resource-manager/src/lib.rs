@@ -32,6 +32,7 @@ mod event;
 mod figures;
 mod filing;
 pub mod footprint;
+mod found;
 mod gangs;
 mod grants;
 mod holders;

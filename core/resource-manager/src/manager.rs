@@ -9,6 +9,7 @@ use crate::effect::Effect;
 use crate::ended::Returning;
 use crate::event::Event;
 use crate::filing::Filing;
+use crate::found::Resume;
 use crate::openings::Openings;
 use crate::ops::Ops;
 use crate::picture::{ClusterView, JobView, Picture};
@@ -65,6 +66,8 @@ pub struct ResourceManager {
     pub(crate) published: Stamp,
     /// What was found before the epoch is taken.
     pub(crate) evidence: Evidence,
+    /// The last resume of storage, and whether clusters have told what they found since.
+    pub(crate) resume: Resume,
     /// Why nothing is decided; empty while it is not frozen.
     pub(crate) frozen: String,
     pub(crate) ops: Ops,
@@ -196,6 +199,7 @@ impl ResourceManager {
             epoch: Epoch(0),
             published: Stamp::default(),
             evidence: Evidence::default(),
+            resume: Resume::default(),
             frozen: String::new(),
             picture: Picture::default(),
             timers: Timers::default(),
@@ -349,6 +353,9 @@ impl ResourceManager {
         heard.jobs.iter().for_each(|id| self.picture.jobs.touch(*id));
         self.due |= heard.capacity || heard.claims || !heard.jobs.is_empty();
         self.note_archived(&cluster, &heard.archived);
+        if heard.found && self.phase == Phase::Leading {
+            self.settle_resume(now, out);
+        }
         self.after_ended(&cluster, &heard.jobs, now, out);
         self.catch_up(&cluster, &heard.jobs, now, out);
         self.dirty.extend(heard.jobs);
@@ -448,6 +455,7 @@ impl ResourceManager {
         self.told_rows.clear();
         self.due = false;
         self.all_read = false;
+        self.resume = Resume::default();
         self.numbers = Numbers::default();
     }
 }

@@ -21,6 +21,8 @@ pub enum Purpose {
     ConfirmEpoch,
     /// Reads the own epoch because a shard says that it obeys a newer one.
     CheckEpoch(ClusterId, Epoch),
+    /// Reads when the storage of a shard's role was resumed.
+    ShardResumed(ClusterId),
     /// Raises a partition's epoch.
     RaisePartition(u16),
     /// Reads a partition.

@@ -8,6 +8,7 @@ use crate::claims::Claims;
 use crate::division::Division;
 use crate::ended::EndedJob;
 use crate::event::LinkId;
+use crate::found::Word;
 use crate::host_pools::HostPools;
 use crate::jobs::Jobs;
 use crate::known::{KnownHead, Specs};
@@ -21,7 +22,9 @@ use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::pause::Pause;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, Epoch, Generation, GroupName, JobId, Resources, Timestamp, Version};
+use echelon_core_model::{
+    ClusterId, Epoch, Generation, GroupName, JobId, Reason, Resources, Timestamp, Version,
+};
 use echelon_core_pools::Hierarchy;
 use echelon_core_pools::tree::of_lent_room;
 use echelon_core_routing::Homes;
@@ -72,6 +75,8 @@ pub struct Picture {
     pub claims: Claims,
     /// Jobs whose grants the last step raised, and whether they counted among those of their pool before.
     pub raised: BTreeMap<JobId, bool>,
+    /// Why no cluster is chosen for anything; `None`: clusters are chosen.
+    pub awaiting: Option<Reason>,
     /// Counts what a checker would have to look at again.
     pub revision: u64,
 }
@@ -135,6 +140,8 @@ pub struct ClusterView {
     pub parts: GivenParts,
     /// Until when its shard is set aside, since it said what cannot be.
     pub quarantine: Option<Timestamp>,
+    /// What it found since storage was resumed.
+    pub found: Word,
 }
 
 impl ClusterView {

@@ -42,6 +42,14 @@ pub fn route_missing(
     let Some(spec) = job.running() else {
         return;
     };
+    if let Some(reason) = &picture.awaiting {
+        let lacking = spec.groups.iter().filter(|g| missing(job, &g.name) > 0);
+        let lacking: Vec<GroupName> = lacking.map(|g| g.name.clone()).collect();
+        for group in lacking {
+            job.unrouted.insert(group, reason.clone());
+        }
+        return;
+    }
     if spec.gang.is_some() && pool_known {
         gangs::route_missing(id, job, &spec, clusters);
         return;

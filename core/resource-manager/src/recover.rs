@@ -2,6 +2,7 @@
 //! storage that has seen less than the membership was rolled back: nothing is done then.
 
 use crate::effect::{Alarm, Effect};
+use crate::found::Resume;
 use crate::manager::{Phase, ResourceManager};
 use crate::ops::Purpose;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, JOB_BUCKETS};
@@ -93,6 +94,7 @@ impl ResourceManager {
             return;
         }
         self.epoch = next.epoch;
+        self.resume = Resume::of(&next, self.evidence.mark.as_ref());
         self.phase = Phase::Recovering;
         let mark = self.evidence.mark.as_ref();
         self.picture.pause = mark.map_or_else(Pause::default, |mark| Pause::new(mark.at, now));
@@ -125,6 +127,7 @@ impl ResourceManager {
             stamp,
             control: self.picture.control.version,
             at: now,
+            settled: self.resume.settled,
         };
         let batch = Batch {
             owner: Role::ResourceManager,
@@ -189,6 +192,7 @@ impl ResourceManager {
             return;
         }
         self.phase = Phase::Leading;
+        self.settle_resume(now, out);
         self.sort_out_tombstones();
         self.retire_all();
         self.timers.bucket = now;
@@ -325,6 +329,9 @@ impl ResourceManager {
             (Purpose::ConfirmEpoch, OpResult::Answer(Answer::Leadership(l))) => self.epoch_confirmed(&l, out),
             (Purpose::CheckEpoch(cluster, newer), OpResult::Answer(Answer::Leadership(l))) => {
                 self.epoch_checked((&cluster, newer), &l, now, out);
+            }
+            (Purpose::ShardResumed(cluster), OpResult::Answer(Answer::Leadership(l))) => {
+                self.shard_resumed(&cluster, &l, now, out);
             }
             (Purpose::RaisePartition(p), OpResult::Decided(d)) => self.partition_raised(p, d, now, out),
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),

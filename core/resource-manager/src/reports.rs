@@ -22,6 +22,8 @@ pub struct Heard {
     pub claims: bool,
     /// Jobs of which the shard has archived its part.
     pub archived: Vec<JobId>,
+    /// What it found since storage was resumed was told.
+    pub found: bool,
 }
 
 /// A stream has opened: what is said on it begins anew.
@@ -29,6 +31,7 @@ pub fn opened(picture: &mut Picture, cluster: &ClusterId, link: LinkId, now: Tim
     let view = picture.clusters.entry(cluster.clone()).or_default();
     view.link = Some(link);
     view.incoming = None;
+    view.found.interrupt();
     view.fulls = 0;
     view.missed = false;
     view.asked_at = Some(now);
@@ -147,6 +150,10 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
         }
         ReportPart::Parts(parts) => view.parts.heard(parts),
         ReportPart::Archived(jobs) => out.archived = jobs,
+        ReportPart::Found(part) => {
+            out.found |= part.ends;
+            out.jobs.extend(view.found.hear(part, view.last_report.0));
+        }
         // Taken in before.
         ReportPart::Claims(_) => {}
         ReportPart::Superseded(epoch) => out.superseded = Some(epoch),

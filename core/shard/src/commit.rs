@@ -8,6 +8,7 @@ use crate::own_unread::OwnRow;
 use crate::purpose::Purpose;
 use crate::refused::GroupRow;
 use crate::{Phase, Shard};
+use echelon_core_model::Epoch;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::instance::Block;
 use echelon_core_model::store::{Batch, Mark, Op, OpId, RawKey, ShardKey, Stamp, Write};
@@ -203,6 +204,7 @@ impl Shard {
             },
             control: self.known_switches(),
             at: self.now,
+            settled: Epoch(0),
         })
     }
 

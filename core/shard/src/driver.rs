@@ -10,6 +10,7 @@ use crate::daemons::Daemons;
 use crate::directive::Orders;
 use crate::drivers::Drivers;
 use crate::event::{Effect, Event};
+use crate::found::Finding;
 use crate::gangs::Gangs;
 use crate::journal::Journal;
 use crate::keep::Keeping;
@@ -137,6 +138,7 @@ pub struct Shard {
     pub(crate) drivers: Drivers,
     pub(crate) stored_kills: BTreeSet<RunAt>,
     pub(crate) strangers: Strangers,
+    pub(crate) finding: Finding,
     pub(crate) losses: Losses,
     pub(crate) replacing: Replacing,
     /// The latest version of the hosts that never return that was obeyed.
@@ -236,6 +238,7 @@ impl Shard {
             drivers: Drivers::default(),
             stored_kills: BTreeSet::new(),
             strangers: Strangers::default(),
+            finding: Finding::default(),
             losses: Losses::default(),
             replacing: Replacing::default(),
             forgotten: 0,
@@ -367,6 +370,9 @@ impl Shard {
 
     /// Decides, commits and performs until nothing is left to do at this moment.
     fn settle(&mut self) {
+        if self.phase == Phase::Serving {
+            self.adopt_listed();
+        }
         loop {
             let decided = self.decide_all();
             self.release_noted();
@@ -389,6 +395,7 @@ impl Shard {
                 let calls = self.hosts.next_calls(self.demand(), self.now);
                 self.out.extend(calls.into_iter().map(Effect::Cluster));
             }
+            self.keep_finding();
             self.keep_reporting();
             self.perform_durable();
             self.keep_logs();
@@ -445,6 +452,7 @@ impl Shard {
             self.claims.next_due(),
             self.gangs.next_due().filter(|_| acting),
             self.next_alone(),
+            self.next_finding(),
             self.daemons.next_due(),
             self.reconcile
                 .next_due()

@@ -157,7 +157,7 @@ impl Shard {
     }
 
     /// One more is active: inside a part of the pool's reservation if the grant does not cover it. Grants to come are to know of it.
-    fn note_added(&mut self, number: u32, generation: Generation) {
+    pub(crate) fn note_added(&mut self, number: u32, generation: Generation) {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
         };

@@ -3,7 +3,6 @@
 //! freezes everything.
 
 use crate::event::{Alarm, Effect};
-use crate::journal::Lane;
 use crate::purpose::Purpose;
 use crate::{Mode, Phase, Shard};
 use echelon_core_model::control::Control;
@@ -228,21 +227,6 @@ impl Shard {
 
     pub(crate) const fn is_frozen(&self) -> bool {
         self.frozen.is_some()
-    }
-
-    /// Whether runs that the cluster has and storage does not are taken over: an operator has resumed the
-    /// storage, and the cluster has not listed all since.
-    pub(crate) fn adopts(&self) -> bool {
-        self.own.adopted < self.resumed
-    }
-
-    /// The cluster has listed all that it has of us. What it has beyond storage after this is new evidence.
-    pub(crate) fn end_adoption(&mut self) {
-        if self.adopts() {
-            self.own.adopted = self.resumed;
-            self.journal
-                .touch(Lane::OWN, self.now, self.config.timing.commit_delay);
-        }
     }
 
     /// Gives the leadership up and forgets all that is pending.

@@ -32,6 +32,7 @@ mod effects;
 mod event;
 mod forget;
 mod former;
+mod found;
 mod gangs;
 mod given;
 mod given_up;

@@ -38,6 +38,8 @@ pub(crate) struct Reconcile {
     implicit: bool,
     /// The cluster has listed all our tasks in this leadership.
     listed: bool,
+    /// The same since everything is served: all of a list was judged.
+    listed_whole: bool,
     /// A part of the present list was not taken in.
     is_cut: bool,
     /// The end marker that is awaited.
@@ -71,6 +73,16 @@ impl Reconcile {
     /// How many lists were asked for.
     pub(crate) const fn lists(&self) -> u64 {
         self.rounds
+    }
+
+    /// Whether the cluster is asked for a list that has not ended.
+    pub(crate) const fn is_listing(&self) -> bool {
+        self.implicit || self.marker.is_some()
+    }
+
+    /// Whether the cluster has listed all our tasks, and all of the list was judged.
+    pub(crate) const fn has_whole_list(&self) -> bool {
+        self.listed_whole
     }
 
     /// A part of the present list cannot be taken in now: the next one counts.
@@ -211,9 +223,7 @@ impl Shard {
                 self.end_aside_stops();
             }
             // Before, some of what was listed waits for its group.
-            if !self.is_recovering() {
-                self.end_adoption();
-            }
+            self.reconcile.listed_whole |= !self.reconcile.is_cut && !self.is_recovering();
         }
         task.starts_with(MARKER)
     }

@@ -68,6 +68,7 @@ impl Shard {
         batch.extend(self.parts(&all).into_iter().map(|p| (link, p)));
         batch.push((link, self.claims.report()));
         batch.push((link, self.parts_obeyed()));
+        batch.extend(self.found_parts().into_iter().map(|p| (link, p)));
         batch.push((link, ReportPart::Capacity(Box::new(self.capacity()))));
         batch.push((link, ReportPart::FullEnd));
         self.enqueue(batch);

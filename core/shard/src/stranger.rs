@@ -7,7 +7,7 @@ use crate::event::{Alarm, Effect};
 use crate::purpose::Purpose;
 use crate::update::{is_alive, is_dead};
 use echelon_core_hosts::TaskStatus;
-use echelon_core_jobs::{Known, Listed, Verdict, adopt, judge};
+use echelon_core_jobs::{Known, Listed, Standing, Verdict, adopt, judge, standing};
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::store::{Consistency, Op, Query};
 use echelon_core_model::{
@@ -33,6 +33,12 @@ struct Stranger {
 struct Inquiry {
     head: Option<Option<Desired>>,
     assignment: Option<Option<Assignment>>,
+}
+
+impl Inquiry {
+    const fn is_complete(&self) -> bool {
+        self.head.is_some() && self.assignment.is_some()
+    }
 }
 
 /// All strangers that live, as far as is known.
@@ -106,6 +112,26 @@ impl Strangers {
             .map(|(t, _)| t)
     }
 
+    /// Whether the job of some of them was asked about and storage has not answered yet.
+    pub(crate) fn are_asked_about(&self) -> bool {
+        let mut jobs = self.tasks.keys().map(|task| task.instance.job);
+        jobs.any(|job| self.inquiries.get(&job).is_none_or(|i| !i.is_complete()))
+    }
+
+    /// Those that live and whose job is to run.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = &TaskId> {
+        let runs = |job| {
+            let inquiry = self.inquiries.get(job);
+            inquiry.is_some_and(|i| i.head == Some(Some(Desired::Running)))
+        };
+        let mut tasks = self.tasks.iter();
+        std::iter::from_fn(move || {
+            tasks
+                .find(|(t, s)| !s.condemned && runs(&t.instance.job))
+                .map(|(t, _)| t)
+        })
+    }
+
     fn of_job(&self, job: JobId) -> Vec<TaskId> {
         let all = self
             .tasks
@@ -137,21 +163,26 @@ impl Shard {
         self.judge_stranger(task);
         if !known && !self.strangers.of_job(job).is_empty() {
             self.strangers.inquiries.insert(job, Inquiry::default());
-            self.ask(
-                Op::Read(Query::Head(job), Consistency::Serial),
-                Purpose::StrangerHead(job),
-            );
-            let query = Query::Assignment(job);
-            self.ask(
-                Op::Read(query, Consistency::Serial),
-                Purpose::StrangerAssignment(job),
-            );
+            self.inquire(job);
         }
+    }
+
+    /// Asks storage about the job of strangers.
+    pub(crate) fn inquire(&mut self, job: JobId) {
+        self.ask(
+            Op::Read(Query::Head(job), Consistency::Serial),
+            Purpose::StrangerHead(job),
+        );
+        let query = Query::Assignment(job);
+        self.ask(
+            Op::Read(query, Consistency::Serial),
+            Purpose::StrangerAssignment(job),
+        );
     }
 
     fn judge_stranger(&mut self, task: TaskId) {
         let inquiry = self.strangers.inquiries.get(&task.instance.job);
-        let complete = inquiry.is_some_and(|i| i.head.is_some() && i.assignment.is_some());
+        let complete = inquiry.is_some_and(Inquiry::is_complete);
         let verdict = judge(&task, &self.known(&task));
         let (adoptable, was_resumed) = (self.is_adoptable(&task), self.resumed.0 > 0);
         let Some(stranger) = self.strangers.tasks.get_mut(&task) else {
@@ -168,15 +199,14 @@ impl Shard {
             }
             Verdict::NewerThanStored if adoptable => {
                 if self.adopts() {
-                    self.adopt_task(&task);
+                    self.adopt_soon(task);
                 } else {
                     self.freeze(format!(
                         "task {task} is newer than what storage knows of its instance"
                     ));
                 }
             }
-            // Where storage was resumed once, an operator has seen that tasks of a generation that storage
-            // does not have are left alone.
+            // Where storage was resumed once, what was found is told to the resource manager, which assigns it.
             Verdict::NewerThanStored if !was_resumed => {
                 self.freeze(format!(
                     "task {task} is of a generation that storage does not know"
@@ -201,7 +231,7 @@ impl Shard {
 
     /// Whether a task can become the latest run of its instance: the instance is here, at the task's
     /// generation.
-    fn is_adoptable(&self, task: &TaskId) -> bool {
+    pub(crate) fn is_adoptable(&self, task: &TaskId) -> bool {
         let InstanceId { job, group, number } = &task.instance;
         let group = self.picture.group(*job, group);
         let range = group.and_then(|g| g.range_of(*number));
@@ -211,7 +241,7 @@ impl Shard {
     /// Takes a task over as the latest run of its instance, after an operator has resumed a storage that was
     /// behind. Which version it was made from is not known: it counts as of the stored one. Mesos is asked
     /// about it, and what it says is applied as usual.
-    fn adopt_task(&mut self, task: &TaskId) {
+    pub(crate) fn adopt_task(&mut self, task: &TaskId) {
         let InstanceId { job, group, number } = &task.instance;
         let found = self.picture.number_of(*job, group);
         let wish = found.and_then(|n| self.picture.groups.get(&n)?.wish.clone());
@@ -236,12 +266,29 @@ impl Shard {
             sidecars: sidecars.collect(),
         };
         let (at, now) = ((group, *number), self.now);
+        let was_active = self
+            .picture
+            .record(at)
+            .is_some_and(|r| standing(r) == Standing::Active);
         self.strangers.tasks.remove(task);
         self.edit(at, |r| adopt(r, task, listed, now));
         let run = (at, task.generation, task.run);
         self.account_all(at);
+        if !was_active {
+            self.include(group, task.generation);
+        }
         self.reconcile_soon(run);
         self.picture.agenda.insert(at);
+    }
+
+    /// One more runs, whatever is granted. Grants to come are to include it: none that was stored before the resume knows of it.
+    fn include(&mut self, number: u32, generation: Generation) {
+        let group = self.picture.groups.get(&number);
+        if group.is_some_and(|g| g.granted_at.contains_key(&generation)) {
+            self.note_added(number, generation);
+        } else {
+            self.edit_row(number, |row| *row.added.entry(generation).or_default() += 1);
+        }
     }
 
     fn known(&self, task: &TaskId) -> Known<'_> {
@@ -271,6 +318,7 @@ impl Shard {
             released: group.is_some_and(|g| g.is_released(n, task.generation)),
             marked: marks.is_some_and(|m| m.count.is_none()),
             elsewhere,
+            was_resumed: self.resumed.0 > 0,
         }
     }
 

@@ -4,6 +4,8 @@
 
 use super::{Standalone, plain};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -60,6 +62,49 @@ fn copy_storage(from: &Path, to: &Path) {
     }
 }
 
+/// A job file of this cluster's.
+fn job_file(folder: &Path, name: &str, instances: u32) -> String {
+    let file = folder.join(format!("{name}.yaml"));
+    let text = format!(
+        "name: {name}\npool: /default\nkind: service\ninstances: {instances}\nclusters: {{only: [east]}}\ncommand: sleep 1000\nresources: {{cpus: 0.1, memory: 32MiB}}\n"
+    );
+    fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+/// The value of a metric of the shard of `east`.
+fn metric(standalone: &Standalone, name: &str) -> Option<String> {
+    let (_, at) = standalone.address.split_once("://").unwrap();
+    let mut stream = TcpStream::connect(at).unwrap();
+    let asked = format!("GET /metrics HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n");
+    stream.write_all(asked.as_bytes()).unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    let mut lines = told.lines().filter(|l| l.starts_with(&format!("{name}{{")));
+    let line = lines.find(|l| l.contains("east"))?;
+    Some(line.rsplit_once(' ')?.1.to_owned())
+}
+
+/// What a command says, on either output.
+fn said(standalone: &Standalone, args: &[&str]) -> String {
+    let output = standalone.echelon(args);
+    let all = [output.stdout, output.stderr].map(|t| String::from_utf8(t).unwrap());
+    all.concat()
+}
+
+/// Waits until a command says this.
+fn until_said(standalone: &Standalone, args: &[&str], words: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let text = said(standalone, args);
+        if text.contains(words) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{args:?}: no `{words}` in {text}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Waits until a list of clusters says this of one.
 fn until_listed(standalone: &Standalone, word: &str) -> String {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -81,14 +126,8 @@ fn a_restored_file_freezes_and_resumes_with_each_instance_once() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
-    let file = folder.path().join("web.yaml");
-    fs::write(
-        &file,
-        "name: web\npool: /default\nkind: service\ninstances: 2\ncommand: sleep 1000\nresources: {cpus: 0.1, memory: 32MiB}\n",
-    )
-    .unwrap();
     let mut first = Standalone::start(&data);
-    first.printed(&["job", "run", &file.display().to_string()]);
+    first.printed(&["job", "run", &job_file(folder.path(), "web", 2)]);
     let before = first.running("web", 2);
     let got: serde_json::Value =
         serde_json::from_str(&first.printed(&["job", "get", "web", "-o", "json"])).unwrap();
@@ -122,7 +161,18 @@ fn a_restored_file_freezes_and_resumes_with_each_instance_once() {
     let mut frozen = Standalone::start(&data);
     let told = until_listed(&frozen, "frozen, run `echelon storage resume`: task ");
     assert!(told.contains(after[0].trim_matches('"')), "{told}");
+    assert_eq!(metric(&frozen, "echelon_frozen").as_deref(), Some("1"));
+    until_said(&frozen, &["status"], "echelon storage resume");
+    until_said(&frozen, &["job", "list"], "echelon storage resume");
     // New work comes, and nothing of it begins on a frozen cluster; what ran runs on, once.
+    frozen.printed(&["job", "run", &job_file(folder.path(), "late", 1)]);
+    until_said(
+        &frozen,
+        &["job", "explain", "late"],
+        "storage is behind what runs",
+    );
+    let listed = frozen.instances("late");
+    assert!(listed.iter().all(|i| i["state"] == "pending"), "{listed:?}");
     assert_eq!(tasks_with_processes(&job), alive);
     assert_eq!(frozen.interrupt(), Some(0));
 
@@ -135,12 +185,15 @@ fn a_restored_file_freezes_and_resumes_with_each_instance_once() {
 
     let mut resumed = Standalone::start(&data);
     until_listed(&resumed, "fresh");
+    assert_eq!(metric(&resumed, "echelon_frozen").as_deref(), Some("0"));
+    resumed.running("late", 1);
     let deadline = Instant::now() + Duration::from_secs(60);
     while resumed.running("web", 2) != after {
         assert!(Instant::now() < deadline, "{:?}", resumed.instances("web"));
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(tasks_with_processes(&job), alive, "each instance once");
+    resumed.printed(&["job", "stop", "late", "--wait"]);
     resumed.printed(&["job", "stop", "web", "--wait"]);
     assert_eq!(tasks_with_processes(&job), Vec::<String>::new());
     assert_eq!(resumed.interrupt(), Some(0));

@@ -85,7 +85,7 @@ fn silent(
 }
 
 fn absent(role: &v1::RoleStatus) -> Option<v1::Alarm> {
-    let since = role.absent_since?;
+    let since = role.absent_since.filter(|_| !is_frozen(role))?;
     let (what, command) = if role.cluster.is_empty() {
         ("nothing new is admitted", "echelon resource-manager".to_owned())
     } else {
@@ -105,11 +105,20 @@ fn absent(role: &v1::RoleStatus) -> Option<v1::Alarm> {
     })
 }
 
-fn frozen(role: &v1::RoleStatus) -> Option<v1::Alarm> {
+fn is_frozen(role: &v1::RoleStatus) -> bool {
     let is_frozen = |process: &v1::ProcessStatus| process.standing() == v1::Standing::Frozen;
-    role.processes.iter().any(is_frozen).then(|| {
+    role.processes.iter().any(is_frozen)
+}
+
+fn frozen(role: &v1::RoleStatus) -> Option<v1::Alarm> {
+    is_frozen(role).then(|| {
+        let why = if role.absent_reason.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", role.absent_reason)
+        };
         let summary = format!(
-            "{} is frozen: it starts and stops nothing, since storage cannot be right",
+            "{} is frozen: it starts and stops nothing, since storage cannot be right{why}",
             name(role)
         );
         alarm(summary, "echelon storage resume")

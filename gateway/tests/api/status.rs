@@ -249,6 +249,28 @@ async fn a_process_that_is_frozen_before_it_leads_is_named_with_the_way_out() {
     );
 }
 
+/// A leader that found while it led that storage is behind answers still, and decides nothing.
+#[tokio::test]
+async fn a_leader_that_is_frozen_is_named_with_every_list() {
+    let world = World::start().await;
+    add_east(world.store.as_ref()).await;
+    let _manager = Leader::start(&world, Role::ResourceManager, 3).await;
+    let shard = Leader::start(&world, Role::Shard(ClusterId::new("east")), 5).await;
+    shard.state.send_modify(|state| {
+        state.standing = RoleStanding::Frozen;
+        state.frozen = "task x is newer than storage".to_owned();
+    });
+    let jobs = until(&world, "/v1/jobs", |answer| {
+        stale(answer).is_some_and(|told| told.contains("shard east since"))
+    })
+    .await;
+    let told = stale(&jobs).unwrap();
+    assert!(
+        told.contains("(frozen: run `echelon storage resume`)") && !told.contains("resource-manager"),
+        "{told}"
+    );
+}
+
 #[tokio::test]
 async fn the_status_shows_every_role_and_what_is_open() {
     let world = World::start().await;

@@ -825,11 +825,15 @@ pub fn pool_parts() -> impl Strategy<Value = PoolParts> {
 }
 
 pub fn mark() -> impl Strategy<Value = Mark> {
-    (epoch(), 0..1u64 << 40, 0..1u64 << 53, at()).prop_map(|(epoch, sequence, control, at)| Mark {
-        stamp: Stamp { epoch, sequence },
-        control: Version(control),
-        at,
-    })
+    let settled = prop_oneof![Just(Epoch(0)), epoch()];
+    (epoch(), 0..1u64 << 40, 0..1u64 << 53, at(), settled).prop_map(
+        |(epoch, sequence, control, at, settled)| Mark {
+            stamp: Stamp { epoch, sequence },
+            control: Version(control),
+            at,
+            settled,
+        },
+    )
 }
 
 pub fn leadership() -> impl Strategy<Value = Leadership> {

@@ -1,27 +1,37 @@
 //! A backup of storage is put back, as docs/operations.md says: operators stop all roles, put an earlier copy back, start the
 //! roles again, and after a while resume the storage. Until then nothing may be begun or killed.
 //!
-//! Users are told nothing that the copy lacks: it is made again after each decision of theirs. What it lacks is what
-//! became of runs, and whatever leaders have stored.
+//! What users were told after the copy was taken is lost with the newer storage: they ask for it again once the roles are back. What
+//! stays in quarantine is ended by the operators, some time after the resume. An instance that was assigned after the
+//! copy may run beside a run that an older assignment has begun for a limited time after the resume, and not longer.
 
 use crate::invariants::Broken;
 use crate::process::Who;
-use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_hosts::Call;
-use echelon_core_model::Span;
 use echelon_core_model::store::{Answer, Decision, Leadership, Op, Query, Role, Stamp};
+use echelon_core_model::{InstanceId, JobId, MemberId, Span, Timestamp};
 use echelon_core_testkit::store::ModelStore;
+use echelon_sim_mesos as sim;
 
 /// From the end of all roles until storage is put back: nothing of theirs is on its way any more.
 const STOPPED: Span = Span::seconds(30);
 /// A host that is started again is back after this.
 const REBOOT: Span = Span::seconds(5);
+/// For so long after the resume two runs of an instance may live: new leaders are elected, every cluster lists what it runs, and what was
+/// begun by an older assignment is stopped.
+const SETTLING: Span = Span::minutes(2);
+/// From the resume until operators end what stays in quarantine.
+const CLEANING: Span = Span::seconds(90);
 
 /// What is known of backups.
 #[derive(Debug, Default)]
 pub struct Backups {
     copy: Option<ModelStore>,
+    /// The job of each user, and how much of what it asked for was acknowledged, when the copy was taken.
+    users: Vec<(Option<JobId>, usize)>,
+    /// When storage was resumed last.
+    resumed_at: Option<Timestamp>,
     /// Storage was put back, and not resumed yet.
     pub(crate) is_behind: bool,
     /// All roles are stopped until storage is put back.
@@ -45,6 +55,8 @@ impl World {
     pub(crate) fn take_backup(&mut self) {
         self.trace.line(self.now, "operator takes a backup");
         self.backups.copy = Some(self.store.clone());
+        let users = self.users.0.iter();
+        self.backups.users = users.map(|u| (u.job, u.acknowledged.len())).collect();
         let gap = self.dice.faults.span(Span::seconds(15), Span::seconds(60));
         for cluster in 0..self.options.clusters {
             let at = self.dice.faults.span(Span::seconds(1), gap);
@@ -80,6 +92,9 @@ impl World {
         self.backups.is_behind = true;
         self.backups.are_stopped = false;
         self.forget_unstored_ends();
+        for (user, (job, acknowledged)) in self.users.0.iter_mut().zip(&self.backups.users) {
+            user.rewind(*job, *acknowledged);
+        }
         let all: Vec<Who> = self.everyone().collect();
         for who in all {
             let soon = self.dice.faults.span(Span::ZERO, Span::seconds(5));
@@ -95,7 +110,11 @@ impl World {
         self.trace.line(self.now, "operator resumes storage");
         self.backups.is_behind = false;
         self.backups.resumed += 1;
-        let roles: Vec<Role> = self.elections.keys().cloned().collect();
+        self.backups.resumed_at = Some(self.now);
+        self.queue.plan(self.now.plus(CLEANING), Item::EndUnknown);
+        // The resource manager comes last, as in the command.
+        let mut roles: Vec<Role> = self.elections.keys().cloned().collect();
+        roles.sort_by_key(|role| *role == Role::ResourceManager);
         for role in roles {
             let (Answer::Leadership(stored), Answer::Mark(mark)) = (
                 self.store.read(&Query::Leadership(role.clone())),
@@ -121,12 +140,49 @@ impl World {
         }
     }
 
-    /// Users were told that a decision holds: the backup has it, too.
-    pub(crate) fn keep_backup(&mut self, asker: Asker, op: &Op) {
-        let of_users = !matches!(asker, Asker::Process(..)) && matches!(op, Op::Decide(_));
-        if of_users && self.backups.copy.is_some() {
-            self.backups.copy = Some(self.store.clone());
+    /// Operators end what stays in quarantine: of jobs that storage does not have, and of numbers that are assigned nowhere.
+    pub(crate) fn end_unknown(&mut self) {
+        for cluster in 0..self.clusters.len() {
+            let Some(c) = self.clusters.get(cluster) else {
+                continue;
+            };
+            let runs = c.mesos.agent_ids().flat_map(|agent| c.mesos.live_runs(agent));
+            let is_unknown = |run: &sim::Run| {
+                let task: Option<MemberId> = run.task.as_str().parse().ok();
+                task.is_some_and(|task| !self.is_assigned(&task.run.instance))
+            };
+            let unknown: Vec<sim::Run> = runs.map(|(run, _)| run).filter(is_unknown).collect();
+            let now = self.now;
+            if let Some(c) = self.clusters.get_mut(cluster) {
+                for run in &unknown {
+                    c.mesos.exited(run, &sim::Exit::Signal(9), now);
+                }
+            }
+            self.trace.line(
+                now,
+                &format!("operator ends {} tasks in quarantine", unknown.len()),
+            );
+            self.flush_mesos(cluster);
         }
+    }
+
+    fn is_assigned(&self, instance: &InstanceId) -> bool {
+        let Answer::Assignments(_, all) = self.store.read(&Query::Assignment(instance.job)) else {
+            return false;
+        };
+        let mut ranges = all.iter().flat_map(|a| a.ranges(&instance.group));
+        ranges.any(|r| r.range.contains(instance.number))
+    }
+
+    /// Whether a backup is still to be put back.
+    pub(crate) fn may_put_back(&self) -> bool {
+        self.options.faults.backups > 0 && !self.backups.is_behind && self.backups.resumed == 0
+    }
+
+    /// Whether an instance may have two runs at the moment, since storage was resumed not long ago.
+    pub(crate) fn settles_after_resume(&self) -> bool {
+        let resumed = self.backups.resumed_at;
+        resumed.is_some_and(|at| self.now < at.plus(SETTLING))
     }
 
     /// Everybody who leads knows that storage is behind.

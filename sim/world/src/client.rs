@@ -91,6 +91,17 @@ impl User {
             call: None,
         }
     }
+
+    /// Storage was put back: what was acknowledged since is asked for again.
+    pub(crate) fn rewind(&mut self, job: Option<JobId>, acknowledged: usize) {
+        self.job = job;
+        let lost = self
+            .acknowledged
+            .split_off(acknowledged.min(self.acknowledged.len()));
+        lost.into_iter()
+            .rev()
+            .for_each(|asked| self.plans.push_front(asked));
+    }
 }
 
 impl World {
@@ -135,7 +146,9 @@ impl World {
         }
         let is_service = die.chance(400);
         // What is not served together is not drawn together.
-        let is_stateful = is_service && die.chance(400) && !plain;
+        // Who takes a run over does not know its volume.
+        let is_restored = self.options.faults.backups > 0;
+        let is_stateful = is_service && die.chance(400) && !plain && !is_restored;
         let mut job = if is_stateful {
             let job = JobBuilder::stateful(&name, instances, 64);
             if die.chance(500) { job.reclaimed() } else { job }
@@ -202,11 +215,18 @@ impl World {
     /// A user asks for the next thing, or for the same thing again.
     pub(crate) fn user_acts(&mut self, n: usize) {
         let now = self.now;
+        if self.backups.are_stopped {
+            return self.gateway_is_gone(n);
+        }
         let chance = self.dice.users.bits();
         let Some(user) = self.users.0.get_mut(n) else {
             return;
         };
         let Some(asked) = user.plans.front().copied() else {
+            // What it was told may still be lost.
+            if self.may_put_back() {
+                self.queue.plan(now.plus(Span::seconds(5)), Item::User(n));
+            }
             return;
         };
         if user.call.is_some() {
@@ -255,16 +275,22 @@ impl World {
     /// Storage answered a user's gateway; one time in fifty the gateway has died meanwhile.
     pub(crate) fn user_hears(&mut self, n: usize, result: OpResult) {
         let dies = self.is_faulty() && self.dice.losses.chance(20);
+        if dies || self.backups.are_stopped {
+            return self.gateway_is_gone(n);
+        }
         let Some(user) = self.users.0.get_mut(n) else {
             return;
         };
-        if dies {
-            user.call = None;
-            self.queue.plan(self.now.plus(Span::seconds(1)), Item::User(n));
-            return;
-        }
         let next = user.call.as_mut().map(|call| call.on(result));
         self.user_goes_on(n, next);
+    }
+
+    /// Nobody answers a user: the same is asked for again.
+    fn gateway_is_gone(&mut self, n: usize) {
+        if let Some(user) = self.users.0.get_mut(n) {
+            user.call = None;
+            self.queue.plan(self.now.plus(Span::seconds(1)), Item::User(n));
+        }
     }
 
     fn user_goes_on(&mut self, n: usize, next: Option<Next<Result<JobId, ApiError>>>) {

@@ -413,6 +413,9 @@ impl World {
     /// Invariant 1: no two live runs of an instance, unless all but one are on agents that are or were just away. A run of which
     /// tasks are on two hosts is two.
     fn judge_double_runs(&mut self) {
+        if self.settles_after_resume() {
+            return;
+        }
         let mut live: BTreeMap<InstanceId, BTreeSet<(TaskId, String)>> = BTreeMap::new();
         for c in &self.clusters {
             for (agent, task) in c.mesos.live_tasks() {

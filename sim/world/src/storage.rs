@@ -143,9 +143,7 @@ impl World {
     pub(crate) fn storage_arrives(&mut self, asker: Asker, id: OpId, op: Op, answered: bool) {
         let of_logs = is_about_logs(&op);
         let before = matches!(op, Op::Decide(Decision::PutPools { .. })).then(|| self.tree());
-        let told = op.clone();
         let result = self.store.perform(op);
-        self.keep_backup(asker, &told);
         if let Some(before) = before {
             self.judge_leaving(&before);
             self.note_bounds();

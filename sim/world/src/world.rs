@@ -102,6 +102,8 @@ pub enum Item {
     PutBack,
     /// They resume the storage.
     ResumeStorage,
+    /// They end what stays in quarantine.
+    EndUnknown,
     /// A machine goes away for its maintenance.
     BeginMaintenance {
         cluster: usize,
@@ -301,6 +303,7 @@ impl World {
             Item::StopRoles => self.stop_roles(),
             Item::PutBack => self.put_back(),
             Item::ResumeStorage => self.resume_storage(),
+            Item::EndUnknown => self.end_unknown(),
             Item::ReturnAgent { cluster, agent } => self.return_agent(cluster, &agent),
             Item::BeginMaintenance {
                 cluster,

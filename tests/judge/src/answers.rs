@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::backups::Backups;
 use crate::history::{Event, History, JobView, Kind, Outcome, Request, Wish};
 use crate::lives::Lives;
 use crate::stored::SetAside;
@@ -31,22 +32,23 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
     let requests = history.requests();
     let known = known(&requests);
     let aside = SetAside::of(history);
+    let backups = Backups::of(history);
     let mut broken: Vec<Broken> = requests
         .iter()
-        .filter_map(|request| refused(request, &known, &aside))
+        .filter_map(|request| refused(request, &known, (&aside, &backups)))
         .collect();
     let mut ended = BTreeMap::new();
     for line in &history.lines {
         match &line.event {
             Event::Shown { asked_at, view } => {
                 broken.extend(view_of(view, &known, lives, line.at));
-                broken.extend(turned_back(view, *asked_at, line.at, &mut ended));
+                broken.extend(turned_back(view, (*asked_at, line.at), &mut ended, &backups));
             }
             Event::Listed { asked_at, views } => {
-                broken.extend(list(views, (*asked_at, line.at), &known, &aside));
+                broken.extend(list(views, (*asked_at, line.at), &known, (&aside, &backups)));
                 for view in views {
                     broken.extend(view_of(view, &known, lives, line.at));
-                    broken.extend(turned_back(view, *asked_at, line.at, &mut ended));
+                    broken.extend(turned_back(view, (*asked_at, line.at), &mut ended, &backups));
                 }
             }
             Event::GaveUp { what, tries } => {
@@ -75,7 +77,11 @@ fn known<'a>(requests: &[Request<'a>]) -> BTreeMap<&'a str, Known> {
 }
 
 /// An answer that is an error, or says of what is there that it is not.
-fn refused(request: &Request<'_>, known: &BTreeMap<&str, Known>, aside: &SetAside<'_>) -> Option<Broken> {
+fn refused(
+    request: &Request<'_>,
+    known: &BTreeMap<&str, Known>,
+    (aside, backups): (&SetAside<'_>, &Backups),
+) -> Option<Broken> {
     let Some((at, outcome)) = request.answer else {
         let text = format!("{:?} was never answered", request.what);
         return Some(Broken::new(Rule::Error, request.asked_at, text));
@@ -100,7 +106,10 @@ fn refused(request: &Request<'_>, known: &BTreeMap<&str, Known>, aside: &SetAsid
             let of_job = job.and_then(|job| known.get(job));
             // a job whose submit was not answered yet may be there or not
             let is_excused = *status == 404
-                && of_job.is_some_and(|job| job.since.is_none_or(|since| since > request.asked_at));
+                && of_job.is_some_and(|job| {
+                    job.since
+                        .is_none_or(|since| since > request.asked_at || backups.forget(since, at))
+                });
             let text = format!("{:?}: {status} {text}", request.what);
             (!is_excused).then(|| Broken::new(Rule::Wrong, at, text))
         }
@@ -112,7 +121,7 @@ fn list(
     views: &[JobView],
     (asked_at, at): (u64, u64),
     known: &BTreeMap<&str, Known>,
-    aside: &SetAside<'_>,
+    (aside, backups): (&SetAside<'_>, &Backups),
 ) -> Vec<Broken> {
     let names: BTreeSet<&str> = views.iter().map(|view| view.job.as_str()).collect();
     let ids: BTreeSet<&str> = views.iter().map(|view| view.id.as_str()).collect();
@@ -128,7 +137,11 @@ fn list(
     }
     let lacks = known
         .iter()
-        .filter(|(job, of)| of.since.is_some_and(|since| since < asked_at) && !names.contains(*job))
+        .filter(|(_, of)| {
+            of.since
+                .is_some_and(|since| since < asked_at && !backups.forget(since, at))
+        })
+        .filter(|(job, _)| !names.contains(*job))
         .filter(|(job, _)| !aside.between(job, asked_at, at));
     broken.extend(lacks.map(|(job, _)| {
         Broken::new(
@@ -179,9 +192,9 @@ fn view_of(view: &JobView, known: &BTreeMap<&str, Known>, lives: &Lives, at: u64
 /// A job that was said to have ended must not be shown as running by a later question.
 fn turned_back<'a>(
     view: &'a JobView,
-    asked_at: u64,
-    at: u64,
+    (asked_at, at): (u64, u64),
     ended: &mut BTreeMap<&'a str, (u64, &'a str)>,
+    backups: &Backups,
 ) -> Option<Broken> {
     if ENDED.contains(&view.state.as_str()) {
         ended.entry(&view.job).or_insert((at, &view.state));
@@ -189,5 +202,6 @@ fn turned_back<'a>(
     }
     let (since, state) = ended.get(view.job.as_str())?;
     let text = format!("{} was {state} and is {} later", view.job, view.state);
-    (*since < asked_at && view.state != "JOB_STATE_DELETED").then(|| Broken::new(Rule::Wrong, at, text))
+    let is_later = *since < asked_at && !backups.forget(*since, at);
+    (is_later && view.state != "JOB_STATE_DELETED").then(|| Broken::new(Rule::Wrong, at, text))
 }

@@ -283,6 +283,12 @@ pub enum Event {
         /// The job.
         job: String,
     },
+    /// A copy of storage is about to be taken.
+    BackupTaken,
+    /// It was put back: what was stored since then is lost.
+    BackupBack,
+    /// An operator has resumed the storage.
+    Resumed,
     /// Something that a fault must bring about was looked for.
     Checked {
         /// What must be.

@@ -5,6 +5,7 @@
 
 mod agents;
 mod answers;
+mod backups;
 mod history;
 mod lives;
 mod row;

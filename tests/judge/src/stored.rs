@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use crate::backups::Backups;
 use crate::history::{Event, History, StoredJob, Wish};
 use crate::lives::Lives;
 use crate::{Broken, Rule, TOLERANCE_MS};
@@ -50,7 +51,10 @@ impl<'a> SetAside<'a> {
 pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
     let aside = SetAside::of(history);
     let mut broken = touched(&aside, lives);
-    let mut facts = Facts::default();
+    let mut facts = Facts {
+        backups: Backups::of(history),
+        ..Facts::default()
+    };
     let requests = history.requests();
     let mut acknowledged: Vec<(u64, &Wish)> = requests
         .iter()
@@ -82,6 +86,7 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
             Event::StoredJobs { asked_at, jobs, .. } => {
                 facts.is_read = true;
                 let before = acknowledged.iter().filter(|(at, _)| at < asked_at);
+                let before = before.filter(|(at, _)| !facts.backups.forget(*at, line.at));
                 let before: Vec<&Wish> = before.map(|(_, what)| *what).collect();
                 broken.extend(read(jobs, &before, (*asked_at, line.at), &aside));
                 for job in jobs {
@@ -112,6 +117,7 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
 #[derive(Default)]
 struct Facts<'a> {
     versions: BTreeMap<&'a str, Vec<(u64, u64)>>,
+    backups: Backups,
     must_be_read: bool,
     is_read: bool,
 }
@@ -127,7 +133,10 @@ impl<'a> Facts<'a> {
     /// Something was asked for and told in an older version than was known before.
     fn older(&self, job: &str, asked_at: u64, at: u64, version: u64, how: &str) -> Option<Broken> {
         let of_job = self.versions.get(job)?;
-        let known = of_job.iter().rev().find(|(known_at, _)| *known_at < asked_at);
+        let before = of_job.iter().rev().filter(|(known_at, _)| *known_at < asked_at);
+        let known = before
+            .into_iter()
+            .find(|(known_at, _)| !self.backups.forget(*known_at, at));
         let (_, known) = known.filter(|(_, known)| *known > version && version > 0)?;
         let text = format!("{job} {how} in version {version}, and {known} was known before");
         Some(Broken::new(Rule::Wrong, at, text))

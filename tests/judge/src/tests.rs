@@ -698,3 +698,48 @@ fn what_breaks_is_counted_with_the_fault_before_it() {
         "{table}"
     );
 }
+
+/// A batch job from before the backup, one that came after it, and a change of a service after it; then the backup is put back.
+fn put_back() -> Play {
+    Play::default()
+        .submit(100, "old", Kind::Batch, 1)
+        .at(200, Event::BackupTaken)
+        .began(300, "old", 0, "old-1")
+        .submit(400, "new", Kind::Batch, 1)
+        .ending(600, "old", 0, "old-1", Some(0))
+        .at(1_000, Event::BackupBack)
+        .at(5_000, Event::Resumed)
+}
+
+#[test]
+fn what_came_after_a_backup_may_be_lost_and_run_again() {
+    let play = put_back()
+        .began(6_000, "old", 0, "old-2")
+        .ending(7_000, "old", 0, "old-2", Some(0))
+        .list(8_000, vec![view("old", "SUCCEEDED", 1)]);
+    assert_eq!(play.broken(), []);
+}
+
+#[test]
+fn what_came_before_a_backup_may_not_and_nothing_begins_before_the_resume() {
+    let lost = put_back().list(8_000, vec![]).broken();
+    assert!(
+        lost.iter()
+            .any(|b| b.rule == Rule::Missing && b.text.contains("old")),
+        "{lost:?}"
+    );
+    let early = put_back()
+        .began(3_000, "old", 0, "old-2")
+        .ending(3_500, "old", 0, "old-2", Some(0))
+        .list(8_000, vec![view("old", "SUCCEEDED", 1)]);
+    let rules: Vec<Rule> = early.broken().iter().map(|b| b.rule).collect();
+    assert_eq!(rules, [Rule::Wrong]);
+    let again = put_back()
+        .began(6_000, "old", 0, "old-2")
+        .ending(40_000, "old", 0, "old-2", Some(0))
+        .began(50_000, "old", 0, "old-3")
+        .ending(51_000, "old", 0, "old-3", Some(0))
+        .list(60_000, vec![view("old", "SUCCEEDED", 1)]);
+    let rules: Vec<Rule> = again.broken().iter().map(|b| b.rule).collect();
+    assert_eq!(rules, [Rule::Again]);
+}

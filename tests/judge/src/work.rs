@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::backups::Backups;
 use crate::history::{Event, History, Kind, Wish};
 use crate::lives::{Life, Lives};
 use crate::{Broken, Rule, TOLERANCE_MS};
@@ -19,7 +20,8 @@ struct Wanted {
 }
 
 pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
-    let wanted = wanted(history);
+    let backups = Backups::of(history);
+    let wanted = wanted(history, &backups);
     let mut broken = Vec::new();
     for ((job, index), of_instance) in lives {
         let Some(wish) = wanted.get(job.as_str()) else {
@@ -29,8 +31,16 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
             continue;
         };
         broken.extend(twice(job, *index, of_instance));
+        let early = of_instance.iter().filter(|life| backups.is_behind(life.began));
+        broken.extend(early.map(|life| {
+            let text = format!(
+                "{job}/{index}: run {} began on storage that was put back",
+                life.run
+            );
+            Broken::new(Rule::Wrong, life.began, text)
+        }));
         if wish.kind == Some(Kind::Batch) {
-            broken.extend(again(job, *index, of_instance, &wish.restarts));
+            broken.extend(again((job, *index), of_instance, &wish.restarts, &backups));
         }
     }
     broken.extend(missing(history, &wanted));
@@ -38,10 +48,11 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
     broken
 }
 
-fn wanted(history: &History) -> BTreeMap<&str, Wanted> {
+/// What may be lost in the end counts as not acknowledged.
+fn wanted<'a>(history: &'a History, backups: &Backups) -> BTreeMap<&'a str, Wanted> {
     let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
     for request in history.requests() {
-        let is_done = request.done_at().is_some();
+        let is_done = request.done_at().is_some_and(|at| !backups.lose(at));
         match request.what {
             Wish::Submit { job, kind, instances } => {
                 let wish = wanted.entry(job).or_default();
@@ -83,12 +94,13 @@ fn twice(job: &str, index: u32, lives: &[Life]) -> Vec<Broken> {
 }
 
 /// Runs that began after one of the same instance had finished, unless a restart was asked for in between.
-fn again(job: &str, index: u32, lives: &[Life], restarts: &[u64]) -> Vec<Broken> {
+fn again((job, index): (&str, u32), lives: &[Life], restarts: &[u64], backups: &Backups) -> Vec<Broken> {
     let mut broken = Vec::new();
     for (place, later) in lives.iter().enumerate() {
         let earlier = lives.iter().take(place);
         let finished = earlier
             .filter_map(|life| Some((life, life.done?)))
+            .filter(|(_, done)| !backups.forget_end(*done))
             .find(|(_, done)| {
                 *done < later.began && !restarts.iter().any(|at| (*done..=later.began).contains(at))
             });

@@ -38,6 +38,9 @@ pub enum Action {
     /// The same with bytes that nothing can read, in a block of one job and the head of another; then the
     /// leading resource manager is killed and started again. At the end the good rows are put back the same way.
     UnreadableRows,
+    /// A copy of all that Cassandra has is taken. Twenty seconds later all roles but the gateways are killed, the copy is put back, and
+    /// they are started again: they have to freeze. At the end `echelon storage resume` is run.
+    Restored,
     /// A link passes nothing in either direction.
     Cut,
     /// A link passes requests and loses their answers.
@@ -77,6 +80,8 @@ pub enum Subject {
     ShardZooKeeper,
     /// Between the leading resource manager and ZooKeeper.
     ManagerZooKeeper,
+    /// A backup of the storage.
+    Backup,
     /// The one process of the standalone shape.
     Standalone,
 }
@@ -90,7 +95,7 @@ pub struct Fault {
     pub subject: Subject,
 }
 
-const ACTIONS: [(Action, &str); 15] = [
+const ACTIONS: [(Action, &str); 16] = [
     (Action::Kill, "kill"),
     (Action::Pause, "pause"),
     (Action::Freeze, "freeze"),
@@ -104,11 +109,12 @@ const ACTIONS: [(Action, &str); 15] = [
     (Action::MissingFile, "missing-file"),
     (Action::UnknownCodes, "unknown-codes"),
     (Action::UnreadableRows, "unreadable-rows"),
+    (Action::Restored, "restored"),
     (Action::Cut, "cut"),
     (Action::CutAnswers, "cut-answers"),
 ];
 
-const SUBJECTS: [(Subject, &str); 16] = [
+const SUBJECTS: [(Subject, &str); 17] = [
     (Subject::Gateway, "gateway"),
     (Subject::Manager, "manager"),
     (Subject::Shard, "shard"),
@@ -124,6 +130,7 @@ const SUBJECTS: [(Subject, &str); 16] = [
     (Subject::ShardMaster, "shard-master"),
     (Subject::ShardZooKeeper, "shard-zookeeper"),
     (Subject::ManagerZooKeeper, "manager-zookeeper"),
+    (Subject::Backup, "backup"),
     (Subject::Standalone, "standalone"),
 ];
 
@@ -203,6 +210,7 @@ impl Action {
             | Self::MissingFile
             | Self::UnknownCodes
             | Self::UnreadableRows
+            | Self::Restored
             | Self::Cut
             | Self::CutAnswers => 0,
         }
@@ -272,6 +280,9 @@ impl Fault {
         if self.action.is_of_rows() {
             return self.subject == Subject::Shard;
         }
+        if self.action == Action::Restored || self.subject == Subject::Backup {
+            return self.action == Action::Restored && self.subject == Subject::Backup;
+        }
         let is_cut = matches!(self.action, Action::Cut | Action::CutAnswers);
         if self.subject.is_link() {
             return is_cut;
@@ -330,6 +341,7 @@ impl Fault {
             (
                 Action::UnknownCodes
                 | Action::UnreadableRows
+                | Action::Restored
                 | Action::Cut
                 | Action::CutAnswers
                 | Action::RestartAhead,
@@ -349,6 +361,9 @@ impl Fault {
     /// What it kills and starts again, or needs.
     fn touches(self) -> Vec<Subject> {
         let mut all = vec![self.subject];
+        if self.action == Action::Restored {
+            all.extend(SUBJECTS.map(|(subject, _)| subject));
+        }
         if self.action.is_of_rows() {
             all.extend([Subject::Manager, Subject::CassandraNode, Subject::Cassandra]);
         }
@@ -365,6 +380,7 @@ impl Fault {
             | Subject::ShardMaster
             | Subject::ToManager
             | Subject::ToShard
+            | Subject::Backup
             | Subject::Standalone => true,
             Subject::CassandraNode => n_cassandra < 3,
             _ => false,
@@ -402,7 +418,7 @@ mod tests {
         }
         assert_eq!(
             Fault::all(Shape::Federation, MesosKind::Simulated).len(),
-            16 + 9 + 10 + 10 + 2 + 1
+            16 + 9 + 10 + 10 + 2 + 1 + 1
         );
         assert_eq!(
             Fault::list("ci", Shape::Federation, MesosKind::Simulated)

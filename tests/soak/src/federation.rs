@@ -1,7 +1,7 @@
 //! Three gateways, two processes of each other role, two clusters of simulated Mesos, and real servers.
 //! Each process is started from its file in `deploy/config`. Links that a fault can cut go through proxies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use crate::recorder::Recorder;
 use crate::stored::Stored;
 use crate::world::{Target, World};
 
+mod backup;
 mod mesos;
 mod rows;
 
@@ -61,6 +62,8 @@ pub struct Federation {
     written: Vec<rows::Written>,
     /// Logs that are to tell of these rows, and from where on.
     read_from: Vec<(PathBuf, usize)>,
+    /// Tasks of the lasting services before a backup was put back.
+    ran: BTreeSet<String>,
     /// How often each fault came.
     turns: BTreeMap<String, u32>,
     /// How often the latest fault had come before.
@@ -104,6 +107,7 @@ impl Federation {
             recorder: recorder.clone(),
             written: Vec::new(),
             read_from: Vec::new(),
+            ran: BTreeSet::new(),
             turns: BTreeMap::new(),
             turn: 0,
             net: LoopbackNet::take()?,
@@ -390,6 +394,7 @@ impl World for Federation {
             Subject::ShardMaster => vec![format!("{}-master", shard(self)?)],
             Subject::ShardZooKeeper => vec![format!("{}-zookeeper", shard(self)?)],
             Subject::ManagerZooKeeper => vec![format!("{}-zookeeper", self.leader("manager")?)],
+            Subject::Backup => vec!["storage".to_owned()],
             Subject::Standalone => bail!("{fault} belongs to the shape standalone"),
         };
         Ok(Target {
@@ -420,6 +425,7 @@ impl World for Federation {
             Action::SlowDisk => return self.disk()?.slow(Some(SLOW)),
             Action::UnknownCodes => return self.write_unknown_codes(target),
             Action::UnreadableRows => return self.write_unreadable_rows(target),
+            Action::Restored => return self.put_backup_back(),
         }
         for name in &target.names {
             let clock = clock_file(&self.work, name);
@@ -440,6 +446,7 @@ impl World for Federation {
             Action::UnknownCodes => return self.check_unknown_codes(target),
             Action::UnreadableRows => return self.put_rows_back(target),
             Action::SlowDisk => return self.disk()?.slow(None),
+            Action::Restored => return self.resume_storage(),
             _ => {}
         }
         for name in &target.names {
@@ -482,6 +489,7 @@ pub(crate) fn disturb(server: &mut Server, action: Action, clock: &Path) -> Resu
             bail!("only the standalone shape has a storage file")
         }
         Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
+        Action::Restored => bail!("a process is no backup"),
     }
 }
 
@@ -500,6 +508,7 @@ pub(crate) fn mend(server: &mut Server, action: Action, clock: &Path) -> Result<
             bail!("only the standalone shape has a storage file")
         }
         Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
+        Action::Restored => bail!("a process is no backup"),
     }
 }
 

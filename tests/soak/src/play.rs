@@ -21,7 +21,7 @@ use crate::watchers::Watchers;
 use crate::world::World;
 
 /// Services that run from the beginning to the end, and the instances of each.
-const SERVICES: u32 = 4;
+pub(crate) const SERVICES: u32 = 4;
 const SERVICE_INSTANCES: u32 = 5;
 
 /// How long a fresh job is waited for after the end of its fault.
@@ -288,7 +288,7 @@ impl Play<'_> {
 }
 
 /// Ids of the running tasks of a master's answer.
-fn running(tasks: &Value) -> Vec<String> {
+pub(crate) fn running(tasks: &Value) -> Vec<String> {
     let is_running = |task: &Value| task.get("state").and_then(Value::as_str) == Some("TASK_RUNNING");
     let id = |task: &Value| Some(task.get("task_id")?.get("value")?.as_str()?.to_owned());
     let tasks = list_of(tasks, "tasks");

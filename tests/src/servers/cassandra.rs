@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -120,6 +121,57 @@ impl Cassandra {
             .server)
     }
 
+    /// Copies what all nodes have on their disks into an empty folder, as of one moment: all of them stand still meanwhile.
+    ///
+    /// # Errors
+    /// A node does not run, or the file system's.
+    pub fn back_up(&mut self, to: &Path) -> Result<()> {
+        for node in &mut self.nodes {
+            node.server.pause()?;
+        }
+        let copied = self.nodes.iter().enumerate().try_for_each(|(place, node)| {
+            let to = to.join(place.to_string());
+            fs::create_dir(&to)?;
+            copy(&node.server.launch().folder, &to)
+        });
+        for node in &mut self.nodes {
+            node.server.resume()?;
+        }
+        copied
+    }
+
+    /// Kills all nodes and puts such a copy in the place of what they have.
+    ///
+    /// # Errors
+    /// There is no such copy, or the file system's.
+    pub fn put_back(&mut self, from: &Path) -> Result<()> {
+        for node in &mut self.nodes {
+            node.server.kill()?;
+        }
+        for (place, node) in self.nodes.iter().enumerate() {
+            let folder = &node.server.launch().folder;
+            for name in KEPT {
+                let old = folder.join(name);
+                if old.exists() {
+                    fs::remove_dir_all(&old)?;
+                }
+            }
+            copy(&from.join(place.to_string()), folder)?;
+        }
+        Ok(())
+    }
+
+    /// Starts all killed nodes again, side by side, and waits until they serve.
+    ///
+    /// # Errors
+    /// A node runs, or does not serve in time.
+    pub fn start_all_again(&mut self) -> Result<()> {
+        for node in &mut self.nodes {
+            node.server.start_again()?;
+        }
+        self.nodes.iter_mut().try_for_each(Node::wait_until_served)
+    }
+
     /// Starts a killed node again from its data and waits until it serves.
     ///
     /// # Errors
@@ -132,6 +184,22 @@ impl Cassandra {
         node.server.start_again()?;
         node.wait_until_served()
     }
+}
+
+/// The folders in which a node keeps all that it has.
+const KEPT: [&str; 4] = ["sstables", "commitlog", "hints", "saved_caches"];
+
+/// Copies these folders, as far as they are there.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    for name in KEPT.iter().filter(|name| from.join(name).exists()) {
+        let copied = Command::new("cp")
+            .arg("-a")
+            .args([from.join(name), to.join(name)])
+            .status()
+            .context("run cp")?;
+        ensure!(copied.success(), "cp of {name} ended with {copied}");
+    }
+    Ok(())
 }
 
 impl Node {

@@ -28,6 +28,7 @@ const NOTHING: Known<'static> = Known {
     elsewhere: None,
     held: None,
     assigned: None,
+    was_resumed: false,
 };
 
 fn check(table: &[(&str, TaskId, Known<'_>, Verdict)]) {

@@ -269,6 +269,8 @@ reason_codes! {
     GoneByOperator = 235,
     /// As many older runs of it as are kept may still live: nothing more is begun.
     TooManyOlderRuns = 236,
+    /// Storage was resumed, and some clusters have not told yet what they run.
+    AwaitingClusters = 237,
 }
 
 impl ReasonCode {

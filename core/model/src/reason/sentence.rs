@@ -76,6 +76,9 @@ impl ReasonCode {
             Self::StorageRolledBack => {
                 "storage is behind what runs; starts and kills are frozen until `echelon storage resume`"
             }
+            Self::AwaitingClusters => {
+                "storage was resumed; it goes to a cluster when all clusters have told what they run"
+            }
             Self::MassLoss => {
                 "was lost with many others at once; it is replaced when an operator accepts the loss, unless it comes back"
             }

@@ -3,7 +3,7 @@
 //! runs shows it.
 
 use super::{Leadership, Stamp};
-use crate::id::Version;
+use crate::id::{Epoch, Version};
 use crate::time::Timestamp;
 
 /// What a leader has stored of itself last. It is owned by its role.
@@ -15,6 +15,9 @@ pub struct Mark {
     pub control: Version,
     /// What the leader's clock said then: waits that were stored as a moment are measured from it by whoever leads next.
     pub at: Timestamp,
+    /// The last resume of storage after which all clusters have told what they found, by its epoch; 0: none. Only the resource
+    /// manager sets it.
+    pub settled: Epoch,
 }
 
 /// What a process has found before it takes an epoch.
@@ -90,7 +93,6 @@ impl Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::Epoch;
 
     fn stamp(epoch: u64, sequence: u64) -> Stamp {
         Stamp {
@@ -115,6 +117,7 @@ mod tests {
                 stamp,
                 control,
                 at: Timestamp(0),
+                settled: Epoch(0),
             }),
             control,
         }

@@ -489,6 +489,7 @@ fn rows_that_are_lost_are_no_defaults() {
                 stamp,
                 control: Version(1),
                 at: Timestamp(0),
+                settled: Epoch(0),
             })],
         }));
         case.elect();

@@ -4,7 +4,7 @@
 use super::claims::Promise;
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{
-    Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
+    Capacity, Directive, Found, FoundSlice, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
@@ -108,6 +108,8 @@ pub struct ModelShard {
     pub kills_off: bool,
     /// What it tells of the version that instances of a job run.
     pub versions: BTreeMap<JobId, Versions>,
+    /// What it has found since storage was resumed; `None` while its cluster has not listed all.
+    pub found: Option<BTreeMap<Key, RangeSet>>,
     /// Active instances when its capacity was told last.
     told_active: u64,
     sequence: u64,
@@ -157,6 +159,7 @@ impl ModelShard {
             hosts_of_daemons: None,
             crash_looping: 0,
             versions: BTreeMap::new(),
+            found: Some(BTreeMap::new()),
             told_active: 0,
             sequence: 0,
             last_directive: (Epoch(0), 0),
@@ -225,12 +228,67 @@ impl ModelShard {
                 vec![self.capacity_told(now)]
             }
             Order::Slices(orders) => {
+                let mut adopted = false;
                 for order in orders {
+                    adopted |= self.adopt(&order);
                     self.obey(order);
                 }
-                self.work(now)
+                let mut out = self.work(now);
+                if adopted {
+                    out.extend(self.found_told());
+                }
+                out
             }
         }
+    }
+
+    /// What it has found and is assigned to it now runs as any other.
+    fn adopt(&mut self, order: &SliceOrder) -> bool {
+        let Some(found) = &mut self.found else {
+            return false;
+        };
+        let mut adopted = false;
+        for r in &order.ranges {
+            let key = (order.job, order.group.clone(), r.generation);
+            let Some(numbers) = found.get_mut(&key) else {
+                continue;
+            };
+            let here = numbers.intersect(&std::iter::once(r.range).collect());
+            *numbers = numbers.minus(&here);
+            let slice = self.slices.entry(key).or_default();
+            slice.active = slice.active.union(&here);
+            slice.added += here.count();
+            adopted |= !here.is_empty();
+        }
+        found.retain(|_, numbers| !numbers.is_empty());
+        adopted
+    }
+
+    /// Tells what it has found, each slice in a part of its own.
+    pub fn found_told(&mut self) -> Vec<Report> {
+        let Some(found) = self.found.clone() else {
+            return Vec::new();
+        };
+        let n = found.len().max(1);
+        let slices = found
+            .into_iter()
+            .map(|((job, group, generation), numbers)| FoundSlice {
+                job,
+                group,
+                generation,
+                numbers,
+            });
+        let mut slices = slices.map(|s| vec![s]);
+        let parts = (0..n).map(|i| Found {
+            begins: i == 0,
+            ends: i + 1 == n,
+            slices: slices.next().unwrap_or_default(),
+        });
+        let parts: Vec<Found> = parts.collect();
+        parts
+            .into_iter()
+            .map(|p| self.report(ReportPart::Found(p)))
+            .collect()
     }
 
     fn obey(&mut self, order: SliceOrder) {
@@ -276,6 +334,7 @@ impl ModelShard {
         let claims = self.claims_told();
         out.push(self.report(claims));
         out.extend(self.parts_told());
+        out.extend(self.found_told());
         out.push(self.capacity_told(now));
         out.push(self.report(ReportPart::FullEnd));
         out

@@ -1,6 +1,7 @@
 //! Pods from order to end: several tasks of one run on one host, told of one by one.
 
 use crate::cluster::Task;
+use crate::restored::{put_back_unseen, resume};
 use crate::world::{World, job, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState};
 use echelon_core_model::environment;
@@ -206,4 +207,28 @@ fn a_stored_pod_names_its_members() {
     let named = |name| Some(SidecarName::new(name));
     assert_eq!(tasks, [None, named("log"), named("proxy")]);
     assert!(run.members.iter().all(|m| m.state == RunState::Running));
+}
+
+#[test]
+fn a_pod_that_storage_does_not_know_is_adopted_with_all_its_members() {
+    let mut w = running(JobBuilder::service("web", 1));
+    let backup = w.store.clone();
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.run(seconds(60));
+    assert!(
+        w.cluster.live().contains(&task(0, 1, 2)),
+        "{:?}",
+        w.cluster.live()
+    );
+    put_back_unseen(&mut w, backup);
+    resume(&mut w);
+    let run = w.record(0).unwrap().run.unwrap();
+    assert_eq!(
+        (run.number.0, run.members.len(), run.state),
+        (2, 3, RunState::Running)
+    );
+    // Not the end of the whole run, as of a task without sidecars.
+    w.cluster.set(&member(0, 2, "log"), TaskState::Finished);
+    w.run(seconds(5));
+    assert_eq!(w.state(0), RunState::Running);
 }

@@ -4,10 +4,11 @@
 use crate::world::{World, job, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState, TaskStatus};
 use echelon_core_model::control::Control;
+use echelon_core_model::directive::{Order, ReportPart};
 use echelon_core_model::store::{
     Answer, Batch, Decision, Leadership, Mark, Op, Query, Role, ShardKey, ShardRow, Stamp, Write,
 };
-use echelon_core_model::{Epoch, RunState, Version};
+use echelon_core_model::{AssignedRange, ClusterId, Epoch, Generation, RunState, Version};
 use echelon_core_shard::{Alarm, Mode};
 use echelon_core_testkit::build::JobBuilder;
 use echelon_core_testkit::store::ModelStore;
@@ -39,13 +40,13 @@ fn put_back(w: &mut World, backup: ModelStore) {
 }
 
 /// The same, and membership has forgotten what it had seen: only the cluster itself can show it.
-fn put_back_unseen(w: &mut World, backup: ModelStore) {
+pub fn put_back_unseen(w: &mut World, backup: ModelStore) {
     w.published = Stamp::default();
     put_back(w, backup);
 }
 
 /// What `echelon storage resume` stores; leaders find it when they look.
-fn resume(w: &mut World) {
+pub fn resume(w: &mut World) {
     let Answer::Leadership(stored) = w.store.read(&Query::Leadership(w.role())) else {
         panic!()
     };
@@ -429,6 +430,7 @@ fn remains(has_leadership: bool) -> World {
             stamp,
             control: Version(u64::from(has_leadership)),
             at: w.now,
+            settled: Epoch(0),
         })],
     }));
     w
@@ -501,4 +503,135 @@ fn a_resource_manager_is_obeyed_after_a_resume() {
     w.run(seconds(30));
     assert!(w.refused.is_empty(), "{:?}", w.refused);
     assert_eq!(w.cluster.live().len(), 2);
+}
+
+/// The numbers that were told as found last, by generation; `None`: nothing was told yet.
+fn found(w: &World) -> Option<Vec<(u32, Vec<u32>)>> {
+    let parts = w.reports.iter().filter_map(|r| match &r.part {
+        ReportPart::Found(found) => Some(found),
+        _ => None,
+    });
+    let last = parts.last()?;
+    assert!(last.begins && last.ends);
+    let slices = last.slices.iter();
+    let slices = slices.map(|s| (s.generation.0, s.numbers.numbers().map(|n| n.0).collect()));
+    Some(slices.collect())
+}
+
+/// A range of this cluster at another generation.
+fn range_at(generation: u32, first: u32, last: u32) -> AssignedRange {
+    AssignedRange {
+        generation: Generation(generation),
+        ..range(first, last)
+    }
+}
+
+/// Two instances run at generation 1, and number 2 at generation `g`; the backup knows of number 2 what `before` says.
+fn found_at(g: u32, before: &[AssignedRange]) -> World {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", 3).build());
+    w.order(before, 3);
+    w.run(seconds(5));
+    let backup = w.store.clone();
+    let grants: &[(u32, u64)] = if g == 1 { &[(1, 3)] } else { &[(1, 2), (g, 1)] };
+    w.order_at(&[range(0, 1), range_at(g, 2, 2)], grants);
+    w.run(seconds(5));
+    assert_eq!(w.cluster.live().len(), 3, "{:?}", w.cluster.live());
+    put_back_unseen(&mut w, backup);
+    resume(&mut w);
+    w.reports.clear();
+    w
+}
+
+#[test]
+fn what_is_assigned_nowhere_is_told_and_adopted_once_it_is_assigned() {
+    let mut w = found_at(1, &[range(0, 1)]);
+    let (live, accepted) = (w.cluster.live(), w.accepted().len());
+    w.connect();
+    w.direct(Order::Report);
+    w.run(seconds(5));
+    assert_eq!(found(&w), Some(vec![(1, vec![2])]));
+    // The next leader finds it, too, and does not take it for a newer storage that was put back.
+    w.restart();
+    w.reports.clear();
+    w.connect();
+    w.direct(Order::Report);
+    w.run(seconds(5));
+    assert_eq!(found(&w), Some(vec![(1, vec![2])]));
+    w.order(&[range(0, 2)], 2);
+    w.run(seconds(60));
+    assert_eq!(
+        (w.shard.mode(), w.cluster.live(), w.kills(), w.accepted().len()),
+        (Mode::Serving, live, Vec::new(), accepted)
+    );
+    assert_eq!(w.states(3), vec![RunState::Running; 3]);
+    assert_eq!(found(&w), Some(vec![]));
+    assert_eq!(w.shard.quarantined().count(), 0);
+    // The grant of 2 did not know of it, and stops none of the three; the next one includes it.
+    w.order(&[range(0, 2)], 2);
+    w.run(seconds(60));
+    assert_eq!(w.kills(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_of_a_later_generation_is_told_and_adopted_once_that_is_assigned() {
+    let mut w = found_at(
+        3,
+        &[
+            range(0, 1),
+            AssignedRange {
+                cluster: ClusterId::new("c2"),
+                ..range(2, 2)
+            },
+        ],
+    );
+    let (live, accepted) = (w.cluster.live(), w.accepted().len());
+    w.connect();
+    w.direct(Order::Report);
+    w.run(seconds(5));
+    assert_eq!(found(&w), Some(vec![(3, vec![2])]));
+    w.order_at(&[range(0, 1), range_at(3, 2, 2)], &[(1, 2)]);
+    w.run(seconds(60));
+    assert_eq!(
+        (w.cluster.live(), w.kills(), w.accepted().len()),
+        (live, Vec::new(), accepted)
+    );
+    assert_eq!(w.states(3), vec![RunState::Running; 3]);
+    // Nothing is left to be taken over: what is newer from here on is new evidence.
+    assert_eq!(found(&w), Some(vec![]));
+    let backup = w.store.clone();
+    fail(&mut w, 0, 1);
+    put_back_unseen(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+}
+
+#[test]
+fn what_was_assigned_elsewhere_after_the_resume_is_stopped() {
+    let mut w = found_at(1, &[range(0, 1)]);
+    w.connect();
+    let elsewhere = AssignedRange {
+        cluster: ClusterId::new("c2"),
+        ..range(2, 2)
+    };
+    w.assign(&[range(0, 1), elsewhere]);
+    w.run(seconds(60));
+    assert_eq!(w.cluster.live(), [task(0, 1, 1), task(1, 1, 1)]);
+    assert_eq!(found(&w), Some(vec![]));
+}
+
+#[test]
+fn nothing_is_told_as_found_before_the_cluster_has_listed_all() {
+    let mut w = service(2);
+    w.crash();
+    w.cluster.loses_ends = true;
+    w.elect();
+    resume(&mut w);
+    w.reports.clear();
+    w.connect();
+    w.direct(Order::Report);
+    w.run(seconds(60));
+    assert_eq!(found(&w), None);
+    w.cluster.loses_ends = false;
+    w.run(seconds(900));
+    assert_eq!(found(&w), Some(vec![]));
 }

@@ -204,6 +204,7 @@ fn mark(sequence: u64) -> Mark {
         },
         control: Version(3),
         at: Timestamp(1_700_000_000_000),
+        settled: Epoch(2),
     }
 }
 

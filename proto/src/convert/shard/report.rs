@@ -3,7 +3,7 @@
 use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, moment, optional, required};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
-use echelon_core_model::directive::{Capacity, Part, Report, ReportPart, SliceReport};
+use echelon_core_model::directive::{Capacity, Found, FoundSlice, Part, Report, ReportPart, SliceReport};
 use echelon_core_model::part::PoolParts;
 use echelon_core_model::{Epoch, Generation, HostPoolName, Reason, Timestamp, Version};
 use std::collections::BTreeMap;
@@ -33,6 +33,7 @@ impl Wire for Report {
             ReportPart::Archived(jobs) => Sent::Archived(wire::ArchivedReport {
                 jobs: jobs.iter().copied().map(job_bytes).collect(),
             }),
+            ReportPart::Found(found) => Sent::Found(found.to_wire()),
             ReportPart::Superseded(epoch) => Sent::Superseded(epoch.0),
         };
         wire::DirectResponse {
@@ -63,6 +64,9 @@ impl Wire for Report {
                 let jobs = sent.jobs.iter().map(|bytes| job_id("archived.jobs", bytes));
                 ReportPart::Archived(jobs.collect::<Result<_, _>>()?)
             }
+            Sent::Found(sent) => {
+                ReportPart::Found(Found::from_wire(sent).map_err(|e: FieldError| e.within("found"))?)
+            }
             Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
         };
         Ok(Self {
@@ -70,6 +74,55 @@ impl Wire for Report {
             epoch: Epoch(message.epoch),
             sequence: message.sequence,
             part,
+        })
+    }
+}
+
+impl Wire for Found {
+    type Message = wire::FoundReport;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { begins, ends, slices } = self;
+        wire::FoundReport {
+            begins: *begins,
+            ends: *ends,
+            slices: messages(slices),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            begins: message.begins,
+            ends: message.ends,
+            slices: list("slices", message.slices)?,
+        })
+    }
+}
+
+impl Wire for FoundSlice {
+    type Message = wire::FoundSlice;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            job,
+            group,
+            generation,
+            numbers,
+        } = self;
+        wire::FoundSlice {
+            job: job_bytes(*job),
+            group: group.to_string(),
+            generation: generation.0,
+            numbers: Some(numbers.to_wire()),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            job: job_id("job", &message.job)?,
+            group: group("group", &message.group)?,
+            generation: Generation(message.generation),
+            numbers: required("numbers", message.numbers)?,
         })
     }
 }

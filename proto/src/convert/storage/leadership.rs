@@ -43,12 +43,18 @@ impl Wire for Mark {
     type Message = wire::Mark;
 
     fn to_wire(&self) -> Self::Message {
-        let Self { stamp, control, at } = self;
+        let Self {
+            stamp,
+            control,
+            at,
+            settled,
+        } = self;
         wire::Mark {
             epoch: stamp.epoch.0,
             sequence: stamp.sequence,
             control: control.0,
             at_ms: at.0,
+            settled: settled.0,
         }
     }
 
@@ -58,6 +64,7 @@ impl Wire for Mark {
             sequence,
             control,
             at_ms,
+            settled,
         } = message;
         Ok(Self {
             stamp: Stamp {
@@ -66,6 +73,7 @@ impl Wire for Mark {
             },
             control: Version(control),
             at: Timestamp(at_ms),
+            settled: Epoch(settled),
         })
     }
 }
