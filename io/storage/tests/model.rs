@@ -26,6 +26,7 @@ impl Store for Model {
         match self.done(Op::Read(query, consistency))? {
             OpResult::Answer(answer) => Ok(answer.into()),
             OpResult::Partial(answer, unread) => Ok(Reading { answer, unread }),
+            OpResult::Unread(row) => Err(StoreError::Unread(row)),
             other => panic!("{other:?}"),
         }
     }
