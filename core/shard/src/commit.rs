@@ -156,7 +156,7 @@ impl Shard {
         let mut is_left = false;
         for (key, row) in changes {
             let write = match &row {
-                Some(OwnRow::Known(row)) => Write::Shard(key.clone(), row.clone()),
+                Some(OwnRow::Known(row)) => Write::Shard(key.clone(), (**row).clone()),
                 Some(OwnRow::Raw(bytes)) => Write::Raw(RawKey::Shard(key.clone()), bytes.clone()),
                 None => Write::RemoveShard(key.clone()),
             };

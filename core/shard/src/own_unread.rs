@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OwnRow {
     /// One that is understood.
-    Known(ShardRow),
+    Known(Box<ShardRow>),
     /// The bytes of one that is not.
     Raw(Vec<u8>),
 }
@@ -82,7 +82,9 @@ impl OwnUnread {
             own.drains.version = 0;
             own.moves.version = 0;
         }
-        let known = rows.into_iter().map(|(key, row)| (key, OwnRow::Known(row)));
+        let known = rows
+            .into_iter()
+            .map(|(key, row)| (key, OwnRow::Known(Box::new(row))));
         let raw = self.rows.iter();
         let raw = raw.map(|(key, bytes)| (key.clone(), OwnRow::Raw(bytes.clone())));
         known.chain(raw).collect()

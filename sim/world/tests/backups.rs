@@ -31,6 +31,7 @@ fn with_users() -> Options {
 }
 
 /// `ECHELON_FIRST_SEED` and `ECHELON_SEEDS` choose others.
+#[expect(clippy::disallowed_methods, reason = "a person chooses the seeds")]
 fn play(seeds: std::ops::RangeInclusive<u64>, options: &Options) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first: u64 = number("ECHELON_FIRST_SEED").unwrap_or(*seeds.start());

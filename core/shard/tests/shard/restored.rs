@@ -507,11 +507,11 @@ fn a_resource_manager_is_obeyed_after_a_resume() {
 
 /// The numbers that were told as found last, by generation; `None`: nothing was told yet.
 fn found(w: &World) -> Option<Vec<(u32, Vec<u32>)>> {
-    let parts = w.reports.iter().filter_map(|r| match &r.part {
+    let mut parts = w.reports.iter().filter_map(|r| match &r.part {
         ReportPart::Found(found) => Some(found),
         _ => None,
     });
-    let last = parts.last()?;
+    let last = parts.next_back()?;
     assert!(last.begins && last.ends);
     let slices = last.slices.iter();
     let slices = slices.map(|s| (s.generation.0, s.numbers.numbers().map(|n| n.0).collect()));
