@@ -315,7 +315,7 @@ fn a_host_of_which_the_host_pool_cannot_be_read_is_in_none_and_can_be_moved_to_a
     for to in ["default", "gpu"] {
         let mut store = store.clone();
         // It is not among those that may be chosen of a host pool.
-        let plan = planned(&mut store, wanted("default", "gpu", &[], (4, 0))).unwrap();
+        let plan = planned(&mut store, wanted("default", "gpu", &[], (3, 0))).unwrap();
         assert!(
             plan.len() == 3 && plan.iter().all(|(id, _)| id != "h1"),
             "{plan:?}"

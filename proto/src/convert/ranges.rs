@@ -170,6 +170,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("restarting", WHOLE),
     ("restarts", COUNTER),
     ("resumed", NO_EPOCH),
+    ("settled", NO_EPOCH),
     ("revision", COUNTER),
     ("run", COUNTER),
     ("running", WHOLE),
