@@ -323,7 +323,7 @@ fn a_host_of_which_the_host_pool_cannot_be_read_is_in_none_and_can_be_moved_to_a
         let named = wanted("", to, &["h1"], (0, 0));
         assert_eq!(moved(&mut store, named).unwrap(), ["h1"]);
         assert_eq!(stored(&store).1, [format!("h1.example to {to}")]);
-        // The wish stays as long as nobody knows that it is there.
+        // The wish stays until the shard says that the host is there.
         moved(&mut store, wanted("", "gpu", &["h2"], (0, 0))).unwrap();
         assert_eq!(stored(&store).1.len(), 2);
     }

@@ -52,7 +52,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The host pool of a host; `None`: nobody can tell.
+    /// The host pool of a host; `None`: it cannot be read.
     pub(crate) fn pool_of(&self, hostname: &str) -> Option<HostPoolName> {
         let known = !self.unknown.contains(hostname);
         known.then(|| self.row.host_pools.get(hostname).cloned().unwrap_or_default())

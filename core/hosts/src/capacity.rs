@@ -7,9 +7,9 @@ use echelon_core_model::Timestamp;
 use echelon_core_model::directive::Capacity;
 
 impl Hosts {
-    /// The hosts that can be reached in sum, without those that are to be left or of which that is unknown. What others hold is no room of ours, so that nothing
-    /// is granted into it; but it is no reason to call anything too large for a host. `largest_free` is room minus our tasks: an
-    /// idle shard holds no offers.
+    /// The sum of all reachable hosts that take work: without hosts that drain, and without hosts whose host pool cannot be read.
+    /// What others hold is no room of ours, so that nothing is granted into it; but it is no reason to call anything too large
+    /// for a host. `largest_free` is room minus our tasks: an idle shard holds no offers.
     #[must_use]
     pub fn capacity(&self, now: Timestamp) -> Capacity {
         let draining = self.draining(now);

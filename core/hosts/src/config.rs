@@ -43,7 +43,7 @@ pub struct Config {
     pub gpu_hosts: GpuHosts,
     /// A host not heard of for this long after a new subscription, without tasks of ours, is forgotten.
     pub forget: Span,
-    /// Most hosts that may become known by what the master says: more are its mistake, and their offers are declined.
+    /// Most hosts of a cluster. Offers of further hosts are declined.
     pub most_hosts: usize,
 }
 

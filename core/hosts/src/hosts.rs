@@ -251,7 +251,7 @@ impl Hosts {
         }
     }
 
-    /// Whether anything may be placed on a host: not on one that is to be left, nor on one of which it is unknown what is wanted.
+    /// Whether anything may be placed on a host. Nothing is while it drains, or while its host pool cannot be read.
     fn takes_work(&self, id: &HostId, record: &Record, now: Timestamp) -> bool {
         self.drain_of(id, now).is_none() && !self.pools.is_unknown(record.hostname())
     }

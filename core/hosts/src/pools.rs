@@ -14,7 +14,7 @@ pub struct Pools {
     usual: HostPoolName,
     /// By the hosts' names; the others are in `default`.
     assigned: BTreeMap<String, HostPoolName>,
-    /// Names of hosts of which nobody can tell in which one they are. Nothing is placed there until they are moved, to whichever.
+    /// Names of hosts whose stored host pool cannot be read. Nothing is placed on a host before it is moved to a host pool.
     unknown: BTreeSet<String>,
     /// By the hosts' names.
     wished: BTreeMap<String, HostMove>,
@@ -87,7 +87,7 @@ impl Pools {
         true
     }
 
-    /// Whether nobody can tell in which one a host is.
+    /// Whether the host pool of a host is unknown.
     pub fn is_unknown(&self, hostname: &str) -> bool {
         self.unknown.contains(hostname)
     }
@@ -125,7 +125,7 @@ impl Hosts {
         self.name_all();
     }
 
-    /// Takes in of which hosts the stored host pool and wishes cannot be understood, by name. `O(hosts)`.
+    /// Takes in the names of the hosts whose stored row cannot be read. `O(hosts)`.
     pub fn set_unknown(&mut self, unknown: BTreeSet<String>) {
         self.pools.unknown = unknown;
         self.name_all();

@@ -6,7 +6,7 @@
 
 use crate::event::{TaskState, TaskStatus};
 
-/// How the master begins: of a task that it tracks, of one whose agent is silent, and of an executor that its agent has.
+/// How the refusals of a master begin: it tracks the task, the task's agent is unreachable, or the agent has an executor of that id.
 const BY_MASTER: [&str; 3] = [
     "Task has duplicate ID: ",
     "Task reuses the ID of an unreachable task: ",

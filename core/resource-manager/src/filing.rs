@@ -27,7 +27,7 @@ const COPY_WEIGHT: usize = 512 * 1024;
 const COPIES: usize = 200;
 /// Most that leave a partition with one write.
 pub(crate) const REMOVED_AT_ONCE: usize = 100;
-/// Most jobs whose holders are asked at once.
+/// Most jobs for which shards are asked in one turn.
 const ASKED: usize = 1_000;
 
 #[derive(Debug)]
@@ -41,11 +41,11 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Filing {
     entries: BTreeMap<JobId, Entry>,
-    /// Those that nobody is awaited for.
+    /// Jobs that every holder has archived.
     ready: BTreeSet<JobId>,
-    /// Those that the commit under way copies.
+    /// Jobs whose assignments the present commit copies.
     copying: Vec<JobId>,
-    /// Those whose copy is durable.
+    /// Jobs whose copy is durable.
     copied: BTreeSet<JobId>,
     turn: Turns,
 }
@@ -115,7 +115,7 @@ impl Filing {
         writes
     }
 
-    /// Those of a partition that leave it now.
+    /// Jobs whose assignments are to be removed from each partition.
     pub(crate) fn leaving(&self) -> BTreeMap<u16, Vec<JobId>> {
         let mut out: BTreeMap<u16, Vec<JobId>> = BTreeMap::new();
         for job in &self.copied {
@@ -137,7 +137,7 @@ impl ResourceManager {
         self.due |= !self.filing.ready.is_empty();
     }
 
-    /// Asks those that have not said so.
+    /// Asks again the shards that have not said so.
     pub(crate) fn ask_to_archive(&mut self, out: &mut Vec<Effect>) {
         let is_awaited = |(job, entry): (&JobId, &Entry)| (!entry.awaited.is_empty()).then_some(*job);
         let waiting: BTreeSet<JobId> = self.filing.entries.iter().filter_map(is_awaited).collect();

@@ -40,7 +40,12 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
             Broken::new(Rule::Wrong, life.began, text)
         }));
         if wish.kind == Some(Kind::Batch) {
-            broken.extend(again((job, *index), of_instance, &wish.restarts, &backups));
+            broken.extend(again(
+                &format!("{job}/{index}"),
+                of_instance,
+                &wish.restarts,
+                &backups,
+            ));
         }
     }
     broken.extend(missing(history, &wanted));
@@ -94,7 +99,7 @@ fn twice(job: &str, index: u32, lives: &[Life]) -> Vec<Broken> {
 }
 
 /// Runs that began after one of the same instance had finished, unless a restart was asked for in between.
-fn again((job, index): (&str, u32), lives: &[Life], restarts: &[u64], backups: &Backups) -> Vec<Broken> {
+fn again(instance: &str, lives: &[Life], restarts: &[u64], backups: &Backups) -> Vec<Broken> {
     let mut broken = Vec::new();
     for (place, later) in lives.iter().enumerate() {
         let earlier = lives.iter().take(place);
@@ -106,7 +111,7 @@ fn again((job, index): (&str, u32), lives: &[Life], restarts: &[u64], backups: &
             });
         if let Some((life, _)) = finished {
             let text = format!(
-                "{job}/{index}: run {} began after run {} had finished",
+                "{instance}: run {} began after run {} had finished",
                 later.run, life.run
             );
             broken.push(Broken::new(Rule::Again, later.began, text));

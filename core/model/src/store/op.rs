@@ -250,7 +250,7 @@ pub enum Decision {
         stamp: Stamp,
         /// Written whole.
         put: Vec<Assignment>,
-        /// Removed: of jobs that are deleted, or that have ended and whose assignments are kept among those.
+        /// Removed: assignments of deleted jobs, and of ended jobs whose copy is durable.
         remove: Vec<JobId>,
     },
 }
