@@ -80,6 +80,11 @@ impl Shard {
         out
     }
 
+    /// Whether hosts count as exclusive only until the specs of tasks there are read.
+    pub(crate) fn reads_neighbours(&self) -> bool {
+        (self.is_recovering() || self.reads_specs()) && !self.unread_neighbours().is_empty()
+    }
+
     /// Whether a group minds what is on hosts, and not all of that is read yet.
     pub(crate) fn awaits_neighbours(&self, group: &Group) -> bool {
         let minds = group

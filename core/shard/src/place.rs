@@ -10,7 +10,7 @@ use crate::picture::RunAt;
 use echelon_core_hosts::{Arrival, Demand};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::time::Span;
-use echelon_core_model::{HostId, InstanceId, InstanceNumber, JobId, Timestamp};
+use echelon_core_model::{HostId, InstanceId, InstanceNumber, JobId, Reason, ReasonCode, Timestamp};
 use echelon_core_placement as placement;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +35,10 @@ pub(crate) struct Placing {
     /// Offers before this mark are compared with everything that is hungry by the present round, by the one before it.
     mark: Option<Arrival>,
     last_mark: Option<Arrival>,
-    /// The present round leaves out some that are hungry.
+    /// The present round leaves out some that are hungry, or some hosts.
     partial: bool,
+    /// When placement was asked, the specs of tasks on some hosts were still being read.
+    reading: bool,
     /// Counts the hungers that room refused before was not compared with.
     news: u64,
 }
@@ -164,6 +166,12 @@ impl Shard {
         self.placing.token += 1;
         self.placing.asked_at = Some(self.now);
         let others = self.neighbours(groups.iter());
+        self.placing.reading = self.reads_neighbours();
+        if self.placing.reading {
+            // The offers of these hosts are kept for the round after.
+            self.placing.partial = true;
+            self.placing.hungrier(self.now, self.config.timing.storage_retry);
+        }
         let (hosts, otherwise) = self.hosts_of_question(&groups);
         let token = self.placing.token;
         self.out.push(Effect::Place(placement::Problem {
@@ -387,7 +395,12 @@ impl Shard {
                 continue;
             };
             if let Some(group) = self.picture.groups.get_mut(&number) {
-                group.unplaced.push((left.reason.clone(), left.numbers.count()));
+                let reason = if self.placing.reading && left.reason.code == ReasonCode::HostExclusive {
+                    Reason::new(ReasonCode::Recovering)
+                } else {
+                    left.reason.clone()
+                };
+                group.unplaced.push((reason, left.numbers.count()));
                 self.placing.seek(number, self.hosts.revivals());
             }
             self.picture.unreported.insert(number);

@@ -330,7 +330,6 @@ impl MesosPrograms {
                 ("LD_LIBRARY_PATH".into(), libraries),
                 // executors take it from their agent
                 ("LIBPROCESS_IP".into(), ip.into()),
-                ("LIBPROCESS_NUM_WORKER_THREADS".into(), "4".into()),
             ],
             folder: work.folder(name)?,
         })

@@ -235,3 +235,37 @@ fn nothing_of_another_job_comes_to_a_host_whose_runs_may_want_it_for_themselves(
     assert_eq!(w.cluster.live().len(), 1);
     assert_eq!(w.storage, Storage::Works);
 }
+
+#[test]
+fn a_job_that_waits_for_specs_to_be_read_begins_as_soon_as_they_are() {
+    let mut w = World::new();
+    w.cluster = crate::cluster::Cluster::of(1, shape(8, 8192));
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&JobBuilder::service("web", 2).build());
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(2));
+    assert_eq!(w.cluster.live().len(), 2);
+    taken_over(&mut w);
+    w.slow_specs = false;
+    let other = job_id(2);
+    let spec = JobBuilder::service("other", 1).build();
+    w.store_head_of(other, &spec, echelon_core_model::job::Goal::default());
+    w.assign_of(other, &[(main_group(), &[range(0, 0)])]);
+    let mut order = w.slice_order(&[range(0, 0)], &[(1, 1)], 1);
+    (order.job, order.spec_version) = (other, 1);
+    order.head_version = echelon_core_model::Version(1);
+    w.direct(Order::Slices(vec![order]));
+    w.run(Span::millis(100));
+    w.slow_specs = true;
+    w.run(seconds(4));
+    assert_eq!(w.cluster.live().len(), 2);
+    let waiting = w.slice_of(other, 1).unwrap().waiting;
+    let told: Vec<(ReasonCode, u64)> = waiting.iter().map(|(r, n, _)| (r.code, *n)).collect();
+    assert_eq!(told, [(ReasonCode::Recovering, 1)]);
+    w.unstall();
+    // Sooner than declined offers come back.
+    w.run(seconds(1));
+    assert_eq!(w.cluster.live().len(), 3);
+}

@@ -717,13 +717,18 @@ impl World {
 
     /// The last slice report about the group at a generation.
     pub fn slice(&self, generation: u32) -> Option<SliceReport> {
+        self.slice_of(job(), generation)
+    }
+
+    /// What was reported last of another job's slice.
+    pub fn slice_of(&self, of: JobId, generation: u32) -> Option<SliceReport> {
         let slices = self.reports.iter().rev().filter_map(|r| match &r.part {
             ReportPart::Slices(s) => Some(s),
             _ => None,
         });
         let mut all = slices
             .flatten()
-            .filter(|s| s.job == job() && s.generation.0 == generation);
+            .filter(|s| s.job == of && s.generation.0 == generation);
         all.next().cloned()
     }
 
