@@ -4,7 +4,7 @@ use echelon_core_model::cluster::Contact;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
-use echelon_core_resource_manager::{Picture, ResourceManager};
+use echelon_core_resource_manager::{Picture, ResourceManager, Sampler};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use prometheus::{Histogram, IntCounter, IntGauge, IntGaugeVec};
@@ -38,6 +38,8 @@ pub(crate) struct Measures {
     clusters: IntGaugeVec,
     claims: IntGauge,
     preempted: IntGauge,
+    inconsistencies: IntCounter,
+    sampler: Sampler,
     next_look: Timestamp,
     state: watch::Sender<RoleState>,
 }
@@ -98,6 +100,11 @@ impl Measures {
                 "echelon_resource_manager_preempted_last_minute",
                 "Instances that shards preempted in the last minute, as this leader heard.",
             )?,
+            inconsistencies: metrics.counter(
+                "echelon_resource_manager_inconsistencies_total",
+                "Broken rules that a look at some jobs, and now and then at the division of pools, has found: a fault of this program.",
+            )?,
+            sampler: Sampler::default(),
             next_look: Timestamp(0),
             state: watch::Sender::new(RoleState {
                 build,
@@ -145,6 +152,9 @@ impl Measures {
         });
         let picture = driver.picture();
         self.look_at_jobs(picture);
+        if standing == RoleStanding::Leader {
+            self.sample(picture, now);
+        }
         self.claims.set(count(picture.claims.all.len()));
         let taken = picture.claims.taken.iter();
         let lately = taken.filter(|(at, _)| now.since(*at) < Span::minutes(1));
@@ -155,6 +165,13 @@ impl Measures {
             self.clusters
                 .with_label_values(&[contact.word()])
                 .set(count(heard.count()));
+        }
+    }
+
+    fn sample(&mut self, picture: &Picture, now: Timestamp) {
+        for broken in self.sampler.look(picture, now) {
+            self.inconsistencies.inc();
+            tracing::error!(%broken, "a rule of the resource manager is broken: report this as a bug");
         }
     }
 

@@ -5,7 +5,7 @@ use crate::host_manager::HostManager;
 use crate::links::{Links, WayBack};
 use crate::log::Logs;
 use crate::measure::Measures;
-use crate::placement_engine;
+use crate::placement_engine::PlacementEngine;
 use crate::probing;
 use crate::serve::Parts;
 use crate::tails;
@@ -56,6 +56,7 @@ pub(crate) enum Input {
 pub(crate) struct JobManager {
     driver: Shard,
     hosts: HostManager,
+    engine: PlacementEngine,
     measures: Measures,
     logs: Logs,
     inbox: mpsc::Sender<Input>,
@@ -78,9 +79,15 @@ impl JobManager {
             &format!("shard of {cluster}"),
             "the membership servers have not answered yet",
         );
+        let engine = PlacementEngine::new(
+            measures.placement.clone(),
+            measures.inconsistencies.clone(),
+            inbox.clone(),
+        );
         Self {
             driver,
             hosts,
+            engine,
             measures,
             logs,
             inbox,
@@ -244,10 +251,7 @@ impl JobManager {
                 let why = Status::permission_denied(format!("the stream is refused: {why}"));
                 self.links.refuse(link, why);
             }
-            Effect::Place(problem) => {
-                let took = self.measures.placement.clone();
-                placement_engine::solve(problem, took, self.inbox.clone(), &self.parts.shutdown);
-            }
+            Effect::Place(problem) => self.engine.solve(problem, &self.parts.shutdown),
             Effect::FetchTails(asked) => {
                 tails::read(asked, self.logs.clone(), self.inbox.clone(), &self.parts.shutdown);
             }

@@ -54,7 +54,10 @@ pub(crate) struct Measures {
     unanswered: IntGauge,
     instances: IntGaugeVec,
     crash_looping: IntGauge,
-    inconsistencies: IntCounter,
+    /// Broken rules of placement's answers and of records.
+    pub(crate) inconsistencies: IntCounter,
+    /// Of them, those that the driver has found, as of the last look.
+    inconsistencies_before: u64,
     operations: IntGauge,
     next_look: Timestamp,
     state: watch::Sender<RoleState>,
@@ -142,8 +145,9 @@ impl Measures {
             )?,
             inconsistencies: metrics.counter(
                 "echelon_shard_inconsistencies_total",
-                "Instances that a look at one block a second found in other sets than they belong to: a fault of this program.",
+                "Instances that a look at some blocks a second found in other sets than they belong to, and broken rules of records and of one answer of placement a minute: a fault of this program.",
             )?,
+            inconsistencies_before: 0,
             operations: gauge(
                 "echelon_storage_operations_pending",
                 "Operations on storage without an answer yet.",
@@ -223,8 +227,8 @@ impl Measures {
         self.logs.look(driver);
         self.crash_looping.set(count(driver.crash_looping()));
         let found = driver.inconsistencies();
-        self.inconsistencies
-            .inc_by(found.saturating_sub(self.inconsistencies.get()));
+        let before = std::mem::replace(&mut self.inconsistencies_before, found);
+        self.inconsistencies.inc_by(found.saturating_sub(before));
         self.operations.set(count(driver.pending_operations()));
         self.open_offers.set(count(driver.open_offers()));
         self.offers.look(driver.offers());

@@ -1,5 +1,5 @@
 //! Judges an answer against its problem, with code of its own: it shares no arithmetic, no order and no constraint test with
-//! the rooms that make answers. For tests, the simulation, and as a sampled metric in production.
+//! the rooms that make answers. For tests and the simulation; a shard has it judge one answer a minute.
 
 mod topology;
 mod words;

@@ -1,14 +1,15 @@
 //! The checker: what is broken in a picture, told independently of how it came about. Runs after every step of tests and
-//! simulation, sampled in production.
+//! simulation. In production some jobs are looked at every few seconds, and the division from time to time ([`Sampler`]).
 
 use crate::division::{Wanted, demands, entitled};
 use crate::ledger::Ledger;
-use crate::picture::{Picture, SliceKey, slices_of};
+use crate::picture::{JobView, Picture, SliceKey, slices_of};
 use crate::room::{capacity, lent};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{ClusterId, GroupName, JobId};
+use echelon_core_model::time::Span;
+use echelon_core_model::{ClusterId, GroupName, JobId, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::tree::of_lent_room;
 use echelon_core_pools::{Held, Hierarchy, SecondRound, certificate};
@@ -135,22 +136,11 @@ pub enum Broken {
 /// What is broken; empty when nothing is.
 #[must_use]
 pub fn check(picture: &Picture) -> Vec<Broken> {
-    let mut out = Vec::new();
-    for (id, job) in picture.jobs.iter() {
-        for assignment in [&job.durable, &job.decided] {
-            let problems = assignment.problems().into_iter();
-            out.extend(problems.map(|problem| Broken::Assignment { job: *id, problem }));
-        }
-        out.extend(released_again(picture, *id));
-        let slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
-        let unknown = job.grants.keys().filter(|k| !slices.contains(k));
-        out.extend(unknown.map(|slice| Broken::UnknownGrant {
-            job: *id,
-            slice: slice.clone(),
-        }));
-        out.extend(above_most(picture, *id));
-        out.extend(unexplained(picture, *id));
-    }
+    let mut out: Vec<Broken> = picture
+        .jobs
+        .iter()
+        .flat_map(|(id, job)| check_job(picture, *id, job))
+        .collect();
     let sums = Ledger::new(picture);
     if picture.ledger != sums {
         out.push(Broken::Sums);
@@ -158,6 +148,60 @@ pub fn check(picture: &Picture) -> Vec<Broken> {
     out.extend(above_limit(picture, &sums));
     out.extend(unfair(picture, &sums).into_iter().map(Broken::Unfair));
     out
+}
+
+fn check_job(picture: &Picture, id: JobId, job: &JobView) -> Vec<Broken> {
+    let mut out = Vec::new();
+    for assignment in [&job.durable, &job.decided] {
+        let problems = assignment.problems().into_iter();
+        out.extend(problems.map(|problem| Broken::Assignment { job: id, problem }));
+    }
+    out.extend(released_again(picture, id));
+    let slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
+    let unknown = job.grants.keys().filter(|k| !slices.contains(k));
+    out.extend(unknown.map(|slice| Broken::UnknownGrant {
+        job: id,
+        slice: slice.clone(),
+    }));
+    out.extend(above_most(picture, id));
+    out.extend(unexplained(picture, id));
+    out
+}
+
+/// Looks at a part of a leader's picture at a time, for a metric.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    /// The job that was looked at last.
+    last: Option<JobId>,
+    division_at: Timestamp,
+}
+
+impl Sampler {
+    /// Jobs a look.
+    const JOBS: usize = 256;
+    /// How often the division of all pools proves itself: that costs as much as a full one.
+    const DIVISION_EVERY: Span = Span::minutes(5);
+
+    /// What is broken of the next jobs, and in the division when its time has come. `O(jobs looked at)`, else `O(pools)`.
+    pub fn look(&mut self, picture: &Picture, now: Timestamp) -> Vec<Broken> {
+        let first = self.last.is_none().then(|| picture.jobs.iter());
+        let further = self.last.map(|last| picture.jobs.after(last));
+        let jobs = first.into_iter().flatten().chain(further.into_iter().flatten());
+        let jobs: Vec<(&JobId, &JobView)> = jobs.take(Self::JOBS).collect();
+        // After the last one the first is next.
+        let full = jobs.last().filter(|_| jobs.len() == Self::JOBS);
+        self.last = full.map(|(id, _)| **id);
+        let mut out: Vec<Broken> = jobs
+            .into_iter()
+            .flat_map(|(id, job)| check_job(picture, *id, job))
+            .collect();
+        if now >= self.division_at {
+            self.division_at = now.plus(Self::DIVISION_EVERY);
+            let unfair = unfair(picture, &picture.ledger).into_iter();
+            out.extend(unfair.map(Broken::Unfair));
+        }
+        out
+    }
 }
 
 /// Every division proves itself to a checker that shares nothing with it.

@@ -77,7 +77,7 @@ mod unplaced;
 mod unread;
 mod waiting;
 
-pub use check::{Broken, check};
+pub use check::{Broken, Sampler, check};
 pub use config::Config;
 pub use echelon_core_pools::{Held, certificate};
 pub use effect::{Alarm, Effect};

@@ -26,6 +26,7 @@ mod reserved;
 mod restarts;
 mod rollouts;
 mod rules;
+mod sampled;
 mod schedules;
 mod shard;
 mod states;

@@ -1,5 +1,5 @@
 //! An independent look at a shard's picture: rules that must hold after every step, whatever happened. Tests and the
-//! simulation ask after each step, production now and then.
+//! simulation ask after each step. In production records are looked at block by block (`sets.rs`).
 
 use crate::driver::Shard;
 use crate::group::Group;
@@ -111,7 +111,7 @@ pub fn check_sets(shard: &Shard) -> Vec<Broken> {
     numbers.flat_map(|number| shard.misplaced(*number, all)).collect()
 }
 
-fn check_record(group: &Group, n: InstanceNumber, record: &InstanceRecord, out: &mut Vec<Broken>) {
+pub(crate) fn check_record(group: &Group, n: InstanceNumber, record: &InstanceRecord, out: &mut Vec<Broken>) {
     let excused = |s: RunState| matches!(s, RunState::Lost | RunState::Stopping);
     if !record.older.iter().all(|r| excused(r.state)) {
         out.push(Broken::TwoLive(group.instance(n)));

@@ -25,7 +25,8 @@ pub(crate) struct Finding {
 
 impl Shard {
     /// Whether runs that the cluster has and storage does not are taken over: an operator has resumed the storage, and since
-    /// then there was no moment at which the cluster had listed all and nothing was left to be taken over.
+    /// then there was no moment at which the cluster had listed all, had spoken of every stored run, and nothing was left to be
+    /// taken over.
     pub(crate) fn adopts(&self) -> bool {
         self.own.adopted < self.resumed
     }
@@ -53,7 +54,7 @@ impl Shard {
         let Some(found) = self.found() else {
             return;
         };
-        if found.is_empty() && self.adopts() {
+        if found.is_empty() && self.adopts() && self.reconcile.unobserved() == 0 {
             self.own.adopted = self.resumed;
             self.journal
                 .touch(Lane::OWN, self.now, self.config.timing.commit_delay);

@@ -5,7 +5,8 @@
 //!
 //! Counted is what was known to run and of which Mesos said no more than that it is gone, or that it knows it not; a silent or
 //! removed agent is told in other words and has a patience of its own. What never ran was not lost. A host that was silent and is back
-//! explains all that it has lost: that counts as one. The wait is judged by what is missing now, so it ends when its evidence is gone.
+//! explains all that it has lost: that counts as one. What an operator has resumed from a backup explains what has ended since the
+//! backup was taken: until the cluster has spoken of every stored run, no loss counts. The wait is judged by what is missing now, so it ends when its evidence is gone.
 
 use crate::Shard;
 use crate::event::{Alarm, Effect};
@@ -157,7 +158,8 @@ impl Shard {
         match group.and_then(|g| lost_of(g, at.1)) {
             Some(lost) => {
                 let host = Arc::clone(&lost.host);
-                if self.losses.missing.insert(at, host).is_none() {
+                let is_new = self.losses.missing.insert(at, host).is_none();
+                if is_new && !self.adopts() {
                     self.losses
                         .count(lost, self.config.timing.loss.within, self.own.observed);
                 }

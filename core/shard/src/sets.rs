@@ -2,7 +2,7 @@
 //! hands, so that a step costs no more than what it changes. They are held against this: after each step in tests, now and then in the
 //! simulation, and block by block in production.
 
-use crate::check::Broken;
+use crate::check::{Broken, check_record};
 use crate::former::replaced_run;
 use crate::group::Group;
 use crate::picture::At;
@@ -49,7 +49,7 @@ pub(crate) struct SetSampler {
     due: Timestamp,
     /// The group and the block that were looked at last.
     last: (u32, u32),
-    /// Instances that were in other sets than they belong to.
+    /// Instances that were in other sets than they belong to, and broken rules of single records.
     pub(crate) found: u64,
 }
 
@@ -147,12 +147,18 @@ impl Shard {
                 first,
                 last: first.saturating_add(BLOCK_SIZE - 1),
             };
-            let found = u64::try_from(self.misplaced(number, range).len()).unwrap_or(u64::MAX);
+            let mut broken = self.misplaced(number, range);
+            if let Some(group) = self.picture.groups.get(&number) {
+                for (n, record) in group.records_in(range) {
+                    check_record(group, n, record, &mut broken);
+                }
+            }
+            let found = u64::try_from(broken.len()).unwrap_or(u64::MAX);
             self.sampler.found = self.sampler.found.saturating_add(found);
         }
     }
 
-    /// Instances that were found in other sets than they belong to, while blocks were looked at one by one.
+    /// What was found while blocks were looked at one by one: instances in other sets than they belong to, broken rules of records.
     #[must_use]
     pub const fn inconsistencies(&self) -> u64 {
         self.sampler.found

@@ -283,6 +283,16 @@ pub enum Event {
         /// The job.
         job: String,
     },
+    /// An agent's process is about to be killed; its tasks live on.
+    AgentDown {
+        /// Its host, as tasks know it.
+        host: String,
+    },
+    /// It is started again.
+    AgentUp {
+        /// Its host.
+        host: String,
+    },
     /// A copy of storage is about to be taken.
     BackupTaken,
     /// It was put back: what was stored since then is lost.

@@ -3,6 +3,7 @@
 //! It shares no code with the product and knows nothing of it but its names. What it reads was written by the tasks
 //! themselves, by clients and watchers of the API, by the simulated agents and by the masters, or read from storage by plain CQL.
 
+mod absences;
 mod agents;
 mod answers;
 mod backups;

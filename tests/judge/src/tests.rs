@@ -161,6 +161,27 @@ fn finished_work_that_runs_again_is_found() {
 }
 
 #[test]
+fn a_task_that_ends_while_its_agent_is_down_may_run_again() {
+    let ended_at = |down_on: &str, ended_at: u64| {
+        let host = down_on.to_owned();
+        let play = Play::default()
+            .submit(0, "batch", Kind::Batch, 1)
+            .began(100, "batch", 0, "b.1")
+            .at(1000, Event::AgentDown { host: host.clone() })
+            .at(5000, Event::AgentUp { host })
+            .ending(ended_at, "batch", 0, "b.1", Some(0))
+            .began(40_000, "batch", 0, "b.2")
+            .ending(41_000, "batch", 0, "b.2", Some(0))
+            .list(42_000, vec![view("batch", "SUCCEEDED", 1)])
+            .at(43_000, Event::Over);
+        play.rules()
+    };
+    assert_eq!(ended_at("host-1", 4000), []);
+    assert_eq!(ended_at("another", 4000), [Rule::Again]);
+    assert_eq!(ended_at("host-1", 30_000), [Rule::Again]);
+}
+
+#[test]
 fn work_that_failed_or_was_killed_may_run_again() {
     let failed = Play::default()
         .submit(0, "batch", Kind::Batch, 1)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::absences::Absences;
 use crate::backups::Backups;
 use crate::history::{Event, History, Kind, Wish};
 use crate::lives::{Life, Lives};
@@ -20,7 +21,7 @@ struct Wanted {
 }
 
 pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
-    let backups = Backups::of(history);
+    let (backups, absences) = (Backups::of(history), Absences::of(history));
     let wanted = wanted(history, &backups);
     let mut broken = Vec::new();
     for ((job, index), of_instance) in lives {
@@ -44,7 +45,7 @@ pub(crate) fn judge(history: &History, lives: &Lives) -> Vec<Broken> {
                 &format!("{job}/{index}"),
                 of_instance,
                 &wish.restarts,
-                &backups,
+                (&backups, &absences),
             ));
         }
     }
@@ -99,13 +100,18 @@ fn twice(job: &str, index: u32, lives: &[Life]) -> Vec<Broken> {
 }
 
 /// Runs that began after one of the same instance had finished, unless a restart was asked for in between.
-fn again(instance: &str, lives: &[Life], restarts: &[u64], backups: &Backups) -> Vec<Broken> {
+fn again(
+    instance: &str,
+    lives: &[Life],
+    restarts: &[u64],
+    (backups, absences): (&Backups, &Absences),
+) -> Vec<Broken> {
     let mut broken = Vec::new();
     for (place, later) in lives.iter().enumerate() {
         let earlier = lives.iter().take(place);
         let finished = earlier
             .filter_map(|life| Some((life, life.done?)))
-            .filter(|(_, done)| !backups.forget_end(*done))
+            .filter(|(life, done)| !backups.forget_end(*done) && !absences.hide_end(&life.host, *done))
             .find(|(_, done)| {
                 *done < later.began && !restarts.iter().any(|at| (*done..=later.began).contains(at))
             });

@@ -13,9 +13,10 @@ use echelon_tests::net::LoopbackNet;
 use echelon_tests::process::{self, Process, Role};
 use echelon_tests::proxy::{Mode, Proxy};
 use echelon_tests::server::Server;
-use echelon_tests::servers::{Cassandra, Mesos, MesosPrograms, ZooKeeper};
+use echelon_tests::servers::{Cassandra, Mesos, MesosMember, MesosPrograms, ZooKeeper};
 use echelon_tests::work::WorkFolder;
 use echelon_tests::{http, wait};
+use echelon_tests_judge::Event;
 use toml::Table;
 
 use crate::disk::Disk;
@@ -430,6 +431,10 @@ impl World for Federation {
         for name in &target.names {
             let clock = clock_file(&self.work, name);
             if let Some((mesos, which)) = self.mesos_member(name)? {
+                if let (MesosMember::Agent(_), Action::Kill) = (which, fault.action) {
+                    let host = mesos.host(which)?;
+                    self.recorder.tell(Event::AgentDown { host })?;
+                }
                 mesos.hold(which, |server| disturb(server, fault.action, &clock))?;
                 continue;
             }
@@ -453,6 +458,10 @@ impl World for Federation {
             let clock = clock_file(&self.work, name);
             if let Some((mesos, which)) = self.mesos_member(name)? {
                 mesos.release(which, |server| mend(server, fault.action, &clock))?;
+                if let (MesosMember::Agent(_), Action::Kill) = (which, fault.action) {
+                    let host = mesos.host(which)?;
+                    self.recorder.tell(Event::AgentUp { host })?;
+                }
                 continue;
             }
             mend(self.server(name)?, fault.action, &clock)?;

@@ -249,6 +249,15 @@ impl Mesos {
         lock(&self.members).agents.len()
     }
 
+    /// The host of a process, as its tasks know it.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn host(&self, which: MesosMember) -> Result<String> {
+        let mut members = lock(&self.members);
+        Ok(members.get(which)?.address.ip().to_string())
+    }
+
     /// Does something to a process. Until [`Mesos::release`] it is not started again when it ends.
     ///
     /// # Errors

@@ -219,25 +219,32 @@ impl Cluster {
 
     /// Moves a task along; the agent's update is repeated until it is acknowledged.
     pub fn set(&mut self, task: &str, state: TaskState) {
-        self.set_with(task, state, None);
+        self.set_with(task, state, |_| {});
+    }
+
+    /// A task fails with this exit code.
+    pub fn exit(&mut self, task: &str, code: i32) {
+        self.set_with(task, TaskState::Failed, |status| {
+            status.message = format!("Command exited with status {code}");
+        });
     }
 
     /// What a task's readiness probe says.
     pub fn ready(&mut self, task: &str, ready: bool) {
-        self.set_with(task, TaskState::Running, Some(ready));
+        self.set_with(task, TaskState::Running, |status| status.ready = Some(ready));
     }
 
-    fn set_with(&mut self, task: &str, state: TaskState, ready: Option<bool>) {
+    fn set_with(&mut self, task: &str, state: TaskState, with: impl FnOnce(&mut TaskStatus)) {
         let n = self.next();
         let Some(t) = self.tasks.get_mut(task) else { return };
         t.state = state;
         let mut uuid = [0; 16];
         uuid[..8].copy_from_slice(&n.to_be_bytes());
-        let status = TaskStatus {
+        let mut status = TaskStatus {
             uuid: Some(uuid),
-            ready,
             ..status(task, state, Some(t.host.clone()))
         };
+        with(&mut status);
         let pod = t.pod.clone();
         t.unacknowledged.push_back(status.clone());
         if t.unacknowledged.len() == 1 && self.subscribed {

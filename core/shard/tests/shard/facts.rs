@@ -3,9 +3,11 @@
 use crate::world::{Storage, World, job, marked, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState};
 use echelon_core_model::directive::Order;
+use echelon_core_model::gang::{Gang, OnMemberFailure};
 use echelon_core_model::instance::Ended;
 use echelon_core_model::job::Desired;
 use echelon_core_model::rules::Restart;
+use echelon_core_model::siting::Affinity;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ReasonCode, RunState, Span};
 use echelon_core_shard::{Alarm, Mode};
@@ -84,6 +86,52 @@ fn what_may_not_be_tried_again_is_not() {
         (w.accepted().len(), w.stored(0).unwrap().ended),
         (1, Some(Ended::Failed))
     );
+}
+
+#[test]
+fn a_run_that_fails_meanwhile_counts_against_the_limit_of_retries() {
+    let mut w = running(&JobBuilder::batch("work", 1).retry_limit(2).build());
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.run(seconds(20));
+    assert_eq!(w.accepted().len(), 2);
+    taken_over(&mut w);
+    w.cluster.set(&task(0, 1, 2), TaskState::Failed);
+    w.run(seconds(20));
+    w.unstall();
+    w.run(seconds(120));
+    assert_eq!(
+        (w.accepted().len(), w.stored(0).unwrap().ended),
+        (2, Some(Ended::Failed))
+    );
+}
+
+#[test]
+fn an_exit_code_that_is_not_to_be_tried_again_is_known_when_the_spec_is() {
+    let mut spec = JobBuilder::batch("work", 2).build();
+    spec.groups[0].retry.no_retry_exit_codes = [78].into_iter().collect();
+    let mut w = running(&spec);
+    taken_over(&mut w);
+    w.cluster.exit(&task(0, 1, 1), 78);
+    w.cluster.exit(&task(1, 1, 1), 77);
+    w.run(seconds(20));
+    w.unstall();
+    w.run(seconds(20));
+    assert_eq!(w.accepted(), [task(0, 1, 1), task(1, 1, 1), task(1, 1, 2)]);
+    assert_eq!(w.stored(0).unwrap().ended, Some(Ended::Failed));
+}
+
+#[test]
+fn a_member_that_fails_meanwhile_has_the_gang_begin_anew_when_the_spec_says_so() {
+    let mut gang = Gang::new(Span::minutes(5));
+    gang.on_failure = OnMemberFailure::Gang;
+    let mut w = running(&JobBuilder::batch("gang", 2).gang_of(gang).build());
+    taken_over(&mut w);
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.run(seconds(20));
+    assert!(w.kills().is_empty(), "what follows a failure is not known yet");
+    w.unstall();
+    w.run(seconds(30));
+    assert_eq!(w.kills(), [task(1, 1, 1)]);
 }
 
 #[test]
@@ -268,4 +316,43 @@ fn a_job_that_waits_for_specs_to_be_read_begins_as_soon_as_they_are() {
     // Sooner than declined offers come back.
     w.run(seconds(1));
     assert_eq!(w.cluster.live().len(), 3);
+}
+
+#[test]
+fn who_minds_others_is_placed_when_it_is_read_who_they_are() {
+    let mut w = World::new();
+    w.cluster = crate::cluster::Cluster::of(2, shape(8, 8192));
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    let mut web = JobBuilder::service("web", 1).build();
+    web.labels = [("app".to_owned(), "web".to_owned())].into();
+    w.store_job(&web);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    let of_web = w.cluster.tasks[&task(0, 1, 1)].host.clone();
+    taken_over(&mut w);
+    w.slow_specs = false;
+    let other = job_id(2);
+    let minds = JobBuilder::service("other", 1).siting(|s| {
+        s.anti_affinity = vec![Affinity {
+            labels: [("app".to_owned(), "web".to_owned())].into(),
+            topology: "hostname".to_owned(),
+            weight: None,
+        }];
+    });
+    w.store_head_of(other, &minds.build(), echelon_core_model::job::Goal::default());
+    w.assign_of(other, &[(main_group(), &[range(0, 0)])]);
+    let mut order = w.slice_order(&[range(0, 0)], &[(1, 1)], 1);
+    (order.job, order.spec_version) = (other, 1);
+    order.head_version = echelon_core_model::Version(1);
+    w.direct(Order::Slices(vec![order]));
+    w.run(Span::millis(100));
+    w.slow_specs = true;
+    w.run(seconds(4));
+    assert_eq!(w.cluster.live().len(), 1);
+    w.unstall();
+    w.run(seconds(10));
+    let of_other = w.cluster.tasks.iter().find(|(id, _)| id.starts_with(&other.to_string()));
+    assert_ne!(of_other.unwrap().1.host, of_web);
 }

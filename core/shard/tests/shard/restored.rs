@@ -301,6 +301,37 @@ fn after_resume_what_mesos_lists_is_the_latest_and_numbers_go_on_from_there() {
 }
 
 #[test]
+fn what_has_ended_since_the_backup_is_no_mass_loss() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::batch("work", 12).build());
+    w.order(&[range(0, 11)], 12);
+    w.run(seconds(5));
+    assert_eq!(w.cluster.live().len(), 12);
+    let backup = w.store.clone();
+    for n in 0..10 {
+        w.cluster.set(&task(n, 1, 1), TaskState::Finished);
+    }
+    w.run(seconds(5));
+    for n in 0..10 {
+        w.cluster.tasks.remove(&task(n, 1, 1));
+    }
+    put_back(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    resume(&mut w);
+    w.connect();
+    w.order(&[range(0, 11)], 12);
+    w.run(seconds(60));
+    assert_eq!((w.shard.mass_loss(), w.cluster.live().len()), (None, 12));
+    // From then on a loss is a loss.
+    w.cluster.tasks.clear();
+    w.restart();
+    w.connect();
+    w.order(&[range(0, 11)], 12);
+    w.run(seconds(60));
+    assert!(w.shard.mass_loss().is_some());
+}
+
+#[test]
 fn a_second_backup_freezes_after_an_earlier_resume() {
     let mut w = service(2);
     let backup = w.store.clone();
