@@ -87,8 +87,8 @@ fn judge(problem: &Problem, answer: &Answer, inconsistencies: &IntCounter) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use echelon_core_placement::Choice;
     use echelon_core_model::{HostId, InstanceId, InstanceNumber, JobId};
+    use echelon_core_placement::Choice;
     use echelon_core_testkit::build::main_group;
 
     #[test]

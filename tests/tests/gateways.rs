@@ -96,7 +96,8 @@ impl Submits {
             );
             fs::write(&file, spec)?;
             let ran = process::command()?
-                .args(["--address", addresses, "job", "run", &file.display().to_string()])
+                .env("ECHELON_ADDRESS", addresses)
+                .args(["job", "run", &file.display().to_string()])
                 .output()?;
             if !ran.status.success() {
                 let told = String::from_utf8_lossy(&ran.stderr).into_owned();

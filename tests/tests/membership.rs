@@ -247,7 +247,7 @@ async fn a_rolling_restart_of_the_servers_costs_no_leadership() {
     assert_eq!(standby.borrow().elected, 0);
 }
 
-/// A process can tell what it was granted: of a server that grants no shorter session, more than it asked for.
+/// A process can tell what it was granted; what is said of a longer session is tested beside the code.
 #[tokio::test]
 async fn the_granted_session_is_told() {
     let server = ZooKeeper::shared().unwrap().addresses()[0];

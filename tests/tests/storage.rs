@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{Epoch, Version};
 use echelon_io_storage::contract::{Case, Faults, facts};
-use echelon_io_storage::{CassandraStore, Store, StoreError, open_checked};
+use echelon_io_storage::{CassandraStore, Standing, Store, StoreError, open_checked};
 use echelon_tests::proxy::{Mode, Proxy};
 use echelon_tests::servers::Cassandra;
 use scylla::client::session::Session;
@@ -114,6 +114,21 @@ impl Faults for Dropped {
             .await
             .unwrap();
     }
+}
+
+/// The servers of tests keep one copy and write their commit log before they answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_says_of_its_durability_is_read() {
+    let node = node();
+    let keyspace = Keyspace::take(node).await;
+    let url = format!("cassandra://{node}/{}?replication=1", keyspace.0);
+    let said = CassandraStore::connect(&url).await.unwrap().durability().await;
+    let told = |property: &str| {
+        let of = said.findings.iter().find(|f| f.property == property);
+        of.map(|f| f.standing)
+    };
+    assert_eq!(told("replication"), Some(Standing::Weak), "{said:?}");
+    assert_eq!(told("commit-log"), Some(Standing::Durable), "{said:?}");
 }
 
 async fn fresh() -> Case {

@@ -8,12 +8,16 @@ use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query};
 use echelon_gateway::Config;
 use echelon_io_process::shutdown::End;
 use echelon_io_storage::{Durability, MemoryStore, Status, Store, StoreError};
+use echelon_proto::echelon::v1;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
+use tonic_types::StatusExt;
+use v1::job_service_client::JobServiceClient;
 
 /// A storage in memory that answers nothing while it hangs.
 pub struct Hanging {
@@ -131,6 +135,11 @@ async fn more_requests_than_may_be_in_hand_are_refused_at_once() {
         refused.contains("TOO_MANY_REQUESTS") && refused.contains("google.rpc.RetryInfo"),
         "{refused}"
     );
+    let mut jobs = JobServiceClient::new(world.channel().await);
+    let refused = jobs.list_jobs(v1::ListJobsRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    let details = refused.get_error_details();
+    assert!(details.retry_info().is_some(), "{details:?}");
     // What needs no storage answers.
     assert_eq!(world.get("/healthz").await.status, 200);
     store.hangs.send_replace(false);

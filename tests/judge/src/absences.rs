@@ -39,11 +39,14 @@ impl Absences {
 
     /// Whether the end of a task at this moment on this host was heard by no agent.
     pub(crate) fn hide_end(&self, host: &str, at: u64) -> bool {
-        self.0.iter().filter(|absence| absence.host == host).any(|absence| {
-            let until = absence
-                .until
-                .map_or(u64::MAX, |until| until.saturating_add(FINDS_WITHIN_MS));
-            (absence.from..=until).contains(&at)
-        })
+        self.0
+            .iter()
+            .filter(|absence| absence.host == host)
+            .any(|absence| {
+                let until = absence
+                    .until
+                    .map_or(u64::MAX, |until| until.saturating_add(FINDS_WITHIN_MS));
+                (absence.from..=until).contains(&at)
+            })
     }
 }

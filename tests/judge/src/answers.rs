@@ -97,8 +97,10 @@ fn refused(
         }
         Outcome::Refused { status, text } => {
             let job = match request.what {
-                Wish::Get { job } | Wish::Stop { job } | Wish::Restart { job } => Some(job.as_str()),
-                _ => None,
+                Wish::Get { job } | Wish::Events { job } | Wish::Stop { job } | Wish::Restart { job } => {
+                    Some(job.as_str())
+                }
+                Wish::Submit { .. } | Wish::List => None,
             };
             if job.is_some_and(|job| aside.excuses(job, request.asked_at..=at, text)) {
                 return None;

@@ -54,10 +54,10 @@ pub enum Wish {
     },
     /// A look at all jobs.
     List,
-    /// Anything else.
-    Other {
-        /// Its path.
-        path: String,
+    /// A look at the stored events of a job.
+    Events {
+        /// Which.
+        job: String,
     },
 }
 

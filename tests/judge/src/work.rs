@@ -72,7 +72,7 @@ fn wanted<'a>(history: &'a History, backups: &Backups) -> BTreeMap<&'a str, Want
                 wish.stop_acknowledged |= is_done;
             }
             Wish::Restart { job } => wanted.entry(job).or_default().restarts.push(request.asked_at),
-            Wish::Get { .. } | Wish::List | Wish::Other { .. } => {}
+            Wish::Get { .. } | Wish::List | Wish::Events { .. } => {}
         }
     }
     wanted

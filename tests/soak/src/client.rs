@@ -195,7 +195,7 @@ impl Client {
         loop {
             let page = http::escaped(&token);
             let path = format!("/v1/jobs/{job}/events?pageSize=1000&pageToken={page}");
-            let wish = Wish::Other { path: path.clone() };
+            let wish = Wish::Events { job: job.to_owned() };
             let Some(done) = self.insist(&wish, &Ask::get(&path), LOOK_WITHIN)? else {
                 return Ok(None);
             };

@@ -353,6 +353,10 @@ fn who_minds_others_is_placed_when_it_is_read_who_they_are() {
     assert_eq!(w.cluster.live().len(), 1);
     w.unstall();
     w.run(seconds(10));
-    let of_other = w.cluster.tasks.iter().find(|(id, _)| id.starts_with(&other.to_string()));
+    let of_other = w
+        .cluster
+        .tasks
+        .iter()
+        .find(|(id, _)| id.starts_with(&other.to_string()));
     assert_ne!(of_other.unwrap().1.host, of_web);
 }

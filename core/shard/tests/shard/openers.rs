@@ -27,13 +27,10 @@ fn n_running(w: &World) -> usize {
 }
 
 /// An order to stop the job, whatever its head says.
-fn false_stop(w: &mut World, version: u64) -> Order {
+fn false_stop(w: &mut World, version: u64, desired: Desired) -> Order {
     let mut order = w.slice_order(&[range(0, 1)], &[(1, 2)], 1);
     order.head_version = Version(version);
-    order.goal = Goal {
-        desired: Desired::Stopped,
-        restarts: 0,
-    };
+    order.goal = Goal { desired, restarts: 0 };
     Order::Slices(vec![order])
 }
 
@@ -57,7 +54,7 @@ fn a_stream_that_begins_without_hello_is_refused() {
     let mut w = running();
     w.link = echelon_core_shard::LinkId(90);
     w.step(Event::LinkOpened(w.link));
-    let stop = false_stop(&mut w, 99);
+    let stop = false_stop(&mut w, 99, Desired::Stopped);
     w.direct(stop);
     w.run(seconds(30));
     assert_eq!(w.refused.len(), 1);
@@ -77,7 +74,7 @@ fn a_stream_whose_opener_did_not_take_the_epoch_changes_nothing() {
         w.reports.clear();
         w.rm = Epoch(epoch);
         w.open(said);
-        let stop = false_stop(&mut w, 99);
+        let stop = false_stop(&mut w, 99, Desired::Stopped);
         w.direct(stop);
         w.run(seconds(30));
         assert_eq!(w.refused.len(), 1, "{:?}", w.refused);
@@ -155,9 +152,12 @@ fn streams_that_prove_nothing_are_few() {
 
 #[test]
 fn an_order_ends_nothing_that_the_stored_head_wants_to_run() {
-    for version in [1, 99] {
+    let goals = [1, 99]
+        .into_iter()
+        .flat_map(|version| [(version, Desired::Stopped), (version, Desired::Deleted)]);
+    for (version, desired) in goals {
         let mut w = running();
-        let stop = false_stop(&mut w, version);
+        let stop = false_stop(&mut w, version, desired);
         w.direct(stop);
         w.run(seconds(60));
         assert_eq!((n_running(&w), w.refused.len()), (2, 0));
