@@ -1,5 +1,5 @@
-//! The rules of the source tree that no compiler knows: which room may depend on which, what core/ may use, how long a
-//! file may be. Each rule is data here, so ARCHITECTURE.md and this file are changed together.
+//! The rules of the source tree that no compiler knows: which room may depend on which, what core/ may use, what documents
+//! say of the sources. Each rule is data here, so ARCHITECTURE.md and this file are changed together.
 #![cfg(test)]
 
 mod architecture {

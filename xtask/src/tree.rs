@@ -1,4 +1,4 @@
-//! The table of sizes, as `tests/tests/architecture.rs` judges them.
+//! The table of sizes: to be looked at, no rule.
 
 use std::io::{ErrorKind, Write};
 
