@@ -1,4 +1,4 @@
-//! Addresses for servers under test: free ports and loopback networks of their own, so that runs side by side never meet.
+//! Addresses for servers under test: loopback networks of their own, so that runs side by side never meet.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
@@ -49,14 +49,6 @@ impl LoopbackNet {
 
 fn address([a, b, c]: [u8; 3], host: u8) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, host)
-}
-
-/// A port on 127.0.0.1 that was free a moment ago. Prefer a [`LoopbackNet`] where the server can be told its address.
-///
-/// # Errors
-/// The system gives none.
-pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 #[cfg(test)]

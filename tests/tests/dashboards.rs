@@ -2,7 +2,7 @@
 //! least one number.
 #![cfg(test)]
 
-use echelon_tests::net::free_port;
+use echelon_tests::net::LoopbackNet;
 use echelon_tests::process::{Role, command};
 use echelon_tests::servers::Prometheus;
 use echelon_tests::work::WorkFolder;
@@ -38,7 +38,8 @@ fn expressions(dashboard: &serde_json::Value) -> Vec<String> {
 #[test]
 fn every_expression_of_every_dashboard_gives_a_number() {
     let work = WorkFolder::new("dashboards").unwrap();
-    let listen = format!("127.0.0.1:{}", free_port().unwrap());
+    let net = LoopbackNet::take().unwrap();
+    let listen = net.socket(1, 7070).to_string();
     let data = work.path().join("data");
     let standalone = Role::new("standalone")
         .args([
