@@ -6,10 +6,12 @@ use echelon_core_model::directive::Order;
 use echelon_core_model::gang::{Gang, OnMemberFailure};
 use echelon_core_model::instance::Ended;
 use echelon_core_model::job::Desired;
+use echelon_core_model::rollout::Rollout;
 use echelon_core_model::rules::Restart;
+use echelon_core_model::runtime::Runtime;
 use echelon_core_model::siting::Affinity;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{ReasonCode, RunState, Span};
+use echelon_core_model::{ReasonCode, RunState, Span, Timestamp};
 use echelon_core_shard::{Alarm, Mode};
 use echelon_core_testkit::build::{JobBuilder, job_id, main_group, shape};
 
@@ -213,6 +215,40 @@ fn the_endpoints_of_a_stopping_run_are_drained_by_the_next_leader_too() {
     assert!(w.kills().is_empty());
     w.run(seconds(10));
     assert_eq!(w.kills().len(), 1);
+}
+
+#[test]
+fn a_rollout_waits_for_as_long_as_the_spec_says_that_is_read_later() {
+    let spec = |version: u32| {
+        let mut spec = JobBuilder::service("web", 2).max_unavailable(1).build();
+        spec.update.min_healthy = seconds(120);
+        spec.groups[0].runtime = Runtime::shell(&format!("v{version}"));
+        spec.groups[0].revision = version;
+        spec
+    };
+    let mut w = World::serving();
+    w.store_job(&spec(1));
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(150));
+    w.rollout = Some(Rollout {
+        number: 1,
+        base: 1,
+        ..Rollout::after(None, 1, Timestamp(0))
+    });
+    w.wish(&spec(2), Desired::Running, 0);
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(20));
+    let version = |w: &World, n: u32| w.record(n).unwrap().run.unwrap().spec_version;
+    assert_eq!((version(&w, 0), version(&w, 1)), (2, 1));
+    taken_over(&mut w);
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(60));
+    w.unstall();
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(20));
+    assert_eq!(version(&w, 1), 1, "too early");
+    w.run(seconds(60));
+    assert_eq!(version(&w, 1), 2);
 }
 
 #[test]
