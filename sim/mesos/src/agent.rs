@@ -80,6 +80,8 @@ pub(crate) enum Phase {
     Killing,
     /// Its executor died while the agent was away; the agent finds out when it comes back.
     Lost,
+    /// Its command ended while the agent was away, and its executor with it: nobody will hear how.
+    Unheard,
     /// Over.
     Ended,
 }

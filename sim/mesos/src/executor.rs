@@ -22,6 +22,8 @@ pub enum Exit {
     Signal(i32),
     /// The executor vanished and nobody knows how.
     Lost,
+    /// The command ended while the agent was away, and its executor did not wait for it.
+    Unheard,
     /// The command could not be started; why.
     NotStarted(String),
 }
@@ -54,11 +56,16 @@ impl Cluster {
 
     /// Reports that a task has ended.
     pub fn exited(&mut self, run: &Run, exit: &Exit, now: Timestamp) {
+        let up = self.agents.get(&run.agent).is_some_and(|agent| agent.up);
         let Some(task) = self.agent_task(run) else { return };
         let killed = task.phase == Phase::Killing;
         let began = task.phase != Phase::Launching;
         if task.phase == Phase::Ended {
             return;
+        }
+        if !up && began && task.place.is_none() && !matches!(exit, Exit::Lost | Exit::Unheard) {
+            task.phase = Phase::Unheard;
+            return self.touch(run);
         }
         task.phase = Phase::Ended;
         let end = End::of(task.watch.as_deref(), killed);
@@ -80,6 +87,15 @@ impl Cluster {
                 run,
                 TaskState::TaskFailed,
                 (Reason::ExecutorTerminated, "Executor terminated"),
+                now,
+            ),
+            Exit::Unheard => self.agent_says(
+                run,
+                TaskState::TaskFailed,
+                (
+                    Reason::ExecutorTerminated,
+                    "Abnormal executor termination: unknown container",
+                ),
                 now,
             ),
             Exit::NotStarted(why) => {

@@ -183,7 +183,7 @@ impl Cluster {
             self.timers.cancel(at, Timer::Retry(run.clone()));
         }
         self.touch(&run);
-        let lives = !matches!(task.phase, Phase::Ended | Phase::Lost);
+        let lives = !matches!(task.phase, Phase::Ended | Phase::Lost | Phase::Unheard);
         if lives && matches!(self.config.executors, Executors::External) {
             self.out.push(Output::Kill {
                 run,

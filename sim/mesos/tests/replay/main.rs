@@ -34,6 +34,7 @@ const SCENARIOS: &[&str] = &[
     "agent-unreachable",
     "agent-unreachable-lost-task",
     "agent-disconnect-return",
+    "agent-down-task-ends",
     "agent-gone-by-operator",
     "not-partition-aware",
     "no-checkpoint",

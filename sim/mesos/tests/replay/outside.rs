@@ -4,7 +4,7 @@ use crate::compare::anonymous;
 use crate::player::Player;
 use crate::recording::{bytes, text};
 use echelon_proto::mesos::v1::master;
-use echelon_sim_mesos::{Bundle, FrameworkId, Tasks};
+use echelon_sim_mesos::{Bundle, Exit, FrameworkId, Tasks};
 use prost::Message;
 use prost_reflect::{DynamicMessage, SerializeOptions};
 use serde_json::{Value, json};
@@ -12,6 +12,11 @@ use serde_json::{Value, json};
 impl Player<'_> {
     /// What a note says that happened to agents or to the master. False when it is none of these.
     pub fn happen(&mut self, note: &str) -> bool {
+        if let Some(task) = note.strip_suffix(" ends with 0 while the agent is down") {
+            let run = self.runs[task].clone();
+            self.cluster.exited(&run, &Exit::Code(0), self.now);
+            return true;
+        }
         let last = self.agents.last().cloned();
         let (cluster, now) = (&mut self.cluster, self.now);
         match (note, last) {

@@ -36,7 +36,7 @@ pub struct Player<'a> {
     readers: BTreeMap<StreamId, String>,
     pub open: BTreeMap<String, StreamId>,
     pub agents: Vec<AgentId>,
-    runs: BTreeMap<String, Run>,
+    pub runs: BTreeMap<String, Run>,
     /// Executors that run several tasks, by name.
     executors: BTreeMap<String, ExecutorRun>,
     /// Runs of custom executors.
