@@ -29,6 +29,8 @@ pub(crate) struct Agent {
     pub spec: AgentSpec,
     /// Its process lives.
     pub up: bool,
+    /// Its process was ended alone: its tasks live on, and nobody hears of their ends.
+    pub stopped: bool,
     /// The network lets it talk to the master.
     pub linked: bool,
     pub tasks: BTreeMap<TaskKey, AgentTask>,
@@ -205,6 +207,7 @@ impl Agent {
             id,
             spec,
             up: true,
+            stopped: false,
             linked: true,
             tasks: BTreeMap::new(),
             executors: BTreeMap::new(),

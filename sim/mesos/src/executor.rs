@@ -56,14 +56,14 @@ impl Cluster {
 
     /// Reports that a task has ended.
     pub fn exited(&mut self, run: &Run, exit: &Exit, now: Timestamp) {
-        let up = self.agents.get(&run.agent).is_some_and(|agent| agent.up);
+        let stopped = self.agents.get(&run.agent).is_some_and(|agent| agent.stopped);
         let Some(task) = self.agent_task(run) else { return };
         let killed = task.phase == Phase::Killing;
         let began = task.phase != Phase::Launching;
         if task.phase == Phase::Ended {
             return;
         }
-        if !up && began && task.place.is_none() && !matches!(exit, Exit::Lost | Exit::Unheard) {
+        if stopped && began && task.place.is_none() && !matches!(exit, Exit::Lost | Exit::Unheard) {
             task.phase = Phase::Unheard;
             return self.touch(run);
         }

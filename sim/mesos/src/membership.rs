@@ -33,6 +33,7 @@ impl Cluster {
             return false;
         };
         agent.up = false;
+        agent.stopped = tasks == Tasks::Live;
         if tasks == Tasks::Die {
             for task in agent.tasks.values_mut().filter(|task| task.phase != Phase::Ended) {
                 task.phase = Phase::Lost;
@@ -84,6 +85,7 @@ impl Cluster {
         }
         if let Some(agent) = self.agents.get_mut(id) {
             agent.up = true;
+            agent.stopped = false;
         }
         self.repeat_kills(id);
         self.reregister(id, now);
