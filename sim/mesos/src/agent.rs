@@ -29,7 +29,7 @@ pub(crate) struct Agent {
     pub spec: AgentSpec,
     /// Its process lives.
     pub up: bool,
-    /// Its process was ended alone: its tasks live on, and nobody hears of their ends.
+    /// A fault ended its process and left its tasks running: an executor whose command ends meanwhile ends unreported.
     pub stopped: bool,
     /// The network lets it talk to the master.
     pub linked: bool,
@@ -82,8 +82,6 @@ pub(crate) enum Phase {
     Killing,
     /// Its executor died while the agent was away; the agent finds out when it comes back.
     Lost,
-    /// Its command ended while the agent was away, and its executor with it: nobody will hear how.
-    Unheard,
     /// Over.
     Ended,
 }

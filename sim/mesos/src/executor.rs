@@ -22,8 +22,6 @@ pub enum Exit {
     Signal(i32),
     /// The executor vanished and nobody knows how.
     Lost,
-    /// The command ended while the agent was away, and its executor did not wait for it.
-    Unheard,
     /// The command could not be started; why.
     NotStarted(String),
 }
@@ -63,8 +61,8 @@ impl Cluster {
         if task.phase == Phase::Ended {
             return;
         }
-        if stopped && began && task.place.is_none() && !matches!(exit, Exit::Lost | Exit::Unheard) {
-            task.phase = Phase::Unheard;
+        if stopped && began && task.place.is_none() && *exit != Exit::Lost {
+            task.phase = Phase::Lost;
             return self.touch(run);
         }
         task.phase = Phase::Ended;
@@ -87,15 +85,6 @@ impl Cluster {
                 run,
                 TaskState::TaskFailed,
                 (Reason::ExecutorTerminated, "Executor terminated"),
-                now,
-            ),
-            Exit::Unheard => self.agent_says(
-                run,
-                TaskState::TaskFailed,
-                (
-                    Reason::ExecutorTerminated,
-                    "Abnormal executor termination: unknown container",
-                ),
                 now,
             ),
             Exit::NotStarted(why) => {

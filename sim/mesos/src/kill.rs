@@ -76,7 +76,7 @@ impl Cluster {
                 self.end_task(&run, asked, now);
             }
             Phase::Killing => self.shorten_grace(&run, asked, now),
-            Phase::Lost | Phase::Unheard | Phase::Ended => {}
+            Phase::Lost | Phase::Ended => {}
         }
     }
 

@@ -183,7 +183,7 @@ impl Cluster {
             self.timers.cancel(at, Timer::Retry(run.clone()));
         }
         self.touch(&run);
-        let lives = !matches!(task.phase, Phase::Ended | Phase::Lost | Phase::Unheard);
+        let lives = !matches!(task.phase, Phase::Ended | Phase::Lost);
         if lives && matches!(self.config.executors, Executors::External) {
             self.out.push(Output::Kill {
                 run,

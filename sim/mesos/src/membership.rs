@@ -1,6 +1,6 @@
 //! Agents that come and go: killed, cut off, back in time, given up, marked gone (section 9 of the rules, S17 to S19).
 
-use crate::agent::{AgentTask, Contact, Phase, TaskKey};
+use crate::agent::{Contact, Phase};
 use crate::cluster::Cluster;
 use crate::config::Executors;
 use crate::event;
@@ -71,17 +71,14 @@ impl Cluster {
         let Some(agent) = self.agents.get_mut(id) else {
             return false;
         };
-        let found = |(key, task): (&TaskKey, &AgentTask)| {
-            let exit = match task.phase {
-                Phase::Lost => Exit::Lost,
-                Phase::Unheard => Exit::Unheard,
-                _ => return None,
-            };
-            Some((run_of(id, &key.0, &key.1, task), exit))
-        };
-        let over: Vec<(Run, Exit)> = agent.tasks.iter().filter_map(found).collect();
-        for (run, exit) in over {
-            self.exited(&run, &exit, now);
+        let lost: Vec<Run> = agent
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.phase == Phase::Lost)
+            .map(|((framework, name), task)| run_of(id, framework, name, task))
+            .collect();
+        for run in lost {
+            self.exited(&run, &Exit::Lost, now);
         }
         if let Some(agent) = self.agents.get_mut(id) {
             agent.up = true;

@@ -328,7 +328,7 @@ impl Cluster {
             let place = task.place.as_ref();
             *framework == executor.framework
                 && place.is_some_and(|place| place.container == executor.container)
-                && !matches!(task.phase, Phase::Ended | Phase::Lost | Phase::Unheard)
+                && !matches!(task.phase, Phase::Ended | Phase::Lost)
         });
         of_executor
             .map(|((framework, name), task): (&TaskKey, _)| run_of(&executor.agent, framework, name, task))

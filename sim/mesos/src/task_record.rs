@@ -87,7 +87,6 @@ pub(crate) fn task_record(task: &AgentTask) -> TaskRecord {
             Phase::Killing => 2,
             Phase::Lost => 3,
             Phase::Ended => 4,
-            Phase::Unheard => 5,
         },
         state: task.state.into(),
         updates: updates.collect(),
@@ -109,7 +108,6 @@ pub(crate) fn restored_task(
         2 => Phase::Killing,
         3 => Phase::Lost,
         4 => Phase::Ended,
-        5 => Phase::Unheard,
         _ => return Err("phase"),
     };
     let place = match &record.executor {
