@@ -1,5 +1,5 @@
 //! The checker: what is broken in a picture, told independently of how it came about. Runs after every step of tests and
-//! simulation. In production some jobs are looked at every few seconds, and the division from time to time ([`Sampler`]).
+//! simulation. In production a [`Sampler`] checks some jobs every few seconds and the division every few minutes.
 
 use crate::division::{Wanted, demands, entitled};
 use crate::ledger::Ledger;
@@ -168,10 +168,10 @@ fn check_job(picture: &Picture, id: JobId, job: &JobView) -> Vec<Broken> {
     out
 }
 
-/// Looks at a part of a leader's picture at a time, for a metric.
+/// Checks a part of a leader's picture at a time, for a metric.
 #[derive(Debug, Default)]
 pub struct Sampler {
-    /// The job that was looked at last.
+    /// The job that was checked last.
     last: Option<JobId>,
     division_at: Timestamp,
 }
@@ -179,16 +179,17 @@ pub struct Sampler {
 impl Sampler {
     /// Jobs a look.
     const JOBS: usize = 256;
-    /// How often the division of all pools proves itself: that costs as much as a full one.
+    /// How often the division of all pools is checked. One check costs as much as a full division.
     const DIVISION_EVERY: Span = Span::minutes(5);
 
-    /// What is broken of the next jobs, and in the division when its time has come. `O(jobs looked at)`, else `O(pools)`.
+    /// Broken rules of the next jobs; those of the division, too, when it is due.
+    /// `O(jobs checked)`, and `O(pools)` when the division is due.
     pub fn look(&mut self, picture: &Picture, now: Timestamp) -> Vec<Broken> {
         let first = self.last.is_none().then(|| picture.jobs.iter());
         let further = self.last.map(|last| picture.jobs.after(last));
         let jobs = first.into_iter().flatten().chain(further.into_iter().flatten());
         let jobs: Vec<(&JobId, &JobView)> = jobs.take(Self::JOBS).collect();
-        // After the last one the first is next.
+        // A short batch was the last one: the next call starts over.
         let full = jobs.last().filter(|_| jobs.len() == Self::JOBS);
         self.last = full.map(|(id, _)| **id);
         let mut out: Vec<Broken> = jobs

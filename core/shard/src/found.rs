@@ -24,9 +24,9 @@ pub(crate) struct Finding {
 }
 
 impl Shard {
-    /// Whether runs that the cluster has and storage does not are taken over: an operator has resumed the storage, and since
-    /// then there was no moment at which the cluster had listed all, had spoken of every stored run, and nothing was left to be
-    /// taken over.
+    /// Whether runs that the cluster has and storage does not are taken over. That begins when an operator resumes the
+    /// storage. It ends when the cluster has listed all runs and answered for each stored one, and nothing is left to
+    /// be taken over.
     pub(crate) fn adopts(&self) -> bool {
         self.own.adopted < self.resumed
     }

@@ -5,8 +5,10 @@
 //!
 //! Counted is what was known to run and of which Mesos said no more than that it is gone, or that it knows it not; a silent or
 //! removed agent is told in other words and has a patience of its own. What never ran was not lost. A host that was silent and is back
-//! explains all that it has lost: that counts as one. What an operator has resumed from a backup explains what has ended since the
-//! backup was taken: until the cluster has spoken of every stored run, no loss counts. The wait is judged by what is missing now, so it ends when its evidence is gone.
+//! explains all that it has lost: that counts as one. The wait is judged by what is missing now, so it ends when its evidence is gone.
+//!
+//! After an operator has resumed a backup, no loss counts until the cluster has answered for every stored run.
+//! Tasks that ended after the backup are expected to be missing.
 
 use crate::Shard;
 use crate::event::{Alarm, Effect};

@@ -60,29 +60,31 @@ impl Shard {
         out
     }
 
-    /// Hosts of live runs of which it is not read what they mind: the jobs with the hosts. They are taken for exclusive.
-    fn unread_neighbours(&self) -> BTreeMap<JobId, BTreeSet<HostId>> {
+    /// Jobs with live runs whose spec is not read yet. They count as exclusive, since they may be. `O(records of these jobs)`.
+    pub(crate) fn unread_neighbours(&self) -> Vec<Neighbour> {
         let numbers: Vec<u32> = if self.is_recovering() {
             self.picture.groups.keys().copied().collect()
         } else {
             let jobs = self.unread_specs.keys().map(|(job, _)| *job);
             jobs.flat_map(|job| self.picture.groups_of(job)).collect()
         };
-        let mut out: BTreeMap<JobId, BTreeSet<HostId>> = BTreeMap::new();
+        let mut of_jobs: BTreeMap<JobId, BTreeSet<HostId>> = BTreeMap::new();
         let groups = numbers.iter().filter_map(|n| self.picture.groups.get(n));
         for group in groups.filter(|g| g.spec.is_none()) {
             let live = group.records().flat_map(|(_, r)| r.live_runs());
             let hosts: BTreeSet<HostId> = live.map(|run| run.host.clone()).collect();
             if !hosts.is_empty() {
-                out.entry(group.job()).or_default().extend(hosts);
+                of_jobs.entry(group.job()).or_default().extend(hosts);
             }
         }
-        out
-    }
-
-    /// Whether hosts count as exclusive only until the specs of tasks there are read.
-    pub(crate) fn reads_neighbours(&self) -> bool {
-        (self.is_recovering() || self.reads_specs()) && !self.unread_neighbours().is_empty()
+        let unread = of_jobs.into_iter().map(|(job, hosts)| Neighbour {
+            job,
+            labels: Arc::default(),
+            exclusive: true,
+            away_from: Vec::new(),
+            hosts: hosts.into_iter().collect(),
+        });
+        unread.collect()
     }
 
     /// Whether a group minds what is on hosts, and not all of that is read yet.
@@ -94,18 +96,10 @@ impl Shard {
         minds && self.is_recovering()
     }
 
-    /// What is on hosts of groups that these mind, or that mind others.
+    /// What is on hosts of groups that these mind, or that mind others, as far as their specs are read.
     pub(crate) fn neighbours<'a>(&self, groups: impl Iterator<Item = &'a Wanted> + Clone) -> Vec<Neighbour> {
         let minding = || groups.clone().filter(|w| w.siting.minds_others());
-        let unread = self.unread_neighbours().into_iter();
-        let unread = unread.map(|(job, hosts)| Neighbour {
-            job,
-            labels: Arc::default(),
-            exclusive: true,
-            away_from: Vec::new(),
-            hosts: hosts.into_iter().collect(),
-        });
-        let mut out: Vec<Neighbour> = unread.collect();
+        let mut out: Vec<Neighbour> = Vec::new();
         if minding().next().is_none() && self.loners.0.is_empty() {
             return out;
         }
@@ -142,7 +136,8 @@ impl Shard {
 
     /// The hosts on which rules about runs let one more of a group be; `None`: it has no such rules.
     pub(crate) fn let_by_runs(&self, wanted: &Wanted) -> Option<BTreeSet<HostId>> {
-        let others = self.neighbours(std::iter::once(wanted));
+        let mut others = self.unread_neighbours();
+        others.extend(self.neighbours(std::iter::once(wanted)));
         if !wanted.siting.depends_on_runs() && self.loners.0.is_empty() && others.is_empty() {
             return None;
         }

@@ -35,9 +35,9 @@ pub(crate) struct Placing {
     /// Offers before this mark are compared with everything that is hungry by the present round, by the one before it.
     mark: Option<Arrival>,
     last_mark: Option<Arrival>,
-    /// The present round leaves out some that are hungry, or some hosts.
+    /// The present round leaves out some pending groups or some hosts.
     partial: bool,
-    /// When placement was asked, the specs of tasks on some hosts were still being read.
+    /// The question under way treats some hosts as exclusive only because specs of their tasks are still being read.
     reading: bool,
     /// Counts the hungers that room refused before was not compared with.
     news: u64,
@@ -165,10 +165,11 @@ impl Shard {
         }
         self.placing.token += 1;
         self.placing.asked_at = Some(self.now);
-        let others = self.neighbours(groups.iter());
-        self.placing.reading = self.reads_neighbours();
+        let mut others = self.unread_neighbours();
+        self.placing.reading = !others.is_empty() && (self.is_recovering() || self.reads_specs());
+        others.extend(self.neighbours(groups.iter()));
         if self.placing.reading {
-            // The offers of these hosts are kept for the round after.
+            // Keep the offers of these hosts for the next round: their tasks may turn out not to be exclusive.
             self.placing.partial = true;
             self.placing.hungrier(self.now, self.config.timing.storage_retry);
         }

@@ -49,7 +49,7 @@ pub(crate) struct SetSampler {
     due: Timestamp,
     /// The group and the block that were looked at last.
     last: (u32, u32),
-    /// Instances that were in other sets than they belong to, and broken rules of single records.
+    /// Problems found so far.
     pub(crate) found: u64,
 }
 
@@ -158,7 +158,7 @@ impl Shard {
         }
     }
 
-    /// What was found while blocks were looked at one by one: instances in other sets than they belong to, broken rules of records.
+    /// How many problems the sampler has found: instances in a wrong set, and broken rules of single records.
     #[must_use]
     pub const fn inconsistencies(&self) -> u64 {
         self.sampler.found

@@ -1,12 +1,12 @@
-//! Times in which an agent was down while its tasks lived. Of a task that ends meanwhile nobody hears how: Mesos tells that it has
-//! failed (`REASON_EXECUTOR_TERMINATED`), and it is right to try it again.
+//! Periods in which an agent's process was down and its tasks kept running. The exit code of a task that ends then is lost: Mesos
+//! reports a failure (`REASON_EXECUTOR_TERMINATED`), and a retry is right.
 
 use crate::history::{Event, History};
 
-/// An agent that was started hears of executors that end before it has found them again.
+/// A restarted agent needs this long until its executors are connected again.
 const FINDS_WITHIN_MS: u64 = 15_000;
 
-/// All such times of a history.
+/// All such periods of a history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Absences(Vec<Absence>);
 
@@ -37,7 +37,7 @@ impl Absences {
         Self(all)
     }
 
-    /// Whether the end of a task at this moment on this host was heard by no agent.
+    /// Whether the exit code of a task that ended at this moment on this host was lost.
     pub(crate) fn hide_end(&self, host: &str, at: u64) -> bool {
         self.0
             .iter()

@@ -11,7 +11,7 @@ use echelon_core_model::rules::Restart;
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::siting::Affinity;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{ReasonCode, RunState, Span, Timestamp};
+use echelon_core_model::{JobId, ReasonCode, RunState, Span, Timestamp};
 use echelon_core_shard::{Alarm, Mode};
 use echelon_core_testkit::build::{JobBuilder, job_id, main_group, shape};
 
@@ -32,6 +32,16 @@ fn taken_over(w: &mut World) {
     w.elect();
     w.run(seconds(2));
     w.connect();
+}
+
+/// Stores another job of one instance and orders it to run here.
+fn order_another(w: &mut World, other: JobId, spec: &JobSpec) {
+    w.store_head_of(other, spec, echelon_core_model::job::Goal::default());
+    w.assign_of(other, &[(main_group(), &[range(0, 0)])]);
+    let mut order = w.slice_order(&[range(0, 0)], &[(1, 1)], 1);
+    (order.job, order.spec_version) = (other, 1);
+    order.head_version = echelon_core_model::Version(1);
+    w.direct(Order::Slices(vec![order]));
 }
 
 #[test]
@@ -306,12 +316,7 @@ fn nothing_of_another_job_comes_to_a_host_whose_runs_may_want_it_for_themselves(
     let other = job_id(2);
     w.slow_specs = false;
     let spec = JobBuilder::service("other", 1).build();
-    w.store_head_of(other, &spec, echelon_core_model::job::Goal::default());
-    w.assign_of(other, &[(main_group(), &[range(0, 0)])]);
-    let mut order = w.slice_order(&[range(0, 0)], &[(1, 1)], 1);
-    (order.job, order.spec_version) = (other, 1);
-    order.head_version = echelon_core_model::Version(1);
-    w.direct(Order::Slices(vec![order]));
+    order_another(&mut w, other, &spec);
     w.run(seconds(20));
     assert_eq!(w.cluster.live().len(), 1);
     w.unstall();
@@ -335,12 +340,7 @@ fn a_job_that_waits_for_specs_to_be_read_begins_as_soon_as_they_are() {
     w.slow_specs = false;
     let other = job_id(2);
     let spec = JobBuilder::service("other", 1).build();
-    w.store_head_of(other, &spec, echelon_core_model::job::Goal::default());
-    w.assign_of(other, &[(main_group(), &[range(0, 0)])]);
-    let mut order = w.slice_order(&[range(0, 0)], &[(1, 1)], 1);
-    (order.job, order.spec_version) = (other, 1);
-    order.head_version = echelon_core_model::Version(1);
-    w.direct(Order::Slices(vec![order]));
+    order_another(&mut w, other, &spec);
     w.run(Span::millis(100));
     w.slow_specs = true;
     w.run(seconds(4));
@@ -377,12 +377,7 @@ fn who_minds_others_is_placed_when_it_is_read_who_they_are() {
             weight: None,
         }];
     });
-    w.store_head_of(other, &minds.build(), echelon_core_model::job::Goal::default());
-    w.assign_of(other, &[(main_group(), &[range(0, 0)])]);
-    let mut order = w.slice_order(&[range(0, 0)], &[(1, 1)], 1);
-    (order.job, order.spec_version) = (other, 1);
-    order.head_version = echelon_core_model::Version(1);
-    w.direct(Order::Slices(vec![order]));
+    order_another(&mut w, other, &minds.build());
     w.run(Span::millis(100));
     w.slow_specs = true;
     w.run(seconds(4));
