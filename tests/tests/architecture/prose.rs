@@ -25,6 +25,19 @@ fn architecture_md_names_every_folder() {
     );
 }
 
+/// The workspace has programs for its tests, too: cargo asks which one to run, unless exactly one package says so.
+#[test]
+fn the_first_command_of_the_readme_runs_echelon() {
+    let tree = tree();
+    let readme = tree.text("README.md").unwrap();
+    assert!(readme.contains("\ncargo run --release -- demo\n"));
+    let programs = tree.packages.iter().filter_map(|package| {
+        let program = package.manifest.get("package")?.get("default-run")?.as_str()?;
+        Some((package.name.as_str(), program))
+    });
+    assert_eq!(programs.collect::<Vec<_>>(), [("echelon", "echelon")]);
+}
+
 #[test]
 fn every_law_names_tests_that_exist() {
     let tree = tree();
