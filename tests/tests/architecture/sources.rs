@@ -87,3 +87,32 @@ fn no_test_is_ignored_and_no_end_is_open() {
     });
     none("ignored tests and open ends", faults.collect());
 }
+
+/// What is in git stays there for ever: text that people read, and of a size that they can.
+#[test]
+fn git_holds_text_of_moderate_size() {
+    const MOST_BYTES: usize = 256 << 10;
+    let tree = tree();
+    let listed = std::process::Command::new("git")
+        .args(["ls-files", "-z", "--cached"])
+        .current_dir(&tree.root)
+        .output()
+        .unwrap();
+    assert!(
+        listed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&listed.stderr)
+    );
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let names: Vec<&str> = listed.split_terminator('\0').collect();
+    assert!(names.contains(&"README.md"), "{} files", names.len());
+    let faults = names
+        .iter()
+        .filter_map(|name| match std::fs::read(tree.root.join(name)) {
+            Ok(bytes) if bytes.len() > MOST_BYTES => Some(format!("{name}: {} bytes", bytes.len())),
+            Ok(bytes) if std::str::from_utf8(&bytes).is_err() => Some(format!("{name}: no text")),
+            // a file that was deleted and is not committed yet
+            Ok(_) | Err(_) => None,
+        });
+    none("files in git that are no text, or too large", faults.collect());
+}
