@@ -8,7 +8,7 @@ use echelon_cli::Failure;
 use echelon_cli::exit::Exit;
 use echelon_cli::output::{self, Format, Listing};
 use echelon_io_membership::Timeouts;
-use echelon_io_storage::{Durability, Finding, Standing, Store, StoreError};
+use echelon_io_storage::{Durability, FileProblem, Finding, Standing, Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -150,9 +150,22 @@ async fn storage(url: &str) -> Result<Vec<Check>, Failure> {
     let store = match echelon_io_storage::open(url).await {
         Ok(store) => store,
         Err(error @ StoreError::Url { .. }) => return Err(Failure::wrong(error.chain())),
+        Err(StoreError::File {
+            problem: FileProblem::InUse,
+            ..
+        }) => return Ok(in_use(url)),
         Err(error) => return Ok(vec![Check::new("storage", Verdict::Failed, error.chain())]),
     };
     Ok(opened(&store).await)
+}
+
+/// A file that is in use is in order: whoever opened it has checked its level and its card.
+fn in_use(url: &str) -> Vec<Check> {
+    let finding = format!("{url} is open in another process, which checked its level when it opened it");
+    let open = Check::new("storage", Verdict::Good, finding);
+    std::iter::once(open)
+        .chain(durability(&Durability::of_file()))
+        .collect()
 }
 
 async fn opened(store: &Arc<dyn Store>) -> Vec<Check> {
@@ -232,7 +245,16 @@ mod tests {
         };
         let missing = storage(&url).await.unwrap();
         assert_eq!(verdicts(&missing), [("storage".to_owned(), "failed")]);
-        drop(echelon_io_storage::open(&url).await.unwrap());
+        let open = echelon_io_storage::open(&url).await.unwrap();
+        let in_use = storage(&url).await.unwrap();
+        let expected = [
+            ("storage", "ok"),
+            ("storage-commit-log", "ok"),
+            ("storage-copies", "warning"),
+        ];
+        let expected = expected.map(|(name, verdict)| (name.to_owned(), verdict));
+        assert_eq!(verdicts(&in_use), expected);
+        drop(open);
         let there = storage(&url).await.unwrap();
         let expected = [
             ("storage", "ok"),

@@ -43,6 +43,24 @@ pub struct Durability {
 }
 
 impl Durability {
+    /// What holds of every storage file, also of one that another process has open.
+    #[must_use]
+    pub fn of_file() -> Self {
+        let commit = Finding::new(
+            "commit-log",
+            Standing::Durable,
+            "a write is on this machine's disk before it is acknowledged",
+        );
+        let copies = Finding::new(
+            "copies",
+            Standing::Weak,
+            "there is one copy, and it is lost with this disk; keep backups, or use Cassandra",
+        );
+        Self {
+            findings: vec![commit, copies],
+        }
+    }
+
     /// What is not known to be durable.
     pub fn doubts(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|f| f.standing != Standing::Durable)

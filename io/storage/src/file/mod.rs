@@ -16,7 +16,7 @@ pub use problem::FileProblem;
 use crate::kv::{KvRows, ready};
 use crate::layout::{check_batch, check_decision};
 use crate::read::read;
-use crate::{Durability, Finding, Standing, Status, Store, StoreError};
+use crate::{Durability, Status, Store, StoreError};
 use async_trait::async_trait;
 use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query, Reading};
 use handle::Handle;
@@ -117,18 +117,6 @@ impl Store for FileStore {
     }
 
     async fn durability(&self) -> Durability {
-        let commit = Finding::new(
-            "commit-log",
-            Standing::Durable,
-            "a write is on this machine's disk before it is acknowledged",
-        );
-        let copies = Finding::new(
-            "copies",
-            Standing::Weak,
-            "there is one copy, and it is lost with this disk; keep backups, or use Cassandra",
-        );
-        Durability {
-            findings: vec![commit, copies],
-        }
+        Durability::of_file()
     }
 }
