@@ -24,6 +24,7 @@ mod unread;
 #[path = "standalone/updates.rs"]
 mod updates;
 
+use echelon_tests::work::WorkFolder;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -39,6 +40,11 @@ fn ports() -> MutexGuard<'static, ()> {
 }
 
 const BINARY: &str = env!("CARGO_BIN_EXE_echelon");
+
+/// A folder for one test. Tasks outlive the process that started them, so those of a test are killed with its folder.
+fn work() -> WorkFolder {
+    WorkFolder::new("standalone").unwrap()
+}
 
 /// Kills its process when the test ends, in whatever way.
 struct Standalone {
@@ -163,7 +169,7 @@ fn example(name: &str) -> String {
 
 #[test]
 fn everything_outlives_the_process() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = work();
     let mut first = Standalone::start(folder.path());
     first.printed(&["job", "run", &example("hello"), "--wait"]);
     let log = first.printed(&["job", "logs", "hello", "3"]);
@@ -200,7 +206,7 @@ fn everything_outlives_the_process() {
 
 #[test]
 fn what_was_scaled_away_comes_back_with_the_next_scale() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("service")]);
     standalone.running("ticker", 2);
@@ -223,7 +229,7 @@ fn the_demo_runs_on_both_clusters() {
 
 #[test]
 fn the_steps_of_a_pipeline_run_one_after_the_other() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = work();
     let standalone = Standalone::start(folder.path());
     let early = standalone.echelon(&["job", "run", &example("pipeline/work")]);
     let refused = String::from_utf8_lossy(&early.stderr);
@@ -246,7 +252,7 @@ fn the_steps_of_a_pipeline_run_one_after_the_other() {
 
 #[test]
 fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = work();
     let mut first = Standalone::start(folder.path());
     first.printed(&["job", "run", &example("counter")]);
     let log = |standalone: &Standalone, job: &str, wanted: &str| {
@@ -320,7 +326,7 @@ fn what_is_in_a_volume_outlives_runs_processes_and_the_job() {
 
 #[test]
 fn a_host_is_left_empty_and_comes_back() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("web")]);
     standalone.running("web", 2);
@@ -359,7 +365,7 @@ fn a_host_is_left_empty_and_comes_back() {
 #[test]
 fn a_service_gets_ports_and_is_watched() {
     let _ports = ports();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("web")]);
     standalone.running("web", 2);
@@ -426,7 +432,7 @@ fn a_wrong_command_says_what_to_do() {
 
 #[test]
 fn the_tasks_of_a_pod_run_side_by_side_and_end_together() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("pod"), "--wait"]);
     let listed = standalone.printed(&["job", "instances", "pod", "-o", "json"]);

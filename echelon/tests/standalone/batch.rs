@@ -18,7 +18,7 @@ fn until(standalone: &Standalone, args: &[&str], wanted: &str) -> String {
 
 #[test]
 fn a_template_makes_jobs_by_command_and_at_its_times() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let standalone = Standalone::start(folder.path());
     let plan = standalone.printed(&["job", "plan", &example("nightly")]);
     assert_eq!(plan.matches("03:00 +0").count(), 5, "{plan}");
@@ -60,7 +60,7 @@ fn a_template_makes_jobs_by_command_and_at_its_times() {
 
 #[test]
 fn a_driver_scales_its_own_job_ends_an_instance_and_ends_the_job() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("service")]);
     standalone.running("ticker", 2);

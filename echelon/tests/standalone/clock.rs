@@ -46,7 +46,7 @@ fn until_told(log: &Path, times: usize) {
 
 #[test]
 fn a_wall_clock_that_is_set_ends_no_leadership_and_no_run() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let [data, offset, log] = ["data", "offset", "log"].map(|name| folder.path().join(name));
     fs::create_dir(&data).unwrap();
     fs::write(&offset, "0").unwrap();

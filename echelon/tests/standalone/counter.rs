@@ -46,7 +46,7 @@ fn counted(standalone: &Standalone, n: u32) -> String {
 
 #[test]
 fn a_counter_survives_its_kill_an_update_and_a_restart_of_echelon_without_losing_a_count() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let mut first = Standalone::start(folder.path());
     first.printed(&["job", "run", &example("counter")]);
     let task = counted(&first, 1);

@@ -58,7 +58,7 @@ fn clusters(standalone: &Standalone) -> Vec<String> {
 
 #[test]
 fn a_daemon_is_on_every_host_and_on_one_that_joins_later() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("daemon"), "--wait"]);
     let listed = standalone.printed(&["host", "list", "-o", "json"]);

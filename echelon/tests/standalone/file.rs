@@ -47,7 +47,7 @@ fn accept(data: &Path) -> Output {
 #[test]
 fn a_damaged_file_is_told_in_one_sentence_and_the_good_one_goes_on() {
     let _ports = ports();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
     let mut first = Standalone::start(&data);
@@ -75,7 +75,7 @@ fn a_damaged_file_is_told_in_one_sentence_and_the_good_one_goes_on() {
 #[test]
 fn a_missing_file_is_no_new_storage_until_it_is_accepted() {
     let _ports = ports();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
     let mut first = Standalone::start(&data);
@@ -145,7 +145,7 @@ fn limit(standalone: &Standalone, bytes: &str) {
 
 #[test]
 fn a_full_disk_refuses_changes_and_goes_on_when_there_is_room() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
     let mut standalone = Standalone::start_with(&data, &["--virtual"]);
@@ -208,7 +208,7 @@ fn a_full_disk_refuses_changes_and_goes_on_when_there_is_room() {
 #[test]
 fn a_simulated_master_without_room_says_so_and_is_started_again() {
     let _ports = ports();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
     let standalone = Standalone::start(&data);

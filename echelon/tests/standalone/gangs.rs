@@ -38,7 +38,7 @@ fn runs(standalone: &Standalone) -> Vec<u32> {
 #[test]
 fn a_gang_sums_over_sockets_that_its_members_find_in_their_environment() {
     let _ports = ports();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let standalone = Standalone::start(folder.path());
     let file = changed(folder.path(), &[("limit: 3", "limit: 9")]);
     standalone.printed(&["job", "run", &file, "--wait"]);
@@ -56,7 +56,7 @@ fn a_gang_sums_over_sockets_that_its_members_find_in_their_environment() {
 #[test]
 fn a_gang_is_tried_again_as_a_whole_when_a_member_is_killed() {
     let _ports = ports();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let standalone = Standalone::start(folder.path());
     let longer = (r#"STEPS: "3", PAUSE: "0.05""#, r#"STEPS: "60", PAUSE: "0.2""#);
     let file = changed(folder.path(), &[longer, ("limit: 3", "limit: 9")]);

@@ -115,7 +115,7 @@ fn stop(job: JobId, epoch: u64) -> DirectRequest {
 
 #[test]
 fn liars_change_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("service")]);
     let before = standalone.running("ticker", 2);

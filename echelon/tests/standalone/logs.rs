@@ -69,7 +69,7 @@ fn both(standalone: &Standalone, args: &[&str]) -> (Vec<u8>, String) {
 
 #[test]
 fn logs_answer_after_the_loss_of_the_cluster_and_say_what_is_missing() {
-    let (folder, sandboxes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (folder, sandboxes) = (super::work(), super::work());
     let mut cluster = Cluster::start(sandboxes.path());
     let clusters = format!("east={}", cluster.master);
     let standalone = Standalone::start_with(folder.path(), &["--clusters", &clusters]);

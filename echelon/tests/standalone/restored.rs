@@ -123,7 +123,7 @@ fn until_listed(standalone: &Standalone, word: &str) -> String {
 
 #[test]
 fn a_restored_file_freezes_and_resumes_with_each_instance_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
     let mut first = Standalone::start(&data);

@@ -46,7 +46,7 @@ fn job_file(folder: &Path, name: &str) -> String {
 #[test]
 fn rows_that_cannot_be_read_stop_nothing_else() {
     let _ports = ports();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
     let mut first = Standalone::start(&data);

@@ -59,7 +59,7 @@ fn requests(gateway: &str, stop: &AtomicBool) -> (usize, BTreeSet<u64>) {
 #[test]
 fn clients_of_a_service_that_is_updated_meet_no_request_that_fails() {
     let _ports = ports();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = super::work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("web")]);
     let gateway = standalone.address.trim_start_matches("http://").to_owned();
