@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn node() -> SocketAddr {
     tokio::task::block_in_place(|| Cassandra::shared().unwrap().addresses()[0])
@@ -218,26 +218,9 @@ async fn one_process_migrates_at_a_time() {
     assert_eq!(stores[1].decide(raise).await.unwrap(), Decided::Applied);
 }
 
-/// A node that does not answer and stays connected delays a read by a second: then another node is asked. The bound is three
-/// times that, and below the four seconds after which the driver closes the connection to a node that is silent.
-async fn a_silent_node_delays_no_read_for_long(cluster: &mut Cassandra, store: &CassandraStore) {
-    tokio::task::block_in_place(|| cluster.node(2).unwrap().pause()).unwrap();
-    let reads = (0..10).map(|n| async move {
-        let asked = Instant::now();
-        let read = store.read(Query::Head(facts::job(n)), Consistency::Quorum).await;
-        (read.map(|read| read.answer), asked.elapsed())
-    });
-    let answers = futures::future::join_all(reads).await;
-    tokio::task::block_in_place(|| cluster.node(2).unwrap().resume()).unwrap();
-    for (n, (answer, took)) in (0..).zip(answers) {
-        assert_eq!(answer.unwrap(), Answer::Head(Some(facts::head(facts::job(n), 1))));
-        assert!(took < Duration::from_secs(3), "{took:?}");
-    }
-}
-
-/// Three copies, one of them silent and then killed: what was answered is there, and deciding goes on.
+/// Three copies, one of them killed: what was answered is there, and deciding goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_three_nodes_one_may_be_silent_or_killed() {
+async fn of_three_nodes_one_may_be_killed() {
     let mut cluster = tokio::task::block_in_place(|| Cassandra::start(3)).unwrap();
     let url = format!("cassandra://{}/three?replication=3", cluster.contact_points());
     let store = CassandraStore::connect(&url).await.unwrap();
@@ -255,7 +238,6 @@ async fn of_three_nodes_one_may_be_silent_or_killed() {
     let mut tries = 0;
     for n in 0..20 {
         if n == 10 {
-            a_silent_node_delays_no_read_for_long(&mut cluster, &store).await;
             tokio::task::block_in_place(|| cluster.node(2).unwrap().kill()).unwrap();
         }
         // Every failure is one after which the same decision may be made again.
