@@ -13,7 +13,6 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::TranslationError;
 use scylla::policies::address_translator::{AddressTranslator, UntranslatedPeer};
 use scylla::policies::retry::{DefaultRetryPolicy, FallthroughRetryPolicy};
-use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::response::query_result::QueryResult;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
@@ -25,9 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const REQUEST: Duration = Duration::from_secs(4);
-/// After this a read of a majority, or a write with a stamp, is sent to a second node as well: a node that answers slowly stays
-/// connected, and would hold up all that goes through it.
-const SECOND_NODE: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(3);
 const KEEPALIVE: Duration = Duration::from_secs(2);
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
@@ -35,11 +31,11 @@ const CONNECTIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 /// How a statement is to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// Read from a majority; the driver may send it again, and to two nodes at once.
+    /// Read from a majority; the driver may send it again.
     Read,
     /// Read at SERIAL; it takes part in transactions, so only we send it again.
     SerialRead,
-    /// A write with a stamp; the driver may send it again, and to two nodes at once, since the same stamp is harmless.
+    /// A write with a stamp; the driver may send it again, since the same stamp is harmless.
     Stamped,
     /// A lightweight transaction; sent once, or its own effect would be taken for another's.
     Transaction,
@@ -74,10 +70,6 @@ impl Client {
             .serial_consistency(Some(SerialConsistency::Serial))
             .request_timeout(Some(REQUEST))
             .retry_policy(Arc::new(FallthroughRetryPolicy))
-            .speculative_execution_policy(Some(Arc::new(SimpleSpeculativeExecutionPolicy {
-                max_retry_count: 1,
-                retry_interval: SECOND_NODE,
-            })))
             .build();
         let mut builder = SessionBuilder::new()
             .known_nodes(&place.nodes)
