@@ -15,7 +15,8 @@ use std::path::PathBuf;
 /// Time between two batches of offers: short, so that trying things out feels quick.
 const ALLOCATION_INTERVAL: Span = Span::millis(100);
 
-/// Events that may wait for a slow reader: as many as the tasks of a large cluster, since a list of all tasks is sent at once.
+/// Events that may wait for a slow reader: as many as the tasks of a large cluster.
+/// A list of all tasks is sent at once.
 const STREAM_BOUND: usize = 1_000_000;
 
 /// What a simulated cluster is told.

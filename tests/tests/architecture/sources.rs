@@ -111,8 +111,10 @@ fn git_holds_text_of_moderate_size() {
         .filter_map(|name| match std::fs::read(tree.root.join(name)) {
             Ok(bytes) if bytes.len() > MOST_BYTES => Some(format!("{name}: {} bytes", bytes.len())),
             Ok(bytes) if std::str::from_utf8(&bytes).is_err() => Some(format!("{name}: no text")),
-            // a file that was deleted and is not committed yet
-            Ok(_) | Err(_) => None,
+            Ok(_) => None,
+            // It was deleted, and that is not committed yet.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => Some(format!("{name}: {error}")),
         });
     none("files in git that are no text, or too large", faults.collect());
 }
