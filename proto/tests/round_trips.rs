@@ -379,7 +379,6 @@ fn directive() -> impl Strategy<Value = Directive> {
         any_of::drains().prop_map(Order::Drains),
         any_of::host_moves().prop_map(Order::HostMoves),
         any_of::forgotten_hosts().prop_map(Order::ForgetHosts),
-        any_of::pool_parts().prop_map(Order::Parts),
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
         (vec(claim(), 0..3), any_of::span()).prop_map(|(claims, lease)| Order::Claims { claims, lease }),
     ];
@@ -529,7 +528,6 @@ fn report() -> impl Strategy<Value = Report> {
         vec(slice_report(), 0..3).prop_map(ReportPart::Slices),
         vec(claim_report(), 0..3).prop_map(ReportPart::Claims),
         any_of::epoch().prop_map(ReportPart::Superseded),
-        any_of::pool_parts().prop_map(ReportPart::Parts),
         vec(any_of::job(), 0..3).prop_map(ReportPart::Archived),
         (any::<bool>(), any::<bool>(), vec(found_slice(), 0..3))
             .prop_map(|(begins, ends, slices)| { ReportPart::Found(Found { begins, ends, slices }) }),

@@ -63,7 +63,7 @@ pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> R
 /// What the resource manager said last of a cluster that hears none any more is not why anybody waits there now.
 fn as_now(said: Waiting, parts: &[Part]) -> Waiting {
     let part = parts.iter().find(|p| Some(&p.id) == said.cluster.as_ref());
-    match part.and_then(|p| Some((p, p.alone?))) {
+    match part.and_then(|p| Some((p, p.no_manager_since?))) {
         Some((part, since)) if !said.reason.code.withholds() => Waiting {
             reason: Reason::new(ReasonCode::NoResourceManager).at(&part.name),
             since,
@@ -341,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_of_a_cluster_that_is_alone_is_overtaken() {
-        let part = |alone| Part {
+    fn what_was_said_of_a_cluster_without_a_resource_manager_is_overtaken() {
+        let part = |no_manager_since| Part {
             id: ClusterId::new("a"),
             name: "east".to_owned(),
             contact: Contact::Fresh,
             since: None,
             age: None,
-            alone,
+            no_manager_since,
             unseen: None,
         };
         let said = |code, cluster: &str| Waiting {
@@ -358,8 +358,8 @@ mod tests {
             count: 3,
             since: Timestamp(1),
         };
-        let told = |code, cluster, alone| {
-            let now = as_now(said(code, cluster), &[part(alone)]);
+        let told = |code, cluster, since| {
+            let now = as_now(said(code, cluster), &[part(since)]);
             (now.reason.code, now.count, now.since)
         };
         let (limit, none) = (ReasonCode::PoolLimit, ReasonCode::NoResourceManager);

@@ -124,7 +124,7 @@ impl Memory {
             address: String::new(),
             trouble: None,
             loss: None,
-            alone: None,
+            no_manager_since: None,
         };
         self.heartbeats.insert(id.clone(), beat);
     }

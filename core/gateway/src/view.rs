@@ -39,8 +39,8 @@ pub struct Part {
     pub since: Option<Timestamp>,
     /// How old its shard's last sign of life is; `None`: it never gave one.
     pub age: Option<Span>,
-    /// Since when it goes by its parts of pool reservations, for want of a resource manager.
-    pub alone: Option<Timestamp>,
+    /// Since when its shard has heard no resource manager.
+    pub no_manager_since: Option<Timestamp>,
     /// What could not be read of it.
     pub unseen: Option<String>,
 }
@@ -98,7 +98,7 @@ impl Federation {
             contact: state.map_or(Contact::Joining, |s| s.contact),
             since: state.map(|s| s.since),
             age: self.heartbeats.get(id).map(|h| now.since(h.at)),
-            alone: self.heartbeats.get(id).and_then(|h| h.alone),
+            no_manager_since: self.heartbeats.get(id).and_then(|h| h.no_manager_since),
             unseen: None,
         }
     }

@@ -150,8 +150,8 @@ pub struct Heartbeat {
     pub trouble: Option<String>,
     /// The mass loss for which replacements wait.
     pub loss: Option<MassLoss>,
-    /// Since when it hears no resource manager and begins only what its parts of pool reservations allow.
-    pub alone: Option<Timestamp>,
+    /// Since when it has heard no resource manager; none while it hears one, or did a moment ago.
+    pub no_manager_since: Option<Timestamp>,
 }
 
 /// When a host is planned to be away (Mesos rule R129).

@@ -9,7 +9,6 @@ use crate::host_pool::HostMoves;
 use crate::id::{ClusterId, Epoch, Generation, GroupName, HostPoolName, JobId, Version, VolumeId};
 use crate::instance::Counts;
 use crate::job::Goal;
-use crate::part::PoolParts;
 use crate::range::RangeSet;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -35,8 +34,8 @@ pub struct Grant {
     /// How many preempted instances `active` leaves out, of all that the shard has ever taken of the slice: those that it took since
     /// lower the grant.
     pub counted: u64,
-    /// How many instances `active` includes that the shard has begun inside a part of its pool's reservation: those that it began since
-    /// raise the grant.
+    /// How many instances `active` includes of those that the shard took over beyond a grant after storage was resumed: those that it
+    /// took over since raise the grant.
     pub included: u64,
 }
 
@@ -87,8 +86,6 @@ pub enum Order {
         /// How long room is held for them, from the arrival of this order.
         lease: Span,
     },
-    /// This cluster's parts of pool reservations: all of them, as of their number. An older one changes nothing.
-    Parts(PoolParts),
 }
 
 /// What is wanted of a group at a cluster.
@@ -147,8 +144,6 @@ pub enum ReportPart {
     Capacity(Box<Capacity>),
     /// All claims of which the shard knows.
     Claims(Vec<ClaimReport>),
-    /// The parts of pool reservations that the shard obeys.
-    Parts(PoolParts),
     /// Of these jobs nothing is stored here but what is in the archive.
     Archived(Vec<JobId>),
     /// What was found since storage was resumed. It is told when the cluster has listed all its tasks, and when it changes.
@@ -270,7 +265,7 @@ pub struct SliceReport {
     pub preempted: u64,
     /// Of those that are active, how many are being stopped by preemption.
     pub preempting: u64,
-    /// Instances of the slice that were ever begun inside a part of the pool's reservation, beyond the grant.
+    /// Instances of the slice that were ever taken over beyond the grant, after storage was resumed.
     pub added: u64,
     /// When the run of it began that began first, of those on record.
     pub first_begun: Option<Timestamp>,

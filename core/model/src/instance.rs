@@ -348,7 +348,7 @@ pub struct SliceRow {
     pub grants: BTreeMap<Generation, Grant>,
     /// How many instances were ever preempted, by generation.
     pub preempted: BTreeMap<Generation, u64>,
-    /// How many instances were ever begun inside a part of the pool's reservation, beyond the grant, by generation.
+    /// How many instances were ever taken over beyond the grant, after storage was resumed, by generation.
     pub added: BTreeMap<Generation, u64>,
 }
 

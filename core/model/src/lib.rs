@@ -30,7 +30,6 @@ pub mod job;
 pub mod log;
 pub mod nearest;
 pub mod overrides;
-pub mod part;
 pub mod pause;
 pub mod pod;
 pub mod pool;

@@ -19,7 +19,6 @@ use crate::drain::Drains;
 use crate::host_pool::HostMoves;
 use crate::id::{ClusterId, Epoch, GroupName, HostId, HostPoolName, JobId, Version, VolumeId};
 use crate::log::LogGap;
-use crate::part::PoolParts;
 use crate::reason::Reason;
 use crate::run::RunState;
 use crate::time::{Span, Timestamp};
@@ -175,8 +174,6 @@ pub struct ShardRow {
     pub host_pools: BTreeMap<String, HostPoolName>,
     /// Agents that Mesos was asked to drain and not yet to offer again.
     pub drained_agents: BTreeSet<HostId>,
-    /// The parts of pool reservations that it obeys.
-    pub parts: PoolParts,
     /// Times in which more runs ended than their logs could be kept, latest last.
     pub log_gaps: Vec<LogGap>,
     /// For how long its leaders have heard the cluster, in sum. Time without contact adds nothing, whichever side

@@ -10,7 +10,7 @@ pub struct GrantLine {
     sent: Few<u64, u64>,
     /// Preempted instances that these leave out.
     counted: u64,
-    /// Instances begun inside parts of the pool's reservation that these include.
+    /// Instances taken over beyond a grant that these include.
     included: u64,
 }
 
@@ -42,13 +42,13 @@ impl GrantLine {
         }
     }
 
-    /// How many instances the grant includes of all that its shard ever began inside a part of the pool's reservation.
+    /// How many instances the grant includes of all that its shard ever took over beyond one.
     #[must_use]
     pub const fn included(&self) -> u64 {
         self.included
     }
 
-    /// Notes how many instances the shard ever began so: whatever was sent allows so many more.
+    /// Notes how many instances the shard ever took over so: whatever was sent allows so many more.
     pub fn include(&mut self, added: u64) {
         let more = added.saturating_sub(self.included);
         self.included = self.included.max(added);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_inside_a_part_raises_whatever_was_sent_once() {
+    fn what_was_taken_over_raises_whatever_was_sent_once() {
         let mut line = GrantLine::default();
         line.include(2);
         line.send(1, 6);

@@ -13,12 +13,10 @@ pub struct Config {
     pub seed: u64,
     /// The own epoch is read again every third of this; not confirmed for all of it: step down.
     pub lease: Span,
-    /// How long a grant allows raising: a shard that hears nothing for so long begins only what its parts of pool reservations allow.
+    /// How long a grant allows raising: after that nothing new begins.
     pub grant_lease: Span,
     /// Grants are renewed, and orders repeated, this often.
     pub renew: Span,
-    /// Reservations are divided over clusters again this often, some pools at a time.
-    pub divide: Span,
     /// Time for each cycle, on average.
     pub cycle: Span,
     /// All buckets of heads are read again within this.
@@ -59,7 +57,6 @@ impl Config {
             lease: Span::seconds(10),
             grant_lease: Span::minutes(10),
             renew: Span::seconds(10),
-            divide: Span::seconds(1),
             cycle: Span::millis(50),
             heads_within: Span::seconds(60),
             reread: Span::seconds(5),

@@ -96,7 +96,7 @@ mod tests {
             address: String::new(),
             trouble: None,
             loss: None,
-            alone: None,
+            no_manager_since: None,
         }
     }
 

@@ -59,7 +59,6 @@ impl ResourceManager {
             self.due = true;
             self.contacts(now, out);
             self.settle_resume(now, out);
-            self.divide_reservations(now, out);
             self.remove_tombstones(now, out);
             self.read_aside_specs(now, out);
         }

@@ -10,14 +10,13 @@ use crate::gangs;
 use crate::holds::holds;
 use crate::ledger::{Ledger, OfPool};
 use crate::picture::{ClusterView, JobView, Picture};
-use crate::reserved::{begun_unheard, unheard};
 use crate::room::{capacity, left, lent, total};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, Entitlements, Held, Hold, Holds, HostPoolIdx, Kept, Likeness, Line, Queue, Request, Rooms,
+    Admission, Entitlements, Hold, Holds, HostPoolIdx, Kept, Likeness, Line, Queue, Request, Rooms,
     SecondRound, Side, Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,13 +228,8 @@ pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
     });
     let hierarchy = Arc::clone(&picture.hierarchy);
     let mut out = Rooms::new(hierarchy, lent(picture), clusters.collect());
-    let unheard = unheard(picture);
     for (pool, of) in ledger.known() {
         out.take_pool(pool, of.held());
-        if !unheard.is_empty() {
-            let begun = begun_unheard(picture, &unheard, pool);
-            out.take_pool(pool, Held::plain(begun, Resources::ZERO));
-        }
         for (user, has) in &of.users {
             out.user_takes(pool, user, *has);
         }

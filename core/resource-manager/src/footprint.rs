@@ -130,7 +130,6 @@ fn of_cluster(view: &ClusterView) -> usize {
         words,
         capacity: _,
         heartbeat: _,
-        parts: _,
         quarantine: _,
         found,
     } = view;

@@ -10,11 +10,16 @@ use crate::room::Asker;
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{ClusterId, Generation, GroupName, JobId, RangeSet, Reason, ReasonCode, Resources};
+use echelon_core_model::{
+    ClusterId, Generation, GroupName, JobId, RangeSet, Reason, ReasonCode, Resources, Span,
+};
 use echelon_core_pools::{Member, Request, SliceRequest, Unit};
 use echelon_core_routing::{Part, route_whole};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// A gang that waits for offers goes elsewhere after so many times the span after which one goes that finds no host.
+const UNOFFERED: u64 = 4;
 
 /// What of a gang is to begin together: all that is not granted yet and has not ended, of each group.
 pub(crate) fn members(lines: &[Line]) -> Vec<Member> {
@@ -192,14 +197,18 @@ impl Leave<'_> {
         self.changed |= mark_all(job, &whole.cluster);
     }
 
-    /// Whether a gang of which nothing runs has found no room for long enough.
+    /// Whether a gang of which nothing lives has found no room for long enough. Offers that do not suffice for all of it go back, so
+    /// it waits for offers most of the time: that counts as well, when it takes much longer than offers do.
     fn is_stuck(&self, id: JobId, job: &mut JobView, spec: &JobSpec, first: &SliceKey) -> bool {
         let lines = lines(self.picture, id, job);
-        let reports = lines.iter().filter_map(|l| self.picture.report(id, &l.key));
-        let runs = lines.iter().any(|l| l.count.active > 0);
-        let unplaced = reports
-            .flat_map(|r| &r.waiting)
-            .any(|(reason, ..)| is_unplaced(reason.code));
+        let reports = || lines.iter().filter_map(|l| self.picture.report(id, &l.key));
+        let lives = reports().any(|r| r.live > 0);
+        let waits = |which: fn(ReasonCode) -> bool| {
+            let mut waiting = reports().flat_map(|r| &r.waiting);
+            waiting.any(|(reason, ..)| which(reason.code))
+        };
+        let unplaced = waits(is_unplaced);
+        let unoffered = waits(|code| code == ReasonCode::AwaitingOffer);
         let refused = refusal(self.picture, (id, job), spec, &lines);
         let no_room = refused.is_some_and(|r| {
             matches!(
@@ -207,12 +216,17 @@ impl Leave<'_> {
                 ReasonCode::NoClusterCapacity | ReasonCode::ClusterCordoned
             )
         });
-        if runs || !(unplaced || no_room) {
+        if lives || !(unplaced || unoffered || no_room) {
             job.stuck.remove(first);
             return false;
         }
         let since = *job.stuck.get_or_insert_with(first.clone(), || self.now);
-        self.now.since(since) >= self.spill_after
+        let patience = if unplaced || no_room {
+            self.spill_after
+        } else {
+            Span(self.spill_after.0.saturating_mul(UNOFFERED))
+        };
+        self.now.since(since) >= patience
     }
 }
 

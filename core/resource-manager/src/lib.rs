@@ -63,7 +63,6 @@ mod recover;
 mod refusals;
 mod refused;
 mod reports;
-pub mod reserved;
 pub mod restarts;
 pub mod rollouts;
 mod room;

@@ -20,7 +20,6 @@ use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Evidence, Op, Stamp, TroubleKind, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Timestamp};
-use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -51,7 +50,6 @@ pub(crate) struct Timers {
     pub(crate) cycle: Timestamp,
     pub(crate) full_cycle: Timestamp,
     pub(crate) numbers: Timestamp,
-    pub(crate) divided: Timestamp,
 }
 
 /// The resource manager. Acts only between an `Elected` and the next `Deposed`.
@@ -134,8 +132,6 @@ pub(crate) struct AllTurns {
     pub(crate) restless: Turns,
     /// Of those whose progress may have to be written.
     pub(crate) unwritten: Turns,
-    /// Of all pools: whose turn is next.
-    pub(crate) pool: PoolIdx,
 }
 
 /// The last one whose turn it was.

@@ -37,22 +37,16 @@ pub enum Reach {
     Unheard,
 }
 
-/// The part that each of the holders is to have now, in their order. One that is not `Open` is to have none: nothing is sent to it,
-/// or what is sent only takes away.
+/// The part that each of the holders is to have now, in their order: as near to `wanted` as may be, and raised only by what all leave.
+/// One that is not `Open` is to have none: nothing is sent to it, or what is sent only takes away.
 #[must_use]
 pub fn divide(limit: u64, holders: &[Holder]) -> Vec<u64> {
-    let held = holders.iter().map(|h| (h.given, h.allocated));
-    lease(limit, held, &wanted(limit, holders))
-}
-
-/// Parts as near to `wanted` as may be: each of those who were given one and may use so much of it is raised only by what all leave.
-pub(crate) fn lease(limit: u64, held: impl Iterator<Item = (u64, u64)> + Clone, wanted: &[u64]) -> Vec<u64> {
-    let mut total = held.clone().map(|(_, used)| used).fold(0, u64::saturating_add);
-    let parts = held.zip(wanted).map(|((given, used), n)| {
+    let mut total = holders.iter().map(|h| h.allocated).fold(0, u64::saturating_add);
+    let parts = holders.iter().zip(wanted(limit, holders)).map(|(h, n)| {
         // What a shard says that it takes is no reason to give it that: others may have been given the same units.
-        let others = total.saturating_sub(used);
-        let part = (*n).min(given.max(limit.saturating_sub(others)));
-        total = others.saturating_add(used.max(part));
+        let others = total.saturating_sub(h.allocated);
+        let part = n.min(h.given.max(limit.saturating_sub(others)));
+        total = others.saturating_add(h.allocated.max(part));
         part
     });
     parts.collect()

@@ -13,7 +13,6 @@ use crate::host_pools::HostPools;
 use crate::jobs::Jobs;
 use crate::known::{KnownHead, Specs};
 use crate::ledger::Ledger;
-use crate::reserved::GivenParts;
 use crate::room::lent;
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
@@ -136,8 +135,6 @@ pub struct ClusterView {
     pub capacity: Option<Capacity>,
     /// Its last heartbeat, and when this leader saw it change.
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
-    /// Its parts of pool reservations.
-    pub parts: GivenParts,
     /// Until when its shard is set aside, since it said what cannot be.
     pub quarantine: Option<Timestamp>,
     /// What it found since storage was resumed.

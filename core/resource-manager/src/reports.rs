@@ -148,7 +148,6 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
             out.capacity = true;
             view.capacity = Some(*capacity);
         }
-        ReportPart::Parts(parts) => view.parts.heard(parts),
         ReportPart::Archived(jobs) => out.archived = jobs,
         ReportPart::Found(part) => {
             out.found |= part.ends;

@@ -22,7 +22,6 @@ mod pools;
 mod preemption;
 mod quota;
 mod refusals;
-mod reserved;
 mod restarts;
 mod rollouts;
 mod rules;

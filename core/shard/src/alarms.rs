@@ -64,7 +64,7 @@ impl Shard {
                 format!("what is wanted of volume {id} of {cluster} cannot be read: it is kept"),
                 format!("echelon volume list --cluster {cluster}"),
             ),
-            ShardKey::Pool(_) | ShardKey::Own => (
+            ShardKey::Own => (
                 format!("a row of the shard of {cluster} cannot be read"),
                 "echelon doctor".to_owned(),
             ),

@@ -189,7 +189,7 @@ impl Shard {
             mesos_contact: self.contact.heard_at,
             trouble: self.trouble(),
             loss: self.mass_loss(),
-            alone: self.alone_from().filter(|at| self.now >= *at),
+            no_manager_since: self.no_manager_since(),
             address: self.config.address.clone(),
         }
     }

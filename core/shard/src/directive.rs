@@ -114,7 +114,6 @@ impl Shard {
             Order::HostMoves(moves) => self.obey_moves(moves),
             Order::ForgetHosts(hosts) => self.obey_forgotten(&hosts),
             Order::Claims { claims, lease } => self.obey_claims(claims, lease),
-            Order::Parts(parts) => self.obey_parts(parts),
             Order::Volumes(wishes) => self.wish_volumes(wishes),
             Order::Archive(job) => {
                 // The assignment of a deleted job is gone: nothing is left to be kept from being adopted.

@@ -1,7 +1,6 @@
 //! The driver itself: its state, and the loop of one step. Each event has its own file; here is only the order.
 
 use crate::adopt::Adopting;
-use crate::alone::Alone;
 use crate::claims::Claims;
 use crate::config::Config;
 use crate::contact::Contact;
@@ -155,7 +154,8 @@ pub struct Shard {
     pub(crate) proof: Proof,
     /// Jobs of which an order wants a stop that the stored head must confirm.
     pub(crate) confirming: BTreeSet<JobId>,
-    pub(crate) alone: Alone,
+    /// When this leadership began to listen: silence from before was our own.
+    pub(crate) listens_since: Timestamp,
     pub(crate) claims: Claims,
     pub(crate) gangs: Gangs,
     /// What members of gangs that are launched in this step are told of each other.
@@ -251,7 +251,7 @@ impl Shard {
             orders: Orders::default(),
             proof: Proof::default(),
             confirming: BTreeSet::new(),
-            alone: Alone::default(),
+            listens_since: Timestamp::default(),
             claims: Claims::default(),
             gangs: Gangs::default(),
             peers: BTreeMap::new(),
@@ -364,7 +364,6 @@ impl Shard {
         self.keep_daemons();
         self.let_claims_lapse();
         self.keep_gangs();
-        self.keep_alone();
         self.write_hosts();
     }
 
@@ -451,7 +450,6 @@ impl Shard {
             self.next_control(),
             self.claims.next_due(),
             self.gangs.next_due().filter(|_| acting),
-            self.next_alone(),
             self.next_finding(),
             self.daemons.next_due(),
             self.reconcile

@@ -252,9 +252,6 @@ fn meaning(key: &ShardKey) -> String {
         ShardKey::Volume(id) => format!(
             "What is wanted of volume {id} is unknown: it is neither destroyed nor given up until `echelon volume destroy` or `echelon volume adopt` says it again, or a build reads the row"
         ),
-        ShardKey::Pool(path) => format!(
-            "The part of pool {path} is unknown: nothing begins in it without a resource manager, which gives the part anew"
-        ),
         ShardKey::Own => {
             "Nothing is started or stopped on this cluster without it: use the build that wrote it, or restore the row".to_owned()
         }

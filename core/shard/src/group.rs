@@ -1,7 +1,6 @@
 //! One group of a job as this shard holds it: its slice row, its blocks, what is wanted of it, and the sets and sums that
 //! spare us from walking its instances.
 
-use crate::alone::Share;
 use crate::daemons::Homes;
 use crate::journal::Lane;
 use crate::refused::RefusedRows;
@@ -86,8 +85,6 @@ pub(crate) struct Group {
     pub(crate) part_number: u64,
     /// When the grants of the row came; a grant read from storage has expired.
     pub(crate) granted_at: BTreeMap<Generation, Timestamp>,
-    /// What parts of pool reservations allow while no resource manager is heard.
-    pub(crate) in_part: Share,
     pub(crate) tallies: BTreeMap<Generation, Tally>,
     /// Numbers that may begin as soon as the grant allows.
     pub(crate) startable: BTreeMap<Generation, RangeSet>,
@@ -149,7 +146,6 @@ impl Group {
             max_unavailable: 0,
             part_number: 0,
             granted_at: BTreeMap::new(),
-            in_part: Share::default(),
             tallies: BTreeMap::new(),
             startable: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -287,8 +283,7 @@ impl Group {
         out
     }
 
-    /// How many may be active: what was granted, less what was preempted since, and what was begun since inside a part of the
-    /// pool's reservation.
+    /// How many may be active: what was granted, less what was preempted since, and what was taken over since.
     pub(crate) fn granted(&self, generation: Generation) -> u64 {
         let preempted = self.row.preempted.get(&generation).copied().unwrap_or_default();
         let added = self.row.added.get(&generation).copied().unwrap_or_default();
@@ -308,16 +303,16 @@ impl Group {
             .is_some_and(|(grant, at)| now < at.plus(grant.lease))
     }
 
-    /// How many may be active of a slice, as far as one may begin now: by its grant, or by its pool's part.
+    /// How many may be active of a slice, as far as one may begin now.
     pub(crate) fn allowed(&self, generation: Generation, now: Timestamp) -> u64 {
         if self.is_granted(generation, now) {
-            return self.granted(generation);
+            self.granted(generation)
+        } else {
+            0
         }
-        let in_part = self.in_part.active.get(&generation);
-        in_part.copied().unwrap_or_default()
     }
 
-    /// How many more may become active now: what grants or parts allow and numbers there are.
+    /// How many more may become active now: what grants allow and numbers there are.
     pub(crate) fn openings(&self, generation: Generation, now: Timestamp) -> u64 {
         let running = self
             .wish

@@ -28,7 +28,6 @@ impl Shard {
         self.edit(at, |r| begin(r, id, start, now));
         if raises {
             self.check_raise(at, generation);
-            self.note_added(at.0, generation);
         }
         if let Some(group) = self.picture.groups.get_mut(&at.0) {
             group.ready.remove(&at.1);
@@ -154,17 +153,6 @@ impl Shard {
         }
         let of_jobs = by_job.into_iter();
         of_jobs.map(|(job, runs)| (job, self.points_of(&runs))).collect()
-    }
-
-    /// One more is active: inside a part of the pool's reservation if the grant does not cover it. Grants to come are to know of it.
-    pub(crate) fn note_added(&mut self, number: u32, generation: Generation) {
-        let Some(group) = self.picture.groups.get(&number) else {
-            return;
-        };
-        let active = group.tallies.get(&generation).map_or(0, |t| t.active);
-        if active > group.granted(generation) {
-            self.edit_row(number, |row| *row.added.entry(generation).or_default() += 1);
-        }
     }
 
     /// A raise beyond what is allowed would be a fault of this program: it is noted for the checker.

@@ -112,7 +112,7 @@ impl Shard {
                 self.confirmed_at = since;
                 self.confirm_at = since.plus(self.third());
                 self.beat_at = self.now;
-                self.alone.since = self.now;
+                self.listens_since = self.now;
                 self.out.push(Effect::Publish(epoch));
                 self.phase = Phase::ReadingOwn;
                 let query = Query::Shard(self.config.cluster.clone());

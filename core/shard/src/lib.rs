@@ -13,7 +13,6 @@
 mod adopt;
 mod agents;
 mod alarms;
-mod alone;
 mod archive;
 mod aside_stop;
 mod check;
@@ -86,7 +85,6 @@ mod waiting;
 mod wanted;
 mod wishes;
 
-pub use alone::PoolHere;
 pub use check::{Broken, check, check_sets};
 pub use config::{Config, LogLimits, LossLimit, Rates, Timing};
 pub use driver::{Mode, Shard};

@@ -40,7 +40,6 @@ pub(crate) struct OwnUnread {
 impl OwnUnread {
     fn of(unread: Vec<UnreadRow>) -> Self {
         let keys = unread.into_iter().filter_map(|row| match row.subject {
-            RowSubject::Shard(ShardKey::Pool(_)) => None,
             RowSubject::Shard(key) => Some((key, row.bytes)),
             _ => None,
         });

@@ -67,7 +67,6 @@ impl Shard {
         let mut batch = vec![(link, ReportPart::FullStart)];
         batch.extend(self.parts(&all).into_iter().map(|p| (link, p)));
         batch.push((link, self.claims.report()));
-        batch.push((link, self.parts_obeyed()));
         batch.extend(self.found_parts().into_iter().map(|p| (link, p)));
         batch.push((link, ReportPart::Capacity(Box::new(self.capacity()))));
         batch.push((link, ReportPart::FullEnd));

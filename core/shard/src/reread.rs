@@ -9,10 +9,27 @@ use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, assignment_partition};
 use echelon_core_model::job::Head;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Consistency, Op, Query};
+use echelon_core_model::time::Span;
 use echelon_core_model::{Assignment, Epoch, JobId, Timestamp};
 use std::sync::Arc;
 
 impl Shard {
+    /// Since when no resource manager is heard; `None` while one was heard a moment ago.
+    #[must_use]
+    pub fn no_manager_since(&self) -> Option<Timestamp> {
+        let patience = Span(self.config.timing.reread.0 / 3);
+        let heard = self.orders.heard_at.unwrap_or_default().max(self.listens_since);
+        let listens = self.phase == Phase::Serving && !self.is_recovering();
+        (listens && self.now >= heard.plus(patience)).then_some(heard)
+    }
+
+    /// For how long no resource manager is heard; zero while one is.
+    #[must_use]
+    pub fn no_manager_for(&self) -> Span {
+        let since = self.no_manager_since();
+        since.map_or(Span::ZERO, |at| self.now.since(at))
+    }
+
     /// Reads goals and assignments again while no resource manager is heard.
     pub(crate) fn keep_reading(&mut self) {
         if self.phase != Phase::Serving || self.is_recovering() || self.reread_at > self.now {
@@ -20,14 +37,8 @@ impl Shard {
         }
         let every = self.config.timing.reread;
         // Three times as often as what is read may be old: one read may fail without stopping anything.
-        self.reread_at = self.now.plus(echelon_core_model::time::Span(every.0 / 3));
-        let patience = echelon_core_model::time::Span(every.0 / 3);
-        if self
-            .orders
-            .heard_at
-            .is_some_and(|at| self.now < at.plus(patience))
-            && self.links.any_proven()
-        {
+        self.reread_at = self.now.plus(Span(every.0 / 3));
+        if self.links.any_proven() && self.no_manager_since().is_none() {
             return;
         }
         if self.ops.len() > 2 * usize::from(ASSIGNMENT_PARTITIONS) {

@@ -283,10 +283,12 @@ impl Shard {
 
     /// One more runs, whatever is granted. Grants to come are to include it: none that was stored before the resume knows of it.
     fn include(&mut self, number: u32, generation: Generation) {
-        let group = self.picture.groups.get(&number);
-        if group.is_some_and(|g| g.granted_at.contains_key(&generation)) {
-            self.note_added(number, generation);
-        } else {
+        let Some(group) = self.picture.groups.get(&number) else {
+            return;
+        };
+        let active = group.tallies.get(&generation).map_or(0, |t| t.active);
+        let covered = group.granted_at.contains_key(&generation) && active <= group.granted(generation);
+        if !covered {
             self.edit_row(number, |row| *row.added.entry(generation).or_default() += 1);
         }
     }

@@ -69,12 +69,10 @@ impl Group {
         let openings = self.openings(generation, now);
         let held = self.held().remove(&generation).unwrap_or_default();
         let untaken = self.untaken(generation).intersect(&held).count();
-        let ungranted = self.in_part.why.clone();
-        let ungranted = ungranted.unwrap_or(Reason::new(ReasonCode::AwaitingGrant));
         let mut out = vec![
             (Reason::new(ReasonCode::Backoff), backing_off),
             (Reason::new(ReasonCode::CrashLooping), looping),
-            (ungranted, startable - openings),
+            (Reason::new(ReasonCode::AwaitingGrant), startable - openings),
             (Reason::new(ReasonCode::Moved), untaken),
             (Reason::new(ReasonCode::MassLoss), withheld),
             (Reason::new(ReasonCode::TooManyOlderRuns), crowded),

@@ -347,7 +347,7 @@ async fn a_mass_loss_is_shown_and_accepted() {
         address: String::new(),
         trouble: None,
         loss: Some(loss),
-        alone: None,
+        no_manager_since: None,
     };
     let batch = Batch {
         owner: Role::Shard(cluster),

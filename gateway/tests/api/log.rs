@@ -143,7 +143,7 @@ async fn place(world: &World, job: JobId, address: String) {
         address,
         trouble: None,
         loss: None,
-        alone: None,
+        no_manager_since: None,
     };
     let batch = Batch {
         owner: Role::Shard(cluster),

@@ -86,7 +86,6 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("PlacedRange.cluster", INSTANCE),
     ("PlacedReleasing.to", INSTANCE),
     ("PlannedRequest.hash", HASH),
-    ("PoolParts.number", STAMP),
     ("Port.name", INSTANCE),
     ("Port.number", PORT),
     ("PriorityBounds.default", INSTANCE),

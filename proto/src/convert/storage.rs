@@ -11,7 +11,6 @@ mod instance;
 mod job;
 mod leadership;
 mod log;
-mod part;
 mod pool;
 mod quantity;
 mod reason;

@@ -21,7 +21,6 @@ use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Verdict, Waiting};
-use echelon_core_model::part::PoolParts;
 use echelon_core_model::pod::Member;
 use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
 use echelon_core_model::reason::Shortfall;
@@ -730,7 +729,7 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
         of(at()),
     );
     fields.prop_map(
-        |(cluster, epoch, at, mesos_contact, address, trouble, loss, alone)| Heartbeat {
+        |(cluster, epoch, at, mesos_contact, address, trouble, loss, no_manager_since)| Heartbeat {
             cluster,
             epoch,
             at,
@@ -738,7 +737,7 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
             address,
             trouble,
             loss,
-            alone,
+            no_manager_since,
         },
     )
 }
@@ -791,7 +790,6 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         drains(),
         btree_set(text().prop_map(HostId::new), 0..3),
         (
-            pool_parts(),
             logs::log_gaps(),
             at(),
             span(),
@@ -803,25 +801,19 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
         |(framework, obeyed, last_loss, loss, volumes, drains, drained_agents, rest, pools)| ShardRow {
             framework,
             obeyed,
-            adopted: rest.4,
+            adopted: rest.3,
             last_loss,
             loss,
             volumes,
-            wishes_heard: rest.2,
+            wishes_heard: rest.1,
             drains,
             moves: pools.0,
             host_pools: pools.1,
             drained_agents,
-            parts: rest.0,
-            log_gaps: rest.1,
-            observed: rest.3,
+            log_gaps: rest.0,
+            observed: rest.2,
         },
     )
-}
-
-pub fn pool_parts() -> impl Strategy<Value = PoolParts> {
-    let room = btree_map("/[a-z]{0,3}", resources(), 0..3);
-    (stamp(), span(), room).prop_map(|(number, after, room)| PoolParts { number, after, room })
 }
 
 pub fn mark() -> impl Strategy<Value = Mark> {

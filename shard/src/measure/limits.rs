@@ -1,4 +1,4 @@
-//! What a shard holds back: mass actions beyond their limits, replacements after a mass loss, and what nobody grants.
+//! What a shard holds back: mass actions beyond their limits, replacements after a mass loss, and all that waits for a resource manager.
 
 use echelon_core_shard::{Action, Shard};
 use echelon_io_process::Metrics;
@@ -18,7 +18,7 @@ pub(super) struct Limits {
     loss: IntGauge,
     missing: IntGauge,
     kills_off: IntGauge,
-    alone: IntGauge,
+    no_manager: IntGauge,
 }
 
 impl Limits {
@@ -48,9 +48,9 @@ impl Limits {
                 "echelon_shard_kills_off",
                 "1 while this shard knows that kills are switched off, and kills nothing.",
             )?,
-            alone: metrics.gauge(
-                "echelon_shard_alone",
-                "1 while this shard hears no resource manager and begins only what its parts of pool reservations allow.",
+            no_manager: metrics.gauge(
+                "echelon_shard_no_resource_manager_seconds",
+                "For how many seconds this shard has heard no resource manager; 0 while it hears one.",
             )?,
         })
     }
@@ -68,7 +68,8 @@ impl Limits {
         self.limit.with_label_values(&[REVIVE]).set(1.0 / gap);
         self.held.with_label_values(&[REVIVE]).inc_by(more);
         self.kills_off.set((driver.kills_off() == Some(true)).into());
-        self.alone.set(driver.is_alone().into());
+        let silent = driver.no_manager_for().0 / 1000;
+        self.no_manager.set(i64::try_from(silent).unwrap_or(i64::MAX));
         let loss = driver.mass_loss();
         let missing = loss.map_or(0, |l| l.missing);
         self.loss.set(loss.is_some().into());

@@ -55,7 +55,6 @@ fn config() -> Config {
         lease: NOT_HERE,
         grant_lease: NOT_HERE,
         renew: NOT_HERE,
-        divide: NOT_HERE,
         heads_within: NOT_HERE,
         reread: NOT_HERE,
         silent_after: NOT_HERE,

@@ -54,7 +54,6 @@ impl World {
             touched: Touched::default(),
             broken: Vec::new(),
             judged: BTreeMap::new(),
-            alone: BTreeMap::new(),
             moved: 0,
             accepted: 0,
             steps: 0,

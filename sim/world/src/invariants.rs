@@ -343,7 +343,6 @@ impl World {
         }
         if touched.processes.iter().any(|w| matches!(w, Who::Shard { .. })) {
             self.judge_parts();
-            self.judge_reservations();
         }
         for who in touched.processes {
             match who {

@@ -10,7 +10,6 @@
     clippy::disallowed_macros
 )]
 
-mod alone;
 mod backups;
 mod blips;
 mod bounds;
@@ -30,6 +29,7 @@ mod logs;
 mod maintenance;
 mod members;
 mod mesos;
+mod no_manager;
 mod operator;
 mod options;
 mod others;
@@ -49,9 +49,9 @@ mod waits;
 mod walk;
 mod world;
 
-pub use alone::Abandoned;
 pub use faults::Fault;
 pub use invariants::Broken;
+pub use no_manager::Abandoned;
 pub use options::{FaultRates, Options};
 pub use process::Who;
 pub use world::{Manners, Outcome, World};

@@ -1,6 +1,5 @@
 //! The world and its loop: take what happens next, let it happen, look whether everything still holds.
 
-use crate::alone::AtFirst;
 use crate::backups::Backups;
 use crate::client::Users;
 use crate::dice::Dice;
@@ -153,8 +152,6 @@ pub struct World {
     pub(crate) broken: Vec<Broken>,
     /// The revisions of resource managers' pictures that were looked at, with their lives.
     pub(crate) judged: BTreeMap<usize, (u64, u64)>,
-    /// What pools had when shards began to be alone.
-    pub(crate) alone: AtFirst,
     /// Hosts that were in another host pool when they were to come back.
     pub(crate) moved: u64,
     /// Mass losses that an operator accepted.

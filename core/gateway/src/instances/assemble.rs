@@ -297,7 +297,7 @@ impl Scene {
             return (Reason::new(ReasonCode::ClusterSilent).at(&part.name), part.since);
         }
         // What the resource manager said last may be long ago.
-        if let Some((part, since)) = cluster.and_then(|p| Some((p, p.alone?))) {
+        if let Some((part, since)) = cluster.and_then(|p| Some((p, p.no_manager_since?))) {
             return (
                 Reason::new(ReasonCode::NoResourceManager).at(&part.name),
                 Some(since),

@@ -252,9 +252,9 @@ fn every_pending_instance_has_its_reason() {
     assert_eq!(reason(&mut case), ReasonCode::AwaitingGrant);
     let a = ClusterId::new("a");
     case.store.contact(&a, Contact::Fresh, NOW);
-    case.store.heartbeats.get_mut(&a).unwrap().alone = Some(NOW);
+    case.store.heartbeats.get_mut(&a).unwrap().no_manager_since = Some(NOW);
     assert_eq!(reason(&mut case), ReasonCode::NoResourceManager);
-    case.store.heartbeats.get_mut(&a).unwrap().alone = None;
+    case.store.heartbeats.get_mut(&a).unwrap().no_manager_since = None;
     let backing_off = InstanceRecord {
         not_before: NOW.plus(Span::seconds(5)),
         ..in_state(RunState::Failed, 1)

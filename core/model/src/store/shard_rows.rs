@@ -1,5 +1,5 @@
 //! The rows of what a shard remembers of itself: one of its own, which stays small, and one for each host,
-//! agent, volume and pool.
+//! agent and volume.
 
 use super::{ShardRow, Write};
 use crate::id::{HostId, VolumeId};
@@ -15,8 +15,6 @@ pub enum ShardKey {
     Agent(HostId),
     /// What is wanted of a volume.
     Volume(VolumeId),
-    /// A pool's part, by path.
-    Pool(String),
     /// What is left.
     Own,
 }
@@ -49,10 +47,6 @@ impl ShardRow {
             let key = ShardKey::Volume(id.clone());
             out.entry(key).or_default().volumes.insert(id, wish);
         }
-        for (path, room) in std::mem::take(&mut own.parts.room) {
-            let key = ShardKey::Pool(path.clone());
-            out.entry(key).or_default().parts.room.insert(path, room);
-        }
         out.insert(ShardKey::Own, own);
         out
     }
@@ -74,7 +68,6 @@ impl ShardRow {
         self.host_pools.extend(row.host_pools);
         self.drained_agents.extend(row.drained_agents);
         self.volumes.extend(row.volumes);
-        self.parts.room.extend(row.parts.room);
     }
 
     /// The writes of all of its rows.
@@ -89,7 +82,7 @@ impl ShardRow {
     pub fn weight(&self) -> usize {
         const ENTRY: usize = 96;
         let names = self.drains.hosts.keys().chain(self.moves.hosts.keys());
-        let names = names.chain(self.host_pools.keys()).chain(self.parts.room.keys());
+        let names = names.chain(self.host_pools.keys());
         let names: usize = names.map(|name| name.len() + ENTRY).sum();
         let to = self.moves.hosts.values().map(|m| m.to.as_str().len());
         let pools = self.host_pools.values().map(|pool| pool.as_str().len());

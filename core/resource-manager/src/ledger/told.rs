@@ -1,11 +1,11 @@
 //! What is asked of the ledger: sums by pool and cluster, who waits, and which jobs are to be looked at.
 
 use super::{Basis, Ledger, OfPool};
-use crate::entry::{BothSums, PoolRef, Use, Uses, Worth};
+use crate::entry::{BothSums, PoolRef, Use, Worth};
 use crate::picture::Picture;
 use crate::room::Taken;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
-use echelon_core_pools::hierarchy::{Hierarchy, PoolIdx};
+use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, HostPoolIdx, Queue};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,33 +83,6 @@ impl Ledger {
             Some(i) => self.uses_on.get(&(cluster.clone(), i)),
         };
         used.copied().unwrap_or_default()
-    }
-
-    /// What a pool that takes jobs has at a cluster.
-    pub(crate) fn use_of(&self, pool: PoolIdx, cluster: &ClusterId) -> Use {
-        self.places
-            .get(&(pool, cluster.clone()))
-            .copied()
-            .unwrap_or_default()
-    }
-
-    /// What a pool and those below it have where they have any. `O(pools below, clusters of each)`.
-    pub(crate) fn uses_below(&self, hierarchy: &Hierarchy, pool: PoolIdx) -> Uses {
-        let mut out = Uses::new();
-        let mut open = vec![pool];
-        while let Some(i) = open.pop() {
-            open.extend(hierarchy.children(i));
-            let of = self
-                .places
-                .range((i, ClusterId::new(""))..)
-                .take_while(|((of, _), _)| *of == i);
-            for ((_, cluster), used) in of {
-                let sum = out.entry(cluster.clone()).or_default();
-                sum.taken = sum.taken.plus(used.taken);
-                sum.spoken_for = sum.spoken_for.plus(used.spoken_for);
-            }
-        }
-        out
     }
 
     /// What could be active of work that asks for GPUs.

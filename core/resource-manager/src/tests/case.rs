@@ -47,8 +47,6 @@ pub struct Case {
     /// Directives to this cluster are kept on their way.
     pub held: Option<(ClusterId, Vec<(LinkId, Directive)>)>,
     pub limits: BTreeMap<String, u64>,
-    /// The most cores that pools ever had reserved.
-    pub reserved: BTreeMap<String, u64>,
     /// Limits of `max_unavailable` that are not 1.
     pub most_unavailable: BTreeMap<JobId, u32>,
     /// Which rows of an operation storage refuses for good, by place.
@@ -84,7 +82,6 @@ impl Case {
             stalled: None,
             held: None,
             limits: BTreeMap::new(),
-            reserved: BTreeMap::new(),
             most_unavailable: BTreeMap::new(),
             refuses: None,
             troubled: None,
@@ -391,7 +388,6 @@ impl Case {
         assert!(self.rm.bids.len() <= bids::AT_ONCE);
         self.hold_limits();
         self.hold_max_unavailable();
-        self.hold_reservations();
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -600,7 +596,7 @@ impl Case {
                 address: String::new(),
                 trouble: None,
                 loss: None,
-                alone: None,
+                no_manager_since: None,
             };
             self.store.perform(Op::Commit(Batch {
                 owner: Role::Shard(cluster),

@@ -69,6 +69,25 @@ fn a_gang_goes_where_all_of_it_has_room() {
 }
 
 #[test]
+fn a_gang_that_is_not_offered_enough_goes_where_it_is() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    for cluster in ["a", "b"] {
+        case.shard(cluster).unplaceable = Some(ReasonCode::AwaitingOffer);
+    }
+    let job = case.job(1, gang(4, 2));
+    case.run_for(Span::seconds(5));
+    let assigned = &case.rm.picture().jobs.get(&job).unwrap().durable;
+    let at_a = assigned.holders.keys().any(|c| c.as_str() == "a");
+    let other = if at_a { "b" } else { "a" };
+    case.shard(other).unplaceable = None;
+    case.run_for(Span::seconds(40));
+    assert_eq!(case.total_active(job), 0, "offers may still come");
+    case.run_for(Span::seconds(40));
+    assert_eq!(case.total_active(job), 6);
+    assert!(case.active(job).iter().all(|(cluster, _)| *cluster == other));
+}
+
+#[test]
 fn what_no_cluster_can_hold_whole_says_so() {
     let mut case = Case::with(&[("a", 4), ("b", 6)]);
     let job = case.job(1, gang(5, 3));

@@ -6,7 +6,7 @@ use echelon_core_model::assignment::Assignment;
 use echelon_core_model::directive::{Directive, Order, SliceOrder};
 use echelon_core_model::job::{JobState, Progress};
 use echelon_core_model::store::{Answer, Decision, Op, Query, Write};
-use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources};
+use echelon_core_model::{ClusterId, JobId, ReasonCode};
 use echelon_core_testkit::build::main_group;
 
 impl Case {
@@ -125,11 +125,6 @@ impl Case {
             Order::Drains(d) => self.trace.push(format!("{cluster}: drains {}", d.version)),
             Order::HostMoves(m) => self.trace.push(format!("{cluster}: host moves {}", m.version)),
             Order::Claims { claims, .. } => self.trace.push(format!("{cluster}: claims {}", claims.len())),
-            Order::Parts(p) => {
-                let of = |(path, room): (&String, &Resources)| format!("{path} {}", room.cpus / 1000);
-                let room: Vec<String> = p.room.iter().map(of).collect();
-                self.trace.push(format!("{cluster}: parts {}", room.join(", ")));
-            }
             Order::Volumes(w) => self.trace.push(format!("{cluster}: volumes {}", w.len())),
             Order::Kills { off, .. } => {
                 let word = if *off { "off" } else { "on" };

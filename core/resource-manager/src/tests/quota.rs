@@ -657,3 +657,24 @@ fn users_of_a_fair_pool_get_the_same_whoever_came_first() {
     case.run_for(Span::seconds(10));
     assert_eq!(active(&case), [12, 0, 0, 0]);
 }
+
+#[test]
+fn what_was_taken_over_is_granted_and_not_stopped() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.set_pool("/default", 5);
+    case.run_for(Span::seconds(6));
+    let job = case.job(1, service(8).only(&["a"]));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.active(job), [("a", 5)]);
+    // Storage was resumed, and the shard has found two more that run.
+    case.limits.insert("/default".to_owned(), 7);
+    case.cut("a");
+    case.shard("a").add(job, 2);
+    case.reopen("a");
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.active(job), [("a", 7)]);
+    // No more is granted while that is above the limit, and a smaller grant is obeyed as ever.
+    case.respec(job, |s| s.groups[0].max_running = Some(3));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.active(job), [("a", 3)]);
+}

@@ -8,7 +8,6 @@ use echelon_core_model::directive::{
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
-use echelon_core_model::part::PoolParts;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostPoolName, InstanceNumber, JobId, RangeSet, Reason,
     ReasonCode, Resources, RunState, Timestamp,
@@ -31,7 +30,7 @@ pub struct Slice {
     /// How many were ever preempted, and how many of these the grant leaves out.
     pub preempted: u64,
     counted: u64,
-    /// How many were ever begun inside a part of the pool's reservation, and how many of these the grant includes.
+    /// How many were ever taken over beyond the grant, and how many of these the grant includes.
     pub added: u64,
     included: u64,
     /// When the last of them began.
@@ -86,10 +85,6 @@ pub struct ModelShard {
     pub stubborn: bool,
     /// By group: number and units of the part of `max_unavailable`; not stored.
     pub parts: BTreeMap<(JobId, GroupName), (u64, u32)>,
-    /// Its parts of pool reservations, and the same as it has stored them.
-    pub reserved: PoolParts,
-    pub reserved_stored: PoolParts,
-    pub stores_parts: bool,
     /// What a restart has stopped, and when.
     pub down: BTreeMap<(Key, InstanceNumber), Timestamp>,
     /// The mass loss for which it waits.
@@ -147,9 +142,6 @@ impl ModelShard {
             unplaceable: None,
             stubborn: false,
             parts: BTreeMap::new(),
-            reserved: PoolParts::default(),
-            reserved_stored: PoolParts::default(),
-            stores_parts: true,
             down: BTreeMap::new(),
             loss: None,
             claims: BTreeMap::new(),
@@ -182,7 +174,6 @@ impl ModelShard {
         self.epoch = self.epoch.next();
         self.sequence = 0;
         self.parts.clear();
-        self.reserved = self.reserved_stored.clone();
         self.claims.clear();
         self.last_directive = (Epoch(0), 0);
     }
@@ -218,10 +209,6 @@ impl ModelShard {
             | Order::HostMoves(_)
             | Order::ForgetHosts(_)
             | Order::Kills { .. } => Vec::new(),
-            Order::Parts(parts) => {
-                self.obey_parts(parts);
-                self.parts_told().into_iter().collect()
-            }
             Order::Claims { claims, .. } => self.obey_claims(claims, now),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
@@ -333,21 +320,13 @@ impl ModelShard {
         out.extend(self.work(now));
         let claims = self.claims_told();
         out.push(self.report(claims));
-        out.extend(self.parts_told());
         out.extend(self.found_told());
         out.push(self.capacity_told(now));
         out.push(self.report(ReportPart::FullEnd));
         out
     }
 
-    /// Only what is stored is told.
-    fn parts_told(&mut self) -> Option<Report> {
-        let stored = self.reserved_stored == self.reserved;
-        let parts = ReportPart::Parts(self.reserved.clone());
-        stored.then(|| self.report(parts))
-    }
-
-    /// Begins more of a job inside a part, beyond what is granted.
+    /// Takes over more of a job, beyond what is granted.
     pub fn add(&mut self, job: JobId, n: u64) {
         let ranges = self.orders.iter().filter(|((of, _), _)| *of == job);
         let all: RangeSet = ranges.flat_map(|(_, o)| &o.ranges).map(|r| r.range).collect();

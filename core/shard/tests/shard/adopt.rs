@@ -5,9 +5,8 @@ use echelon_core_hosts::TaskState;
 use echelon_core_model::directive::Order;
 use echelon_core_model::instance::Ended;
 use echelon_core_model::job::{JobState, Progress};
-use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::{Batch, Op, Role, Stamp, Write};
-use echelon_core_model::{AssignedRange, Epoch, Few, Generation, RunState, Span, Timestamp, Version};
+use echelon_core_model::{AssignedRange, Epoch, Few, Generation, RunState, Timestamp, Version};
 use echelon_core_shard::Event;
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -41,21 +40,16 @@ fn progress(w: &mut World, state: JobState) {
     }));
 }
 
-/// A batch job of two, with a part of its pool for more than that.
-fn with_parts() -> World {
+/// A batch job of two.
+fn stored() -> World {
     let mut w = World::serving();
     w.store_job(&JobBuilder::batch("work", 2).shape(shape(1, 64)).build());
-    w.direct(Order::Parts(PoolParts {
-        number: 1,
-        after: Span::seconds(30),
-        room: [("/default".to_owned(), shape(4, 4096))].into(),
-    }));
     w
 }
 
 /// The same, of which both have succeeded and went to the archive.
 fn archived() -> World {
-    let mut w = with_parts();
+    let mut w = stored();
     w.order(&[range(0, 1)], 2);
     w.run(seconds(2));
     for n in 0..2 {
@@ -79,7 +73,7 @@ fn what_has_ended_is_not_run_again_by_a_leader_that_nobody_tells() {
     abandon(&mut w);
     w.restart();
     w.run(seconds(200));
-    assert!(w.shard.is_alone());
+    assert!(w.shard.no_manager_since().is_some());
     assert_eq!(w.accepted().len(), 2, "nothing was launched again");
     assert_eq!(w.shard.slices().count(), 0);
     assert_eq!(w.stored(0).unwrap().ended, Some(Ended::Succeeded));
@@ -114,9 +108,9 @@ fn what_is_given_anew_is_followed_again() {
 }
 
 #[test]
-fn what_was_given_while_nobody_told_is_begun() {
+fn what_was_assigned_while_no_manager_was_heard_waits_for_its_grant() {
     for again in [false, true] {
-        let mut w = with_parts();
+        let mut w = stored();
         progress(&mut w, JobState::Waiting);
         abandon(&mut w);
         w.assign(&[range(0, 1)]);
@@ -124,6 +118,10 @@ fn what_was_given_while_nobody_told_is_begun() {
             w.restart();
         }
         w.run(seconds(200));
-        assert_eq!(w.accepted().len(), 2, "after a failover: {again}");
+        assert_eq!(w.accepted().len(), 0, "after a failover: {again}");
+        w.connect();
+        w.order(&[range(0, 1)], 2);
+        w.run(seconds(2));
+        assert_eq!(w.states(2), [RunState::Running; 2], "after a failover: {again}");
     }
 }

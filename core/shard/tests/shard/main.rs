@@ -6,8 +6,6 @@ mod adopt;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
-mod alone;
-#[cfg(test)]
 mod between;
 #[cfg(test)]
 mod campaign;
@@ -59,6 +57,8 @@ mod logs_stored;
 mod losses;
 #[cfg(test)]
 mod moves;
+#[cfg(test)]
+mod no_manager;
 mod offers;
 #[cfg(test)]
 mod openers;

@@ -8,14 +8,13 @@ use echelon_core_model::directive::Order;
 use echelon_core_model::drain::{Drains, HostDrain};
 use echelon_core_model::host_pool::{HostMove, HostMoves};
 use echelon_core_model::job::Desired;
-use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::{
     Answer, Batch, Consistency, Op, OpResult, Query, RawKey, Role, RowSubject, ShardKey, ShardRow, Stamp,
     Write,
 };
 use echelon_core_model::time::Span;
 use echelon_core_model::volume::VolumeWish;
-use echelon_core_model::{HostId, HostPoolName, Resources, Timestamp, VolumeId};
+use echelon_core_model::{HostId, HostPoolName, Timestamp, VolumeId};
 use echelon_core_shard::{Alarm, Mode};
 use echelon_core_testkit::build::JobBuilder;
 use std::cell::RefCell;
@@ -41,38 +40,28 @@ fn drains(version: u64, hosts: u32) -> Order {
     })
 }
 
-fn parts(number: u64, pools: u32) -> Order {
-    let room = |n| (format!("/{}/{n:p>60}", "p".repeat(63)), Resources::ZERO);
-    Order::Parts(PoolParts {
-        number,
-        after: Span::minutes(10),
-        room: (0..pools).map(room).collect(),
-    })
-}
-
-/// 3,000 pools with reservations and 500 hosts that are to be empty.
+/// 3,500 hosts that are to be empty.
 fn large() -> World {
     let mut w = World::serving();
-    w.direct(parts(1, 3_000));
-    w.direct(drains(1, 500));
+    w.direct(drains(1, 3_500));
     w.run(seconds(5));
     w
 }
 
 #[test]
-fn the_next_leader_reads_what_a_shard_remembers_of_many_pools_and_hosts() {
+fn the_next_leader_reads_what_a_shard_remembers_of_many_hosts() {
     let mut w = large();
     let before = stored(&w);
-    assert_eq!((before.parts.room.len(), before.drains.hosts.len()), (3_000, 500));
+    assert_eq!(before.drains.hosts.len(), 3_500);
     assert_eq!(w.stepped_down, Vec::<String>::new());
     w.restart();
     w.connect();
     w.run(seconds(5));
     let after = stored(&w);
-    assert!(after.parts == before.parts && after.drains == before.drains);
-    w.direct(drains(2, 499));
+    assert!(after.drains == before.drains);
+    w.direct(drains(2, 3_499));
     w.run(seconds(5));
-    assert_eq!(stored(&w).drains.hosts.len(), 499, "what is gone is removed");
+    assert_eq!(stored(&w).drains.hosts.len(), 3_499, "what is gone is removed");
     assert_eq!(w.stepped_down, Vec::<String>::new());
 }
 
@@ -87,9 +76,9 @@ fn a_change_writes_the_rows_that_changed() {
         }
         false
     }));
-    w.direct(drains(2, 501));
+    w.direct(drains(2, 3_501));
     w.run(seconds(5));
-    let added = ShardKey::Host(format!("{:h>250}", 500));
+    let added = ShardKey::Host(format!("{:h>250}", 3_500));
     assert_eq!(*seen.borrow(), [added, ShardKey::Own]);
 }
 
@@ -171,21 +160,16 @@ fn drained(w: &World, version: u64, hosts: &[&HostId]) -> Order {
 #[test]
 fn a_row_of_a_shard_that_cannot_be_read_is_set_aside_alone() {
     let mut w = World::serving();
-    w.direct(parts(1, 2));
     w.direct(drains(1, 3));
     w.run(seconds(5));
     let before = stored(&w);
-    let (host, pool) = (
-        before.drains.hosts.keys().next().unwrap().clone(),
-        before.parts.room.keys().next().unwrap().clone(),
-    );
+    let host = before.drains.hosts.keys().next().unwrap().clone();
     let kept = [
         ShardKey::Host(host.clone()),
         ShardKey::Agent(HostId::new("gone")),
         ShardKey::Volume(VolumeId::new("gone")),
     ];
     w.spoil_own(&kept);
-    w.spoil_own(&[ShardKey::Pool(pool.clone())]);
     for _ in 0..2 {
         w.alarms.clear();
         w.restart();
@@ -193,7 +177,7 @@ fn a_row_of_a_shard_that_cannot_be_read_is_set_aside_alone() {
         assert_eq!(w.stepped_down, Vec::<String>::new());
         let mut raw = w.raw_own();
         raw.sort();
-        assert_eq!(raw, kept, "written back before the seal, but for the pool's part");
+        assert_eq!(raw, kept, "written back before the seal");
         let told = |key: &ShardKey| {
             let is_it = |a: &&Alarm| matches!(a, Alarm::OwnRowUnread { key: of, .. } if of == key);
             w.alarms.iter().filter(is_it).count()
@@ -201,18 +185,9 @@ fn a_row_of_a_shard_that_cannot_be_read_is_set_aside_alone() {
         assert!(kept.iter().all(|key| told(key) == 1), "{:?}", w.alarms);
         assert_eq!(w.shard.alarms(w.now).len(), 3);
         let row = stored(&w);
-        assert_eq!(
-            (row.drains.hosts.len(), row.parts.room.len()),
-            (2, 1),
-            "the others are read"
-        );
+        assert_eq!(row.drains.hosts.len(), 2, "the others are read");
         assert_eq!(row.framework, before.framework);
     }
-    // Parts are given anew, whatever they are by then.
-    w.connect();
-    w.direct(parts(2, 2));
-    w.run(seconds(5));
-    assert_eq!(stored(&w).parts.room.len(), 2);
 }
 
 #[test]

@@ -155,7 +155,7 @@ pub async fn what_is_not_the_owners_is_refused(case: &Case) {
         address: String::new(),
         trouble: None,
         loss: None,
-        alone: None,
+        no_manager_since: None,
     };
     let (rm, c1) = (Role::ResourceManager, shard("c1"));
     let of_rm = Write::Progress(progress(job(1), JobState::Running));

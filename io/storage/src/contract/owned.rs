@@ -10,7 +10,6 @@ use echelon_core_model::drain::HostDrain;
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
 use echelon_core_model::log::LogGap;
-use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::{Answer, Decision, Mark, Query, Role, ShardKey, ShardRow, Stamp, Write};
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{
@@ -192,7 +191,7 @@ fn beat(cluster: &str) -> Heartbeat {
         address: "127.0.0.1:1".to_owned(),
         trouble: None,
         loss: None,
-        alone: None,
+        no_manager_since: None,
     }
 }
 
@@ -239,11 +238,6 @@ pub async fn owned_facts_read_back(case: &Case) {
         loss: None,
         wishes_heard: Timestamp(9),
         drained_agents: [echelon_core_model::HostId::new("a")].into(),
-        parts: PoolParts {
-            number: 6,
-            after: Span::minutes(10),
-            room: [("/default".to_owned(), facts::LARGEST)].into(),
-        },
         log_gaps: vec![LogGap {
             from: Timestamp(1),
             to: Timestamp(2),
@@ -301,7 +295,7 @@ pub async fn owned_facts_read_back(case: &Case) {
     );
 }
 
-/// What a shard remembers grows by rows and not by their size: of many pools, hosts and volumes. A row that
+/// What a shard remembers grows by rows and not by their size: of many hosts and volumes. A row that
 /// changes is written alone, one that is gone is removed, and a seal hides what older leaders wrote or
 /// still write.
 pub async fn what_a_shard_remembers_has_small_rows(case: &Case) {
@@ -317,13 +311,8 @@ pub async fn what_a_shard_remembers_has_small_rows(case: &Case) {
         obeyed: Epoch(5),
         ..ShardRow::default()
     };
-    row.parts.number = 6;
-    for n in 0..3_000 {
-        let path = format!("/{}/{n:p>60}", "p".repeat(63));
-        row.parts.room.insert(path, facts::LARGEST);
-    }
     row.drains.version = 2;
-    for n in 0..500 {
+    for n in 0..1_500 {
         let wish = HostDrain {
             batch_until: Timestamp(1 << 42),
             agent: true,
@@ -346,7 +335,7 @@ pub async fn what_a_shard_remembers_has_small_rows(case: &Case) {
     }
     assert!(read().await == row, "all of it is there");
 
-    let (first, _) = row.drains.hosts.pop_first().expect("500");
+    let (first, _) = row.drains.hosts.pop_first().expect("1,500");
     let gone = vec![Write::RemoveShard(ShardKey::Host(first.clone()))];
     case.commits(&c1, (1, 2), gone).await;
     assert!(read().await == row, "one host less");

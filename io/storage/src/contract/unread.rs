@@ -109,7 +109,6 @@ pub async fn an_unreadable_row_of_a_shard_hides_no_other(case: &Case) {
         ShardKey::Host("bad".to_owned()),
         ShardKey::Agent(HostId::new("bad")),
         ShardKey::Volume(VolumeId::new("bad")),
-        ShardKey::Pool("/bad".to_owned()),
     ];
     let good = ShardRow {
         framework: Some("f".to_owned()),

@@ -129,7 +129,6 @@ pub(crate) fn shard_row(id: &ClusterId, key: &ShardKey) -> RowKey {
         ShardKey::Host(name) => ("host", name.as_str()),
         ShardKey::Agent(id) => ("agent", id.as_str()),
         ShardKey::Volume(id) => ("volume", id.as_str()),
-        ShardKey::Pool(path) => ("pool", path.as_str()),
     };
     RowKey::new(Table::Shards, [text(id), text(kind), text(of)])
 }
@@ -144,7 +143,6 @@ pub(crate) fn shard_key(key: &[Cell]) -> Option<ShardKey> {
         "host" => ShardKey::Host(of.clone()),
         "agent" => ShardKey::Agent(HostId::new(of)),
         "volume" => ShardKey::Volume(VolumeId::new(of)),
-        "pool" => ShardKey::Pool(of.clone()),
         _ => return None,
     })
 }

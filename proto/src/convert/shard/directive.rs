@@ -9,7 +9,6 @@ use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::host_pool::HostMoves;
-use echelon_core_model::part::PoolParts;
 use echelon_core_model::restart::GroupRestarts;
 use echelon_core_model::store::Leadership;
 use echelon_core_model::{Epoch, Generation, RangeSet, Span, Version};
@@ -43,7 +42,6 @@ impl Wire for Directive {
                 claims: messages(claims),
                 lease_ms: lease.0,
             }),
-            Order::Parts(parts) => Sent::Parts(parts.to_wire()),
             Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
                 volumes: by_volume_to_wire(wishes),
             }),
@@ -83,9 +81,6 @@ impl Wire for Directive {
                 claims: list("claims", sent.claims).map_err(|e| e.within("claims"))?,
                 lease: Span(sent.lease_ms),
             },
-            Sent::Parts(sent) => {
-                Order::Parts(PoolParts::from_wire(sent).map_err(|e: FieldError| e.within("parts"))?)
-            }
             Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {

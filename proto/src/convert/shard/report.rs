@@ -4,7 +4,6 @@ use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, 
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::directive::{Capacity, Found, FoundSlice, Part, Report, ReportPart, SliceReport};
-use echelon_core_model::part::PoolParts;
 use echelon_core_model::{Epoch, Generation, HostPoolName, Reason, Timestamp, Version};
 use std::collections::BTreeMap;
 
@@ -29,7 +28,6 @@ impl Wire for Report {
             ReportPart::Claims(claims) => Sent::Claims(wire::ClaimsReport {
                 claims: messages(claims),
             }),
-            ReportPart::Parts(parts) => Sent::Parts(parts.to_wire()),
             ReportPart::Archived(jobs) => Sent::Archived(wire::ArchivedReport {
                 jobs: jobs.iter().copied().map(job_bytes).collect(),
             }),
@@ -56,9 +54,6 @@ impl Wire for Report {
             Sent::Capacity(sent) => ReportPart::Capacity(Box::new(required("capacity", Some(sent))?)),
             Sent::Claims(sent) => {
                 ReportPart::Claims(list("claims", sent.claims).map_err(|e| e.within("claims"))?)
-            }
-            Sent::Parts(sent) => {
-                ReportPart::Parts(PoolParts::from_wire(sent).map_err(|e: FieldError| e.within("parts"))?)
             }
             Sent::Archived(sent) => {
                 let jobs = sent.jobs.iter().map(|bytes| job_id("archived.jobs", bytes));

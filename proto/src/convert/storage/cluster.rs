@@ -13,7 +13,6 @@ use echelon_core_model::cluster::{
 use echelon_core_model::drain::DrainState;
 use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::host_pool::{HostMoves, HostPlace, HostPoolWishes};
-use echelon_core_model::part::PoolParts;
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
 use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Span, Timestamp, Version, VolumeId};
@@ -153,7 +152,7 @@ impl Wire for Heartbeat {
             address,
             trouble,
             loss,
-            alone,
+            no_manager_since,
         } = self;
         wire::Heartbeat {
             cluster: cluster.to_string(),
@@ -163,7 +162,7 @@ impl Wire for Heartbeat {
             address: address.clone(),
             trouble: trouble.clone(),
             loss: loss.as_ref().map(MassLoss::to_wire),
-            alone_ms: alone.map(|t| t.0),
+            no_manager_since_ms: no_manager_since.map(|t| t.0),
         }
     }
 
@@ -176,7 +175,7 @@ impl Wire for Heartbeat {
             address: message.address,
             trouble: message.trouble,
             loss: optional("loss", message.loss)?,
-            alone: moment(message.alone_ms),
+            no_manager_since: moment(message.no_manager_since_ms),
         })
     }
 }
@@ -366,7 +365,6 @@ impl Wire for ShardRow {
             moves,
             host_pools,
             drained_agents,
-            parts,
             log_gaps,
             observed,
         } = self;
@@ -381,7 +379,6 @@ impl Wire for ShardRow {
             moves: (*moves != HostMoves::default()).then(|| moves.to_wire()),
             host_pools: by_host_to_wire(host_pools),
             drained_agents: drained_agents.iter().map(HostId::to_string).collect(),
-            parts: (*parts != PoolParts::default()).then(|| parts.to_wire()),
             log_gaps: messages(log_gaps),
             wishes_heard_ms: wishes_heard.0,
             observed_ms: observed.0,
@@ -400,7 +397,6 @@ impl Wire for ShardRow {
             moves: optional("moves", message.moves)?.unwrap_or_default(),
             host_pools: by_host("host_pools", message.host_pools)?,
             drained_agents: message.drained_agents.into_iter().map(HostId::new).collect(),
-            parts: optional("parts", message.parts)?.unwrap_or_default(),
             log_gaps: list("log_gaps", message.log_gaps)?,
             wishes_heard: Timestamp(message.wishes_heard_ms),
             observed: Span(message.observed_ms),
