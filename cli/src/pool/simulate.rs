@@ -13,7 +13,7 @@ use echelon_core_model::{PoolId, Timestamp, Version};
 use echelon_core_pools::tree::validate;
 use echelon_proto::convert::Problems;
 use echelon_proto::convert::pool::read_pool;
-use echelon_sim_replay::{CapacityChange, Outcome, PoolOutcome, Trace, Wait, Waits, replay};
+use echelon_sim_replay::{CapacityChange, Delays, Outcome, PoolOutcome, Trace, Wait, Waits, replay};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -115,7 +115,8 @@ fn column(name: String, trace: &Trace, (tree, moved): (&PoolTree, Moves)) -> Res
     for job in &mut trace.jobs {
         job.pool = moved.to(&job.pool);
     }
-    let outcome = replay(&trace, tree).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let outcome =
+        replay(&trace, tree, Delays::USUAL).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     Ok(Column { name, outcome, moved })
 }
 

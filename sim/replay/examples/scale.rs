@@ -10,7 +10,7 @@
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::{PoolId, Resources, Span, Timestamp, Version};
-use echelon_sim_replay::{ALL, CapacityChange, Group, Job, Runs, Trace, replay};
+use echelon_sim_replay::{ALL, CapacityChange, Delays, Group, Job, Runs, Trace, replay};
 use std::time::Instant;
 
 const POOLS: u64 = 100;
@@ -96,7 +96,7 @@ fn main() {
         jobs: (0..jobs).map(job).collect(),
     };
     let began = Instant::now();
-    match replay(&trace, &tree()) {
+    match replay(&trace, &tree(), Delays::USUAL) {
         Ok(outcome) => {
             let took = began.elapsed();
             let all = outcome.pools.get(ALL).cloned().unwrap_or_default();

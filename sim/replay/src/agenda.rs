@@ -1,11 +1,13 @@
-//! What is going to happen, in order of time; of one time, in the order in which it was written down.
+//! What is going to happen, in order of time; of one time, in the order in which it was added.
 
 use crate::shard::SliceId;
+use echelon_core_model::directive::Directive;
+use echelon_core_model::store::{OpId, OpResult};
 use echelon_core_model::{Resources, Timestamp};
 use std::collections::BTreeMap;
 
 /// Something that happens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
     /// A cluster, by number, has so much from now on.
     Capacity(usize, Resources),
@@ -15,20 +17,26 @@ pub enum Happening {
     Submit(usize),
     /// A job, by number, is stopped.
     Stop(usize),
+    /// Storage answers an operation.
+    Answer(OpId, Box<OpResult>),
+    /// A directive arrives at a shard, by number.
+    Directive(usize, Box<Directive>),
+    /// A shard, by number, reports what has changed.
+    Report(usize),
 }
 
 /// All that is known to come.
 #[derive(Debug, Default)]
 pub struct Agenda {
     all: BTreeMap<(Timestamp, u64), Happening>,
-    written: u64,
+    added: u64,
 }
 
 impl Agenda {
-    /// Writes something down.
+    /// Adds something.
     pub fn add(&mut self, at: Timestamp, what: Happening) {
-        self.all.insert((at, self.written), what);
-        self.written += 1;
+        self.all.insert((at, self.added), what);
+        self.added += 1;
     }
 
     /// When the next thing happens.

@@ -29,6 +29,17 @@ impl Claims {
         self.all.values().map(|p| (&p.slice, p.open))
     }
 
+    /// For how many instances of a slice there is room held.
+    pub fn held_for(&self, slice: &SliceId) -> u64 {
+        let of_slice = self.all.values().filter(|p| p.slice == *slice);
+        of_slice.map(|p| p.open).sum()
+    }
+
+    /// Whether something is to be told.
+    pub const fn has_news(&self) -> bool {
+        self.untold
+    }
+
     /// So many instances of a slice have begun: those for whom room is held come first.
     pub fn begun(&mut self, slice: &SliceId, n: u64) {
         let mut left = n;

@@ -1,9 +1,10 @@
-//! What would have been: a recorded trace of demand is replayed under some pool tree and capacity. The resource manager's own state
-//! machine decides, in virtual time; storage answers at once, and shards begin at once what they are granted, end it after the time that
-//! the trace tells, and stop at once what is to make room for others.
+//! What would have been: a recorded trace of demand is replayed under some pool tree and capacity. The
+//! resource manager's own state machine decides, in virtual time; storage, reports and directives take the
+//! time of `Delays`. Shards begin at once what they are granted, end it after the time that the trace states,
+//! and stop preempted instances at once.
 //!
-//! Nothing here has a socket, a clock or a thread, and the same input gives the same answer. Callers: `echelon pool simulate`, and
-//! `echelon bench pools` for the storage.
+//! Nothing here has a socket, a clock or a thread, and the same input gives the same answer. Callers:
+//! `echelon pool simulate`, and `echelon bench pools` for the storage.
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,
@@ -12,17 +13,24 @@
 )]
 
 mod agenda;
+mod allowed;
 mod claims;
+mod counts;
+mod delays;
 mod jobs;
 mod outcome;
 mod replay;
 mod running;
+mod series;
 mod shard;
 pub mod store;
 mod trace;
 
-pub use outcome::{ALL, Outcome, PoolOutcome, Wait, Waits};
-pub use replay::{NotReplayed, replay};
+pub use counts::Counts;
+pub use delays::Delays;
+pub use outcome::{ALL, Outcome, PoolOutcome, Wait, Waits, Work};
+pub use replay::{Around, NotReplayed, replay, replay_around};
+pub use series::Level;
 pub use trace::{CapacityChange, Group, Job, Runs, Trace};
 
 #[cfg(test)]

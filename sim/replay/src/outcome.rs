@@ -1,5 +1,7 @@
 //! What came of a replay: how long jobs waited for their first and their last instance, and how much of what there was ran.
 
+use crate::counts::Counts;
+use crate::series::Level;
 use crate::trace::{Job, Trace};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::{Span, Timestamp};
@@ -67,6 +69,19 @@ pub struct PoolOutcome {
     pub preempted: u64,
     /// The milliseconds that these had run, together: they begin anew.
     pub lost: u128,
+    /// What ran of each kind, by second; empty where nothing of a kind ever ran.
+    pub amounts: [Vec<Level>; 4],
+}
+
+/// Work that was done up to the end of the trace, without what preempted instances had run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    /// Instances times milliseconds.
+    pub instances: u128,
+    /// Amounts of each kind times milliseconds.
+    pub done: [u128; 4],
+    /// The most of that which demand and capacity allowed, whatever limits pools have.
+    pub allowed: [u128; 4],
 }
 
 /// What came of a trace.
@@ -76,6 +91,10 @@ pub struct Outcome {
     pub pools: BTreeMap<String, PoolOutcome>,
     /// What there was of each kind, times the milliseconds that it was there; nothing where that was not looked at.
     pub capacity: [u128; 4],
+    /// What deciding cost.
+    pub counts: Counts,
+    /// What was done.
+    pub work: Work,
 }
 
 impl Outcome {
@@ -147,6 +166,11 @@ impl Meter {
             *sum += span * u128::from(*now);
             *now = change(*now, kind);
         }
+    }
+
+    /// The present amount of each kind.
+    pub const fn amounts(&self) -> [u64; 4] {
+        self.now
     }
 
     /// The sum up to `at`.

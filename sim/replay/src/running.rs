@@ -63,16 +63,17 @@ impl Running {
         self.batches.remove(&(shard, id.clone()));
     }
 
-    /// So many of a slice were preempted, those that began last; tells how long they ran together, in milliseconds. They are to run again.
-    pub fn preempt(&mut self, shard: usize, id: &SliceId, n: u64, now: Timestamp) -> u128 {
+    /// So many of a slice were preempted, those that began last: when each part of them began. They are to
+    /// run again.
+    pub fn preempt(&mut self, shard: usize, id: &SliceId, n: u64) -> Vec<(Timestamp, u64)> {
         let of_slice = self.batches.entry((shard, id.clone())).or_default();
         let again = self.again.entry((id.0, id.1.clone())).or_default();
-        let (mut left, mut lost) = (n, 0);
+        let (mut left, mut lost) = (n, Vec::new());
         for batch in of_slice.iter_mut().rev() {
             let gone = batch.count.min(left);
             batch.count -= gone;
             left -= gone;
-            lost += u128::from(gone) * u128::from(now.since(batch.began).0);
+            lost.extend((gone > 0).then_some((batch.began, gone)));
             again.extend((gone > 0).then_some((batch.span, gone)));
         }
         of_slice.retain(|b| b.count > 0);

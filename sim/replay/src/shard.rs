@@ -1,5 +1,9 @@
-//! A shard that begins at once what it is granted, as many instances as the grant says, and ends it when it is told to, or to make room
-//! for a claim. Its cluster is one host with all that there is, which lends nothing.
+//! A shard that begins at once what it is granted, as many instances as the grant says and its capacity
+//! holds, and ends it when an order says so, or for a preemption request. Its cluster is one host with all
+//! capacity, which lends nothing.
+//!
+//! What runs stays where capacity shrinks below it. What is granted and does not fit is reported as waiting
+//! for hosts.
 
 use crate::claims::Claims;
 use crate::jobs::{kind, number};
@@ -11,9 +15,14 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, Resources, RunState, Timestamp, Version,
+    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, ReasonCode, Resources, RunState, Timestamp,
+    Version,
 };
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Slices a report part, as a real shard sends them.
+const SLICES_A_PART: usize = 256;
 
 /// A slice of the shard's cluster.
 pub type SliceId = (JobId, GroupName, Generation);
@@ -34,6 +43,8 @@ struct Slice {
     /// How many were ever preempted, and how many of these the grant leaves out.
     preempted: u64,
     counted: u64,
+    /// Since when something of it is granted that does not fit.
+    unplaced: Option<Timestamp>,
 }
 
 /// Instances that have begun, or were stopped.
@@ -54,10 +65,16 @@ pub struct Shard<'a> {
     /// Its cluster.
     pub cluster: ClusterId,
     /// All that there is.
-    pub capacity: Resources,
+    capacity: Resources,
+    /// Taken by active instances.
+    used: Resources,
     sequence: u64,
     slices: BTreeMap<SliceId, Slice>,
+    /// Slices with a grant that does not fit.
+    unplaced: BTreeSet<SliceId>,
     untold: BTreeSet<SliceId>,
+    is_capacity_untold: bool,
+    is_full_asked: bool,
     pub(crate) claims: Claims,
 }
 
@@ -68,14 +85,18 @@ impl<'a> Shard<'a> {
             trace,
             cluster,
             capacity: Resources::ZERO,
+            used: Resources::ZERO,
             sequence: 0,
             slices: BTreeMap::new(),
+            unplaced: BTreeSet::new(),
             untold: BTreeSet::new(),
+            is_capacity_untold: false,
+            is_full_asked: false,
             claims: Claims::default(),
         }
     }
 
-    fn report(&mut self, part: ReportPart) -> Report {
+    fn numbered(&mut self, part: ReportPart) -> Report {
         self.sequence += 1;
         Report {
             cluster: self.cluster.clone(),
@@ -85,41 +106,36 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// What it says to an order, and what it does.
-    pub fn obey(&mut self, directive: Directive, now: Timestamp, done: &mut Vec<Change>) -> Vec<Report> {
+    /// Has another capacity from now on; the one that it had.
+    pub fn set_capacity(&mut self, to: Resources, now: Timestamp, done: &mut Vec<Change>) -> Resources {
+        self.is_capacity_untold = true;
+        let before = std::mem::replace(&mut self.capacity, to);
+        self.place_unplaced(now, done);
+        before
+    }
+
+    /// Does what a directive orders.
+    pub fn obey(&mut self, directive: Directive, now: Timestamp, done: &mut Vec<Change>) {
         match directive.order {
-            Order::Report => {
-                let all = self.slices.iter().map(|(id, s)| s.told(id)).collect();
-                let capacity = ReportPart::Capacity(Box::new(self.room(now)));
-                let parts = [
-                    ReportPart::FullStart,
-                    ReportPart::Slices(all),
-                    capacity,
-                    ReportPart::FullEnd,
-                ];
-                parts.into_iter().map(|part| self.report(part)).collect()
-            }
+            Order::Report => self.is_full_asked = true,
             Order::Slices(orders) => {
                 for order in &orders {
-                    self.follow(order, done);
+                    self.follow(order, now, done);
                 }
-                Vec::new()
             }
-            Order::Claims { claims, .. } => {
-                self.obey_claims(&claims, done);
-                Vec::new()
-            }
+            Order::Claims { claims, .. } => self.obey_claims(&claims, done),
             Order::Archive(job) => {
                 self.slices.retain(|(of, ..), _| *of != job);
+                self.unplaced.retain(|(of, ..)| *of != job);
                 self.untold.retain(|(of, ..)| *of != job);
-                Vec::new()
             }
-            _ => Vec::new(),
+            _ => {}
         }
+        self.place_unplaced(now, done);
     }
 
     /// Does what is ordered of a group.
-    fn follow(&mut self, order: &SliceOrder, done: &mut Vec<Change>) {
+    fn follow(&mut self, order: &SliceOrder, now: Timestamp, done: &mut Vec<Change>) {
         let mut held: BTreeMap<Generation, RangeSet> = BTreeMap::new();
         for r in &order.ranges {
             held.entry(r.generation).or_default().insert(r.range);
@@ -137,6 +153,8 @@ impl<'a> Shard<'a> {
             let grant = order.grants.iter().find(|(g, _)| *g == generation);
             if order.goal.desired != Desired::Running {
                 let stopped = slice.stop();
+                self.unplaced.remove(&id);
+                self.leave(&id, stopped);
                 done.extend((stopped > 0).then(|| Change::Stopped(id.clone(), stopped)));
             } else {
                 slice.release(order, generation);
@@ -144,21 +162,67 @@ impl<'a> Shard<'a> {
                     slice.grant = (grant.number, grant.active);
                     slice.counted = grant.counted;
                 }
-                begin(slice, &id, &mut self.claims, done);
+                self.begin(&id, now, done);
             }
             self.untold.insert(id);
         }
     }
 
-    /// So many active instances of a slice succeed, as far as there are any; tells how many. Others begin by the same grant.
-    pub fn end(&mut self, id: &SliceId, n: u64, done: &mut Vec<Change>) -> u64 {
+    /// Begins what is granted, not active and fits, into capacity that is held for it first.
+    fn begin(&mut self, id: &SliceId, now: Timestamp, done: &mut Vec<Change>) {
+        let shape = self.shape(id.0, &id.1);
+        let free = self.spare().plus(shape.times(self.claims.held_for(id)));
+        let Some(slice) = self.slices.get_mut(id) else {
+            return;
+        };
+        let wanted = slice.startable();
+        let n = wanted.min(shape.count_in(free));
+        slice.begin(n);
+        if wanted > n {
+            slice.unplaced = slice.unplaced.or(Some(now));
+            self.unplaced.insert(id.clone());
+        } else if slice.unplaced.take().is_some() {
+            self.unplaced.remove(id);
+        }
+        if n > 0 {
+            self.used = self.used.plus(shape.times(n));
+            self.claims.begun(id, n);
+            self.untold.insert(id.clone());
+            done.push(Change::Begun(id.clone(), n));
+        }
+    }
+
+    /// Begins what is granted and did not fit, as far as it fits by now: the largest priority first, then the
+    /// oldest job.
+    fn place_unplaced(&mut self, now: Timestamp, done: &mut Vec<Change>) {
+        if self.unplaced.is_empty() {
+            return;
+        }
+        let mut all: Vec<SliceId> = self.unplaced.iter().cloned().collect();
+        all.sort_by_key(|id| Reverse(self.trace.jobs.get(number(id.0)).map(|j| j.priority)));
+        for id in all {
+            self.begin(&id, now, done);
+        }
+    }
+
+    /// So many instances of a slice are not active any more.
+    fn leave(&mut self, id: &SliceId, n: u64) {
+        let shape = self.shape(id.0, &id.1);
+        self.used = self.used.minus(shape.times(n));
+    }
+
+    /// So many active instances of a slice succeed, as far as there are any; tells how many. Others begin by
+    /// the same grant.
+    pub fn end(&mut self, id: &SliceId, n: u64, now: Timestamp, done: &mut Vec<Change>) -> u64 {
         let Some(slice) = self.slices.get_mut(id) else {
             return 0;
         };
         let n = n.min(slice.active);
         slice.active -= n;
         slice.succeeded += n;
-        begin(slice, id, &mut self.claims, done);
+        self.leave(id, n);
+        self.begin(id, now, done);
+        self.place_unplaced(now, done);
         self.untold.insert(id.clone());
         n
     }
@@ -169,11 +233,13 @@ impl<'a> Shard<'a> {
         slice.begun = slice.begun.minus(&slice.begun.highest(n));
         slice.active = slice.active.saturating_sub(n);
         slice.preempted += n;
+        self.leave(id, n);
         self.untold.insert(id.clone());
         Some(Change::Preempted(id.clone(), n))
     }
 
-    /// How many of a slice may be stopped for others: of a service no more at once than its part of `max_unavailable`.
+    /// How many of a slice may be stopped for others: of a service no more at once than its part of
+    /// `max_unavailable`.
     pub(crate) fn may_lose(&self, id: &SliceId) -> u64 {
         let job = self.trace.jobs.get(number(id.0));
         let slice = self.slices.get(id);
@@ -205,34 +271,48 @@ impl<'a> Shard<'a> {
 
     /// What is neither used nor held.
     pub(crate) fn spare(&self) -> Resources {
-        let active = self.slices.iter().map(|(id, s)| (id, s.active));
-        let taken = active.chain(self.claims.held());
-        taken.fold(self.capacity, |left, ((job, group, _), n)| {
+        let held = self.claims.held();
+        held.fold(self.capacity.minus(self.used), |left, ((job, group, _), n)| {
             left.minus(self.shape(*job, group).times(n))
         })
     }
 
-    /// What has changed since it last said anything: of claims first, so that nobody counts room as held for who has begun.
-    pub fn tell(&mut self) -> Vec<Report> {
-        let claims = self.claims.news().map(|part| self.report(part));
-        claims.into_iter().chain(self.tell_slices()).collect()
+    /// Whether there is something to report.
+    pub fn has_news(&self) -> bool {
+        let of_all = self.is_full_asked || self.is_capacity_untold;
+        of_all || self.claims.has_news() || !self.untold.is_empty()
     }
 
-    fn tell_slices(&mut self) -> Option<Report> {
+    /// Everything, where that was asked for, or what has changed since the last report. Preemption requests
+    /// come first, so that no capacity counts as held for an instance that has begun.
+    pub fn report(&mut self, now: Timestamp) -> Vec<Report> {
+        let mut parts: Vec<ReportPart> = self.claims.news().into_iter().collect();
         let untold = std::mem::take(&mut self.untold);
-        let told = untold.iter().filter_map(|id| Some(self.slices.get(id)?.told(id)));
-        let told: Vec<SliceReport> = told.collect();
-        (!told.is_empty()).then(|| self.report(ReportPart::Slices(told)))
-    }
-
-    /// What it says of its room.
-    pub fn tell_room(&mut self, now: Timestamp) -> Report {
-        let room = self.room(now);
-        self.report(ReportPart::Capacity(Box::new(room)))
+        let is_capacity_untold = std::mem::take(&mut self.is_capacity_untold);
+        let is_full = std::mem::take(&mut self.is_full_asked);
+        let slices: Vec<SliceReport> = if is_full {
+            self.slices.iter().map(|(id, s)| s.report(id)).collect()
+        } else {
+            let changed = untold.iter().filter_map(|id| Some((id, self.slices.get(id)?)));
+            changed.map(|(id, s)| s.report(id)).collect()
+        };
+        let slices = slices
+            .chunks(SLICES_A_PART)
+            .map(|c| ReportPart::Slices(c.to_vec()));
+        let capacity = || ReportPart::Capacity(Box::new(self.total(now)));
+        if is_full {
+            parts.push(ReportPart::FullStart);
+            parts.extend(slices);
+            parts.extend([capacity(), ReportPart::FullEnd]);
+        } else {
+            parts.extend(is_capacity_untold.then(capacity));
+            parts.extend(slices);
+        }
+        parts.into_iter().map(|part| self.numbered(part)).collect()
     }
 
     /// What is used follows from the slices: the resource manager counts what it granted.
-    fn room(&self, now: Timestamp) -> Capacity {
+    fn total(&self, now: Timestamp) -> Capacity {
         let total = self.capacity;
         Capacity {
             total,
@@ -253,19 +333,11 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// Begins what is granted and not active, into room that is held for it first.
-fn begin(slice: &mut Slice, id: &SliceId, claims: &mut Claims, done: &mut Vec<Change>) {
-    let n = slice.begin();
-    if n > 0 {
-        claims.begun(id, n);
-        done.push(Change::Begun(id.clone(), n));
-    }
-}
-
 impl Slice {
     /// Ends everything; tells how many were active.
     fn stop(&mut self) -> u64 {
         self.grant.1 = 0;
+        self.unplaced = None;
         let ended = self.succeeded + self.stopped;
         self.stopped += self.held.count().saturating_sub(ended);
         std::mem::take(&mut self.active)
@@ -285,21 +357,26 @@ impl Slice {
         }
     }
 
-    /// Begins what is granted and not active, the lowest first; tells how many.
-    fn begin(&mut self) -> u64 {
-        let waiting = self.held.minus(&self.begun);
-        let granted = self
-            .grant
-            .1
-            .saturating_sub(self.preempted.saturating_sub(self.counted));
-        let next = waiting.lowest(granted.saturating_sub(self.active));
-        let n = next.count();
-        self.begun = self.begun.union(&next);
-        self.active += n;
-        n
+    /// How many are granted and neither active nor begun before.
+    fn startable(&self) -> u64 {
+        let lost = self.preempted.saturating_sub(self.counted);
+        let more = self.grant.1.saturating_sub(lost).saturating_sub(self.active);
+        if more == 0 {
+            return 0;
+        }
+        more.min(self.held.minus(&self.begun).count())
     }
 
-    fn told(&self, (job, group, generation): &SliceId) -> SliceReport {
+    /// Begins so many, the lowest first.
+    fn begin(&mut self, n: u64) {
+        if n > 0 {
+            let next = self.held.minus(&self.begun).lowest(n);
+            self.begun = self.begun.union(&next);
+            self.active += n;
+        }
+    }
+
+    fn report(&self, (job, group, generation): &SliceId) -> SliceReport {
         let held = self.held.count();
         let unstarted = held.saturating_sub(self.active + self.succeeded + self.stopped);
         let mut counts = Counts::default();
@@ -322,7 +399,11 @@ impl Slice {
             failed: 0,
             stopped: self.stopped,
             live: self.active,
-            waiting: Vec::new(),
+            waiting: self
+                .unplaced
+                .map(|since| (ReasonCode::HostResources.into(), self.startable(), since))
+                .into_iter()
+                .collect(),
             outdated: 0,
             max_unavailable: self.part.0,
             part_number: self.part.1,
