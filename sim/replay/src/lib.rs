@@ -15,8 +15,11 @@
 mod agenda;
 mod allowed;
 mod claims;
+pub mod compare;
 mod counts;
 mod delays;
+pub mod demand;
+mod figures;
 mod jobs;
 mod outcome;
 mod replay;
@@ -28,6 +31,7 @@ mod trace;
 
 pub use counts::Counts;
 pub use delays::Delays;
+pub use figures::{Figures, PoolFigures};
 pub use outcome::{ALL, Outcome, PoolOutcome, Wait, Waits, Work};
 pub use replay::{Around, NotReplayed, replay, replay_around};
 pub use series::Level;

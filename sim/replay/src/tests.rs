@@ -320,3 +320,17 @@ fn nothing_begins_where_capacity_went_and_it_goes_on_elsewhere() {
     assert!(after.iter().all(|most| *most <= 4_000), "{cpus:?}");
     assert_eq!(got.work.done[0], 40 * 1_000 * 10_000);
 }
+
+#[test]
+fn the_row_of_figures_counts_starts_work_and_preemptions() {
+    let trace = trace(&[("east", 10)], vec![job("/a", 0, 10, 60), job("/b", 10, 10, 20)]);
+    let got = replay(&trace, &tree(&[("/a", 100), ("/b", 100)])).unwrap();
+    let figures = Figures::new("two", 1, &got);
+    assert_eq!((figures.preemptions, figures.starts), (5, 25));
+    let (done, allowed) = (figures.work["cpus"], figures.allowed["cpus"]);
+    assert!(done <= allowed, "{done} of {allowed}");
+    // Ten times 60 and 20 s are asked for, and 100 s of ten cores are there: all could be done.
+    assert_eq!(allowed, 1_000 * (10 * 60_000 + 10 * 20_000));
+    assert!(figures.conditional_writes >= 2 && figures.orders >= 3 && figures.reports >= 4);
+    assert_eq!(figures.pools["/b"].jobs, 1);
+}

@@ -117,6 +117,7 @@ const PURE_HERE: &[(&str, &str)] = &[
     ("core/routing", "consistent_hash"), // the ring of a job's home
     ("core/testkit", "proptest"), // strategies; the crate is for tests only
     ("sim/mesos", "prost"), // speaks Mesos' messages
+    ("sim/replay", "serde"), // the figures of a run are kept, to compare with
     ("sim/world", "rand"),  // a seeded stream for each kind of fault
 ];
 
