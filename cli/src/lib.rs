@@ -23,6 +23,7 @@ mod volume;
 
 pub use context::{Context, Global};
 pub use exit::Failure;
+pub use pool::trace as demand_trace;
 
 use clap::Subcommand;
 

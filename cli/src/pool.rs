@@ -7,7 +7,7 @@ mod file;
 mod lent;
 mod record;
 mod simulate;
-mod trace;
+pub mod trace;
 mod usage;
 
 use crate::context::Context;

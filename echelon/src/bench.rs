@@ -4,6 +4,7 @@ mod mesos;
 mod packing;
 mod placement;
 mod pools;
+mod replay;
 mod shard;
 
 use crate::{heard, standalone};
@@ -32,6 +33,8 @@ pub enum Bench {
     Placement(placement::Flags),
     /// Entitlement, and what the resource manager's core needs for a cycle over many pools and jobs
     Pools(pools::Flags),
+    /// Demands replayed with delays of storage and messages: waits, work done, writes and messages
+    Replay(replay::Flags),
     /// What a shard of many running instances takes in memory, at a restart, and while nothing happens
     Shard(shard::Flags),
 }
@@ -63,6 +66,7 @@ pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
         }
         Bench::Placement(flags) => placement::run(&flags),
         Bench::Pools(flags) => pools::run(&flags),
+        Bench::Replay(flags) => replay::run(&flags),
         Bench::Shard(flags) => shard::run(&flags).await,
     }
 }
