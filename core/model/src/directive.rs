@@ -34,8 +34,8 @@ pub struct Grant {
     /// How many preempted instances `active` leaves out, of all that the shard has ever taken of the slice: those that it took since
     /// lower the grant.
     pub counted: u64,
-    /// How many instances `active` includes of those that the shard took over beyond a grant after storage was resumed: those that it
-    /// took over since raise the grant.
+    /// Instances that the shard took over beyond a grant after storage was resumed, as far as `active` includes
+    /// them. What it took over since raises the grant.
     pub included: u64,
 }
 

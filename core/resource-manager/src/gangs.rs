@@ -18,7 +18,7 @@ use echelon_core_routing::{Part, route_whole};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A gang that waits for offers goes elsewhere after so many times the span after which one goes that finds no host.
+/// How many times longer a gang waits for offers than for a host before it goes elsewhere.
 const UNOFFERED: u64 = 4;
 
 /// What of a gang is to begin together: all that is not granted yet and has not ended, of each group.
@@ -197,8 +197,9 @@ impl Leave<'_> {
         self.changed |= mark_all(job, &whole.cluster);
     }
 
-    /// Whether a gang of which nothing lives has found no room for long enough. Offers that do not suffice for all of it go back, so
-    /// it waits for offers most of the time: that counts as well, when it takes much longer than offers do.
+    /// Whether a gang without a live run has found no capacity for long enough. The shard declines offers that do
+    /// not suffice for the whole gang, so such a gang waits for offers most of the time. That counts, too, when it
+    /// lasts much longer than offers take.
     fn is_stuck(&self, id: JobId, job: &mut JobView, spec: &JobSpec, first: &SliceKey) -> bool {
         let lines = lines(self.picture, id, job);
         let reports = || lines.iter().filter_map(|l| self.picture.report(id, &l.key));

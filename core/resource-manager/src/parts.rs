@@ -37,8 +37,9 @@ pub enum Reach {
     Unheard,
 }
 
-/// The part that each of the holders is to have now, in their order: as near to `wanted` as may be, and raised only by what all leave.
-/// One that is not `Open` is to have none: nothing is sent to it, or what is sent only takes away.
+/// The part that each of the holders is to have now, in their order. It is as near to `wanted` as may be, and is
+/// raised only by what all of them leave. A holder that is not `Open` is to have none: nothing is sent to it, or
+/// what is sent only takes away.
 #[must_use]
 pub fn divide(limit: u64, holders: &[Holder]) -> Vec<u64> {
     let mut total = holders.iter().map(|h| h.allocated).fold(0, u64::saturating_add);

@@ -18,7 +18,9 @@ impl Shard {
     #[must_use]
     pub fn no_manager_since(&self) -> Option<Timestamp> {
         let patience = Span(self.config.timing.reread.0 / 3);
-        let heard = self.orders.heard_at.unwrap_or_default().max(self.listens_since);
+        // Before this leadership nothing could be heard.
+        let heard = self.orders.heard_at.filter(|at| *at > self.listens_since);
+        let heard = heard.unwrap_or(self.listens_since);
         let listens = self.phase == Phase::Serving && !self.is_recovering();
         (listens && self.now >= heard.plus(patience)).then_some(heard)
     }

@@ -1,4 +1,5 @@
-//! What a shard holds back: mass actions beyond their limits, replacements after a mass loss, and all that waits for a resource manager.
+//! What a shard holds back: mass actions beyond their limits, replacements after a mass loss, and all that waits for
+//! a resource manager.
 
 use echelon_core_shard::{Action, Shard};
 use echelon_io_process::Metrics;

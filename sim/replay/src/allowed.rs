@@ -30,7 +30,7 @@ fn of_kind(trace: &Trace, kind: Kind) -> u128 {
     let until = trace.until;
     let mut changes: BTreeMap<Timestamp, Change> = BTreeMap::new();
     for job in &trace.jobs {
-        let end = job.stopped.unwrap_or(until).min(until);
+        let end = job.stopped.map_or(until, |at| at.min(until));
         for group in &job.groups {
             let one = u128::from(group.shape.get(kind));
             let mut left = group.instances;
@@ -49,10 +49,10 @@ fn of_kind(trace: &Trace, kind: Kind) -> u128 {
     }
     let mut there: BTreeMap<&str, Resources> = BTreeMap::new();
     for change in &trace.capacities {
-        let before = there.insert(&change.cluster, change.capacity).unwrap_or_default();
+        let before = there.insert(&change.cluster, change.capacity);
         let at = changes.entry(change.at).or_default();
         at.comes += u128::from(change.capacity.get(kind));
-        at.goes += u128::from(before.get(kind));
+        at.goes += before.map_or(0, |before| u128::from(before.get(kind)));
     }
     changes.entry(until).or_default();
     let (mut since, mut active, mut capacity) = (Timestamp(0), 0u128, 0u128);

@@ -109,6 +109,22 @@ pub enum NotComparable {
     },
 }
 
+/// A figure of both runs.
+#[derive(Debug, Clone, Copy)]
+struct Both {
+    before: u64,
+    after: u64,
+}
+
+impl Both {
+    fn of(before: &Figures, after: &Figures, figure: impl Fn(&Figures) -> u64) -> Self {
+        Self {
+            before: figure(before),
+            after: figure(after),
+        }
+    }
+}
+
 /// Compares a run with one before a change.
 ///
 /// # Errors
@@ -123,35 +139,24 @@ pub fn compare(before: &Figures, after: &Figures) -> Result<Comparison, NotCompa
         });
     }
     let (amounts, difference) = amounts(before, after);
-    let cpus = |figures: &Figures| figures.work.get("cpus").copied().unwrap_or_default();
-    let messages = |figures: &Figures| figures.orders.saturating_add(figures.reports);
-    let writes = times(before.conditional_writes, 120).max(after.starts / 100);
+    let both = |figure: fn(&Figures) -> u64| Both::of(before, after, figure);
+    // A kind of which nothing ran has no entry.
+    let cpus = both(|f| f.work.get("cpus").map_or(0, |sum| *sum));
+    let messages = both(|f| f.orders.saturating_add(f.reports));
+    let preemptions = both(|f| f.preemptions);
+    let writes = both(|f| f.conditional_writes);
+    let most_writes = times(writes.before, 120).max(after.starts / 100);
     let criteria = vec![
         amounts,
-        waits(Measure::FirstMedian, (before, after), |p| p.first_median_ms),
-        waits(Measure::First99, (before, after), |p| p.first_p99_ms),
-        waits(Measure::LastMedian, (before, after), |p| p.last_median_ms),
-        waits(Measure::Last99, (before, after), |p| p.last_p99_ms),
-        at_most(
-            Measure::Preemptions,
-            (before.preemptions, after.preemptions),
-            before.preemptions,
-        ),
-        work(
-            Measure::Instances,
-            (before.work_instance_ms, after.work_instance_ms),
-        ),
-        work(Measure::Cpus, (cpus(before), cpus(after))),
-        at_most(
-            Measure::Messages,
-            (messages(before), messages(after)),
-            messages(before) / 3,
-        ),
-        at_most(
-            Measure::ConditionalWrites,
-            (before.conditional_writes, after.conditional_writes),
-            writes,
-        ),
+        waits(Measure::FirstMedian, before, after, |p| p.first_median_ms),
+        waits(Measure::First99, before, after, |p| p.first_p99_ms),
+        waits(Measure::LastMedian, before, after, |p| p.last_median_ms),
+        waits(Measure::Last99, before, after, |p| p.last_p99_ms),
+        at_most(Measure::Preemptions, preemptions, preemptions.before),
+        work(Measure::Instances, both(|f| f.work_instance_ms)),
+        work(Measure::Cpus, cpus),
+        at_most(Measure::Messages, messages, messages.before / 3),
+        at_most(Measure::ConditionalWrites, writes, most_writes),
     ];
     Ok(Comparison { criteria, difference })
 }
@@ -162,34 +167,35 @@ fn times(n: u64, hundredths: u64) -> u64 {
     u64::try_from(product).unwrap_or(u64::MAX)
 }
 
-fn at_most(measure: Measure, (before, after): (u64, u64), bound: u64) -> Criterion {
+fn at_most(measure: Measure, both: Both, bound: u64) -> Criterion {
     Criterion {
         measure,
         pool: None,
-        before: Some(before),
-        after: Some(after),
+        before: Some(both.before),
+        after: Some(both.after),
         bound: Some(bound),
-        missed: (u64::from(after > bound), 1),
+        missed: (u64::from(both.after > bound), 1),
     }
 }
 
-fn work(measure: Measure, (before, after): (u64, u64)) -> Criterion {
-    let least = (u128::from(before) * 998).div_ceil(1000);
-    let least = u64::try_from(least).unwrap_or(u64::MAX);
+fn work(measure: Measure, both: Both) -> Criterion {
+    // At most two thousandths less, whole ones: the difference never leaves the range of a `u64`.
+    let least = both.before - both.before / 500;
     Criterion {
         measure,
         pool: None,
-        before: Some(before),
-        after: Some(after),
+        before: Some(both.before),
+        after: Some(both.after),
         bound: Some(least),
-        missed: (u64::from(after < least), 1),
+        missed: (u64::from(both.after < least), 1),
     }
 }
 
 /// Waits of each pool with jobs; the one that is farthest beyond its bound is named.
 fn waits(
     measure: Measure,
-    (before, after): (&Figures, &Figures),
+    before: &Figures,
+    after: &Figures,
     of: impl Fn(&PoolFigures) -> Option<u64>,
 ) -> Criterion {
     let mut worst: Option<(i128, Criterion)> = None;
@@ -301,8 +307,8 @@ fn amounts(before: &Figures, after: &Figures) -> (Criterion, Option<Difference>)
     for (pool, kind) in keys(before).union(&keys(after)) {
         let old = levels(before, pool, kind);
         let new = levels(after, pool, kind);
-        let ends = [old, new].map(|levels| levels.last().map_or(0, |(second, ..)| second + 1));
-        let end = ends.into_iter().max().unwrap_or_default();
+        let end = |levels: &Levels| levels.last().map_or(0, |(second, ..)| second + 1);
+        let end = end(old).max(end(new));
         let both = around(old, end).zip(around(new, end));
         for (second, ((old, wide_old), (new, wide_new))) in (0u64..).zip(both) {
             missed.1 += 1;

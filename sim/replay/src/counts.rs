@@ -69,8 +69,9 @@ impl Counter {
         for (group, ranges) in &assignment.groups {
             marks.extend(ranges.iter().filter_map(|range| mark(group, range)));
         }
-        let before = self.marked.remove(&assignment.job).unwrap_or_default();
-        for (.., to, _) in marks.difference(&before) {
+        let before = self.marked.remove(&assignment.job);
+        let is_new = |mark: &&Mark| before.as_ref().is_none_or(|before| !before.contains(*mark));
+        for (.., to, _) in marks.iter().filter(is_new) {
             match to {
                 Some(_) => self.sums.moves += 1,
                 None => self.sums.returns += 1,

@@ -108,7 +108,7 @@ fn tree(pools: Vec<Pool>) -> PoolTree {
     }
 }
 
-/// A batch job of one group, whose instances run these times in the order in which they begin.
+/// A batch job of one group. Its instances run for these times, in the order in which they begin.
 fn batch(submitted: Timestamp, pool: String, shape: Resources, runs: Vec<Runs>) -> Job {
     Job {
         submitted,

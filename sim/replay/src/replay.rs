@@ -95,7 +95,7 @@ struct Replay<'a, 'b> {
     manager: ResourceManager,
     store: Store<Submitted<'a>>,
     shards: Vec<Shard<'a>>,
-    /// Shards whose next report has its time.
+    /// Shards with a report that is due at a known time.
     reporting: BTreeSet<usize>,
     agenda: Agenda,
     now: Timestamp,

@@ -1,4 +1,5 @@
-//! A world in which all resource managers are dead for longer than grants hold: what waits keeps waiting, and nothing is stopped.
+//! A world in which all resource managers are dead for longer than grants hold.
+//! What waits keeps waiting, and nothing is stopped.
 
 use crate::client::{Asked, User};
 use crate::faults::Fault;
@@ -59,7 +60,8 @@ impl World {
         }
     }
 
-    /// Plays a world in which the first pool's work waits behind others' when all resource managers die, for longer than grants hold.
+    /// Plays a world in which all resource managers die, for longer than grants hold, while the first pool's work
+    /// waits behind that of the second.
     #[must_use]
     pub fn abandoned(seed: u64, options: Options) -> Abandoned {
         let cores = u32::try_from(options.clusters * options.hosts * 4).unwrap_or(u32::MAX);

@@ -1,4 +1,5 @@
-//! Resource managers that are dead for longer than grants hold (law 7): nothing new begins and nothing is stopped until one is back.
+//! Resource managers that are dead for longer than grants hold (law 7).
+//! Nothing new begins and nothing is stopped until one is back.
 #![cfg(test)]
 
 use echelon_core_model::Span;

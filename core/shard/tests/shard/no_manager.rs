@@ -1,4 +1,5 @@
-//! Without a resource manager (law 7): what was granted goes on, what waits keeps waiting, and the shard says since when.
+//! Without a resource manager (law 7): what was granted goes on, and what waits keeps waiting.
+//! The shard says since when it hears none.
 
 use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::TaskState;
