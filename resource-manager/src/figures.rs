@@ -46,6 +46,7 @@ pub(crate) fn to_wire(figures: &PoolFigures) -> v1::PoolFigures {
         capacity: Some(quantity::resources(&figures.ordinary.certificate.capacity)),
         pools: ordinary.lines().map(one).collect(),
         as_of: None,
+        closed_capacity: Some(quantity::resources(&figures.closed)),
         lent_capacity: Some(quantity::resources(&figures.lent.certificate.capacity)),
     }
 }

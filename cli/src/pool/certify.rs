@@ -27,10 +27,11 @@ pub async fn certify(context: &Context, client: &Client) -> Result<(), Failure> 
     let value = output::message("PoolFigures", &told);
     let people = if wrong.is_empty() {
         format!(
-            "fair: every amount of {} pools follows from the division of {} by tree version {}\n{}{}",
+            "fair: every amount of {} pools follows from the division of {} by tree version {}\n{}{}{}",
             told.pools.len().saturating_sub(1),
             shape::resources(told.capacity.as_ref()),
             told.tree_version,
+            not_divided(&told),
             second_kept(&told, "the second round"),
             lent.map_or(String::new(), |lent| {
                 format!(
@@ -52,6 +53,18 @@ pub async fn certify(context: &Context, client: &Client) -> Result<(), Failure> 
         .map(|w| output::escape(&format!("unfair: {w}")))
         .collect();
     Err(Failure::new(Exit::Failed, lines.join("\n")))
+}
+
+/// What the division leaves out, if anything.
+fn not_divided(told: &v1::PoolFigures) -> String {
+    let closed = told.closed_capacity.as_ref();
+    let some = closed.filter(|r| !read_resources(Some(**r)).is_zero());
+    some.map_or(String::new(), |closed| {
+        format!(
+            "not divided: {} of hosts and clusters that take no new work, where nothing runs\n",
+            shape::resources(Some(closed))
+        )
+    })
 }
 
 /// What is said of a second round whose proof holds.
@@ -220,6 +233,7 @@ pub mod tests {
             pools: proof.lines.iter().map(figure).collect(),
             as_of: None,
             lent_capacity: None,
+            closed_capacity: None,
         }
     }
 
@@ -311,6 +325,15 @@ pub mod tests {
     fn a_true_proof_holds_and_a_forged_one_is_told() {
         assert_eq!(faults(&told()).unwrap(), Vec::<String>::new());
         assert_eq!(second_kept(&told(), ""), "");
+        assert_eq!(not_divided(&told()), "");
+        let drained = v1::PoolFigures {
+            closed_capacity: Some(quantity::resources(&cpus(12))),
+            ..told()
+        };
+        assert_eq!(
+            not_divided(&drained),
+            "not divided: cpus 12 of hosts and clusters that take no new work, where nothing runs\n"
+        );
         let mut forged = told();
         let web = forged
             .pools

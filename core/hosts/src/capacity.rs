@@ -7,9 +7,10 @@ use echelon_core_model::Timestamp;
 use echelon_core_model::directive::Capacity;
 
 impl Hosts {
-    /// The sum of all reachable hosts that take work: without hosts that drain, and without hosts whose host pool cannot be read.
-    /// What others hold is no room of ours, so that nothing is granted into it; but it is no reason to call anything too large
-    /// for a host. `largest_free` is room minus our tasks: an idle shard holds no offers.
+    /// The sum of all reachable hosts. A host is closed to new work while it drains, while its host pool cannot be read, and while its
+    /// master does not offer it: it counts with what our tasks hold there, and the rest of it is `closed`. What others hold is no
+    /// capacity of ours, so that nothing is granted into it; but it is no reason to call anything too large for a host.
+    /// `largest_free` is capacity minus our tasks: an idle shard holds no offers.
     #[must_use]
     pub fn capacity(&self, now: Timestamp) -> Capacity {
         let draining = self.draining(now);
@@ -24,29 +25,28 @@ impl Hosts {
                 ..
             } = self.ledger.used(id);
             let capacity = record.capacity();
+            let open =
+                record.offerable && !draining.contains_key(id) && !self.pools.is_unknown(record.hostname());
+            let usable = if open { record.room(used) } else { used };
             let kept = self.is_kept(record);
             let host_pool = self.pools.has_others().then(|| self.pools.of(id));
             let mut on = host_pool.map(|name| out.host_pools.entry(name).or_default());
+            out.total = out.total.plus(usable);
             out.used = out.used.plus(used);
             if let Some(part) = &mut on {
+                part.total = part.total.plus(usable);
                 part.used = part.used.plus(used);
             }
             if !kept {
+                out.without_gpus.total = out.without_gpus.total.plus(usable);
                 out.without_gpus.used = out.without_gpus.used.plus(used);
                 out.slack.used = out.slack.used.plus(revocable);
             }
-            if draining.contains_key(id) || self.pools.is_unknown(record.hostname()) {
-                continue;
-            }
-            let room = record.room(used);
-            out.total = out.total.plus(room);
-            if let Some(part) = &mut on {
-                part.total = part.total.plus(room);
-            }
-            if !kept {
-                out.without_gpus.total = out.without_gpus.total.plus(room);
-            }
-            if !record.offerable {
+            if !open {
+                out.closed = out.closed.plus(record.owned().minus(used));
+                if !kept {
+                    out.slack.total = out.slack.total.plus(revocable);
+                }
                 continue;
             }
             if let Some(part) = &mut on {
@@ -57,7 +57,7 @@ impl Hosts {
                 *largest = largest.max_each(capacity);
                 out.slack.add(record.lent);
             }
-            out.largest_free = out.largest_free.max_each(room.minus(used));
+            out.largest_free = out.largest_free.max_each(usable.minus(used));
             out.largest_host = out.largest_host.max_each(capacity);
             out.hosts = out.hosts.saturating_add(1);
         }

@@ -202,11 +202,16 @@ impl Record {
     /// is offered again: where the master has told what there is, both together make it no larger.
     pub fn room(&self, used: Resources) -> Resources {
         let left = if self.offerable {
-            self.listed.unwrap_or(self.capacity).minus(self.others)
+            self.owned()
         } else {
             Resources::ZERO
         };
         left.max_each(used)
+    }
+
+    /// What others do not hold of it, whether the master offers it or not.
+    pub fn owned(&self) -> Resources {
+        self.listed.unwrap_or(self.capacity).minus(self.others)
     }
 
     /// All ports that it is known to have.

@@ -199,10 +199,13 @@ impl Part {
 /// A cluster's hosts in sum.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capacity {
-    /// All that hosts have for us, without what others hold.
+    /// All that hosts have for us, without what others hold. Of hosts that take nothing new, what our tasks hold there: the total
+    /// and every part below leave out the rest of them.
     pub total: Resources,
-    /// Taken by our tasks.
+    /// Taken by our tasks, on all hosts.
     pub used: Resources,
+    /// That rest: what hosts that take nothing new have beyond what our tasks hold there.
+    pub closed: Resources,
     /// Largest free room of each kind on one host.
     pub largest_free: Resources,
     /// Largest capacity of each kind on one host, whoever holds it now: what never fits is said at submit (law 11).

@@ -111,7 +111,7 @@ impl ClusterRoom {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rooms {
     hierarchy: Arc<Hierarchy>,
-    /// What all clusters lend, which tells the kinds.
+    /// 1 of each kind that clusters lend.
     lends: Resources,
     pools: Vec<PoolRoom>,
     /// In order of id; `None` where nothing more may begin.
@@ -124,7 +124,7 @@ pub struct Rooms {
 
 impl Rooms {
     /// Pools that have nothing and are entitled to nothing, and what is left in each cluster, in order of id; `None` where nothing
-    /// more may begin. `lends` is what all clusters lend.
+    /// more may begin. `lends` is 1 of each kind that clusters lend.
     #[must_use]
     pub fn new(
         hierarchy: Arc<Hierarchy>,

@@ -215,11 +215,11 @@ fn unfair(picture: &Picture, sums: &Ledger) -> Vec<certificate::Unfair> {
         known.filter_map(|(i, w)| Some((path(*i)?, which(w)))).collect()
     };
     let proof = certificate::certify(&picture.hierarchy, &entitled.ordinary);
-    let there = capacity(picture, sums.with_gpus());
+    let there = capacity(picture, sums);
     let mut out = certificate::check(&picture.pools, &by_path(|w| w.ordinary), there, &proof);
     let proof = certificate::certify(&picture.by_shares, &entitled.lent);
     let pools = of_lent_room(&picture.pools);
-    let there = lent(picture);
+    let there = lent(picture, sums);
     out.extend(certificate::check(&pools, &by_path(|w| w.lent), there, &proof));
     // Of the last cycle, which may have gone by another tree.
     let again = picture.division.again.as_ref();

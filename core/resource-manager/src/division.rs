@@ -10,7 +10,7 @@ use crate::gangs;
 use crate::holds::holds;
 use crate::ledger::{Ledger, OfPool};
 use crate::picture::{ClusterView, JobView, Picture};
-use crate::room::{capacity, left, lent, total};
+use crate::room::{capacity, left, lent, usable as usable_capacity};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
@@ -88,11 +88,11 @@ pub struct Wanted {
 pub fn demands(picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
     let known = ledger.known();
     known
-        .map(|(pool, of)| (pool, wanted(picture, pool, of)))
+        .map(|(pool, of)| (pool, wanted(picture, ledger, pool, of)))
         .collect()
 }
 
-fn wanted(picture: &Picture, pool: PoolIdx, of: &OfPool) -> Wanted {
+fn wanted(picture: &Picture, ledger: &Ledger, pool: PoolIdx, of: &OfPool) -> Wanted {
     // Of what is bound by nothing, of what is not preemptible, of controllers, and of what is both.
     let (mut free, mut firm, mut controllers, mut both) = Default::default();
     let mut lent = Resources::ZERO;
@@ -101,7 +101,7 @@ fn wanted(picture: &Picture, pool: PoolIdx, of: &OfPool) -> Wanted {
         let wanted = if choice.only.is_empty() {
             wanted
         } else {
-            let there = clusters_of(picture, &choice.only);
+            let there = clusters_of(picture, ledger, &choice.only);
             wanted.min_each(there).max_each(sums.ordinary.allocated)
         };
         let sum: &mut Resources = match (choice.terms.preemptible, choice.terms.controller) {
@@ -134,30 +134,30 @@ fn wanted(picture: &Picture, pool: PoolIdx, of: &OfPool) -> Wanted {
     }
 }
 
-/// All that the clusters of a choice have.
-fn clusters_of(picture: &Picture, only: &[String]) -> Resources {
-    let chosen = picture.clusters.iter().filter(|(id, c)| {
+/// The usable capacity of the clusters of a choice.
+fn clusters_of(picture: &Picture, ledger: &Ledger, only: &[String]) -> Resources {
+    let chosen = usable_capacity(picture, ledger).filter(|(id, c, _)| {
         let name = c.row.as_ref().map_or("", |r| r.name.as_str());
-        c.wish() != Wish::Left && only.iter().any(|o| o == name || o == id.as_str())
+        only.iter().any(|o| o == name || o == id.as_str())
     });
-    chosen.fold(Resources::ZERO, |sum, (_, c)| sum.plus(total(c)))
+    chosen.fold(Resources::ZERO, |sum, (_, _, usable)| sum.plus(usable.all))
 }
 
 /// Round 0, computed from nothing.
 #[must_use]
 pub fn entitled(picture: &Picture, ledger: &Ledger) -> Entitled {
     let wanted = demands(picture, ledger);
-    let there = capacity(picture, ledger.with_gpus());
+    let there = capacity(picture, ledger);
     let ordinary = by_index(picture, &wanted, |w| w.ordinary);
     Entitled {
         ordinary: entitle(&picture.hierarchy, &ordinary, there),
-        lent: lent_entitled(picture, &wanted),
+        lent: lent_entitled(picture, ledger, &wanted),
     }
 }
 
 /// What is lent is divided by shares alone. Mostly nothing is.
-fn lent_entitled(picture: &Picture, wanted: &BTreeMap<PoolIdx, Wanted>) -> Entitlements {
-    let there = lent(picture);
+fn lent_entitled(picture: &Picture, ledger: &Ledger, wanted: &BTreeMap<PoolIdx, Wanted>) -> Entitlements {
+    let there = lent(picture, ledger);
     let wanted = by_index(picture, wanted, |w| w.lent);
     entitle(&picture.by_shares, &wanted, there)
 }
@@ -178,9 +178,9 @@ fn by_index(
 
 impl Division {
     /// Round 0, from the one before by what has changed since.
-    fn stand(&mut self, picture: &Picture) -> Entitled {
+    pub(crate) fn stand(&mut self, picture: &Picture) -> Entitled {
         let ledger = &picture.ledger;
-        let there = capacity(picture, ledger.with_gpus());
+        let there = capacity(picture, ledger);
         let tree = picture.pools.version;
         let mut touched = std::mem::take(&mut self.touched);
         if self.standing.as_ref().is_none_or(|(of, _)| *of != tree) {
@@ -191,7 +191,8 @@ impl Division {
         } else if let Some((_, standing)) = &mut self.standing {
             touched.extend(ledger.choosy());
             for pool in touched {
-                let now = ledger.of_known(pool).map(|of| wanted(picture, pool, of));
+                let now = ledger.of_known(pool);
+                let now = now.map(|of| wanted(picture, ledger, pool, of));
                 standing.set_demand(pool, now.unwrap_or_default().ordinary);
                 match now {
                     Some(now) => self.wanted.insert(pool, now),
@@ -201,10 +202,10 @@ impl Division {
             standing.set_capacity(there);
         }
         let ordinary = self.standing.as_mut().map(|(_, s)| s.entitlements());
-        let lent = if lent(picture).is_zero() {
+        let lent = if lent(picture, ledger).is_zero() {
             Entitlements::default()
         } else {
-            lent_entitled(picture, &self.wanted)
+            lent_entitled(picture, ledger, &self.wanted)
         };
         let out = Entitled {
             ordinary: ordinary.unwrap_or_default(),
@@ -227,7 +228,7 @@ pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
         (id.clone(), room)
     });
     let hierarchy = Arc::clone(&picture.hierarchy);
-    let mut out = Rooms::new(hierarchy, lent(picture), clusters.collect());
+    let mut out = Rooms::new(hierarchy, picture.lent_kinds(), clusters.collect());
     for (pool, of) in ledger.known() {
         out.take_pool(pool, of.held());
         for (user, has) in &of.users {

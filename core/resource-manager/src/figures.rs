@@ -4,7 +4,7 @@
 use crate::division::{Wanted, demands};
 use crate::entry::{BothSums, Sums};
 use crate::picture::Picture;
-use crate::room::{capacity, lent};
+use crate::room::{capacity, closed, lent};
 use echelon_core_model::Resources;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_pools::certificate::{Certificate, SecondLine, certify};
@@ -21,6 +21,8 @@ pub struct PoolFigures {
     pub ordinary: SideFigures,
     /// In what hosts lend.
     pub lent: SideFigures,
+    /// Ordinary capacity that is not divided, since it may take nothing new and nothing runs there.
+    pub closed: Resources,
     /// What of allocated ordinary room is counted apart.
     pub held: BTreeMap<String, Held>,
 }
@@ -58,13 +60,14 @@ pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
         wanted: |w| w.lent,
         sums: |s| &s.lent,
     };
-    let there = capacity(picture, picture.ledger.with_gpus());
+    let there = capacity(picture, &picture.ledger);
     let again = picture.division.again.as_ref();
     let again = again.filter(|again| is_stored && again.tree == tree.version);
     let (hierarchy, by_shares) = (Hierarchy::new(&tree), Hierarchy::new(&of_lent_room(&tree)));
     let mut out = PoolFigures {
         ordinary: side(picture, &hierarchy, &ordinary, there),
-        lent: side(picture, &by_shares, &of_lent, lent(picture)),
+        lent: side(picture, &by_shares, &of_lent, lent(picture, &picture.ledger)),
+        closed: closed(picture, &picture.ledger),
         held: picture.ledger.held_by_path(picture),
         tree,
     };

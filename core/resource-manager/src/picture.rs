@@ -13,7 +13,7 @@ use crate::host_pools::HostPools;
 use crate::jobs::Jobs;
 use crate::known::{KnownHead, Specs};
 use crate::ledger::Ledger;
-use crate::room::lent;
+use crate::room::lent_kinds;
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
 use echelon_core_model::control::Control;
@@ -364,10 +364,10 @@ impl Picture {
         }
     }
 
-    /// 1 of each kind of which any cluster lends some.
+    /// 1 of each kind that clusters lend to new work.
     #[must_use]
     pub fn lent_kinds(&self) -> Resources {
-        lent(self).kinds()
+        lent_kinds(self)
     }
 
     /// Jobs for which something is still to be done.

@@ -2,11 +2,12 @@
 //! cluster has less room for all other work; and what hosts lend is for revocable work only.
 
 use crate::host_pools::{HostPools, left_on};
+use crate::ledger::Ledger;
 use crate::picture::{ClusterView, Picture};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::Part;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{Kind, Resources};
+use echelon_core_model::{ClusterId, Kind, Resources};
 use echelon_core_pools::{ClusterRoom, HostPoolIdx};
 
 /// What is taken of a cluster.
@@ -149,11 +150,68 @@ pub fn lends(cluster: &ClusterView) -> Resources {
     told.map(|c| c.slack.total).unwrap_or_default()
 }
 
-/// What all clusters lend that can be given work.
+/// 1 of each kind that clusters lend to new work.
 #[must_use]
-pub fn lent(picture: &Picture) -> Resources {
-    let there = picture.clusters.values().filter(|c| c.takes_grants());
-    there.fold(Resources::ZERO, |sum, c| sum.plus(lends(c)))
+pub(crate) fn lent_kinds(picture: &Picture) -> Resources {
+    let open = picture.clusters.values();
+    let open = open.filter(|c| c.takes_grants() && c.wish() == Wish::Active);
+    open.fold(Resources::ZERO, |sum, c| sum.max_each(lends(c)))
+        .kinds()
+}
+
+/// What of one cluster counts as capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct UsableCapacity {
+    /// For all work.
+    pub(crate) all: Resources,
+    /// Of this, for work that asks for no GPUs.
+    pub(crate) without_gpus: Resources,
+    /// What hosts lend to revocable work.
+    lent: Resources,
+}
+
+impl UsableCapacity {
+    /// All of it while the cluster takes new work, whether it is within reach or not. A cordoned or draining cluster takes none: what
+    /// is allocated there is all that any pool can have of it. A cluster that has left has nothing.
+    pub(crate) fn of(cluster: &ClusterView, taken: Taken, lent_kinds: Resources) -> Self {
+        let has = Self {
+            all: total(cluster),
+            without_gpus: without_gpus(cluster).total,
+            lent: lends(cluster),
+        };
+        match cluster.wish() {
+            Wish::Active => has,
+            Wish::Left => Self::default(),
+            Wish::Cordoned | Wish::Draining => {
+                let taken = taken.or_used(cluster);
+                let lent = has.lent.min_each(taken.slack);
+                // The sums of pools count kinds that no open cluster lends as ordinary.
+                let ordinary = lent.minus(lent.lent_part(lent_kinds));
+                Self {
+                    all: has.all.min_each(taken.all).plus(ordinary),
+                    without_gpus: has.without_gpus.min_each(taken.without_gpus).plus(ordinary),
+                    lent: lent.minus(ordinary),
+                }
+            }
+        }
+    }
+}
+
+/// The usable capacity of every cluster.
+pub(crate) fn usable<'a>(
+    picture: &'a Picture,
+    ledger: &'a Ledger,
+) -> impl Iterator<Item = (&'a ClusterId, &'a ClusterView, UsableCapacity)> {
+    let kinds = picture.lent_kinds();
+    let clusters = picture.clusters.iter();
+    clusters.map(move |(id, c)| (id, c, UsableCapacity::of(c, ledger.taken(id), kinds)))
+}
+
+/// What there is to divide of what hosts lend: of clusters with a shard that obeys this leader.
+#[must_use]
+pub fn lent(picture: &Picture, ledger: &Ledger) -> Resources {
+    let there = usable(picture, ledger).filter(|(_, c, _)| c.takes_grants());
+    there.fold(Resources::ZERO, |sum, (_, _, usable)| sum.plus(usable.lent))
 }
 
 /// What is left of a cluster, where so much is taken of it, and of that by who needs hosts of a host pool.
@@ -174,15 +232,26 @@ pub fn left(
     }
 }
 
-/// What there is to divide: an unreachable cluster counts until it has left. What hosts that are kept for work with GPUs have
-/// beside these counts as far as such work wants it: nobody else can use it.
+/// What there is to divide: the usable capacity of all clusters. What hosts that are kept for work with GPUs have beside these counts
+/// as far as such work wants it: nobody else can use it.
 #[must_use]
-pub fn capacity(picture: &Picture, wanted_with_gpus: Resources) -> Resources {
-    let there = picture.clusters.values().filter(|c| c.wish() != Wish::Left);
-    let (all, open) = there.fold((Resources::ZERO, Resources::ZERO), |(all, open), c| {
-        (all.plus(total(c)), open.plus(without_gpus(c).total))
+pub fn capacity(picture: &Picture, ledger: &Ledger) -> Resources {
+    let there = usable(picture, ledger);
+    let (all, open) = there.fold((Resources::ZERO, Resources::ZERO), |(all, open), (_, _, c)| {
+        (all.plus(c.all), open.plus(c.without_gpus))
     });
     let kept = all.minus(open);
-    open.plus(kept.min_each(wanted_with_gpus))
+    open.plus(kept.min_each(ledger.with_gpus()))
         .with(Kind::Gpus, all.gpus)
+}
+
+/// Ordinary capacity that is not divided, since it may take nothing new and nothing runs there: of hosts that are closed, and of
+/// clusters that are cordoned or draining.
+#[must_use]
+pub fn closed(picture: &Picture, ledger: &Ledger) -> Resources {
+    let there = usable(picture, ledger).filter(|(_, c, _)| c.wish() != Wish::Left);
+    there.fold(Resources::ZERO, |sum, (_, c, usable)| {
+        let of_hosts = c.capacity.as_ref().map(|told| told.closed).unwrap_or_default();
+        sum.plus(total(c).minus(usable.all)).plus(of_hosts)
+    })
 }

@@ -32,3 +32,4 @@ mod states;
 mod tombstones;
 mod unplaced;
 mod unread;
+mod usable_capacity;

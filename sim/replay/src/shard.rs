@@ -317,6 +317,7 @@ impl<'a> Shard<'a> {
         Capacity {
             total,
             used: Resources::ZERO,
+            closed: Resources::ZERO,
             largest_free: total,
             largest_host: total,
             without_gpus: Part {

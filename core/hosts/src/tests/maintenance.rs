@@ -74,9 +74,35 @@ fn hosts_are_left_in_time_and_used_before() {
         let b = hosts.views(now).remove(1);
         assert_eq!((b.draining, b.free.is_zero()), (drain.is_some(), drain.is_some()));
         let capacity = hosts.capacity(now);
-        let open = if drain.is_some() { 0 } else { 2 };
+        let (open, cores) = if drain.is_some() { (0, [1, 3]) } else { (2, [4, 0]) };
         assert_eq!((capacity.hosts, capacity.used), (open, shape(1, 10)), "{second}");
+        let told = [capacity.total, capacity.without_gpus.total, capacity.closed];
+        let told = told.map(|r| r.cpus / 1000);
+        assert_eq!(
+            told,
+            [cores[0], cores[0], cores[1]],
+            "{second}: what runs there counts"
+        );
     }
+}
+
+#[test]
+fn a_drained_host_counts_with_what_runs_there_until_it_is_taken_back() {
+    let mut hosts = two();
+    let cores = |hosts: &Hosts, second| {
+        let told = hosts.capacity(at(second));
+        [told.total, told.used, told.closed].map(|r| r.cpus / 1000)
+    };
+    assert_eq!(cores(&hosts, 5400), [1, 1, 3]);
+    hosts.release(&task(1), at(5401));
+    assert_eq!(
+        cores(&hosts, 5401),
+        [0, 0, 4],
+        "an ended task leaves nothing to divide"
+    );
+    hosts.on_event(&Event::RescindInverse(OfferId(Arc::from("i-a"))), at(5402));
+    hosts.on_event(&Event::RescindInverse(OfferId(Arc::from("i-b"))), at(5402));
+    assert_eq!(cores(&hosts, 5403), [4, 0, 0]);
 }
 
 #[test]

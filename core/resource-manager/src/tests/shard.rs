@@ -72,6 +72,8 @@ pub struct ModelShard {
     pub host_cores: u64,
     /// Of these, on hosts that are kept for work with GPUs.
     pub kept_cores: u64,
+    /// Cores of hosts that take nothing new, and how many of these were in use when they were closed.
+    pub closed: (u64, u64),
     /// Cores that its hosts lend beside these, and the jobs that run there.
     pub lent_cores: u64,
     pub revocable: BTreeSet<JobId>,
@@ -135,6 +137,7 @@ impl ModelShard {
             cores,
             host_cores: cores.clamp(1, 4),
             kept_cores: 0,
+            closed: (0, 0),
             host_pools: BTreeMap::new(),
             lent_cores: 0,
             revocable: BTreeSet::new(),
@@ -336,6 +339,19 @@ impl ModelShard {
         }
     }
 
+    /// Hosts with so many cores take nothing new from now on; what is active fills them first.
+    pub fn close(&mut self, cores: u64, now: Timestamp) -> Vec<Report> {
+        self.closed = (cores, cores.min(self.active_of(false)));
+        self.full(now)
+    }
+
+    /// Cores of closed hosts that are still in use, and those that nothing can use.
+    fn closed_now(&self) -> (u64, u64) {
+        let (cores, used) = self.closed;
+        let used = used.min(self.active_of(false));
+        (used, cores - used)
+    }
+
     fn capacity_told(&mut self, now: Timestamp) -> Report {
         self.told_active = self.active();
         let capacity = self.capacity(now);
@@ -350,17 +366,19 @@ impl ModelShard {
             gpus: 0,
         };
         let used = self.active_of(false);
+        let usable = self.cores - self.closed_now().1;
         let lent = |cores: u64| Resources {
             cpus: cores * 1000,
             ..Resources::ZERO
         };
         Capacity {
-            total: of(self.cores),
+            total: of(usable),
             used: of(used),
-            largest_free: of(self.host_cores.min(self.cores.saturating_sub(used))),
+            closed: of(self.closed_now().1),
+            largest_free: of(self.host_cores.min(usable.saturating_sub(used))),
             largest_host: of(self.host_cores),
             without_gpus: Part {
-                total: of(self.cores - self.kept_cores),
+                total: of(usable - self.kept_cores),
                 used: of(used),
                 largest_host: of(self.host_cores.min(self.cores - self.kept_cores)),
             },
@@ -469,7 +487,8 @@ impl ModelShard {
 
     fn start(&mut self, key: &Key, now: Timestamp) {
         let revocable = self.revocable.contains(&key.0);
-        let cores = if revocable { self.lent_cores } else { self.cores };
+        let usable = self.cores - self.closed_now().1;
+        let cores = if revocable { self.lent_cores } else { usable };
         let free = cores.saturating_sub(self.active_of(revocable) + self.held_for_others(key));
         let (unplaceable, made) = (self.unplaceable, self.held_for(key));
         let Some(order) = self.orders.get(&(key.0, key.1.clone())) else {

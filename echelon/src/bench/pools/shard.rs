@@ -188,6 +188,7 @@ impl Shard {
         Capacity {
             total,
             used,
+            closed: Resources::ZERO,
             largest_free: largest_host,
             largest_host,
             without_gpus: Part {

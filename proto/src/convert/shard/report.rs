@@ -129,6 +129,7 @@ impl Wire for Capacity {
         let Self {
             total,
             used,
+            closed,
             largest_free,
             largest_host,
             without_gpus,
@@ -141,6 +142,7 @@ impl Wire for Capacity {
         wire::Capacity {
             total: Some(total.to_wire()),
             used: Some(used.to_wire()),
+            closed: Some(closed.to_wire()),
             largest_free: Some(largest_free.to_wire()),
             largest_host: Some(largest_host.to_wire()),
             without_gpus: Some(without_gpus.to_wire()),
@@ -161,6 +163,7 @@ impl Wire for Capacity {
         Ok(Self {
             total: required("total", message.total)?,
             used: required("used", message.used)?,
+            closed: required("closed", message.closed)?,
             largest_free: required("largest_free", message.largest_free)?,
             largest_host: required("largest_host", message.largest_host)?,
             without_gpus: required("without_gpus", message.without_gpus.or(Some(all)))?,
