@@ -48,6 +48,7 @@ pub mod schedule;
 pub mod siting;
 pub mod spec;
 pub mod store;
+pub mod sum;
 pub mod time;
 pub mod timetable;
 pub mod token;
@@ -68,6 +69,7 @@ pub use range::{InstanceRange, RangeSet};
 pub use reason::{Reason, ReasonCode};
 pub use resources::{Kind, Resources};
 pub use run::RunState;
+pub use sum::ResourceSum;
 /// A list that is mostly empty: no more than a pointer while it is.
 pub use thin_vec::ThinVec;
 pub use time::{Span, Timestamp};

@@ -79,6 +79,17 @@ impl Resources {
         gpus: u64::MAX,
     };
 
+    /// As much of each kind.
+    #[must_use]
+    pub const fn of_each(quantity: u64) -> Self {
+        Self {
+            cpus: quantity,
+            memory: quantity,
+            disk: quantity,
+            gpus: quantity,
+        }
+    }
+
     /// The quantity of one kind.
     #[must_use]
     pub const fn get(&self, kind: Kind) -> u64 {
@@ -111,7 +122,7 @@ impl Resources {
         }
     }
 
-    /// The sum; saturates.
+    /// The sum; saturates. What is added and subtracted for long is a `ResourceSum`, which does not.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_add)

@@ -126,6 +126,16 @@ impl Line {
     pub const fn waiting(&self) -> u64 {
         self.waiting
     }
+
+    /// A group has another number of units, which its turn has already. Whether the sum before matches that;
+    /// else it is summed anew.
+    fn count(&mut self, before: u64, after: u64) -> bool {
+        let rest = self.waiting.checked_sub(before);
+        let sum = rest.and_then(|rest| rest.checked_add(after));
+        let all = || self.turns.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+        self.waiting = sum.unwrap_or_else(all);
+        sum.is_some()
+    }
 }
 
 /// The lines of a pool.
@@ -167,6 +177,8 @@ pub struct Queue {
     revocable: usize,
     /// Lines of gangs.
     gangs: usize,
+    /// How often the units of a line were not those of its groups.
+    errors: u64,
 }
 
 impl Queue {
@@ -187,8 +199,15 @@ impl Queue {
             self.gangs += usize::from(like.is_gang());
         }
         let before = line.turns.insert(turn, waiting).unwrap_or_default();
-        line.waiting = line.waiting.saturating_sub(before).saturating_add(waiting);
+        let matches = line.count(before, waiting);
+        self.errors = self.errors.saturating_add((!matches).into());
         like
+    }
+
+    /// How often the units of a line were not those of its groups: a fault of this program.
+    #[must_use]
+    pub const fn errors(&self) -> u64 {
+        self.errors
     }
 
     /// Somebody waits no more.
@@ -200,7 +219,8 @@ impl Queue {
             return;
         };
         if let Some(before) = line.turns.remove(turn) {
-            line.waiting = line.waiting.saturating_sub(before);
+            let matches = line.count(before, 0);
+            self.errors = self.errors.saturating_add((!matches).into());
         }
         if line.turns.is_empty() {
             lines.all.remove(like);
@@ -252,6 +272,34 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_whose_units_are_not_those_of_its_groups_is_counted_anew() {
+        let turn = |n: u128| Turn {
+            priority: Reverse(0),
+            job: JobId(n),
+            group: GroupName::new(GroupName::DEFAULT),
+        };
+        let unit = Unit::one(Default::default());
+        let like = Arc::new(Likeness::new(Terms::of(Side::Ordinary), unit, [0].into_iter()));
+        let mut queue = Queue::default();
+        (0..3).for_each(|n| drop(queue.insert(7, &like, turn(n), 3)));
+        for (_, lines) in queue.pools_mut() {
+            lines.for_each(|(_, line)| line.waiting = 2);
+        }
+        queue.remove(7, &like, &turn(0));
+        let waiting = |queue: &Queue| {
+            queue
+                .lines_of(7)
+                .unwrap()
+                .iter()
+                .map(|(_, l)| l.waiting())
+                .sum::<u64>()
+        };
+        assert_eq!((waiting(&queue), queue.errors()), (6, 1));
+        queue.remove(7, &like, &turn(1));
+        assert_eq!((waiting(&queue), queue.errors()), (3, 1));
+    }
 
     #[test]
     fn a_line_is_the_same_whether_few_or_many_wait() {

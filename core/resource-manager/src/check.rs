@@ -118,6 +118,18 @@ pub enum Broken {
     /// The sums that are kept are not those of the jobs.
     #[error("the sums that are kept over cycles are not those of all jobs")]
     Sums,
+    /// What is kept of a job's sums is not what follows from what is known of it.
+    #[error("job {job}: what is kept of its sums does not follow from what is known of it")]
+    Entry {
+        /// The job.
+        job: JobId,
+    },
+    /// A sum that is kept is not that of the jobs.
+    #[error("a sum that is kept of {of} is not that of its jobs")]
+    Sum {
+        /// Of what.
+        of: String,
+    },
     /// Pools are entitled to something else than max-min fairness gives them.
     #[error("unfair: {0}")]
     Unfair(certificate::Unfair),

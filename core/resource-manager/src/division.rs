@@ -96,7 +96,7 @@ fn wanted(picture: &Picture, ledger: &Ledger, pool: PoolIdx, of: &OfPool) -> Wan
     // Of what is bound by nothing, of what is not preemptible, of controllers, and of what is both.
     let (mut free, mut firm, mut controllers, mut both) = Default::default();
     let mut lent = Resources::ZERO;
-    for (choice, sums) in &of.by_choice {
+    for (choice, sums) in of.by_choice() {
         let wanted = sums.ordinary.demand;
         let wanted = if choice.only.is_empty() {
             wanted
@@ -231,8 +231,8 @@ pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
     let mut out = Rooms::new(hierarchy, picture.lent_kinds(), clusters.collect());
     for (pool, of) in ledger.known() {
         out.take_pool(pool, of.held());
-        for (user, has) in &of.users {
-            out.user_takes(pool, user, *has);
+        for (user, has) in of.users() {
+            out.user_takes(pool, user, has);
         }
     }
     out.entitle(&entitled.ordinary, &entitled.lent);

@@ -76,6 +76,8 @@ pub enum Alarm {
     },
     /// A row cannot be understood. The job that it is about is set aside, or the read of it is made again.
     Unread(String),
+    /// Sums over jobs are wrong: a fault of this program.
+    Sums(String),
     /// The stored picture breaks a rule; what it touches is left alone.
     Broken(String),
 }
@@ -109,6 +111,10 @@ impl fmt::Display for Alarm {
             Self::Unread(row) => write!(
                 f,
                 "{row} Nothing of its job is assigned, granted or moved by this build, and what runs of it is kept: use the build that wrote it, or delete the row if it is damaged"
+            ),
+            Self::Sums(what) => write!(
+                f,
+                "{what}: what pools are entitled to may be wrong until another process leads; restart this one, and please report this"
             ),
             Self::Broken(what) => write!(f, "the stored assignments break a rule: {what}"),
         }

@@ -12,10 +12,9 @@ use crate::room::Taken;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, Few, GroupName, JobId, ReasonCode, Span, Timestamp};
+use echelon_core_model::{ClusterId, Few, GroupName, JobId, ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Unit};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A job's pool: in the tree and taking jobs, or a path that is not.
@@ -27,13 +26,13 @@ pub enum PoolRef {
     Unknown(String),
 }
 
-/// What a job takes of one cluster.
+/// What a job takes of one cluster, or many jobs in sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Use {
+pub struct Use<T = Resources> {
     /// Granted or active.
-    pub taken: Taken,
+    pub taken: Taken<T>,
     /// Assigned to it, running or not.
-    pub spoken_for: Taken,
+    pub spoken_for: Taken<T>,
 }
 
 /// What of a group is at one cluster, in instances.
@@ -382,6 +381,3 @@ fn is_somewhere_unplaced(picture: &Picture, id: JobId, lines: &[Line]) -> bool {
 pub(crate) fn is_unplaced(code: ReasonCode) -> bool {
     code.layer() == Layer::Placement && code != ReasonCode::AwaitingOffer
 }
-
-/// Entries summed by the clusters that they name.
-pub(crate) type Uses = BTreeMap<ClusterId, Use>;

@@ -53,6 +53,7 @@ impl ResourceManager {
             numbers: _,
             aside,
             told_rows,
+            sum_faults: _,
         } = self;
         let mut out = of_picture(picture);
         out.extend([

@@ -2,16 +2,28 @@
 //! each cluster, who waits, and which jobs a cycle has to look at. What is kept is what `entry` gives for every job; the checker
 //! holds both against each other.
 
+mod audit;
 mod told;
+mod totals;
 
-use crate::entry::{BothSums, Choice, Entry, PoolRef, Use, Uses, Wait, Worth, entry};
+use self::audit::Audit;
+#[cfg(test)]
+pub(crate) use self::audit::JOBS;
+pub(crate) use self::audit::audit;
+pub(crate) use self::totals::OfPool;
+use self::totals::{Step, Totals};
+#[cfg(test)]
+use crate::entry::{BothSums, PoolRef};
+use crate::entry::{Entry, Wait, Worth, entry};
 use crate::host_pools::HostPools;
 use crate::picture::{ClusterView, Picture};
-use crate::room::{Taken, lends};
+use crate::room::lends;
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::{ClusterId, Few, JobId, Resources, Timestamp, Version};
+use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
+#[cfg(test)]
+use echelon_core_model::{ResourceSum, sum::SumError};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{ClusterIdx, Held, HostPoolIdx, Likeness, Queue, Terms, Turn};
+use echelon_core_pools::{ClusterIdx, Likeness, Queue, Turn};
 use std::collections::btree_map::Entry::Occupied;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -76,37 +88,6 @@ impl OfCluster {
     }
 }
 
-/// One pool in sums.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct OfPool {
-    pub(crate) sums: BothSums,
-    /// The same by what bounds it.
-    pub(crate) by_choice: Few<Choice, BothSums>,
-    /// What users have of it, where it is fair to them.
-    pub(crate) users: BTreeMap<Arc<str>, Resources>,
-    /// Instances that are granted or active.
-    instances: u64,
-    /// Jobs of which something has begun.
-    jobs: u64,
-}
-
-impl OfPool {
-    /// What its jobs have, granted or active.
-    pub(crate) fn held(&self) -> Held {
-        let of = |which: fn(&Terms) -> bool| {
-            let some = self.by_choice.iter().filter(|(of, _)| which(&of.terms));
-            some.fold(Resources::ZERO, |sum, (_, s)| sum.plus(s.ordinary.allocated))
-        };
-        Held {
-            firm: of(|terms| !terms.preemptible),
-            controllers: of(|terms| terms.controller),
-            instances: self.instances,
-            jobs: self.jobs,
-            ..Held::plain(self.sums.ordinary.allocated, self.sums.lent.allocated)
-        }
-    }
-}
-
 /// Sums over all live jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
@@ -114,13 +95,8 @@ pub struct Ledger {
     entries: BTreeMap<JobId, Box<Entry>>,
     /// Entries that are out of the sums, until it is known what they are now.
     out: BTreeMap<JobId, Box<Entry>>,
-    pools: BTreeMap<PoolRef, OfPool>,
-    with_gpus: Resources,
-    uses: Uses,
-    /// Of these, what is used by who needs hosts of a host pool.
-    uses_on: BTreeMap<(ClusterId, HostPoolIdx), Use>,
-    /// What pools that take jobs have where.
-    places: BTreeMap<(PoolIdx, ClusterId), Use>,
+    totals: Totals,
+    audit: Audit,
     queue: Queue,
     unstored: BTreeSet<JobId>,
     unplaced: BTreeSet<JobId>,
@@ -176,11 +152,8 @@ impl Ledger {
             basis: _,
             entries,
             out,
-            pools: _,
-            with_gpus: _,
-            uses: _,
-            uses_on: _,
-            places: _,
+            totals: _,
+            audit: _,
             queue: _,
             unstored,
             unplaced,
@@ -227,10 +200,10 @@ impl Ledger {
     pub(crate) fn with(&self, id: JobId, entry: Entry) -> Self {
         let mut out = Self {
             basis: self.basis.clone(),
-            pools: self.pools.clone(),
-            with_gpus: self.with_gpus,
-            uses: self.uses.clone(),
-            uses_on: self.uses_on.clone(),
+            totals: Totals {
+                places: BTreeMap::new(),
+                ..self.totals.clone()
+            },
             queue: self.queue.clone(),
             ..Self::default()
         };
@@ -263,9 +236,7 @@ impl Ledger {
     }
 
     fn put_in(&mut self, id: JobId, mut entry: Entry) {
-        self.change_sums(&entry, BothSums::plus, Taken::plus);
-        self.change_numbers(&entry, u64::saturating_add, Resources::plus);
-        self.with_gpus = self.with_gpus.plus(entry.with_gpus());
+        self.sum(Step::Add, id, &entry);
         if let Some(pool) = entry.pool {
             let mut waits = std::mem::take(&mut entry.waits);
             for wait in &mut waits {
@@ -295,9 +266,7 @@ impl Ledger {
 
     /// Takes an entry out of the sums, but not out of the queue.
     fn take_out(&mut self, id: JobId, entry: &Entry) {
-        self.change_numbers(entry, u64::saturating_sub, Resources::minus);
-        self.change_sums(entry, BothSums::minus, Taken::minus);
-        self.with_gpus = self.with_gpus.minus(entry.with_gpus());
+        self.sum(Step::Subtract, id, entry);
         let sets = [
             &mut self.unstored,
             &mut self.unplaced,
@@ -321,79 +290,25 @@ impl Ledger {
         }
     }
 
-    fn change_numbers(
+    /// Makes a pool's sums wrong.
+    #[cfg(test)]
+    pub(crate) fn plant(
         &mut self,
-        entry: &Entry,
-        sum: fn(u64, u64) -> u64,
-        sums: fn(Resources, Resources) -> Resources,
+        pool: &PoolRef,
+        change: impl FnOnce(&mut BothSums<ResourceSum>) -> Result<(), SumError>,
     ) {
-        if !entry.marks.counted {
-            return;
-        }
-        let of_pool = self.pools.entry(entry.pool_ref()).or_default();
-        of_pool.instances = sum(of_pool.instances, entry.instances());
-        of_pool.jobs = sum(of_pool.jobs, 1);
-        if let Some(user) = entry.user() {
-            let room = entry.sums(self.basis.lent);
-            let all = room.ordinary.allocated.plus(room.lent.allocated);
-            let has = of_pool.users.remove(user).unwrap_or_default();
-            let has = sums(has, all);
-            if !has.is_zero() {
-                of_pool.users.insert(Arc::from(user), has);
-            }
-        }
-        if *of_pool == OfPool::default() {
-            self.pools.remove(&entry.pool_ref());
-        }
+        let of_pool = self.totals.pools.get_mut(pool);
+        of_pool.map(|of| change(&mut of.sums).unwrap()).unwrap();
     }
 
-    fn change_sums(
-        &mut self,
-        entry: &Entry,
-        sums: fn(BothSums, BothSums) -> BothSums,
-        taken: fn(Taken, Taken) -> Taken,
-    ) {
-        let room = entry.sums(self.basis.lent);
-        if let Some(choice) = entry.choice().filter(|_| room != BothSums::default()) {
-            let of_pool = self.pools.entry(entry.pool_ref()).or_default();
-            of_pool.sums = sums(of_pool.sums, room);
-            let of_choice = of_pool.by_choice.get_or_default(choice);
-            *of_choice = sums(*of_choice, room);
-            of_pool.by_choice.retain(|_, s| *s != BothSums::default());
-            if let Some(i) = entry.pool {
-                if of_pool.by_choice.keys().any(|of| !of.only.is_empty()) {
-                    self.choosy.insert(i);
-                } else {
-                    self.choosy.remove(&i);
-                }
-            }
-            if *of_pool == OfPool::default() {
-                self.pools.remove(&entry.pool_ref());
-            }
-        }
-        for (on, used) in entry.uses_on(&self.basis) {
-            let there = self.uses_on.entry(on.clone()).or_default();
-            there.taken = taken(there.taken, used.taken);
-            there.spoken_for = taken(there.spoken_for, used.spoken_for);
-            if *there == Use::default() {
-                self.uses_on.remove(&on);
-            }
-        }
-        for (cluster, used) in entry.uses(&self.basis) {
-            let of_cluster = self.uses.entry(cluster.clone()).or_default();
-            of_cluster.taken = taken(of_cluster.taken, used.taken);
-            of_cluster.spoken_for = taken(of_cluster.spoken_for, used.spoken_for);
-            if *of_cluster == Use::default() {
-                self.uses.remove(&cluster);
-            }
-            if let Some(i) = entry.pool {
-                let key = (i, cluster);
-                let there = self.places.entry(key.clone()).or_default();
-                there.taken = taken(there.taken, used.taken);
-                there.spoken_for = taken(there.spoken_for, used.spoken_for);
-                if *there == Use::default() {
-                    self.places.remove(&key);
-                }
+    fn sum(&mut self, step: Step, id: JobId, entry: &Entry) {
+        self.totals.take(step, entry, &self.basis);
+        self.audit.follow(step, id, entry, &self.basis);
+        if let Some(i) = entry.pool {
+            if self.of_known(i).is_some_and(OfPool::is_choosy) {
+                self.choosy.insert(i);
+            } else {
+                self.choosy.remove(&i);
             }
         }
     }

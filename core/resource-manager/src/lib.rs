@@ -70,6 +70,7 @@ mod rules;
 mod schedules;
 mod starved;
 mod store;
+mod sum_audit;
 mod tenure;
 mod tombstones;
 mod unplaced;
@@ -86,6 +87,7 @@ pub use manager::ResourceManager;
 pub use picture::Picture;
 pub use plan::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolPlan};
 pub use preempt::Preemption;
+pub use sum_audit::SumFaults;
 
 #[cfg(test)]
 mod tests;

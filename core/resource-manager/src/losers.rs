@@ -297,7 +297,7 @@ fn staying(picture: &Picture) -> Vec<Resources> {
 fn sums(picture: &Picture, which: impl Fn(Sums) -> Resources) -> Vec<Resources> {
     let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
     for (pool, of) in picture.ledger.known() {
-        let of = which(of.sums.ordinary);
+        let of = which(of.sums().ordinary);
         change(&mut out, picture, pool, |sum| sum.plus(of));
     }
     out

@@ -13,6 +13,7 @@ use crate::found::Resume;
 use crate::openings::Openings;
 use crate::ops::Ops;
 use crate::picture::{ClusterView, JobView, Picture};
+use crate::sum_audit::SumFaults;
 use crate::tenure::Tenure;
 use crate::tombstones::Tombstone;
 use crate::{figures, plan, reports};
@@ -50,6 +51,8 @@ pub(crate) struct Timers {
     pub(crate) cycle: Timestamp,
     pub(crate) full_cycle: Timestamp,
     pub(crate) numbers: Timestamp,
+    /// When sums were last checked.
+    pub(crate) audit: Timestamp,
 }
 
 /// The resource manager. Acts only between an `Elected` and the next `Deposed`.
@@ -119,6 +122,8 @@ pub struct ResourceManager {
     pub(crate) aside: BTreeSet<JobId>,
     /// Rows that cannot be understood and were told, by table and key.
     pub(crate) told_rows: BTreeSet<(&'static str, String)>,
+    /// What was found wrong with sums.
+    pub(crate) sum_faults: SumFaults,
 }
 
 /// Whose turn it was, of those that are looked at some at a time.
@@ -225,6 +230,7 @@ impl ResourceManager {
             numbers: Numbers::default(),
             aside: BTreeSet::new(),
             told_rows: BTreeSet::new(),
+            sum_faults: SumFaults::default(),
         }
     }
 
@@ -315,6 +321,7 @@ impl ResourceManager {
         }
         self.tick(now, out);
         self.refresh();
+        self.audit(now, out);
     }
 
     fn heard(

@@ -7,18 +7,38 @@ use crate::picture::{ClusterView, Picture};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::Part;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, Kind, Resources};
+use echelon_core_model::{ClusterId, Kind, ResourceSum, Resources};
 use echelon_core_pools::{ClusterRoom, HostPoolIdx};
 
-/// What is taken of a cluster.
+/// What is taken of a cluster: as amounts, or exact over many jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Taken {
+pub struct Taken<T = Resources> {
     /// By all work.
-    pub all: Resources,
+    pub all: T,
     /// Of this, by work that asks for no GPUs.
-    pub without_gpus: Resources,
+    pub without_gpus: T,
     /// Of what hosts lend, by revocable work.
-    pub slack: Resources,
+    pub slack: T,
+}
+
+impl Taken<ResourceSum> {
+    /// Each sum with what changes it.
+    pub(crate) fn pairs(&mut self, by: Taken) -> [(&mut ResourceSum, Resources); 3] {
+        [
+            (&mut self.all, by.all),
+            (&mut self.without_gpus, by.without_gpus),
+            (&mut self.slack, by.slack),
+        ]
+    }
+
+    /// The sums as far as they count.
+    pub(crate) fn counted(&self) -> Taken {
+        Taken {
+            all: self.all.counted(),
+            without_gpus: self.without_gpus.counted(),
+            slack: self.slack.counted(),
+        }
+    }
 }
 
 /// Who asks for room, which decides what there is for him.
@@ -72,26 +92,6 @@ impl Taken {
         self.all = self.all.plus(room);
         if room.gpus == 0 {
             self.without_gpus = self.without_gpus.plus(room);
-        }
-    }
-
-    /// The sum.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            all: self.all.plus(other.all),
-            without_gpus: self.without_gpus.plus(other.without_gpus),
-            slack: self.slack.plus(other.slack),
-        }
-    }
-
-    /// What is left.
-    #[must_use]
-    pub fn minus(self, other: Self) -> Self {
-        Self {
-            all: self.all.minus(other.all),
-            without_gpus: self.without_gpus.minus(other.without_gpus),
-            slack: self.slack.minus(other.slack),
         }
     }
 
@@ -171,8 +171,9 @@ pub(crate) struct UsableCapacity {
 }
 
 impl UsableCapacity {
-    /// All of it while the cluster takes new work, whether it is within reach or not. A cordoned or draining cluster takes none: what
-    /// is allocated there is all that any pool can have of it. A cluster that has left has nothing.
+    /// All of it while the cluster takes new work, whether it is within reach or not. A cordoned or draining
+    /// cluster takes none: what is allocated there is all that any pool can have of it. A cluster that has
+    /// left has nothing.
     pub(crate) fn of(cluster: &ClusterView, taken: Taken, lent_kinds: Resources) -> Self {
         let has = Self {
             all: total(cluster),
@@ -232,8 +233,8 @@ pub fn left(
     }
 }
 
-/// What there is to divide: the usable capacity of all clusters. What hosts that are kept for work with GPUs have beside these counts
-/// as far as such work wants it: nobody else can use it.
+/// What there is to divide: the usable capacity of all clusters. What hosts that are kept for work with GPUs
+/// have beside these counts as far as such work wants it: nobody else can use it.
 #[must_use]
 pub fn capacity(picture: &Picture, ledger: &Ledger) -> Resources {
     let there = usable(picture, ledger);
@@ -245,8 +246,8 @@ pub fn capacity(picture: &Picture, ledger: &Ledger) -> Resources {
         .with(Kind::Gpus, all.gpus)
 }
 
-/// Ordinary capacity that is not divided, since it may take nothing new and nothing runs there: of hosts that are closed, and of
-/// clusters that are cordoned or draining.
+/// Ordinary capacity that is not divided, since it may take nothing new and nothing runs there: of hosts that
+/// are closed, and of clusters that are cordoned or draining.
 #[must_use]
 pub fn closed(picture: &Picture, ledger: &Ledger) -> Resources {
     let there = usable(picture, ledger).filter(|(_, c, _)| c.wish() != Wish::Left);

@@ -29,6 +29,7 @@ mod sampled;
 mod schedules;
 mod shard;
 mod states;
+mod sums;
 mod tombstones;
 mod unplaced;
 mod unread;

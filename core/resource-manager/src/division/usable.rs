@@ -50,7 +50,8 @@ pub(super) fn usable(
     };
     for (pool, of) in ledger.known() {
         if let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) {
-            (ordinary.amount, lent.amount) = (of.sums.ordinary.coming, of.sums.lent.coming);
+            let sums = of.sums();
+            (ordinary.amount, lent.amount) = (sums.ordinary.coming, sums.lent.coming);
         }
     }
     let pairs = out.ordinary.iter_mut().zip(&mut out.lent).enumerate();

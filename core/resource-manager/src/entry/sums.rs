@@ -4,7 +4,7 @@
 use super::{AtCluster, Entry, PoolRef, Use, terms_of};
 use crate::ledger::Basis;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, JobId, Resources};
+use echelon_core_model::{ClusterId, JobId, ResourceSum, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{HostPoolIdx, Terms, Turn};
 use std::cmp::Reverse;
@@ -19,17 +19,17 @@ impl Use {
     }
 }
 
-/// Sums of a pool's jobs on one side.
+/// Sums of a pool's jobs on one side: as amounts, or exact over many jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sums {
+pub struct Sums<T = Resources> {
     /// What is granted or active.
-    pub allocated: Resources,
+    pub allocated: T,
     /// Of this, what is free when those that are being preempted are gone.
-    pub leaving: Resources,
+    pub leaving: T,
     /// What could be active if everything fitted.
-    pub demand: Resources,
+    pub demand: T,
     /// Of this, what is on its way to a cluster: nobody can tell yet whether it fits.
-    pub coming: Resources,
+    pub coming: T,
 }
 
 impl Sums {
@@ -41,38 +41,66 @@ impl Sums {
             coming: self.coming.plus(other.coming),
         }
     }
+}
 
-    pub(crate) fn minus(self, other: Self) -> Self {
-        Self {
-            allocated: self.allocated.minus(other.allocated),
-            leaving: self.leaving.minus(other.leaving),
-            demand: self.demand.minus(other.demand),
-            coming: self.coming.minus(other.coming),
+impl Sums<ResourceSum> {
+    /// Each sum with what changes it.
+    fn pairs(&mut self, by: Sums) -> [(&mut ResourceSum, Resources); 4] {
+        [
+            (&mut self.allocated, by.allocated),
+            (&mut self.leaving, by.leaving),
+            (&mut self.demand, by.demand),
+            (&mut self.coming, by.coming),
+        ]
+    }
+
+    fn counted(&self) -> Sums {
+        Sums {
+            allocated: self.allocated.counted(),
+            leaving: self.leaving.counted(),
+            demand: self.demand.counted(),
+            coming: self.coming.counted(),
         }
     }
 }
 
 /// Sums of ordinary room, and of what hosts lend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BothSums {
+pub struct BothSums<T = Resources> {
     /// Of ordinary room.
-    pub ordinary: Sums,
+    pub ordinary: Sums<T>,
     /// Of what hosts lend.
-    pub lent: Sums,
+    pub lent: Sums<T>,
 }
 
-impl BothSums {
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            ordinary: Sums::plus(self.ordinary, other.ordinary),
-            lent: Sums::plus(self.lent, other.lent),
-        }
+impl BothSums<ResourceSum> {
+    /// Each sum with what changes it.
+    pub(crate) fn pairs(&mut self, by: BothSums) -> impl Iterator<Item = (&mut ResourceSum, Resources)> {
+        let ordinary = self.ordinary.pairs(by.ordinary);
+        ordinary.into_iter().chain(self.lent.pairs(by.lent))
     }
 
-    pub(crate) fn minus(self, other: Self) -> Self {
-        Self {
-            ordinary: Sums::minus(self.ordinary, other.ordinary),
-            lent: Sums::minus(self.lent, other.lent),
+    /// The sums as far as they count.
+    pub(crate) fn counted(&self) -> BothSums {
+        BothSums {
+            ordinary: self.ordinary.counted(),
+            lent: self.lent.counted(),
+        }
+    }
+}
+
+impl Use<ResourceSum> {
+    /// Each sum with what changes it.
+    pub(crate) fn pairs(&mut self, by: Use) -> impl Iterator<Item = (&mut ResourceSum, Resources)> {
+        let taken = self.taken.pairs(by.taken);
+        taken.into_iter().chain(self.spoken_for.pairs(by.spoken_for))
+    }
+
+    /// The sums as far as they count.
+    pub(crate) fn counted(&self) -> Use {
+        Use {
+            taken: self.taken.counted(),
+            spoken_for: self.spoken_for.counted(),
         }
     }
 }

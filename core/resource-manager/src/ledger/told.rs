@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Ledger {
     /// The pools that are in the tree, with their sums.
     pub(crate) fn known(&self) -> impl Iterator<Item = (PoolIdx, &OfPool)> {
-        self.pools.iter().filter_map(|(pool, of)| match pool {
+        self.totals.pools.iter().filter_map(|(pool, of)| match pool {
             PoolRef::Known(i) => Some((*i, of)),
             PoolRef::Unknown(_) => None,
         })
@@ -47,8 +47,13 @@ impl Ledger {
         clusters: &BTreeSet<&ClusterId>,
     ) -> BTreeMap<(ClusterId, PoolIdx), Resources> {
         let mut out: BTreeMap<(ClusterId, PoolIdx), Resources> = BTreeMap::new();
-        for ((pool, cluster), used) in self.places.iter().filter(|((_, c), _)| clusters.contains(c)) {
-            out.insert((cluster.clone(), *pool), used.taken.all);
+        for ((pool, cluster), used) in self
+            .totals
+            .places
+            .iter()
+            .filter(|((_, c), _)| clusters.contains(c))
+        {
+            out.insert((cluster.clone(), *pool), used.taken.all.counted());
         }
         out
     }
@@ -60,35 +65,42 @@ impl Ledger {
 
     /// The sums of one that is in the tree.
     pub(crate) fn of_known(&self, pool: PoolIdx) -> Option<&OfPool> {
-        self.pools.get(&PoolRef::Known(pool))
+        self.totals.pools.get(&PoolRef::Known(pool))
     }
 
     /// The sums of a pool.
     #[must_use]
     pub fn of(&self, pool: &PoolRef) -> BothSums {
-        self.pools.get(pool).map(|of| of.sums).unwrap_or_default()
+        self.totals.pools.get(pool).map(OfPool::sums).unwrap_or_default()
     }
 
     /// What is taken of a cluster, granted or active.
     #[must_use]
     pub fn taken(&self, cluster: &ClusterId) -> Taken {
-        self.uses.get(cluster).map(|u| u.taken).unwrap_or_default()
+        let used = self.totals.uses.get(cluster);
+        used.map(|u| u.taken.counted()).unwrap_or_default()
     }
 
     /// What is used of a cluster, or of that by who needs hosts of a host pool.
     #[must_use]
     pub fn use_on(&self, cluster: &ClusterId, host_pool: Option<HostPoolIdx>) -> Use {
         let used = match host_pool {
-            None => self.uses.get(cluster),
-            Some(i) => self.uses_on.get(&(cluster.clone(), i)),
+            None => self.totals.uses.get(cluster),
+            Some(i) => self.totals.uses_on.get(&(cluster.clone(), i)),
         };
-        used.copied().unwrap_or_default()
+        used.map(Use::counted).unwrap_or_default()
     }
 
     /// What could be active of work that asks for GPUs.
     #[must_use]
-    pub const fn with_gpus(&self) -> Resources {
-        self.with_gpus
+    pub fn with_gpus(&self) -> Resources {
+        self.totals.with_gpus.counted()
+    }
+
+    /// Steps of sums that did not match what they were to change: a fault of this program.
+    #[must_use]
+    pub const fn sum_errors(&self) -> u64 {
+        self.totals.errors.saturating_add(self.queue.errors())
     }
 
     /// Who waits.
@@ -157,7 +169,7 @@ impl Ledger {
     /// Sums by path, of pools in the tree or not.
     pub(crate) fn by_path(&self, picture: &Picture) -> BTreeMap<String, BothSums> {
         let all = self.paths(picture);
-        all.map(|(path, of)| (path, of.sums)).collect()
+        all.map(|(path, of)| (path, of.sums())).collect()
     }
 
     /// What jobs have by path, of pools in the tree or not.
@@ -171,7 +183,7 @@ impl Ledger {
             PoolRef::Known(i) => picture.hierarchy.pool(*i).map(|p| p.path.clone()),
             PoolRef::Unknown(path) => Some(path.clone()),
         };
-        let all = self.pools.iter();
+        let all = self.totals.pools.iter();
         all.filter_map(move |(pool, of)| Some((path(pool)?, of)))
     }
 }
