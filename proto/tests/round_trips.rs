@@ -477,7 +477,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
 }
 
 fn part() -> impl Strategy<Value = Part> {
-    let r = any_of::resources;
+    let r = any_of::amounts_of_cluster;
     (r(), r(), r()).prop_map(|(total, used, largest_host)| Part {
         total,
         used,
@@ -485,8 +485,31 @@ fn part() -> impl Strategy<Value = Part> {
     })
 }
 
+#[test]
+fn no_cluster_has_more_than_sums_are_exact_for() {
+    let most = echelon_core_model::sum::MOST_COUNTED;
+    let told = |cpus| {
+        let part = Part {
+            total: Resources {
+                cpus,
+                ..Resources::ZERO
+            },
+            ..Part::default()
+        };
+        let capacity = Capacity {
+            slack: part,
+            ..Capacity::default()
+        };
+        let read = Capacity::from_wire(capacity.to_wire());
+        read.map_err(|e| e.to_string())
+    };
+    assert!(told(most).is_ok());
+    let wrong = told(most + 1).unwrap_err();
+    assert!(wrong.contains("slack.total.cpus"), "{wrong}");
+}
+
 fn report() -> impl Strategy<Value = Report> {
-    let r = any_of::resources;
+    let r = any_of::amounts_of_cluster;
     let capacity = (
         r(),
         r(),

@@ -3,14 +3,16 @@
 
 use crate::hosts::Hosts;
 use crate::ledger::Used;
-use echelon_core_model::Timestamp;
 use echelon_core_model::directive::Capacity;
+use echelon_core_model::sum::MOST_COUNTED;
+use echelon_core_model::{Resources, Timestamp};
 
 impl Hosts {
-    /// The sum of all reachable hosts. A host is closed to new work while it drains, while its host pool cannot be read, and while its
-    /// master does not offer it: it counts with what our tasks hold there, and the rest of it is `closed`. What others hold is no
-    /// capacity of ours, so that nothing is granted into it; but it is no reason to call anything too large for a host.
-    /// `largest_free` is capacity minus our tasks: an idle shard holds no offers.
+    /// The sum of all reachable hosts. A host is closed to new work while it drains, while its host pool
+    /// cannot be read, and while its master does not offer it: it counts with what our tasks hold there, and
+    /// the rest of it is `closed`. What others hold is no capacity of ours, so that nothing is granted into
+    /// it; but it is no reason to call anything too large for a host. `largest_free` is capacity minus our
+    /// tasks: an idle shard holds no offers.
     #[must_use]
     pub fn capacity(&self, now: Timestamp) -> Capacity {
         let draining = self.draining(now);
@@ -61,6 +63,7 @@ impl Hosts {
             out.largest_host = out.largest_host.max_each(capacity);
             out.hosts = out.hosts.saturating_add(1);
         }
-        out
+        // An agent may claim what no machine has.
+        out.bounded(Resources::of_each(MOST_COUNTED))
     }
 }

@@ -199,8 +199,8 @@ impl Part {
 /// A cluster's hosts in sum.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capacity {
-    /// All that hosts have for us, without what others hold. Of hosts that take nothing new, what our tasks hold there: the total
-    /// and every part below leave out the rest of them.
+    /// All that hosts have for us, without what others hold. Of hosts that take nothing new, what our tasks
+    /// hold there: the total and every part below leave out the rest of them.
     pub total: Resources,
     /// Taken by our tasks, on all hosts.
     pub used: Resources,
@@ -222,6 +222,22 @@ pub struct Capacity {
     pub mesos_contact: Option<Timestamp>,
     /// The number of the mass loss for which replacements wait.
     pub loss: Option<u64>,
+}
+
+impl Capacity {
+    /// The same with at most so much of each kind in every sum.
+    #[must_use]
+    pub fn bounded(mut self, most: Resources) -> Self {
+        let own = [&mut self.total, &mut self.used, &mut self.closed];
+        let hosts = [&mut self.largest_free, &mut self.largest_host];
+        let parts = [&mut self.without_gpus, &mut self.slack].into_iter();
+        let parts = parts.chain(self.host_pools.values_mut());
+        let parts = parts.flat_map(|p| [&mut p.total, &mut p.used, &mut p.largest_host]);
+        for sum in own.into_iter().chain(hosts).chain(parts) {
+            *sum = sum.min_each(most);
+        }
+        self
+    }
 }
 
 /// A slice as its shard sees it: the numbers of one group at one generation.

@@ -111,6 +111,11 @@ pub fn resources() -> impl Strategy<Value = Resources> {
     amounts(1 << 60)
 }
 
+/// What a cluster may have.
+pub fn amounts_of_cluster() -> impl Strategy<Value = Resources> {
+    amounts(1 << 50)
+}
+
 /// The same where the largest number says that there is no bound.
 fn bounds_of_resources() -> impl Strategy<Value = Resources> {
     amounts(u64::MAX)

@@ -3,8 +3,10 @@
 use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, moment, optional, required};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
+use crate::echelon::storage::v1 as stored;
 use echelon_core_model::directive::{Capacity, Found, FoundSlice, Part, Report, ReportPart, SliceReport};
-use echelon_core_model::{Epoch, Generation, HostPoolName, Reason, Timestamp, Version};
+use echelon_core_model::sum::MOST_COUNTED;
+use echelon_core_model::{Epoch, Generation, HostPoolName, Kind, Reason, Resources, Timestamp, Version};
 use std::collections::BTreeMap;
 
 impl Wire for Report {
@@ -161,11 +163,11 @@ impl Wire for Capacity {
             largest_host: message.largest_host,
         };
         Ok(Self {
-            total: required("total", message.total)?,
-            used: required("used", message.used)?,
-            closed: required("closed", message.closed)?,
-            largest_free: required("largest_free", message.largest_free)?,
-            largest_host: required("largest_host", message.largest_host)?,
+            total: amount("total", message.total)?,
+            used: amount("used", message.used)?,
+            closed: amount("closed", message.closed)?,
+            largest_free: amount("largest_free", message.largest_free)?,
+            largest_host: amount("largest_host", message.largest_host)?,
             without_gpus: required("without_gpus", message.without_gpus.or(Some(all)))?,
             slack: optional("slack", message.slack)?.unwrap_or_default(),
             host_pools: by_host_pool("host_pools", message.host_pools)?,
@@ -195,6 +197,22 @@ fn by_host_pool(
     parts.collect()
 }
 
+/// An amount of a cluster: sums over all clusters stay within 64 bits.
+fn amount(field: &str, message: Option<stored::Resources>) -> Result<Resources, FieldError> {
+    let amount: Resources = required(field, message)?;
+    let too_much = Kind::ALL
+        .into_iter()
+        .find(|kind| amount.get(*kind) > MOST_COUNTED);
+    too_much.map_or(Ok(amount), |kind| {
+        let problem = FieldProblem::OutOfRange {
+            number: amount.get(kind).into(),
+            first: 0,
+            last: MOST_COUNTED.into(),
+        };
+        Err(FieldError::new(kind.word(), problem).within(field))
+    })
+}
+
 impl Wire for Part {
     type Message = wire::Part;
 
@@ -213,9 +231,9 @@ impl Wire for Part {
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
         Ok(Self {
-            total: required("total", message.total)?,
-            used: required("used", message.used)?,
-            largest_host: required("largest_host", message.largest_host)?,
+            total: amount("total", message.total)?,
+            used: amount("used", message.used)?,
+            largest_host: amount("largest_host", message.largest_host)?,
         })
     }
 }
