@@ -39,6 +39,7 @@ pub(super) fn check(g: &GroupSpec, kind: JobKind, least: u32, path: &str, out: &
 pub fn instances(s: &JobSpec, g: &GroupName, field: &str, out: &mut Violations) {
     if let Some(found) = s.group(g) {
         count(found, (s.kind, s.least_instances(g)), field, out);
+        super::spec::whole(s, field, out);
     }
 }
 

@@ -3,9 +3,10 @@
 use super::Violations;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::sum::MOST_COUNTED;
 
 /// Largest quantity of a limit, reservation or share that is not unbounded.
-const MOST: u64 = 1 << 50;
+const MOST: u64 = MOST_COUNTED;
 
 /// The API's name of a kind's quantity.
 pub fn unit(kind: Kind) -> &'static str {

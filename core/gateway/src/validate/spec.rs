@@ -4,7 +4,9 @@ use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path
 use super::{Violations, daemon, gang, group, rules, schedule};
 use echelon_core_model::Amount;
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::spec::{JobKind, JobSpec, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::resources::Kind;
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::sum::MOST_OF_JOB;
 use echelon_core_model::{JobId, Span};
 use std::collections::BTreeSet;
 
@@ -58,6 +60,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         "must be `wait`: instances of a lost cluster are not started elsewhere yet",
     );
     groups(s, purpose, &at("groups"), out);
+    whole(s, &at("groups"), out);
     out.check(
         !(s.revocable && s.kind == JobKind::Stateful),
         at("revocable"),
@@ -211,6 +214,29 @@ fn groups(s: &JobSpec, purpose: Purpose, path: &str, out: &mut Violations) {
             _ => s.least_instances(&g.name),
         };
         group::check(g, s.kind, least, &at, out);
+    }
+}
+
+/// Checks what all groups of a job come to: sums over jobs are exact for jobs that are no larger.
+pub(super) fn whole(s: &JobSpec, field: &str, out: &mut Violations) {
+    let groups = || s.groups.iter().filter(|g| g.instances <= MAX_INSTANCES);
+    let instances: u64 = groups().map(|g| u64::from(g.instances)).sum();
+    out.check(
+        instances <= MAX_INSTANCES.into(),
+        field,
+        format!("have {instances} instances together; a job has at most {MAX_INSTANCES}: use several jobs"),
+    );
+    for kind in Kind::ALL {
+        let of_group = |g: &GroupSpec| u128::from(g.room().get(kind)) * u128::from(g.most_active());
+        let all: u128 = groups().map(of_group).sum();
+        out.check(
+            all <= MOST_OF_JOB.into(),
+            field,
+            format!(
+                "may take more {kind} at once than the {} that a job may have: use smaller instances, or run fewer at once with `max_running`",
+                kind.show(MOST_OF_JOB)
+            ),
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use echelon_core_model::gang::{Gang, OnMemberFailure};
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rules::{After, Completion, Condition, Restart};
-use echelon_core_model::spec::{JobKind, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::spec::{GroupSpec, JobKind, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
 use echelon_core_model::{GroupName, PoolId, Version};
 use echelon_core_testkit::build::JobBuilder;
 
@@ -27,6 +27,38 @@ fn a_plain_job_is_fine() {
     let s = JobBuilder::batch("hello", MAX_INSTANCES).build();
     assert!(fields(&s, MAX_SPEC_BYTES, Purpose::Create).is_empty());
     assert_eq!(fields(&s, MAX_SPEC_BYTES + 1, Purpose::Create), ["spec"]);
+}
+
+#[test]
+fn a_job_has_no_more_in_all_than_sums_are_exact_for() {
+    // 1,100,000 instances of a million cores.
+    let large = |s: &mut JobSpec| {
+        s.groups[0].instances = 1_100_000;
+        s.groups[0].resources.cpus = 1_000_000_000;
+    };
+    check(large, "spec.groups");
+    let mut s = JobBuilder::batch("hello", 8).build();
+    large(&mut s);
+    s.groups[0].max_running = Some(1_000);
+    assert_eq!(fields(&s, 100, Purpose::Create), [""; 0], "fewer at once");
+    let two = |s: &mut JobSpec| {
+        s.groups[0].instances = MAX_INSTANCES;
+        let other = GroupName::new("other");
+        s.groups.push(GroupSpec {
+            name: other,
+            ..s.groups[0].clone()
+        });
+    };
+    check(two, "spec.groups");
+    // A change of the number of instances is held to the same.
+    large(&mut s);
+    s.groups[0].max_running = None;
+    let mut out = Violations::default();
+    instances(&s, &s.groups[0].name, "instances", &mut out);
+    assert_eq!(
+        out.0.into_iter().map(|v| v.field).collect::<Vec<_>>(),
+        ["instances"]
+    );
 }
 
 #[test]
