@@ -4,10 +4,10 @@ use echelon_core_model::cluster::Contact;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
-use echelon_core_resource_manager::{Picture, ResourceManager, Sampler};
+use echelon_core_resource_manager::{Picture, ResourceManager, Sampler, SumFaults};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
-use prometheus::{Histogram, IntCounter, IntGauge, IntGaugeVec};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use std::collections::BTreeMap;
 use tokio::sync::watch;
 
@@ -39,6 +39,8 @@ pub(crate) struct Measures {
     claims: IntGauge,
     preempted: IntGauge,
     inconsistencies: IntCounter,
+    sum_errors: IntCounterVec,
+    sum_faults: SumFaults,
     sampler: Sampler,
     next_look: Timestamp,
     state: watch::Sender<RoleState>,
@@ -104,6 +106,12 @@ impl Measures {
                 "echelon_resource_manager_inconsistencies_total",
                 "Broken rules that a look at some jobs, and now and then at the division of pools, has found: a fault of this program.",
             )?,
+            sum_errors: metrics.counters(
+                "echelon_resource_manager_sum_errors_total",
+                "What was found wrong with sums over jobs, a fault of this program, by how it was found: a step that did not match, or a sum that is not that of its jobs.",
+                &["found_by"],
+            )?,
+            sum_faults: SumFaults::default(),
             sampler: Sampler::default(),
             next_look: Timestamp(0),
             state: watch::Sender::new(RoleState {
@@ -144,6 +152,7 @@ impl Measures {
             return;
         }
         self.next_look = now.plus(LOOK_EVERY);
+        self.look_at_sums(driver.sum_faults());
         let alarms = driver.alarms(now);
         self.state.send_if_modified(|state| {
             let changed = state.alarms != alarms;
@@ -165,6 +174,18 @@ impl Measures {
             self.clusters
                 .with_label_values(&[contact.word()])
                 .set(count(heard.count()));
+        }
+    }
+
+    /// What was found since the last look. The alarm of each is in the log.
+    fn look_at_sums(&mut self, faults: SumFaults) {
+        let before = std::mem::replace(&mut self.sum_faults, faults);
+        for (found_by, now, before) in [
+            ("step", faults.steps, before.steps),
+            ("comparison", faults.differences, before.differences),
+        ] {
+            let counter = self.sum_errors.with_label_values(&[found_by]);
+            counter.inc_by(now.saturating_sub(before));
         }
     }
 
