@@ -7,10 +7,11 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use clap::Args;
 use echelon_clients_rust::v1;
-use echelon_core_model::pool::PoolTree;
+use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::{PoolId, Timestamp, Version};
-use echelon_core_pools::tree::validate;
+use echelon_core_pools::moves::{PoolOrigin, origins};
+use echelon_core_pools::tree::{jobs_inside, problems};
 use echelon_proto::convert::Problems;
 use echelon_proto::convert::pool::read_pool;
 use echelon_sim_replay::{CapacityChange, Delays, Outcome, PoolOutcome, Trace, Wait, Waits, replay};
@@ -169,28 +170,41 @@ impl Moves {
 /// The tree of a file, as if it were applied to the recorded one.
 fn read_tree(file: &Path, before: &PoolTree, trace: &Trace) -> Result<(PoolTree, Moves), Failure> {
     let shown = file.display();
-    let (mut problems, mut moved) = (Problems::default(), Moves::default());
-    let mut tree = PoolTree {
-        version: Version(1),
-        ..PoolTree::default()
-    };
-    for wish in file::read(file)? {
-        let told = wish.pool.unwrap_or_default();
-        let mut pool = read_pool(&told, &told.path, &mut problems);
-        // As `pool apply`: a move that is done already says nothing.
-        let from = Some(wish.moved_from).filter(|from| before.pools.contains_key(from));
-        let from = from.filter(|_| !before.pools.contains_key(&pool.path));
-        let same = before.pools.get(from.as_ref().unwrap_or(&pool.path));
-        pool.id = same.map_or_else(|| PoolId::new(pool.path.as_str()), |p| p.id.clone());
-        if let Some(from) = from {
-            moved.0.insert(from, pool.path.clone());
-        }
-        tree.pools.insert(pool.path.clone(), pool);
-    }
     let wrong = |why: String| Failure::wrong(format!("{shown}: {why}"));
-    let tree = problems.or(tree).map_err(|p| wrong(p.to_string()))?;
+    let wishes = file::read(file)?;
+    let mut unread = Problems::default();
+    let pools: Vec<Pool> = wishes
+        .iter()
+        .map(|wish| {
+            let told = wish.pool.as_ref();
+            told.map_or_else(
+                || Pool::new(PoolId::new(""), ""),
+                |told| read_pool(told, &told.path, &mut unread),
+            )
+        })
+        .collect();
+    let pools = unread.or(pools).map_err(|p| wrong(p.to_string()))?;
+    let named = pools.iter().zip(&wishes).map(|(pool, wish)| PoolOrigin {
+        path: &pool.path,
+        moved_from: &wish.moved_from,
+    });
+    let (origins, mut found) = origins(&named.collect::<Vec<_>>(), before);
+    let old = |path: &str| before.pools.get(origins.get(path)?);
+    let tree = PoolTree {
+        version: Version(1),
+        pools: pools
+            .iter()
+            .map(|pool| {
+                let id = old(&pool.path).map_or_else(|| PoolId::new(&pool.path), |p| p.id.clone());
+                (pool.path.clone(), Pool { id, ..pool.clone() })
+            })
+            .collect(),
+    };
+    let moved = origins.into_iter().filter(|(path, from)| path != from);
+    let moved = Moves(moved.map(|(path, from)| (from, path)).collect());
     let used: BTreeSet<String> = trace.jobs.iter().map(|j| moved.to(&j.pool)).collect();
-    let found = validate(&tree, |path| used.contains(path));
+    found.extend(problems(&tree));
+    found.extend(jobs_inside(&tree, |path| used.contains(path)));
     if found.is_empty() {
         return Ok((tree, moved));
     }

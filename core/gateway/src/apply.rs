@@ -4,13 +4,14 @@
 use crate::ask;
 use crate::change::check_etag;
 use crate::error::ApiError;
-use crate::pools::{TRIES, contention, has_jobs, has_old_jobs, in_use, put};
+use crate::pools::{TRIES, contention, has_jobs, has_old_jobs, in_use, jobs_inside, put};
 use crate::port::Facts;
-use crate::validate::text::{POOL_FORM, is_pool_path};
 use crate::validate::{Violations, pool as rules};
 use echelon_core_model::pool::{Pool, PoolTree};
-use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::resources::Resources;
 use echelon_core_model::{PoolId, Version};
+use echelon_core_pools::moves::{PoolOrigin, origins};
+use echelon_core_pools::tree::{TreeProblem, becoming_inner, problems};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A pool as it is to be.
@@ -65,8 +66,7 @@ pub async fn plan_pools<F: Facts>(
     let before = ask::pools(facts).await?;
     check_etag(&wanted.etag, before.version, "the tree of pools")?;
     let mut out = wanted.violations.clone();
-    check(wanted, &mut out);
-    let origins = origins(wanted, &before, &mut out);
+    let origins = check(wanted, &before, &mut out);
     out.done()?;
     let mut after = PoolTree {
         version: before.version,
@@ -78,6 +78,12 @@ pub async fn plan_pools<F: Facts>(
         after.pools.insert(made.path.clone(), made);
     }
     keep_with_jobs(facts, &before, &mut after).await?;
+    // What stays until its jobs have ended keeps the rules by itself, but it counts.
+    let mut out = Violations::default();
+    let too_many = |p: &TreeProblem| matches!(p, TreeProblem::TooManyPools { .. });
+    let many: Vec<TreeProblem> = problems(&after).into_iter().filter(too_many).collect();
+    rules::note(&many, |_| None, &mut out);
+    out.done()?;
     refuse_with_jobs(facts, &before, &after).await?;
     let differences = differences(&before, &after);
     if !differences.is_empty() {
@@ -134,112 +140,32 @@ fn settled(wanted: &Pool, origin: Option<&Pool>, id: u128) -> Pool {
     Pool { version, ..same }
 }
 
-/// Rules of the tree by itself.
-fn check(wanted: &WantedTree, out: &mut Violations) {
-    let mut paths: BTreeSet<&str> = BTreeSet::new();
-    let mut below: BTreeMap<&str, Resources> = BTreeMap::new();
-    for (i, WantedPool { pool, moved_from }) in wanted.pools.iter().enumerate() {
-        let at = format!("pools[{i}].pool");
-        out.check(is_pool_path(&pool.path), format!("{at}.path"), POOL_FORM);
+/// Notes what is wrong with the request. Where each wanted pool that exists is now, by its wanted path.
+fn check(wanted: &WantedTree, before: &PoolTree, out: &mut Violations) -> BTreeMap<String, String> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (i, WantedPool { pool, .. }) in wanted.pools.iter().enumerate() {
         out.check(
-            paths.insert(&pool.path),
-            format!("{at}.path"),
+            places.insert(&pool.path, i).is_none(),
+            format!("pools[{i}].pool.path"),
             format!("`{}` is there twice", pool.path),
         );
-        out.check(
-            moved_from.is_empty() || is_pool_path(moved_from),
-            format!("pools[{i}].moved_from"),
-            POOL_FORM,
-        );
-        rules::own(pool, &at, out);
-        let sum = below.entry(PoolTree::parent(&pool.path)).or_default();
-        *sum = sum.plus(pool.reservation);
     }
+    let numbered = (0..).zip(&wanted.pools).map(|(i, w)| {
+        // Ids are given later.
+        let id = PoolId::new(format!("{i}"));
+        (w.pool.path.clone(), Pool { id, ..w.pool.clone() })
+    });
     let tree = PoolTree {
         version: Version(0),
-        pools: wanted
-            .pools
-            .iter()
-            .map(|w| (w.pool.path.clone(), w.pool.clone()))
-            .collect(),
+        pools: numbered.collect(),
     };
-    for (i, WantedPool { pool, .. }) in wanted.pools.iter().enumerate() {
-        let at = format!("pools[{i}].pool");
-        let bounds = tree.priority_of(&pool.path);
-        out.check(
-            bounds.min <= bounds.max || !pool.priority.is_possible(),
-            format!("{at}.priority"),
-            format!(
-                "leaves no priority for jobs of `{}`: with the pools above it they need {} at least and {} at most",
-                pool.path, bounds.min, bounds.max
-            ),
-        );
-        let parent = PoolTree::parent(&pool.path);
-        out.check(
-            parent == "/" || paths.contains(parent),
-            format!("{at}.path"),
-            format!("the tree has no `{parent}` to put `{}` under", pool.path),
-        );
-        let sum = below.get(pool.path.as_str()).copied().unwrap_or_default();
-        for kind in Kind::ALL {
-            let (reserved, all) = (pool.reservation.get(kind), sum.get(kind));
-            out.check(
-                all <= reserved,
-                format!("{at}.reservation.{}", rules::unit(kind)),
-                format!(
-                    "pools below `{}` have {} reserved together, it has only {}",
-                    pool.path,
-                    kind.show(all),
-                    kind.show(reserved)
-                ),
-            );
-        }
-    }
-}
-
-/// Where each wanted pool is now, by its wanted path; new pools have no entry. What moves takes the pools below it along.
-fn origins(wanted: &WantedTree, there: &PoolTree, out: &mut Violations) -> BTreeMap<String, String> {
-    let mut by_path: Vec<(usize, &WantedPool)> = wanted.pools.iter().enumerate().collect();
-    by_path.sort_by(|a, b| a.1.pool.path.cmp(&b.1.pool.path));
-    let wanted_paths: BTreeSet<&str> = wanted.pools.iter().map(|w| w.pool.path.as_str()).collect();
-    let is = |path: &str| there.pools.contains_key(path);
-    let mut moved: BTreeMap<&str, String> = BTreeMap::new();
-    let mut claimed: BTreeMap<String, &str> = BTreeMap::new();
-    for (i, WantedPool { pool, moved_from }) in by_path {
-        let path = pool.path.as_str();
-        let field = || format!("pools[{i}].moved_from");
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let with_parent = moved
-            .get(PoolTree::parent(path))
-            .map(|old| format!("{old}/{name}"));
-        let from = match moved_from.as_str() {
-            "" => with_parent,
-            own => Some(own.to_owned()),
-        };
-        let Some(from) = from.filter(|from| from != path) else {
-            continue;
-        };
-        if is(path) {
-            // It has moved already, unless what it came from is to vanish beside it.
-            out.check(
-                moved_from.is_empty() || !is(&from) || wanted_paths.contains(from.as_str()),
-                field(),
-                format!("`{from}` cannot become `{path}`: both are there"),
-            );
-        } else if is(&from) {
-            if let Some(other) = claimed.insert(from.clone(), path) {
-                out.check(false, field(), format!("`{from}` becomes `{other}` already"));
-            }
-            moved.insert(path, from);
-        }
-    }
-    let stays = |path: &&str| is(path) && !claimed.contains_key(*path);
-    let mut origins: BTreeMap<String, String> = wanted_paths
-        .iter()
-        .filter(|p| stays(p))
-        .map(|p| ((*p).to_owned(), (*p).to_owned()))
-        .collect();
-    origins.extend(moved.into_iter().map(|(path, from)| (path.to_owned(), from)));
+    let named = wanted.pools.iter().map(|w| PoolOrigin {
+        path: &w.pool.path,
+        moved_from: &w.moved_from,
+    });
+    let (origins, of_origins) = origins(&named.collect::<Vec<_>>(), before);
+    let all: Vec<TreeProblem> = problems(&tree).into_iter().chain(of_origins).collect();
+    rules::note(&all, |path| places.get(path).copied(), out);
     origins
 }
 
@@ -252,6 +178,7 @@ async fn keep_with_jobs<F: Facts>(
 ) -> Result<(), ApiError> {
     let ids: BTreeSet<PoolId> = after.pools.values().map(|p| p.id.clone()).collect();
     let goes = |p: &Pool| !ids.contains(&p.id);
+    let inner = before.inner();
     // Each look goes through all jobs: a whole subtree without any takes one.
     let mut used: BTreeMap<&str, bool> = BTreeMap::new();
     for pool in before.pools.values().filter(|p| goes(p)) {
@@ -267,7 +194,7 @@ async fn keep_with_jobs<F: Facts>(
             .lineage(path)
             .all(|p| !goes(p) || after.pools.get(&p.path).is_none_or(|a| a.id == p.id));
         // What cannot stay where it is, is refused by who comes next.
-        if !before.is_leaf(path) || !is_rooted || !is_free {
+        if inner.contains(path) || !is_rooted || !is_free {
             continue;
         }
         if !used.contains_key(top.path.as_str()) {
@@ -300,8 +227,6 @@ async fn refuse_with_jobs<F: Facts>(facts: &F, before: &PoolTree, after: &PoolTr
     let ids: BTreeMap<&PoolId, &str> = after.pools.values().map(|p| (&p.id, p.path.as_str())).collect();
     let gone = |p: &Pool| !ids.contains_key(&p.id);
     let moved = |p: &Pool| ids.get(&p.id).is_some_and(|to| *to != p.path);
-    let were_inner: BTreeSet<&str> = parents(before);
-    let inner: BTreeSet<&str> = parents(after);
     for pool in before.pools.values() {
         let path = pool.path.as_str();
         let parent = before.pools.get(PoolTree::parent(path));
@@ -317,22 +242,13 @@ async fn refuse_with_jobs<F: Facts>(facts: &F, before: &PoolTree, after: &PoolTr
                 "leave it where it is until they have ended, or update each of them once (`echelon job update`)",
             ));
         }
-        let to = ids.get(&pool.id).copied().unwrap_or(path);
-        let grows = !were_inner.contains(path) && inner.contains(to) && !gone(pool);
-        if grows && has_jobs(facts, before, path).await? {
-            return Err(in_use(
-                path,
-                "jobs of its own and so cannot have pools below it",
-                "wait for them or stop them first",
-            ));
+    }
+    for pool in becoming_inner(before, after) {
+        if has_jobs(facts, before, &pool.path).await? {
+            return Err(jobs_inside(&pool.path));
         }
     }
     Ok(())
-}
-
-/// Paths that have pools below them.
-fn parents(tree: &PoolTree) -> BTreeSet<&str> {
-    tree.pools.keys().map(|p| PoolTree::parent(p)).collect()
 }
 
 fn differences(before: &PoolTree, after: &PoolTree) -> Vec<PoolDifference> {

@@ -207,6 +207,47 @@ fn wrong_trees_name_each_field() {
     }
 }
 
+/// The sentences are those of `core/pools`, at the field of the request's pool; those about the tree are at
+/// the list.
+#[test]
+fn wrong_trees_are_reported_in_the_sentences_of_the_rules() {
+    let mut store = Memory::new();
+    let told = |store: &mut Memory, pools: Vec<WantedPool>| -> Vec<(String, String)> {
+        let wrong = apply(store, tree(pools)).unwrap_err();
+        let all = wrong.violations.into_iter();
+        all.map(|v| (v.field, v.problem)).collect()
+    };
+    let one = |field: &str, problem: &str| vec![(field.to_owned(), problem.to_owned())];
+    assert_eq!(
+        told(&mut store, vec![pool("/x/y", 0)]),
+        one(
+            "pools[0].pool.path",
+            "there is no pool `/x` to put `/x/y` under; create that one first"
+        )
+    );
+    assert_eq!(
+        told(&mut store, vec![pool("/x/y", 2), pool("/x", 1)]),
+        one(
+            "pools[1].pool.reservation.cpus_milli",
+            "the pools below `/x` reserve cpus 2 together, above its own reservation of 1"
+        )
+    );
+    let wrong = (0..10).map(|n| pool(&format!("/x/p{n}"), 0)).collect();
+    let of_ten = told(&mut store, wrong);
+    assert_eq!(of_ten.len(), 9);
+    assert_eq!(
+        of_ten
+            .last()
+            .map(|(field, problem)| (field.as_str(), problem.as_str())),
+        Some(("pools", "2 more problems are not shown"))
+    );
+    let many = (0..=10_000).map(|n| pool(&format!("/p{n}"), 0)).collect();
+    assert_eq!(
+        told(&mut store, many),
+        one("pools", "the tree has 10001 pools; at most 10000 are allowed")
+    );
+}
+
 #[test]
 fn pools_with_jobs_take_none_below_wherever_they_go() {
     for (wanted, told) in [

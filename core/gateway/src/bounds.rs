@@ -1,7 +1,7 @@
 //! What a pool and those above it allow its jobs: how large an instance may be, and at which priority. What never fits is said at
 //! once (law 11). Only what a change changes is judged: who has more than a bound that was lowered later keeps it.
 
-use crate::validate::{Violations, pool::unit};
+use crate::validate::Violations;
 use echelon_core_model::Resources;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Kind;
@@ -51,7 +51,7 @@ fn shape(spec: &JobSpec, room: Resources, tree: &PoolTree, path: &str, out: &mut
         };
         out.check(
             asked <= most,
-            format!("{path}.{}", unit(kind)),
+            format!("{path}.{}", kind.field()),
             format!(
                 "an instance, sidecars included, asks for {} {kind}; pool `{}` allows at most {} (`{of}`)",
                 kind.show(asked),

@@ -1,18 +1,19 @@
-//! The tree of pools: each change writes a whole new tree under the next version and flips the pointer, so that readers see
-//! one tree or the other.
+//! The tree of pools: each change decides on a whole new tree of the next version, so that readers see one
+//! tree or the other.
 
 use crate::ask;
 use crate::change::check_etag;
 use crate::error::{ApiError, ErrorReason};
 use crate::page::{self, Page, PageRequest};
 use crate::port::Facts;
-use crate::validate::text::{POOL_FORM, is_pool_path};
+use crate::validate::text::{POOL_PATH_FORM, is_pool_path};
 use crate::validate::{Violations, pool as rules};
 use echelon_core_model::job::{JobFilter, JobState};
 use echelon_core_model::pool::{Pool, PoolKind, PoolPaths, PoolTree, PriorityBounds};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{PoolId, Version};
+use echelon_core_pools::tree::TreeProblem;
 
 /// How often others may come first before the caller is told.
 pub(crate) const TRIES: u32 = 16;
@@ -137,7 +138,7 @@ pub(crate) fn in_use(path: &str, by: &str, next: &str) -> ApiError {
 /// Wrong fields, a pool that is there, a parent that is not or that has jobs, or storage.
 pub async fn create_pool<F: Facts>(facts: &F, new: Pool, id: u128) -> Result<Pool, ApiError> {
     if !is_pool_path(&new.path) {
-        return Err(ApiError::field("pool.path", POOL_FORM));
+        return Err(ApiError::field("pool.path", POOL_PATH_FORM));
     }
     let pool = Pool {
         id: PoolId::new(format!("{id:032x}")),
@@ -146,17 +147,17 @@ pub async fn create_pool<F: Facts>(facts: &F, new: Pool, id: u128) -> Result<Poo
         ..new
     };
     for _ in 0..TRIES {
-        let mut tree = ask::pools(facts).await?;
-        place(facts, &pool, &tree).await?;
-        tree.pools.insert(pool.path.clone(), pool.clone());
-        if put(facts, tree).await? {
+        let before = ask::pools(facts).await?;
+        let after = place(facts, &pool, &before).await?;
+        if put(facts, after).await? {
             return Ok(pool);
         }
     }
     Err(contention())
 }
 
-async fn place<F: Facts>(facts: &F, pool: &Pool, tree: &PoolTree) -> Result<(), ApiError> {
+/// The tree with a new pool.
+async fn place<F: Facts>(facts: &F, pool: &Pool, tree: &PoolTree) -> Result<PoolTree, ApiError> {
     let Pool { path, .. } = pool;
     if tree.pools.contains_key(path) {
         return Err(ApiError::new(
@@ -165,12 +166,6 @@ async fn place<F: Facts>(facts: &F, pool: &Pool, tree: &PoolTree) -> Result<(), 
         ));
     }
     let parent = PoolTree::parent(path);
-    if parent != "/" && !tree.pools.contains_key(parent) {
-        return Err(ApiError::field(
-            "pool.path",
-            format!("there is no pool `{parent}` to put it under; create that one first"),
-        ));
-    }
     if let Some(goes) = tree.deleting(parent) {
         return Err(ApiError::new(
             ErrorReason::PoolDeleting,
@@ -180,17 +175,24 @@ async fn place<F: Facts>(facts: &F, pool: &Pool, tree: &PoolTree) -> Result<(), 
             ),
         ));
     }
+    let mut after = tree.clone();
+    after.pools.insert(path.clone(), pool.clone());
     let mut out = Violations::default();
-    rules::check(pool, tree, &mut out);
+    rules::check(tree, &after, &mut out);
     out.done()?;
     if parent != "/" && tree.is_leaf(parent) && has_jobs(facts, tree, parent).await? {
-        return Err(in_use(
-            parent,
-            "jobs of its own and so cannot have pools below it",
-            "wait for them or stop them first",
-        ));
+        return Err(jobs_inside(parent));
     }
-    Ok(())
+    Ok(after)
+}
+
+/// That a pool with jobs would have pools below it.
+pub(crate) fn jobs_inside(path: &str) -> ApiError {
+    let path = path.to_owned();
+    ApiError::new(
+        ErrorReason::PoolInUse,
+        TreeProblem::JobsInside { path }.to_string(),
+    )
 }
 
 fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
@@ -215,20 +217,21 @@ fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
 /// No such pool, an old etag, wrong fields, or storage.
 pub async fn update_pool<F: Facts>(facts: &F, path: &str, change: PoolChange) -> Result<Pool, ApiError> {
     for _ in 0..TRIES {
-        let mut tree = ask::pools(facts).await?;
+        let tree = ask::pools(facts).await?;
         let before = tree.pools.get(path).ok_or_else(|| not_found(path))?;
         check_etag(&change.etag, before.version, &format!("pool `{path}`"))?;
-        let mut after = applied(before.clone(), &change);
-        if after == *before {
-            return Ok(after);
+        let mut pool = applied(before.clone(), &change);
+        if pool == *before {
+            return Ok(pool);
         }
+        pool.version = before.version.next();
+        let mut after = tree.clone();
+        after.pools.insert(path.to_owned(), pool.clone());
         let mut out = Violations::default();
-        rules::check(&after, &tree, &mut out);
+        rules::check(&tree, &after, &mut out);
         out.done()?;
-        after.version = before.version.next();
-        tree.pools.insert(path.to_owned(), after.clone());
-        if put(facts, tree).await? {
-            return Ok(after);
+        if put(facts, after).await? {
+            return Ok(pool);
         }
     }
     Err(contention())

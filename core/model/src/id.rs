@@ -7,6 +7,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
+/// Longest name: what a DNS label may hold, since names become host names sooner or later.
+pub const LONGEST_LABEL: usize = 63;
+
+/// Whether a text is a label: `[a-z0-9]([a-z0-9-]*[a-z0-9])?`, at most 63 characters.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
+    let inside = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=LONGEST_LABEL).contains(&text.len())
+        && text.bytes().all(inside)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IdError {

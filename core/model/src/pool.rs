@@ -1,9 +1,10 @@
-//! The tree of resource pools as it is stored: whole, under a version, behind one pointer.
+//! The tree of resource pools, as every process has it in memory. Storage keeps it in parts, under one
+//! version.
 
-use crate::id::{PoolId, Version};
+use crate::id::{PoolId, Version, is_label};
 use crate::job::Head;
 use crate::resources::Resources;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What becomes of what a pool has reserved and nobody in it wants.
@@ -147,6 +148,21 @@ pub struct PoolTree {
 
 /// Share of a pool that names none.
 pub const DEFAULT_SHARE: u64 = 1;
+/// Most pools of a tree.
+pub const MAX_POOLS: usize = 10_000;
+/// Most levels of a tree: names in a path.
+pub const MAX_POOL_DEPTH: usize = 64;
+
+/// Whether a text is the path of a pool: `/default`, `/ml/training`; at most 64 levels.
+#[must_use]
+pub fn is_pool_path(path: &str) -> bool {
+    path.strip_prefix('/')
+        .is_some_and(|rest| rest.split('/').all(is_label) && rest.split('/').count() <= MAX_POOL_DEPTH)
+}
+
+/// What `is_pool_path` asks for, in words.
+pub const POOL_PATH_FORM: &str =
+    "must be a path like `/ml/training`: 1 to 64 names of a-z, 0-9 and `-`, each after a `/`";
 
 impl PoolTree {
     /// The path of a pool's parent: `/` for a top pool.
@@ -186,6 +202,12 @@ impl PoolTree {
         }
         out.default = Some(out.usual());
         out
+    }
+
+    /// All paths that have pools below them, in one pass; `/` is one of them.
+    #[must_use]
+    pub fn inner(&self) -> BTreeSet<&str> {
+        self.pools.keys().map(|path| Self::parent(path)).collect()
     }
 
     /// Whether a pool has no children (only such a pool takes jobs).
@@ -250,6 +272,29 @@ mod tests {
             origin: None,
             restarts: None,
         }
+    }
+
+    #[test]
+    fn paths_have_at_most_64_names() {
+        let deep = |levels: usize| format!("/{}", "a".repeat(63)).repeat(levels);
+        for good in ["/default", "/ml/training", "/0/a-b", &deep(64)] {
+            assert!(is_pool_path(good), "{good}");
+        }
+        for bad in [
+            "",
+            "/",
+            "default",
+            "/a/",
+            "//a",
+            "/A",
+            "/a_b",
+            "/-a",
+            "/a/../b",
+            &deep(65),
+        ] {
+            assert!(!is_pool_path(bad), "{bad}");
+        }
+        assert!(!is_pool_path(&format!("/{}", "a".repeat(64))));
     }
 
     #[test]

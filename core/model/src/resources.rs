@@ -31,6 +31,17 @@ impl Kind {
         }
     }
 
+    /// The name of this kind's quantity in the API, with its unit.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::Cpus => "cpus_milli",
+            Self::Memory => "memory_mib",
+            Self::Disk => "disk_mib",
+            Self::Gpus => "gpus_milli",
+        }
+    }
+
     /// A quantity of this kind as people write it: `1.5`, `64MiB`.
     #[must_use]
     pub fn show(self, quantity: u64) -> String {

@@ -164,15 +164,6 @@ fn read_new(wanted: &v1::Pool) -> Result<Pool, ApiError> {
     problems.or(new).map_err(|p| ApiError::fields(violations(p)))
 }
 
-const fn unit(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Cpus => "cpus_milli",
-        Kind::Memory => "memory_mib",
-        Kind::Disk => "disk_mib",
-        Kind::Gpus => "gpus_milli",
-    }
-}
-
 /// Refuses a mask that names what cannot be changed.
 fn check_mask(mask: &[String]) -> Result<(), ApiError> {
     let all = [
@@ -191,7 +182,7 @@ fn check_mask(mask: &[String]) -> Result<(), ApiError> {
                 .any(|f| path == f)
             || all
                 .iter()
-                .any(|f| path == f || Kind::ALL.iter().any(|k| *path == format!("{f}.{}", unit(*k))))
+                .any(|f| path == f || Kind::ALL.iter().any(|k| *path == format!("{f}.{}", k.field())))
     };
     if let Some(unknown) = mask.iter().find(|p| !known(p)) {
         return Err(ApiError::field(
@@ -209,7 +200,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
     let pick = |field: &str, from: Resources, given: bool| -> Vec<(Kind, u64)> {
         let named = |kind: &Kind| {
             mask.iter()
-                .any(|p| p == "*" || p == field || *p == format!("{field}.{}", unit(*kind)))
+                .any(|p| p == "*" || p == field || *p == format!("{field}.{}", kind.field()))
         };
         Kind::ALL
             .into_iter()

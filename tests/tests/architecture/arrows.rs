@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("core/jobs", &["core/model"]),
     ("core/placement", &["core/model"]),
     ("core/hosts", &["core/model"]),
-    ("core/gateway", &["core/model"]),
+    // the rules of the pool tree
+    ("core/gateway", &["core/model", "core/pools"]),
     (
         "core/resource-manager",
         &["core/model", "core/pools", "core/routing"],

@@ -50,9 +50,50 @@ fn a_tree_that_is_none_is_refused_with_its_reason() {
     std::fs::write(&file, "pools: {ml: {limit: {cpus: 1}, reservation: {cpus: 2}}}").unwrap();
     let told = shown(&["--tree", file.to_str().unwrap()]).unwrap_err().message;
     assert!(
-        told.ends_with("bad.yaml: pool /ml reserves cpus 2, above its limit of 1"),
+        told.ends_with("bad.yaml: pool `/ml` reserves cpus 2, above its limit of 1"),
         "{told}"
     );
+}
+
+/// The sentences are those of the rules, as `pool apply` shows them.
+#[test]
+fn each_problem_of_a_tree_is_reported_in_the_sentence_of_its_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.yaml");
+    let deep = |levels: usize| {
+        format!(
+            "pools: {{{}}}",
+            "a: {pools: {".repeat(levels) + &"}}".repeat(levels)
+        )
+    };
+    for (text, told) in [
+        (
+            "pools: {a: {priority: {min: 3}, pools: {b: {priority: {max: 2}}}}}".to_owned(),
+            "pool `/a/b` leaves no priority for its jobs: with the pools above it they need 3 at least and 2 at most",
+        ),
+        (
+            "pools: {a: {revocable_limit: {gpus: 1}}}".to_owned(),
+            "pool `/a` has a revocable_limit of gpus; leave it out, no host lends GPUs",
+        ),
+        (
+            "pools: {a: {moved_from: b}}".to_owned(),
+            "pool `/a` moved from `b`, which is not the path of a pool",
+        ),
+        (
+            deep(65),
+            "is not the path of a pool: it must be a path like `/ml/training`: 1 to 64 names of a-z, 0-9 and `-`, each \
+             after a `/`",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let message = shown(&["--tree", file.to_str().unwrap()]).unwrap_err().message;
+        assert!(message.contains(told), "{message}");
+    }
+    std::fs::write(&file, deep(64)).unwrap();
+    let message = shown(&["--tree", file.to_str().unwrap()])
+        .err()
+        .map(|f| f.message);
+    assert!(!message.unwrap_or_default().contains("not the path"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rules of a job spec as a whole.
 
-use super::text::{LABEL_FORM, POOL_FORM, is_key, is_label, is_line, is_pool_path};
+use super::text::{LABEL_FORM, POOL_PATH_FORM, is_key, is_label, is_line, is_pool_path};
 use super::{Violations, daemon, gang, group, rules, schedule};
 use echelon_core_model::Amount;
 use echelon_core_model::pool::PoolTree;
@@ -45,7 +45,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         at("name"),
         "must not look like a job id",
     );
-    out.check(is_pool_path(&s.pool), at("pool"), POOL_FORM);
+    out.check(is_pool_path(&s.pool), at("pool"), POOL_PATH_FORM);
     out.check(
         is_line(&s.owner, 128),
         at("owner"),

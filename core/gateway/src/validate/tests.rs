@@ -333,25 +333,30 @@ fn jobs_go_into_pools_that_exist_and_have_none_below() {
 }
 
 #[test]
-fn reservations_fit_into_limit_parent_and_hold_children() {
-    let tree = tree(&[pool("/a", 10, 100), pool("/a/b", 6, 100), pool("/a/c", 4, 100)]);
+fn a_problem_that_a_change_of_one_pool_brings_is_told_at_its_field() {
+    let before = tree(&[pool("/a", 10, 100), pool("/a/b", 6, 100), pool("/a/c", 4, 100)]);
     for (changed, told) in [
         (pool("/a/b", 6, 100), None),
-        (pool("/a/b", 7, 100), Some("/a` has only 0.006 left")),
-        (pool("/a", 9, 100), Some("have 0.01 reserved")),
-        (pool("/x", 101, 100), Some("more than the pool's limit of 0.1")),
-        (pool("/x", 1 << 60, u64::MAX), Some("at most")),
+        (
+            pool("/a/b", 7, 100),
+            Some("the pools below `/a` reserve cpus 0.011 together, above its own reservation of 0.01"),
+        ),
+        (
+            pool("/x", 101, 100),
+            Some("pool `/x` reserves cpus 0.101, above its limit of 0.1"),
+        ),
         (pool("/x", 1000, u64::MAX), None),
     ] {
+        let mut after = before.clone();
+        after.pools.insert(changed.path.clone(), changed);
         let mut out = Violations::default();
-        pool::check(&changed, &tree, &mut out);
-        let problems: Vec<String> = out.0.into_iter().map(|v| v.problem).collect();
-        match told {
-            None => assert!(problems.is_empty(), "{changed:?}: {problems:?}"),
-            Some(text) => assert!(
-                problems.iter().any(|p| p.contains(text)),
-                "{changed:?}: {problems:?}"
-            ),
-        }
+        pool::check(&before, &after, &mut out);
+        let found: Vec<_> = out
+            .0
+            .iter()
+            .map(|v| (v.field.as_str(), v.problem.as_str()))
+            .collect();
+        let expected = told.map(|text| ("pool.reservation.cpus_milli", text));
+        assert_eq!(found, Vec::from_iter(expected));
     }
 }

@@ -1,31 +1,11 @@
 //! Forms of names.
 
-/// Longest name: what a DNS label may hold, since names become hosts' names sooner or later.
-const LONGEST: usize = 63;
-
-/// `[a-z0-9]([a-z0-9-]*[a-z0-9])?`, at most 63 characters.
-#[must_use]
-pub fn is_label(text: &str) -> bool {
-    let inside = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=LONGEST).contains(&text.len())
-        && text.bytes().all(inside)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
+use echelon_core_model::id::LONGEST_LABEL;
+pub use echelon_core_model::id::is_label;
+pub use echelon_core_model::pool::{POOL_PATH_FORM, is_pool_path};
 
 /// What `is_label` asks for, in words.
 pub const LABEL_FORM: &str = "must be 1 to 63 characters of a-z, 0-9 and `-`, with no `-` at its ends";
-
-/// A pool's path: `/default`, `/ml/training`; at most 8 levels.
-#[must_use]
-pub fn is_pool_path(path: &str) -> bool {
-    path.strip_prefix('/')
-        .is_some_and(|rest| rest.split('/').all(is_label) && rest.split('/').count() <= 8)
-}
-
-/// What `is_pool_path` asks for, in words.
-pub const POOL_FORM: &str =
-    "must be a path like `/ml/training`: 1 to 8 names of a-z, 0-9 and `-`, each after a `/`";
 
 /// No control characters, at most `most` bytes.
 #[must_use]
@@ -53,7 +33,7 @@ pub fn is_variable(text: &str) -> bool {
 #[must_use]
 pub fn is_key(text: &str) -> bool {
     let inside = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
-    (1..=LONGEST).contains(&text.len()) && text.bytes().all(inside)
+    (1..=LONGEST_LABEL).contains(&text.len()) && text.bytes().all(inside)
 }
 
 #[cfg(test)]
@@ -67,21 +47,6 @@ mod tests {
         }
         for bad in ["", "-a", "a-", "A", "a_b", "a.b", "ä", "a b", &"a".repeat(64)] {
             assert!(!is_label(bad), "{bad}");
-        }
-        for good in ["/default", "/ml/training", "/1/2/3/4/5/6/7/8"] {
-            assert!(is_pool_path(good), "{good}");
-        }
-        for bad in [
-            "",
-            "/",
-            "default",
-            "/a/",
-            "//a",
-            "/A",
-            "/1/2/3/4/5/6/7/8/9",
-            "/a/../b",
-        ] {
-            assert!(!is_pool_path(bad), "{bad}");
         }
         assert!(is_variable("_PATH2") && !is_variable("2A") && !is_variable("A-B") && !is_variable(""));
         assert!(is_key("example.org/team_a") && !is_key("a b") && !is_key(""));

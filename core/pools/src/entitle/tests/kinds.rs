@@ -2,7 +2,7 @@
 //! are honoured at every depth, and what the second round comes to.
 
 use super::*;
-use crate::tree::validate;
+use crate::tree::problems;
 
 /// Up to 30 pools, good by every rule of the tree, with numbers of their own for each kind.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ fn whole() -> impl Strategy<Value = Whole> {
             pools[i].limit = pools[i].limit.max_each(pools[i].reservation);
         }
         let stored = tree(pools.iter().cloned());
-        assert_eq!(validate(&stored, |_| false), []);
+        assert_eq!(problems(&stored), []);
         let h = Hierarchy::new(&stored);
         let mut out = Whole {
             demand: vec![Resources::ZERO; h.len()],
