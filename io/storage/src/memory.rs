@@ -2,7 +2,7 @@
 
 use crate::kv::{self, Kv, KvMut, KvRows, Visit, ready};
 use crate::layout::{check_batch, check_decision};
-use crate::read::read;
+use crate::read::{TreeCache, read};
 use crate::{Durability, Finding, LEVEL, Standing, Status, Store, StoreError};
 use async_trait::async_trait;
 use echelon_core_model::Timestamp;
@@ -16,6 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Default)]
 pub struct MemoryStore {
     maps: Mutex<Maps>,
+    trees: TreeCache,
 }
 
 #[derive(Default)]
@@ -98,7 +99,7 @@ impl KvMut for Maps {
 impl Store for MemoryStore {
     async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         let maps = self.maps();
-        ready(read(&KvRows(&*maps), &query, consistency))
+        ready(read(&KvRows(&*maps), &query, consistency, &self.trees))
     }
 
     async fn decide(&self, decision: Decision) -> Result<Decided, StoreError> {
@@ -132,8 +133,9 @@ mod tests {
     use super::*;
     use crate::contract::{batch, facts};
     use crate::kv::EXPIRY;
+    use echelon_core_model::pool::PoolTree;
     use echelon_core_model::store::{PlannedRequest, Role, Write};
-    use echelon_core_model::{RequestId, Span};
+    use echelon_core_model::{RequestId, Span, Version};
 
     const HOUR: Span = Span::minutes(60);
 
@@ -182,6 +184,95 @@ mod tests {
             later(30),
         );
         assert_eq!((rows(&maps, "hosts"), rows(&maps, EXPIRY)), (2, 0));
+    }
+
+    /// Counts what is written and removed.
+    #[derive(Default)]
+    struct Counted {
+        maps: Maps,
+        written: Vec<&'static str>,
+        removed: Vec<&'static str>,
+    }
+
+    impl Kv for Counted {
+        fn get(&self, table: &'static str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.maps.get(table, key)
+        }
+
+        fn range(
+            &self,
+            table: &'static str,
+            range: (Bound<&[u8]>, Bound<&[u8]>),
+            visit: &mut Visit<'_>,
+        ) -> Result<(), StoreError> {
+            self.maps.range(table, range, visit)
+        }
+    }
+
+    impl KvMut for Counted {
+        fn put(&mut self, table: &'static str, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+            self.written.push(table);
+            self.maps.put(table, key, value)
+        }
+
+        fn remove(&mut self, table: &'static str, key: &[u8]) -> Result<(), StoreError> {
+            self.removed.push(table);
+            self.maps.remove(table, key)
+        }
+    }
+
+    fn put_tree<K: KvMut>(kv: &mut K, tree: &PoolTree) -> Decided {
+        let expected = Version(tree.version.0 - 1);
+        let tree = tree.clone();
+        let decision = Decision::PutPools { tree, expected };
+        let plan = check_decision(&decision).unwrap();
+        kv::decide(kv, &decision, &plan, later(0)).unwrap()
+    }
+
+    #[test]
+    fn a_change_of_one_pool_of_10_000_writes_two_rows() {
+        let mut counted = Counted::default();
+        let mut tree = facts::largest_tree(1);
+        assert_eq!(put_tree(&mut counted, &tree), Decided::Applied);
+        assert_eq!(counted.written.len(), 257, "all parts and the index");
+        counted.written.clear();
+        tree.version = Version(2);
+        tree.pools.values_mut().nth(5_000).unwrap().max_jobs = 1;
+        assert_eq!(put_tree(&mut counted, &tree), Decided::Applied);
+        assert_eq!(counted.written, ["pool_parts", "pool_index"]);
+        assert_eq!(counted.removed, ["pool_parts"], "what it replaces");
+        assert_eq!(put_tree(&mut counted, &tree), Decided::Applied);
+        assert_eq!(counted.written.len(), 2, "again it writes nothing");
+        assert_eq!(rows(&counted.maps, "pool_parts"), 256);
+    }
+
+    /// A storage that was restored in part names what it has not.
+    #[tokio::test]
+    async fn a_tree_of_which_rows_are_missing_or_damaged_is_not_read() {
+        let read = async |spoil: &dyn Fn(&mut BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>)| {
+            let store = MemoryStore::new();
+            put_tree(&mut *store.maps(), &facts::largest_tree(1));
+            spoil(&mut store.maps().0);
+            let error = store.read(Query::Pools, Consistency::Quorum).await.unwrap_err();
+            error.chain()
+        };
+        let missing = read(&|maps| drop(maps.get_mut("pool_parts").unwrap().pop_first())).await;
+        for told in [
+            "part 0, which version 1 wrote, is not there",
+            "of table pool_parts",
+        ] {
+            assert!(missing.contains(told), "{missing}");
+        }
+        let spoil = |table: &'static str| {
+            move |maps: &mut BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>| {
+                let row = maps.get_mut(table).unwrap().values_mut().next().unwrap();
+                row.truncate(row.len() - 1);
+            }
+        };
+        for table in ["pool_parts", "pool_index"] {
+            let damaged = read(&spoil(table)).await;
+            assert!(damaged.contains(table), "{damaged}");
+        }
     }
 
     #[test]

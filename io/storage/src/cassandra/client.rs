@@ -4,6 +4,7 @@
 use super::failure::{self, Attempt};
 use super::url::Place;
 use crate::StoreError;
+use crate::read::TreeCache;
 use async_trait::async_trait;
 use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
@@ -46,6 +47,8 @@ pub(super) type Values = Vec<Option<CqlValue>>;
 pub(super) struct Client {
     pub place: Place,
     pub session: Session,
+    /// The pool tree as it was read last.
+    pub trees: TreeCache,
     prepared: Mutex<BTreeMap<(Kind, String), PreparedStatement>>,
 }
 
@@ -89,6 +92,7 @@ impl Client {
         Ok(Self {
             place,
             session,
+            trees: TreeCache::default(),
             prepared: Mutex::default(),
         })
     }

@@ -5,9 +5,9 @@ use super::client::{Client, Kind, Values};
 use super::failure::{Attempt, executing};
 use super::statement::{self, bound, bound_all};
 use crate::StoreError;
-use crate::layout::{AssignmentRows, Change, Pieces, Plan, Verdict, judge, number};
+use crate::layout::{AssignmentRows, Change, Pieces, Plan, Verdict, judge, pools};
 use crate::read::present;
-use crate::rows::{Row, RowKey, Rows, Scan};
+use crate::rows::RowKey;
 use echelon_core_model::store::{Consistency, Decided, Decision, RefusedRow, RefusedWhy};
 use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
@@ -15,8 +15,6 @@ use scylla::value::{CqlValue, Row as CqlRow};
 
 /// How often what was expected may be gone when it is compared and there again when it is read.
 const TRIES: usize = 4;
-/// Old trees stay for this many newer ones, so that a reader between pointer and tree finds what it was pointed to.
-const TREES_KEPT: i64 = 16;
 
 /// Carries out a decision.
 pub(super) async fn decide(client: &Client, decision: &Decision, plan: &Plan) -> Result<Decided, StoreError> {
@@ -24,7 +22,7 @@ pub(super) async fn decide(client: &Client, decision: &Decision, plan: &Plan) ->
         if attempt(client, plan).await? {
             return Ok(Decided::Applied);
         }
-        let there = present(client, decision, Consistency::Serial).await?;
+        let there = present(client, decision, Consistency::Serial, &client.trees).await?;
         match judge(decision, &there) {
             Verdict::Holds => return Ok(Decided::Applied),
             Verdict::Taken => return Ok(Decided::Conflict(Box::new(there))),
@@ -42,15 +40,7 @@ async fn attempt(client: &Client, plan: &Plan) -> Result<bool, StoreError> {
     match plan {
         Plan::Row(change) => set(client, change).await,
         Plan::Pieces(pieces) => put_pieces(client, pieces).await,
-        Plan::Pools { tree, pointer } => {
-            // Named by its content: whoever has written it has written the same.
-            set(client, tree).await?;
-            let applied = set(client, pointer).await?;
-            if applied && let Some((version, _)) = &pointer.to {
-                forget_trees(client, version - TREES_KEPT).await;
-            }
-            Ok(applied)
-        }
+        Plan::Pools(tree) => Ok(pools::put(client, tree).await? == Verdict::Holds),
         Plan::Raise {
             partition,
             epoch,
@@ -71,7 +61,7 @@ async fn attempt(client: &Client, plan: &Plan) -> Result<bool, StoreError> {
     }
 }
 
-async fn set(client: &Client, change: &Change) -> Result<bool, StoreError> {
+pub(super) async fn set(client: &Client, change: &Change) -> Result<bool, StoreError> {
     let table = change.at.table;
     let key = bound_all(&change.at.cells);
     let guard = statement::guard(table);
@@ -190,30 +180,4 @@ fn applied(text: &str, result: QueryResult) -> Result<bool, StoreError> {
         Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
         _ => Err(malformed("the answer has no [applied]".into())),
     }
-}
-
-/// Removes the trees of a version that nobody is pointed to any more. What stays behind after a failure costs only room.
-async fn forget_trees(client: &Client, version: i64) {
-    if let Err(error) = try_forget_trees(client, version).await {
-        tracing::debug!(
-            error = error.chain(),
-            version,
-            "an old pool tree stays in storage"
-        );
-    }
-}
-
-async fn try_forget_trees(client: &Client, version: i64) -> Result<(), StoreError> {
-    use crate::layout::Table::PoolTrees;
-    if version < number(1) {
-        return Ok(());
-    }
-    let partition = crate::rows::Cell::Number(version);
-    let old = Scan::partition(PoolTrees, [partition.clone()]);
-    for Row { key, .. } in client.scan(&old, Consistency::Quorum).await? {
-        let cells = std::iter::once(partition.clone()).chain(key);
-        let values = bound_all(&cells.collect::<Vec<_>>());
-        transaction(client, &statement::delete_if_there(PoolTrees), values).await?;
-    }
-    Ok(())
 }

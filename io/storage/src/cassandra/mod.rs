@@ -8,6 +8,7 @@ mod decide;
 mod durability;
 mod failure;
 mod migrate;
+mod pools;
 mod rows;
 mod schema;
 mod statement;
@@ -53,7 +54,7 @@ impl CassandraStore {
 #[async_trait]
 impl Store for CassandraStore {
     async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
-        read(&self.client, &query, consistency).await
+        read(&self.client, &query, consistency, &self.client.trees).await
     }
 
     async fn decide(&self, decision: Decision) -> Result<Decided, StoreError> {

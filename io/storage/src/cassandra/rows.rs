@@ -1,7 +1,7 @@
 //! Rows read from the nodes.
 
 use super::client::{Client, Kind, Values};
-use super::statement::{bound_all, select_assignments, select_row, select_rows};
+use super::statement::{bound_all, select_assignments, select_keys, select_row, select_rows};
 use crate::StoreError;
 use crate::error::stored_stamp;
 use crate::layout::{Table, keys};
@@ -48,6 +48,17 @@ impl Client {
             format!("reading with `{}`", text.replace("{ks}.", "")),
             cause,
         ))
+    }
+
+    /// The keys of a partition's rows within it.
+    pub async fn keys(&self, table: Table, partition: &[Cell]) -> Result<Vec<Vec<Cell>>, StoreError> {
+        let found = self
+            .pages((Kind::Read, PAGE), &select_keys(table), &bound_all(partition))
+            .await?;
+        let keys = found
+            .into_iter()
+            .map(|row| row.into_iter().map(cell).collect::<Option<Vec<_>>>());
+        Ok(keys.flatten().collect())
     }
 
     async fn once(

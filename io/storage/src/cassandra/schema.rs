@@ -15,9 +15,9 @@ pub(super) const TABLES: [&str; 22] = [
     "CREATE TABLE IF NOT EXISTS {ks}.specs (job blob, version bigint, value blob, PRIMARY KEY (job, version))",
     "CREATE TABLE IF NOT EXISTS {ks}.names (name text PRIMARY KEY, version bigint, value blob)",
     "CREATE TABLE IF NOT EXISTS {ks}.requests (id text PRIMARY KEY, value blob)",
-    "CREATE TABLE IF NOT EXISTS {ks}.pool_trees (version bigint, hash bigint, value blob, \
-     PRIMARY KEY (version, hash))",
-    "CREATE TABLE IF NOT EXISTS {ks}.pool_pointer (one bigint PRIMARY KEY, version bigint, value blob)",
+    "CREATE TABLE IF NOT EXISTS {ks}.pool_parts (version bigint, part bigint, digest blob, value blob, \
+     PRIMARY KEY (version, part, digest)) WITH gc_grace_seconds = 86400",
+    "CREATE TABLE IF NOT EXISTS {ks}.pool_index (one bigint PRIMARY KEY, version bigint, value blob)",
     "CREATE TABLE IF NOT EXISTS {ks}.clusters (one bigint, id text, piece bigint, version bigint, value blob, \
      PRIMARY KEY (one, id, piece))",
     "CREATE TABLE IF NOT EXISTS {ks}.assignments (part bigint, job blob, piece bigint, epoch bigint static, \

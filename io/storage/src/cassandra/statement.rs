@@ -82,6 +82,13 @@ pub(super) fn select_rows(scan: &Scan) -> (String, Values) {
     (text, values)
 }
 
+/// The keys of a partition's rows within it, without their values: partition.
+pub(super) fn select_keys(table: Table) -> String {
+    let columns = table.columns();
+    let (keys, partition) = (names(columns.key), equal(columns.partition.iter()));
+    format!("SELECT {keys} FROM {} WHERE {partition}", from(table))
+}
+
 /// A partition of assignments with the epoch and number of its last write.
 pub(super) fn select_assignments() -> String {
     let table = from(Table::Assignments);
@@ -135,12 +142,6 @@ pub(super) fn update(table: Table, guard: &str) -> String {
 pub(super) fn delete(table: Table, guard: &str) -> String {
     let (of, key) = (from(table), equal(all_columns(table)));
     format!("DELETE FROM {of} WHERE {key} IF {guard} = ?")
-}
-
-/// The deletion of a row that is only ever inserted: key.
-pub(super) fn delete_if_there(table: Table) -> String {
-    let (of, key) = (from(table), equal(all_columns(table)));
-    format!("DELETE FROM {of} WHERE {key} IF EXISTS")
 }
 
 /// Raises a partition's epoch, with no write in it yet: new, partition, old.

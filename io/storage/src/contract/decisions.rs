@@ -9,7 +9,7 @@ use echelon_core_model::drain::HostDrain;
 use echelon_core_model::host_pool::HostMove;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{
-    Answer, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
+    Answer, Consistency, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
 };
 use echelon_core_model::token::TokenKey;
 use echelon_core_model::{ClusterId, Epoch, HostPoolName, JobId, PoolId, RequestId, Timestamp, Version};
@@ -341,6 +341,85 @@ pub async fn a_pool_tree_is_replaced_whole(case: &Case) {
         case.decide(put_pools(3, &["/late"])).await,
         Decided::Conflict(_)
     ));
+}
+
+/// A tree of all that it may have is kept whole; a change of one pool of it is seen, and one who has not seen
+/// it changes nothing.
+pub async fn the_largest_pool_tree_is_changed_pool_by_pool(case: &Case) {
+    let put = |tree: &PoolTree| Decision::PutPools {
+        tree: tree.clone(),
+        expected: Version(tree.version.0 - 1),
+    };
+    let pools = async || match (case.read(Query::Pools).await, case.settled(Query::Pools).await) {
+        (Answer::Pools(read), Answer::Pools(settled)) if read == settled => read,
+        _ => panic!("two trees"),
+    };
+    let mut tree = super::facts::largest_tree(1);
+    case.decides(put(&tree)).await;
+    case.decides(put(&tree)).await;
+    assert!(pools().await == tree);
+    let paths: Vec<String> = tree.pools.keys().cloned().collect();
+    for version in 2..22 {
+        tree.version = Version(version);
+        let path = &paths[usize::try_from(version).unwrap() * 400];
+        tree.pools.get_mut(path).unwrap().max_jobs = version;
+        case.decides(put(&tree)).await;
+        assert!(pools().await == tree, "version {version}");
+    }
+    let mut late = tree.clone();
+    late.pools.remove(&paths[0]);
+    let there = conflict(Answer::Pools(tree.clone()));
+    assert!(
+        case.decide(put(&late)).await == there,
+        "another tree of the same version"
+    );
+    tree.version = Version(22);
+    tree.pools.remove(&paths[9_999]);
+    case.decides(put(&tree)).await;
+    assert!(pools().await == tree);
+    case.decides(put_pools(23, &[])).await;
+    assert!(pools().await == self::tree(23, &[]), "a tree without pools");
+    case.decides(put_pools(24, &["/a"])).await;
+    assert!(pools().await == self::tree(24, &["/a"]));
+}
+
+/// Of writers who change the tree at once each version is made by one, and what it read before is in it.
+pub async fn of_many_changes_of_the_tree_none_is_lost(case: &Case) {
+    const WRITERS: usize = 4;
+    const EACH: usize = 6;
+    case.decides(put_pools(1, &["/default"])).await;
+    let writers = (0..WRITERS).map(|writer| {
+        let store = Arc::clone(&case.store);
+        tokio::spawn(async move {
+            for n in 0..EACH {
+                let path = format!("/w{writer}-{n}");
+                loop {
+                    let read = store.read(Query::Pools, Consistency::Serial).await.unwrap();
+                    let Answer::Pools(mut tree) = read.answer else {
+                        panic!("pools")
+                    };
+                    let expected = tree.version;
+                    tree.version = expected.next();
+                    let new = Pool::new(PoolId::new(&path), &path);
+                    tree.pools.insert(path.clone(), new);
+                    let done = store.decide(Decision::PutPools { tree, expected }).await;
+                    match done {
+                        Ok(Decided::Applied) => break,
+                        Ok(Decided::Conflict(_)) => {}
+                        Err(error) if error.is_retryable() => {}
+                        Err(error) => panic!("{}", error.chain()),
+                    }
+                }
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let Answer::Pools(tree) = case.settled(Query::Pools).await else {
+        panic!("pools")
+    };
+    assert_eq!(tree.pools.len(), 1 + WRITERS * EACH);
 }
 
 /// One of each kind, all about a number; the pool tree's version is that number, the others have nothing before them.

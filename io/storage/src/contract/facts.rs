@@ -6,12 +6,13 @@ use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
+use echelon_core_model::pool::{MAX_POOLS, Pool, PoolKind, PoolTree, PriorityBounds};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Event, Role};
 use echelon_core_model::{
-    ClusterId, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Reason, ReasonCode,
-    Resources, RunState, Timestamp, Version,
+    ClusterId, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, PoolId, Reason,
+    ReasonCode, Resources, RunState, Timestamp, Version,
 };
 use std::collections::BTreeMap;
 
@@ -252,5 +253,42 @@ pub fn event(job: JobId, at: u64, detail: &str) -> Event {
         reason: Reason::new(ReasonCode::Failed).at(detail),
         hostname: None,
         task: None,
+    }
+}
+
+/// A tree of as many pools as there may be, each with all its fields: large numbers, and paths of up to 20
+/// names.
+#[must_use]
+pub fn largest_tree(version: u64) -> PoolTree {
+    let most = Resources {
+        cpus: 1 << 50,
+        memory: 1 << 50,
+        disk: 1 << 50,
+        gpus: 1 << 50,
+    };
+    let deep = |n: usize| format!("/chain-{}{}", n / 20, "/name".repeat(n % 20));
+    let pools = (0..MAX_POOLS).map(|n| Pool {
+        reservation: most,
+        limit: most,
+        share: most,
+        kind: PoolKind::Static,
+        max_instance: most,
+        priority: PriorityBounds {
+            min: 1,
+            max: u32::MAX - 1,
+            default: Some(u32::MAX - 1),
+        },
+        controller_limit: most,
+        revocable_limit: most,
+        max_jobs: 1 << 50,
+        max_instances: 1 << 50,
+        fair_users: true,
+        deleting: true,
+        version: Version(version),
+        ..Pool::new(PoolId::new(format!("{n:032x}")), deep(n))
+    });
+    PoolTree {
+        version: Version(version),
+        pools: pools.map(|p| (p.path.clone(), p)).collect(),
     }
 }

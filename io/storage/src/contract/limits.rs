@@ -213,6 +213,18 @@ pub async fn numbers_out_of_range_are_refused(case: &Case) {
         let head = head(job(1), version);
         refuses(case, Decision::PutHead { head, expected }).await;
     }
+    for (version, expected) in [(0, 0), (2, 0), (2, 2), (1, 2)] {
+        let (tree, expected) = (tree(version, &["/a"]), Version(expected));
+        refuses(case, Decision::PutPools { tree, expected }).await;
+    }
+    let mut misplaced = tree(1, &["/a"]);
+    let pool = misplaced.pools.remove("/a");
+    misplaced.pools.extend(pool.map(|pool| ("/b".to_owned(), pool)));
+    let put = Decision::PutPools {
+        tree: misplaced,
+        expected: Version(0),
+    };
+    refuses(case, put).await;
     let astray = jobs_of_partition(6, 1);
     let first = Stamp {
         epoch: Epoch(1),

@@ -150,6 +150,8 @@ macro_rules! storage_contract {
             of_many_writers_one_wins_each_version
             many_names_are_taken_at_once
             a_pool_tree_is_replaced_whole
+            the_largest_pool_tree_is_changed_pool_by_pool
+            of_many_changes_of_the_tree_none_is_lost
             an_epoch_is_taken_once
             leaderships_do_not_mix
             an_older_epoch_assigns_nothing

@@ -15,7 +15,7 @@ pub use problem::FileProblem;
 
 use crate::kv::{KvRows, ready};
 use crate::layout::{check_batch, check_decision};
-use crate::read::read;
+use crate::read::{TreeCache, read};
 use crate::{Durability, Status, Store, StoreError};
 use async_trait::async_trait;
 use echelon_core_model::store::{Batch, Consistency, Decided, Decision, Query, Reading};
@@ -32,6 +32,7 @@ pub struct FileStore {
     level: u32,
     writer: Writer,
     file: Arc<Handle>,
+    trees: Arc<TreeCache>,
 }
 
 impl FileStore {
@@ -70,6 +71,7 @@ impl FileStore {
             level,
             writer: Writer::start(Arc::clone(&file), card)?,
             file,
+            trees: Arc::default(),
         })
     }
 
@@ -83,13 +85,13 @@ impl Store for FileStore {
     async fn read(&self, query: Query, consistency: Consistency) -> Result<Reading, StoreError> {
         const WHAT: &str = "reading the file";
         self.found().check()?;
-        let file = Arc::clone(&self.file);
+        let (file, trees) = (Arc::clone(&self.file), Arc::clone(&self.trees));
         let reading = tokio::task::spawn_blocking(move || {
             file.with(|database| {
                 let snapshot = database
                     .begin_read()
                     .map_err(|e| StoreError::undone(WHAT, redb::Error::from(e)))?;
-                ready(read(&KvRows(&Snapshot(snapshot)), &query, consistency))
+                ready(read(&KvRows(&Snapshot(snapshot)), &query, consistency, &trees))
             })
         });
         reading.await.map_err(|e| StoreError::undone(WHAT, e))?

@@ -3,8 +3,9 @@
 use super::codec::{Stored, key};
 use super::{KvMut, KvRows, expiry, ready};
 use crate::StoreError;
+use crate::layout::pools::{self, TreeParts};
 use crate::layout::{self, Becomes, Change, Plan, RowWrite, Table, Verdict, judge};
-use crate::read::present;
+use crate::read::{TreeCache, index, present};
 use crate::rows::RowKey;
 use echelon_core_model::Timestamp;
 use echelon_core_model::store::{Consistency, Decided, Decision, Stamp};
@@ -18,10 +19,21 @@ pub(crate) fn decide<K: KvMut>(
     now: Timestamp,
 ) -> Result<Decided, StoreError> {
     expiry::sweep(kv, now)?;
-    let there = ready(present(&KvRows(kv), decision, Consistency::Serial))?;
-    match judge(decision, &there) {
+    let there = |kv: &K| {
+        let trees = TreeCache::default();
+        ready(present(&KvRows(kv), decision, Consistency::Serial, &trees))
+    };
+    // A pool tree is judged by its index, and read whole only where another has put it.
+    let (verdict, read) = match plan {
+        Plan::Pools(tree) => (tree.judge(&ready(index(&KvRows(kv), Consistency::Serial))?), None),
+        _ => {
+            let there = there(kv)?;
+            (judge(decision, &there), Some(there))
+        }
+    };
+    match verdict {
         Verdict::Holds => Ok(Decided::Applied),
-        Verdict::Taken => Ok(Decided::Conflict(Box::new(there))),
+        Verdict::Taken => Ok(Decided::Conflict(Box::new(read.map_or_else(|| there(kv), Ok)?))),
         Verdict::Open => {
             write(kv, plan, now)?;
             Ok(Decided::Applied)
@@ -41,15 +53,7 @@ fn write<K: KvMut>(kv: &mut K, plan: &Plan, now: Timestamp) -> Result<(), StoreE
             }
             Ok(())
         }
-        Plan::Pools { tree, pointer } => {
-            // One transaction replaces both, so the old tree can go with it.
-            let old: Vec<Vec<u8>> = trees(kv)?;
-            for key in old {
-                kv.remove(tree.at.table.name(), &key)?;
-            }
-            set(kv, tree, now)?;
-            set(kv, pointer, now)
-        }
+        Plan::Pools(tree) => put_pools(kv, tree, now),
         Plan::Raise { partition, epoch, .. } => put(kv, partition, *epoch, Some(&[])),
         Plan::Assign {
             partition,
@@ -73,14 +77,18 @@ fn write<K: KvMut>(kv: &mut K, plan: &Plan, now: Timestamp) -> Result<(), StoreE
     }
 }
 
-fn trees<K: KvMut>(kv: &K) -> Result<Vec<Vec<u8>>, StoreError> {
-    let mut keys = Vec::new();
-    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-    kv.range(layout::Table::PoolTrees.name(), all, &mut |key, _| {
-        keys.push(key.to_vec());
-        Ok(true)
-    })?;
-    Ok(keys)
+/// One transaction: what is replaced goes at once.
+fn put_pools<K: KvMut>(kv: &mut K, tree: &TreeParts, now: Timestamp) -> Result<(), StoreError> {
+    let before = ready(index(&KvRows(kv), Consistency::Serial))?;
+    let next = before.replaced_by(tree);
+    for name in next.beside(&before) {
+        put(kv, &name.key(), pools::WRITTEN, Some(tree.bytes(name.part)))?;
+    }
+    for name in before.beside(&next) {
+        let at = name.key();
+        kv.remove(at.table.name(), &key(&at.cells))?;
+    }
+    set(kv, &next.change(before.version), now)
 }
 
 fn put<K: KvMut>(kv: &mut K, at: &RowKey, number: i64, value: Option<&[u8]>) -> Result<(), StoreError> {

@@ -84,13 +84,16 @@ pub(crate) fn check_decision(decision: &Decision) -> Result<Plan, StoreError> {
                     .collect(),
             )?;
         }
-        Plan::Pools { tree, .. } => {
-            let bytes = tree.to.as_ref().map_or(0, |(_, value)| value.len());
-            none_of(
-                too_large(|| kind(decision).to_owned(), None, bytes, BATCH_BYTES)
-                    .into_iter()
-                    .collect(),
-            )?;
+        Plan::Pools(parts) => {
+            let large = parts.largest().and_then(|(part, bytes)| {
+                too_large(
+                    || format!("part {part} of {}", kind(decision)),
+                    None,
+                    bytes,
+                    BATCH_BYTES,
+                )
+            });
+            none_of(large.into_iter().collect())?;
         }
         Plan::Raise { .. } => {}
         Plan::Assign { put, remove, .. } => {
@@ -134,7 +137,21 @@ fn check_numbers(decision: &Decision) -> Result<(), StoreError> {
         Decision::PutHead { head, expected } => grows(what, head.version.0, replaced(expected)),
         Decision::TakeName { holder, expected, .. } => grows(what, holder.version.0, replaced(expected)),
         Decision::PutCluster { cluster, expected } => grows(what, cluster.version.0, replaced(expected)),
-        Decision::PutPools { tree, expected } => grows(what, tree.version.0, expected.0),
+        Decision::PutPools { tree, expected } => {
+            let next = expected.next();
+            // What a version leaves behind is found by counting them.
+            ensure(tree.version == next, what, || {
+                format!(
+                    "version {} must be {next}, one more than what it replaces",
+                    tree.version
+                )
+            })?;
+            let misplaced = tree.pools.iter().find(|(path, pool)| **path != pool.path);
+            ensure(misplaced.is_none(), what, || {
+                let (path, pool) = misplaced.map_or(("", ""), |(path, pool)| (path, &pool.path));
+                format!("pool {pool} is under the path {path}")
+            })
+        }
         Decision::PutControl { control, expected } => grows(what, control.version.0, expected.0),
         Decision::PutSpec { version, .. } => grows(what, (*version).into(), 0),
         Decision::TakeEpoch { next, expected, .. } => {

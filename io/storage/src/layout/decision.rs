@@ -2,9 +2,9 @@
 
 use super::keys::number;
 use super::pieces::Pieces;
+use super::pools::TreeParts;
 use super::{keys, pieces};
 use crate::rows::RowKey;
-use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::store::{Answer, Decision, Stamp};
 use echelon_core_model::{Assignment, Version};
 use echelon_proto::convert::encode;
@@ -28,8 +28,8 @@ pub(crate) enum Plan {
     Row(Change),
     /// The rows of a cluster.
     Pieces(Pieces),
-    /// A tree under its version and hash, inserted if absent; then the pointer.
-    Pools { tree: Change, pointer: Change },
+    /// The parts of a tree that differ; then their index.
+    Pools(TreeParts),
     /// The epoch of an assignment partition.
     Raise {
         partition: RowKey,
@@ -142,7 +142,7 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
             Version(next.epoch.0),
             encode(next),
         ),
-        Decision::PutPools { tree, expected } => pools(tree, *expected),
+        Decision::PutPools { tree, expected } => Plan::Pools(TreeParts::of(tree, *expected)),
         Decision::RaisePartition {
             partition,
             epoch,
@@ -170,28 +170,6 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
 /// A guard that counts from 1: 0 means that there is no row yet.
 fn guard(n: u64) -> Option<i64> {
     (n > 0).then(|| number(n))
-}
-
-fn pools(tree: &echelon_core_model::pool::PoolTree, expected: Version) -> Plan {
-    let value = encode(tree);
-    let hash = i64::from_be_bytes(fnv1a(&value).to_be_bytes());
-    Plan::Pools {
-        tree: Change {
-            at: keys::pool_tree(tree.version, hash),
-            expected: None,
-            to: Some((0, value)),
-            keep_ms: None,
-        },
-        pointer: Change {
-            at: keys::pool_pointer(),
-            expected: guard(expected.0),
-            to: Some((
-                number(tree.version.0),
-                [tree.version.0.to_be_bytes(), hash.to_be_bytes()].concat(),
-            )),
-            keep_ms: None,
-        },
-    }
 }
 
 /// The verdict on a decision, given the present row in the answer of the query that reads it.
@@ -225,16 +203,14 @@ pub(crate) fn judge(decision: &Decision, present: &Answer) -> Verdict {
         (Decision::TakeEpoch { next, expected, .. }, Answer::Leadership(there)) => {
             (there == next, there.epoch == *expected)
         }
-        (Decision::PutPools { tree, expected }, Answer::Pools(there)) => {
-            (there == tree, there.version == *expected)
-        }
         (Decision::RaisePartition { epoch, expected, .. }, Answer::Assignments(there, _)) => {
             (there.epoch == *epoch, there.epoch == *expected)
         }
         (Decision::PutAssignments { stamp, .. }, Answer::Assignments(there, _)) => {
             (there == stamp, there.next() == *stamp)
         }
-        // `read::present` gives each decision its own kind of answer.
+        // `read::present` gives each decision its own kind of answer. A pool tree is judged by its index,
+        // before its answer is read: only what another has put is read.
         _ => (false, false),
     };
     match (holds, open) {

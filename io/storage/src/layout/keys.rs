@@ -5,7 +5,7 @@ use crate::rows::{Cell, RowKey};
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::instance::{BlockKey, SliceRow};
 use echelon_core_model::store::{Role, RowSubject, ShardKey};
-use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId, RequestId, Version, VolumeId};
+use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId, RequestId, VolumeId};
 
 /// An unsigned number as a cell's: what does not fit is as large as can be (moments after the year 292 million).
 pub(crate) fn number(n: u64) -> i64 {
@@ -51,15 +51,18 @@ pub(crate) fn request(id: &RequestId) -> RowKey {
     RowKey::new(Table::Requests, [text(id)])
 }
 
-pub(crate) fn pool_tree(version: Version, hash: i64) -> RowKey {
-    RowKey::new(
-        Table::PoolTrees,
-        [Cell::Number(number(version.0)), Cell::Number(hash)],
-    )
+/// A part of a pool tree, by the version that wrote it and the digest of what it holds.
+pub(crate) fn pool_part(version: i64, part: u16, digest: u128) -> RowKey {
+    let cells = [
+        Cell::Number(version),
+        Cell::Number(part.into()),
+        Cell::Bytes(digest.to_be_bytes().to_vec()),
+    ];
+    RowKey::new(Table::PoolParts, cells)
 }
 
-pub(crate) fn pool_pointer() -> RowKey {
-    RowKey::new(Table::PoolPointer, [ONE])
+pub(crate) fn pool_index() -> RowKey {
+    RowKey::new(Table::PoolIndex, [ONE])
 }
 
 /// All rows of a cluster.

@@ -1,6 +1,6 @@
 //! How large things may be. The numbers are part of the design: a batch must stay atomic in every backend.
 
-/// Largest stored batch of one partition, and largest pool tree: what Cassandra still takes as one mutation with room
+/// Largest stored batch of one partition, and largest part of a pool tree: what Cassandra still takes as one mutation with room
 /// to spare (half a commit log segment, 16 MiB by default).
 pub(crate) const BATCH_BYTES: usize = 1024 * 1024;
 /// Largest owned value. A block of 16 instances has about 1 KiB, and half of this at most, by its own bound.

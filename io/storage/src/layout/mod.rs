@@ -6,6 +6,7 @@ mod decision;
 pub(crate) mod keys;
 mod limits;
 mod pieces;
+pub(crate) mod pools;
 mod table;
 mod write;
 

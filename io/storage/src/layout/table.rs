@@ -39,8 +39,8 @@ pub(crate) enum Table {
     Specs,
     Names,
     Requests,
-    PoolTrees,
-    PoolPointer,
+    PoolParts,
+    PoolIndex,
     Clusters,
     Assignments,
     EndedAssignments,
@@ -88,7 +88,6 @@ const JOB: Column = bytes("job");
 const VERSION: Column = number("version");
 const NAME: Column = text("name");
 const ID: Column = text("id");
-const HASH: Column = number("hash");
 const ONE: Column = number("one");
 const PART: Column = number("part");
 const PIECE: Column = number("piece");
@@ -102,6 +101,7 @@ const AT: Column = number("at");
 const STAMP: Column = number("stamp");
 const TASK: Column = text("task");
 const PLACE: Column = number("place");
+const DIGEST: Column = bytes("digest");
 
 const fn decided(partition: &'static [Column], key: &'static [Column], guard: &'static str) -> Columns {
     Columns {
@@ -144,8 +144,8 @@ impl Table {
         Self::Specs,
         Self::Names,
         Self::Requests,
-        Self::PoolTrees,
-        Self::PoolPointer,
+        Self::PoolParts,
+        Self::PoolIndex,
         Self::Clusters,
         Self::Assignments,
         Self::EndedAssignments,
@@ -171,8 +171,8 @@ impl Table {
             Self::Specs => "specs",
             Self::Names => "names",
             Self::Requests => "requests",
-            Self::PoolTrees => "pool_trees",
-            Self::PoolPointer => "pool_pointer",
+            Self::PoolParts => "pool_parts",
+            Self::PoolIndex => "pool_index",
             Self::Clusters => "clusters",
             Self::Assignments => "assignments",
             Self::EndedAssignments => "ended_assignments",
@@ -199,9 +199,10 @@ impl Table {
             Self::Specs => inserted(&[JOB], &[VERSION]),
             Self::Names => decided(&[NAME], &[], "version"),
             Self::Requests => inserted(&[ID], &[]),
-            // Two writers may write different trees under one version; the pointer says which of them holds.
-            Self::PoolTrees => inserted(&[VERSION], &[HASH]),
-            Self::PoolPointer | Self::Control => decided(&[ONE], &[], "version"),
+            // No row is ever changed, so that its writers need no order and no condition; the index says
+            // which of them hold.
+            Self::PoolParts => owned(&[VERSION], &[PART, DIGEST]),
+            Self::PoolIndex | Self::Control => decided(&[ONE], &[], "version"),
             Self::Clusters => decided(&[ONE], &[ID, PIECE], "version"),
             Self::Assignments => decided(&[PART], &[JOB, PIECE], "epoch"),
             Self::EndedAssignments => owned(&[JOB], &[PIECE]),

@@ -5,7 +5,8 @@
 //!
 //! | read | is left out, and named with its bytes |
 //! | --- | --- |
-//! | one row: a head, a spec, a name, a request, the switches, a leadership, a mark, the pool tree, a task's logs | all that was asked for |
+//! | one row: a head, a spec, a name, a request, the switches, a leadership, a mark, a task's logs | all that was asked for |
+//! | the pool tree, of an index and its parts | all of it |
 //! | heads, progress, contact of clusters, heartbeats, hosts, kept runs, events, blocks and slice rows | the row |
 //! | jobs with their progress | the job |
 //! | assignments, of some rows each | the assignment |
@@ -20,6 +21,9 @@ mod blocks;
 mod clusters;
 mod events;
 mod jobs;
+mod pools;
+
+pub(crate) use pools::{TreeCache, index};
 
 use crate::StoreError;
 use crate::layout::{Table, keys, number};
@@ -40,16 +44,17 @@ pub(crate) async fn read<R: Rows>(
     rows: &R,
     query: &Query,
     consistency: Consistency,
+    trees: &TreeCache,
 ) -> Result<Reading, StoreError> {
     let mut unread = Vec::new();
-    let answer = answer(rows, query, consistency, &mut unread).await?;
+    let answer = answer(rows, query, (consistency, trees), &mut unread).await?;
     Ok(Reading { answer, unread })
 }
 
 async fn answer<R: Rows>(
     rows: &R,
     query: &Query,
-    consistency: Consistency,
+    (consistency, trees): (Consistency, &TreeCache),
     unread: &mut Vec<UnreadRow>,
 ) -> Result<Answer, StoreError> {
     match query {
@@ -63,7 +68,7 @@ async fn answer<R: Rows>(
         | Query::Assignments(_)
         | Query::Clusters
         | Query::Control
-        | Query::Leadership(_) => decided(rows, query, consistency, unread).await,
+        | Query::Leadership(_) => decided(rows, query, (consistency, trees), unread).await,
         Query::Jobs { filter, after, limit } => {
             let page = jobs::Page {
                 filter,
@@ -98,6 +103,7 @@ pub(crate) async fn present<R: Rows>(
     rows: &R,
     decision: &Decision,
     consistency: Consistency,
+    trees: &TreeCache,
 ) -> Result<Answer, StoreError> {
     let query = match decision {
         Decision::PutHead { head, .. } => Query::Head(head.job),
@@ -117,13 +123,13 @@ pub(crate) async fn present<R: Rows>(
             return Ok(Answer::Assignments(stamp, Vec::new()));
         }
     };
-    answer(rows, &query, consistency, &mut Vec::new()).await
+    answer(rows, &query, (consistency, trees), &mut Vec::new()).await
 }
 
 async fn decided<R: Rows>(
     rows: &R,
     query: &Query,
-    c: Consistency,
+    (c, trees): (Consistency, &TreeCache),
     unread: &mut Vec<UnreadRow>,
 ) -> Result<Answer, StoreError> {
     Ok(match query {
@@ -161,7 +167,7 @@ async fn decided<R: Rows>(
             let found: Option<Leadership> = one(rows, &keys::leadership(role), c).await?;
             Answer::Leadership(found.unwrap_or_default())
         }
-        _ => pools(rows, c).await?,
+        _ => Answer::Pools(pools::tree(rows, trees, c).await?),
     })
 }
 
@@ -246,37 +252,6 @@ async fn hosts<R: Rows>(
 
 fn count<T>(of: &[T]) -> u32 {
     u32::try_from(of.len()).unwrap_or(u32::MAX)
-}
-
-/// The tree behind the pointer. Old trees are removed after a while, so a pointer that leads nowhere is read again.
-async fn pools<R: Rows>(rows: &R, c: Consistency) -> Result<Answer, StoreError> {
-    const TRIES: usize = 3;
-    let at = keys::pool_pointer();
-    for _ in 0..TRIES {
-        let Some(pointer) = rows.row(&at, c).await? else {
-            return Ok(Answer::Pools(Default::default()));
-        };
-        let (version, hash) = pointed(&pointer.value)
-            .ok_or_else(|| StoreError::undone("reading the pool tree", "its pointer is malformed"))?;
-        let tree = keys::pool_tree(version, hash);
-        if let Some(tree) = one(rows, &tree, c).await? {
-            return Ok(Answer::Pools(tree));
-        }
-    }
-    Err(StoreError::undone(
-        "reading the pool tree",
-        "its pointer leads to a tree that is not there",
-    ))
-}
-
-/// A pointer's value: version and hash of the tree.
-fn pointed(value: &[u8]) -> Option<(echelon_core_model::Version, i64)> {
-    let (version, hash) = value.split_at_checked(8)?;
-    let version = u64::from_be_bytes(version.try_into().ok()?);
-    Some((
-        echelon_core_model::Version(version),
-        i64::from_be_bytes(hash.try_into().ok()?),
-    ))
 }
 
 /// One fact, if it is there.
