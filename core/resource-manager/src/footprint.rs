@@ -87,6 +87,7 @@ fn of_picture(picture: &Picture) -> Footprint {
         clusters,
         control: _,
         pools: _,
+        structure: _,
         hierarchy: _,
         by_shares: _,
         jobs,

@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// What entries depend on beside their own job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Basis {
-    tree: Version,
+    structure: Version,
     lent: Resources,
     host_pools: HostPools,
     clusters: BTreeMap<ClusterId, OfCluster>,
@@ -51,7 +51,7 @@ impl Basis {
     fn of(picture: &Picture) -> Self {
         let clusters = picture.clusters.iter();
         Self {
-            tree: picture.pools.version,
+            structure: picture.structure,
             lent: picture.lent_kinds(),
             host_pools: picture.host_pools.clone(),
             clusters: clusters
@@ -172,7 +172,7 @@ impl Ledger {
     /// The jobs whose entries follow from what has changed since.
     fn concerned(&self, now: &Basis) -> BTreeSet<JobId> {
         let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());
-        let of_all = |basis: &Basis| (basis.tree, basis.lent, basis.host_pools.clone());
+        let of_all = |basis: &Basis| (basis.structure, basis.lent, basis.host_pools.clone());
         if !same_clusters || of_all(now) != of_all(&self.basis) {
             return self.entries.keys().copied().collect();
         }

@@ -19,15 +19,15 @@ use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wis
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::pause::Pause;
-use echelon_core_model::pool::PoolTree;
+use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, JobId, Reason, Resources, Timestamp, Version,
+    ClusterId, Epoch, Generation, GroupName, JobId, PoolId, Reason, Resources, Timestamp, Version,
 };
 use echelon_core_pools::Hierarchy;
 use echelon_core_pools::tree::of_lent_room;
 use echelon_core_routing::Homes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A slice within its job.
@@ -50,6 +50,9 @@ pub struct Picture {
     pub control: Control,
     /// The pool tree.
     pub pools: PoolTree,
+    /// The version of the tree that was the last to change what the sums of jobs depend on: which pools there
+    /// are, and where, and how each counts its jobs.
+    pub structure: Version,
     /// The same in the order of entitlement.
     pub hierarchy: Arc<Hierarchy>,
     /// The same by shares alone, for what hosts lend.
@@ -245,6 +248,22 @@ impl SliceCount {
     }
 }
 
+/// Whether sums of jobs are the same under two trees: no pool comes, goes or moves, and each counts its jobs
+/// as before.
+fn counts_alike(before: &PoolTree, after: &PoolTree) -> bool {
+    let counts = |p: &Pool| (p.fair_users, p.max_jobs < u64::MAX);
+    let alike = |(a, b): (&Pool, &Pool)| a.id == b.id && a.path == b.path && counts(a) == counts(b);
+    before.pools.len() == after.pools.len() && before.pools.values().zip(after.pools.values()).all(alike)
+}
+
+/// The pools that are in one of two trees alone, or at another path.
+fn moved_pools(before: &PoolTree, after: &PoolTree) -> BTreeSet<PoolId> {
+    let other = |than: &PoolTree, pool: &Pool| than.pools.get(&pool.path).is_none_or(|p| p.id != pool.id);
+    let gone = before.pools.values().filter(|p| other(after, p));
+    let new = after.pools.values().filter(|p| other(before, p));
+    gone.chain(new).map(|p| p.id.clone()).collect()
+}
+
 impl Picture {
     /// What the shard of a cluster said of a slice.
     #[must_use]
@@ -325,15 +344,27 @@ impl Picture {
         }
     }
 
-    /// Takes a tree in.
+    /// Takes a tree in. Jobs are looked at only where pools are at other paths than before, and of them only
+    /// those of these pools.
     pub fn set_pools(&mut self, tree: PoolTree) {
         self.revision += 1;
+        if !counts_alike(&self.pools, &tree) {
+            self.structure = tree.version;
+        }
+        let moved = moved_pools(&self.pools, &tree);
         self.hierarchy = Arc::new(Hierarchy::new(&tree));
         self.by_shares = Arc::new(Hierarchy::new(&of_lent_room(&tree)));
         self.pools = tree;
-        let moved = self.jobs.iter().filter(|(_, job)| self.has_moved(job));
-        let moved: Vec<JobId> = moved.map(|(id, _)| *id).collect();
-        moved.into_iter().for_each(|id| self.settle_pool(id));
+        if moved.is_empty() {
+            return;
+        }
+        let of_moved = |job: &JobView| {
+            let id = job.head.as_ref().and_then(|head| head.pool_id.as_ref());
+            id.is_some_and(|id| moved.contains(id))
+        };
+        let jobs = self.jobs.iter().filter(|(_, job)| of_moved(job));
+        let jobs: Vec<JobId> = jobs.map(|(id, _)| *id).collect();
+        jobs.into_iter().for_each(|id| self.settle_pool(id));
     }
 
     /// Where a job's pool is: where the pool of that id is now, and, for a head without an id or a pool that is gone, at the path that

@@ -45,16 +45,25 @@ fn without_empty(
     now: Timestamp,
     patience: Span,
 ) -> Option<PoolTree> {
-    let mut next = tree.clone();
+    let mut removed: BTreeSet<&str> = BTreeSet::new();
+    let mut inner: BTreeSet<&str> = BTreeSet::new();
     // From the leaves up, so that an inner pool goes with its last child.
-    for pool in tree.pools.values().rev().filter(|p| p.deleting) {
+    for pool in tree.pools.values().rev() {
+        let path = pool.path.as_str();
         let known = leaving
             .get(&pool.id)
             .is_some_and(|since| now.since(*since) >= patience);
-        if known && !used.contains(pool.path.as_str()) && next.is_leaf(&pool.path) {
-            next.pools.remove(&pool.path);
+        if pool.deleting && known && !used.contains(path) && !inner.contains(path) {
+            removed.insert(path);
+        } else {
+            inner.insert(PoolTree::parent(path));
         }
     }
+    if removed.is_empty() {
+        return None;
+    }
+    let mut next = tree.clone();
+    next.pools.retain(|path, _| !removed.contains(path.as_str()));
     next.version = tree.version.next();
-    (next.pools.len() < tree.pools.len()).then_some(next)
+    Some(next)
 }

@@ -2,10 +2,12 @@
 
 use super::case::{Case, service};
 use crate::event::Event;
+use crate::ledger::{Ledger, refresh};
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{Decision, Op};
-use echelon_core_model::{PoolId, ReasonCode, Span};
+use echelon_core_model::{JobId, PoolId, ReasonCode, Span};
+use std::collections::BTreeSet;
 
 fn change(case: &mut Case, change: impl FnOnce(&mut PoolTree)) {
     let mut tree = case.tree();
@@ -201,4 +203,55 @@ fn a_pool_that_moved_goes_with_its_last_job_and_not_before() {
     case.want(job, Desired::Stopped);
     case.run_for(Span::minutes(1));
     assert_eq!(paths(&case), ["/default"]);
+}
+
+/// A tree that differs in one pool: no job of another pool is looked at, and none at all where the pool stays
+/// where it is and as it counts its jobs.
+#[test]
+fn a_change_of_a_pool_concerns_its_own_jobs_alone() {
+    let mut case = Case::with(&[("a", 10)]).pool("/x", 100).pool("/y", 100);
+    case.run_for(Span::seconds(10));
+    let (of_x, of_y) = (
+        case.job(1, service(2).pool("/x")),
+        case.job(2, service(2).pool("/y")),
+    );
+    case.run_for(Span::seconds(10));
+    let mut picture = case.rm.picture().clone();
+    refresh(&mut picture);
+    let mut concerned = |change: &dyn Fn(&mut PoolTree)| {
+        let mut tree = picture.pools.clone();
+        tree.version = tree.version.next();
+        change(&mut tree);
+        picture.set_pools(tree);
+        let jobs = refresh(&mut picture);
+        assert_eq!(picture.ledger, Ledger::new(&picture), "as if it were made anew");
+        jobs
+    };
+    let pool = |tree: &mut PoolTree, change: &dyn Fn(&mut Pool)| change(tree.pools.get_mut("/x").unwrap());
+    let none = BTreeSet::new();
+    assert_eq!(concerned(&|t| pool(t, &|p| p.share.cpus = 7)), none);
+    assert_eq!(concerned(&|t| pool(t, &|p| p.reservation.cpus = 2_000)), none);
+    assert_eq!(concerned(&|t| pool(t, &|p| p.limit.cpus = 50_000)), none);
+    // Whose number of jobs is bounded counts each from its begin, and who is fair to users counts by user.
+    assert!(concerned(&|t| pool(t, &|p| p.max_jobs = 5)).contains(&of_x));
+    assert_eq!(concerned(&|t| pool(t, &|p| p.max_jobs = 6)), none);
+    assert!(concerned(&|t| pool(t, &|p| p.fair_users = true)).contains(&of_x));
+    // It moves.
+    concerned(&|t| {
+        let mut x = t.pools.remove("/x").unwrap();
+        "/z".clone_into(&mut x.path);
+        t.pools.insert("/z".to_owned(), x);
+    });
+    let path = |job: JobId| {
+        picture
+            .jobs
+            .get(&job)
+            .unwrap()
+            .spec
+            .as_ref()
+            .unwrap()
+            .pool
+            .clone()
+    };
+    assert_eq!((path(of_x), path(of_y)), ("/z".to_owned(), "/y".to_owned()));
 }
