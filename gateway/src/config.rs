@@ -6,6 +6,10 @@ use std::time::Duration;
 /// Largest request, in bytes: four times the largest spec.
 pub(crate) const MAX_MESSAGE: usize = 1 << 20;
 
+/// Largest request about a whole tree of pools: 10,000 pools with all fields and paths of 1 KiB. Deeper trees
+/// are made pool by pool.
+pub(crate) const MAX_TREE_MESSAGE: usize = 16 << 20;
+
 /// Requests in hand at once: more than storage answers side by side only wait in another place.
 pub const MOST_REQUESTS: usize = 512;
 /// The time of a request that says none.

@@ -30,7 +30,7 @@ const WAITING_HINTS: usize = 1024;
 const HINTS_AT_ONCE: usize = 256;
 const HINT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Largest answer taken: the figures of the largest tree that can be stored.
-const MAX_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_ANSWER: usize = 128 * 1024 * 1024;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 

@@ -20,6 +20,8 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
+/// Largest request: a plan of a tree of 10,000 pools with all fields and the longest paths.
+const MAX_MESSAGE: usize = 64 << 20;
 /// An answer takes one cycle; longer means that the loop is not itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -69,7 +71,7 @@ pub(crate) fn serve(
             .await;
         let served = tonic::transport::Server::builder()
             .add_service(health_service)
-            .add_service(ResourceManagerServiceServer::new(service))
+            .add_service(ResourceManagerServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE))
             .add_service(role_service(state))
             .serve_with_incoming_shutdown(
                 TcpIncoming::from(listener).with_nodelay(Some(true)),

@@ -37,6 +37,8 @@ use v1::volume_service_client::VolumeServiceClient;
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 /// The same of jobs, whose labels and progress may be large: a page of 1,000.
 const MAX_JOBS: usize = 128 * 1024 * 1024;
+/// The same of pools: a whole tree of 10,000 with the longest paths, before and after a change.
+const MAX_TREE: usize = 128 * 1024 * 1024;
 
 /// A client of one gateway, or of several equal ones. Cloning is cheap: all clones share the connections.
 #[derive(Debug, Clone)]
@@ -101,7 +103,7 @@ impl Client {
     /// Pools.
     #[must_use]
     pub fn pool_service(&self) -> PoolServiceClient<Wire> {
-        PoolServiceClient::new(self.wire()).max_decoding_message_size(MAX_ANSWER)
+        PoolServiceClient::new(self.wire()).max_decoding_message_size(MAX_TREE)
     }
 
     /// Clusters.

@@ -16,7 +16,7 @@ mod status;
 mod volumes;
 mod watch;
 
-use crate::config::MAX_MESSAGE;
+use crate::config::{MAX_MESSAGE, MAX_TREE_MESSAGE};
 use crate::context::Gateway;
 use echelon_core_gateway::page::{Page, PageRequest};
 use echelon_proto::FILE_DESCRIPTOR_SET;
@@ -45,7 +45,7 @@ pub(crate) fn api(gateway: &Gateway) -> Routes {
     let g = || gateway.clone();
     Routes::new(JobServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(InstanceServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(PoolServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(PoolServiceServer::new(g()).max_decoding_message_size(MAX_TREE_MESSAGE))
         .add_service(ClusterServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(HostServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
         .add_service(HostPoolServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))

@@ -8,7 +8,7 @@ mod routes;
 mod scalar;
 
 use crate::access::Driver;
-use crate::config::MAX_MESSAGE;
+use crate::config::{MAX_MESSAGE, MAX_TREE_MESSAGE};
 use crate::guard::{Refusal, check_change};
 use axum::Router;
 use axum::body::Body;
@@ -148,16 +148,16 @@ async fn read_body(route: &Route, body: Body) -> Result<Option<Value>, ApiError>
     if matches!(route.body, Wants::Nothing) {
         return Ok(None);
     }
-    let limited = http_body_util::Limited::new(body, MAX_MESSAGE);
+    let most = if route.method == routes::APPLY_POOLS {
+        MAX_TREE_MESSAGE
+    } else {
+        MAX_MESSAGE
+    };
+    let limited = http_body_util::Limited::new(body, most);
     let bytes = limited
         .collect()
         .await
-        .map_err(|_| {
-            ApiError::field(
-                "body",
-                format!("is larger than {MAX_MESSAGE} bytes, or broke off"),
-            )
-        })?
+        .map_err(|_| ApiError::field("body", format!("is larger than {most} bytes, or broke off")))?
         .to_bytes();
     if bytes.trim_ascii().is_empty() {
         return Ok(None);

@@ -14,6 +14,9 @@ pub(super) enum Body {
     Field(&'static str),
 }
 
+/// The method that takes a whole tree of pools.
+pub(super) const APPLY_POOLS: &str = "PoolService/ApplyPools";
+
 /// A way to call a method.
 #[derive(Debug)]
 pub(super) struct Route {
@@ -199,7 +202,7 @@ pub(super) static ROUTES: [Route; 58] = [
         resource: "",
         rest: "pools:apply",
         field: None,
-        method: "PoolService/ApplyPools",
+        method: APPLY_POOLS,
         body: Body::All,
         answer: None,
     },

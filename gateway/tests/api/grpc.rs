@@ -7,6 +7,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 use v1::instance_service_client::InstanceServiceClient;
 use v1::job_service_client::JobServiceClient;
+use v1::pool_service_client::PoolServiceClient;
 
 fn create(request_id: &str, spec: v1::JobSpec) -> v1::CreateJobRequest {
     v1::CreateJobRequest {
@@ -73,6 +74,38 @@ async fn too_large_a_message_is_refused() {
     large.groups[0].command = "x".repeat(1 << 20);
     let refused = jobs.create_job(create("r", large)).await.unwrap_err();
     assert!(refused.message().contains("too large"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_tree_of_10_000_pools_fits_into_a_request() {
+    let world = World::start().await;
+    let pools = PoolServiceClient::new(world.channel().await);
+    let mut pools = pools.max_decoding_message_size(32 << 20);
+    let pool = |n: usize| v1::PoolWish {
+        pool: Some(v1::Pool {
+            path: format!("/{n:0>60}"),
+            max_jobs: Some(1 << 50),
+            max_instances: Some(1 << 50),
+            ..Default::default()
+        }),
+        moved_from: String::new(),
+    };
+    let request = |n: usize| v1::ApplyPoolsRequest {
+        pools: (0..n).map(pool).collect(),
+        ..Default::default()
+    };
+    let applied = pools.apply_pools(request(10_000)).await.unwrap().into_inner();
+    assert_eq!(applied.differences.len(), 10_001, "with /default, which is gone");
+    let refused = pools.apply_pools(request(10_001)).await.unwrap_err();
+    assert_eq!(
+        refused.message(),
+        "pools: the tree has 10001 pools; at most 10000 are allowed"
+    );
+    // As JSON it is larger still, and fits.
+    let body = (0..10_000).map(|n| format!(r#"{{"pool": {{"path": "/{n:0>60}", "max_jobs": "9"}}}}"#));
+    let body = format!(r#"{{"pools": [{}]}}"#, body.collect::<Vec<_>>().join(", "));
+    let applied = world.change("POST", "/v1/pools:apply", &body).await;
+    assert_eq!(applied.status, 200);
 }
 
 #[tokio::test]
