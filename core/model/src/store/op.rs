@@ -28,7 +28,7 @@ pub enum Query {
     Name(String),
     /// Decided: what was planned for a request -> `Answer::Request`.
     Request(RequestId),
-    /// Decided: the pool tree behind the pointer -> `Answer::Pools`.
+    /// Decided: the pool tree -> `Answer::Pools`.
     Pools,
     /// Decided: one assignment, from among those of ended jobs where it has moved there -> `Answer::Assignments` (none or one).
     Assignment(JobId),
@@ -202,7 +202,7 @@ pub enum Decision {
         /// The plan.
         planned: PlannedRequest,
     },
-    /// Writes a whole tree under `tree.version` and flips the pointer from `expected`.
+    /// Replaces the tree of version `expected` with that of the next version.
     PutPools {
         /// The new tree.
         tree: PoolTree,
