@@ -4,6 +4,7 @@
 
 use echelon_core_model::pool::{MAX_POOLS, POOL_PATH_FORM, Pool, PoolTree, PriorityBounds, is_pool_path};
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::sum::MOST_COUNTED;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -21,7 +22,7 @@ pub fn of_lent_room(pools: &PoolTree) -> PoolTree {
 
 /// Largest number of a pool that is not "no bound". 10,000 pools (`MAX_POOLS`) with this much sum up to less than
 /// 2^64. Stored numbers are at most 2^53: a larger one would make the stored tree unreadable.
-pub const MAX_QUANTITY: u64 = 1 << 50;
+pub const MAX_QUANTITY: u64 = MOST_COUNTED;
 
 /// A quantity of a pool that has a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
