@@ -60,6 +60,7 @@ pub(crate) fn show_job(view: &JobView, stale: Option<Timestamp>) -> v1::Job {
         }),
         crash_looping: view.crash_looping(),
         stale_since: stale.filter(|_| !view.state().is_ended()).map(timestamp),
+        warnings: Vec::new(),
     }
 }
 

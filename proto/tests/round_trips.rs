@@ -381,6 +381,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         any_of::forgotten_hosts().prop_map(Order::ForgetHosts),
         (any_of::version(), any::<bool>()).prop_map(|(version, off)| Order::Kills { version, off }),
         (vec(claim(), 0..3), any_of::span()).prop_map(|(claims, lease)| Order::Claims { claims, lease }),
+        any_of::named_classes().prop_map(Order::Classes),
     ];
     (any_of::epoch(), any_of::sequence(), order).prop_map(|(epoch, sequence, order)| Directive {
         epoch,
@@ -553,6 +554,7 @@ fn report() -> impl Strategy<Value = Report> {
         vec(claim_report(), 0..3).prop_map(ReportPart::Claims),
         any_of::epoch().prop_map(ReportPart::Superseded),
         vec(any_of::job(), 0..3).prop_map(ReportPart::Archived),
+        any_of::class_fits().prop_map(ReportPart::Fits),
         (any::<bool>(), any::<bool>(), vec(found_slice(), 0..3))
             .prop_map(|(begins, ends, slices)| { ReportPart::Found(Found { begins, ends, slices }) }),
         capacity,

@@ -1,6 +1,7 @@
 //! The driver's plan as the public API says it.
 
 use echelon_core_model::ReasonCode;
+use echelon_core_model::class::warning;
 use echelon_core_resource_manager::{GroupPlan, Plan, PoolPlan};
 use echelon_proto::convert::{quantity, reason};
 use echelon_proto::echelon::v1;
@@ -15,7 +16,13 @@ pub(crate) fn to_wire(plan: &Plan) -> v1::PlanJobResponse {
         waiting: plan.groups.iter().flat_map(waiting).collect(),
         as_of: None,
         next_times: Vec::new(),
+        warnings: plan.groups.iter().filter_map(never_fits).collect(),
     }
+}
+
+fn never_fits(group: &GroupPlan) -> Option<String> {
+    let why = group.fits_nowhere.as_ref()?;
+    Some(warning(&group.group, why))
 }
 
 fn pool(pool: &PoolPlan) -> v1::PoolPlan {
@@ -80,6 +87,7 @@ mod tests {
                 reason: Reason::new(ReasonCode::ClusterCordoned),
             }],
             waiting: vec![(Reason::new(ReasonCode::PoolLimit), 3)],
+            fits_nowhere: Some(Reason::new(ReasonCode::NoClusterCapacity)),
         };
         let plan = Plan {
             pool: PoolPlan {
@@ -94,6 +102,10 @@ mod tests {
         };
         let told = to_wire(&plan);
         assert_eq!(told.startable, 5);
+        assert_eq!(
+            told.warnings,
+            ["group `main` fits on no host and waits until one can hold it: no cluster has room for it"]
+        );
         assert_eq!(told.waiting.iter().map(|w| w.count).collect::<Vec<_>>(), [3]);
         let clusters: Vec<_> = told
             .clusters

@@ -85,6 +85,11 @@ fn people(told: &v1::PlanJobResponse) -> String {
     if daemon {
         lines.push("hosts:     all that may be placed on are counted; which of them its constraints let, shards find out".to_owned());
     }
+    lines.extend(
+        told.warnings
+            .iter()
+            .map(|w| format!("warning:   {}", output::escape(w))),
+    );
     lines.extend(told.waiting.iter().map(show::waiting));
     lines.extend(show::after(&spec));
     if !spec.after.is_empty() {

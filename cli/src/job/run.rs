@@ -3,7 +3,7 @@
 use super::{show, watch};
 use crate::context::Context;
 use crate::exit::Failure;
-use crate::job_file;
+use crate::{job_file, output};
 use std::path::Path;
 
 /// Submits a job file.
@@ -12,6 +12,9 @@ pub async fn run(context: &Context, file: &Path, wait: bool) -> Result<(), Failu
     let client = context.client().await?;
     let made = client.create_job(wanted.spec.clone()).await;
     let job = made.map_err(|e| wanted.failure(e))?;
+    for warning in &job.warnings {
+        output::remark(format!("warning: {}", output::escape(warning)));
+    }
     if !wait {
         show::print(context, &job);
         return Ok(());

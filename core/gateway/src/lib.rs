@@ -33,6 +33,7 @@ pub mod instances;
 pub mod jobs;
 pub mod logs;
 pub mod lookup;
+pub mod never_fits;
 pub mod page;
 pub mod pools;
 pub mod port;

@@ -114,6 +114,7 @@ impl Memory {
             capacity: Resources::ZERO,
             used: Resources::ZERO,
             hosts: 0,
+            largest_host: Resources::ZERO,
         };
         self.states.insert(id.clone(), state);
         let beat = Heartbeat {

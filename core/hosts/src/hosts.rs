@@ -265,9 +265,35 @@ impl Hosts {
     pub fn add_ports(&self, views: &mut [HostView]) {
         for view in views {
             view.ports = self.stock.ports(&view.id);
-            let known = self.records.get(&view.id).and_then(Record::ports);
-            view.ports_left = known.map(|all| all.minus(&self.ledger.ports(&view.id)));
+            view.ports_left = self.ports_left(&view.id);
         }
+    }
+
+    /// All ports that a host is known to have. `None`: not known yet.
+    #[must_use]
+    pub fn known_ports(&self, host: &HostId) -> Option<PortSet> {
+        self.records.get(host).and_then(Record::ports).cloned()
+    }
+
+    /// What our tasks leave of these.
+    #[must_use]
+    pub fn ports_left(&self, host: &HostId) -> Option<PortSet> {
+        let known = self.records.get(host).and_then(Record::ports);
+        known.map(|all| all.minus(&self.ledger.ports(host)))
+    }
+
+    /// The hosts on which something may be placed sooner or later, each with what our tasks leave of it, offered at the moment or
+    /// not. `O(hosts)`.
+    #[must_use]
+    pub fn spare_views(&self, now: Timestamp) -> Vec<HostView> {
+        let mut views = self.open_to_all(now);
+        for view in &mut views {
+            let known = self.records.get(&view.id);
+            let left = known.map(|record| record.room(view.used).minus(view.used));
+            view.free = left.unwrap_or_default();
+            view.slack.free = view.slack.capacity.minus(view.slack.used);
+        }
+        views
     }
 
     /// Ports of a host's open offers.

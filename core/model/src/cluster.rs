@@ -115,6 +115,8 @@ pub struct ClusterState {
     pub used: Resources,
     /// Hosts last reported.
     pub hosts: u32,
+    /// The most of each kind on one of them, last reported.
+    pub largest_host: Resources,
 }
 
 /// So many of a cluster's running tasks were answered gone or unknown at once that nothing is replaced, until they come back

@@ -3,6 +3,7 @@
 
 use crate::assignment::AssignedRange;
 use crate::claim::{Claim, ClaimReport};
+use crate::class::{ClassDigest, ClassFit, InstanceClass};
 use crate::drain::Drains;
 use crate::forgotten::ForgottenHosts;
 use crate::host_pool::HostMoves;
@@ -86,6 +87,28 @@ pub enum Order {
         /// How long room is held for them, from the arrival of this order.
         lease: Span,
     },
+    /// The classes of which the shard is to report how many instances fit: these and no others.
+    Classes(NamedClasses),
+}
+
+/// The classes whose instances wait, or may come, where a shard places them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamedClasses {
+    /// At most `MAX_CLASSES`, by digest.
+    pub classes: BTreeMap<ClassDigest, InstanceClass>,
+    /// How many more there are.
+    pub left_out: u32,
+}
+
+/// How many instances of each class fit on a cluster's hosts. Replaces all that was reported before.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClassFits {
+    /// Grows within a shard leader's epoch when hosts come or go, or when their size, attributes, ports or host pools change.
+    pub revision: u64,
+    /// Each class that was asked about.
+    pub fits: BTreeMap<ClassDigest, ClassFit>,
+    /// How many more classes there are of which it was not asked.
+    pub left_out: u32,
 }
 
 /// What is wanted of a group at a cluster.
@@ -148,6 +171,8 @@ pub enum ReportPart {
     Archived(Vec<JobId>),
     /// What was found since storage was resumed. It is told when the cluster has listed all its tasks, and when it changes.
     Found(Found),
+    /// How many instances of each class fit. It is reported when it changes, at most once a second.
+    Fits(ClassFits),
     /// The directive was refused: the shard obeys a newer resource manager.
     Superseded(Epoch),
 }

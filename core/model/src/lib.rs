@@ -14,6 +14,7 @@ pub mod amount;
 pub mod assignment;
 pub mod bucket;
 pub mod claim;
+pub mod class;
 pub mod cluster;
 pub mod control;
 pub mod directive;

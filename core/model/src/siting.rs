@@ -37,7 +37,7 @@ pub enum Comparison {
 }
 
 /// What is asked of an attribute. One that has several values, joined with commas, passes when the whole text or any of them does.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {
     /// One of these values.
     In(Vec<String>),
@@ -50,7 +50,7 @@ pub enum Test {
 }
 
 /// A rule about a host's attributes or name. A host without the attribute passes only a rule that is turned round.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraint {
     /// Attribute name; `hostname` means the host's name.
     pub attribute: String,

@@ -16,6 +16,7 @@ pub mod check;
 mod classes;
 mod constraint;
 mod first_fit;
+pub mod fits;
 mod hint;
 pub mod hosts;
 mod neighbours;

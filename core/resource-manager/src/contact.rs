@@ -76,6 +76,10 @@ pub fn changed_state(
             .map(|c| c.hosts)
             .or(before.map(|s| s.hosts))
             .unwrap_or_default(),
+        largest_host: reported
+            .map(|c| c.largest_host)
+            .or(before.map(|s| s.largest_host))
+            .unwrap_or_default(),
     };
     (before != Some(&next)).then_some(next)
 }

@@ -58,6 +58,7 @@ impl ResourceManager {
             self.timers.full_cycle = now;
             self.due = true;
             self.contacts(now, out);
+            self.ask_about_classes(out);
             self.settle_resume(now, out);
             self.remove_tombstones(now, out);
             self.read_aside_specs(now, out);

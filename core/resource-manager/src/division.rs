@@ -5,7 +5,8 @@ mod usable;
 
 use self::usable::{BothLeft, usable};
 use crate::claimants::admit_claims;
-use crate::entry::{Line as SliceLine, lines, request};
+use crate::entry::{Line as SliceLine, Sums, lines, request};
+use crate::fits::HostLimits;
 use crate::gangs;
 use crate::holds::holds;
 use crate::ledger::{Ledger, OfPool};
@@ -40,6 +41,8 @@ pub struct Division {
     standing: Option<(Version, Standing)>,
     /// What pools wanted then.
     wanted: BTreeMap<PoolIdx, Wanted>,
+    /// What hosts could hold then.
+    limits: HostLimits,
     /// What round 0 gave every pool, when room was just kept for gangs.
     pub(crate) first: Option<Entitled>,
     /// What the second round went by and gave; `None` when there was none.
@@ -86,18 +89,29 @@ pub struct Wanted {
 /// What pools want, by index, as far as the clusters that their work may use have it, and as far as it may have it.
 #[must_use]
 pub fn demands(picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
+    demands_within(&HostLimits::of(picture), picture, ledger)
+}
+
+fn demands_within(limits: &HostLimits, picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
     let known = ledger.known();
     known
-        .map(|(pool, of)| (pool, wanted(picture, ledger, pool, of)))
+        .map(|(pool, of)| (pool, wanted(limits, picture, ledger, pool, of)))
         .collect()
 }
 
-fn wanted(picture: &Picture, ledger: &Ledger, pool: PoolIdx, of: &OfPool) -> Wanted {
+fn wanted(limits: &HostLimits, picture: &Picture, ledger: &Ledger, pool: PoolIdx, of: &OfPool) -> Wanted {
     // Of what is bound by nothing, of what is not preemptible, of controllers, and of what is both.
     let (mut free, mut firm, mut controllers, mut both) = Default::default();
     let mut lent = Resources::ZERO;
     for (choice, sums) in of.by_choice() {
-        let wanted = sums.ordinary.demand;
+        let most = choice
+            .class
+            .and_then(|class| limits.most(ledger, class, &choice.only));
+        let possible = |sums: &Sums| match most {
+            Some(most) => sums.demand.min_each(most).max_each(sums.allocated),
+            None => sums.demand,
+        };
+        let wanted = possible(&sums.ordinary);
         let wanted = if choice.only.is_empty() {
             wanted
         } else {
@@ -111,7 +125,7 @@ fn wanted(picture: &Picture, ledger: &Ledger, pool: PoolIdx, of: &OfPool) -> Wan
             (false, true) => &mut both,
         };
         *sum = sum.plus(wanted);
-        lent = lent.plus(sums.lent.demand);
+        lent = lent.plus(possible(&sums.lent));
     }
     if [firm, controllers, both].iter().any(|r| !r.is_zero()) {
         // Neither has use for more than it may have. What may be had as one of them alone leaves the rest to what is both.
@@ -183,16 +197,22 @@ impl Division {
         let there = capacity(picture, ledger);
         let tree = picture.pools.version;
         let mut touched = std::mem::take(&mut self.touched);
+        let limits = HostLimits::of(picture);
+        let are_others = limits != self.limits;
+        self.limits = limits;
         if self.standing.as_ref().is_none_or(|(of, _)| *of != tree) {
-            self.wanted = demands(picture, ledger);
+            self.wanted = demands_within(&self.limits, picture, ledger);
             let all = by_index(picture, &self.wanted, |w| w.ordinary);
             let standing = Standing::new(Arc::clone(&picture.hierarchy), &all, there);
             self.standing = Some((tree, standing));
         } else if let Some((_, standing)) = &mut self.standing {
             touched.extend(ledger.choosy());
+            if are_others {
+                touched.extend(ledger.known().map(|(pool, _)| pool));
+            }
             for pool in touched {
                 let now = ledger.of_known(pool);
-                let now = now.map(|of| wanted(picture, ledger, pool, of));
+                let now = now.map(|of| wanted(&self.limits, picture, ledger, pool, of));
                 standing.set_demand(pool, now.unwrap_or_default().ordinary);
                 match now {
                     Some(now) => self.wanted.insert(pool, now),

@@ -4,7 +4,7 @@
 mod sums;
 
 pub use self::sums::{BothSums, Sums};
-pub(crate) use self::sums::{Choice, Worth};
+pub(crate) use self::sums::{Choice, GroupSums, Worth};
 use crate::gangs;
 use crate::ledger::Basis;
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};

@@ -30,7 +30,7 @@ pub struct PoolFigures {
 /// How the pools stand in the room of one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideFigures {
-    /// What jobs could use if everything fitted, by the pool that they name.
+    /// What jobs could use of empty hosts, by the pool that they name.
     pub demand: BTreeMap<String, Resources>,
     /// What is granted to them or active.
     pub allocated: BTreeMap<String, Resources>,

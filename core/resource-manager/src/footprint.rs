@@ -131,6 +131,7 @@ fn of_cluster(view: &ClusterView) -> usize {
         reports,
         words,
         capacity: _,
+        fits: _,
         heartbeat: _,
         quarantine: _,
         found,

@@ -2,6 +2,7 @@
 //! except to follow `max_running` and the marks of numbers that are wanted no more.
 
 use crate::entry::{Line, is_unplaced, lines};
+use crate::fits;
 use crate::picture::{JobView, Picture, SliceKey, slices_of};
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::GroupSpec;
@@ -129,9 +130,15 @@ pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId,
                     .iter()
                     .any(|(job, group)| job == id && (*group == key.group || spec.gang.is_some()))
             };
+            // More than its hosts hold when they are empty: nothing that ends makes room for it.
+            let beyond = || {
+                let ever = spec
+                    .group(&key.group)
+                    .and_then(|g| fits::ever_at(picture, &key.cluster, spec, g));
+                ever.is_some_and(|ever| line.granted() > ever)
+            };
             if let (true, Some((reason, _, _))) = (settled && whole, unplaced)
-                && !hopeful()
-                && starved()
+                && (beyond() || !hopeful() && starved())
             {
                 let stays = report.active.saturating_sub(report.preempting);
                 out.push((*id, key.clone(), stays, reason.clone()));

@@ -5,7 +5,7 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress, Verdict};
 use echelon_core_model::restart::{RestartProgress, Restarts};
 use echelon_core_model::rollout::{Rollout, RolloutProgress};
-use echelon_core_model::runtime::Runtime;
+use echelon_core_model::runtime::{PortSpec, Protocol, Runtime, Visibility};
 use echelon_core_model::schedule::{Origin, ScheduleState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, Few, GroupName, PoolId, ReasonCode, Timestamp, Version};
@@ -157,7 +157,11 @@ impl Specs {
         spec.name = String::new();
         spec.labels = BTreeMap::new();
         for group in &mut spec.groups {
-            group.runtime = Runtime::default();
+            let ports = std::mem::take(&mut group.runtime.ports);
+            group.runtime = Runtime {
+                ports: ports.into_iter().map(place_of_port).collect(),
+                ..Runtime::default()
+            };
             group.overrides = Vec::new();
             group
                 .sidecars
@@ -175,6 +179,17 @@ impl Specs {
         let spec = Arc::new(spec);
         self.all.insert(Arc::clone(&spec));
         spec
+    }
+}
+
+/// What placement must know of a port.
+fn place_of_port(port: PortSpec) -> PortSpec {
+    PortSpec {
+        name: String::new(),
+        fixed: port.fixed,
+        container_port: None,
+        protocol: Protocol::Tcp,
+        visibility: Visibility::Cluster,
     }
 }
 

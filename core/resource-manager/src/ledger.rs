@@ -3,6 +3,7 @@
 //! holds both against each other.
 
 mod audit;
+mod classes;
 mod told;
 mod totals;
 
@@ -10,6 +11,7 @@ use self::audit::Audit;
 #[cfg(test)]
 pub(crate) use self::audit::JOBS;
 pub(crate) use self::audit::audit;
+use self::classes::KnownClass;
 pub(crate) use self::totals::OfPool;
 use self::totals::{Step, Totals};
 #[cfg(test)]
@@ -18,6 +20,7 @@ use crate::entry::{Entry, Wait, Worth, entry};
 use crate::host_pools::HostPools;
 use crate::picture::{ClusterView, Picture};
 use crate::room::lends;
+use echelon_core_model::class::ClassDigest;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 #[cfg(test)]
@@ -97,6 +100,8 @@ pub struct Ledger {
     out: BTreeMap<JobId, Box<Entry>>,
     totals: Totals,
     audit: Audit,
+    /// The classes of all groups.
+    classes: BTreeMap<ClassDigest, KnownClass>,
     queue: Queue,
     unstored: BTreeSet<JobId>,
     unplaced: BTreeSet<JobId>,
@@ -154,6 +159,7 @@ impl Ledger {
             out,
             totals: _,
             audit: _,
+            classes: _,
             queue: _,
             unstored,
             unplaced,
@@ -204,6 +210,7 @@ impl Ledger {
                 places: BTreeMap::new(),
                 ..self.totals.clone()
             },
+            classes: self.classes.clone(),
             queue: self.queue.clone(),
             ..Self::default()
         };
@@ -302,8 +309,15 @@ impl Ledger {
     }
 
     fn sum(&mut self, step: Step, id: JobId, entry: &Entry) {
-        self.totals.take(step, entry, &self.basis);
+        let groups = entry.group_sums(self.basis.lent);
+        for group in &groups {
+            match step {
+                Step::Add => self.enter_class(group),
+                Step::Subtract => self.leave_class(group),
+            }
+        }
         self.audit.follow(step, id, entry, &self.basis);
+        self.totals.take(step, entry, groups, &self.basis);
         if let Some(i) = entry.pool {
             if self.of_known(i).is_some_and(OfPool::is_choosy) {
                 self.choosy.insert(i);

@@ -31,6 +31,7 @@ pub mod entry;
 mod event;
 mod figures;
 mod filing;
+pub mod fits;
 pub mod footprint;
 mod found;
 mod gangs;

@@ -8,6 +8,7 @@ use crate::claims::Claims;
 use crate::division::Division;
 use crate::ended::EndedJob;
 use crate::event::LinkId;
+use crate::fits::KnownFits;
 use crate::found::Word;
 use crate::host_pools::HostPools;
 use crate::jobs::Jobs;
@@ -136,6 +137,8 @@ pub struct ClusterView {
     pub words: BTreeMap<(JobId, GroupName), GroupWord>,
     /// Its hosts in sum, once reported.
     pub capacity: Option<Capacity>,
+    /// How many instances of each class fit, as it was asked and has reported.
+    pub fits: KnownFits,
     /// Its last heartbeat, and when this leader saw it change.
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
     /// Until when its shard is set aside, since it said what cannot be.

@@ -6,6 +6,7 @@ use crate::candidates::Candidates;
 use crate::daemons;
 use crate::division::{Entitled, admissions, ask, asked, entitled, rooms};
 use crate::entry::{PoolRef, entry, lines, pool_of};
+use crate::fits;
 use crate::known::KnownHead;
 use crate::ledger::Ledger;
 use crate::picture::{JobView, Picture};
@@ -63,6 +64,8 @@ pub struct GroupPlan {
     pub dropped: Vec<Dropped>,
     /// Why the others would wait: the counts sum to `instances - could_start`.
     pub waiting: Vec<(Reason, u64)>,
+    /// Why no host of any cluster that it may use can ever hold one of it, as far as hosts are known now.
+    pub fits_nowhere: Option<Reason>,
 }
 
 /// A cluster's part of a group.
@@ -246,5 +249,6 @@ fn group_plan(
         clusters: clusters.collect(),
         dropped,
         waiting,
+        fits_nowhere: fits::fits_nowhere(picture, spec, group),
     }
 }

@@ -1,6 +1,7 @@
 //! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
 
 use crate::entry::{Line, PoolRef, pool_of, terms_in, unit_of};
+use crate::fits;
 use crate::gangs;
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::cluster::Wish;
@@ -46,6 +47,10 @@ pub(crate) fn refused(
             match pool_of(picture, &spec.pool) {
                 PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
                 PoolRef::Known(pool) => {
+                    // What no host can ever hold is no demand of its pool, whose entitlement tells nothing then.
+                    if let Some(never) = fits::refusal(picture, &line.key.cluster, spec, group) {
+                        return Some(never);
+                    }
                     let terms = terms_in(picture, pool, spec, all);
                     let refusal = rooms.refusal(pool, terms, unit, &line.key.cluster)?;
                     Some(of_gang(picture, job.decided.job, refusal))

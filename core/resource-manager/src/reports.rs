@@ -153,6 +153,10 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
             out.found |= part.ends;
             out.jobs.extend(view.found.hear(part, view.last_report.0));
         }
+        ReportPart::Fits(fits) => {
+            out.capacity = true;
+            view.fits.take(fits);
+        }
         // Taken in before.
         ReportPart::Claims(_) => {}
         ReportPart::Superseded(epoch) => out.superseded = Some(epoch),

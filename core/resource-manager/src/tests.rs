@@ -9,6 +9,7 @@ mod drivers;
 mod ended;
 mod faults;
 mod figures;
+mod fits;
 mod found;
 mod gang_claims;
 mod gangs;

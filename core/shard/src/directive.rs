@@ -114,6 +114,7 @@ impl Shard {
             Order::HostMoves(moves) => self.obey_moves(moves),
             Order::ForgetHosts(hosts) => self.obey_forgotten(&hosts),
             Order::Claims { claims, lease } => self.obey_claims(claims, lease),
+            Order::Classes(named) => self.obey_classes(named),
             Order::Volumes(wishes) => self.wish_volumes(wishes),
             Order::Archive(job) => {
                 // The assignment of a deleted job is gone: nothing is left to be kept from being adopted.

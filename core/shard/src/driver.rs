@@ -9,6 +9,7 @@ use crate::daemons::Daemons;
 use crate::directive::Orders;
 use crate::drivers::Drivers;
 use crate::event::{Effect, Event};
+use crate::fits::FitReports;
 use crate::found::Finding;
 use crate::gangs::Gangs;
 use crate::journal::Journal;
@@ -157,6 +158,7 @@ pub struct Shard {
     /// When this leadership began to listen: silence from before was our own.
     pub(crate) listens_since: Timestamp,
     pub(crate) claims: Claims,
+    pub(crate) fits: FitReports,
     pub(crate) gangs: Gangs,
     /// What members of gangs that are launched in this step are told of each other.
     pub(crate) peers: BTreeMap<JobId, Peers>,
@@ -253,6 +255,7 @@ impl Shard {
             confirming: BTreeSet::new(),
             listens_since: Timestamp::default(),
             claims: Claims::default(),
+            fits: FitReports::default(),
             gangs: Gangs::default(),
             peers: BTreeMap::new(),
             loners: Loners::default(),

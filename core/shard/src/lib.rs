@@ -29,6 +29,7 @@ mod driver;
 mod drivers;
 mod effects;
 mod event;
+mod fits;
 mod forget;
 mod former;
 mod found;

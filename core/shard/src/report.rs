@@ -69,6 +69,7 @@ impl Shard {
         batch.push((link, self.claims.report()));
         batch.extend(self.found_parts().into_iter().map(|p| (link, p)));
         batch.push((link, ReportPart::Capacity(Box::new(self.capacity()))));
+        batch.extend(self.fits_part(link));
         batch.push((link, ReportPart::FullEnd));
         self.enqueue(batch);
     }
@@ -159,6 +160,7 @@ impl Shard {
             return;
         }
         self.telling.capacity_at = self.now.plus(self.config.timing.capacity_delay);
+        self.report_fits();
         let capacity = self.capacity();
         let quiet = self.telling.told.as_ref().is_some_and(|(at, told)| {
             let same = Capacity {

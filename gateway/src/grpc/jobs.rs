@@ -10,6 +10,7 @@ use echelon_core_gateway::create::{CreateJob, create_job};
 use echelon_core_gateway::ending::end_instances;
 use echelon_core_gateway::explain::explain_job;
 use echelon_core_gateway::jobs::{all_jobs, get_job, get_job_at, list_jobs};
+use echelon_core_gateway::never_fits::never_fits;
 use echelon_core_gateway::restart::{Restart, restart_job};
 use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
 use echelon_core_gateway::update::{scale_job, update_job};
@@ -39,9 +40,16 @@ impl JobService for Gateway {
         self.call("JobService/CreateJob", async {
             let request = read_create(request.into_inner())?;
             let view = create_job(&self.facts, request, Self::chance(), self.now()).await?;
-            Ok(v1::CreateJobResponse {
-                job: Some(self.changed(&view)),
-            })
+            let warnings = match &view.spec {
+                Some(spec) => never_fits(&self.facts, spec).await,
+                None => Ok(Vec::new()),
+            };
+            let job = v1::Job {
+                // The job is made; that this could not be read changes nothing about it.
+                warnings: warnings.unwrap_or_default(),
+                ..self.changed(&view)
+            };
+            Ok(v1::CreateJobResponse { job: Some(job) })
         })
         .await
     }

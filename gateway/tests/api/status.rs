@@ -133,6 +133,12 @@ async fn add_east(storage: &dyn Store) {
         capacity: Resources::ZERO,
         used: Resources::ZERO,
         hosts: 3,
+        largest_host: Resources {
+            cpus: 4_000,
+            memory: 4_096,
+            disk: 4_096,
+            gpus: 0,
+        },
     };
     let batch = Batch {
         owner: store::Role::ResourceManager,
@@ -385,4 +391,28 @@ async fn the_status_shows_what_other_gateways_see() {
     };
     until(&world, "/v1/status", silent).await;
     store.hangs.send_replace(false);
+}
+
+#[tokio::test]
+async fn a_job_that_fits_nowhere_is_accepted_with_a_warning() {
+    let world = World::start().await;
+    let large = HELLO.replace("100", "64000");
+    let unknown = world.change("POST", "/v1/jobs", &large).await.json();
+    assert!(unknown["name"].is_string());
+    assert_eq!(unknown["warnings"], Value::Null, "nothing is known of any host");
+    add_east(world.store.as_ref()).await;
+    let warned = world
+        .change(
+            "POST",
+            "/v1/jobs",
+            &large.replace("hello\", \"kind", "other\", \"kind"),
+        )
+        .await
+        .json();
+    assert!(warned["name"].is_string());
+    assert_eq!(
+        warned["warnings"][0],
+        "group `main` fits on no host and waits until one can hold it: no cluster has room for it: cpus needs 64, has at most 4 \
+         (east: the largest host has cpus 4, memory 4GiB, disk 4GiB)"
+    );
 }

@@ -19,8 +19,11 @@ pub struct MemoryStore {
     trees: TreeCache,
 }
 
+/// Rows by key, by table.
+type Tables = BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>;
+
 #[derive(Default)]
-struct Maps(BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>);
+struct Maps(Tables);
 
 impl MemoryStore {
     /// An empty one.
@@ -249,7 +252,7 @@ mod tests {
     /// A storage that was restored in part names what it has not.
     #[tokio::test]
     async fn a_tree_of_which_rows_are_missing_or_damaged_is_not_read() {
-        let read = async |spoil: &dyn Fn(&mut BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>)| {
+        let read = async |spoil: &dyn Fn(&mut Tables)| {
             let store = MemoryStore::new();
             put_tree(&mut *store.maps(), &facts::largest_tree(1));
             spoil(&mut store.maps().0);
@@ -264,7 +267,7 @@ mod tests {
             assert!(missing.contains(told), "{missing}");
         }
         let spoil = |table: &'static str| {
-            move |maps: &mut BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>| {
+            move |maps: &mut Tables| {
                 let row = maps.get_mut(table).unwrap().values_mut().next().unwrap();
                 row.truncate(row.len() - 1);
             }

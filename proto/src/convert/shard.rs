@@ -1,6 +1,7 @@
 //! The stream between the resource manager and a shard, and hints: `echelon.shard.v1`.
 
 mod claim;
+mod classes;
 mod directive;
 mod hint;
 mod report;

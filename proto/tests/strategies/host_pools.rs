@@ -8,7 +8,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn pool() -> impl Strategy<Value = HostPoolName> {
+pub fn pool() -> impl Strategy<Value = HostPoolName> {
     prop_oneof![
         Just(HostPoolName::default()),
         "[a-z0-9-]{1,9}".prop_map(HostPoolName::new),

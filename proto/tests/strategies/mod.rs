@@ -1,9 +1,11 @@
 //! Any value of the stored and sent types, small but with every corner: absent, empty, largest.
 
+mod classes;
 mod host_pools;
 mod logs;
 mod role_state;
 
+pub use classes::{class_fits, named_classes};
 pub use host_pools::{by_host_pool, host_moves};
 pub use logs::{kept_log, kept_runs};
 pub use role_state::role_state;
@@ -700,15 +702,19 @@ pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
         resources(),
         resources(),
         any::<u32>(),
+        resources(),
     );
-    fields.prop_map(|(cluster, contact, since, capacity, used, hosts)| ClusterState {
-        cluster,
-        contact,
-        since,
-        capacity,
-        used,
-        hosts,
-    })
+    fields.prop_map(
+        |(cluster, contact, since, capacity, used, hosts, largest_host)| ClusterState {
+            cluster,
+            contact,
+            since,
+            capacity,
+            used,
+            hosts,
+            largest_host,
+        },
+    )
 }
 
 pub fn mass_loss() -> impl Strategy<Value = MassLoss> {

@@ -8,8 +8,9 @@
 use crate::claims::Claims;
 use crate::jobs::{kind, number};
 use crate::trace::Trace;
+use echelon_core_model::class::{ClassFit, MOST_A_CLUSTER};
 use echelon_core_model::directive::{
-    Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
+    Capacity, ClassFits, Directive, NamedClasses, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
@@ -58,6 +59,14 @@ pub enum Change {
     Preempted(SliceId, u64),
 }
 
+/// The classes that a shard was asked about.
+#[derive(Debug)]
+struct AskedClasses {
+    named: NamedClasses,
+    /// The capacity by which it has answered last.
+    answered: Option<Resources>,
+}
+
 /// A shard.
 #[derive(Debug)]
 pub struct Shard<'a> {
@@ -75,6 +84,7 @@ pub struct Shard<'a> {
     untold: BTreeSet<SliceId>,
     is_capacity_untold: bool,
     is_full_asked: bool,
+    classes: Option<AskedClasses>,
     pub(crate) claims: Claims,
 }
 
@@ -92,6 +102,7 @@ impl<'a> Shard<'a> {
             untold: BTreeSet::new(),
             is_capacity_untold: false,
             is_full_asked: false,
+            classes: None,
             claims: Claims::default(),
         }
     }
@@ -122,6 +133,12 @@ impl<'a> Shard<'a> {
                 for order in &orders {
                     self.follow(order, now, done);
                 }
+            }
+            Order::Classes(named) => {
+                self.classes = Some(AskedClasses {
+                    named,
+                    answered: None,
+                });
             }
             Order::Claims { claims, .. } => self.obey_claims(&claims, done),
             Order::Archive(job) => {
@@ -280,7 +297,11 @@ impl<'a> Shard<'a> {
     /// Whether there is something to report.
     pub fn has_news(&self) -> bool {
         let of_all = self.is_full_asked || self.is_capacity_untold;
-        of_all || self.claims.has_news() || !self.untold.is_empty()
+        let are_fits_due = self
+            .classes
+            .as_ref()
+            .is_some_and(|c| c.answered != Some(self.capacity));
+        of_all || are_fits_due || self.claims.has_news() || !self.untold.is_empty()
     }
 
     /// Everything, where that was asked for, or what has changed since the last report. Preemption requests
@@ -308,7 +329,30 @@ impl<'a> Shard<'a> {
             parts.extend(is_capacity_untold.then(capacity));
             parts.extend(slices);
         }
+        parts.extend(self.fits().map(ReportPart::Fits));
         parts.into_iter().map(|part| self.numbered(part)).collect()
+    }
+
+    /// How many instances of each class fit on its one host, where that was asked, or its capacity is another since.
+    fn fits(&mut self) -> Option<ClassFits> {
+        let (capacity, spare) = (self.capacity, self.spare());
+        let asked = self.classes.as_mut()?;
+        if asked.answered.replace(capacity) == Some(capacity) {
+            return None;
+        }
+        let named = &asked.named;
+        let fits = named.classes.iter().map(|(digest, class)| {
+            let count = |room| class.shape.count_in(room).min(MOST_A_CLUSTER);
+            let ever = count(capacity);
+            let now = count(spare).min(ever);
+            (*digest, ClassFit { now, ever })
+        });
+        Some(ClassFits {
+            // Its host is another one each time that this is reported.
+            revision: self.sequence,
+            fits: fits.collect(),
+            left_out: named.left_out,
+        })
     }
 
     /// What is used follows from the slices: the resource manager counts what it granted.

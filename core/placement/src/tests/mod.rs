@@ -2,6 +2,7 @@
 
 mod cases;
 mod example;
+mod fits;
 mod former;
 mod gangs;
 mod host_pools;

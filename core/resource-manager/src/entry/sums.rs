@@ -3,6 +3,7 @@
 
 use super::{AtCluster, Entry, PoolRef, Use, terms_of};
 use crate::ledger::Basis;
+use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, ResourceSum, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -30,17 +31,6 @@ pub struct Sums<T = Resources> {
     pub demand: T,
     /// Of this, what is on its way to a cluster: nobody can tell yet whether it fits.
     pub coming: T,
-}
-
-impl Sums {
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            allocated: self.allocated.plus(other.allocated),
-            leaving: self.leaving.plus(other.leaving),
-            demand: self.demand.plus(other.demand),
-            coming: self.coming.plus(other.coming),
-        }
-    }
 }
 
 impl Sums<ResourceSum> {
@@ -112,17 +102,18 @@ pub(crate) struct Choice {
     pub(crate) only: Vec<String>,
     /// On what terms they run.
     pub(crate) terms: Terms,
+    /// Of which class their instances are; `None` of daemons.
+    pub(crate) class: Option<ClassDigest>,
 }
 
-impl Choice {
-    fn of(spec: &JobSpec) -> Self {
-        let mut only = spec.clusters.only.clone();
-        only.sort();
-        Self {
-            only,
-            terms: terms_of(spec),
-        }
-    }
+/// What a group adds to the sums of its pool.
+#[derive(Debug, Clone)]
+pub(crate) struct GroupSums {
+    pub(crate) choice: Choice,
+    pub(crate) class: Option<InstanceClass>,
+    pub(crate) sums: BothSums,
+    /// It wants more than it has, or its shard found no host for some of it.
+    pub(crate) waits: bool,
 }
 
 /// A job's place among those that may lose instances for others: revocable ones first, then by priority, the youngest first.
@@ -141,48 +132,70 @@ impl Entry {
         spec.map(|s| s.owner.as_str())
     }
 
-    /// What jobs have in common that are bound as it is.
-    pub(crate) fn choice(&self) -> Option<Choice> {
-        self.spec.as_deref().map(Choice::of)
-    }
-
     /// Instances that are granted or active.
     pub(crate) fn instances(&self) -> u64 {
         let all = self.at.values().map(|there| there.allocated);
         all.fold(0, u64::saturating_add)
     }
 
-    /// Its room, where `lent` tells the kinds that any cluster lends.
-    pub(crate) fn sums(&self, lent: Resources) -> BothSums {
-        let revocable = self.spec.as_ref().is_some_and(|s| s.revocable);
-        let mut out = BothSums::default();
-        for (i, (group, of)) in self.specs().zip(&self.groups).enumerate() {
-            let of_lent = if revocable {
-                group.room().lent_part(lent)
-            } else {
-                Resources::ZERO
-            };
-            let there = self.at.iter().filter(|((_, g), _)| *g == i);
-            let (allocated, leaving) = there.fold((0u64, 0u64), |(allocated, leaving), (_, there)| {
-                (
-                    allocated.saturating_add(there.allocated),
-                    leaving.saturating_add(there.leaving),
-                )
-            });
-            let sides = [
-                (&mut out.ordinary, group.room().minus(of_lent)),
-                (&mut out.lent, of_lent),
-            ];
-            for (sums, shape) in sides {
-                *sums = sums.plus(Sums {
-                    allocated: shape.times(allocated),
-                    leaving: shape.times(leaving),
-                    demand: shape.times(of.wanted),
-                    coming: shape.times(of.coming),
-                });
+    /// What its groups come to, with what bounds each. `lent` has 1 of each kind that any cluster lends.
+    pub(crate) fn group_sums(&self, lent: Resources) -> Vec<GroupSums> {
+        let Some(spec) = self.spec.as_deref() else {
+            return Vec::new();
+        };
+        let mut only = spec.clusters.only.clone();
+        only.sort();
+        let groups = spec.groups.iter().enumerate().map(|(i, group)| {
+            let class = InstanceClass::of(spec, group);
+            let sums = self.sums_of(i, group, lent);
+            GroupSums {
+                choice: Choice {
+                    only: only.clone(),
+                    terms: terms_of(spec),
+                    class: class.as_ref().map(InstanceClass::digest),
+                },
+                class,
+                waits: self.marks.unplaced
+                    || self
+                        .groups
+                        .get(i)
+                        .is_some_and(|of| of.wanted > self.allocated(i).0),
+                sums,
             }
+        });
+        groups.collect()
+    }
+
+    /// Instances of a group that are granted or active, and of these, those that are leaving.
+    fn allocated(&self, i: usize) -> (u64, u64) {
+        let there = self.at.iter().filter(|((_, g), _)| *g == i);
+        there.fold((0u64, 0u64), |(allocated, leaving), (_, there)| {
+            (
+                allocated.saturating_add(there.allocated),
+                leaving.saturating_add(there.leaving),
+            )
+        })
+    }
+
+    fn sums_of(&self, i: usize, group: &GroupSpec, lent: Resources) -> BothSums {
+        let revocable = self.spec.as_ref().is_some_and(|s| s.revocable);
+        let of_lent = if revocable {
+            group.room().lent_part(lent)
+        } else {
+            Resources::ZERO
+        };
+        let of = self.groups.get(i).copied().unwrap_or_default();
+        let (allocated, leaving) = self.allocated(i);
+        let sums = |shape: Resources| Sums {
+            allocated: shape.times(allocated),
+            leaving: shape.times(leaving),
+            demand: shape.times(of.wanted),
+            coming: shape.times(of.coming),
+        };
+        BothSums {
+            ordinary: sums(group.room().minus(of_lent)),
+            lent: sums(of_lent),
         }
-        out
     }
 
     /// What could be active of its groups that ask for GPUs.

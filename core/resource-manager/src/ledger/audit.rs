@@ -36,7 +36,7 @@ impl Audit {
     /// The entry of a job is added or subtracted: here, too, if the job had its turn.
     pub(super) fn follow(&mut self, step: Step, id: JobId, entry: &Entry, basis: &Basis) {
         if self.last.is_some_and(|last| id <= last) {
-            self.sums.take(step, entry, basis);
+            self.sums.take(step, entry, entry.group_sums(basis.lent), basis);
         }
     }
 }
@@ -63,7 +63,8 @@ impl Ledger {
                 found.push(Broken::Entry { job: *id });
             }
             if let Some(kept) = kept {
-                self.audit.sums.take(Step::Add, kept, &self.basis);
+                let groups = kept.group_sums(self.basis.lent);
+                self.audit.sums.take(Step::Add, kept, groups, &self.basis);
             }
             self.audit.last = Some(*id);
             seen += 1;

@@ -3,7 +3,7 @@
 //! and the sum is wrong until another leader sums anew.
 
 use super::Basis;
-use crate::entry::{BothSums, Choice, Entry, PoolRef, Use};
+use crate::entry::{BothSums, Choice, Entry, GroupSums, PoolRef, Use};
 use echelon_core_model::spec::MAX_INSTANCES;
 use echelon_core_model::{ClusterId, Few, ResourceSum, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -130,31 +130,34 @@ impl Counter<'_> {
 }
 
 impl Totals {
-    /// Adds an entry, or subtracts one that was added.
-    pub(super) fn take(&mut self, step: Step, entry: &Entry, basis: &Basis) {
+    /// Adds an entry with what its groups come to, or subtracts one that was added.
+    pub(super) fn take(&mut self, step: Step, entry: &Entry, groups: Vec<GroupSums>, basis: &Basis) {
         let mut counter = Counter {
             step,
             errors: &mut self.errors,
         };
         let of_pool = self.pools.entry(entry.pool_ref()).or_default();
-        let room = entry.sums(basis.lent);
         if entry.marks.counted {
             counter.count(&mut of_pool.instances, entry.instances());
             counter.count(&mut of_pool.jobs, 1);
             if let Some(user) = entry.user() {
-                let all = room.ordinary.allocated.plus(room.lent.allocated);
                 let mut has = of_pool.users.remove(user).unwrap_or_default();
-                counter.sum(&mut has, all);
+                for group in &groups {
+                    let sums = &group.sums;
+                    counter.sum(&mut has, sums.ordinary.allocated.plus(sums.lent.allocated));
+                }
                 if !has.is_zero() {
                     of_pool.users.insert(Arc::from(user), has);
                 }
             }
         }
-        if let Some(choice) = entry.choice().filter(|_| room != BothSums::default()) {
-            counter.all(of_pool.sums.pairs(room));
-            let of_choice = of_pool.by_choice.get_or_default(choice);
-            counter.all(of_choice.pairs(room));
-            of_pool.by_choice.retain(|_, s| *s != BothSums::default());
+        for group in groups.into_iter().filter(|g| g.sums != BothSums::default()) {
+            counter.all(of_pool.sums.pairs(group.sums));
+            let of_choice = of_pool.by_choice.get_or_default(group.choice.clone());
+            counter.all(of_choice.pairs(group.sums));
+            if *of_choice == BothSums::default() {
+                of_pool.by_choice.remove(&group.choice);
+            }
         }
         if *of_pool == OfPool::default() {
             self.pools.remove(&entry.pool_ref());

@@ -239,6 +239,10 @@ impl Case {
         for shard in self.shards.values_mut().filter(|_| spec.gang.is_some()) {
             shard.gangs.insert(job);
         }
+        let is_constrained = spec.groups.iter().any(|g| !g.constraints.is_empty());
+        for shard in self.shards.values_mut().filter(|_| is_constrained) {
+            shard.constrained.insert(job);
+        }
         self.decide(Decision::PutSpec {
             job,
             version: 1,

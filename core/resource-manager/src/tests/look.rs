@@ -116,7 +116,7 @@ impl Case {
             .find(|(_, l)| **l == link)
             .map_or("?", |(c, _)| c.as_str());
         match &directive.order {
-            Order::Report => {}
+            Order::Report | Order::Classes(_) => {}
             Order::Hello(taken) => self
                 .trace
                 .push(format!("{cluster}: hello of epoch {}", taken.epoch)),

@@ -7,6 +7,7 @@ use echelon_core_model::directive::{ReportPart, SliceReport};
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::PoolKind;
 use echelon_core_model::resources::Kind;
+use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{ClusterId, ReasonCode, Resources, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -231,6 +232,30 @@ fn never_fits_is_said_with_the_shortfall() {
         "no cluster has room for it: cpus needs 7, has at most 4 (a: no host is large enough; b: no host is large enough)"
     );
     assert_eq!(case.assignment(job), None);
+    // A plan of the same says it, too, and what gateways warn by at submit is stored.
+    let planned = plan(
+        case.rm.picture(),
+        &JobBuilder::batch("big", 2).shape(shape(7, 64)).build(),
+    );
+    assert_eq!(
+        planned.groups[0]
+            .fits_nowhere
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap(),
+        "no cluster has room for it: cpus needs 7, has at most 4 (a: the largest host has cpus 4, memory 40000MiB; \
+         b: the largest host has cpus 4, memory 40000MiB)"
+    );
+    for cluster in ["a", "b"] {
+        let Answer::ClusterStates(states) = case.store.read(&Query::ClusterStates) else {
+            panic!()
+        };
+        let state = states
+            .into_iter()
+            .find(|s| s.cluster.as_str() == cluster)
+            .unwrap();
+        assert_eq!(state.largest_host.cpus, 4_000);
+    }
 }
 
 #[test]

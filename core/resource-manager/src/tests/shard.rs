@@ -3,9 +3,12 @@
 
 use super::claims::Promise;
 use echelon_core_model::claim::ClaimId;
+use echelon_core_model::class::ClassFit;
 use echelon_core_model::directive::{
-    Capacity, Directive, Found, FoundSlice, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
+    Capacity, ClassFits, Directive, Found, FoundSlice, NamedClasses, Order, Part, Report, ReportPart,
+    SliceOrder, SliceReport,
 };
+use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{
@@ -107,6 +110,13 @@ pub struct ModelShard {
     pub versions: BTreeMap<JobId, Versions>,
     /// What it has found since storage was resumed; `None` while its cluster has not listed all.
     pub found: Option<BTreeMap<Key, RangeSet>>,
+    /// The classes that it was asked about, and whether it answers.
+    pub classes: Option<NamedClasses>,
+    pub answers_classes: bool,
+    /// Cores of the hosts that meet any constraint; `None`: all of them do.
+    pub constrained_cores: Option<u64>,
+    /// Jobs that have constraints.
+    pub constrained: BTreeSet<JobId>,
     /// Active instances when its capacity was told last.
     told_active: u64,
     sequence: u64,
@@ -155,6 +165,10 @@ impl ModelShard {
             crash_looping: 0,
             versions: BTreeMap::new(),
             found: Some(BTreeMap::new()),
+            classes: None,
+            answers_classes: true,
+            constrained_cores: None,
+            constrained: BTreeSet::new(),
             told_active: 0,
             sequence: 0,
             last_directive: (Epoch(0), 0),
@@ -212,6 +226,10 @@ impl ModelShard {
             | Order::HostMoves(_)
             | Order::ForgetHosts(_)
             | Order::Kills { .. } => Vec::new(),
+            Order::Classes(named) => {
+                self.classes = Some(named);
+                self.fits_told().into_iter().collect()
+            }
             Order::Claims { claims, .. } => self.obey_claims(claims, now),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
@@ -325,6 +343,7 @@ impl ModelShard {
         out.push(self.report(claims));
         out.extend(self.found_told());
         out.push(self.capacity_told(now));
+        out.extend(self.fits_told());
         out.push(self.report(ReportPart::FullEnd));
         out
     }
@@ -356,6 +375,40 @@ impl ModelShard {
         self.told_active = self.active();
         let capacity = self.capacity(now);
         self.report(ReportPart::Capacity(Box::new(capacity)))
+    }
+
+    /// How many instances of each class fit, by their cores alone.
+    pub fn fits_told(&mut self) -> Option<Report> {
+        let named = self.classes.as_ref().filter(|_| self.answers_classes)?;
+        let fits = named.classes.iter().map(|(digest, class)| {
+            let cores = match &class.host_pool {
+                _ if class.revocable => self.lent_cores,
+                HostPoolChoice::Only(name) if !self.host_pools.is_empty() => {
+                    self.host_pools.get(name).map_or(0, |part| part.total.cpus / 1000)
+                }
+                _ => self.cores - self.kept_cores,
+            };
+            let cores = match self.constrained_cores {
+                Some(some) if !class.constraints.is_empty() => some.min(cores),
+                _ => cores,
+            };
+            let on = |cores: u64| (cores * 1000).checked_div(class.shape.cpus).unwrap_or(1_000_000);
+            let host = self.host_cores.min(cores);
+            let whole = cores.checked_div(host).unwrap_or(0);
+            let ever = if class.revocable {
+                on(cores)
+            } else {
+                on(host) * whole + on(cores - host * whole)
+            };
+            let now = ever.min(cores.saturating_sub(self.active()));
+            (*digest, ClassFit { now, ever })
+        });
+        let fits = ClassFits {
+            revision: self.cores + self.host_cores,
+            fits: fits.collect(),
+            left_out: named.left_out,
+        };
+        Some(self.report(ReportPart::Fits(fits)))
     }
 
     fn capacity(&self, now: Timestamp) -> Capacity {
@@ -515,6 +568,10 @@ impl ModelShard {
         let hosts = self.hosts_of_daemons.map_or(u64::MAX, u64::from);
         let allowed = allowed.min(hosts);
         let wanted = allowed.saturating_sub(slice.active.count()).min(may.count());
+        let met = self
+            .constrained_cores
+            .filter(|_| self.constrained.contains(&key.0));
+        let free = met.map_or(free, |cores| free.min(cores.saturating_sub(slice.active.count())));
         let n = if unplaceable.is_some() {
             wanted.min(free).min(made)
         } else {

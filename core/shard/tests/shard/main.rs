@@ -27,6 +27,8 @@ mod evidence;
 #[cfg(test)]
 mod facts;
 #[cfg(test)]
+mod fits;
+#[cfg(test)]
 mod forget;
 #[cfg(test)]
 mod framework;

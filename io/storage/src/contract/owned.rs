@@ -230,6 +230,7 @@ pub async fn owned_facts_read_back(case: &Case) {
         capacity: facts::LARGEST,
         used: Resources::ZERO,
         hosts: 3,
+        largest_host: facts::LARGEST,
     };
     let row = ShardRow {
         framework: Some("f-1".to_owned()),

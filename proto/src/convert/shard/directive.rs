@@ -5,7 +5,7 @@ use crate::convert::fields::{
 };
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
-use echelon_core_model::directive::{Directive, Grant, Order, SliceOrder};
+use echelon_core_model::directive::{Directive, Grant, NamedClasses, Order, SliceOrder};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::host_pool::HostMoves;
@@ -42,6 +42,7 @@ impl Wire for Directive {
                 claims: messages(claims),
                 lease_ms: lease.0,
             }),
+            Order::Classes(named) => Sent::Classes(named.to_wire()),
             Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
                 volumes: by_volume_to_wire(wishes),
             }),
@@ -81,6 +82,9 @@ impl Wire for Directive {
                 claims: list("claims", sent.claims).map_err(|e| e.within("claims"))?,
                 lease: Span(sent.lease_ms),
             },
+            Sent::Classes(sent) => {
+                Order::Classes(NamedClasses::from_wire(sent).map_err(|e: FieldError| e.within("classes"))?)
+            }
             Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {

@@ -4,7 +4,9 @@ use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, 
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use crate::echelon::storage::v1 as stored;
-use echelon_core_model::directive::{Capacity, Found, FoundSlice, Part, Report, ReportPart, SliceReport};
+use echelon_core_model::directive::{
+    Capacity, ClassFits, Found, FoundSlice, Part, Report, ReportPart, SliceReport,
+};
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_model::{Epoch, Generation, HostPoolName, Kind, Reason, Resources, Timestamp, Version};
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ impl Wire for Report {
                 jobs: jobs.iter().copied().map(job_bytes).collect(),
             }),
             ReportPart::Found(found) => Sent::Found(found.to_wire()),
+            ReportPart::Fits(fits) => Sent::Fits(fits.to_wire()),
             ReportPart::Superseded(epoch) => Sent::Superseded(epoch.0),
         };
         wire::DirectResponse {
@@ -63,6 +66,9 @@ impl Wire for Report {
             }
             Sent::Found(sent) => {
                 ReportPart::Found(Found::from_wire(sent).map_err(|e: FieldError| e.within("found"))?)
+            }
+            Sent::Fits(sent) => {
+                ReportPart::Fits(ClassFits::from_wire(sent).map_err(|e: FieldError| e.within("fits"))?)
             }
             Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
         };

@@ -117,6 +117,7 @@ impl Wire for ClusterState {
             capacity,
             used,
             hosts,
+            largest_host,
         } = self;
         wire::ClusterState {
             cluster: cluster.to_string(),
@@ -125,6 +126,7 @@ impl Wire for ClusterState {
             capacity: Some(capacity.to_wire()),
             used: Some(used.to_wire()),
             hosts: *hosts,
+            largest_host: Some(largest_host.to_wire()),
         }
     }
 
@@ -136,6 +138,7 @@ impl Wire for ClusterState {
             capacity: required("capacity", message.capacity)?,
             used: required("used", message.used)?,
             hosts: message.hosts,
+            largest_host: required("largest_host", message.largest_host)?,
         })
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::allowed::allowed;
 use crate::{ALL, Delays, Outcome, Wait, replay};
-use echelon_core_pools::tree::validate;
+use echelon_core_pools::tree::{jobs_inside, problems};
 
 #[test]
 fn a_seed_gives_one_demand_and_another_seed_another() {
@@ -17,7 +17,8 @@ fn every_tree_is_a_good_one_and_jobs_name_its_leaves() {
         for seed in 1..20 {
             let (trace, tree) = demand.make(seed);
             let used = |path: &str| trace.jobs.iter().any(|j| j.pool == path);
-            assert_eq!(validate(&tree, used), [], "{} {seed}", demand.name());
+            assert_eq!(problems(&tree), [], "{} {seed}", demand.name());
+            assert_eq!(jobs_inside(&tree, used), [], "{} {seed}", demand.name());
             assert!(trace.jobs.iter().all(|j| tree.pools.contains_key(&j.pool)));
             assert!(trace.jobs.is_sorted_by_key(|j| j.submitted));
         }

@@ -1,0 +1,269 @@
+//! What clusters' hosts can hold of a class of instances. Shards report it for the classes that wait; for any other class the
+//! largest host decides. What no host can ever hold is no demand: it would keep capacity from other pools for ever.
+
+use crate::effect::Effect;
+use crate::event::LinkId;
+use crate::ledger::Ledger;
+use crate::manager::ResourceManager;
+use crate::picture::{ClusterView, Picture};
+use echelon_core_model::class::{self, ClassDigest, InstanceClass, MAX_CLASSES};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::directive::{Capacity, ClassFits, NamedClasses, Order};
+use echelon_core_model::host_pool::HostPoolChoice;
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobSpec, names_cluster};
+use echelon_core_model::{ClusterId, HostPoolName, Reason, ReasonCode, Resources};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a shard was asked, and what it has reported.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KnownFits {
+    /// Over which stream it was asked last, about which classes, and how many were left out.
+    asked: Option<(LinkId, Vec<ClassDigest>, u32)>,
+    /// Its last report; `None` until it has answered.
+    report: Option<ClassFits>,
+    /// Instances of each class that would fit if nothing ran there.
+    ever: Arc<BTreeMap<ClassDigest, u64>>,
+}
+
+impl KnownFits {
+    /// Takes a report in. It replaces the one before.
+    pub(crate) fn take(&mut self, report: ClassFits) {
+        let ever: BTreeMap<ClassDigest, u64> = report.fits.iter().map(|(d, fit)| (*d, fit.ever)).collect();
+        if ever != *self.ever {
+            self.ever = Arc::new(ever);
+        }
+        self.report = Some(report);
+    }
+
+    /// The last report.
+    #[must_use]
+    pub const fn report(&self) -> Option<&ClassFits> {
+        self.report.as_ref()
+    }
+}
+
+/// What the hosts of all clusters can hold, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct HostLimits(Vec<ClusterLimits>);
+
+/// What the hosts of one cluster can hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ClusterLimits {
+    id: ClusterId,
+    name: String,
+    ever: Arc<BTreeMap<ClassDigest, u64>>,
+    /// `None`: not known yet.
+    largest: Option<LargestHosts>,
+}
+
+/// The most of each kind that one host has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LargestHosts {
+    with_gpus: Resources,
+    without_gpus: Resources,
+    /// By host pool; empty while all hosts are in `default`. Zero: hosts of which nothing is known at the moment.
+    host_pools: BTreeMap<HostPoolName, Resources>,
+}
+
+impl LargestHosts {
+    fn of(capacity: &Capacity) -> Option<Self> {
+        let parts = capacity.host_pools.iter();
+        (capacity.hosts > 0).then(|| Self {
+            with_gpus: capacity.largest_host,
+            without_gpus: capacity.without_gpus.largest_host,
+            host_pools: parts
+                .map(|(name, part)| (name.clone(), part.largest_host))
+                .collect(),
+        })
+    }
+
+    /// Whether any host is in a host pool that a class may use.
+    fn has_pool(&self, choice: &HostPoolChoice) -> bool {
+        match choice {
+            HostPoolChoice::Any => true,
+            HostPoolChoice::Only(name) if self.host_pools.is_empty() => name.is_default(),
+            HostPoolChoice::Only(name) => self.host_pools.contains_key(name),
+        }
+    }
+
+    /// The largest host that a class may use: zero where there is none, `None` where it is not known.
+    fn for_class(&self, class: &InstanceClass) -> Option<Resources> {
+        let all = if class.shape.gpus > 0 {
+            self.with_gpus
+        } else {
+            self.without_gpus
+        };
+        match &class.host_pool {
+            choice if !self.has_pool(choice) => Some(Resources::ZERO),
+            HostPoolChoice::Any => Some(all),
+            HostPoolChoice::Only(name) => match self.host_pools.get(name) {
+                None => Some(all),
+                Some(largest) if largest.is_zero() => None,
+                Some(largest) => Some(all.min_each(*largest)),
+            },
+        }
+    }
+}
+
+impl ClusterLimits {
+    fn of(id: &ClusterId, cluster: &ClusterView) -> Self {
+        Self {
+            id: id.clone(),
+            name: cluster
+                .row
+                .as_ref()
+                .map_or_else(|| id.to_string(), |r| r.name.clone()),
+            ever: Arc::clone(&cluster.fits.ever),
+            largest: cluster.capacity.as_ref().and_then(LargestHosts::of),
+        }
+    }
+
+    /// Instances that would fit if nothing ran there; `None`: nothing says that there is a bound.
+    fn ever(&self, digest: ClassDigest, class: &InstanceClass) -> Option<u64> {
+        let reported = self.ever.get(&digest).copied();
+        reported.or_else(|| self.is_too_small(class).then_some(0))
+    }
+
+    fn is_too_small(&self, class: &InstanceClass) -> bool {
+        let largest = self.largest.as_ref().and_then(|l| l.for_class(class));
+        largest.is_some_and(|largest| class.lacks(largest).is_some())
+    }
+
+    /// Why no host can ever hold an instance of a class, where that is known.
+    fn refusal(&self, digest: ClassDigest, class: &InstanceClass) -> Option<Reason> {
+        if self.ever(digest, class)? > 0 {
+            return None;
+        }
+        let hosts = self.largest.as_ref();
+        if hosts.is_some_and(|hosts| !hosts.has_pool(&class.host_pool)) {
+            let reason = Reason::new(ReasonCode::HostPool);
+            return Some(reason.at(format!("{}: no host is in its host pool", self.name)));
+        }
+        let largest = hosts.and_then(|hosts| hosts.for_class(class));
+        let too_large = largest.and_then(|largest| class.too_large(&self.name, largest));
+        if class.revocable && too_large.is_none() {
+            // What hosts lend changes from minute to minute.
+            return None;
+        }
+        let unmet = || {
+            let text = format!(
+                "{}: no host meets all that it asks for, not even an empty one",
+                self.name
+            );
+            Reason::new(ReasonCode::HostConstraint).at(text)
+        };
+        Some(too_large.unwrap_or_else(unmet))
+    }
+}
+
+impl HostLimits {
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let clusters = picture.clusters.iter().filter(|(_, c)| c.wish() != Wish::Left);
+        Self(clusters.map(|(id, c)| ClusterLimits::of(id, c)).collect())
+    }
+
+    /// The most that instances of a class can have of the clusters that are named, of all where none is. `None`: nothing says that
+    /// there is a bound.
+    pub(crate) fn most(&self, ledger: &Ledger, digest: ClassDigest, only: &[String]) -> Option<Resources> {
+        let class = ledger.class(digest)?;
+        let mut chosen = self.chosen(only).peekable();
+        chosen.peek()?;
+        let ever = chosen.map(|c| c.ever(digest, class));
+        let ever: Option<Vec<u64>> = ever.collect();
+        let sum = ever?.into_iter().fold(0, u64::saturating_add);
+        Some(class.shape.times(sum))
+    }
+
+    fn chosen<'a>(&'a self, only: &'a [String]) -> impl Iterator<Item = &'a ClusterLimits> {
+        let is_meant = |c: &ClusterLimits| only.iter().any(|o| *o == c.name || o == c.id.as_str());
+        self.0.iter().filter(move |c| only.is_empty() || is_meant(c))
+    }
+}
+
+/// Why no host of a cluster can ever hold an instance of a group, where that is known.
+pub(crate) fn refusal(
+    picture: &Picture,
+    cluster: &ClusterId,
+    spec: &JobSpec,
+    group: &GroupSpec,
+) -> Option<Reason> {
+    let class = InstanceClass::of(spec, group)?;
+    let limits = ClusterLimits::of(cluster, picture.clusters.get(cluster)?);
+    limits.refusal(class.digest(), &class)
+}
+
+/// How many instances of a group a cluster's hosts hold when they are empty; `None`: nothing says that there is a bound.
+pub(crate) fn ever_at(
+    picture: &Picture,
+    cluster: &ClusterId,
+    spec: &JobSpec,
+    group: &GroupSpec,
+) -> Option<u64> {
+    let class = InstanceClass::of(spec, group)?;
+    let limits = ClusterLimits::of(cluster, picture.clusters.get(cluster)?);
+    limits.ever(class.digest(), &class)
+}
+
+/// Why no host of any cluster that a job may use can ever hold an instance of a group: the first cluster's reason, with what is true
+/// of each. `None`: one can, or that is not known.
+pub(crate) fn fits_nowhere(picture: &Picture, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
+    let class = InstanceClass::of(spec, group)?;
+    let digest = class.digest();
+    let limits = HostLimits::of(picture);
+    let all = limits
+        .chosen(&spec.clusters.only)
+        .map(|c| c.refusal(digest, &class));
+    let all: Option<Vec<Reason>> = all.collect();
+    class::fits_nowhere(&all?)
+}
+
+/// The classes that a shard is to be asked about: those that wait and may come to its cluster. Beyond the most that one question
+/// holds, first those are left out of which the largest host tells most.
+fn named(picture: &Picture, cluster: &ClusterId, view: &ClusterView) -> NamedClasses {
+    let name = view.row.as_ref().map_or("", |r| r.name.as_str());
+    let may_come = |only: &[String]| {
+        let choice = ClusterChoice {
+            only: only.to_vec(),
+            ..ClusterChoice::default()
+        };
+        names_cluster(&choice, cluster, name)
+    };
+    let waiting = picture.ledger.waiting_classes(may_come);
+    let mut all: Vec<(bool, ClassDigest, &InstanceClass)> = waiting
+        .map(|(digest, class)| (class.is_plain(), digest, class))
+        .collect();
+    all.sort();
+    let left_out = u32::try_from(all.len().saturating_sub(MAX_CLASSES)).unwrap_or(u32::MAX);
+    let classes = all.into_iter().take(MAX_CLASSES);
+    NamedClasses {
+        classes: classes
+            .map(|(_, digest, class)| (digest, class.clone()))
+            .collect(),
+        left_out,
+    }
+}
+
+impl ResourceManager {
+    /// Asks each shard about the classes that wait, where it was asked about others, or over another stream.
+    pub(crate) fn ask_about_classes(&mut self, out: &mut Vec<Effect>) {
+        let mut due = Vec::new();
+        for (id, view) in &self.picture.clusters {
+            let Some(link) = view.link.filter(|_| view.row.is_some()) else {
+                continue;
+            };
+            let named = named(&self.picture, id, view);
+            let asks = (link, named.classes.keys().copied().collect(), named.left_out);
+            let is_new = view.fits.asked.as_ref() != Some(&asks);
+            if is_new && !(named.classes.is_empty() && view.fits.asked.is_none()) {
+                due.push((id.clone(), asks, named));
+            }
+        }
+        for (id, asks, named) in due {
+            if let Some(view) = self.picture.clusters.get_mut(&id) {
+                view.fits.asked = Some(asks);
+            }
+            self.send(&id, Order::Classes(named), out);
+        }
+    }
+}
