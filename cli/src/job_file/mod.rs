@@ -29,6 +29,7 @@ use crate::exit::Failure;
 use crate::output::{self, Format};
 use echelon_clients_rust::v1;
 use echelon_core_model::nearest;
+use echelon_core_model::pool::MAX_POOL_DEPTH;
 use echelon_core_model::spec::JobSpec;
 use echelon_proto::convert;
 use serde::de::DeserializeOwned;
@@ -37,12 +38,12 @@ use std::io::Read;
 use std::path::Path;
 use thiserror::Error;
 
-/// Largest job file read: four times the largest stored spec.
-pub const MAX_FILE_BYTES: usize = 1024 * 1024;
-/// Deepest nesting of a job file; a real one has four levels.
-const MAX_DEPTH: usize = 32;
-/// Most nodes of one: a tree of 10,000 pools that names most fields of each.
-const MAX_NODES: usize = 300_000;
+/// Largest file read: a tree of 10,000 pools with all fields of each. A stored spec has at most 256 KiB.
+pub const MAX_FILE_BYTES: usize = 4 * 1024 * 1024;
+/// Deepest nesting: two levels for each level of a pool tree, and the fields of a pool.
+const MAX_DEPTH: usize = 2 * MAX_POOL_DEPTH + 8;
+/// Most nodes: a tree of 10,000 pools with all fields of each.
+const MAX_NODES: usize = 600_000;
 
 /// A wrong value.
 #[derive(Debug, Clone, PartialEq, Eq)]

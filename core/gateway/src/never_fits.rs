@@ -81,7 +81,7 @@ mod tests {
             warnings(&large, &two),
             [
                 "group `main` fits on no host and waits until one can hold it: no cluster has room for it: cpus needs 1000, has at most 8 \
-                 (east: the largest host has cpus 4, memory 1GiB; west: the largest host has cpus 8, memory 1GiB)"
+                 (east: the largest host has cpus 4, memory 1024MiB; west: the largest host has cpus 8, memory 1024MiB)"
             ]
         );
         let mut fits = large.clone();

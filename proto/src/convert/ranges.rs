@@ -3,6 +3,7 @@
 
 use super::{FieldError, FieldProblem};
 use crate::FILE_DESCRIPTOR_SET;
+use echelon_core_model::class::MOST_A_CLUSTER;
 use prost::{Message as _, Name};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
@@ -54,6 +55,8 @@ const PORT: Range = Range::up_to(u16::MAX as i128);
 const AMOUNT: Range = Range::up_to(1 << 60);
 /// The number of an instance, or the end of a range of them.
 const INSTANCE: Range = Range::up_to(u32::MAX as i128);
+/// Instances of one class that fit in a cluster.
+const FITS: Range = Range::up_to(MOST_A_CLUSTER as i128);
 /// A secret that was drawn, or a hash.
 const DRAWN: Range = Range {
     first: 1,
@@ -71,17 +74,23 @@ const EXIT: Range = Range {
 const BY_FIELD: &[(&str, Range)] = &[
     ("AssignedRange.generation", COUNTER),
     ("Block.number", INSTANCE),
+    ("ClassFit.ever", FITS),
+    ("ClassFit.now", FITS),
+    ("ClassesOrder.left_out", INSTANCE),
     ("Cluster.accepted_loss", MILLIS),
     ("ClaimId.number", SEQUENCE),
     ("Control.version", WHOLE),
     ("DirectRequest.accept_loss", MILLIS),
     ("EventInstance.number", INSTANCE),
+    ("FitsReport.left_out", INSTANCE),
+    ("FitsReport.revision", SEQUENCE),
     ("Grant.number", STAMP),
     ("Instance.number", INSTANCE),
     ("InstanceRecord.number", INSTANCE),
     ("MassLoss.number", MILLIS),
     ("Mark.control", WHOLE),
     ("Member.sidecar", INSTANCE),
+    ("NamedClass.ports", PORT),
     ("PlacedHolder.cluster", INSTANCE),
     ("PlacedRange.cluster", INSTANCE),
     ("PlacedReleasing.to", INSTANCE),

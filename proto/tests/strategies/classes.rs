@@ -59,7 +59,7 @@ fn fit() -> impl Strategy<Value = ClassFit> {
 
 pub fn class_fits() -> impl Strategy<Value = ClassFits> {
     let fits = btree_map(digest(), fit(), 0..3);
-    (any::<u64>(), fits, any::<u32>()).prop_map(|(revision, fits, left_out)| ClassFits {
+    (0..1u64 << 40, fits, any::<u32>()).prop_map(|(revision, fits, left_out)| ClassFits {
         revision,
         fits,
         left_out,

@@ -214,14 +214,17 @@ mod tests {
     fn numbers_have_their_ranges() {
         assert_eq!(
             refused(fit(16, 3, 2)),
-            "fits[0].now has the value 3, outside 0 to 2"
+            "field `fits[0].now` has the value 3, outside 0 to 2"
         );
         let most = MOST_A_CLUSTER;
-        let beyond = format!("fits[0].ever has the value {}, outside 0 to {most}", most + 1);
+        let beyond = format!(
+            "field `fits[0].ever` has the value {}, outside 0 to {most}",
+            most + 1
+        );
         assert_eq!(refused(fit(16, 0, most + 1)), beyond);
         assert_eq!(
             refused(fit(15, 0, 0)),
-            "fits[0].digest has 15 bytes where a digest of a class has 16"
+            "field `fits[0].digest` has 15 bytes where a digest of a class has 16"
         );
     }
 
@@ -244,9 +247,15 @@ mod tests {
         };
         assert_eq!(report(many(64).collect()).unwrap().fits.len(), 64);
         let wrong = report(many(65).collect()).unwrap_err();
-        assert_eq!(wrong.to_string(), "fits has the value 65, outside 0 to 64");
+        assert_eq!(
+            wrong.to_string(),
+            "field `fits` has the value 65, outside 0 to 64"
+        );
         let twice = report(vec![fit(16, 0, 1), fit(16, 0, 1)]).unwrap_err();
-        assert_eq!(twice.to_string(), format!("fits repeats `{}`", "07".repeat(16)));
+        assert_eq!(
+            twice.to_string(),
+            format!("field `fits` repeats `{}`", "07".repeat(16))
+        );
     }
 
     #[test]
@@ -267,13 +276,14 @@ mod tests {
         };
         assert!(class(|_| ()).is_ok());
         let problem = |change| class(change).unwrap_err();
-        assert_eq!(problem(|c| c.shape = None), "classes[0].shape is missing");
+        assert_eq!(problem(|c| c.shape = None), "field `classes[0].shape` is missing");
         assert!(
-            problem(|c| c.host_pool = "no pool".to_owned()).starts_with("classes[0].host_pool is malformed")
+            problem(|c| c.host_pool = "no pool".to_owned())
+                .starts_with("field `classes[0].host_pool` is malformed")
         );
         assert_eq!(
             problem(|c| c.ports = vec![65_536]),
-            "classes[0].ports has the value 65536, outside 0 to 65535"
+            "field `classes[0].ports` has the value 65536, outside 0 to 65535"
         );
         let unknown = problem(|c| {
             c.constraints = vec![crate::echelon::v1::Constraint {
@@ -281,6 +291,9 @@ mod tests {
                 ..Default::default()
             }];
         });
-        assert!(unknown.starts_with("classes[0].constraints[0]"), "{unknown}");
+        assert!(
+            unknown.starts_with("field `classes[0].constraints[0]"),
+            "{unknown}"
+        );
     }
 }
