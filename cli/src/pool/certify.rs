@@ -61,7 +61,7 @@ fn not_divided(told: &v1::PoolFigures) -> String {
     let some = closed.filter(|r| !read_resources(Some(**r)).is_zero());
     some.map_or(String::new(), |closed| {
         format!(
-            "not divided: {} of hosts and clusters that take no new work, where nothing runs\n",
+            "not divided: {} unused of hosts and clusters that take no new work\n",
             shape::resources(Some(closed))
         )
     })
@@ -332,7 +332,7 @@ pub mod tests {
         };
         assert_eq!(
             not_divided(&drained),
-            "not divided: cpus 12 of hosts and clusters that take no new work, where nothing runs\n"
+            "not divided: cpus 12 unused of hosts and clusters that take no new work\n"
         );
         let mut forged = told();
         let web = forged

@@ -161,6 +161,8 @@ impl Reader {
             };
             self.pools.push(v1::PoolWish {
                 pool: Some(v1::Pool {
+                    // The path says the same, and a path may have 1 KiB.
+                    name: String::new(),
                     etag: String::new(),
                     ..to_wire(&pool)
                 }),

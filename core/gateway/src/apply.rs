@@ -7,7 +7,7 @@ use crate::error::ApiError;
 use crate::pools::{TRIES, contention, has_jobs, has_old_jobs, in_use, jobs_inside, put};
 use crate::port::Facts;
 use crate::validate::{Violations, pool as rules};
-use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::pool::{MAX_POOLS, Pool, PoolTree};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{PoolId, Version};
 use echelon_core_pools::moves::{PoolOrigin, origins};
@@ -54,6 +54,20 @@ pub struct AppliedTree {
     pub differences: Vec<PoolDifference>,
 }
 
+/// Refuses more pools than a tree has before any of them is read.
+///
+/// # Errors
+/// There are more.
+pub fn check_count(pools: usize) -> Result<(), ApiError> {
+    if pools > MAX_POOLS {
+        return Err(ApiError::field(
+            "pools",
+            TreeProblem::TooManyPools { pools }.to_string(),
+        ));
+    }
+    Ok(())
+}
+
 /// What would become of the pools. Stores nothing. `chance` is 128 random bits.
 ///
 /// # Errors
@@ -67,6 +81,12 @@ pub async fn plan_pools<F: Facts>(
     check_etag(&wanted.etag, before.version, "the tree of pools")?;
     let mut out = wanted.violations.clone();
     let origins = check(wanted, &before, &mut out);
+    // The rules report their first problems, and in one line how many more there are. Those of reading come first.
+    let more = out.0.len().saturating_sub(rules::MOST_REPORTED + 1);
+    if more > 0 {
+        out.0.truncate(rules::MOST_REPORTED);
+        out.check(false, "pools", format!("{more} more problems are not shown"));
+    }
     out.done()?;
     let mut after = PoolTree {
         version: before.version,
@@ -78,7 +98,7 @@ pub async fn plan_pools<F: Facts>(
         after.pools.insert(made.path.clone(), made);
     }
     keep_with_jobs(facts, &before, &mut after).await?;
-    // What stays until its jobs have ended keeps the rules by itself, but it counts.
+    // Pools that stay until their jobs have ended count. They take no new jobs, so other rules do not concern them.
     let mut out = Violations::default();
     let too_many = |p: &TreeProblem| matches!(p, TreeProblem::TooManyPools { .. });
     let many: Vec<TreeProblem> = problems(&after).into_iter().filter(too_many).collect();

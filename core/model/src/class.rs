@@ -36,21 +36,23 @@ pub struct InstanceClass {
     pub constraints: Vec<Constraint>,
 }
 
-/// Why no cluster can ever hold an instance, where this is why each of them cannot: the one that lacks least, with what is true of all.
-/// `None` when there is no cluster.
+/// Why no cluster can ever hold an instance, where this is why each of them cannot: the reason of the cluster that lacks the smallest
+/// part of what is needed, with the details of all. `None` when there is no cluster.
 #[must_use]
 pub fn fits_nowhere(refusals: &[Reason]) -> Option<Reason> {
+    // In thousandths: quantities of different kinds are not compared.
     let lack = |r: &&Reason| {
-        r.shortfall
-            .as_ref()
-            .map_or(u64::MAX, |s| s.need.saturating_sub(s.have))
+        r.shortfall.as_ref().map_or(u128::MAX, |s| {
+            let lacking = u128::from(s.need.saturating_sub(s.have));
+            lacking * 1_000 / u128::from(s.need.max(1))
+        })
     };
     let nearest = refusals.iter().min_by_key(lack)?.clone();
     let details: Vec<&str> = refusals.iter().filter_map(|r| r.detail.as_deref()).collect();
     Some(nearest.at(details.join("; ")))
 }
 
-/// What is said to the submitter of a group that fits nowhere.
+/// The warning for the submitter of a group that fits nowhere.
 #[must_use]
 pub fn warning(group: &GroupName, why: &Reason) -> String {
     format!("group `{group}` fits on no host and waits until one can hold it: {why}")

@@ -14,6 +14,7 @@ use crate::picture::{ClusterView, JobView, Picture};
 use crate::room::{capacity, left, lent, usable as usable_capacity};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
@@ -108,6 +109,8 @@ fn wanted(limits: &HostLimits, picture: &Picture, ledger: &Ledger, pool: PoolIdx
             .class
             .and_then(|class| limits.most(ledger, class, &choice.only));
         let possible = |sums: &Sums| match most {
+            // What runs on hosts that take no new work is beside what empty hosts can hold.
+            Some(most) if limits.has_closed(&choice.only) => sums.demand.min_each(most.plus(sums.allocated)),
             Some(most) => sums.demand.min_each(most).max_each(sums.allocated),
             None => sums.demand,
         };
@@ -142,9 +145,10 @@ fn wanted(limits: &HostLimits, picture: &Picture, ledger: &Ledger, pool: PoolIdx
             .min_each(firmly.minus(firm))
             .min_each(by_controllers.minus(controllers));
     }
+    let most = Resources::of_each(MOST_COUNTED);
     Wanted {
-        ordinary: free.plus(firm).plus(controllers).plus(both),
-        lent,
+        ordinary: free.plus(firm).plus(controllers).plus(both).min_each(most),
+        lent: lent.min_each(most),
     }
 }
 

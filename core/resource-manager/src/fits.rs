@@ -6,6 +6,7 @@ use crate::event::LinkId;
 use crate::ledger::Ledger;
 use crate::manager::ResourceManager;
 use crate::picture::{ClusterView, Picture};
+use crate::room::total;
 use echelon_core_model::class::{self, ClassDigest, InstanceClass, MAX_CLASSES};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::{Capacity, ClassFits, NamedClasses, Order};
@@ -53,8 +54,14 @@ struct ClusterLimits {
     id: ClusterId,
     name: String,
     ever: Arc<BTreeMap<ClassDigest, u64>>,
-    /// `None`: not known yet.
+    /// `None`: not known yet, or no host takes new work.
     largest: Option<LargestHosts>,
+    /// The largest host that is stored of a cluster that has not reported yet.
+    stored: Option<Resources>,
+    /// Its hosts have capacity, as far as anything is known of it.
+    has_capacity: bool,
+    /// It, or some of its hosts, take no new work. What runs there is beside what empty hosts can hold.
+    is_closed: bool,
 }
 
 /// The most of each kind that one host has.
@@ -116,6 +123,14 @@ impl ClusterLimits {
                 .map_or_else(|| id.to_string(), |r| r.name.clone()),
             ever: Arc::clone(&cluster.fits.ever),
             largest: cluster.capacity.as_ref().and_then(LargestHosts::of),
+            stored: cluster
+                .state
+                .as_ref()
+                .filter(|s| cluster.capacity.is_none() && s.hosts > 0)
+                .map(|s| s.largest_host),
+            has_capacity: !total(cluster).is_zero(),
+            is_closed: cluster.wish() != Wish::Active
+                || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero()),
         }
     }
 
@@ -127,6 +142,7 @@ impl ClusterLimits {
 
     fn is_too_small(&self, class: &InstanceClass) -> bool {
         let largest = self.largest.as_ref().and_then(|l| l.for_class(class));
+        let largest = largest.or(self.stored);
         largest.is_some_and(|largest| class.lacks(largest).is_some())
     }
 
@@ -135,23 +151,30 @@ impl ClusterLimits {
         if self.ever(digest, class)? > 0 {
             return None;
         }
-        let hosts = self.largest.as_ref();
-        if hosts.is_some_and(|hosts| !hosts.has_pool(&class.host_pool)) {
+        // Without a host that takes new work nothing is known of hosts.
+        let hosts = self.largest.as_ref()?;
+        if !hosts.has_pool(&class.host_pool) {
             let reason = Reason::new(ReasonCode::HostPool);
             return Some(reason.at(format!("{}: no host is in its host pool", self.name)));
         }
-        let largest = hosts.and_then(|hosts| hosts.for_class(class));
-        let too_large = largest.and_then(|largest| class.too_large(&self.name, largest));
+        let too_large = hosts
+            .for_class(class)
+            .and_then(|largest| class.too_large(&self.name, largest));
         if class.revocable && too_large.is_none() {
             // What hosts lend changes from minute to minute.
             return None;
         }
         let unmet = || {
             let text = format!(
-                "{}: no host meets all that it asks for, not even an empty one",
+                "{}: no host satisfies all that it asks for, even when empty",
                 self.name
             );
-            Reason::new(ReasonCode::HostConstraint).at(text)
+            let code = if class.is_plain() {
+                ReasonCode::NoClusterCapacity
+            } else {
+                ReasonCode::HostConstraint
+            };
+            Reason::new(code).at(text)
         };
         Some(too_large.unwrap_or_else(unmet))
     }
@@ -167,12 +190,19 @@ impl HostLimits {
     /// there is a bound.
     pub(crate) fn most(&self, ledger: &Ledger, digest: ClassDigest, only: &[String]) -> Option<Resources> {
         let class = ledger.class(digest)?;
-        let mut chosen = self.chosen(only).peekable();
+        // A cluster of which nothing is known has no capacity that is divided.
+        let mut chosen = self.chosen(only).filter(|c| c.has_capacity).peekable();
         chosen.peek()?;
-        let ever = chosen.map(|c| c.ever(digest, class));
-        let ever: Option<Vec<u64>> = ever.collect();
-        let sum = ever?.into_iter().fold(0, u64::saturating_add);
+        let mut sum = 0u64;
+        for cluster in chosen {
+            sum = sum.saturating_add(cluster.ever(digest, class)?);
+        }
         Some(class.shape.times(sum))
+    }
+
+    /// Whether some of the clusters that are named, of all where none is, or of their hosts, take no new work.
+    pub(crate) fn has_closed(&self, only: &[String]) -> bool {
+        self.chosen(only).any(|c| c.is_closed)
     }
 
     fn chosen<'a>(&'a self, only: &'a [String]) -> impl Iterator<Item = &'a ClusterLimits> {
@@ -219,7 +249,7 @@ pub(crate) fn fits_nowhere(picture: &Picture, spec: &JobSpec, group: &GroupSpec)
 }
 
 /// The classes that a shard is to be asked about: those that wait and may come to its cluster. Beyond the most that one question
-/// holds, first those are left out of which the largest host tells most.
+/// holds, first those are left out of which the largest host says most.
 fn named(picture: &Picture, cluster: &ClusterId, view: &ClusterView) -> NamedClasses {
     let name = view.row.as_ref().map_or("", |r| r.name.as_str());
     let may_come = |only: &[String]| {
@@ -233,7 +263,13 @@ fn named(picture: &Picture, cluster: &ClusterId, view: &ClusterView) -> NamedCla
     let mut all: Vec<(bool, ClassDigest, &InstanceClass)> = waiting
         .map(|(digest, class)| (class.is_plain(), digest, class))
         .collect();
-    all.sort();
+    // Classes that were asked about stay: others would change the demand of their pools by coming and going.
+    let asked = view
+        .fits
+        .asked
+        .as_ref()
+        .map_or(&[][..], |(_, asked, _)| asked.as_slice());
+    all.sort_by_key(|(plain, digest, _)| (*plain, !asked.contains(digest), *digest));
     let left_out = u32::try_from(all.len().saturating_sub(MAX_CLASSES)).unwrap_or(u32::MAX);
     let classes = all.into_iter().take(MAX_CLASSES);
     NamedClasses {

@@ -130,12 +130,19 @@ pub fn taken_back(picture: &Picture, now: Timestamp, after: Span) -> Vec<(JobId,
                     .iter()
                     .any(|(job, group)| job == id && (*group == key.group || spec.gang.is_some()))
             };
-            // More than its hosts hold when they are empty: nothing that ends makes room for it.
+            // More than its hosts hold when they are empty: nothing that ends makes room for it. A gang goes back as a
+            // whole. What is active may run on hosts that take no new work, beside those.
             let beyond = || {
-                let ever = spec
-                    .group(&key.group)
-                    .and_then(|g| fits::ever_at(picture, &key.cluster, spec, g));
-                ever.is_some_and(|ever| line.granted() > ever)
+                let mut slices = job
+                    .grants
+                    .iter()
+                    .filter(|(of, _)| *of == key || spec.gang.is_some() && of.cluster == key.cluster);
+                slices.any(|(of, line)| {
+                    let active = picture.report(*id, of).map_or(0, |r| r.active);
+                    let group = spec.group(&of.group);
+                    let ever = group.and_then(|g| fits::ever_at(picture, &of.cluster, spec, g));
+                    ever.is_some_and(|ever| line.granted().saturating_sub(active) > ever)
+                })
             };
             if let (true, Some((reason, _, _))) = (settled && whole, unplaced)
                 && (beyond() || !hopeful() && starved())

@@ -435,6 +435,7 @@ impl ResourceManager {
             revision: self.picture.revision + 1,
             ..Picture::default()
         };
+        self.sum_faults.begin_anew();
         self.dirty.clear();
         self.regrant.clear();
         self.unwritten.clear();

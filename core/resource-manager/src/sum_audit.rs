@@ -21,6 +21,13 @@ pub struct SumFaults {
     seen: u64,
 }
 
+impl SumFaults {
+    /// Another leadership begins with sums of its own.
+    pub(crate) const fn begin_anew(&mut self) {
+        self.seen = 0;
+    }
+}
+
 impl ResourceManager {
     /// What was found wrong with sums.
     #[must_use]
@@ -37,8 +44,7 @@ impl ResourceManager {
         let found = ledger::audit(&mut self.picture);
         let steps = self.picture.ledger.sum_errors();
         let faults = &mut self.sum_faults;
-        // Another leadership begins with sums of its own.
-        let new = steps.checked_sub(faults.seen).unwrap_or(steps);
+        let new = steps.saturating_sub(faults.seen);
         faults.seen = steps;
         faults.steps = faults.steps.saturating_add(new);
         faults.differences = faults.differences.saturating_add(found.len() as u64);

@@ -1,14 +1,18 @@
 //! The whole tree of pools between wire and methods.
 
 use crate::error::violations;
-use echelon_core_gateway::apply::{AppliedTree, PoolDifference, WantedPool, WantedTree};
+use echelon_core_gateway::apply::{AppliedTree, PoolDifference, WantedPool, WantedTree, check_count};
+use echelon_core_gateway::error::ApiError;
 use echelon_core_gateway::validate::Violations;
 use echelon_proto::convert::Problems;
 use echelon_proto::convert::pool::{pool, read_pool};
 use echelon_proto::echelon::v1;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) fn read(request: v1::ApplyPoolsRequest) -> WantedTree {
+/// # Errors
+/// More pools than a tree has: they are not read.
+pub(super) fn read(request: v1::ApplyPoolsRequest) -> Result<WantedTree, ApiError> {
+    check_count(request.pools.len())?;
     let mut problems = Problems::default();
     let one = |(i, wish): (usize, v1::PoolWish)| WantedPool {
         pool: read_pool(
@@ -18,11 +22,11 @@ pub(super) fn read(request: v1::ApplyPoolsRequest) -> WantedTree {
         ),
         moved_from: wish.moved_from,
     };
-    WantedTree {
+    Ok(WantedTree {
         pools: request.pools.into_iter().enumerate().map(one).collect(),
         etag: request.etag,
         violations: Violations(violations(problems)),
-    }
+    })
 }
 
 pub(super) fn applied(done: &AppliedTree) -> v1::ApplyPoolsResponse {

@@ -26,8 +26,12 @@ use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{Problems, restart, spec};
 use echelon_proto::echelon::v1;
 use prost::Message;
+use std::time::Duration;
 use tonic::{Request, Response, Status};
 use v1::job_service_server::JobService;
+
+/// How long the warnings of a submit may take.
+const WARNING_TIME: Duration = Duration::from_millis(200);
 
 #[tonic::async_trait]
 impl JobService for Gateway {
@@ -41,12 +45,12 @@ impl JobService for Gateway {
             let request = read_create(request.into_inner())?;
             let view = create_job(&self.facts, request, Self::chance(), self.now()).await?;
             let warnings = match &view.spec {
-                Some(spec) => never_fits(&self.facts, spec).await,
-                None => Ok(Vec::new()),
+                Some(spec) => tokio::time::timeout(WARNING_TIME, never_fits(&self.facts, spec)).await,
+                None => Ok(Ok(Vec::new())),
             };
             let job = v1::Job {
-                // The job is made; that this could not be read changes nothing about it.
-                warnings: warnings.unwrap_or_default(),
+                // The job is made, and its answer does not wait for slow storage.
+                warnings: warnings.ok().and_then(Result::ok).unwrap_or_default(),
                 ..self.changed(&view)
             };
             Ok(v1::CreateJobResponse { job: Some(job) })

@@ -121,7 +121,8 @@ impl PoolService for Gateway {
     ) -> Result<Response<v1::ApplyPoolsResponse>, Status> {
         self.call("PoolService/ApplyPools", async {
             let r = request.into_inner();
-            let (only_told, wanted) = (r.validate_only, apply::read(r));
+            let only_told = r.validate_only;
+            let wanted = apply::read(r)?;
             if only_told {
                 let planned = plan_pools(&self.facts, &wanted, Self::chance()).await?;
                 let before = self.links.pool_figures(None).await?;

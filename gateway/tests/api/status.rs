@@ -413,6 +413,6 @@ async fn a_job_that_fits_nowhere_is_accepted_with_a_warning() {
     assert_eq!(
         warned["warnings"][0],
         "group `main` fits on no host and waits until one can hold it: no cluster has room for it: cpus needs 64, has at most 4 \
-         (east: the largest host has cpus 4, memory 4GiB, disk 4GiB)"
+         (east: the largest host has cpus 4, memory 4096MiB, disk 4096MiB)"
     );
 }

@@ -121,6 +121,14 @@ impl StoreError {
         }
     }
 
+    /// The same failure where it is known that nothing was done, whatever became of this step.
+    pub(crate) fn into_undone(mut self) -> Self {
+        if let Self::Unavailable { may_be_done, .. } = &mut self {
+            *may_be_done = false;
+        }
+        self
+    }
+
     /// The same failure of another kind, where the backend knows better.
     pub(crate) fn of_kind(mut self, better: TroubleKind) -> Self {
         if let Self::Unavailable { kind, .. } = &mut self {

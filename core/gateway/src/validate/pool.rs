@@ -6,13 +6,16 @@ use echelon_core_pools::tree::{TreeProblem, new_problems};
 
 /// Notes the problems that a change of the pool `pool` of the request brings to the tree.
 pub fn check(before: &PoolTree, after: &PoolTree, out: &mut Violations) {
-    for problem in new_problems(before, after).iter().take(MOST_REPORTED) {
+    let found = new_problems(before, after);
+    for problem in found.iter().take(MOST_REPORTED) {
         out.check(false, format!("pool.{}", problem.field()), problem.to_string());
     }
+    let more = found.len().saturating_sub(MOST_REPORTED);
+    out.check(more == 0, "pool", format!("{more} more problems are not shown"));
 }
 
 /// Most problems of a whole tree in one answer: an error of the API has no more than 16 KiB.
-const MOST_REPORTED: usize = 8;
+pub(crate) const MOST_REPORTED: usize = 8;
 
 /// Notes the first problems of a whole tree, and how many more there are. `index` gives the place in the
 /// request of the pool at a path.

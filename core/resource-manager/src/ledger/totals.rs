@@ -5,7 +5,7 @@
 use super::Basis;
 use crate::entry::{BothSums, Choice, Entry, GroupSums, PoolRef, Use};
 use echelon_core_model::spec::MAX_INSTANCES;
-use echelon_core_model::{ClusterId, Few, ResourceSum, Resources};
+use echelon_core_model::{ClusterId, ResourceSum, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, HostPoolIdx, Terms};
 use std::collections::BTreeMap;
@@ -26,7 +26,9 @@ pub(super) enum Step {
 pub(crate) struct OfPool {
     pub(super) sums: BothSums<ResourceSum>,
     /// The same by what bounds it.
-    by_choice: Few<Choice, BothSums<ResourceSum>>,
+    by_choice: BTreeMap<Choice, BothSums<ResourceSum>>,
+    /// How many of these name clusters.
+    choosy: usize,
     /// What users have of it, where it is fair to them.
     users: BTreeMap<Arc<str>, ResourceSum>,
     /// Instances that are granted or active.
@@ -55,7 +57,7 @@ impl OfPool {
 
     /// Whether some of its jobs may not use every cluster.
     pub(super) fn is_choosy(&self) -> bool {
-        self.by_choice.keys().any(|of| !of.only.is_empty())
+        self.choosy > 0
     }
 
     /// What its jobs have, granted or active.
@@ -153,10 +155,16 @@ impl Totals {
         }
         for group in groups.into_iter().filter(|g| g.sums != BothSums::default()) {
             counter.all(of_pool.sums.pairs(group.sums));
-            let of_choice = of_pool.by_choice.get_or_default(group.choice.clone());
+            let names = usize::from(!group.choice.only.is_empty());
+            let mut of_choice = of_pool.by_choice.remove(&group.choice).unwrap_or_else(|| {
+                of_pool.choosy += names;
+                BothSums::default()
+            });
             counter.all(of_choice.pairs(group.sums));
-            if *of_choice == BothSums::default() {
-                of_pool.by_choice.remove(&group.choice);
+            if of_choice == BothSums::default() {
+                of_pool.choosy = of_pool.choosy.saturating_sub(names);
+            } else {
+                of_pool.by_choice.insert(group.choice, of_choice);
             }
         }
         if *of_pool == OfPool::default() {

@@ -1,6 +1,7 @@
 //! Demand that no host can hold: it takes no other pool's share, and a plan says what is lacking.
 
 use super::case::{Case, batch};
+use crate::division::demands;
 use crate::plan::plan;
 use echelon_core_model::class::{InstanceClass, MAX_CLASSES};
 use echelon_core_model::directive::{ClassFits, Report, ReportPart};
@@ -10,14 +11,17 @@ use echelon_core_testkit::build::{JobBuilder, shape};
 
 /// 24 cores on hosts of 4, `/q` and `/p` of equal share, and below `/p` one pool for ordinary work and one for the rest.
 fn contested() -> Case {
-    let mut case = Case::new()
+    let mut case = pools().cluster("a", 24);
+    case.elect();
+    case
+}
+
+fn pools() -> Case {
+    Case::new()
         .pool("/p", 1_000)
         .pool("/p/ordinary", 1_000)
         .pool("/p/other", 1_000)
         .pool("/q", 1_000)
-        .cluster("a", 24);
-    case.elect();
-    case
 }
 
 /// Ordinary work in both pools, more than there is room for.
@@ -96,8 +100,40 @@ fn what_no_host_meets_takes_no_share_and_says_why() {
     assert_eq!(active(&case, jobs), [12, 12]);
     assert_eq!(
         waits_for(&case, zoned),
-        "hosts do not meet a constraint (a: no host meets all that it asks for, not even an empty one)"
+        "hosts do not meet a constraint (a: no host satisfies all that it asks for, even when empty)"
     );
+}
+
+/// A cluster that is registered and has never had a shard has no capacity, so it bounds nothing.
+#[test]
+fn a_cluster_of_which_nothing_is_known_lifts_no_bound() {
+    // A shard without cores has no leader.
+    let mut case = pools().cluster("a", 24).cluster("west", 0);
+    case.elect();
+    case.job(3, large(1_000, "/p/other"));
+    let jobs = ordinary(&mut case);
+    case.run_for(Span::minutes(2));
+    assert_eq!(active(&case, jobs), [12, 12]);
+}
+
+/// What runs on hosts that take no new work is beside what the other hosts can hold.
+#[test]
+fn what_runs_on_closed_hosts_is_demand_beside_what_open_hosts_hold() {
+    let mut case = contested();
+    case.shard("a").constrained_cores = Some(20);
+    let zoned = case.job(3, zoned(30));
+    case.run_for(Span::seconds(10));
+    assert_eq!(case.total_active(zoned), 20);
+    case.at("a", |shard, now| {
+        // Open hosts hold 4 of them; 20 run on hosts with 22 cores that are being emptied.
+        shard.constrained_cores = Some(4);
+        shard.close(22, now)
+    });
+    case.run_for(Span::seconds(2));
+    let picture = case.rm.picture();
+    let wanted = demands(picture, &picture.ledger);
+    let of_pool = wanted.get(&picture.hierarchy.find("/p/other").unwrap());
+    assert_eq!(of_pool.unwrap().ordinary.cpus, 24_000);
 }
 
 #[test]

@@ -332,16 +332,24 @@ pub(crate) async fn put<S: PartRows>(store: &S, tree: &TreeParts) -> Result<Verd
             Verdict::Open => {}
             settled => return Ok(settled),
         }
-        let due = before.due();
-        for version in &due {
-            let left = store.written_by(*version).await?;
-            let left = left.into_iter().filter(|name| !before.names(*name));
-            let deleting = stream::iter(left).map(|name| store.delete(name));
-            deleting.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        let mut cleaned = BTreeSet::new();
+        for version in before.due() {
+            if let Err(error) = clean(store, &before, version).await {
+                // They stay in the list, and the next change tries again.
+                tracing::debug!(
+                    error = error.chain(),
+                    version,
+                    "replaced parts of the pool tree stay in storage for the time being"
+                );
+                break;
+            }
+            cleaned.insert(version);
         }
-        let next = before.replaced_in_steps(tree, &due);
+        let next = before.replaced_in_steps(tree, &cleaned);
         let writing = stream::iter(next.beside(&before)).map(|name| store.write(name, tree.bytes(name.part)));
-        writing.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        let written = writing.buffer_unordered(AT_ONCE).try_collect::<()>().await;
+        // Whatever became of parts, nothing is decided before the index is set.
+        written.map_err(StoreError::into_undone)?;
         if store.set(&next.change(before.version)).await? {
             return Ok(Verdict::Holds);
         }
@@ -350,6 +358,14 @@ pub(crate) async fn put<S: PartRows>(store: &S, tree: &TreeParts) -> Result<Verd
         "a decision",
         "others kept changing what it compares with; decide again",
     ))
+}
+
+/// Deletes what a version has written and the index does not name.
+async fn clean<S: PartRows>(store: &S, index: &PoolIndex, version: i64) -> Result<(), StoreError> {
+    let all = store.written_by(version).await?;
+    let orphans = all.into_iter().filter(|name| !index.names(*name));
+    let deleting = stream::iter(orphans).map(|name| store.delete(name));
+    deleting.buffer_unordered(AT_ONCE).try_collect().await
 }
 
 #[cfg(test)]

@@ -237,6 +237,8 @@ proptest! {
         let orphans = stored.parts.keys().filter(|n| n.version < kept && !stored.index.names(**n));
         let listed = |n: &&PartName| stored.index.left.contains_key(&n.version);
         prop_assert_eq!(orphans.filter(|n| !listed(n)).count(), 0);
+        // The list is processed: what is due is deleted with the next change.
+        prop_assert!(stored.index.left.values().all(|at| *at >= kept));
     }
 }
 

@@ -5,7 +5,7 @@ use super::{AT_ONCE, value};
 use crate::StoreError;
 use crate::layout::keys;
 use crate::layout::pools::{PartName, PoolIndex, assemble};
-use crate::rows::Rows;
+use crate::rows::{RowKey, Rows};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::store::{Consistency, UnreadRow};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -56,6 +56,9 @@ pub(crate) async fn tree<R: Rows>(
     for _ in 0..TRIES {
         let index = index(rows, c).await?;
         let known = cache.get();
+        if index == known.0 {
+            return Ok(known.1.clone());
+        }
         let changed: Vec<PartName> = index.beside(&known.0).collect();
         let read = stream::iter(changed)
             .map(|name| async move { Ok::<_, StoreError>((name, part(rows, name).await?)) })
@@ -74,21 +77,31 @@ pub(crate) async fn tree<R: Rows>(
         }
         let tree = assemble(&index, &known.1, &parts).map_err(|found| {
             let why = format!("its parts have {found} pools, its index counts {}", index.pools);
-            StoreError::undone("reading the pool tree", why)
+            unread(&keys::pool_index(), why)
         })?;
         let read = Arc::new((index, tree));
         cache.set(Arc::clone(&read));
         return Ok(read.1.clone());
     }
-    let why = missing.map_or_else(String::new, |name: PartName| {
-        let PartName { part, version, .. } = name;
-        let key = name.key();
-        format!(
-            "part {part}, which version {version} wrote, is not there (row {key} of table {})",
-            key.table.name()
-        )
-    });
-    Err(StoreError::undone("reading the pool tree", why))
+    Err(missing.map_or_else(
+        || StoreError::undone("reading the pool tree", "its index kept changing"),
+        |name: PartName| {
+            let PartName { part, version, .. } = name;
+            let why = format!("the index names part {part} of version {version}, and it is not there");
+            unread(&name.key(), why)
+        },
+    ))
+}
+
+/// A row of the tree that is damaged or missing.
+fn unread(at: &RowKey, why: String) -> StoreError {
+    StoreError::Unread(Box::new(UnreadRow {
+        table: at.table.name(),
+        key: at.to_string(),
+        subject: keys::subject(at),
+        bytes: Vec::new(),
+        why,
+    }))
 }
 
 /// A part, if it is there. Parts are never changed, so that a majority says all.
