@@ -277,7 +277,7 @@ pub enum TreeProblem {
 /// A path as it is shown: of a long one both ends. A path may have 4 KiB, and an error of the API has no more
 /// than 16 KiB.
 fn cut(path: &str) -> Cow<'_, str> {
-    const END: usize = 40;
+    const END: usize = 60;
     if path.len() <= 2 * END + 20 {
         return Cow::Borrowed(path);
     }
@@ -709,11 +709,11 @@ mod tests {
 
     #[test]
     fn of_a_long_path_both_ends_are_shown() {
-        let end = "ä".repeat(20);
+        let end = "ä".repeat(30);
         let path = format!("/{}{end}", "x".repeat(1 << 20));
         let text = TreeProblem::BadPath { path }.to_string();
         assert!(
-            text.starts_with(&format!("`/{}...(1048617 bytes)...{end}` is not", "x".repeat(39))),
+            text.starts_with(&format!("`/{}...(1048637 bytes)...{end}` is not", "x".repeat(59))),
             "{text}"
         );
     }
