@@ -261,7 +261,7 @@ mod tests {
         };
         let missing = read(&|maps| drop(maps.get_mut("pool_parts").unwrap().pop_first())).await;
         for told in [
-            "part 0, which version 1 wrote, is not there",
+            "the index names part 0 of version 1, and it is not there",
             "of table pool_parts",
         ] {
             assert!(missing.contains(told), "{missing}");

@@ -129,7 +129,7 @@ fn what_runs_on_closed_hosts_is_demand_beside_what_open_hosts_hold() {
         shard.constrained_cores = Some(4);
         shard.close(22, now)
     });
-    case.run_for(Span::seconds(2));
+    case.run_for(Span::seconds(10));
     let picture = case.rm.picture();
     let wanted = demands(picture, &picture.ledger);
     let of_pool = wanted.get(&picture.hierarchy.find("/p/other").unwrap());
@@ -249,8 +249,8 @@ fn a_plan_says_that_a_shape_fits_nowhere() {
     case.run_for(Span::seconds(3));
     assert_eq!(
         told(&case, zoned(1).pool("/default")).unwrap(),
-        "hosts do not meet a constraint (a: no host meets all that it asks for, not even an empty one; \
-         b: no host meets all that it asks for, not even an empty one)"
+        "hosts do not meet a constraint (a: no host satisfies all that it asks for, even when empty; \
+         b: no host satisfies all that it asks for, even when empty)"
     );
 }
 
