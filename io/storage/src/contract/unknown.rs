@@ -36,9 +36,11 @@ pub async fn a_lost_answer_is_settled_by_the_same_decision(case: &Case) {
             tokio::spawn(async move { store.decide(decision).await })
         })
         .collect();
-    for task in lost {
+    for (task, decision) in lost.into_iter().zip(&decisions) {
         let error = task.await.unwrap().expect_err("its answer is lost");
-        assert!(error.may_be_done() && error.is_retryable(), "{}", error.chain());
+        // A change of the pool tree may begin with reading its index: if that answer is lost, nothing was done.
+        let may_be_done = error.may_be_done() || matches!(decision, Decision::PutPools { .. });
+        assert!(may_be_done && error.is_retryable(), "{}", error.chain());
     }
     case.faults.answer().await;
     let done = Answer::Head(Some(head(job(3), 1)));
