@@ -105,19 +105,10 @@ fn wanted(limits: &HostLimits, picture: &Picture, ledger: &Ledger, pool: PoolIdx
     let (mut free, mut firm, mut controllers, mut both) = Default::default();
     let mut lent = Resources::ZERO;
     for (choice, sums) in of.by_choice() {
-        let most = choice
-            .class
-            .and_then(|class| limits.most(ledger, class, &choice.only));
-        let possible = |sums: &Sums| match most {
-            // What runs on hosts that take no new work is beside what empty hosts can hold. How much that is, is not
-            // known, but it is no more than there is.
-            Some(most) if limits.has_closed(&choice.only) => {
-                let there = clusters_of(picture, ledger, &choice.only);
-                let most = most.plus(sums.allocated).min_each(there);
-                sums.demand.min_each(most).max_each(sums.allocated)
-            }
-            Some(most) => sums.demand.min_each(most).max_each(sums.allocated),
-            None => sums.demand,
+        let possible = |sums: &Sums| {
+            let class = choice.class;
+            let most = class.and_then(|class| limits.most(ledger, class, &choice.only, sums.allocated));
+            most.map_or(sums.demand, |most| sums.demand.min_each(most))
         };
         let wanted = possible(&sums.ordinary);
         let wanted = if choice.only.is_empty() {
@@ -157,11 +148,11 @@ fn wanted(limits: &HostLimits, picture: &Picture, ledger: &Ledger, pool: PoolIdx
     }
 }
 
-/// The usable capacity of the clusters of a choice, of all where none is named.
+/// The usable capacity of the clusters of a choice.
 fn clusters_of(picture: &Picture, ledger: &Ledger, only: &[String]) -> Resources {
     let chosen = usable_capacity(picture, ledger).filter(|(id, c, _)| {
         let name = c.row.as_ref().map_or("", |r| r.name.as_str());
-        only.is_empty() || only.iter().any(|o| o == name || o == id.as_str())
+        only.iter().any(|o| o == name || o == id.as_str())
     });
     chosen.fold(Resources::ZERO, |sum, (_, _, usable)| sum.plus(usable.all))
 }

@@ -6,7 +6,7 @@ use crate::event::LinkId;
 use crate::ledger::Ledger;
 use crate::manager::ResourceManager;
 use crate::picture::{ClusterView, Picture};
-use crate::room::total;
+use crate::room::{UsableCapacity, total};
 use echelon_core_model::class::{self, ClassDigest, InstanceClass, MAX_CLASSES};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::{Capacity, ClassFits, NamedClasses, Order};
@@ -60,8 +60,9 @@ struct ClusterLimits {
     stored: Option<Resources>,
     /// Its hosts have capacity, as far as anything is known of it.
     has_capacity: bool,
-    /// It, or some of its hosts, take no new work. What runs there is beside what empty hosts can hold.
-    is_closed: bool,
+    /// What is divided of it, where it, or some of its hosts, take no new work: what runs on these is beside what empty
+    /// hosts can hold.
+    closed: Option<Resources>,
 }
 
 /// The most of each kind that one host has.
@@ -114,7 +115,13 @@ impl LargestHosts {
 }
 
 impl ClusterLimits {
-    fn of(id: &ClusterId, cluster: &ClusterView) -> Self {
+    fn of(picture: &Picture, id: &ClusterId, cluster: &ClusterView) -> Self {
+        let is_closed =
+            cluster.wish() != Wish::Active || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero());
+        let usable = || {
+            let taken = picture.ledger.taken(id);
+            UsableCapacity::of(cluster, taken, picture.lent_kinds()).all
+        };
         Self {
             id: id.clone(),
             name: cluster
@@ -129,8 +136,7 @@ impl ClusterLimits {
                 .filter(|s| cluster.capacity.is_none() && s.hosts > 0)
                 .map(|s| s.largest_host),
             has_capacity: !total(cluster).is_zero(),
-            is_closed: cluster.wish() != Wish::Active
-                || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero()),
+            closed: is_closed.then(usable),
         }
     }
 
@@ -183,26 +189,36 @@ impl ClusterLimits {
 impl HostLimits {
     pub(crate) fn of(picture: &Picture) -> Self {
         let clusters = picture.clusters.iter().filter(|(_, c)| c.wish() != Wish::Left);
-        Self(clusters.map(|(id, c)| ClusterLimits::of(id, c)).collect())
+        Self(
+            clusters
+                .map(|(id, c)| ClusterLimits::of(picture, id, c))
+                .collect(),
+        )
     }
 
-    /// The most that instances of a class can have of the clusters that are named, of all where none is. `None`: nothing says that
-    /// there is a bound.
-    pub(crate) fn most(&self, ledger: &Ledger, digest: ClassDigest, only: &[String]) -> Option<Resources> {
+    /// The most that instances of a class, to which so much is allocated, can have of the clusters that are named, of all
+    /// where none is. `None`: nothing says that there is a bound.
+    pub(crate) fn most(
+        &self,
+        ledger: &Ledger,
+        digest: ClassDigest,
+        only: &[String],
+        allocated: Resources,
+    ) -> Option<Resources> {
         let class = ledger.class(digest)?;
         // A cluster of which nothing is known has no capacity that is divided.
         let mut chosen = self.chosen(only).filter(|c| c.has_capacity).peekable();
         chosen.peek()?;
-        let mut sum = 0u64;
+        let mut sum = Resources::ZERO;
         for cluster in chosen {
-            sum = sum.saturating_add(cluster.ever(digest, class)?);
+            let on_empty_hosts = class.shape.times(cluster.ever(digest, class)?);
+            sum = sum.plus(match cluster.closed {
+                None => on_empty_hosts,
+                // How much of it runs on closed hosts is not known, but it is no more than there is.
+                Some(there) => on_empty_hosts.plus(allocated).min_each(there),
+            });
         }
-        Some(class.shape.times(sum))
-    }
-
-    /// Whether some of the clusters that are named, of all where none is, or of their hosts, take no new work.
-    pub(crate) fn has_closed(&self, only: &[String]) -> bool {
-        self.chosen(only).any(|c| c.is_closed)
+        Some(sum.max_each(allocated))
     }
 
     fn chosen<'a>(&'a self, only: &'a [String]) -> impl Iterator<Item = &'a ClusterLimits> {
@@ -219,7 +235,7 @@ pub(crate) fn refusal(
     group: &GroupSpec,
 ) -> Option<Reason> {
     let class = InstanceClass::of(spec, group)?;
-    let limits = ClusterLimits::of(cluster, picture.clusters.get(cluster)?);
+    let limits = ClusterLimits::of(picture, cluster, picture.clusters.get(cluster)?);
     limits.refusal(class.digest(), &class)
 }
 
@@ -231,7 +247,7 @@ pub(crate) fn ever_at(
     group: &GroupSpec,
 ) -> Option<u64> {
     let class = InstanceClass::of(spec, group)?;
-    let limits = ClusterLimits::of(cluster, picture.clusters.get(cluster)?);
+    let limits = ClusterLimits::of(picture, cluster, picture.clusters.get(cluster)?);
     limits.ever(class.digest(), &class)
 }
 

@@ -145,7 +145,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         (any::<bool>(), wish).prop_map(|(of, wish)| Change::Wish(of, wish)),
         (any::<bool>(), 0u64..6).prop_map(|(of, cores)| Change::Hosts(of, cores)),
-        (any::<bool>(), 1u32..20, any::<Option<bool>>()).prop_map(|(pool, cores, only)| Change::Job {
+        (any::<bool>(), 1u32..40, any::<Option<bool>>()).prop_map(|(pool, cores, only)| Change::Job {
             pool,
             cores,
             only
@@ -159,7 +159,7 @@ const fn name(west: bool) -> &'static str {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     /// What stands from cycle to cycle is what is computed from nothing, and proves itself.
     #[test]
     fn what_stands_is_what_is_computed_from_nothing(changes in proptest::collection::vec(change(), 1..7)) {
