@@ -81,7 +81,8 @@ pub async fn plan_pools<F: Facts>(
     check_etag(&wanted.etag, before.version, "the tree of pools")?;
     let mut out = wanted.violations.clone();
     let origins = check(wanted, &before, &mut out);
-    // The rules report their first problems, and in one line how many more there are. Those of reading come first.
+    // The rules report their first problems, and in one line how many more there are.
+    // Problems of reading the request come first.
     let more = out.0.len().saturating_sub(rules::MOST_REPORTED + 1);
     if more > 0 {
         out.0.truncate(rules::MOST_REPORTED);
@@ -98,7 +99,8 @@ pub async fn plan_pools<F: Facts>(
         after.pools.insert(made.path.clone(), made);
     }
     keep_with_jobs(facts, &before, &mut after).await?;
-    // Pools that stay until their jobs have ended count. They take no new jobs, so other rules do not concern them.
+    // Pools that stay until their jobs have ended count.
+    // They take no new jobs, so other rules do not concern them.
     let mut out = Violations::default();
     let too_many = |p: &TreeProblem| matches!(p, TreeProblem::TooManyPools { .. });
     let many: Vec<TreeProblem> = problems(&after).into_iter().filter(too_many).collect();

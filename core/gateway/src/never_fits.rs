@@ -1,5 +1,5 @@
-//! What is said at submit of a job that is accepted and that no host can hold as things stand (law 11). Hosts may come, so it is a
-//! warning and no refusal.
+//! The warnings at submit for a job that no host can hold as things stand (law 11). Hosts may join, so the job is
+//! accepted.
 
 use crate::error::ApiError;
 use crate::port::Facts;
@@ -8,8 +8,8 @@ use echelon_core_model::class::{InstanceClass, fits_nowhere, warning};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobSpec, names_cluster};
 
-/// A warning for each group of which no host of the clusters that the job may use can ever hold an instance, by the largest host that
-/// the resource manager has stored of each. Nothing is said while that is not known of one of them.
+/// A warning for each group that fits on no host of the clusters that the job may use. The largest host decides that the
+/// resource manager has stored of each cluster. While it is not known of one of them there is no warning.
 ///
 /// # Errors
 /// `StorageUnavailable` when storage did not answer.

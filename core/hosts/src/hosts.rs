@@ -282,8 +282,8 @@ impl Hosts {
         known.map(|all| all.minus(&self.ledger.ports(host)))
     }
 
-    /// The hosts on which something may be placed sooner or later, each with what our tasks leave of it, offered at the moment or
-    /// not. `O(hosts)`.
+    /// The hosts on which something may be placed sooner or later, each with the capacity that our tasks leave of it.
+    /// It counts whether it is offered at the moment or not. `O(hosts)`.
     #[must_use]
     pub fn spare_views(&self, now: Timestamp) -> Vec<HostView> {
         let mut views = self.open_to_all(now);

@@ -1,5 +1,6 @@
-//! Instance classes: what placement must know of one instance, and nothing else. Instances of one class fit on the same hosts,
-//! whatever their job, pool and priority. The resource manager names the classes that wait, and shards report how many of each fit.
+//! Instance classes: what placement must know of one instance, and nothing else.
+//! Instances of one class fit on the same hosts, whatever their job, pool and priority.
+//! The resource manager names the classes that wait, and shards report how many instances of each fit.
 
 use crate::host_pool::HostPoolChoice;
 use crate::id::GroupName;

@@ -128,7 +128,7 @@ impl Line {
     }
 
     /// A group has another number of units, which its turn has already. Whether the sum before matches that;
-    /// else it is summed anew.
+    /// else the sum is computed again.
     fn count(&mut self, before: u64, after: u64) -> bool {
         let rest = self.waiting.checked_sub(before);
         let sum = rest.and_then(|rest| rest.checked_add(after));

@@ -47,7 +47,7 @@ pub(crate) fn refused(
             match pool_of(picture, &spec.pool) {
                 PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
                 PoolRef::Known(pool) => {
-                    // What no host can ever hold is no demand of its pool, whose entitlement tells nothing then.
+                    // What no host can ever hold is no demand of its pool: the entitlement of the pool is no reason.
                     if let Some(never) = fits::refusal(picture, &line.key.cluster, spec, group) {
                         return Some(never);
                     }

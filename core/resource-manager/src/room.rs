@@ -234,7 +234,7 @@ pub fn left(
 }
 
 /// What there is to divide: the usable capacity of all clusters. What hosts that are kept for work with GPUs
-/// have beside these counts as far as such work wants it: nobody else can use it.
+/// have beside these counts as far as such work wants it: no other work can use it.
 #[must_use]
 pub fn capacity(picture: &Picture, ledger: &Ledger) -> Resources {
     let there = usable(picture, ledger);

@@ -138,7 +138,7 @@ impl Entry {
         all.fold(0, u64::saturating_add)
     }
 
-    /// What its groups come to, with what bounds each. `lent` has 1 of each kind that any cluster lends.
+    /// The sums of each of its groups, with what bounds the group. `lent` has 1 of each kind that any cluster lends.
     pub(crate) fn group_sums(&self, lent: Resources) -> Vec<GroupSums> {
         let Some(spec) = self.spec.as_deref() else {
             return Vec::new();

@@ -1,6 +1,6 @@
 //! What entries come to in sum, by pools and clusters. Jobs are added and subtracted one by one for as long
 //! as a leader leads, so every sum is exact and every step is checked. A step that does not match is counted,
-//! and the sum is wrong until another leader sums anew.
+//! and the sum is wrong until another leader computes it again.
 
 use super::Basis;
 use crate::entry::{BothSums, Choice, Entry, GroupSums, PoolRef, Use};

@@ -232,7 +232,7 @@ fn a_change_of_a_pool_concerns_its_own_jobs_alone() {
     assert_eq!(concerned(&|t| pool(t, &|p| p.share.cpus = 7)), none);
     assert_eq!(concerned(&|t| pool(t, &|p| p.reservation.cpus = 2_000)), none);
     assert_eq!(concerned(&|t| pool(t, &|p| p.limit.cpus = 50_000)), none);
-    // Whose number of jobs is bounded counts each from its begin, and who is fair to users counts by user.
+    // A pool with a bound of jobs counts each job that has begun, and a pool that is fair to users counts by user.
     assert!(concerned(&|t| pool(t, &|p| p.max_jobs = 5)).contains(&of_x));
     assert_eq!(concerned(&|t| pool(t, &|p| p.max_jobs = 6)), none);
     assert!(concerned(&|t| pool(t, &|p| p.fair_users = true)).contains(&of_x));
